@@ -11,7 +11,14 @@ fails, the order is replayed from the source.
 import time
 from collections import OrderedDict
 
-from kstorm.kafka import KafkaBolt, KafkaHosts, KafkaSpout, SchemeAsMultiScheme, SpoutConfig, StringScheme
+from kstorm.kafka import (
+    KafkaBolt,
+    KafkaHosts,
+    KafkaSpout,
+    SchemeAsMultiScheme,
+    SpoutConfig,
+    StringScheme,
+)
 from kstorm.topology import (
     BasicBolt,
     BasicOutputCollector,
@@ -79,14 +86,18 @@ class Join(Bolt):
             self._give_up(time.monotonic() - self.config.topology_message_timeout_secs)
             return
         _since, other = self._waiting.pop(tuple.root, (0.0, None))
-        if other is not None and other["branch"] == tuple["branch"]:  # that branch was executed again
+        if (
+            other is not None and other["branch"] == tuple["branch"]
+        ):  # that branch was executed again
             self.collector.ack(other)
             other = None
         if other is None:
             self._waiting[tuple.root] = (time.monotonic(), tuple)
             return
         answers = {other["branch"]: other["answer"], tuple["branch"]: tuple["answer"]}
-        self.collector.emit((tuple["order"], {"order": tuple["order"], **answers}), anchors=[other, tuple])
+        self.collector.emit(
+            (tuple["order"], {"order": tuple["order"], **answers}), anchors=[other, tuple]
+        )
         self.collector.ack(other)
         self.collector.ack(tuple)
 
@@ -109,7 +120,11 @@ def build(
 ) -> Topology:
     """Wires the diamond. `executors` is the number of processes of each component."""
     builder = TopologyBuilder(name, config)
-    spout = KafkaSpout(SpoutConfig(KafkaHosts(), source, "/kstorm", name, scheme=SchemeAsMultiScheme(StringScheme())))
+    spout = KafkaSpout(
+        SpoutConfig(
+            KafkaHosts(), source, "/kstorm", name, scheme=SchemeAsMultiScheme(StringScheme())
+        )
+    )
     builder.set_spout("orders", spout, executors).set_num_tasks(2)
     builder.set_bolt("price", Price(), executors).set_num_tasks(2).shuffle_grouping("orders")
     builder.set_bolt("check", Check(), executors).set_num_tasks(2).fields_grouping("orders", "str")
@@ -119,7 +134,9 @@ def build(
         .add_configurations(topology_tick_tuple_freq_secs=1.0)
     )
     join.fields_grouping("price", "order").fields_grouping("check", "order")
-    builder.set_bolt("sink", KafkaBolt().with_topic_selector(sink), executors).set_num_tasks(2).shuffle_grouping("join")
+    builder.set_bolt("sink", KafkaBolt().with_topic_selector(sink), executors).set_num_tasks(
+        2
+    ).shuffle_grouping("join")
     return builder.build()
 
 

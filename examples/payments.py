@@ -80,10 +80,14 @@ def bridge() -> Topology:
 def topology() -> Topology:
     """Topic to totals, exactly once."""
     builder = TopologyBuilder("payments", Config(topology_processing_guarantee=EXACTLY_ONCE))
-    builder.set_spout("payments", KafkaSpout(SpoutConfig(KafkaHosts(), "payments", "/kstorm", "payments")))
+    builder.set_spout(
+        "payments", KafkaSpout(SpoutConfig(KafkaHosts(), "payments", "/kstorm", "payments"))
+    )
     builder.set_bolt("read", Read()).shuffle_grouping("payments")
     distinct = DistinctBolt(["customer", "cents"], "id", window=1_000_000)
     builder.set_bolt("distinct", distinct, 2).fields_grouping("read", "id")
     builder.set_bolt("total", Total(), 2).fields_grouping("distinct", "customer")
-    builder.set_bolt("sink", KafkaBolt().with_topic_selector("totals")).fields_grouping("total", "key")
+    builder.set_bolt("sink", KafkaBolt().with_topic_selector("totals")).fields_grouping(
+        "total", "key"
+    )
     return builder.build()

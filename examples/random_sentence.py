@@ -40,10 +40,14 @@ SENTENCES: Final = (
 class RandomSentenceSpout(Spout):
     """Emits a sentence, taken at random, every `interval_secs`; each until it has been processed."""
 
-    def __init__(self, interval_secs: float = 1.0, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(
+        self, interval_secs: float = 1.0, clock: Callable[[], float] = time.monotonic
+    ) -> None:
         self._interval, self._clock = interval_secs, clock
 
-    def open(self, config: Config, context: TopologyContext, collector: SpoutOutputCollector) -> None:
+    def open(
+        self, config: Config, context: TopologyContext, collector: SpoutOutputCollector
+    ) -> None:
         super().open(config, context, collector)
         self.pending: dict[uuid.UUID, str] = {}
         self._next = self._clock()
@@ -100,5 +104,7 @@ def topology() -> Topology:
     builder.set_spout("sentences", RandomSentenceSpout())
     builder.set_bolt("split", SplitSentence(), 2).shuffle_grouping("sentences")
     builder.set_bolt("count", WordCount(), 2).fields_grouping("split", Fields("word"))
-    builder.set_bolt("sink", KafkaBolt().with_topic_selector("random-words")).fields_grouping("count", Fields("key"))
+    builder.set_bolt("sink", KafkaBolt().with_topic_selector("random-words")).fields_grouping(
+        "count", Fields("key")
+    )
     return builder.build()

@@ -10,7 +10,9 @@ from examples.payments import Payment, bridge, topology
 from kstorm.testing import LocalCluster
 from kstorm.testing.kafka import FakeKafka
 
-PAYMENTS = [Payment(f"p{number}", "ann" if number % 3 else "bob", 10 + number) for number in range(12)]
+PAYMENTS = [
+    Payment(f"p{number}", "ann" if number % 3 else "bob", 10 + number) for number in range(12)
+]
 
 
 @pytest.mark.parametrize("kstorm_seed", range(3))
@@ -33,7 +35,8 @@ def test_totals_are_exact_whatever_comes_twice_and_whoever_dies(
         last[record.key()] = max(int(record.value() or b"0"), last.get(record.key(), 0))
     assert len(kafka.records("totals")) == len(PAYMENTS)
     assert last == {
-        name.encode(): sum(payment.cents for payment in PAYMENTS if payment.customer == name) for name in ("ann", "bob")
+        name.encode(): sum(payment.cents for payment in PAYMENTS if payment.customer == name)
+        for name in ("ann", "bob")
     }
 
 

@@ -33,20 +33,26 @@ def clock_until(end: float) -> Callable[[], float]:
     return lambda: min(next(ticks), end)
 
 
-def run(local_cluster: Make, split: SplitSentence, interval: float = 1.0) -> tuple[LocalCluster, TupleCaptureBolt]:
+def run(
+    local_cluster: Make, split: SplitSentence, interval: float = 1.0
+) -> tuple[LocalCluster, TupleCaptureBolt]:
     """The word count with a spout of some twenty sentences, until nothing is left to do."""
     sink = TupleCaptureBolt()
     spout = RandomSentenceSpout(interval, clock_until(20.5))
     wired = replace_components(topology(), {"sentences": spout, "split": split, "sink": sink})
     cluster = local_cluster(wired)
-    for _ in range(30):  # each time the spout is asked for the next sentence, and has one if it is time
+    for _ in range(
+        30
+    ):  # each time the spout is asked for the next sentence, and has one if it is time
         cluster.wake()
         cluster.run_until_idle()
     return cluster, sink
 
 
 @pytest.mark.parametrize("kstorm_seed", range(3))
-def test_every_sentence_is_counted_although_some_fail(local_cluster: Make, kstorm_seed: int) -> None:
+def test_every_sentence_is_counted_although_some_fail(
+    local_cluster: Make, kstorm_seed: int
+) -> None:
     """What failed is emitted again, under the id that it had, until it is acked; then the cache is empty."""
     cluster, sink = run(local_cluster, SplitAtLast())
     spout = cluster.instance("sentences")

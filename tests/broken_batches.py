@@ -30,7 +30,9 @@ def broken(whole: bytes, chance: random.Random) -> bytes:
     at = chance.randrange(len(payload))
     match chance.randrange(6):
         case 0:
-            payload = payload[:at] + bytes([payload[at] ^ 1 << chance.randrange(8)]) + payload[at + 1 :]
+            payload = (
+                payload[:at] + bytes([payload[at] ^ 1 << chance.randrange(8)]) + payload[at + 1 :]
+            )
         case 1:
             payload = payload[:at]
         case 2:
@@ -49,14 +51,19 @@ def read_past_all(bootstrap: str, topic: str) -> tuple[set[int], list[tuple[int,
     producer = Producer({"bootstrap.servers": bootstrap})
     producer.produce(topic, _LAST, partition=0)
     assert producer.flush(30) == 0
-    source, place = KafkaSource(SpoutConfig(KafkaHosts(bootstrap), topic, "/r", "broken"), {}), Partition(topic, 0)
+    source, place = (
+        KafkaSource(SpoutConfig(KafkaHosts(bootstrap), topic, "/r", "broken"), {}),
+        Partition(topic, 0),
+    )
     came: set[int] = set()
     passed: list[tuple[int, int]] = []
     try:
         source.assign(place, 0)
         deadline = time.monotonic() + 180
         while True:
-            assert time.monotonic() < deadline, f"it stands behind offset {max(came, default=-1)}, passed {passed}"
+            assert time.monotonic() < deadline, (
+                f"it stands behind offset {max(came, default=-1)}, passed {passed}"
+            )
             messages = source.read(1000)
             for message in messages:
                 came.add(message.offset())

@@ -19,9 +19,13 @@ from tests.scale_stub import ScaleStub
 Eventually = Callable[[Callable[[], object], float], None]
 
 # How long an example takes says how busy the machine is.
-settings.register_profile("calm", settings.default, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.register_profile(
+    "calm", settings.default, deadline=None, suppress_health_check=[HealthCheck.too_slow]
+)
 settings.load_profile("calm")
-settings.register_profile("long", max_examples=10_000, deadline=None, suppress_health_check=list(HealthCheck))
+settings.register_profile(
+    "long", max_examples=10_000, deadline=None, suppress_health_check=list(HealthCheck)
+)
 
 
 @pytest.fixture(scope="session", autouse=True)
@@ -57,7 +61,9 @@ def eventually() -> Eventually:
     def wait_until(condition: Callable[[], object], timeout: float) -> None:
         deadline = time.monotonic() + timeout
         while not condition():
-            assert time.monotonic() < deadline, f"the condition did not come true within {timeout:g} s"
+            assert time.monotonic() < deadline, (
+                f"the condition did not come true within {timeout:g} s"
+            )
             time.sleep(0.05)
 
     return wait_until

@@ -15,12 +15,17 @@ _INSTALL_SECS: Final = 300
 def find_program(package: str, look: Callable[[], str | None]) -> Path | str:
     """Where `look` finds it; or why there is none, and what to do."""
     how_to = f"install Debian's package: apt-get install {package}"
-    with exclusive(cache_directory() / f"{package}.lock"):  # processes of one test run may want it at the same time
+    with exclusive(
+        cache_directory() / f"{package}.lock"
+    ):  # processes of one test run may want it at the same time
         if found := look():
             return Path(found)
         if os.geteuid() != 0 or shutil.which("apt-get") is None:
             return f"there is no {package} here, and this user cannot install it: {how_to}"
-        for command in (["update", "-q"], ["install", "-q", "-y", "--no-install-recommends", package]):
+        for command in (
+            ["update", "-q"],
+            ["install", "-q", "-y", "--no-install-recommends", package],
+        ):
             try:
                 subprocess.run(
                     ["apt-get", *command],

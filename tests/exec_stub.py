@@ -38,7 +38,9 @@ def run_here(
 
     def run(pod: str, command: list[str]) -> Frames:
         python = {name: os.environ[name] for name in ("PATH", "PYTHONPATH") if name in os.environ}
-        lengths = [int(word.removeprefix("--stdin=")) for word in command if word.startswith("--stdin=")]
+        lengths = [
+            int(word.removeprefix("--stdin=")) for word in command if word.startswith("--stdin=")
+        ]
         done = subprocess.run(
             command,
             env={**python, **environ},
@@ -60,7 +62,9 @@ def serve_exec(handler: BaseHTTPRequestHandler, frames: Frames) -> None:
     handler.send_response(101)
     handler.send_header("Upgrade", "websocket")
     handler.send_header("Connection", "Upgrade")
-    handler.send_header("Sec-WebSocket-Accept", b64encode(hashlib.sha1((key + _GUID).encode()).digest()).decode())
+    handler.send_header(
+        "Sec-WebSocket-Accept", b64encode(hashlib.sha1((key + _GUID).encode()).digest()).decode()
+    )
     handler.send_header("Sec-WebSocket-Protocol", "v4.channel.k8s.io")
     handler.end_headers()
     channel = -1
@@ -86,6 +90,10 @@ def read_input(handler: BaseHTTPRequestHandler, length: int) -> bytes:
 
 
 def _send(handler: BaseHTTPRequestHandler, kind: int, content: bytes) -> None:
-    size = struct.pack("!B", len(content)) if len(content) < 126 else struct.pack("!BH", 126, len(content))
+    size = (
+        struct.pack("!B", len(content))
+        if len(content) < 126
+        else struct.pack("!BH", 126, len(content))
+    )
     handler.wfile.write(bytes([kind]) + size + content)
     handler.wfile.flush()

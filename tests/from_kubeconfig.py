@@ -17,7 +17,11 @@ def from_kubeconfig(
     folder: Path,
     monkeypatch: pytest.MonkeyPatch,
     topology: str = "wordcount",
-    components: Sequence[tuple[str, str]] = (("sentences", "spout"), ("split", "bolt"), ("acker", "acker")),
+    components: Sequence[tuple[str, str]] = (
+        ("sentences", "spout"),
+        ("split", "bolt"),
+        ("acker", "acker"),
+    ),
     variables: Mapping[str, str] | None = None,
 ) -> Iterator[KubernetesStub]:
     """Components are given with their kinds; with variables, what is run in a pod is really run, and has these."""

@@ -35,15 +35,23 @@ def go_program(package: str, version: str) -> Path:
 
 def go_source(module: str, version: str) -> Path:
     """The folder with the source of a module, for what it has besides programs."""
-    return Path(json.loads(_go(tempfile.gettempdir(), "mod", "download", "-json", f"{module}@{version}"))["Dir"])
+    return Path(
+        json.loads(_go(tempfile.gettempdir(), "mod", "download", "-json", f"{module}@{version}"))[
+            "Dir"
+        ]
+    )
 
 
 def _go(folder: str, *arguments: str) -> str:
     if shutil.which("go") is None:
-        raise LocalError("these tests build programs by Go, and there is no `go` on PATH: install Go")
+        raise LocalError(
+            "these tests build programs by Go, and there is no `go` on PATH: install Go"
+        )
     command = ["go", *arguments]
     environment = {**os.environ, "CGO_ENABLED": "0"}
-    done = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, check=False)
+    done = subprocess.run(
+        command, cwd=folder, env=environment, capture_output=True, text=True, check=False
+    )
     if done.returncode:
         raise LocalError(f"{' '.join(command)}: {done.stderr.strip()[-2000:]}")
     return done.stdout

@@ -23,12 +23,17 @@ class GoServer:
         deadline = time.monotonic() + _START_SECS
         while not self._serves():
             if not self.process.alive or time.monotonic() > deadline:
-                raise LocalError(f"{self.process.name} does not serve; its log ends with:\n{self.process.log_tail()}")
+                raise LocalError(
+                    f"{self.process.name} does not serve; its log ends with:\n{self.process.log_tail()}"
+                )
             time.sleep(0.05)
         return self
 
     def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
     ) -> None:
         self.process.stop()
 

@@ -29,7 +29,9 @@ class Jaeger(GoServer):
         config = {
             "service": {
                 "extensions": ["jaeger_storage", "jaeger_query"],
-                "pipelines": {"traces": {"receivers": ["otlp"], "exporters": ["jaeger_storage_exporter"]}},
+                "pipelines": {
+                    "traces": {"receivers": ["otlp"], "exporters": ["jaeger_storage_exporter"]}
+                },
                 "telemetry": {"metrics": {"level": "none"}},
             },
             "extensions": {
@@ -45,7 +47,9 @@ class Jaeger(GoServer):
         }
         (workdir / "jaeger.yaml").write_text(yaml.safe_dump(config))
         program = go_program("github.com/jaegertracing/jaeger/cmd/jaeger", VERSION)
-        process = ManagedProcess("jaeger", [program, "--config", workdir / "jaeger.yaml"], workdir=workdir)
+        process = ManagedProcess(
+            "jaeger", [program, "--config", workdir / "jaeger.yaml"], workdir=workdir
+        )
         super().__init__(process, f"{self._asked}/api/services")
 
     def services(self) -> list[str]:

@@ -15,7 +15,13 @@ _BEFORE_LENGTH: Final = 8 + 4
 
 def offer(bootstrap: str, topic: str, partition: int, batch: bytes) -> tuple[int, int]:
     """Has the leader at `bootstrap` append a batch; returns Kafka's error, 0 for none, and the batch's first offset."""
-    body = pack(">hhi", -1, -1, 30_000) + pack(">i", 1) + text(topic) + pack(">iii", 1, partition, len(batch)) + batch
+    body = (
+        pack(">hhi", -1, -1, 30_000)
+        + pack(">i", 1)
+        + text(topic)
+        + pack(">iii", 1, partition, len(batch))
+        + batch
+    )
     deadline = time.monotonic() + 30
     while True:
         answer = _ask(bootstrap, _PRODUCE, _PRODUCE_VERSION, body)

@@ -30,7 +30,9 @@ class KubernetesStub(HttpStub):
         self.autoscalers: list[Object] = []
         self.pages: dict[str, Object] = {}
         """`/status` by pod."""
-        self.on_page: Callable[[str, str, dict[str, str]], tuple[int, Any] | None] = lambda pod, page, query: None
+        self.on_page: Callable[[str, str, dict[str, str]], tuple[int, Any] | None] = (
+            lambda pod, page, query: None
+        )
         """Answers for a pod's page, by its path and query; None: as `pages` says."""
         self.lines: dict[str, list[str]] = {}
         """Logs by pod."""
@@ -60,7 +62,10 @@ class KubernetesStub(HttpStub):
             "clusters": [{"name": "stub", "cluster": {"server": self.url}}],
             "users": [{"name": "operator", "user": {"token": "t"}}],
             "contexts": [
-                {"name": "stub", "context": {"cluster": "stub", "user": "operator", "namespace": namespace}},
+                {
+                    "name": "stub",
+                    "context": {"cluster": "stub", "user": "operator", "namespace": namespace},
+                },
                 {"name": "other", "context": {"cluster": "stub", "user": "operator"}},
             ],
         }
@@ -90,8 +95,15 @@ class KubernetesStub(HttpStub):
         }
         labels = ours if labels is None else labels
         own = {"app": name}
-        template = {"metadata": {"labels": own}, "spec": {"containers": [{"name": kind, "image": f"kstorm-{kind}:1"}]}}
-        spec: Object = {"replicas": replicas, "selector": {"matchLabels": own}, "template": template}
+        template = {
+            "metadata": {"labels": own},
+            "spec": {"containers": [{"name": kind, "image": f"kstorm-{kind}:1"}]},
+        }
+        spec: Object = {
+            "replicas": replicas,
+            "selector": {"matchLabels": own},
+            "template": template,
+        }
         if type == "StatefulSet":
             spec["serviceName"] = name
         self.workloads.append(
@@ -106,9 +118,16 @@ class KubernetesStub(HttpStub):
         for number in range(replicas):
             self.pods.append(self._pod(f"{name}-{number}", namespace, own, kind))
 
-    def autoscale(self, component: str, type: str = "Deployment", scaled_object: str | None = None) -> None:
+    def autoscale(
+        self, component: str, type: str = "Deployment", scaled_object: str | None = None
+    ) -> None:
         """A HorizontalPodAutoscaler of the workload, perhaps one that KEDA made."""
-        owner = {"apiVersion": "keda.sh/v1alpha1", "kind": "ScaledObject", "name": scaled_object, "uid": "1"}
+        owner = {
+            "apiVersion": "keda.sh/v1alpha1",
+            "kind": "ScaledObject",
+            "name": scaled_object,
+            "uid": "1",
+        }
         self.autoscalers.append(
             {
                 "metadata": {
@@ -117,7 +136,11 @@ class KubernetesStub(HttpStub):
                     "ownerReferences": [owner] if scaled_object else [],
                 },
                 "spec": {
-                    "scaleTargetRef": {"apiVersion": "apps/v1", "kind": type, "name": f"wc-{component}"},
+                    "scaleTargetRef": {
+                        "apiVersion": "apps/v1",
+                        "kind": type,
+                        "name": f"wc-{component}",
+                    },
                     "minReplicas": 1,
                     "maxReplicas": 4,
                 },
@@ -134,7 +157,14 @@ class KubernetesStub(HttpStub):
     @staticmethod
     def _pod(name: str, namespace: str, labels: dict[str, str], container: str) -> Object:
         state = {"running": {"startedAt": "2026-11-01T00:00:00Z"}}
-        status = {"name": container, "image": "i", "imageID": "", "ready": True, "restartCount": 0, "state": state}
+        status = {
+            "name": container,
+            "image": "i",
+            "imageID": "",
+            "ready": True,
+            "restartCount": 0,
+            "state": state,
+        }
         return {
             "metadata": {"name": name, "namespace": namespace, "labels": labels},
             "spec": {"nodeName": "node-1", "containers": [{"name": container, "image": "i"}]},
@@ -170,10 +200,15 @@ class KubernetesStub(HttpStub):
             found = [each for each in self.workloads if each["kind"] == _PLURALS[kind]]
         else:
             found = {"pods": self.pods, "horizontalpodautoscalers": self.autoscalers}.get(kind, [])
-        found = [each for each in found if where["namespace"] in (None, each["metadata"]["namespace"])]
+        found = [
+            each for each in found if where["namespace"] in (None, each["metadata"]["namespace"])
+        ]
         if where["name"] is None:
             selector = query.get("labelSelector", "")
-            return 200, {"metadata": {}, "items": [each for each in found if _selected(each, selector)]}
+            return 200, {
+                "metadata": {},
+                "items": [each for each in found if _selected(each, selector)],
+            }
         name, _, port = where["name"].partition(":")
         for each in found:
             if each["metadata"]["name"] == name:
@@ -182,7 +217,14 @@ class KubernetesStub(HttpStub):
         return _status(404, f'{kind} "{name}" not found')
 
     def _one(
-        self, found: Object, method: str, sub: str, page_name: str, port: str, query: dict[str, str], body: Object
+        self,
+        found: Object,
+        method: str,
+        sub: str,
+        page_name: str,
+        port: str,
+        query: dict[str, str],
+        body: Object,
     ) -> tuple[int, Any]:
         name = found["metadata"]["name"]
         if sub == "proxy" and (answered := self.on_page(name, page_name, query)) is not None:
@@ -190,7 +232,9 @@ class KubernetesStub(HttpStub):
         if sub == "proxy":
             page = self.pages.get(name) if port == "6066" else None
             return (
-                (200, page) if page is not None else _status(503, "error trying to reach service: connection refused")
+                (200, page)
+                if page is not None
+                else _status(503, "error trying to reach service: connection refused")
             )
         if sub == "log":
             if query.get("previous") == "true":
@@ -199,7 +243,9 @@ class KubernetesStub(HttpStub):
                     return _status(400, f"previous terminated {of} not found")
                 lines = self.past_lines[name]
             elif name not in self.lines:
-                return _status(400, f'container "{query["container"]}" in pod "{name}" is waiting to start')
+                return _status(
+                    400, f'container "{query["container"]}" in pod "{name}" is waiting to start'
+                )
             else:
                 lines = self.lines[name]
             lines = lines[-int(query.get("tailLines", "1000")) :]
@@ -216,7 +262,10 @@ class KubernetesStub(HttpStub):
             if found["spec"].get("replicas") == 0:
                 own = found["spec"]["selector"]["matchLabels"]
                 self.pods = [pod for pod in self.pods if pod["metadata"]["labels"] != own]
-            return 200, {"metadata": {"name": name}, "spec": {"replicas": 1}} if sub == "scale" else found
+            return 200, {
+                "metadata": {"name": name},
+                "spec": {"replicas": 1},
+            } if sub == "scale" else found
         return 200, found
 
     def _exec(self, handler: BaseHTTPRequestHandler, pod: str, command: list[str]) -> None:
@@ -225,7 +274,11 @@ class KubernetesStub(HttpStub):
 
     def _denial(self, verb: str, resource: str, where: dict[str, str | None]) -> str:
         group = where["group"] or ""
-        place = f'in the namespace "{where["namespace"]}"' if where["namespace"] else "at the cluster scope"
+        place = (
+            f'in the namespace "{where["namespace"]}"'
+            if where["namespace"]
+            else "at the cluster scope"
+        )
         return (
             f'{resource.split("/")[0]} is forbidden: User "{self.user}" cannot {verb} resource "{resource}" in API group '
             f'"{group}" {place}'
@@ -255,4 +308,10 @@ def _merge(found: Object, patch: Object) -> None:
 
 
 def _status(code: int, message: str) -> tuple[int, Object]:
-    return code, {"kind": "Status", "apiVersion": "v1", "status": "Failure", "message": message, "code": code}
+    return code, {
+        "kind": "Status",
+        "apiVersion": "v1",
+        "status": "Failure",
+        "message": message,
+        "code": code,
+    }

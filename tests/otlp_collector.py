@@ -27,7 +27,9 @@ class OtlpCollector(HttpStub):
 
     def answer(self, method: str, path: str, body: Any) -> tuple[int, bytes]:
         """Keeps the spans of a request."""
-        spans = [span for one in body.resource_spans for scope in one.scope_spans for span in scope.spans]
+        spans = [
+            span for one in body.resource_spans for scope in one.scope_spans for span in scope.spans
+        ]
         if self.refused and any(span.trace_id == self.refused for span in spans):
             return 400, b""
         if self.status == 200:
@@ -41,7 +43,9 @@ class OtlpCollector(HttpStub):
             said = attributes(span)
             if "kstorm.root" in said and "messaging.kafka.offset" in said:
                 partition = int(said["messaging.destination.partition.id"])
-                found[said["messaging.destination.name"], partition, said["messaging.kafka.offset"]] = span
+                found[
+                    said["messaging.destination.name"], partition, said["messaging.kafka.offset"]
+                ] = span
         return found
 
 

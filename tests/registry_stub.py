@@ -31,7 +31,9 @@ class RegistryStub(HttpStub):
         if self.answers is not None:
             return self.answers, b"<html>not a registry's answer</html>"
         status, found = self._found(method, parts, body)
-        serialized = self.serializes and parse_qs(urlsplit(path).query).get("format") == ["serialized"]
+        serialized = self.serializes and parse_qs(urlsplit(path).query).get("format") == [
+            "serialized"
+        ]
         if method == "GET" and found.get("schemaType") == "PROTOBUF" and not serialized:
             found = {**found, "schema": 'syntax = "proto3";'}
         return status, found
@@ -39,7 +41,11 @@ class RegistryStub(HttpStub):
     def _found(self, method: str, parts: list[str], body: dict[str, Any]) -> tuple[int, Any]:
         if method == "GET" and parts[:2] == ["schemas", "ids"]:
             found = self.schemas.get(int(parts[2]))
-            return (200, found) if found else (404, {"error_code": 40403, "message": f"Schema {parts[2]} not found"})
+            return (
+                (200, found)
+                if found
+                else (404, {"error_code": 40403, "message": f"Schema {parts[2]} not found"})
+            )
         if method == "GET" and parts[0] == "subjects" and parts[2:3] == ["versions"]:
             return self._version(parts[1], parts[3])
         if method == "POST" and parts[0] == "subjects":
@@ -56,13 +62,18 @@ class RegistryStub(HttpStub):
 
     def _register(self, subject: str, body: dict[str, Any], create: bool) -> tuple[int, Any]:
         schema = {key: body[key] for key in ("schema", "schemaType", "references") if body.get(key)}
-        id = next((id for id, known in self.schemas.items() if known == schema), len(self.schemas) + 1)
+        id = next(
+            (id for id, known in self.schemas.items() if known == schema), len(self.schemas) + 1
+        )
         ids = self.subjects.get(subject, [])
         if id not in ids:
             if not create:
                 return 404, {"error_code": 40401, "message": f"Subject '{subject}' not found."}
             if "refused" in subject:
-                return 409, {"error_code": 409, "message": "Schema being registered is incompatible"}
+                return 409, {
+                    "error_code": 409,
+                    "message": "Schema being registered is incompatible",
+                }
             self.schemas[id] = schema
             ids = self.subjects.setdefault(subject, ids)
             ids.append(id)

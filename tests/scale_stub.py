@@ -25,7 +25,9 @@ class ScaleStub(HttpStub):
         """Answers this to everything."""
         own = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
         own.load_cert_chain(certificate)
-        self._server.socket = own.wrap_socket(self._server.socket, server_side=True, do_handshake_on_connect=False)
+        self._server.socket = own.wrap_socket(
+            self._server.socket, server_side=True, do_handshake_on_connect=False
+        )
         self._server.handle_error = lambda *_: None  # type: ignore[method-assign]  # who does not trust it hangs up
         self._authority, self._account = authority, account
 
@@ -42,8 +44,15 @@ class ScaleStub(HttpStub):
     def answer(self, method: str, path: str, body: dict[str, Any]) -> tuple[int, Any]:
         if self.refusal is not None:
             return self.refusal
-        name = path.removeprefix("/apis/apps/v1/namespaces/words/statefulsets/").removesuffix("/scale")
+        name = path.removeprefix("/apis/apps/v1/namespaces/words/statefulsets/").removesuffix(
+            "/scale"
+        )
         if method != "GET" or name not in self.replicas:
             return 404, {"kind": "Status", "apiVersion": "v1", "reason": "NotFound", "code": 404}
         spec = {"replicas": self.replicas[name]} if self.replicas[name] else {}  # it leaves a 0 out
-        return 200, {"kind": "Scale", "apiVersion": "autoscaling/v1", "metadata": {"name": name}, "spec": spec}
+        return 200, {
+            "kind": "Scale",
+            "apiVersion": "autoscaling/v1",
+            "metadata": {"name": name},
+            "spec": spec,
+        }

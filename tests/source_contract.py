@@ -51,10 +51,16 @@ class SourceContract:
         """The beginning and the end."""
         log.write(0, 3)
         look_up = partial(log.reader.offset_for, at(log, 0))
-        assert (at_last(lambda: look_up(EARLIEST_TIME)), at_last(lambda: look_up(LATEST_TIME))) == (0, 3)
+        assert (at_last(lambda: look_up(EARLIEST_TIME)), at_last(lambda: look_up(LATEST_TIME))) == (
+            0,
+            3,
+        )
         log.write(0, 1)
         log.expire(0, 2)
-        assert (at_last(lambda: look_up(EARLIEST_TIME)), at_last(lambda: look_up(LATEST_TIME))) == (2, 4)
+        assert (at_last(lambda: look_up(EARLIEST_TIME)), at_last(lambda: look_up(LATEST_TIME))) == (
+            2,
+            4,
+        )
 
     def test_it_reads_from_the_offset_that_it_is_given(self, log: Log) -> None:
         """And no more at once than is asked for."""
@@ -152,7 +158,9 @@ class SourceContract:
         assert list(log.reader.faults()) == []
 
     @pytest.mark.parametrize("count", [1, 2, 37])
-    def test_what_cannot_be_decoded_is_told_and_nothing_behind_it_is_read(self, log: Log, count: int) -> None:
+    def test_what_cannot_be_decoded_is_told_and_nothing_behind_it_is_read(
+        self, log: Log, count: int
+    ) -> None:
         """To its last offset, after all that is before it, and not again; until the partition is assigned anew."""
         log.write(0, 3)
         log.write_undecodable(0, count)
@@ -170,7 +178,9 @@ class SourceContract:
         assert offsets(log, 2) == [3 + count, 4 + count]
         assert list(log.reader.faults()) == []
 
-    def test_of_two_that_cannot_be_decoded_the_second_is_told_when_the_first_is_behind(self, log: Log) -> None:
+    def test_of_two_that_cannot_be_decoded_the_second_is_told_when_the_first_is_behind(
+        self, log: Log
+    ) -> None:
         """They lie side by side, and the second is the last that the partition has."""
         log.write_undecodable(0, 4)
         log.write_undecodable(0, 3)
@@ -182,7 +192,9 @@ class SourceContract:
         log.write(0, 1)
         assert offsets(log, 1) == [7]
 
-    def test_what_cannot_be_decoded_is_all_of_its_batch_wherever_one_begins_to_read(self, log: Log) -> None:
+    def test_what_cannot_be_decoded_is_all_of_its_batch_wherever_one_begins_to_read(
+        self, log: Log
+    ) -> None:
         """And again after the partition was given up."""
         log.write_undecodable(0, 9)
         for begin in (5, 8, 0):
@@ -221,7 +233,9 @@ def read(log: Log, count: int) -> list[tuple[int, int]]:
     """The next messages: partition and offset."""
     got: list[tuple[int, int]] = []
     while len(got) < count:
-        got += [(m.partition(), m.offset()) for m in at_last(partial(log.reader.read, count - len(got)))]
+        got += [
+            (m.partition(), m.offset()) for m in at_last(partial(log.reader.read, count - len(got)))
+        ]
     return got
 
 

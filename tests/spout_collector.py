@@ -19,12 +19,19 @@ class SpoutCollector(ABC):
 
     @abstractmethod
     def emit(
-        self, values: Sequence[Any], message_id: Any = None, stream: str = "default", task: int | None = None
+        self,
+        values: Sequence[Any],
+        message_id: Any = None,
+        stream: str = "default",
+        task: int | None = None,
     ) -> Sequence[int]:
         """Keeps a tuple in some way."""
 
     def emit_batch(
-        self, columns: Sequence[list[Any]], message_ids: Sequence[Any] | None = None, stream: str = "default"
+        self,
+        columns: Sequence[list[Any]],
+        message_ids: Sequence[Any] | None = None,
+        stream: str = "default",
     ) -> Placed:
         rows = list(zip(*columns, strict=True))
         for values, message_id in zip(rows, message_ids or [None] * len(rows), strict=True):

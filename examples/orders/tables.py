@@ -16,7 +16,9 @@ pipeline = Pipeline(
 )
 
 
-@pipeline.gold("customers", keys=["customer"], add=["amount", "orders"], latest=["total"], order="sink")
+@pipeline.gold(
+    "customers", keys=["customer"], add=["amount", "orders"], latest=["total"], order="sink"
+)
 def customers(fresh: DataFrame) -> DataFrame:
     """Each order counts once, by the lineage of its record, whatever guarantee the topology has."""
     return fresh.withColumn("orders", sf.lit(1))

@@ -17,7 +17,9 @@ TEA = {"name": "tea", "price": "3.20", "count": 2}
 ORDER = ("id", "customer", "items", "coupon", "partition", "offset")
 
 
-def order(number: int, *items: dict[str, Any], off: str | None = None, country: str | None = "DE") -> str:
+def order(
+    number: int, *items: dict[str, Any], off: str | None = None, country: str | None = "DE"
+) -> str:
     """Of Ann or Ben, in turn."""
     return json.dumps(
         {
@@ -33,7 +35,9 @@ def test_an_order_is_priced(bolt_tester: Callable[..., BoltTester[Any]]) -> None
     """Less its coupon, which gives nothing back."""
     check = bolt_tester(Check(), *ORDER)
     buyer = {"name": "Ann", "country": None}
-    check.give(["o-1", buyer, [TEA, {"name": "cup", "price": "0.10", "count": 3}], {"off": "1.50"}, 0, 7])
+    check.give(
+        ["o-1", buyer, [TEA, {"name": "cup", "price": "0.10", "count": 3}], {"off": "1.50"}, 0, 7]
+    )
     check.give(["o-2", buyer, [TEA], {"off": "9.99"}, 0, 8])
     assert check.emitted("priced") == [["o-1", "5.20", 0, 7], ["o-2", "0.00", 0, 8]]
     assert check.emitted("buyers") == [["o-1", "Ann", None, 0, 7], ["o-2", "Ann", None, 0, 8]]
@@ -110,7 +114,10 @@ def test_halves_of_two_attempts_are_not_joined() -> None:
 
 
 POISON = 4
-ORDERS = [order(number) if number != POISON else order(number, {**TEA, "price": "?"}) for number in range(12)]
+ORDERS = [
+    order(number) if number != POISON else order(number, {**TEA, "price": "?"})
+    for number in range(12)
+]
 
 
 def in_topic(kafka: FakeKafka) -> list[dict[str, Any]]:
@@ -125,7 +132,9 @@ def expect_each_once(records: list[dict[str, Any]]) -> None:
     )
     for customer, many in (("Ann", 5), ("Ben", 6)):
         totals = sorted(
-            (record["orders"], Decimal(record["total"])) for record in records if record["customer"] == customer
+            (record["orders"], Decimal(record["total"]))
+            for record in records
+            if record["customer"] == customer
         )
         assert totals == [(number, number * Decimal("7.62")) for number in range(1, many + 1)]
 
@@ -148,7 +157,9 @@ def test_from_topic_to_topic(local_cluster: Callable[..., LocalCluster], guarant
 
 
 @pytest.mark.parametrize("victim", ["orders", "check", "tax", "join", "total", "sink", "acker"])
-def test_each_order_counts_once_whoever_dies(local_cluster: Callable[..., LocalCluster], victim: str) -> None:
+def test_each_order_counts_once_whoever_dies(
+    local_cluster: Callable[..., LocalCluster], victim: str
+) -> None:
     """Killed twice, amid the work."""
     kafka = FakeKafka({"orders": 2, "order-totals": 2})
     for text in ORDERS:
@@ -171,10 +182,18 @@ def test_each_order_counts_once_among_faults() -> None:
 
     def each_once(cluster: KafkaCluster) -> None:
         records = in_topic(cluster.kafka)
-        assert sorted(record["id"] for record in records) == sorted(f"o-{number}" for number in range(12))
+        assert sorted(record["id"] for record in records) == sorted(
+            f"o-{number}" for number in range(12)
+        )
 
     inputs = []
     for number in range(12):
         one = json.loads(order(number))
         inputs.append([one["id"], one["customer"], one["items"], one["coupon"], 0, number])
-    simulate(topology(), {"orders": inputs}, each_once, range(10), kafka=lambda: FakeKafka({"order-totals": 2}))
+    simulate(
+        topology(),
+        {"orders": inputs},
+        each_once,
+        range(10),
+        kafka=lambda: FakeKafka({"order-totals": 2}),
+    )

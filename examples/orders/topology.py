@@ -72,7 +72,9 @@ class Check(BasicBolt):
         if not items:
             raise ValueError(f"order {id!r} has no items: an order needs at least one")
         if customer["country"] not in TAX:
-            raise ValueError(f"order {id!r} is from {customer['country']!r}, whose rate is not known: add it to TAX")
+            raise ValueError(
+                f"order {id!r} is from {customer['country']!r}, whose rate is not known: add it to TAX"
+            )
         net = sum((_decimal(item["price"]) * item["count"] for item in items), Decimal(0))
         if coupon is not None:
             net -= min(net, _decimal(coupon["off"]))
@@ -120,7 +122,9 @@ class Join(Bolt):
             self._give_up(time.monotonic() - self.config.topology_message_timeout_secs)
             return
         _since, other = self._waiting.pop(tuple.root, (0.0, None))
-        if other is not None and other.source_component == tuple.source_component:  # that half was made again
+        if (
+            other is not None and other.source_component == tuple.source_component
+        ):  # that half was made again
             self.collector.ack(other)
             other = None
         if other is None:
@@ -129,7 +133,9 @@ class Join(Bolt):
         price, buyer = (tuple, other) if tuple.source_component == "check" else (other, tuple)
         amount = (Decimal(price["net"]) * (1 + Decimal(buyer["rate"]))).quantize(_CENT)
         place = (buyer["partition"], buyer["offset"])
-        self.collector.emit((buyer["id"], buyer["customer"], str(amount), *place), anchors=[price, buyer])
+        self.collector.emit(
+            (buyer["id"], buyer["customer"], str(amount), *place), anchors=[price, buyer]
+        )
         self.collector.ack(price)
         self.collector.ack(buyer)
 
@@ -154,7 +160,13 @@ class Total(StatefulBasicBolt):
         orders, total = self.state.get(customer, (0, "0"))
         orders, total = orders + 1, str(Decimal(total) + Decimal(amount))
         self.state.put(customer, (orders, total))
-        record = {"id": id, "customer": customer, "amount": amount, "orders": orders, "total": total}
+        record = {
+            "id": id,
+            "customer": customer,
+            "amount": amount,
+            "orders": orders,
+            "total": total,
+        }
         collector.emit((customer, msgspec.json.encode(record), partition, offset, "order"))
 
 
@@ -170,7 +182,10 @@ def _decimal(text: Any) -> Decimal:
 
 
 def build(
-    name: str = "orders", source: str = "orders", sink: str = "order-totals", config: Config | None = None
+    name: str = "orders",
+    source: str = "orders",
+    sink: str = "order-totals",
+    config: Config | None = None,
 ) -> Topology:
     """Wires it, with one process of each component."""
     builder = TopologyBuilder(name, config)
@@ -192,7 +207,11 @@ def build(
     builder.set_bolt("check", Check()).set_num_tasks(4).shuffle_grouping("orders")
     tax = builder.set_bolt("tax", Tax()).set_num_tasks(2).fields_grouping("check", "id", "buyers")
     tax.add_configurations(topology_bolt_retry_initial_delay_ms=1000.0)
-    join = builder.set_bolt("join", Join()).set_num_tasks(4).add_configurations(topology_tick_tuple_freq_secs=1.0)
+    join = (
+        builder.set_bolt("join", Join())
+        .set_num_tasks(4)
+        .add_configurations(topology_tick_tuple_freq_secs=1.0)
+    )
     join.fields_grouping("check", "id", "priced").fields_grouping("tax", "id")
     builder.set_bolt("total", Total()).set_num_tasks(4).fields_grouping("join", "customer")
     write = KafkaBolt().with_topic_selector(sink).with_lineage(source)
@@ -203,7 +222,9 @@ def build(
 def orders_config(guarantee: str = EXACTLY_ONCE) -> Config:
     """What fails is tried again ten times, a second apart at most: whenever a process dies, the register is asked anew."""
     return Config(
-        topology_processing_guarantee=guarantee, topology_bolt_retry_limit=10, topology_bolt_retry_delay_max_ms=1000.0
+        topology_processing_guarantee=guarantee,
+        topology_bolt_retry_limit=10,
+        topology_bolt_retry_delay_max_ms=1000.0,
     )
 
 

@@ -23,13 +23,17 @@ pipeline = Pipeline(
 )
 
 
-@pipeline.gold("word_counts", keys=["word"], latest=["count"], add=["occurrences"], order="sink", replays=True)
+@pipeline.gold(
+    "word_counts", keys=["word"], latest=["count"], add=["occurrences"], order="sink", replays=True
+)
 def word_counts(rows: DataFrame) -> DataFrame:
     """The latest count that the topology wrote, which grows with replays, and beside it how often the word occurs: exact."""
     return rows.withColumn("occurrences", sf.when(sf.col("replay"), 0).otherwise(1))
 
 
-@pipeline.gold("counts_per_minute", keys=["window_start", "word"], add=["occurrences"], replace=["window_end"])
+@pipeline.gold(
+    "counts_per_minute", keys=["window_start", "word"], add=["occurrences"], replace=["window_end"]
+)
 def counts_per_minute(fresh: DataFrame) -> DataFrame:
     """How often each word occurs in each minute, by Kafka timestamps; an occurrence that comes late counts in its own minute."""
     start = sf.date_trunc("minute", "kafka_timestamp")

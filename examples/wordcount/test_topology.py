@@ -11,7 +11,14 @@ import msgspec
 import pytest
 
 from examples.wordcount.topology import SplitSentence, WordCount, build, topology
-from kstorm.testing import BoltTester, FeederSpout, LocalCluster, TupleCaptureBolt, replace_components, simulate
+from kstorm.testing import (
+    BoltTester,
+    FeederSpout,
+    LocalCluster,
+    TupleCaptureBolt,
+    replace_components,
+    simulate,
+)
 from kstorm.testing.kafka import FakeKafka, KafkaCluster
 from kstorm.topology import Config
 from kstorm.topology.config import AT_LEAST_ONCE, EXACTLY_ONCE
@@ -19,7 +26,9 @@ from kstorm.topology.config import AT_LEAST_ONCE, EXACTLY_ONCE
 SENTENCES = ["the cow jumped over the moon", "the man in the moon", "", "a cow"]
 WORDS = Counter(" ".join(SENTENCES).split())
 IDS = [
-    f"sentences-0-{offset}-{position}" for offset, line in enumerate(SENTENCES) for position in range(len(line.split()))
+    f"sentences-0-{offset}-{position}"
+    for offset, line in enumerate(SENTENCES)
+    for position in range(len(line.split()))
 ]
 VICTIMS = ["sentences", "split", "count", "sink", "acker"]
 
@@ -51,7 +60,9 @@ class Words:
         wired = build(config=Config(topology_processing_guarantee=guarantee))
         self.source = FeederSpout("str", "partition", "offset", replay=True)
         self.sink = TupleCaptureBolt()
-        self.cluster = local_cluster(replace_components(wired, {"sentences": self.source, "sink": self.sink}))
+        self.cluster = local_cluster(
+            replace_components(wired, {"sentences": self.source, "sink": self.sink})
+        )
         for offset, sentence in enumerate(SENTENCES):
             self.source.feed([sentence, 0, offset], message_id=offset)
 
@@ -93,7 +104,9 @@ def test_no_word_is_lost_whoever_dies(words: Words, victim: str, kstorm_seed: in
     for _ in range(15 + 20 * kstorm_seed):  # of about a hundred
         cluster.step()
     cluster.crash(victim)
-    cluster.advance_time(46)  # what was lost on the way times out between 30 and 45 seconds, and is replayed
+    cluster.advance_time(
+        46
+    )  # what was lost on the way times out between 30 and 45 seconds, and is replayed
     cluster.run_until_idle()
     assert {record["id"] for record in words.records()} == set(IDS)
     assert cluster.pending == 0
@@ -144,4 +157,10 @@ def test_each_word_is_in_the_topic_once_among_faults() -> None:
         expect_each_once(in_topic(cluster.kafka))
 
     inputs = [[sentence, 0, offset] for offset, sentence in enumerate(SENTENCES)]
-    simulate(topology(), {"sentences": inputs}, each_once, range(20), kafka=lambda: FakeKafka({"word-counts": 2}))
+    simulate(
+        topology(),
+        {"sentences": inputs},
+        each_once,
+        range(20),
+        kafka=lambda: FakeKafka({"word-counts": 2}),
+    )

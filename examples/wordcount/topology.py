@@ -83,7 +83,9 @@ def build(
     count = builder.set_bolt("count", WordCount(), processes["count"]).set_num_tasks(4)
     count.fields_grouping("split", Fields("word"))
     # By word here too: with two tasks writing counts of one word, the last one written need not be the highest.
-    write = builder.set_bolt("sink", KafkaBolt().with_topic_selector(sink), processes["sink"]).set_num_tasks(2)
+    write = builder.set_bolt(
+        "sink", KafkaBolt().with_topic_selector(sink), processes["sink"]
+    ).set_num_tasks(2)
     write.fields_grouping("count", Fields("key"))
     return builder.build()
 

@@ -22,42 +22,85 @@ def main() -> int:
     add_options(parser)
     parser.set_defaults(run=_short)
     verbs = parser.add_subparsers(title="verbs, with options of their own", metavar="")
-    peer = verbs.add_parser("peer", help="be one of the peers of a comparison, until SIGTERM; PEER_* say where")
+    peer = verbs.add_parser(
+        "peer", help="be one of the peers of a comparison, until SIGTERM; PEER_* say where"
+    )
     peer.set_defaults(run=_peer)
-    micro = verbs.add_parser("micro", help="what the parts of the core cost, in µs and as ratios to a plain loop")
-    micro.add_argument("--compare", action="store_true", help="show the change against the committed baseline")
+    micro = verbs.add_parser(
+        "micro", help="what the parts of the core cost, in µs and as ratios to a plain loop"
+    )
+    micro.add_argument(
+        "--compare", action="store_true", help="show the change against the committed baseline"
+    )
     micro.add_argument("--save", action="store_true", help="make these figures the baseline")
     micro.set_defaults(run=_micro)
-    growth = verbs.add_parser("growth", help="how cost grows with tuples a tree, bytes, tasks and open trees")
+    growth = verbs.add_parser(
+        "growth", help="how cost grows with tuples a tree, bytes, tasks and open trees"
+    )
     growth.add_argument("--report", type=Path, metavar="FILE", help="write the outcome as JSON")
     growth.add_argument("--plot", type=Path, metavar="FILE", help="write the outcome as a PNG")
     growth.set_defaults(run=_growth)
-    windows = verbs.add_parser("windows", help="µs a tuple in windows of any length; memory of a million that are open")
+    windows = verbs.add_parser(
+        "windows", help="µs a tuple in windows of any length; memory of a million that are open"
+    )
     windows.add_argument(
-        "--only", action="append", metavar="NAME", help="tuples, sums, sessions, closing or overlapping; default all"
+        "--only",
+        action="append",
+        metavar="NAME",
+        help="tuples, sums, sessions, closing or overlapping; default all",
     )
     windows.add_argument("--report", type=Path, metavar="FILE", help="write the outcome as JSON")
     windows.set_defaults(run=_windows)
-    spout = verbs.add_parser("spout", help="µs of CPU that reading and emitting a message costs a spout's process")
-    spout.add_argument("--messages", type=positive, default=1_000_000, metavar="N", help="default 1,000,000")
-    spout.add_argument("--rounds", type=positive, default=3, metavar="N", help="default 3, tracked and untracked each")
+    spout = verbs.add_parser(
+        "spout", help="µs of CPU that reading and emitting a message costs a spout's process"
+    )
+    spout.add_argument(
+        "--messages", type=positive, default=1_000_000, metavar="N", help="default 1,000,000"
+    )
+    spout.add_argument(
+        "--rounds",
+        type=positive,
+        default=3,
+        metavar="N",
+        help="default 3, tracked and untracked each",
+    )
     spout.add_argument("--report", type=Path, metavar="FILE", help="write the outcome as JSON")
     spout.set_defaults(run=_spout)
-    pipeline = verbs.add_parser("pipeline", help="the Spark pipeline beside a plain PySpark job, as ratios")
-    pipeline.add_argument("--records", type=positive, default=720_000, metavar="N", help="default 720,000")
-    pipeline.add_argument("--rounds", type=positive, default=2, metavar="N", help="default 2, of each job")
+    pipeline = verbs.add_parser(
+        "pipeline", help="the Spark pipeline beside a plain PySpark job, as ratios"
+    )
+    pipeline.add_argument(
+        "--records", type=positive, default=720_000, metavar="N", help="default 720,000"
+    )
+    pipeline.add_argument(
+        "--rounds", type=positive, default=2, metavar="N", help="default 2, of each job"
+    )
     pipeline.add_argument("--report", type=Path, metavar="FILE", help="write the outcome as JSON")
     pipeline.set_defaults(run=_pipeline)
-    flat = verbs.add_parser("flat", help="what a batch of the Spark pipeline costs on empty tables and on full ones")
-    flat.add_argument(
-        "--rows", type=positive, default=10_000_000, metavar="N", help="of the full ones; default 10,000,000"
+    flat = verbs.add_parser(
+        "flat", help="what a batch of the Spark pipeline costs on empty tables and on full ones"
     )
-    flat.add_argument("--batch", type=positive, default=100_000, metavar="N", help="records; default 100,000")
-    flat.add_argument("--rounds", type=positive, default=5, metavar="N", help="default 5, of each kind of batch")
+    flat.add_argument(
+        "--rows",
+        type=positive,
+        default=10_000_000,
+        metavar="N",
+        help="of the full ones; default 10,000,000",
+    )
+    flat.add_argument(
+        "--batch", type=positive, default=100_000, metavar="N", help="records; default 100,000"
+    )
+    flat.add_argument(
+        "--rounds", type=positive, default=5, metavar="N", help="default 5, of each kind of batch"
+    )
     flat.add_argument("--report", type=Path, metavar="FILE", help="write the outcome as JSON")
     flat.set_defaults(run=_flat)
-    trace = verbs.add_parser("trace", help="how long kstorm why and trace take, amid minutes at full load and after")
-    trace.add_argument("--minutes", type=float, default=5.0, metavar="N", help="at full load; default 5")
+    trace = verbs.add_parser(
+        "trace", help="how long kstorm why and trace take, amid minutes at full load and after"
+    )
+    trace.add_argument(
+        "--minutes", type=float, default=5.0, metavar="N", help="at full load; default 5"
+    )
     trace.add_argument("--report", type=Path, metavar="FILE", help="write the outcome as JSON")
     trace.set_defaults(run=_trace)
     arguments = parser.parse_args()
@@ -81,7 +124,9 @@ def _micro(arguments: argparse.Namespace) -> int:
 
     tests = Path(__file__).parent  # of the checkout: the figures are made by tests
     options = [f"--{name}" for name in ("compare", "save") if getattr(arguments, name)]
-    return int(pytest.main([str(tests), "-q", "--benchmark-columns=min", "--benchmark-quiet", *options]))
+    return int(
+        pytest.main([str(tests), "-q", "--benchmark-columns=min", "--benchmark-quiet", *options])
+    )
 
 
 def _growth(arguments: argparse.Namespace) -> int:

@@ -52,7 +52,9 @@ class Broker:
                 return self._ends(topic)
             except KafkaException as error:
                 if time.monotonic() > deadline:
-                    raise BrokerError(f"Kafka does not say what topic {topic!r} has: {error.args[0].str()}") from None
+                    raise BrokerError(
+                        f"Kafka does not say what topic {topic!r} has: {error.args[0].str()}"
+                    ) from None
             time.sleep(_LOOK_SECS)
             self._reader = self._new_reader()
 
@@ -60,39 +62,56 @@ class Broker:
         """When the earliest record of these topics was made, in seconds since 1970; None if they have none."""
         partitions = self._admin.partition_counts()
         first = OffsetSpec.for_timestamp(0)
-        asked = {TopicPartition(topic, number): first for topic in topics for number in range(partitions[topic])}
+        asked = {
+            TopicPartition(topic, number): first
+            for topic in topics
+            for number in range(partitions[topic])
+        }
         try:
             answers = self._admin.client.list_offsets(asked, request_timeout=_TIMEOUT_SECS)
             stamps = [answer.result().timestamp for answer in answers.values()]
         except KafkaException as error:
-            raise BrokerError(f"Kafka does not say when its topics begin: {error.args[0].str()}") from None
+            raise BrokerError(
+                f"Kafka does not say when its topics begin: {error.args[0].str()}"
+            ) from None
         return min((stamp / 1000 for stamp in stamps if stamp >= 0), default=None)
 
     def remove(self, topics: set[str]) -> None:
         """Remove topics; waits until the broker has."""
         try:
             removals = (
-                self._admin.client.delete_topics(sorted(topics), operation_timeout=_TIMEOUT_SECS) if topics else {}
+                self._admin.client.delete_topics(sorted(topics), operation_timeout=_TIMEOUT_SECS)
+                if topics
+                else {}
             )
             for done in removals.values():
                 done.result()
         except KafkaException as error:
-            raise BrokerError(f"Kafka would not remove {', '.join(sorted(topics))}: {error.args[0].str()}") from None
+            raise BrokerError(
+                f"Kafka would not remove {', '.join(sorted(topics))}: {error.args[0].str()}"
+            ) from None
 
     def _new_reader(self) -> Consumer:
         return Consumer({**self._settings.client_config, "group.id": "bench-ends"})
 
     def _ends(self, topic: str) -> dict[int, int]:
         places = {partition: TopicPartition(topic, partition) for partition in range(PARTITIONS)}
-        return {n: self._reader.get_watermark_offsets(place, _TIMEOUT_SECS)[1] for n, place in places.items()}
+        return {
+            n: self._reader.get_watermark_offsets(place, _TIMEOUT_SECS)[1]
+            for n, place in places.items()
+        }
 
     def _await_leaders(self, topic: str) -> None:
         """Waits until the broker says that each partition has a leader."""
         deadline = time.monotonic() + _TIMEOUT_SECS
         while True:
             found = self._admin.client.list_topics(topic, _TIMEOUT_SECS).topics[topic].partitions
-            if len(found) == PARTITIONS and all(partition.leader >= 0 for partition in found.values()):
+            if len(found) == PARTITIONS and all(
+                partition.leader >= 0 for partition in found.values()
+            ):
                 return
             if time.monotonic() > deadline:
-                raise BrokerError(f"topic {topic!r} has no leaders {_TIMEOUT_SECS:.0f} s after it was created")
+                raise BrokerError(
+                    f"topic {topic!r} has no leaders {_TIMEOUT_SECS:.0f} s after it was created"
+                )
             time.sleep(_LOOK_SECS)

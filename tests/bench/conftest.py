@@ -25,7 +25,9 @@ figures: dict[str, float] = {}
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    parser.addoption("--compare", action="store_true", help="show the change against the committed baseline")
+    parser.addoption(
+        "--compare", action="store_true", help="show the change against the committed baseline"
+    )
     parser.addoption("--save", action="store_true", help="make these figures the baseline")
 
 
@@ -49,7 +51,9 @@ def measure(benchmark: Any, request: pytest.FixtureRequest) -> Measure:
         calibrate()
         benchmark.pedantic(act, rounds=ROUNDS, iterations=1, warmup_rounds=2)
         kind = f", {request.node.callspec.id}" if hasattr(request.node, "callspec") else ""
-        figures[request.node.function.__doc__.strip(".") + kind] = benchmark.stats.stats.min / items * 1e6
+        figures[request.node.function.__doc__.strip(".") + kind] = (
+            benchmark.stats.stats.min / items * 1e6
+        )
 
     return timed
 

@@ -51,7 +51,9 @@ class Run:
 class Contest:
     """Runs contestants one after the other on one Kafka, each with topics of its own."""
 
-    def __init__(self, kafka: EmbeddedKafka, directory: Path, progress: Progress, skew: float | None) -> None:
+    def __init__(
+        self, kafka: EmbeddedKafka, directory: Path, progress: Progress, skew: float | None
+    ) -> None:
         """`directory` gets a folder with the log of each run; `skew`: see `corpus.texts`."""
         self._skew = skew
         self._kafka, self._directory, self._progress = kafka, directory, progress
@@ -66,7 +68,9 @@ class Contest:
         """
         self._runs += 1
         name = f"run{self._runs:02}"
-        texts = corpus.texts(sentences if rate is None else sentences_at(rate, sentences), self._skew)
+        texts = corpus.texts(
+            sentences if rate is None else sentences_at(rate, sentences), self._skew
+        )
         source = f"{name}-sentences" if rate is not None else self._preloaded(texts)
         directory = self._directory / f"{name}-{contestant.name}"
         directory.mkdir()
@@ -76,7 +80,9 @@ class Contest:
             self._broker.create_source(source)
         self._broker.create_sink(terms.sink)
         run = self._measure(contestant, terms, texts, rate, before)
-        self._broker.remove(self._broker.topics() - before)  # its own as well; after an error the whole broker goes
+        self._broker.remove(
+            self._broker.topics() - before
+        )  # its own as well; after an error the whole broker goes
         return run
 
     def _preloaded(self, texts: Sequence[str]) -> str:
@@ -91,7 +97,12 @@ class Contest:
         return self._filled[count]
 
     def _measure(
-        self, contestant: Contestant, terms: Terms, texts: Sequence[str], rate: float | None, before: set[str]
+        self,
+        contestant: Contestant,
+        terms: Terms,
+        texts: Sequence[str],
+        rate: float | None,
+        before: set[str],
     ) -> Run:
         """`before` are the topics that there were, so that all others are the contestant's."""
         process = ManagedProcess(
@@ -106,7 +117,9 @@ class Contest:
             reader = Reader(
                 terms.bootstrap,
                 terms.sink,
-                lambda count: self._progress.status(f"{contestant.name}: {count:,} counts read back"),
+                lambda count: self._progress.status(
+                    f"{contestant.name}: {count:,} counts read back"
+                ),
                 by_batch=contestant.is_by_batch,
             )
             stack.callback(reader.close)
@@ -114,10 +127,16 @@ class Contest:
             stack.callback(process.stop, _STOP_SECS)
             if feed is not None:
                 stack.callback(feed.stop)
-            usage, broker_usage = (stack.enter_context(Usage(watched)) for watched in (process, self._kafka.process))
+            usage, broker_usage = (
+                stack.enter_context(Usage(watched)) for watched in (process, self._kafka.process)
+            )
             wait = Wait(process, self._broker, terms.sink, self._progress)
-            kept_up = self._until_counted(wait, reader, truth, feed, by_batch=contestant.is_by_batch)
-            begun = self._broker.first_stamp(self._broker.topics() - before)  # while it still has its topics
+            kept_up = self._until_counted(
+                wait, reader, truth, feed, by_batch=contestant.is_by_batch
+            )
+            begun = self._broker.first_stamp(
+                self._broker.topics() - before
+            )  # while it still has its topics
         records = len(reader.counts.stamps)
         whole = records if contestant.is_by_batch else truth.total()
         share = min(1.0, records / whole)
@@ -136,7 +155,13 @@ class Contest:
         return Run(contestant.name, len(texts), figures, correct, verdict, speed, latencies)
 
     def _until_counted(
-        self, wait: Wait, reader: Reader, truth: Mapping[str, int], feed: RateFeed | None, *, by_batch: bool
+        self,
+        wait: Wait,
+        reader: Reader,
+        truth: Mapping[str, int],
+        feed: RateFeed | None,
+        *,
+        by_batch: bool,
     ) -> bool:
         """Wait until every count is there, or no more come. False if the feed's rate was too much."""
         if feed is not None:
@@ -167,7 +192,9 @@ def _figures(
     return {
         "sentences_per_s": within / window.seconds,
         "cpu_s_per_million": 1e6 * usage.cpu_seconds.between(window.begin, window.end) / within,
-        "broker_cpu_s_per_million": 1e6 * broker.cpu_seconds.between(window.begin, window.end) / within,
+        "broker_cpu_s_per_million": 1e6
+        * broker.cpu_seconds.between(window.begin, window.end)
+        / within,
         "peak_rss_mb": usage.peak_rss / 2**20,
     }
 
@@ -181,8 +208,12 @@ def _whole_figures(
     within = complete_share * sentences
     return {
         "whole_sentences_per_s": within / window.seconds,
-        "whole_cpu_s_per_million": 1e6 * usage.cpu_seconds.between(window.begin, window.end) / within,
-        "whole_broker_cpu_s_per_million": 1e6 * broker.cpu_seconds.between(window.begin, window.end) / within,
+        "whole_cpu_s_per_million": 1e6
+        * usage.cpu_seconds.between(window.begin, window.end)
+        / within,
+        "whole_broker_cpu_s_per_million": 1e6
+        * broker.cpu_seconds.between(window.begin, window.end)
+        / within,
     }
 
 

@@ -57,11 +57,18 @@ CONTESTANTS: Final = (
         Contestant(
             name,
             ("-m", "tests.bench", "peer"),
-            {"KSTORM_GUARANTEE": "exactly-once", "KSTORM_BENCH_TOPOLOGY": f"tests.bench.trident:{function}"},
+            {
+                "KSTORM_GUARANTEE": "exactly-once",
+                "KSTORM_BENCH_TOPOLOGY": f"tests.bench.trident:{function}",
+            },
             is_default=False,
             is_by_batch=True,
         )
-        for name, function in ((BY_HAND, "by_hand"), ("trident", "trident"), ("trident-uncombined", "uncombined"))
+        for name, function in (
+            (BY_HAND, "by_hand"),
+            ("trident", "trident"),
+            ("trident-uncombined", "uncombined"),
+        )
     ),
 )
 
@@ -76,7 +83,9 @@ def choose(names: str | None) -> tuple[Contestant, ...]:
     wanted = [name.strip() for name in names.split(",")]
     known = [contestant.name for contestant in CONTESTANTS]
     if unknown := [name for name in wanted if name not in known]:
-        raise ConfigError(f"--only {names}: there is no contestant {unknown[0]!r}, only {', '.join(known)}")
+        raise ConfigError(
+            f"--only {names}: there is no contestant {unknown[0]!r}, only {', '.join(known)}"
+        )
     return tuple(contestant for contestant in CONTESTANTS if contestant.name in wanted)
 
 

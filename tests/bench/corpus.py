@@ -12,7 +12,9 @@ WORDS_PER_SENTENCE: Final = 10
 
 _VOCABULARY: Final = 5000
 _SEED: Final = 20110919  # the day on which Storm was published
-_SYLLABLES: Final = tuple(f"{consonant}{vowel}" for consonant in "bdfgklmnprstvz" for vowel in "aeiou")
+_SYLLABLES: Final = tuple(
+    f"{consonant}{vowel}" for consonant in "bdfgklmnprstvz" for vowel in "aeiou"
+)
 
 
 @cache
@@ -20,7 +22,9 @@ def vocabulary() -> tuple[str, ...]:
     """All words, the most frequent first; they are made up, of two and three syllables."""
     short = itertools.product(_SYLLABLES, repeat=2)
     long = itertools.product(_SYLLABLES, repeat=3)
-    return tuple("".join(word) for word in itertools.islice(itertools.chain(short, long), _VOCABULARY))
+    return tuple(
+        "".join(word) for word in itertools.islice(itertools.chain(short, long), _VOCABULARY)
+    )
 
 
 @lru_cache(2)
@@ -30,7 +34,8 @@ def texts(count: int, skew: float | None = None) -> tuple[str, ...]:
     chooser = random.Random(_SEED)
     words, weights = vocabulary(), _cumulative_weights(skew)
     return tuple(
-        " ".join(chooser.choices(words, cum_weights=weights, k=8 + int(5 * chooser.random()))) for _ in range(count)
+        " ".join(chooser.choices(words, cum_weights=weights, k=8 + int(5 * chooser.random())))
+        for _ in range(count)
     )
 
 

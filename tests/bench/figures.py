@@ -42,7 +42,10 @@ def steady_window(stamps_ms: Sequence[int]) -> Window:
     if not stamps_ms:
         raise ValueError("there is no window without output")
     stamps = np.sort(np.asarray(stamps_ms))
-    begin, end = (float(stamps[min(len(stamps) - 1, int(share * len(stamps)))]) / 1000 for share in (_FROM, _TO))
+    begin, end = (
+        float(stamps[min(len(stamps) - 1, int(share * len(stamps)))]) / 1000
+        for share in (_FROM, _TO)
+    )
     return Window(begin, end, _TO - _FROM)
 
 
@@ -57,7 +60,9 @@ def throughput(stamps_ms: Sequence[int], words_a_record: float = 1.0) -> list[fl
         return []
     stamps = np.asarray(stamps_ms)
     bins = (stamps - stamps.min()) // round(BIN_SECS * 1000)
-    return [float(count) * words_a_record / BIN_SECS / WORDS_PER_SENTENCE for count in np.bincount(bins)]
+    return [
+        float(count) * words_a_record / BIN_SECS / WORDS_PER_SENTENCE for count in np.bincount(bins)
+    ]
 
 
 class Growth:
@@ -85,7 +90,9 @@ def latencies_ms(last_stamp: Mapping[int, int], measured_from: int) -> list[floa
 
     `last_stamp` has, by a sentence's id (its time of sending in µs), the stamp of its last count in ms.
     """
-    return sorted(stamp - ident / 1000 for ident, stamp in last_stamp.items() if ident >= measured_from)
+    return sorted(
+        stamp - ident / 1000 for ident, stamp in last_stamp.items() if ident >= measured_from
+    )
 
 
 def quantile(ordered: Sequence[float], share: float) -> float | None:

@@ -59,10 +59,16 @@ def build(name: str, source: str, sink: str) -> Topology:
     """Spout → split → count → sink, one process each."""
     builder = TopologyBuilder(name, Config(topology_message_timeout_secs=TIMEOUT_SECS))
     scheme = MessageMetadataSchemeAsMultiScheme(StringScheme())
-    builder.set_spout("sentences", KafkaSpout(SpoutConfig(KafkaHosts(), source, "/kstorm", name, scheme=scheme)))
+    builder.set_spout(
+        "sentences", KafkaSpout(SpoutConfig(KafkaHosts(), source, "/kstorm", name, scheme=scheme))
+    )
     builder.set_bolt("split", SplitSentence(source)).set_num_tasks(4).shuffle_grouping("sentences")
-    builder.set_bolt("count", ForgetfulCount()).set_num_tasks(4).fields_grouping("split", Fields("word"))
-    builder.set_bolt("sink", KafkaBolt().with_topic_selector(sink)).fields_grouping("count", Fields("key"))
+    builder.set_bolt("count", ForgetfulCount()).set_num_tasks(4).fields_grouping(
+        "split", Fields("word")
+    )
+    builder.set_bolt("sink", KafkaBolt().with_topic_selector(sink)).fields_grouping(
+        "count", Fields("key")
+    )
     return builder.build()
 
 

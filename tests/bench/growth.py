@@ -45,7 +45,8 @@ def measure_growth(console: Console) -> dict[str, Sweep]:
 def tuples_per_tree() -> Sweep:
     """Sentences of 1 to 100 words."""
     return [
-        {"words": words, **_cost(_sentences(max(40, 20_000 // words), words), words)} for words in (1, 3, 10, 30, 100)
+        {"words": words, **_cost(_sentences(max(40, 20_000 // words), words), words)}
+        for words in (1, 3, 10, 30, 100)
     ]
 
 
@@ -53,14 +54,18 @@ def message_bytes() -> Sweep:
     """Sentences of one word of 20 bytes to 100 kB."""
     points = []
     for size in (20, 200, 2_000, 20_000, 100_000):
-        lines = [f"{number} {'x' * size}" for number in range(max(50, min(5_000, 10_000_000 // size)))]
+        lines = [
+            f"{number} {'x' * size}" for number in range(max(50, min(5_000, 10_000_000 // size)))
+        ]
         points.append({"bytes": size, **_cost(lines, 1)})
     return points
 
 
 def tasks() -> Sweep:
     """1 to 64 tasks a component, in one process."""
-    return [{"tasks": number, **_cost(_sentences(8_000, 10), 10, number)} for number in (1, 4, 16, 64)]
+    return [
+        {"tasks": number, **_cost(_sentences(8_000, 10), 10, number)} for number in (1, 4, 16, 64)
+    ]
 
 
 def open_trees() -> Sweep:
@@ -102,7 +107,9 @@ def _open_trees(trees: int) -> dict[str, float]:
     before, offset = process.memory_info().rss, 0
     for _ in range(0, trees, 1000):
         roots = [chance.getrandbits(64) | 1 for _ in range(1000)]
-        ledger.apply(AckFrame(VERSION, 1, init_roots=pack_ids(roots), init_vals=pack_ids(roots)), offset)
+        ledger.apply(
+            AckFrame(VERSION, 1, init_roots=pack_ids(roots), init_vals=pack_ids(roots)), offset
+        )
         offset += 1
     grown = process.memory_info().rss - before
     known = [root for rows in ledger._buckets for root in rows]
@@ -143,15 +150,46 @@ def plot_growth(found: dict[str, Sweep], path: Path) -> None:
 
     figure, panels = pyplot.subplots(2, 2, figsize=(11, 8), layout="constrained")
     lines: list[tuple[Any, str, str, list[str], str]] = [
-        (panels[0][0], "tuples_per_tree", "words", ["batches_us_per_tuple", "one_by_one_us_per_tuple"], "µs a tuple"),
-        (panels[0][1], "message_bytes", "bytes", ["batches_us_per_tuple", "one_by_one_us_per_tuple"], "µs a tuple"),
-        (panels[1][0], "tasks", "tasks", ["batches_us_per_sentence", "one_by_one_us_per_sentence"], "µs a sentence"),
-        (panels[1][1], "open_trees", "trees", ["rss_bytes_per_tree", "us_per_row"], "bytes a tree, µs a row"),
+        (
+            panels[0][0],
+            "tuples_per_tree",
+            "words",
+            ["batches_us_per_tuple", "one_by_one_us_per_tuple"],
+            "µs a tuple",
+        ),
+        (
+            panels[0][1],
+            "message_bytes",
+            "bytes",
+            ["batches_us_per_tuple", "one_by_one_us_per_tuple"],
+            "µs a tuple",
+        ),
+        (
+            panels[1][0],
+            "tasks",
+            "tasks",
+            ["batches_us_per_sentence", "one_by_one_us_per_sentence"],
+            "µs a sentence",
+        ),
+        (
+            panels[1][1],
+            "open_trees",
+            "trees",
+            ["rss_bytes_per_tree", "us_per_row"],
+            "bytes a tree, µs a row",
+        ),
     ]
     for panel, sweep, across, names, unit in lines:
         for name in names:
-            panel.plot([p[across] for p in found[sweep]], [p[name] for p in found[sweep]], marker="o", label=name)
-        panel.set(xscale="log", yscale="log", xlabel=across, ylabel=unit, title=sweep.replace("_", " "))
+            panel.plot(
+                [p[across] for p in found[sweep]],
+                [p[name] for p in found[sweep]],
+                marker="o",
+                label=name,
+            )
+        panel.set(
+            xscale="log", yscale="log", xlabel=across, ylabel=unit, title=sweep.replace("_", " ")
+        )
         panel.grid(visible=True, alpha=0.3)
         panel.legend()
     figure.savefig(path, dpi=110)

@@ -108,12 +108,18 @@ class InProcess:
     """Spout, split, count, sink and acker, with so many tasks each. `next_id` makes a run repeatable."""
 
     def __init__(
-        self, tasks: int = 1, batches: bool = True, ackers: int = 1, next_id: Callable[[], int] | None = None
+        self,
+        tasks: int = 1,
+        batches: bool = True,
+        ackers: int = 1,
+        next_id: Callable[[], int] | None = None,
     ) -> None:
         self.topology = topology = _topology(tasks, batches, ackers)
         self.work = Work()
         self._now = 0.0
-        ids = (random_ids(), random_columns()) if next_id is None else (next_id, columns_of(next_id))
+        ids = (
+            (random_ids(), random_columns()) if next_id is None else (next_id, columns_of(next_id))
+        )
         journal = _Loud()
         self._spout = SpoutEngine(topology, "spout", journal, next_id=ids[0], next_ids=ids[1])
         engines: dict[str, Engine[Any]] = {"spout": self._spout}
@@ -213,7 +219,9 @@ class _Stage:
                 elif kind is Open:
                     follows += self.engine.opened(effect.task, (), now)
                 else:
-                    assert kind in (Ready, Commit), f"{effect}: no bolt has state, and each run ends its trees"
+                    assert kind in (Ready, Commit), (
+                        f"{effect}: no bolt has state, and each run ends its trees"
+                    )
             effects = follows
 
     def _send(self, send: Send) -> None:
@@ -240,10 +248,14 @@ class _Loud:
 
 def _topology(tasks: int, batches: bool, ackers: int) -> Topology:
     config = Config(
-        topology_acker_executors=min(1, ackers), topology_acker_tasks=max(1, ackers), topology_max_spout_pending=10**9
+        topology_acker_executors=min(1, ackers),
+        topology_acker_tasks=max(1, ackers),
+        topology_max_spout_pending=10**9,
     )
     split, count, sink = (
-        (Split(), Count(), Swallow()) if batches else (SplitOneByOne(), CountOneByOne(), SwallowOneByOne())
+        (Split(), Count(), Swallow())
+        if batches
+        else (SplitOneByOne(), CountOneByOne(), SwallowOneByOne())
     )
     builder = TopologyBuilder("bench", config)
     builder.set_spout("spout", Lines(batches)).set_num_tasks(tasks)

@@ -42,7 +42,9 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     """The command line of `BenchOptions`."""
     names = ",".join(contestant.name for contestant in CONTESTANTS if contestant.is_default)
     others = ",".join(contestant.name for contestant in CONTESTANTS if not contestant.is_default)
-    parser.add_argument("--rounds", type=positive, default=_ROUNDS, metavar="N", help=f"default {_ROUNDS}")
+    parser.add_argument(
+        "--rounds", type=positive, default=_ROUNDS, metavar="N", help=f"default {_ROUNDS}"
+    )
     parser.add_argument(
         "--sentences",
         type=positive,
@@ -50,13 +52,21 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         help=f"for each contestant, fewer for a slow one (default {_SENTENCES:,}, or {_MEASURED_SECS} s of the rate)",
     )
     parser.add_argument(
-        "--rate", type=_rate, metavar="R", help="measure latencies while so many sentences a second are sent"
+        "--rate",
+        type=_rate,
+        metavar="R",
+        help="measure latencies while so many sentences a second are sent",
     )
     parser.add_argument(
-        "--only", metavar="NAME,…", help=f"let only these run (default {names}; there are also {others})"
+        "--only",
+        metavar="NAME,…",
+        help=f"let only these run (default {names}; there are also {others})",
     )
     parser.add_argument(
-        "--skew", type=_share, metavar="SHARE", help="of all words so many are the same one (default 0.11)"
+        "--skew",
+        type=_share,
+        metavar="SHARE",
+        help="of all words so many are the same one (default 0.11)",
     )
     parser.add_argument("--report", type=Path, metavar="FILE", help="write the outcome as JSON")
     parser.add_argument("--plot", type=Path, metavar="FILE", help="write the outcome as a PNG")
@@ -64,7 +74,9 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 
 def options_of(arguments: argparse.Namespace) -> BenchOptions:
     """The options that a command line has given."""
-    return BenchOptions(**{name: getattr(arguments, name) for name in BenchOptions.__dataclass_fields__})
+    return BenchOptions(
+        **{name: getattr(arguments, name) for name in BenchOptions.__dataclass_fields__}
+    )
 
 
 def positive(text: str) -> int:
@@ -94,5 +106,7 @@ def _rate(text: str) -> float:
     except ValueError:
         rate = 0.0
     if not 0.1 <= rate <= 1e5:
-        raise argparse.ArgumentTypeError(f"{text!r} is not a number of sentences a second, from 0.1 to 100000")
+        raise argparse.ArgumentTypeError(
+            f"{text!r} is not a number of sentences a second, from 0.1 to 100000"
+        )
     return rate

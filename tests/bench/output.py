@@ -68,7 +68,9 @@ class Counts:
 class Reader:
     """Reads a topic of counts bit by bit. `close` it at the end."""
 
-    def __init__(self, bootstrap: str, topic: str, show: Callable[[int], None], *, by_batch: bool = False) -> None:
+    def __init__(
+        self, bootstrap: str, topic: str, show: Callable[[int], None], *, by_batch: bool = False
+    ) -> None:
         """`show` is called now and then with the number of records read; `by_batch`: see `Counts`."""
         self.counts = Counts(by_batch=by_batch)
         self._show = show

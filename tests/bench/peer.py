@@ -29,12 +29,18 @@ def run_peer() -> int:
     """Run until `KeyboardInterrupt`, which SIGTERM is turned into; raises `ConfigError` if a variable is missing."""
     terms, reference = from_environment(), os.environ.get(TOPOLOGY, _REFERENCE)
     with open_endpoints(terms.directory, terms.bootstrap) as endpoints:
-        settings = Settings(topology=reference, bootstrap_servers=endpoints.bootstrap, zookeeper=endpoints.zookeeper)
+        settings = Settings(
+            topology=reference, bootstrap_servers=endpoints.bootstrap, zookeeper=endpoints.zookeeper
+        )
         topology = settings.load_topology()
         with cleaned_up(settings, topology, [], f"/kstorm/{topology.name}"):
             ensure_topics(topology, settings)
             processes = LocalProcesses(
-                topology, reference, endpoints.bootstrap, endpoints.zookeeper, workdir=terms.directory
+                topology,
+                reference,
+                endpoints.bootstrap,
+                endpoints.zookeeper,
+                workdir=terms.directory,
             )
             begun: dict[str, float] = {}
             try:

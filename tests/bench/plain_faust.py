@@ -32,8 +32,16 @@ def make_app(terms: Terms) -> faust.App:
         producer_max_batch_size=PRODUCER["batch.size"],
     )
     sentences = app.topic(terms.source, value_type=str, value_serializer="raw")
-    words = app.topic(words_topic(terms), key_type=str, key_serializer="raw", value_type=str, value_serializer="raw")
-    sink = app.topic(terms.sink, key_type=str, key_serializer="raw", value_type=str, value_serializer="raw")
+    words = app.topic(
+        words_topic(terms),
+        key_type=str,
+        key_serializer="raw",
+        value_type=str,
+        value_serializer="raw",
+    )
+    sink = app.topic(
+        terms.sink, key_type=str, key_serializer="raw", value_type=str, value_serializer="raw"
+    )
     counts = app.Table("counts", default=int, partitions=PARTITIONS)
 
     @app.agent(sentences)  # type: ignore[untyped-decorator]
@@ -60,9 +68,15 @@ def words_topic(terms: Terms) -> str:
 def run_faust(terms: Terms) -> int:
     """Run a worker until SIGTERM. Raises `SystemExit`, or `BrokerError` if the topic of words cannot be created."""
     # A worker that creates the topic between its agents itself may never read it.
-    create_topic(Settings(topology="", bootstrap_servers=terms.bootstrap), words_topic(terms), PARTITIONS)
+    create_topic(
+        Settings(topology="", bootstrap_servers=terms.bootstrap), words_topic(terms), PARTITIONS
+    )
     sys.argv = [sys.argv[0], "--loop", "uvloop", "worker", "--without-web", "--loglevel", "warn"]
-    for library in ("faust", "mode", "aiokafka"):  # else each message builds records for debugging, which nobody sees
+    for library in (
+        "faust",
+        "mode",
+        "aiokafka",
+    ):  # else each message builds records for debugging, which nobody sees
         logging.getLogger(library).setLevel(logging.WARNING)
     make_app(terms).main()
     return 0

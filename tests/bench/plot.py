@@ -35,17 +35,24 @@ def plot(runs: Sequence[Run], path: Path) -> None:
     from matplotlib.figure import Figure
 
     counting = any("tuples_to_count" in run.figures for run in runs)
-    figure = Figure(figsize=(_INCHES[0] * (1.5 if counting else 1), _INCHES[1]), layout="constrained")
+    figure = Figure(
+        figsize=(_INCHES[0] * (1.5 if counting else 1), _INCHES[1]), layout="constrained"
+    )
     FigureCanvasAgg(figure)
     left, right, *third = figure.subplots(1, 3 if counting else 2)
-    colours = {name: f"C{number}" for number, name in enumerate(dict.fromkeys(run.contestant for run in runs))}
+    colours = {
+        name: f"C{number}"
+        for number, name in enumerate(dict.fromkeys(run.contestant for run in runs))
+    }
     _plot_throughput(left, runs, colours)
     if any(run.latencies_ms for run in runs):
         _plot_latency(right, runs, colours)
     else:
         _plot_cpu(right, runs)
     if counting:
-        summary = {name: found for name, found in summarize(runs).items() if "tuples_to_count" in found}
+        summary = {
+            name: found for name, found in summarize(runs).items() if "tuples_to_count" in found
+        }
         _plot_bars(third[0], summary, _COUNTING)
         third[0].set_title("counting (median, min to max)")
     try:
@@ -58,9 +65,18 @@ def _plot_throughput(axes: "Axes", runs: Sequence[Run], colours: dict[str, str])
     labelled: set[str] = set()
     for run in runs:
         times = [BIN_SECS * number for number in range(len(run.throughput))]
-        label = "_" if run.contestant in labelled else run.contestant  # an underscore is left out of the legend
+        label = (
+            "_" if run.contestant in labelled else run.contestant
+        )  # an underscore is left out of the legend
         labelled.add(run.contestant)
-        axes.plot(times, run.throughput, color=colours[run.contestant], label=label, linewidth=1.2, alpha=0.7)
+        axes.plot(
+            times,
+            run.throughput,
+            color=colours[run.contestant],
+            label=label,
+            linewidth=1.2,
+            alpha=0.7,
+        )
     axes.set_yscale("log")
     axes.set_title("throughput")
     axes.set_xlabel("seconds since its first count")
@@ -77,7 +93,14 @@ def _plot_latency(axes: "Axes", runs: Sequence[Run], colours: dict[str, str]) ->
         shares = [(number + 1) / len(run.latencies_ms) for number in range(len(run.latencies_ms))]
         label = "_" if run.contestant in labelled else run.contestant
         labelled.add(run.contestant)
-        axes.plot(run.latencies_ms, shares, color=colours[run.contestant], label=label, linewidth=1.2, alpha=0.7)
+        axes.plot(
+            run.latencies_ms,
+            shares,
+            color=colours[run.contestant],
+            label=label,
+            linewidth=1.2,
+            alpha=0.7,
+        )
     axes.set_xscale("log")
     axes.set_title("latency, until the last count of a sentence")
     axes.set_xlabel("ms")
@@ -89,7 +112,11 @@ def _plot_latency(axes: "Axes", runs: Sequence[Run], colours: dict[str, str]) ->
 def _plot_cpu(axes: "Axes", runs: Sequence[Run]) -> None:
     summary = summarize(runs)
     # Of the whole run if that is known: who works far ahead of his counting would look better than he is.
-    part = "whole_" if all("whole_cpu_s_per_million" in figures for figures in summary.values()) else ""
+    part = (
+        "whole_"
+        if all("whole_cpu_s_per_million" in figures for figures in summary.values())
+        else ""
+    )
     _plot_bars(axes, summary, [(part + figure, label) for figure, label in _CPU])
     axes.set_title("CPU seconds per million sentences (median, min to max)")
 
@@ -100,7 +127,10 @@ def _plot_bars(axes: "Axes", summary: Summary, wanted: Sequence[tuple[str, str]]
     for number, (figure, label) in enumerate(wanted):
         found = [summary[name][figure] for name in summary]
         medians = [each["median"] for each in found]
-        spans = [[each["median"] - each["min"] for each in found], [each["max"] - each["median"] for each in found]]
+        spans = [
+            [each["median"] - each["min"] for each in found],
+            [each["max"] - each["median"] for each in found],
+        ]
         places = [place + (number - (len(wanted) - 1) / 2) * width for place in range(len(found))]
         bars = axes.bar(places, medians, width, yerr=spans, label=label, capsize=3)
         axes.bar_label(bars, fmt="%.3g", padding=2, fontsize="small")

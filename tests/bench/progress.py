@@ -41,5 +41,7 @@ class Progress:
 
     def _line(self, text: str) -> None:
         self._next_line = time.monotonic() + _LINE_SECS
-        line = Text(f"{time.monotonic() - self._started:6.1f} s  ", style="dim") + Text(text, style="not dim")
+        line = Text(f"{time.monotonic() - self._started:6.1f} s  ", style="dim") + Text(
+            text, style="not dim"
+        )
         self._console.print(line, soft_wrap=True)

@@ -48,11 +48,16 @@ def summarize(runs: Sequence[Run]) -> Summary:
         own = [run for run in runs if run.contestant == name]
         values: dict[str, list[float]] = {}
         for run in own:
-            named = {**run.figures, **{f"{figure}{_RATIO}": ratio for figure, ratio in run.ratios.items()}}
+            named = {
+                **run.figures,
+                **{f"{figure}{_RATIO}": ratio for figure, ratio in run.ratios.items()},
+            }
             for figure, value in named.items():
                 if value is not None:
                     values.setdefault(figure, []).append(value)
-        summary[name] = {figure: found for figure, each in values.items() if (found := spread(each)) is not None}
+        summary[name] = {
+            figure: found for figure, each in values.items() if (found := spread(each)) is not None
+        }
     return summary
 
 
@@ -65,7 +70,10 @@ def to_json(runs: Sequence[Run], rounds: int, rate: float | None) -> dict[str, A
         "rate": rate,
         "runs": [_run_json(run) for run in runs],
         "summary": {
-            name: {figure: {key: _rounded(value) for key, value in found.items()} for figure, found in figures.items()}
+            name: {
+                figure: {key: _rounded(value) for key, value in found.items()}
+                for figure, found in figures.items()
+            }
             for name, figures in summarize(runs).items()
         },
     }
@@ -74,7 +82,9 @@ def to_json(runs: Sequence[Run], rounds: int, rate: float | None) -> dict[str, A
 def machine() -> dict[str, Any]:
     """What the figures were measured on."""
     return {
-        "cpus": len(psutil.Process().cpu_affinity()) if hasattr(psutil.Process, "cpu_affinity") else os.cpu_count(),
+        "cpus": len(psutil.Process().cpu_affinity())
+        if hasattr(psutil.Process, "cpu_affinity")
+        else os.cpu_count(),
         "memory_mb": psutil.virtual_memory().total // 2**20,
         "system": platform.platform(),
         "python": platform.python_version(),
@@ -97,7 +107,9 @@ def faults(runs: Sequence[Run]) -> list[str]:
 
 def outcome_line(run: Run) -> str:
     parts = [
-        f"{title} {_shown(value)}" for name, title in _TITLES.items() if (value := run.figures.get(name)) is not None
+        f"{title} {_shown(value)}"
+        for name, title in _TITLES.items()
+        if (value := run.figures.get(name)) is not None
     ]
     return f"{run.contestant}: {' · '.join(parts)} · {_correctness(run)}"
 
@@ -113,10 +125,18 @@ def print_table(runs: Sequence[Run], console: Console) -> None:
         table.add_row(f"[bold]{name}[/bold]")
         for figure in filter(figures.__contains__, _TITLES):
             ratio = figures.get(f"{figure}{_RATIO}", {})
-            cells = [_shown(each[key]) if key in each else "" for each in (figures[figure], ratio) for key in _ORDER]
+            cells = [
+                _shown(each[key]) if key in each else ""
+                for each in (figures[figure], ratio)
+                for key in _ORDER
+            ]
             table.add_row(f"  {_TITLES[figure]}", *cells)
         over = spread(run.verdict.over for run in own) or {}
-        table.add_row(f"  over ({_correctness_of_all(own)})", *(_shown(over[key]) for key in over), end_section=True)
+        table.add_row(
+            f"  over ({_correctness_of_all(own)})",
+            *(_shown(over[key]) for key in over),
+            end_section=True,
+        )
     console.print(table, highlight=False)
 
 
@@ -130,7 +150,9 @@ def _correctness_of_all(runs: Sequence[Run]) -> str:
 def _correctness(run: Run) -> str:
     if run.correct is None:
         return "the rate was too much for it"
-    return ("correct" if run.correct else "WRONG") + (f", over by {run.verdict.over:,}" if run.verdict.over else "")
+    return ("correct" if run.correct else "WRONG") + (
+        f", over by {run.verdict.over:,}" if run.verdict.over else ""
+    )
 
 
 def _run_json(run: Run) -> dict[str, Any]:

@@ -45,7 +45,9 @@ def run_short(options: BenchOptions) -> int:
             contest.run(warm_up, options.asked_sentences, None)
             for number, contestant in enumerate(plan, 1):
                 progress.status(f"run {number} of {len(plan)}: {contestant.name}")
-                run = contest.run(contestant, contestant.sentences(options.asked_sentences), options.rate)
+                run = contest.run(
+                    contestant, contestant.sentences(options.asked_sentences), options.rate
+                )
                 runs.append(run)
                 progress.say(f"{number} of {len(plan)} · {outcome_line(run)}")
     finally:

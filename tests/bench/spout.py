@@ -62,8 +62,12 @@ def run_spout(messages: int, rounds: int, report: Path | None) -> int:
                 for ackers, kind in ((1, "tracked"), (0, "untracked")):
                     name = f"bench-{kind}-{number}"
                     progress.status(f"{kind}, round {number} of {rounds}")
-                    found[kind].append(_measure(endpoints, directory / name, name, ackers, messages))
-                    progress.say(f"{kind}, round {number} of {rounds}: {found[kind][-1]['process']:.1f} µs a message")
+                    found[kind].append(
+                        _measure(endpoints, directory / name, name, ackers, messages)
+                    )
+                    progress.say(
+                        f"{kind}, round {number} of {rounds}: {found[kind][-1]['process']:.1f} µs a message"
+                    )
     finally:
         progress.close()
         shutil.rmtree(directory / "kafka", ignore_errors=True)  # its data; the logs stay
@@ -82,11 +86,15 @@ def _fill(bootstrap: str, messages: int, progress: Progress) -> None:
     producer.flush()
 
 
-def _measure(endpoints: Endpoints, directory: Path, name: str, ackers: int, messages: int) -> Figures:
+def _measure(
+    endpoints: Endpoints, directory: Path, name: str, ackers: int, messages: int
+) -> Figures:
     topology = build(name, _SOURCE, ackers, messages)
     ensure_topics(
         topology,
-        Settings(topology=REFERENCE, bootstrap_servers=endpoints.bootstrap, zookeeper=endpoints.zookeeper),
+        Settings(
+            topology=REFERENCE, bootstrap_servers=endpoints.bootstrap, zookeeper=endpoints.zookeeper
+        ),
     )
     directory.mkdir()
     processes = LocalProcesses(
@@ -116,7 +124,9 @@ def _await_figures(processes: LocalProcesses) -> dict[str, float]:
         if status["emitted"] > emitted:
             emitted, changed = status["emitted"], time.monotonic()
         time.sleep(_LOOK_SECS)
-    raise LocalError(f"the spout emitted nothing for {_SILENCE_SECS:g} s: see its log {spout.process.log_path}")
+    raise LocalError(
+        f"the spout emitted nothing for {_SILENCE_SECS:g} s: see its log {spout.process.log_path}"
+    )
 
 
 def _figures(spent: dict[str, float]) -> Figures:
@@ -132,7 +142,9 @@ def _figures(spent: dict[str, float]) -> Figures:
 
 
 def _summary(runs: list[Figures]) -> dict[str, dict[str, float]]:
-    return {part: found for part in _TITLES if (found := spread(run[part] for run in runs)) is not None}
+    return {
+        part: found for part in _TITLES if (found := spread(run[part] for run in runs)) is not None
+    }
 
 
 def _print(found: dict[str, list[Figures]], console: Console) -> None:

@@ -24,7 +24,9 @@ from kstorm.topology import (
 from tests.bench.inprocess import Swallow
 
 REFERENCE: Final = "tests.bench.spout_topology:topology"
-NAME, TOPIC, ACKERS, MESSAGES = (f"BENCH_SPOUT_{name}" for name in ("NAME", "TOPIC", "ACKERS", "MESSAGES"))
+NAME, TOPIC, ACKERS, MESSAGES = (
+    f"BENCH_SPOUT_{name}" for name in ("NAME", "TOPIC", "ACKERS", "MESSAGES")
+)
 """The variables by which the processes are told."""
 FROM, TO = 0.25, 0.95
 """The part of the messages that is measured: without the start and the tail."""
@@ -40,7 +42,9 @@ class MeasuredSpout(KafkaSpout):
         self._consuming = self._emitting = self._working = 0.0
         self._taken: list[dict[str, float]] = []
 
-    def open(self, config: Config, context: TopologyContext, collector: SpoutOutputCollector) -> None:
+    def open(
+        self, config: Config, context: TopologyContext, collector: SpoutOutputCollector
+    ) -> None:
         """Puts itself between the spout and its source, and between the spout and its collector."""
         super().open(config, context, collector)
         read, emit_batch = self._source.read, collector.emit_batch
@@ -52,7 +56,9 @@ class MeasuredSpout(KafkaSpout):
             return found
 
         def timed_emit(
-            columns: Sequence[list[Any]], message_ids: Sequence[Any] | None = None, stream: str = DEFAULT_STREAM
+            columns: Sequence[list[Any]],
+            message_ids: Sequence[Any] | None = None,
+            stream: str = DEFAULT_STREAM,
         ) -> Placed:
             began = time.thread_time()
             placed = emit_batch(columns, message_ids, stream)
@@ -102,4 +108,6 @@ def build(name: str, topic: str, ackers: int, messages: int) -> Topology:
 
 
 def topology() -> Topology:
-    return build(os.environ[NAME], os.environ[TOPIC], int(os.environ[ACKERS]), int(os.environ[MESSAGES]))
+    return build(
+        os.environ[NAME], os.environ[TOPIC], int(os.environ[ACKERS]), int(os.environ[MESSAGES])
+    )

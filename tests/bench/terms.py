@@ -49,6 +49,8 @@ def from_environment(environ: Mapping[str, str] = os.environ) -> Terms:
     """Read the terms in a contestant's process; raises `ConfigError` naming the variables that are missing."""
     names = ("PEER_BOOTSTRAP", "PEER_IN", "PEER_OUT", "PEER_RUN", "PEER_DIR")
     if missing := [name for name in names if not environ.get(name)]:
-        raise ConfigError(f"{' and '.join(missing)} not set: a contestant is started by `./run bench`, which sets them")
+        raise ConfigError(
+            f"{' and '.join(missing)} not set: a contestant is started by `./run bench`, which sets them"
+        )
     bootstrap, source, sink, run, directory = (environ[name] for name in names)
     return Terms(bootstrap, source, sink, run, Path(directory))

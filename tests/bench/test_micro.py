@@ -13,7 +13,16 @@ from kstorm.core.ledger import BUCKETS, Ledger
 from kstorm.core.outbox import CompletionBox, Outbox
 from kstorm.core.routing import routes
 from kstorm.core.spout_task import SpoutTask
-from kstorm.core.wire import VERSION, AckFrame, CompletionFrame, TupleFrame, decode, encode, pack_ids, unpack_ids
+from kstorm.core.wire import (
+    VERSION,
+    AckFrame,
+    CompletionFrame,
+    TupleFrame,
+    decode,
+    encode,
+    pack_ids,
+    unpack_ids,
+)
 from kstorm.kafka import (
     KAFKA,
     FieldNameBasedTupleToKafkaMapper,
@@ -45,7 +54,17 @@ def frame(component: str, columns: list[list[Any]], words_a_tree: int = 10) -> T
     size = len(columns[0])
     roots = [root for root in ids(size // words_a_tree + 1) for _ in range(words_a_tree)][:size]
     task = TOPOLOGY.task_ids(component)[0]
-    return TupleFrame(VERSION, component, task, "default", size, pack_ids(roots), pack_ids(ids(size, 2)), {}, columns)
+    return TupleFrame(
+        VERSION,
+        component,
+        task,
+        "default",
+        size,
+        pack_ids(roots),
+        pack_ids(ids(size, 2)),
+        {},
+        columns,
+    )
 
 
 def test_encode(measure: Measure) -> None:
@@ -132,7 +151,9 @@ def test_checkpoint(measure: Measure) -> None:
     ledger = Ledger(CompletionBox(TOPOLOGY))
     roots = ids(100_000)
     ledger.apply(AckFrame(VERSION, 1, init_roots=pack_ids(roots), init_vals=pack_ids(roots)), 0)
-    one_a_bucket = pack_ids([next(root for root in roots if root % BUCKETS == bucket) for bucket in range(BUCKETS)])
+    one_a_bucket = pack_ids(
+        [next(root for root in roots if root % BUCKETS == bucket) for bucket in range(BUCKETS)]
+    )
     offsets = count(1)
 
     def act() -> None:
@@ -155,8 +176,12 @@ def test_spout(measure: Measure) -> None:
     """KafkaSpout: a message read, emitted in a batch, its tree completed, its offset moved on."""
     outbox = Outbox(TOPOLOGY)
     spout: Any = PIPE.spouts[0].spout
-    task = SpoutTask(TOPOLOGY, "spout", 0, spout, outbox, random_ids(), _raise, 0.0, random_columns())
-    config = SpoutConfig(KafkaHosts(), "lines", "", "id", scheme=SchemeAsMultiScheme(StringScheme()))
+    task = SpoutTask(
+        TOPOLOGY, "spout", 0, spout, outbox, random_ids(), _raise, 0.0, random_columns()
+    )
+    config = SpoutConfig(
+        KafkaHosts(), "lines", "", "id", scheme=SchemeAsMultiScheme(StringScheme())
+    )
     manager = PartitionManager(Partition("lines", 0), config, task.collector, offset=0)
     spout.ack = manager.ack
     offsets = count()
@@ -168,7 +193,11 @@ def test_spout(measure: Measure) -> None:
         manager.take(0.0, N, N, rows, tree_ids)
         task.collector.emit_batch([list(column) for column in zip(*rows, strict=True)], tree_ids)
         outbox.drain_tuples()
-        roots = [root for send in outbox.drain_acks() for root in unpack_ids(decode(AckFrame, send.value).init_roots)]
+        roots = [
+            root
+            for send in outbox.drain_acks()
+            for root in unpack_ids(decode(AckFrame, send.value).init_roots)
+        ]
         for _ in task.completed(CompletionFrame(VERSION, 0, acked=pack_ids(roots)), 0.0):
             pass
         task.latencies.clear()
@@ -180,7 +209,9 @@ def test_spout(measure: Measure) -> None:
 class Writer:
     """Has written everything at once."""
 
-    def write_batch(self, topic: str, keys: Any, values: Any, on_done: Any, headers: Any = None) -> None:
+    def write_batch(
+        self, topic: str, keys: Any, values: Any, on_done: Any, headers: Any = None
+    ) -> None:
         on_done(())
 
 

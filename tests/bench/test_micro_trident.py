@@ -38,7 +38,9 @@ def trident(*, combines: bool) -> Topology:
     words = topology.new_stream("spout", FeederSpout("str")).each("str", Split(), "word")
     if not combines:
         words = words.project("word").partition_by("word")
-    words.group_by("word").persistent_aggregate(kstorm_state(), Count(), "count").parallelism_hint(4)
+    words.group_by("word").persistent_aggregate(kstorm_state(), Count(), "count").parallelism_hint(
+        4
+    )
     return topology.build()
 
 
@@ -49,11 +51,15 @@ TOPOLOGIES = {
 }
 
 
-def run(measure: Measure, topology: Topology, component: str, source: str, columns: list[list[Any]]) -> None:
+def run(
+    measure: Measure, topology: Topology, component: str, source: str, columns: list[list[Any]]
+) -> None:
     """A bolt executes a frame, and what it caused is drained."""
     outbox = Outbox(topology)
     bolt: Any = topology.component(component).component
-    task = ExactBoltTask(topology, component, 0, bolt, outbox, random_ids(), _raise, random_columns())
+    task = ExactBoltTask(
+        topology, component, 0, bolt, outbox, random_ids(), _raise, random_columns()
+    )
     bolt.prepare(task.config, TopologyContext(topology, component, 0))
     if component == "count":
         task.state = UndoableState(lambda key: None, lambda start: ())

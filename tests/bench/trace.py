@@ -55,19 +55,30 @@ def run_trace(minutes: float, report: Path | None) -> int:
         shutil.rmtree(directory / "kafka", ignore_errors=True)  # its data; the logs stay
     _print(found, console)
     if report is not None:
-        report.write_text(json.dumps(found | {"machine": machine()}, indent=1) + "\n", encoding="utf-8")
+        report.write_text(
+            json.dumps(found | {"machine": machine()}, indent=1) + "\n", encoding="utf-8"
+        )
     return 0
 
 
-def _measure(endpoints: Endpoints, directory: Path, seconds: float, progress: Progress) -> dict[str, Any]:
+def _measure(
+    endpoints: Endpoints, directory: Path, seconds: float, progress: Progress
+) -> dict[str, Any]:
     for topic in (_SOURCE, _SINK):
         Broker(endpoints.bootstrap).create_source(topic)
     topology = build(_TOPOLOGY, _SOURCE, _SINK)
-    settings = Settings(topology=REFERENCE, bootstrap_servers=endpoints.bootstrap, zookeeper=endpoints.zookeeper)
+    settings = Settings(
+        topology=REFERENCE, bootstrap_servers=endpoints.bootstrap, zookeeper=endpoints.zookeeper
+    )
     ensure_topics(topology, settings)
     told = {NAME: _TOPOLOGY, SOURCE: _SOURCE, SINK: _SINK}
     processes = LocalProcesses(
-        topology, REFERENCE, endpoints.bootstrap, endpoints.zookeeper, workdir=directory, environment=told
+        topology,
+        REFERENCE,
+        endpoints.bootstrap,
+        endpoints.zookeeper,
+        workdir=directory,
+        environment=told,
     )
     try:
         processes.start()
@@ -76,7 +87,9 @@ def _measure(endpoints: Endpoints, directory: Path, seconds: float, progress: Pr
             began = time.monotonic()
             while (gone := time.monotonic() - began) < seconds:
                 feed.check()
-                progress.status(f"full load: {gone:.0f} of {seconds:.0f} s, {feed.emitted:,} sentences")
+                progress.status(
+                    f"full load: {gone:.0f} of {seconds:.0f} s, {feed.emitted:,} sentences"
+                )
                 time.sleep(_LOOK_SECS)
             rate = feed.emitted / gone
             progress.status("asking amid the load")
@@ -145,12 +158,18 @@ def _timed(command: Sequence[str], environment: Mapping[str, str]) -> dict[str, 
     for _ in range(_TIMES):
         began = time.monotonic()
         done = subprocess.run(
-            [sys.executable, "-m", "kstorm.cli", *command], env=environment, capture_output=True, text=True, check=False
+            [sys.executable, "-m", "kstorm.cli", *command],
+            env=environment,
+            capture_output=True,
+            text=True,
+            check=False,
         )
         took.append(time.monotonic() - began)
         answer = done.stdout
         if done.returncode:
-            raise LocalError(f"kstorm {' '.join(command)} ended with {done.returncode}: {done.stderr.strip()}")
+            raise LocalError(
+                f"kstorm {' '.join(command)} ended with {done.returncode}: {done.stderr.strip()}"
+            )
     return {"seconds": took, "answer": answer.splitlines()}
 
 
@@ -162,7 +181,10 @@ def _print(found: Mapping[str, Any], console: Console) -> None:
     for name in ("amid the load, s", "after it, s"):
         table.add_column(name, justify="right")
     for name, asked in found["amid"].items():
-        times = (" / ".join(f"{each:.1f}" for each in sorted(one["seconds"])) for one in (asked, found["after"][name]))
+        times = (
+            " / ".join(f"{each:.1f}" for each in sorted(one["seconds"]))
+            for one in (asked, found["after"][name])
+        )
         table.add_row(name, *times)
     console.print(table)
     for line in next(iter(found["amid"].values()))["answer"]:

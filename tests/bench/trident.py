@@ -101,7 +101,10 @@ def by_hand() -> Topology:
     builder = TopologyBuilder(name, config(in_state=True))
     scheme = SchemeAsMultiScheme(StringScheme())
     builder.set_spout(
-        "sentences", KafkaSpout(SpoutConfig(KafkaHosts(), os.environ["PEER_IN"], "/kstorm", name, scheme=scheme))
+        "sentences",
+        KafkaSpout(
+            SpoutConfig(KafkaHosts(), os.environ["PEER_IN"], "/kstorm", name, scheme=scheme)
+        ),
     )
     builder.set_bolt("split", SplitByHand()).shuffle_grouping("sentences")
     builder.set_bolt("count", CountByHand(), counts).fields_grouping("split", Fields("word"))
@@ -130,14 +133,18 @@ def _words() -> tuple[TridentTopology, Stream]:
 
 
 def _counted(topology: TridentTopology, words: Stream) -> Topology:
-    counts = words.group_by(Fields("word")).persistent_aggregate(kstorm_state(), Count(), Fields("count"))
+    counts = words.group_by(Fields("word")).persistent_aggregate(
+        kstorm_state(), Count(), Fields("count")
+    )
     counts.parallelism_hint(_counts()).new_values_stream().to_kafka(_sink())
     return topology.build()
 
 
 def _sink() -> KafkaBolt:
     mapper = FieldNameBasedTupleToKafkaMapper("word", "count")
-    return KafkaBolt().with_topic_selector(os.environ["PEER_OUT"]).with_tuple_to_kafka_mapper(mapper)
+    return (
+        KafkaBolt().with_topic_selector(os.environ["PEER_OUT"]).with_tuple_to_kafka_mapper(mapper)
+    )
 
 
 def _counts() -> int:

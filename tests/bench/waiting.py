@@ -18,7 +18,9 @@ _QUIET_SECS: Final = 1.0
 class Wait:
     """For the counts of one run: asks the broker four times a second how many there are."""
 
-    def __init__(self, process: ManagedProcess, broker: Broker, sink: str, progress: Progress) -> None:
+    def __init__(
+        self, process: ManagedProcess, broker: Broker, sink: str, progress: Progress
+    ) -> None:
         self.ends: dict[int, int] = {}
         """How many records each partition of the topic of counts had at the last look."""
         self._process, self._broker, self._sink, self._progress = process, broker, sink, progress

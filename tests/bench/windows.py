@@ -25,7 +25,14 @@ from kstorm.runtime.service.app import make_app
 from kstorm.runtime.service.settings import Settings
 from kstorm.runtime.store.faust_store import FaustStore
 from kstorm.testing import FeederSpout
-from kstorm.topology import Fields, OutputFieldsDeclarer, Source, TopologyBuilder, TopologyContext, TupleBatch
+from kstorm.topology import (
+    Fields,
+    OutputFieldsDeclarer,
+    Source,
+    TopologyBuilder,
+    TopologyContext,
+    TupleBatch,
+)
 from kstorm.trident import Sessions, Sum, Window
 from kstorm.trident.making import aggregating
 from kstorm.trident.windows import window_bolt
@@ -57,7 +64,9 @@ class Moving(WindowedBolt):
 
     def execute(self, window: TupleWindow) -> None:
         """Looks at no other tuples."""
-        self.sum += sum(tuple["n"] for tuple in window.new) - sum(tuple["n"] for tuple in window.expired)
+        self.sum += sum(tuple["n"] for tuple in window.new) - sum(
+            tuple["n"] for tuple in window.expired
+        )
         self.collector.emit([self.sum])
 
 
@@ -71,18 +80,26 @@ class Driven:
         topology = builder.build()
         self._source = Source("in", "default", topology.task_ids("in")[0], FIELDS)
         service: Any = None
-        self._store = FaustStore(make_app("t", Settings(topology="a:b", data_dir=folder), service), "t", 1, folder)
+        self._store = FaustStore(
+            make_app("t", Settings(topology="a:b", data_dir=folder), service), "t", 1, folder
+        )
         self._store.open(0)
-        self._state = UndoableState(lambda key: self._store.get(0, key), lambda start: self._store.items(0, start))
+        self._state = UndoableState(
+            lambda key: self._store.get(0, key), lambda start: self._store.items(0, start)
+        )
         self._bolt = WindowedBoltExecutor(bolt, bolt.window_settings)
-        self._bolt.prepare(topology.components["windows"].config, TopologyContext(topology, "windows", 0))
+        self._bolt.prepare(
+            topology.components["windows"].config, TopologyContext(topology, "windows", 0)
+        )
         self._bolt.init_state(self._state)
         self._frames = self.emitted = 0
         self.used: dict[str, float] = defaultdict(float)
         """CPU seconds, by what they were used for."""
         self.look()
 
-    def emit(self, values: Sequence[Any], stream: str = "default", task: int | None = None) -> Sequence[int]:
+    def emit(
+        self, values: Sequence[Any], stream: str = "default", task: int | None = None
+    ) -> Sequence[int]:
         """As of a collector."""
         self.emitted += 1
         return ()
@@ -93,7 +110,8 @@ class Driven:
         with self._using("coming"):
             self._state.begin()
             found = self._bolt.execute_batch(
-                TupleBatch(self._source, [list(each) for each in zip(*rows, strict=True)]), collector
+                TupleBatch(self._source, [list(each) for each in zip(*rows, strict=True)]),
+                collector,
             )
         assert found is None
         self._frames += 1
@@ -125,7 +143,12 @@ class Driven:
 def feed(driven: Driven, keys: int, first: int, tuples: int) -> None:
     """One each millisecond, of the keys in turn; a look each second."""
     for begin in range(first, first + tuples, _FRAME):
-        driven.take([[f"key-{number % keys}", number % 100, number] for number in range(begin, begin + _FRAME)])
+        driven.take(
+            [
+                [f"key-{number % keys}", number % 100, number]
+                for number in range(begin, begin + _FRAME)
+            ]
+        )
         if (begin + _FRAME) % _SLIDE == 0:
             driven.look()
 
@@ -228,7 +251,10 @@ def _points(name: str) -> Iterator[Point]:
     varied, values, _ = SWEEPS[name]
     for value in values:
         command = [sys.executable, "-m", __name__, name, str(value)]
-        yield {varied: value, **json.loads(subprocess.run(command, check=True, stdout=subprocess.PIPE).stdout)}
+        yield {
+            varied: value,
+            **json.loads(subprocess.run(command, check=True, stdout=subprocess.PIPE).stdout),
+        }
 
 
 def _table(name: str, points: Sequence[Point]) -> Table:

@@ -8,7 +8,14 @@ Streams has them; what is in flight is tracked to the end.
 import os
 from itertools import repeat
 
-from kstorm.kafka import KafkaBolt, KafkaHosts, KafkaSpout, SchemeAsMultiScheme, SpoutConfig, StringScheme
+from kstorm.kafka import (
+    KafkaBolt,
+    KafkaHosts,
+    KafkaSpout,
+    SchemeAsMultiScheme,
+    SpoutConfig,
+    StringScheme,
+)
 from kstorm.topology import (
     BasicBolt,
     BasicOutputCollector,
@@ -106,11 +113,15 @@ def topology_name(run: str) -> str:
 def config(*, in_state: bool) -> Config:
     """What a topology of the benchmark is told; see `topology`."""
     return Config(
-        topology_processing_guarantee=os.environ.get("KSTORM_GUARANTEE", AT_LEAST_ONCE).replace("-", "_"),
+        topology_processing_guarantee=os.environ.get("KSTORM_GUARANTEE", AT_LEAST_ONCE).replace(
+            "-", "_"
+        ),
         topology_epoch_interval_ms=int(os.environ.get("KSTORM_EPOCH_MS", "100")),
         topology_acker_executors=int(os.environ.get("KSTORM_ACKERS", "1")),
         topology_acker_tasks=int(os.environ.get("KSTORM_ACKER_TASKS", "1")),
-        topology_max_spout_pending=int(os.environ.get("KSTORM_PENDING", "60000" if in_state else "20000")),
+        topology_max_spout_pending=int(
+            os.environ.get("KSTORM_PENDING", "60000" if in_state else "20000")
+        ),
     )
 
 
@@ -126,10 +137,18 @@ def topology() -> Topology:
     in_state = os.environ.get("KSTORM_STATE") == "1"
     count = CountInState() if in_state else Count()
     builder = TopologyBuilder(name, config(in_state=in_state))
-    spout = KafkaSpout(SpoutConfig(KafkaHosts(), source, "/kstorm", name, scheme=SchemeAsMultiScheme(StringScheme())))
+    spout = KafkaSpout(
+        SpoutConfig(
+            KafkaHosts(), source, "/kstorm", name, scheme=SchemeAsMultiScheme(StringScheme())
+        )
+    )
     builder.set_spout("sentences", spout, processes).set_num_tasks(tasks)
     builder.set_bolt("split", Split(), processes).set_num_tasks(tasks).shuffle_grouping("sentences")
-    builder.set_bolt("count", count, processes).set_num_tasks(tasks).fields_grouping("split", Fields("word"))
-    write = builder.set_bolt("sink", KafkaBolt().with_topic_selector(sink), processes).set_num_tasks(tasks)
+    builder.set_bolt("count", count, processes).set_num_tasks(tasks).fields_grouping(
+        "split", Fields("word")
+    )
+    write = builder.set_bolt(
+        "sink", KafkaBolt().with_topic_selector(sink), processes
+    ).set_num_tasks(tasks)
     write.fields_grouping("count", Fields("key"))
     return builder.build()

@@ -24,6 +24,8 @@ def figures_of_workers(directory: Path, sentences: int, seconds: float) -> dict[
         "frames_to_count": 1000 * sum(each["frames_in"] for each in counting) / sentences,
         "count_cpu_s_per_million": 1e6 * sum(each["cpu_seconds"] for each in counting) / sentences,
         "hottest_share": max(executed) / max(1, sum(executed)),
-        "hottest_cpu_s_per_million": 1e6 * max(each["cpu_seconds"] for each in counting) / sentences,
+        "hottest_cpu_s_per_million": 1e6
+        * max(each["cpu_seconds"] for each in counting)
+        / sentences,
         "hottest_busy": max(each["busy_seconds"] for each in counting) / seconds,
     }

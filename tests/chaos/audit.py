@@ -16,7 +16,17 @@ from zlib import crc32
 import msgspec
 
 from tests.chaos.checks import check_letters, check_offsets
-from tests.chaos.findings import NEVER, ChaosFindings, Duplicate, Letter, Lost, OffsetSeen, Parted, Record, RecordPlace
+from tests.chaos.findings import (
+    NEVER,
+    ChaosFindings,
+    Duplicate,
+    Letter,
+    Lost,
+    OffsetSeen,
+    Parted,
+    Record,
+    RecordPlace,
+)
 
 
 class _Word(msgspec.Struct):
@@ -57,7 +67,12 @@ def audit(
     for letter in letters:
         letter_at[letter.place] = min(letter.timestamp, letter_at.get(letter.place, NEVER))
     messages = _Messages(
-        source, {number: parted[one.place].never for number, one in enumerate(source) if one.place in parted}
+        source,
+        {
+            number: parted[one.place].never
+            for number, one in enumerate(source)
+            if one.place in parted
+        },
     )
     for record in words:
         messages.take_word(record, last)
@@ -80,7 +95,14 @@ def audit(
             if at != NEVER:
                 found.spans.append((record.timestamp, at))
             else:
-                found.lost.append(Lost(record.place, messages.ids[number], record.timestamp, messages.missing(number)))
+                found.lost.append(
+                    Lost(
+                        record.place,
+                        messages.ids[number],
+                        record.timestamp,
+                        messages.missing(number),
+                    )
+                )
         finished[record.place] = at
     found.duplicates = [
         Duplicate(messages.ids[number], at, messages.finished_at(number))
@@ -89,7 +111,9 @@ def audit(
     ]
     if last:
         highest = messages.last_counts
-        found.short = {word: (highest[word], count) for word, count in truth.items() if highest[word] < count}
+        found.short = {
+            word: (highest[word], count) for word, count in truth.items() if highest[word] < count
+        }
         found.over = sum(max(0, highest[word] - count) for word, count in truth.items())
     check_letters(messages, source, letters, poison, parted)
     check_offsets(found, finished, offsets, ends)
@@ -114,11 +138,15 @@ class _Messages:
         for number, record in enumerate(source):
             id, *words = _text(record).split()
             if self._number_of.setdefault(id, number) != number:
-                raise ValueError(f"the id {id!r} is twice in the source topic: at {record.place} and before")
+                raise ValueError(
+                    f"the id {id!r} is twice in the source topic: at {record.place} and before"
+                )
             self.ids.append(id)
             self.words.append(words)
             self._checksums.append(crc32(record.value))
-            self._first_slot.append(self._first_slot[-1] + len(words) + 1)  # the words, and the join
+            self._first_slot.append(
+                self._first_slot[-1] + len(words) + 1
+            )  # the words, and the join
         self._came_at = array("q", [NEVER]) * self._first_slot[-1]
 
     def take_word(self, record: Record, last: Collection[str]) -> None:
@@ -127,7 +155,11 @@ class _Messages:
         try:
             word = _read_word(record.value)
             number = self._number_of[word.id]
-            fits = word.position >= 0 and self.words[number][word.position] == word.word and word.count > 0
+            fits = (
+                word.position >= 0
+                and self.words[number][word.position] == word.word
+                and word.count > 0
+            )
         except (msgspec.MsgspecError, LookupError):
             fits = False
         if not fits:
@@ -146,7 +178,9 @@ class _Messages:
         try:
             both = _read_joined(record.value)
             number = self._number_of[both.id]
-            fits = both.length == len(self.words[number]) and both.checksum == self._checksums[number]
+            fits = (
+                both.length == len(self.words[number]) and both.checksum == self._checksums[number]
+            )
         except (msgspec.MsgspecError, LookupError):
             fits = False
         if not fits:

@@ -63,5 +63,7 @@ def _await_all(brokers: Brokers) -> None:
     deadline = time.monotonic() + _TOGETHER_SECS
     while len(admin.list_topics(timeout=10).brokers) < len(brokers.all):
         if time.monotonic() > deadline:
-            raise LocalError(f"{len(brokers.all)} brokers did not find each other within {_TOGETHER_SECS:.0f} s")
+            raise LocalError(
+                f"{len(brokers.all)} brokers did not find each other within {_TOGETHER_SECS:.0f} s"
+            )
         time.sleep(0.1)

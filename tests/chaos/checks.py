@@ -31,7 +31,10 @@ def check_letters(
     """Of the messages that end in part in the dead letters each tuple is there that must be, once; of others none is."""
     found = messages.findings
     expected = {
-        number: [(who, messages.ids[number] if tells else "") for who, tells in parted[record.place].letters]
+        number: [
+            (who, messages.ids[number] if tells else "")
+            for who, tells in parted[record.place].letters
+        ]
         for number, record in enumerate(source)
         if record.place in parted
     }
@@ -48,7 +51,8 @@ def check_letters(
             found.given_up.append(source[number].place)
     found.letters += sum(all(there[one] for one in some) for some in expected.values())
     found.wrong_letters = [
-        f"{there[one]} in place of {due[one]} of {one[0]!r}" + (f" for {one[1]!r}" if one[1] else "")
+        f"{there[one]} in place of {due[one]} of {one[0]!r}"
+        + (f" for {one[1]!r}" if one[1] else "")
         for one in sorted(due | there)
         if there[one] != due[one]
     ]
@@ -67,7 +71,9 @@ def check_offsets(
     by_partition: defaultdict[int, list[tuple[int, int]]] = defaultdict(list)
     for place, at in finished.items():
         by_partition[place.partition].append((place.offset, at))
-    all_below: dict[int, list[tuple[int, int]]] = {}  # by partition: offset, and when all up to it were finished
+    all_below: dict[
+        int, list[tuple[int, int]]
+    ] = {}  # by partition: offset, and when all up to it were finished
     for partition, places in by_partition.items():
         latest, steps = 0, []
         for offset, at in sorted(places):

@@ -33,7 +33,13 @@ class Course:
         episodes: list[Episode],
         skipped: dict[str, str],
     ) -> None:
-        self._options, self._stage, self._feed, self._view, self._say = options, stage, feed, view, say
+        self._options, self._stage, self._feed, self._view, self._say = (
+            options,
+            stage,
+            feed,
+            view,
+            say,
+        )
         self._episodes, self._skipped = episodes, skipped
         self._pulse = Pulse(stage.processes, stage.tasks)
         self._under_way = "nothing is broken yet"
@@ -108,7 +114,12 @@ class Course:
 
     def _await(self, waiting: Hold | Until, episode: Episode, began: float) -> None:
         if isinstance(waiting, Until):
-            self._until(waiting.done, waiting.what, waiting.within, lambda: self._note_progress(episode, began))
+            self._until(
+                waiting.done,
+                waiting.what,
+                waiting.within,
+                lambda: self._note_progress(episode, began),
+            )
             return
         over = time.monotonic() + waiting.seconds
         while time.monotonic() < over:
@@ -133,7 +144,11 @@ class Course:
             self._look()
 
     def _until(
-        self, done: Callable[[], bool], what: str, within: float, meanwhile: Callable[[], object] = lambda: None
+        self,
+        done: Callable[[], bool],
+        what: str,
+        within: float,
+        meanwhile: Callable[[], object] = lambda: None,
     ) -> None:
         deadline = time.monotonic() + within
         self._look()
@@ -149,5 +164,8 @@ class Course:
         self._feed.check()
         snapshot = self._pulse.look()
         counts = f"produced {self._feed.produced:,}, arrived {self._feed.arrived:,}, completed {snapshot.acked:,}"
-        self._view.show(snapshot, [self._under_way, f"{counts}, {self._pulse.stopped_for:.1f} s without progress"])
+        self._view.show(
+            snapshot,
+            [self._under_way, f"{counts}, {self._pulse.stopped_for:.1f} s without progress"],
+        )
         time.sleep(_LOOK_SECS)

@@ -90,7 +90,9 @@ DISK_FAULTS: Final = [
         fill,
         lambda stage: stage.no_small_disk,
     ),
-    Fault("disk-lost", "a process with RocksDB is killed and starts again without its directory", lose),
+    Fault(
+        "disk-lost", "a process with RocksDB is killed and starts again without its directory", lose
+    ),
     Fault(
         "disk-of-older-life",
         "a process with RocksDB is killed and starts again with its directory as it was some time before",

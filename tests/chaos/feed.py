@@ -98,7 +98,9 @@ class Feed(threading.Thread):
     def check(self) -> None:
         """Raise `BrokerError` if Kafka refused one."""
         if self._problem:
-            raise BrokerError(f"Kafka did not take the messages for topic {SOURCE!r}: {self._problem}")
+            raise BrokerError(
+                f"Kafka did not take the messages for topic {SOURCE!r}: {self._problem}"
+            )
 
     def _delivered(self, error: KafkaError | None, _: Message) -> None:
         if error is None:

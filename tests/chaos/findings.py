@@ -120,7 +120,10 @@ class ChaosFindings:
             ("dead letters of tuples are not as they should be", self.wrong_letters),
             ("words are counted short (last count, truth)", list(self.short.items())),
             ("stored offsets were too high", self.ahead),
-            ("partitions do not end with everything finished (stored, end)", list(self.unfinished.items())),
+            (
+                "partitions do not end with everything finished (stored, end)",
+                list(self.unfinished.items()),
+            ),
         ):
             if some:
                 found.append(f"{len(some)} {what}: {', '.join(map(str, some[:3]))}")

@@ -89,7 +89,11 @@ def parse(arguments: list[str] | None = None) -> ChaosOptions | None:
         )
     everything = not given.short and given.faults is None and given.brokers == 1
     everything &= subject.name in (WORD_COUNT, ALL_STREAMS)
-    command = ["./run chaos", "--short" if given.short else f"--minutes {minutes:g}", f"--seed {seed}"]
+    command = [
+        "./run chaos",
+        "--short" if given.short else f"--minutes {minutes:g}",
+        f"--seed {seed}",
+    ]
     command += [f"--topology {subject.name}"] * (subject.name != WORD_COUNT)
     command += [f"--guarantee {given.guarantee}"] * (guarantee != usual)
     command += [f"--brokers {given.brokers}"] * (given.brokers != 1)
@@ -140,9 +144,15 @@ def _parser() -> argparse.ArgumentParser:
         " that came out with all that went in. Exit code 1 if a message is lost or an output is wrong.",
     )
     parser.add_argument(
-        "--minutes", type=_positive, default=_MINUTES, metavar="N", help=f"draw faults so long (default {_MINUTES:g})"
+        "--minutes",
+        type=_positive,
+        default=_MINUTES,
+        metavar="N",
+        help=f"draw faults so long (default {_MINUTES:g})",
     )
-    parser.add_argument("--seed", type=int, metavar="K", help="of the order of the faults (default: a random one)")
+    parser.add_argument(
+        "--seed", type=int, metavar="K", help="of the order of the faults (default: a random one)"
+    )
     parser.add_argument(
         "--messages",
         type=_count,
@@ -164,10 +174,20 @@ def _parser() -> argparse.ArgumentParser:
         " is wrong, too",
     )
     parser.add_argument(
-        "--brokers", type=int, choices=COUNTS, default=1, help="of Kafka (default 1). Of three, one may be away"
+        "--brokers",
+        type=int,
+        choices=COUNTS,
+        default=1,
+        help="of Kafka (default 1). Of three, one may be away",
     )
-    parser.add_argument("--list", action="store_true", help="say what faults there are, and do nothing")
-    parser.add_argument("--short", action="store_true", help="each fault once, without --faults each kind of SIGKILL")
+    parser.add_argument(
+        "--list", action="store_true", help="say what faults there are, and do nothing"
+    )
+    parser.add_argument(
+        "--short",
+        action="store_true",
+        help="each fault once, without --faults each kind of SIGKILL",
+    )
     parser.add_argument(
         "--report",
         type=Path,

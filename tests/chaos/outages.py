@@ -69,8 +69,17 @@ OUTAGES: Final = [
         lose_broker,
     ),
     Fault("zookeeper-restart", "ZooKeeper is ended and started again", restart_zookeeper),
-    Fault("zookeeper-outage", f"SIGKILL to ZooKeeper, which is away for {OUTAGE_SECS:.0f} s", lose_zookeeper),
-    Fault("network-cut", f"nothing passes between a process and the broker for {CUT_SECS:.0f} s", cut, _no_way_around),
+    Fault(
+        "zookeeper-outage",
+        f"SIGKILL to ZooKeeper, which is away for {OUTAGE_SECS:.0f} s",
+        lose_zookeeper,
+    ),
+    Fault(
+        "network-cut",
+        f"nothing passes between a process and the broker for {CUT_SECS:.0f} s",
+        cut,
+        _no_way_around,
+    ),
     Fault(
         "network-delay",
         f"between a process and the broker all is {DELAY_SECS * 1000:.0f} ms late in each direction for {SLOW_SECS:.0f} s",

@@ -105,7 +105,9 @@ class ChaosOutcome:
 
         def under_way(at: int) -> Episode | None:
             number = bisect_right(begins, at) - 1
-            return self.episodes[number] if number >= 0 and at <= self.episodes[number].end else None
+            return (
+                self.episodes[number] if number >= 0 and at <= self.episodes[number].end else None
+            )
 
         def row_of(at: int) -> Row:
             episode = under_way(at)
@@ -132,7 +134,11 @@ class ChaosOutcome:
 
     def faults(self) -> list[str]:
         """What is wrong, a sentence each; exactly once, also what is there too often."""
-        return [*self.findings.faults(), *self.audited.faults(), *(goal.text for goal in self._once() if not goal.met)]
+        return [
+            *self.findings.faults(),
+            *self.audited.faults(),
+            *(goal.text for goal in self._once() if not goal.met),
+        ]
 
     def _once(self) -> list[Goal]:
         """What exactly once adds to the goals."""
@@ -140,7 +146,10 @@ class ChaosOutcome:
             return []
         found = self.findings
         return [
-            Goal(f"duplicated: {len(found.duplicates)} of {found.outputs:,} outputs", not found.duplicates),
+            Goal(
+                f"duplicated: {len(found.duplicates)} of {found.outputs:,} outputs",
+                not found.duplicates,
+            ),
             Goal(f"counts above the truth: by {found.over:,} in all", not found.over),
         ]
 
@@ -169,10 +178,14 @@ class ChaosOutcome:
         outages = [episode for episode in self.episodes if episode.fault == "broker-outage"]
         if outages:
             starts = sum(episode.starts for episode in outages)
-            goals.append(Goal(f"an outage of Kafka ends no process: {starts} were started", not starts))
+            goals.append(
+                Goal(f"an outage of Kafka ends no process: {starts} were started", not starts)
+            )
         bolts = [rows[name] for name in _BOLTS if name in rows]
         if bolts:
             needless = sum(row.finished_before for row in bolts)
             text = f"SIGKILL of a bolt replays only what was in flight in it: {needless} outputs were written again of messages"
-            goals.append(Goal(f"{text} that had been finished {_SLACK_MS / 1000:.0f} s before", not needless))
+            goals.append(
+                Goal(f"{text} that had been finished {_SLACK_MS / 1000:.0f} s before", not needless)
+            )
         return goals

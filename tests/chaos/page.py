@@ -70,9 +70,18 @@ def renew_page(summary: Summary, page: Path) -> None:
     kept = page.with_suffix("")
     kept.mkdir(exist_ok=True)
     place = kept / f"{summary.place}.json"
-    place.write_text(json.dumps(asdict(summary), indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
+    place.write_text(
+        json.dumps(asdict(summary), indent=1, ensure_ascii=False) + "\n", encoding="utf-8"
+    )
     places = [kept / f"{guarantee}.json" for guarantee in (*GUARANTEES, "streams")]
-    _write([Summary(**json.loads(each.read_text(encoding="utf-8"))) for each in places if each.exists()], page)
+    _write(
+        [
+            Summary(**json.loads(each.read_text(encoding="utf-8")))
+            for each in places
+            if each.exists()
+        ],
+        page,
+    )
 
 
 def _write(summaries: Sequence[Summary], page: Path) -> None:
@@ -85,7 +94,12 @@ def _lines(summaries: Sequence[Summary]) -> Iterator[str]:
     if len(counted) > 1:
         yield from ("## Side by side", "", *_side_by_side(counted), "")
     for summary in summaries:
-        yield from (f"## {_named(summary)}", "", *(f"* {line}" for line in summary.circumstances), "")
+        yield from (
+            f"## {_named(summary)}",
+            "",
+            *(f"* {line}" for line in summary.circumstances),
+            "",
+        )
         yield from (*(f"* {goal}" for goal in summary.goals), "")
         yield from (*_table(summary.header, summary.cells), "")
         yield from (f"* {line}" for line in summary.sums)
@@ -99,11 +113,18 @@ def _lines(summaries: Sequence[Summary]) -> Iterator[str]:
 
 def _side_by_side(summaries: Sequence[Summary]) -> Iterator[str]:
     """The columns that differ most between guarantees; a fault that only one run had is left out."""
-    tables = [{row[0]: dict(zip(summary.header, row, strict=True)) for row in summary.cells} for summary in summaries]
-    columns = [column for column in _SIDE_BY_SIDE if all(column in summary.header for summary in summaries)]
+    tables = [
+        {row[0]: dict(zip(summary.header, row, strict=True)) for row in summary.cells}
+        for summary in summaries
+    ]
+    columns = [
+        column for column in _SIDE_BY_SIDE if all(column in summary.header for summary in summaries)
+    ]
     header = [f"{column}, {_named(summary).lower()}" for column in columns for summary in summaries]
     both = [name for name in tables[0] if all(name in table for table in tables)]
-    rows = [[name, *(table[name][column] for column in columns for table in tables)] for name in both]
+    rows = [
+        [name, *(table[name][column] for column in columns for table in tables)] for name in both
+    ]
     yield from _table(["fault", *header], rows)
 
 

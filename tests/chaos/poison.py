@@ -30,7 +30,9 @@ def post_no_text(stage: Stage, rng: random.Random) -> Steps:
 
 def post_raising(stage: Stage, rng: random.Random) -> Steps:
     """A message that makes a bolt raise whenever it is replayed, or tried again."""
-    stage.post_parted(SOURCE, _around(RAISE, stage, rng), rng.randrange(PARTITIONS), stage.subject.raising)
+    stage.post_parted(
+        SOURCE, _around(RAISE, stage, rng), rng.randrange(PARTITIONS), stage.subject.raising
+    )
     yield Hold(0)
 
 
@@ -39,7 +41,9 @@ def post_large(stage: Stage, rng: random.Random) -> Steps:
     parted = stage.subject.large
     assert parted is not None
     stage.post_parted(SOURCE, _around(LARGE, stage, rng), rng.randrange(PARTITIONS), parted)
-    yield Until(lambda: _says(stage, "split", TupleTooLargeError), "the error about the size is shown", 60)
+    yield Until(
+        lambda: _says(stage, "split", TupleTooLargeError), "the error about the size is shown", 60
+    )
 
 
 def _around(word: str, stage: Stage, rng: random.Random) -> bytes:
@@ -54,9 +58,17 @@ def _says(stage: Stage, component: str, error: type[KstormError]) -> bool:
 
 
 POISONS: Final = [
-    Fault("poison-frame", "a record that is no frame on the topics of bolts, acker and spout", post_no_frame),
+    Fault(
+        "poison-frame",
+        "a record that is no frame on the topics of bolts, acker and spout",
+        post_no_frame,
+    ),
     Fault("poison-source", "a source record that cannot be decoded", post_no_text),
-    Fault("poison-raise", f"a message on which a bolt always raises, tried {RETRIES} times more", post_raising),
+    Fault(
+        "poison-raise",
+        f"a message on which a bolt always raises, tried {RETRIES} times more",
+        post_raising,
+    ),
     Fault(
         "poison-large",
         f"a message for which a bolt emits a value of {LARGE_BYTES / 1e6:.0f} MB",

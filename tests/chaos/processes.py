@@ -49,7 +49,10 @@ def scale(stage: Stage, rng: random.Random) -> Steps:
     before = len(stage.processes.of(component))
     stage.processes.scale(component, 3)
     try:
-        yield Until(_has_tasks(stage.processes.of(component)), f"each of three processes of {component!r} has tasks")
+        yield Until(
+            _has_tasks(stage.processes.of(component)),
+            f"each of three processes of {component!r} has tasks",
+        )
         yield Hold(_SPREAD_SECS)
     finally:
         stage.processes.scale(component, before)
@@ -79,8 +82,14 @@ def _has_tasks(workers: list[Worker]) -> Callable[[], bool]:
 
     def spread() -> bool:
         statuses = [worker.status() for worker in workers]
-        tasks = [len(status["tasks"]) for status in statuses if status is not None and not status["not_ready"]]
-        return (len(tasks) == len(workers) and max(tasks) == 1) or sum(map(bool, tasks)) == len(workers)
+        tasks = [
+            len(status["tasks"])
+            for status in statuses
+            if status is not None and not status["not_ready"]
+        ]
+        return (len(tasks) == len(workers) and max(tasks) == 1) or sum(map(bool, tasks)) == len(
+            workers
+        )
 
     return spread
 
@@ -90,12 +99,25 @@ def _has(role: str) -> Callable[[Subject], bool]:
 
 
 KILLS: Final = [
-    Fault(f"kill-{role}", f"SIGKILL to a process of the {role}", kill(role), fits=_has(role)) for role in _ROLES
+    Fault(f"kill-{role}", f"SIGKILL to a process of the {role}", kill(role), fits=_has(role))
+    for role in _ROLES
 ]
 PROCESS_FAULTS: Final = [
     *KILLS,
-    Fault("kill-together", "SIGKILL to a process of each role at once, as when a machine is lost", kill_together),
-    Fault("sleep", f"SIGSTOP to a process for {ASLEEP_SECS:.0f} s, longer than its session; then SIGCONT", sleep),
+    Fault(
+        "kill-together",
+        "SIGKILL to a process of each role at once, as when a machine is lost",
+        kill_together,
+    ),
+    Fault(
+        "sleep",
+        f"SIGSTOP to a process for {ASLEEP_SECS:.0f} s, longer than its session; then SIGCONT",
+        sleep,
+    ),
     Fault("scale", "a bolt is scaled to three processes and back", scale),
-    Fault("rolling-restart", "each process is stopped by SIGTERM and started again, one after the other", roll),
+    Fault(
+        "rolling-restart",
+        "each process is stopped by SIGTERM and started again, one after the other",
+        roll,
+    ),
 ]

@@ -46,7 +46,9 @@ class Pulse:
 
     def reset(self) -> None:
         """From now on something is broken."""
-        self._before = {name: _work(status) for name, status in self._statuses.items() if status is not None}
+        self._before = {
+            name: _work(status) for name, status in self._statuses.items() if status is not None
+        }
         self._goal = self._acked + sum(spout.total.pending for spout in self.snapshot.spouts)
         self._moved = time.monotonic()
         self.longest_stop = 0.0
@@ -58,19 +60,25 @@ class Pulse:
         running: defaultdict[str, set[int]] = defaultdict(set)
         for worker in list(self._processes.workers):
             running[worker.component].update(self._tasks_at_work(worker.name))
-        return self._acked > self._goal and all(len(running[name]) == count for name, count in self._tasks.items())
+        return self._acked > self._goal and all(
+            len(running[name]) == count for name, count in self._tasks.items()
+        )
 
     def calm_since(self, moment: float) -> bool:
         """Whether every process is ready, and no message that was there at a moment of the steady clock is unfinished."""
         sources = [
-            status.get("source", {}) for status in self._statuses.values() if status and status["kind"] == "spout"
+            status.get("source", {})
+            for status in self._statuses.values()
+            if status and status["kind"] == "spout"
         ]
         return (
             time.monotonic() > moment + _YOUNG_SECS
             and not self.snapshot.down
             and bool(sources)
             and all(
-                source.get("partitions") and not source["retries"] and source["oldest_pending_seconds"] < _YOUNG_SECS
+                source.get("partitions")
+                and not source["retries"]
+                and source["oldest_pending_seconds"] < _YOUNG_SECS
                 for source in sources
             )
         )

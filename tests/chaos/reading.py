@@ -17,7 +17,9 @@ from tests.chaos.findings import Letter, OffsetSeen, Record, RecordPlace
 from tests.chaos.topology import SOURCE
 
 _SILENCE_SECS: Final = 30.0
-_GATHER_SECS: Final = 0.1  # a partition has fewer records than are asked for, so that this is waited out
+_GATHER_SECS: Final = (
+    0.1  # a partition has fewer records than are asked for, so that this is waited out
+)
 _LOOK_SECS: Final = 1.0
 _ANSWER_SECS: Final = 3.0
 _STOP_SECS: Final = 5.0
@@ -41,20 +43,28 @@ class TopicReader:
         try:
             partitions = consumer.list_topics(topic, timeout=_SILENCE_SECS).topics[topic].partitions
             return {
-                partition: consumer.get_watermark_offsets(TopicPartition(topic, partition), timeout=_SILENCE_SECS)[1]
+                partition: consumer.get_watermark_offsets(
+                    TopicPartition(topic, partition), timeout=_SILENCE_SECS
+                )[1]
                 for partition in sorted(partitions)
             }
         except KafkaException as error:
-            raise BrokerError(f"the ends of topic {topic!r} are not told: {error.args[0].str()}") from None
+            raise BrokerError(
+                f"the ends of topic {topic!r} are not told: {error.args[0].str()}"
+            ) from None
         finally:
             consumer.close()
 
     def records(self, topic: str) -> Iterator[Record]:
         """All records from the beginning to the present end, one partition after the other."""
-        consumer = Consumer({**self._config, "enable.partition.eof": True, "auto.offset.reset": "error"})
+        consumer = Consumer(
+            {**self._config, "enable.partition.eof": True, "auto.offset.reset": "error"}
+        )
         try:
             for partition, end in self.ends(topic).items():
-                low, _ = consumer.get_watermark_offsets(TopicPartition(topic, partition), timeout=_SILENCE_SECS)
+                low, _ = consumer.get_watermark_offsets(
+                    TopicPartition(topic, partition), timeout=_SILENCE_SECS
+                )
                 if end > low:
                     consumer.assign([TopicPartition(topic, partition, low)])
                     yield from _read_to(consumer, topic, partition, end)
@@ -110,7 +120,11 @@ def _read_to(consumer: Consumer, topic: str, partition: int, end: int) -> Iterat
             error = message.error()
             if error is None:
                 offset = message.offset() or 0
-                yield Record(RecordPlace(topic, partition, offset), message.value() or b"", message.timestamp()[1])
+                yield Record(
+                    RecordPlace(topic, partition, offset),
+                    message.value() or b"",
+                    message.timestamp()[1],
+                )
                 reached = offset + 1
             elif error.name() == "_PARTITION_EOF":
                 reached = end  # what is left of it are marks of transactions
@@ -126,7 +140,9 @@ class OffsetWatch(threading.Thread):
         super().__init__(name="offset-watch", daemon=True)
         self.seen: list[OffsetSeen] = []
         self._path, self._partitions = path, partitions
-        self._client = KazooClient(connect, timeout=10.0, connection_retry={"max_tries": -1, "max_delay": 2.0})
+        self._client = KazooClient(
+            connect, timeout=10.0, connection_retry={"max_tries": -1, "max_delay": 2.0}
+        )
         self._ending = threading.Event()
         self._positions_at = positions_at
         self._asking: Consumer | None = None
@@ -156,7 +172,11 @@ class OffsetWatch(threading.Thread):
 
     def _position(self, stored: dict[str, Any], partition: int) -> int:
         if self._asking is None:
-            config = {"bootstrap.servers": self._positions_at, "group.id": stored["group"], "log_level": 0}
+            config = {
+                "bootstrap.servers": self._positions_at,
+                "group.id": stored["group"],
+                "log_level": 0,
+            }
             self._asking = Consumer(config)
         found = self._asking.committed([TopicPartition(SOURCE, partition)], timeout=_ANSWER_SECS)
         raise_first_error(found)  # while a transaction ends, the answer is that it is not known

@@ -38,7 +38,11 @@ def print_outcome(outcome: ChaosOutcome, console: Console) -> None:
     console.print(table, highlight=False)
     console.print()
     for text, met in outcome.goals():
-        console.print(f"{'met    ' if met else 'NOT MET'}  {text}", style="green" if met else "red", highlight=False)
+        console.print(
+            f"{'met    ' if met else 'NOT MET'}  {text}",
+            style="green" if met else "red",
+            highlight=False,
+        )
     for line in _sums(outcome):
         console.print(line, highlight=False, markup=False, soft_wrap=True)
 
@@ -108,6 +112,14 @@ def _circumstances(outcome: ChaosOutcome) -> Iterator[str]:
 
 def _commit() -> str:
     """The commit of the checkout."""
-    command = ["git", "-C", str(Path(__file__).parent), "describe", "--always", "--dirty", "--exclude=*"]
+    command = [
+        "git",
+        "-C",
+        str(Path(__file__).parent),
+        "describe",
+        "--always",
+        "--dirty",
+        "--exclude=*",
+    ]
     found = subprocess.run(command, capture_output=True, text=True, check=False)
     return found.stdout.strip() or "of no checkout"

@@ -47,7 +47,12 @@ class Strike:
     """What is to become of the next request of a kind of each of these clients."""
 
     def __init__(
-        self, api: Api, fate: Fate, clients: Collection[str], late_secs: float, then: Callable[[], object]
+        self,
+        api: Api,
+        fate: Fate,
+        clients: Collection[str],
+        late_secs: float,
+        then: Callable[[], object],
     ) -> None:
         self.api, self.fate, self.late_secs, self.then = api, fate, late_secs, then
         self.left = set(clients)
@@ -75,7 +80,11 @@ class _Request(NamedTuple):
         numbers = frame[_SIZE_BYTES:]
         length = int.from_bytes(numbers[8:10], signed=True)
         client = numbers[10 : 10 + max(0, length)].decode()
-        return cls(int.from_bytes(numbers[:2], signed=True), int.from_bytes(numbers[4:8], signed=True), client)
+        return cls(
+            int.from_bytes(numbers[:2], signed=True),
+            int.from_bytes(numbers[4:8], signed=True),
+            client,
+        )
 
 
 class RequestProxy(Proxy):
@@ -106,11 +115,17 @@ class RequestProxy(Proxy):
                 both.create_task(self._pass_requests(client[0], broker[1], struck))
                 both.create_task(self._pass_answers(broker[0], client[1], struck))
         finally:
-            for strike, name in struck.values():  # the connection ended before its answer: it will be made again
+            for (
+                strike,
+                name,
+            ) in struck.values():  # the connection ended before its answer: it will be made again
                 strike.left.add(name)
 
     async def _pass_requests(
-        self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, struck: dict[int, tuple[Strike, str]]
+        self,
+        reader: asyncio.StreamReader,
+        writer: asyncio.StreamWriter,
+        struck: dict[int, tuple[Strike, str]],
     ) -> None:
         while True:
             frame = await _frame(reader)
@@ -130,7 +145,10 @@ class RequestProxy(Proxy):
             await writer.drain()
 
     async def _pass_answers(
-        self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, struck: dict[int, tuple[Strike, str]]
+        self,
+        reader: asyncio.StreamReader,
+        writer: asyncio.StreamWriter,
+        struck: dict[int, tuple[Strike, str]],
     ) -> None:
         while True:
             frame = await _frame(reader)
@@ -161,5 +179,7 @@ async def _frame(reader: asyncio.StreamReader) -> bytes:
 async def _end(strike: Strike, client: str) -> NoReturn:
     then = asyncio.ensure_future(asyncio.to_thread(strike.then))
     then.add_done_callback(lambda _: strike.struck.add(client))
-    await asyncio.shield(then)  # if it kills the broker, the broker's end of the connection ends this task meanwhile
+    await asyncio.shield(
+        then
+    )  # if it kills the broker, the broker's end of the connection ends this task meanwhile
     raise EOFError

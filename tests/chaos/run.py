@@ -50,7 +50,9 @@ class Chaos:
         """Run it. If it breaks, the error names the folder of the logs, which are kept."""
         self._directory = run_directory()
         logging.basicConfig(
-            filename=self._directory / "chaos.log", level=logging.INFO, format="%(asctime)s %(levelname)s %(message)s"
+            filename=self._directory / "chaos.log",
+            level=logging.INFO,
+            format="%(asctime)s %(levelname)s %(message)s",
         )
         self._say(f"seed {self._options.seed}; again: {self._options.command}")
         self._say(f"logs of this run: {self._directory}")
@@ -59,17 +61,27 @@ class Chaos:
         except KstormError as error:
             self._fail(f"{error}")
             return 1
-        return self._finish(ChaosOutcome(self._options, findings, self._episodes, self._skipped, poison, audited))
+        return self._finish(
+            ChaosOutcome(self._options, findings, self._episodes, self._skipped, poison, audited)
+        )
 
     def _break_and_audit(self) -> tuple[ChaosFindings, int, Audited]:
         self._say("starting Kafka, ZooKeeper and the processes")
         options = self._options
         subject = options.subject
-        opened = open_stage(subject, self._directory, options.message_timeout_secs, options.guarantee, options.brokers)
+        opened = open_stage(
+            subject,
+            self._directory,
+            options.message_timeout_secs,
+            options.guarantee,
+            options.brokers,
+        )
         with opened as stage, ExitStack() as stack:
             stage.processes.wait_ready(_READY_SECS)
             positions_at = stage.kafka.bootstrap if options.exactly_once else ""
-            offsets = OffsetWatch(stage.zookeeper.connect, subject.offsets_path, PARTITIONS, positions_at)
+            offsets = OffsetWatch(
+                stage.zookeeper.connect, subject.offsets_path, PARTITIONS, positions_at
+            )
             stack.callback(offsets.stop)
             offsets.start()
             feed = Feed(stage.kafka.bootstrap, options.rate, subject.message)
@@ -80,7 +92,11 @@ class Chaos:
             reader = TopicReader(stage.kafka.bootstrap)
             self._await_end(offsets, reader)
             last = subject.last(feed.produced, options.rate)
-            post_all(stage.kafka.bootstrap, SOURCE, [(each.text.encode(), each.partition) for each in last])
+            post_all(
+                stage.kafka.bootstrap,
+                SOURCE,
+                [(each.text.encode(), each.partition) for each in last],
+            )
             self._await_end(offsets, reader)
             self._await_outputs(reader, stage, last)
             self._say("stopping the processes; then the audit reads every topic")
@@ -96,7 +112,8 @@ class Chaos:
         while offsets.stored() != ends:
             if time.monotonic() > deadline:
                 self._say(
-                    f"not finished after {_FINISH_SECS:.0f} s: stored {offsets.stored()}, ends {ends}", "bold red"
+                    f"not finished after {_FINISH_SECS:.0f} s: stored {offsets.stored()}, ends {ends}",
+                    "bold red",
                 )
                 return
             time.sleep(_LOOK_SECS)
@@ -110,7 +127,11 @@ class Chaos:
             time.sleep(_LOOK_SECS)
 
     def _audit(
-        self, reader: TopicReader, stage: Stage, last: Sequence[Posted], offsets: OffsetWatch | None = None
+        self,
+        reader: TopicReader,
+        stage: Stage,
+        last: Sequence[Posted],
+        offsets: OffsetWatch | None = None,
     ) -> ChaosFindings:
         """Without `offsets` nothing is said of these."""
         try:
@@ -131,7 +152,12 @@ class Chaos:
 
     def _account(self, stage: Stage) -> Audited:
         self._say("accounting for every message")
-        run = Audit(self._directory, stage.kafka.bootstrap, stage.zookeeper.connect, stage.processes.topology.name)
+        run = Audit(
+            self._directory,
+            stage.kafka.bootstrap,
+            stage.zookeeper.connect,
+            stage.processes.topology.name,
+        )
         audited = run.run()
         self._say(f"audit: {audited}")
         return audited
@@ -146,11 +172,15 @@ class Chaos:
             self._fail("; ".join(faults))
             return 1
         remove_bulk(self._directory)
-        self._console.print(f"lost: 0, in {time.monotonic() - self._started:.0f} s.", style="bold green")
+        self._console.print(
+            f"lost: 0, in {time.monotonic() - self._started:.0f} s.", style="bold green"
+        )
         return 0
 
     def _fail(self, why: str) -> None:
-        text = f"NOT GOOD: {why}.\nseed {self._options.seed}; the logs are kept in {self._directory}"
+        text = (
+            f"NOT GOOD: {why}.\nseed {self._options.seed}; the logs are kept in {self._directory}"
+        )
         self._console.print(text, style="bold red", markup=False, highlight=False, soft_wrap=True)
 
     def _say(self, text: str, style: str = "") -> None:

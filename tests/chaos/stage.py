@@ -58,11 +58,20 @@ class Stage:
         """How many tasks each component has."""
         topology = self.processes.topology
         specs = [*topology.spouts, *topology.bolts]
-        return {ACKER_COMPONENT: topology.config.acker_tasks, **{spec.id: spec.num_tasks for spec in specs}}
+        return {
+            ACKER_COMPONENT: topology.config.acker_tasks,
+            **{spec.id: spec.num_tasks for spec in specs},
+        }
 
     def pick(self, role: str, rng: random.Random) -> Worker:
         """A process of a role."""
-        return rng.choice([worker for component in self.subject.roles[role] for worker in self.processes.of(component)])
+        return rng.choice(
+            [
+                worker
+                for component in self.subject.roles[role]
+                for worker in self.processes.of(component)
+            ]
+        )
 
     def data_of(self, worker: Worker) -> Path:
         """The folder of a process's RocksDB."""
@@ -99,11 +108,15 @@ def post_all(bootstrap: str, topic: str, records: list[tuple[bytes, int]]) -> li
         else:
             places.append(RecordPlace(topic, message.partition() or 0, message.offset() or 0))
 
-    producer = Producer({"bootstrap.servers": bootstrap, "enable.idempotence": True, "log_level": 0})
+    producer = Producer(
+        {"bootstrap.servers": bootstrap, "enable.idempotence": True, "log_level": 0}
+    )
     for value, partition in records:
         producer.produce(topic, value, partition=partition, on_delivery=report)
     if producer.flush(_POST_SECS) or problems:
-        raise BrokerError(f"Kafka did not take a record of topic {topic!r}: {problems or 'no answer'}")
+        raise BrokerError(
+            f"Kafka did not take a record of topic {topic!r}: {problems or 'no answer'}"
+        )
     return places
 
 
@@ -118,7 +131,9 @@ def open_stage(
     os.environ["KSTORM_REPLICATION_FACTOR"] = f"{brokers}"
     os.environ.update(subject.environment)
     with ExitStack() as stack:
-        proxies = {name: stack.enter_context(Proxy()) for name in subject.behind_proxy if brokers == 1}
+        proxies = {
+            name: stack.enter_context(Proxy()) for name in subject.behind_proxy if brokers == 1
+        }
         detours = {_listener(name): proxy.address for name, proxy in proxies.items()}
         zookeeper = stack.enter_context(EmbeddedZooKeeper(directory))
         kafka = stack.enter_context(open_brokers(directory, brokers, detours))
@@ -130,7 +145,10 @@ def open_stage(
             zookeeper=zookeeper.connect,
             replication_factor=kafka.replicas,
         )
-        for topic, partitions in ((SOURCE, PARTITIONS), *((sink, SINK_PARTITIONS) for sink in subject.sinks)):
+        for topic, partitions in (
+            (SOURCE, PARTITIONS),
+            *((sink, SINK_PARTITIONS) for sink in subject.sinks),
+        ):
             create_topic(settings, topic, partitions, {"message.timestamp.type": "LogAppendTime"})
         processes = LocalProcesses(
             subject.topology(),
@@ -138,15 +156,31 @@ def open_stage(
             kafka.bootstrap,
             zookeeper.connect,
             directory,
-            environment_of={name: {"KSTORM_BOOTSTRAP_SERVERS": proxy.address} for name, proxy in proxies.items()},
+            environment_of={
+                name: {"KSTORM_BOOTSTRAP_SERVERS": proxy.address} for name, proxy in proxies.items()
+            },
         )
         ensure_topics(processes.topology, settings)
         reason = stack.enter_context(_small_disk(processes.data_directory(subject.small_disk)))
         stack.callback(processes.kill)
         processes.start()
-        small = None if reason else next(worker for worker in processes.workers if worker.name == subject.small_disk)
+        small = (
+            None
+            if reason
+            else next(worker for worker in processes.workers if worker.name == subject.small_disk)
+        )
         once = processes.topology.config.exactly_once
-        yield Stage(subject, directory, kafka, zookeeper, processes, proxies, small, reason, exactly_once=once)
+        yield Stage(
+            subject,
+            directory,
+            kafka,
+            zookeeper,
+            processes,
+            proxies,
+            small,
+            reason,
+            exactly_once=once,
+        )
 
 
 def _listener(name: str) -> str:

@@ -20,7 +20,15 @@ from zlib import crc32
 import msgspec
 
 from kstorm.kafka import JsonScheme, KafkaBolt, KafkaHosts, SchemeAsMultiScheme
-from kstorm.topology import Config, Fields, OutputFieldsDeclarer, Topology, TopologyBuilder, TopologyContext, Tuple
+from kstorm.topology import (
+    Config,
+    Fields,
+    OutputFieldsDeclarer,
+    Topology,
+    TopologyBuilder,
+    TopologyContext,
+    Tuple,
+)
 from kstorm.topology.config import EXACTLY_ONCE
 from kstorm.trident import (
     CombinerAggregator,
@@ -114,7 +122,9 @@ class Told:
 
     def get_message_from_tuple(self, tuple: Tuple) -> bytes:
         """An object of JSON."""
-        return msgspec.json.encode({"of": tuple.source_component, "stream": tuple.source_stream, **tuple.as_dict()})
+        return msgspec.json.encode(
+            {"of": tuple.source_component, "stream": tuple.source_stream, **tuple.as_dict()}
+        )
 
 
 def topology() -> Topology:
@@ -129,12 +139,16 @@ def topology() -> Topology:
     )
     streams = TridentTopology(NAME, config)
     source = TridentKafkaConfig(KafkaHosts(), SOURCE, scheme=_SCHEME)
-    messages = streams.new_stream("messages", OpaqueTridentKafkaSpout(source)).parallelism_hint(1, 2)
+    messages = streams.new_stream("messages", OpaqueTridentKafkaSpout(source)).parallelism_hint(
+        1, 2
+    )
     if TRIDENT in branches:
         _count(messages)
     if JOIN in branches:
         left, right = (_side(messages, side) for side in ("left", "right"))
-        joined = streams.join(left, "group", right, "group", Fields("group", "left", "left_at", "right", "right_at"))
+        joined = streams.join(
+            left, "group", right, "group", Fields("group", "left", "left_at", "right", "right_at")
+        )
         joined.name("paired").parallelism_hint(1, 2)
     builder = _wired(streams.build())
     if WINDOW in branches:
@@ -148,7 +162,9 @@ def topology() -> Topology:
 
 def _count(messages: Stream) -> None:
     words = messages.each(Fields("text"), Split(), Fields("word")).parallelism_hint(1, 3)
-    counts = words.group_by(Fields("word")).persistent_aggregate(kstorm_state(), Count(), Fields("count"))
+    counts = words.group_by(Fields("word")).persistent_aggregate(
+        kstorm_state(), Count(), Fields("count")
+    )
     counts.parallelism_hint(2, 4).new_values_stream().to_kafka(COUNTS, key="word")
 
 
@@ -174,21 +190,31 @@ def _wired(built: Topology) -> TopologyBuilder:
     builder = TopologyBuilder(NAME, built.config)
     for spec in built.components.values():
         if spec.kind == "spout":
-            builder.set_spout(spec.id, spec.component, spec.parallelism).set_num_tasks(spec.num_tasks)  # type: ignore[arg-type]
+            builder.set_spout(spec.id, spec.component, spec.parallelism).set_num_tasks(
+                spec.num_tasks
+            )  # type: ignore[arg-type]
             continue
-        bolt = builder.set_bolt(spec.id, spec.component, spec.parallelism).set_num_tasks(spec.num_tasks)  # type: ignore[arg-type]
+        bolt = builder.set_bolt(spec.id, spec.component, spec.parallelism).set_num_tasks(
+            spec.num_tasks
+        )  # type: ignore[arg-type]
         for each in spec.inputs:
             bolt.grouping(each.component, each.grouping, each.stream)
     return builder
 
 
 def _add_windows(builder: TopologyBuilder) -> None:
-    windows = Windows().with_window(Duration(LENGTH_MS), Duration(SLIDE_MS)).with_timestamp_extractor(_time)
+    windows = (
+        Windows()
+        .with_window(Duration(LENGTH_MS), Duration(SLIDE_MS))
+        .with_timestamp_extractor(_time)
+    )
     windows.with_lag(Duration(LAG_MS)).with_late_tuple_stream(LATE)
     builder.set_bolt("windows", windows, 2).set_num_tasks(4).fields_grouping("messages", "group")
     many = Window(Duration(LENGTH_MS), Duration(SPAN_SLIDE_MS)).with_timestamp_extractor(_time)
     many.with_lag(Duration(LAG_MS)).with_late_tuple_stream(LATE)
-    _, step = aggregating(Span(), Fields("side"), Fields("id", "at"), Fields("span"), Fields(_FIELDS))
+    _, step = aggregating(
+        Span(), Fields("side"), Fields("id", "at"), Fields("span"), Fields(_FIELDS)
+    )
     spans = window_bolt(many, step, Fields("side", "span"))
     builder.set_bolt("spans", spans).set_num_tasks(2).fields_grouping("messages", "side")
 
@@ -201,15 +227,23 @@ def _time(tuple: Tuple) -> int:
 
 
 def _add_join(builder: TopologyBuilder) -> None:
-    joined = JoinBolt("left", "group").join("right", "group", "left").select("left:group", "left:id", "right:id")
-    joined.with_tumbling_window(Duration(JOIN_MS)).with_timestamp_field("at").with_lag(Duration(LAG_MS))
+    joined = (
+        JoinBolt("left", "group")
+        .join("right", "group", "left")
+        .select("left:group", "left:id", "right:id")
+    )
+    joined.with_tumbling_window(Duration(JOIN_MS)).with_timestamp_field("at").with_lag(
+        Duration(LAG_MS)
+    )
     joined.with_late_tuple_stream(LATE)
     bolt = builder.set_bolt("joined", joined).set_num_tasks(2)
     bolt.fields_grouping("left", "group").fields_grouping("right", "group")
 
 
 def _add_told(builder: TopologyBuilder, branches: list[str]) -> None:
-    told = builder.set_bolt("told", KafkaBolt().with_topic_selector(TOLD).with_tuple_to_kafka_mapper(Told()))
+    told = builder.set_bolt(
+        "told", KafkaBolt().with_topic_selector(TOLD).with_tuple_to_kafka_mapper(Told())
+    )
     told.set_num_tasks(2)
     for component in ["windows", "spans"] * (WINDOW in branches) + ["joined"] * (JOIN in branches):
         told.shuffle_grouping(component).shuffle_grouping(component, LATE)

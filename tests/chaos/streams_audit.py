@@ -129,7 +129,9 @@ class _Streams:
             event = _event(record)
             self.ids.append(event.id)
             if self._number_of.setdefault(event.id, number) != number:
-                raise ValueError(f"the id {event.id!r} is twice in the source topic: at {record.place} and before")
+                raise ValueError(
+                    f"the id {event.id!r} is twice in the source topic: at {record.place} and before"
+                )
             parted = evidence.parted.get(record.place)
             if record.place in evidence.poison or (parted is not None and NOWHERE in parted.never):
                 continue
@@ -162,7 +164,10 @@ class _Streams:
         """The last count of each word is the truth, and counts grow."""
         found = self.findings
         truth = Counter(
-            word for message in self.messages.values() for word in message.event.text.split() if word[0] != "!"
+            word
+            for message in self.messages.values()
+            for word in message.event.text.split()
+            if word[0] != "!"
         )
         highest: Counter[str] = Counter()
         for record in records:
@@ -178,7 +183,9 @@ class _Streams:
                 found.duplicates.append(_copy(f"count {counted.count} of {counted.word}", record))
             else:
                 highest[counted.word] = counted.count
-        found.short = {word: (highest[word], count) for word, count in truth.items() if highest[word] < count}
+        found.short = {
+            word: (highest[word], count) for word, count in truth.items() if highest[word] < count
+        }
         found.over = sum(max(0, highest[word] - count) for word, count in truth.items())
 
     # Windows.
@@ -214,20 +221,32 @@ class _Streams:
             except (msgspec.MsgspecError, LookupError):
                 found.corrupted.append(record)
                 continue
-            groups_are_its = all(task_of.setdefault(event.group, window.task) == window.task for event in inside)
+            groups_are_its = all(
+                task_of.setdefault(event.group, window.task) == window.task for event in inside
+            )
             if not groups_are_its or not self._is_right(window, inside):
                 found.corrupted.append(record)
             elif (window.task, window.end) in shown:
-                found.duplicates.append(_copy(f"the window of task {window.task} until {window.end}", record))
+                found.duplicates.append(
+                    _copy(f"the window of task {window.task} until {window.end}", record)
+                )
             else:
                 shown.add((window.task, window.end))
                 within.update((id, window.end) for id in window.ids)
-                copies = [id for id, count in Counter(window.ids).items() if count > 1 or id in late]
-                found.duplicates += [_copy(f"{id} in the window until {window.end}", record) for id in copies]
+                copies = [
+                    id for id, count in Counter(window.ids).items() if count > 1 or id in late
+                ]
+                found.duplicates += [
+                    _copy(f"{id} in the window until {window.end}", record) for id in copies
+                ]
         for id, message in self.messages.items():
-            missing = [end for end in _ends(message.event.at) if end <= self._until and not within[id, end]]
+            missing = [
+                end for end in _ends(message.event.at) if end <= self._until and not within[id, end]
+            ]
             if missing and id not in late:
-                found.lost.append(_lost(message, ", ".join(f"window until {end}" for end in missing)))
+                found.lost.append(
+                    _lost(message, ", ".join(f"window until {end}" for end in missing))
+                )
 
     def _is_right(self, window: _Window, inside: Sequence[Event]) -> bool:
         """Whether it may be shown, and has the bounds that it should have, messages in the order of their times, and as new ones
@@ -249,7 +268,11 @@ class _Streams:
         left: Counter[tuple[str, tuple[int, ...]]] = Counter()
         last: dict[tuple[str, tuple[int, ...]], Message] = {}
         for side in _SIDES:
-            inside = [each for each in self.messages.values() if each.event.side == side and each.event.id not in late]
+            inside = [
+                each
+                for each in self.messages.values()
+                if each.event.side == side and each.event.id not in late
+            ]
             for sums, message in _spans(sorted(inside, key=_at), self._until):
                 left[side, sums] += 1
                 last[side, sums] = message
@@ -267,7 +290,9 @@ class _Streams:
                 found.corrupted.append(record)
         for each, missing in left.items():
             if missing > 0:
-                found.lost.append(_lost(last[each], f"sums: {each[1]} of {each[0]}, {missing} times"))
+                found.lost.append(
+                    _lost(last[each], f"sums: {each[1]} of {each[0]}, {missing} times")
+                )
 
     # Joins.
 
@@ -281,7 +306,10 @@ class _Streams:
     ) -> None:
         """Each pair of a group is there once; with `window_ms`, those of one window of which none is late."""
         found = self.findings
-        due = {(left.event.id, right.event.id): (left, right) for left, right in self._pairs(late, window_ms)}
+        due = {
+            (left.event.id, right.event.id): (left, right)
+            for left, right in self._pairs(late, window_ms)
+        }
         there: set[tuple[str, str]] = set()
         for record in records:
             try:
@@ -300,17 +328,28 @@ class _Streams:
                     found.spans.append((max(each.came for each in due[ids]), record.timestamp))
         for ids, (left, right) in due.items():
             if ids not in there:
-                found.lost.append(_lost(max(left, right, key=_came), f"{name}: {ids[0]} with {ids[1]}"))
+                found.lost.append(
+                    _lost(max(left, right, key=_came), f"{name}: {ids[0]} with {ids[1]}")
+                )
 
-    def _pairs(self, late: Mapping[str, int], window_ms: int | None) -> Iterator[tuple[Message, Message]]:
-        groups: defaultdict[str, tuple[list[Message], list[Message]]] = defaultdict(lambda: ([], []))
+    def _pairs(
+        self, late: Mapping[str, int], window_ms: int | None
+    ) -> Iterator[tuple[Message, Message]]:
+        groups: defaultdict[str, tuple[list[Message], list[Message]]] = defaultdict(
+            lambda: ([], [])
+        )
         for message in self.messages.values():
             groups[message.event.group][_SIDES.index(message.event.side)].append(message)
         for left, right in groups.values():
             for one, other in product(left, right):
                 if window_ms is not None:
                     ends = {-(-each.event.at // window_ms) * window_ms for each in (one, other)}
-                    if len(ends) > 1 or max(ends) > self._until or one.event.id in late or other.event.id in late:
+                    if (
+                        len(ends) > 1
+                        or max(ends) > self._until
+                        or one.event.id in late
+                        or other.event.id in late
+                    ):
                         continue
                 yield one, other
 
@@ -347,7 +386,9 @@ def _ends(at: int) -> list[int]:
     return list(range(first, first + LENGTH_MS, SLIDE_MS))
 
 
-def _spans(messages: Sequence[Message], until: int) -> Iterator[tuple[tuple[int, int, int, int], Message]]:
+def _spans(
+    messages: Sequence[Message], until: int
+) -> Iterator[tuple[tuple[int, int, int, int], Message]]:
     """What is summed up in each window that has some of these messages, which are by time; with the last one."""
     if not messages:
         return
@@ -359,7 +400,10 @@ def _spans(messages: Sequence[Message], until: int) -> Iterator[tuple[tuple[int,
         if first == len(times):
             return
         if first < behind:
-            yield (behind - first, sums[behind] - sums[first], times[first], times[behind - 1]), messages[behind - 1]
+            yield (
+                (behind - first, sums[behind] - sums[first], times[first], times[behind - 1]),
+                messages[behind - 1],
+            )
             end += SPAN_SLIDE_MS
         else:
             end = -(-times[first] // SPAN_SLIDE_MS) * SPAN_SLIDE_MS

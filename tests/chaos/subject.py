@@ -99,7 +99,9 @@ _WORD_COUNT: Final = Subject(
     message=message,
     bad=lambda id, text: f"{id} {text}",
     last=last_messages,
-    raising=Parted(frozenset({"join"}), (("check", True), ("join", True))),  # the join gives the other half up
+    raising=Parted(
+        frozenset({"join"}), (("check", True), ("join", True))
+    ),  # the join gives the other half up
     large=Parted(frozenset({"word 1"}), (("split", False),)),
     audit=_audit_words,
 )
@@ -110,7 +112,11 @@ _PARTS: Final[Mapping[str, Mapping[str, Sequence[str]]]] = {
     streams.JOIN: {"split": ("left", "right"), "join": ("joined", "paired"), "sink": ("told",)},
 }
 """By branch, its roles."""
-_FIRST: Final = {streams.TRIDENT: ("split",), streams.WINDOW: ("windows", "spans"), streams.JOIN: ("left", "right")}
+_FIRST: Final = {
+    streams.TRIDENT: ("split",),
+    streams.WINDOW: ("windows", "spans"),
+    streams.JOIN: ("left", "right"),
+}
 """By branch, who raises on a bad message."""
 _SCALED: Final = ("split", "count", "windows", "spans", "joined", "paired")
 _STATEFUL: Final = ("count", "window", "join")
@@ -122,7 +128,12 @@ def _streams(name: str, small_disk: str, *branches: str) -> Subject:
         for role, components in _PARTS[branch].items():
             roles[role] = tuple(dict.fromkeys([*roles.get(role, ()), *components]))
     roles["acker"] = (ACKER_COMPONENT,)
-    components = [component for role, some in roles.items() if role not in ("spout", "acker") for component in some]
+    components = [
+        component
+        for role, some in roles.items()
+        if role not in ("spout", "acker")
+        for component in some
+    ]
     return Subject(
         name=name,
         topology=streams.topology,
@@ -138,7 +149,10 @@ def _streams(name: str, small_disk: str, *branches: str) -> Subject:
         message=event,
         bad=bad_event,
         last=last_events,
-        raising=Parted(frozenset({NOWHERE}), tuple((first, True) for branch in branches for first in _FIRST[branch])),
+        raising=Parted(
+            frozenset({NOWHERE}),
+            tuple((first, True) for branch in branches for first in _FIRST[branch]),
+        ),
         large=Parted(frozenset(), (("split", False),)) if streams.TRIDENT in branches else None,
         audit=partial(audit_streams, branches=branches),
         environment={streams.BRANCHES_VARIABLE: ",".join(branches)},

@@ -16,7 +16,9 @@ def test_each_role_is_killed_once_and_nothing_is_lost(tmp_path: Path) -> None:
     page = tmp_path / "page.md"
     with started("tests.chaos", "--short", "--report", page, home=tmp_path) as chaos:
         assert chaos.process.wait(LONG) == 0, chaos.said
-    rows = [line.split(" | ") for line in page.read_text().splitlines() if line.startswith("| kill-")]
+    rows = [
+        line.split(" | ") for line in page.read_text().splitlines() if line.startswith("| kill-")
+    ]
     assert [row[0] for row in rows] == [f"| kill-{role}" for role in SUBJECTS[WORD_COUNT].roles]
     for _, runs, messages, lost, *_ in rows:
         assert (runs, lost) == ("1", "0")

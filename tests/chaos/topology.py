@@ -18,7 +18,14 @@ from zlib import crc32
 
 import msgspec
 
-from kstorm.kafka import KafkaBolt, KafkaHosts, KafkaSpout, SchemeAsMultiScheme, SpoutConfig, StringScheme
+from kstorm.kafka import (
+    KafkaBolt,
+    KafkaHosts,
+    KafkaSpout,
+    SchemeAsMultiScheme,
+    SpoutConfig,
+    StringScheme,
+)
 from kstorm.topology import (
     BasicBolt,
     BasicOutputCollector,
@@ -64,7 +71,10 @@ class Split(BasicBolt):
         """Emits each word, then the number of them."""
         id, *words = tuple[0].split()
         for position, word in enumerate(words):
-            collector.emit((word if word != LARGE else word * (LARGE_BYTES // len(LARGE)), id, position), "words")
+            collector.emit(
+                (word if word != LARGE else word * (LARGE_BYTES // len(LARGE)), id, position),
+                "words",
+            )
         collector.emit((id, "length", len(words)), "halves")
 
 
@@ -117,13 +127,19 @@ class Join(Bolt):
             self._give_up(time.monotonic() - self.config.topology_message_timeout_secs)
             return
         _, other = self._waiting.pop(tuple.root, (0.0, None))
-        if other is not None and other["branch"] == tuple["branch"]:  # that branch was executed again
+        if (
+            other is not None and other["branch"] == tuple["branch"]
+        ):  # that branch was executed again
             self.collector.ack(other)
             other = None
         if other is None:
             self._waiting[tuple.root] = (time.monotonic(), tuple)
             return
-        record = {"id": tuple["id"], other["branch"]: other["answer"], tuple["branch"]: tuple["answer"]}
+        record = {
+            "id": tuple["id"],
+            other["branch"]: other["answer"],
+            tuple["branch"]: tuple["answer"],
+        }
         self.collector.emit((tuple["id"], msgspec.json.encode(record)), anchors=[other, tuple])
         self.collector.ack(other)
         self.collector.ack(tuple)
@@ -166,7 +182,9 @@ def topology() -> Topology:
     count = builder.set_bolt("count", Count(), 2).set_num_tasks(4)
     count.fields_grouping("split", Fields("word"), "words")
     join = builder.set_bolt("join", Join()).set_num_tasks(2)
-    join.add_configurations(topology_tick_tuple_freq_secs=1.0, topology_bolt_retry_delay_max_ms=1000.0)
+    join.add_configurations(
+        topology_tick_tuple_freq_secs=1.0, topology_bolt_retry_delay_max_ms=1000.0
+    )
     join.fields_grouping("split", "id", "halves").fields_grouping("check", "id", "halves")
     words = builder.set_bolt("words", KafkaBolt().with_topic_selector(WORDS)).set_num_tasks(2)
     words.fields_grouping("count", Fields("key"))

@@ -43,7 +43,9 @@ PENDING = of_component("kstorm_spout_pending", "sentences")
 ACKED = of_component("kstorm_spout_acked_total", "sentences")
 EMITTED = of_component("kstorm_spout_emitted_total", "sentences")
 FAILED = of_component("kstorm_spout_failed_total", "sentences", ',reason="timeout"')
-OLDEST = of_component("kstorm_spout_oldest_unfinished_seconds", "sentences", ',topic="sentences",partition="3"')
+OLDEST = of_component(
+    "kstorm_spout_oldest_unfinished_seconds", "sentences", ',topic="sentences",partition="3"'
+)
 LETTERS = of_component("kstorm_dead_letters_total", "split")
 ERRORS = of_component("kstorm_errors_total", "split")
 ANEW = of_component("kstorm_begun_anew_total", "count")
@@ -54,7 +56,9 @@ QUARANTINE = of_pipeline("kstorm_pipeline_rows_total", ',table="quarantine"')
 MOSTLY = of_pipeline("kstorm_pipeline_mostly_quarantined_batches_total")
 
 WELL: Series = {
-    **{of_component("kstorm_tasks", component): steady(tasks) for component, tasks in TASKS.items()},
+    **{
+        of_component("kstorm_tasks", component): steady(tasks) for component, tasks in TASKS.items()
+    },
     **{of_component("kstorm_begun_anew_total", component): steady(0) for component in TASKS},
     PENDING: steady(40),
     ACKED: growing(594),
@@ -93,20 +97,48 @@ def _spout(**more: str) -> Mapping[str, str]:
 
 ILLNESSES = (
     Illness("KstormKafkaAway", 3, {"component": "count"}, {AWAY: "0+15x240"}, silent=1),
-    Illness("KstormBeginsAnew", 25, {"component": "count"}, {ANEW: "0x20 1x20 2x20 3x20 4x160"}, silent=15),
-    Illness("KstormStalled", 20, _spout(), {ACKED: "0+594x20 11880x220", EMITTED: "0+600x20 12000x220"}, silent=9),
-    Illness("KstormUnfinished", 7, _spout(topic="sentences", partition="3"), {OLDEST: "0+15x240"}, silent=5),
+    Illness(
+        "KstormBeginsAnew",
+        25,
+        {"component": "count"},
+        {ANEW: "0x20 1x20 2x20 3x20 4x160"},
+        silent=15,
+    ),
+    Illness(
+        "KstormStalled",
+        20,
+        _spout(),
+        {ACKED: "0+594x20 11880x220", EMITTED: "0+600x20 12000x220"},
+        silent=9,
+    ),
+    Illness(
+        "KstormUnfinished",
+        7,
+        _spout(topic="sentences", partition="3"),
+        {OLDEST: "0+15x240"},
+        silent=5,
+    ),
     Illness("KstormFailing", 15, _spout(), {FAILED: growing(60)}, silent=9),
     Illness("KstormDeadLetters", 6, {"component": "split"}, {LETTERS: once(20)}, silent=4),
     Illness("KstormErrors", 15, {"component": "split"}, {ERRORS: growing(1)}, silent=9),
     Illness(
-        "KstormTasksMissing", 6, {"component": "count"}, {of_component("kstorm_tasks", "count"): steady(3)}, silent=4
+        "KstormTasksMissing",
+        6,
+        {"component": "count"},
+        {of_component("kstorm_tasks", "count"): steady(3)},
+        silent=4,
     ),
     Illness("KstormPipelineMissing", 11, {"namespace": "words"}, {}, 9, (STILL,)),
     Illness("KstormPipelineStandsStill", 4, {"query": "refine"}, {STILL: "0+15x240"}, silent=2),
     Illness("KstormPipelineBehind", 21, {"table": "silver"}, {BEHIND: "0+15x240"}, silent=19),
     Illness("KstormPipelineQuarantine", 6, {}, {QUARANTINE: once(20, 7)}, silent=4),
-    Illness("KstormPipelineMostlyQuarantined", 6, {}, {MOSTLY: once(20), QUARANTINE: steady(0)}, silent=4),
+    Illness(
+        "KstormPipelineMostlyQuarantined",
+        6,
+        {},
+        {MOSTLY: once(20), QUARANTINE: steady(0)},
+        silent=4,
+    ),
 )
 """One for each alert of the chart."""
 

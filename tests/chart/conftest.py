@@ -31,13 +31,22 @@ def helm() -> Callable[..., subprocess.CompletedProcess[str]]:
         pytest.skip(missing)
 
     def run(*arguments: str, stdin: str = "") -> subprocess.CompletedProcess[str]:
-        return subprocess.run([found, *arguments], input=stdin, capture_output=True, text=True, timeout=60, check=False)
+        return subprocess.run(
+            [found, *arguments],
+            input=stdin,
+            capture_output=True,
+            text=True,
+            timeout=60,
+            check=False,
+        )
 
     return run
 
 
 @pytest.fixture(scope="session")
-def template(helm: Callable[..., subprocess.CompletedProcess[str]]) -> Callable[..., subprocess.CompletedProcess[str]]:
+def template(
+    helm: Callable[..., subprocess.CompletedProcess[str]],
+) -> Callable[..., subprocess.CompletedProcess[str]]:
     """Render with one of the CI files (`minimal` unless said) and more values over it, as a dict."""
 
     @cache
@@ -66,7 +75,9 @@ def render(template: Callable[..., subprocess.CompletedProcess[str]]) -> Render:
     return run
 
 
-@pytest.fixture(scope="session", params=CI_VALUES, ids=lambda path: path.name.removesuffix("-values.yaml"))
+@pytest.fixture(
+    scope="session", params=CI_VALUES, ids=lambda path: path.name.removesuffix("-values.yaml")
+)
 def objects(request: pytest.FixtureRequest, render: Render) -> Objects:
     """Give the objects of each CI file in turn."""
     return render(base=request.param.name.removesuffix("-values.yaml"))
@@ -74,7 +85,9 @@ def objects(request: pytest.FixtureRequest, render: Render) -> Objects:
 
 def one(objects: Objects, kind: str, name: str) -> dict[str, Any]:
     """The object of that kind and name."""
-    (found,) = [each for each in objects if (each["kind"], each["metadata"]["name"]) == (kind, name)]
+    (found,) = [
+        each for each in objects if (each["kind"], each["metadata"]["name"]) == (kind, name)
+    ]
     return found
 
 
@@ -87,9 +100,14 @@ def pod_specs(objects: Objects) -> dict[str, dict[str, Any]]:
         elif each["kind"] == "ConfigMap" and "executor.yaml" in each["data"]:
             specs["Spark/executor"] = yaml.safe_load(each["data"]["executor.yaml"])["spec"]
         elif each["kind"] == "SparkApplication":
-            specs |= {f"Spark/{role}": each["spec"][role]["template"]["spec"] for role in ("driver", "executor")}
+            specs |= {
+                f"Spark/{role}": each["spec"][role]["template"]["spec"]
+                for role in ("driver", "executor")
+            }
         elif each["kind"] == "CronJob":
-            specs[f"CronJob/{each['metadata']['name']}"] = each["spec"]["jobTemplate"]["spec"]["template"]["spec"]
+            specs[f"CronJob/{each['metadata']['name']}"] = each["spec"]["jobTemplate"]["spec"][
+                "template"
+            ]["spec"]
         elif each["kind"] in ("Deployment", "StatefulSet", "Job"):
             specs[f"{each['kind']}/{each['metadata']['name']}"] = each["spec"]["template"]["spec"]
     return specs

@@ -49,7 +49,9 @@ def promtool() -> Promtool:
     program = go_program("github.com/prometheus/prometheus/cmd/promtool", PROMETHEUS)
 
     def run(*arguments: str | Path) -> subprocess.CompletedProcess[str]:
-        return subprocess.run([program, *arguments], capture_output=True, text=True, timeout=60, check=False)
+        return subprocess.run(
+            [program, *arguments], capture_output=True, text=True, timeout=60, check=False
+        )
 
     return run
 
@@ -69,7 +71,9 @@ def test_whoever_is_well_is_not_told_of(promtool: Promtool, rule_file: Path) -> 
     _hold(promtool, rule_file, [test])
 
 
-@pytest.mark.parametrize("illness", [*ILLNESSES, *YOUNG], ids=lambda one: f"{one.alert}{'-young' * (one in YOUNG)}")
+@pytest.mark.parametrize(
+    "illness", [*ILLNESSES, *YOUNG], ids=lambda one: f"{one.alert}{'-young' * (one in YOUNG)}"
+)
 def test_who_is_ill_is_told_of(
     illness: Illness, promtool: Promtool, rule_file: Path, rules: list[dict[str, Any]]
 ) -> None:
@@ -77,8 +81,15 @@ def test_who_is_ill_is_told_of(
     (rule,) = [each for each in rules if each["alert"] == illness.alert]
     labels = {**rule["labels"], **illness.labels}
     texts = {name: _filled_in(text, labels) for name, text in rule["annotations"].items()}
-    firing = {"labels": f"ALERTS{_braces({'alertname': illness.alert, 'alertstate': 'firing', **labels})}", "value": 1}
-    series = {name: values for name, values in {**WELL, **illness.series}.items() if name not in illness.leaves_out}
+    firing = {
+        "labels": f"ALERTS{_braces({'alertname': illness.alert, 'alertstate': 'firing', **labels})}",
+        "value": 1,
+    }
+    series = {
+        name: values
+        for name, values in {**WELL, **illness.series}.items()
+        if name not in illness.leaves_out
+    }
     test = {
         "interval": "15s",
         "input_series": _input(series.items()),
@@ -99,7 +110,11 @@ def test_who_is_ill_is_told_of(
 
 def _hold(promtool: Promtool, rule_file: Path, tests: list[dict[str, Any]]) -> None:
     path = rule_file.with_name("test.yml")
-    path.write_text(yaml.safe_dump({"rule_files": [rule_file.name], "evaluation_interval": "15s", "tests": tests}))
+    path.write_text(
+        yaml.safe_dump(
+            {"rule_files": [rule_file.name], "evaluation_interval": "15s", "tests": tests}
+        )
+    )
     done = promtool("test", "rules", path)
     assert done.returncode == 0, done.stdout + done.stderr
 

@@ -13,7 +13,11 @@ from kstorm.cli.__main__ import main
 from tests.chart.conftest import KUBERNETES
 
 ROOT = Path(__file__).parents[2]
-PAGES = [ROOT / "README.md", ROOT / "helm" / "kstorm" / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+PAGES = [
+    ROOT / "README.md",
+    ROOT / "helm" / "kstorm" / "README.md",
+    *sorted((ROOT / "docs").glob("*.md")),
+]
 
 
 def blocks(page: Path) -> Iterator[str]:
@@ -40,10 +44,15 @@ def values_files(page: Path) -> Iterator[str]:
 
 def test_there_are_commands() -> None:
     """On the pages that are about it."""
-    assert {page.name for page in PAGES if list(helm_commands(page))} >= {"README.md", "kubernetes.md"}
+    assert {page.name for page in PAGES if list(helm_commands(page))} >= {
+        "README.md",
+        "kubernetes.md",
+    }
 
 
-@pytest.mark.parametrize("page", [page for page in PAGES if list(helm_commands(page))], ids=lambda page: page.stem)
+@pytest.mark.parametrize(
+    "page", [page for page in PAGES if list(helm_commands(page))], ids=lambda page: page.stem
+)
 def test_what_is_documented_can_be_installed(
     helm: Callable[..., subprocess.CompletedProcess[str]],
     tmp_path: Path,

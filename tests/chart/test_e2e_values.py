@@ -23,15 +23,24 @@ Helm = Callable[..., subprocess.CompletedProcess[str]]
 def test_a_release_of_each(helm: Helm, trial: Trial, pipeline: bool, tmp_path: Path) -> None:
     """Its components are those that are disturbed; the pipeline reads its sink, by its tables; helm's test sends its message."""
     place = ["--kube-version", KUBERNETES, "--set-string", "image.tag=e2e-1"]
-    done = helm("template", trial.name, str(CHART), *ReleaseValues(trial, tmp_path, {}).options(pipeline), *place)
+    done = helm(
+        "template",
+        trial.name,
+        str(CHART),
+        *ReleaseValues(trial, tmp_path, {}).options(pipeline),
+        *place,
+    )
     assert done.returncode == 0, done.stderr
-    objects: list[dict[str, Any]] = [found for found in yaml.safe_load_all(done.stdout) if found is not None]
+    objects: list[dict[str, Any]] = [
+        found for found in yaml.safe_load_all(done.stdout) if found is not None
+    ]
     for each in objects:
         kubernetes_validate.validate(each, KUBERNETES, strict=True)
     components = {
         each["metadata"]["labels"]["kstorm.io/component"]
         for each in objects
-        if each["kind"] in ("Deployment", "StatefulSet") and "kstorm.io/component" in each["metadata"]["labels"]
+        if each["kind"] in ("Deployment", "StatefulSet")
+        and "kstorm.io/component" in each["metadata"]["labels"]
     }
     assert components == {trial.spout, *trial.bolts, "acker"}
     assert {trial.stateless, trial.stateful} <= components

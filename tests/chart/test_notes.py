@@ -20,12 +20,21 @@ def notes(helm: Callable[..., subprocess.CompletedProcess[str]], tmp_path: Path)
     copy = tmp_path / "kstorm"
     shutil.copytree(CHART, copy)
     text = (copy / "templates" / "NOTES.txt").read_text()
-    made = f'{{{{ define "notes" }}}}{text}{{{{ end }}}}notes: {{{{ include "notes" . | toJson }}}}\n'
+    made = (
+        f'{{{{ define "notes" }}}}{text}{{{{ end }}}}notes: {{{{ include "notes" . | toJson }}}}\n'
+    )
     (copy / "templates" / "notes.yaml").write_text(made)
 
     def rendered(base: str, *more: str) -> str:
         values = str(CHART / "ci" / f"{base}-values.yaml")
-        how = ("--namespace", "words", "--kube-version", KUBERNETES, "--show-only", "templates/notes.yaml")
+        how = (
+            "--namespace",
+            "words",
+            "--kube-version",
+            KUBERNETES,
+            "--show-only",
+            "templates/notes.yaml",
+        )
         sets = [word for each in more for word in ("--set", each)]
         done = helm("template", "wordcount", str(copy), "-f", values, *sets, *how)
         assert done.returncode == 0, done.stderr
@@ -41,12 +50,17 @@ def test_each_workload_can_be_scaled(notes: Notes, render: Render, base: str) ->
     for each in render(base=base):
         if "kstorm.io/tasks" in each["metadata"].get("annotations", {}):
             name = f"{each['kind'].lower()}/{each['metadata']['name']}"
-            wanted[name] = int(each["metadata"]["annotations"]["kstorm.io/tasks"]), "replicas" in each["spec"]
+            wanted[name] = (
+                int(each["metadata"]["annotations"]["kstorm.io/tasks"]),
+                "replicas" in each["spec"],
+            )
     text = notes(base)
     by_hand = dict(re.findall(r"kubectl -n words scale (\S+) --replicas=N    # 1 to (\d+)", text))
     by_itself = dict(re.findall(r"(\S+) is scaled by itself, up to (\d+)", text))
     assert by_hand == {name: str(tasks) for name, (tasks, fixed) in wanted.items() if fixed}
-    assert by_itself == {name.partition("/")[2]: str(tasks) for name, (tasks, fixed) in wanted.items() if not fixed}
+    assert by_itself == {
+        name.partition("/")[2]: str(tasks) for name, (tasks, fixed) in wanted.items() if not fixed
+    }
 
 
 def test_produce_watch_and_remove(notes: Notes) -> None:

@@ -44,7 +44,9 @@ def assert_valid(pod: dict[str, Any]) -> None:
     """By the schema of Kubernetes, no field unknown; Spark adds the image."""
     for container in pod["spec"]["containers"]:
         container["image"] = "image:1"
-    kubernetes_validate.validate({"apiVersion": "v1", "kind": "Pod", **pod}, KUBERNETES, strict=True)
+    kubernetes_validate.validate(
+        {"apiVersion": "v1", "kind": "Pod", **pod}, KUBERNETES, strict=True
+    )
 
 
 def test_one_writer_of_the_tables(render: Render) -> None:
@@ -62,7 +64,11 @@ def test_one_writer_of_the_tables(render: Render) -> None:
 
 def test_how_much_may_be_quarantined(render: Render) -> None:
     """Without a warning; a share of a percent too."""
-    for given, told in (({}, "50"), ({"quarantinePercent": 12.5}, "12.5"), ({"quarantinePercent": 0}, "0")):
+    for given, told in (
+        ({}, "50"),
+        ({"quarantinePercent": 12.5}, "12.5"),
+        ({"quarantinePercent": 0}, "0"),
+    ):
         driver = driver_of(render({"pipeline": given}, base="tls-sasl"))
         assert environment(driver)["KSTORM_PIPELINE_QUARANTINE_PERCENT"] == told
 
@@ -75,12 +81,17 @@ def test_the_driver_is_probed(render: Render, base: str) -> None:
         (driver,) = application(objects)["driver"]["template"]["spec"]["containers"]
     else:
         driver = driver_of(objects)
-    assert {"name": "http", "containerPort": int(environment(driver)["KSTORM_PIPELINE_HTTP_PORT"])} in driver["ports"]
+    assert {
+        "name": "http",
+        "containerPort": int(environment(driver)["KSTORM_PIPELINE_HTTP_PORT"]),
+    } in driver["ports"]
     assert environment(driver)["KSTORM_PIPELINE_STALLED_SECONDS"] == "90"
     for probe, path in (("livenessProbe", "/livez"), ("readinessProbe", "/readyz")):
         assert driver[probe]["httpGet"] == {"path": path, "port": "http"}
     if base != "operator":
-        assert "livenessProbe" not in driver_of(render({"diagnosticMode": {"enabled": True}}, base=base))
+        assert "livenessProbe" not in driver_of(
+            render({"diagnosticMode": {"enabled": True}}, base=base)
+        )
 
 
 def test_the_driver_alone_has_the_login_of_the_schema_registry(render: Render) -> None:
@@ -91,7 +102,9 @@ def test_the_driver_alone_has_the_login_of_the_schema_registry(render: Render) -
     assert options == {"ssl.ca.location": "/etc/kstorm/registry/ca.crt"}
     objects = render(base="executors")
     driver = one(objects, "Deployment", NAME)["spec"]["template"]["spec"]
-    (mount,) = [each for each in driver["containers"][0]["volumeMounts"] if each["name"] == "registry"]
+    (mount,) = [
+        each for each in driver["containers"][0]["volumeMounts"] if each["name"] == "registry"
+    ]
     (volume,) = [each for each in driver["volumes"] if each["name"] == "registry"]
     assert volume["secret"] == {"secretName": "wordcount-registry"}
     file = environment(driver_of(objects))["KSTORM_PIPELINE_SCHEMA_REGISTRY_OPTIONS_FILE"]
@@ -104,13 +117,20 @@ def test_a_pipeline_of_ones_own_is_mounted_where_topologies_are(render: Render) 
 
     def mounted(pod: dict[str, Any]) -> tuple[list[str], list[dict[str, Any]]]:
         spec = pod["spec"]
-        places = [each["mountPath"] for each in spec["containers"][0]["volumeMounts"] if each["name"] == "topology"]
+        places = [
+            each["mountPath"]
+            for each in spec["containers"][0]["volumeMounts"]
+            if each["name"] == "topology"
+        ]
         return places, [each["configMap"] for each in spec["volumes"] if each["name"] == "topology"]
 
     objects = render(base="executors")
     for pod in (one(objects, "Deployment", NAME)["spec"]["template"], executor_pod(objects)):
         assert mounted(pod) == (["/topology"], [{"name": "wordcount-code"}])
-    assert environment(driver_of(objects))["KSTORM_PIPELINE_PIPELINE"] == "examples.wordcount.tables:pipeline"
+    assert (
+        environment(driver_of(objects))["KSTORM_PIPELINE_PIPELINE"]
+        == "examples.wordcount.tables:pipeline"
+    )
     objects = render({"pipeline": {"definition": ""}}, base="executors")
     for pod in (one(objects, "Deployment", NAME)["spec"]["template"], executor_pod(objects)):
         assert mounted(pod) == ([], [])
@@ -128,7 +148,10 @@ def test_new_code_of_the_pipeline_restarts_its_driver(render: Render) -> None:
 
     one_text, other = template("a = 1\n"), template("a = 2\n")
     (volume,) = [each for each in one_text["spec"]["volumes"] if each["name"] == "topology"]
-    assert volume["configMap"] == {"name": "wordcount-topology", "items": [{"key": "tables.py", "path": "tables.py"}]}
+    assert volume["configMap"] == {
+        "name": "wordcount-topology",
+        "items": [{"key": "tables.py", "path": "tables.py"}],
+    }
     assert one_text["metadata"].pop("annotations") != other["metadata"].pop("annotations")
     assert one_text == other
 
@@ -136,10 +159,15 @@ def test_new_code_of_the_pipeline_restarts_its_driver(render: Render) -> None:
 def test_a_driver_that_makes_no_pods_has_no_rights(render: Render) -> None:
     """Nor any setting about executors."""
     objects = render(base="tls-sasl")
-    roles = [each["metadata"]["name"] for each in objects if each["kind"] in ("Role", "RoleBinding")]
+    roles = [
+        each["metadata"]["name"] for each in objects if each["kind"] in ("Role", "RoleBinding")
+    ]
     assert NAME not in roles
     spec = one(objects, "Deployment", NAME)["spec"]["template"]["spec"]
-    assert (spec["serviceAccountName"], spec["automountServiceAccountToken"]) == ("wordcount", False)
+    assert (spec["serviceAccountName"], spec["automountServiceAccountToken"]) == (
+        "wordcount",
+        False,
+    )
     assert "KSTORM_PIPELINE_SPARK_CONF" not in environment(driver_of(objects))
 
 
@@ -150,7 +178,11 @@ def test_the_driver_may_make_pods_and_nothing_else(render: Render) -> None:
     assert (rule["apiGroups"], rule["resources"]) == ([""], ["pods"])
     assert set(rule["verbs"]) == {"get", "list", "watch", "create", "delete", "deletecollection"}
     binding = one(objects, "RoleBinding", NAME)
-    assert binding["roleRef"] == {"apiGroup": "rbac.authorization.k8s.io", "kind": "Role", "name": NAME}
+    assert binding["roleRef"] == {
+        "apiGroup": "rbac.authorization.k8s.io",
+        "kind": "Role",
+        "name": NAME,
+    }
     assert binding["subjects"] == [{"kind": "ServiceAccount", "name": NAME, "namespace": "words"}]
     users = [
         each["metadata"]["name"]
@@ -166,8 +198,14 @@ def test_executors_are_what_the_values_say(render: Render) -> None:
     """In number and size, of the driver's image; they are deleted with the driver's pod."""
     objects = render(base="executors")
     conf = spark_conf(objects)
-    assert environment(driver_of(objects))["KSTORM_PIPELINE_MASTER"] == "k8s://https://kubernetes.default.svc"
-    sizes = {name: conf[f"spark.executor.{name}"] for name in ("instances", "cores", "memory", "memoryOverhead")}
+    assert (
+        environment(driver_of(objects))["KSTORM_PIPELINE_MASTER"]
+        == "k8s://https://kubernetes.default.svc"
+    )
+    sizes = {
+        name: conf[f"spark.executor.{name}"]
+        for name in ("instances", "cores", "memory", "memoryOverhead")
+    }
     assert sizes == {"instances": "3", "cores": "2", "memory": "2g", "memoryOverhead": "512m"}
     assert conf["spark.kubernetes.executor.request.cores"] == "500m"
     assert environment(driver_of(objects))["KSTORM_PIPELINE_SHUFFLE_PARTITIONS"] == "12"
@@ -175,17 +213,27 @@ def test_executors_are_what_the_values_say(render: Render) -> None:
     assert conf["spark.kubernetes.namespace"] == "words"
     assert conf["spark.kubernetes.driver.pod.name"] == "$(KSTORM_POD_NAME)"
     assert conf["spark.driver.host"] == "$(KSTORM_POD_IP)"
-    fields = [each["valueFrom"]["fieldRef"]["fieldPath"] for each in driver_of(objects)["env"] if "valueFrom" in each]
+    fields = [
+        each["valueFrom"]["fieldRef"]["fieldPath"]
+        for each in driver_of(objects)["env"]
+        if "valueFrom" in each
+    ]
     assert fields == ["metadata.name", "status.podIP"]
     (mount,) = [each for each in driver_of(objects)["volumeMounts"] if each["name"] == "executors"]
-    assert conf["spark.kubernetes.executor.podTemplateFile"] == f"{mount['mountPath']}/executor.yaml"
+    assert (
+        conf["spark.kubernetes.executor.podTemplateFile"] == f"{mount['mountPath']}/executor.yaml"
+    )
 
 
 def test_executors_ask_for_nothing_that_the_driver_may_not_make(render: Render) -> None:
     """No ConfigMap, no Service, no claim."""
     conf = spark_conf(render(base="executors"))
     assert conf["spark.kubernetes.executor.disableConfigMap"] == "true"
-    for name in ("ownPersistentVolumeClaim", "reusePersistentVolumeClaim", "service.deleteOnTermination"):
+    for name in (
+        "ownPersistentVolumeClaim",
+        "reusePersistentVolumeClaim",
+        "service.deleteOnTermination",
+    ):
         assert conf[f"spark.kubernetes.driver.{name}"] == "false"
 
 
@@ -207,10 +255,14 @@ def test_new_executors_need_a_new_driver(render: Render) -> None:
     """It reads what they are made from once."""
 
     def annotations(more: dict[str, Any]) -> Any:
-        return one(render(more, base="executors"), "Deployment", NAME)["spec"]["template"]["metadata"]["annotations"]
+        return one(render(more, base="executors"), "Deployment", NAME)["spec"]["template"][
+            "metadata"
+        ]["annotations"]
 
     assert annotations({}) == annotations({"log": {"level": "DEBUG"}})
-    assert annotations({}) != annotations({"pipeline": {"executors": {"nodeSelector": {"disk": "fast"}}}})
+    assert annotations({}) != annotations(
+        {"pipeline": {"executors": {"nodeSelector": {"disk": "fast"}}}}
+    )
 
 
 @pytest.mark.parametrize(("mode", "beside"), [("ReadWriteOnce", True), ("ReadWriteMany", False)])
@@ -240,7 +292,10 @@ def test_an_object_store_needs_no_volume(render: Render) -> None:
 def test_own_settings_of_spark_win(render: Render) -> None:
     """As text, whatever they were; what Spark needs is kept beside them."""
     own = {"spark.authenticate": False, "spark.task.maxFailures": 8}
-    for base, found in (("executors", spark_conf), ("operator", lambda objects: application(objects)["sparkConf"])):
+    for base, found in (
+        ("executors", spark_conf),
+        ("operator", lambda objects: application(objects)["sparkConf"]),
+    ):
         conf = found(render({"pipeline": {"sparkConf": own}}, base=base))
         assert (conf["spark.authenticate"], conf["spark.task.maxFailures"]) == ("false", "8")
         assert conf["spark.kubernetes.executor.disableConfigMap"] == "true"
@@ -248,7 +303,10 @@ def test_own_settings_of_spark_win(render: Render) -> None:
 
 def test_driver_and_executors_encrypt_strongly(render: Render) -> None:
     """As the pipeline itself does it, whoever starts the driver."""
-    for base, found in (("executors", spark_conf), ("operator", lambda objects: application(objects)["sparkConf"])):
+    for base, found in (
+        ("executors", spark_conf),
+        ("operator", lambda objects: application(objects)["sparkConf"]),
+    ):
         conf = found(render(base=base))
         assert conf["spark.authenticate"] == conf["spark.network.crypto.enabled"] == "true"
         assert STRONG.items() <= conf.items()
@@ -259,7 +317,10 @@ def test_the_driver_may_ask_the_api_server(render: Render) -> None:
     objects = render({"networkPolicy": {"egress": {"enabled": True}}}, base="executors")
     policy = one(objects, "NetworkPolicy", NAME)["spec"]
     selected = policy["podSelector"]["matchLabels"].items()
-    assert selected <= one(objects, "Deployment", NAME)["spec"]["template"]["metadata"]["labels"].items()
+    assert (
+        selected
+        <= one(objects, "Deployment", NAME)["spec"]["template"]["metadata"]["labels"].items()
+    )
     assert not selected <= executor_pod(objects)["metadata"]["labels"].items()
     assert policy["policyTypes"] == ["Egress"]
     assert policy["egress"] == [{"ports": [{"port": 443}, {"port": 6443}]}]
@@ -272,17 +333,30 @@ def test_the_policy_lets_driver_and_executors_talk(render: Render) -> None:
     assert {"from": [{"podSelector": policy["podSelector"]}]} in policy["ingress"]
     selected = policy["podSelector"]["matchLabels"].items()
     assert selected <= executor_pod(objects)["metadata"]["labels"].items()
-    assert selected <= one(objects, "Deployment", NAME)["spec"]["template"]["metadata"]["labels"].items()
+    assert (
+        selected
+        <= one(objects, "Deployment", NAME)["spec"]["template"]["metadata"]["labels"].items()
+    )
 
 
 def test_a_spark_application_in_place_of_a_deployment(render: Render) -> None:
     """Submitted again whenever its driver ends, of the same image and by the same account."""
     objects = render(base="operator")
-    assert not [each for each in objects if each["kind"] == "Deployment" and each["metadata"]["name"] == NAME]
+    assert not [
+        each
+        for each in objects
+        if each["kind"] == "Deployment" and each["metadata"]["name"] == NAME
+    ]
     spec = application(objects)
-    assert (spec["type"], spec["mode"], spec["restartPolicy"]["type"]) == ("Python", "cluster", "Always")
+    assert (spec["type"], spec["mode"], spec["restartPolicy"]["type"]) == (
+        "Python",
+        "cluster",
+        "Always",
+    )
     assert spec["image"] == "wordcount-pipeline:0.1.0"
-    assert spec["driver"]["serviceAccount"] == one(objects, "RoleBinding", NAME)["subjects"][0]["name"]
+    assert (
+        spec["driver"]["serviceAccount"] == one(objects, "RoleBinding", NAME)["subjects"][0]["name"]
+    )
     assert spec["executor"]["serviceAccount"] == "wordcount"
     assert spec["executor"]["instances"] == 2
     assert all(isinstance(value, str) for value in spec["sparkConf"].values())
@@ -296,11 +370,15 @@ def test_the_pods_of_a_spark_application(render: Render) -> None:
     for role in ("driver", "executor"):
         (container,) = spec[role]["template"]["spec"]["containers"]
         assert container["name"] == f"spark-kubernetes-{role}"
-        assert {"AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"} <= {each["name"] for each in container["env"]}
+        assert {"AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"} <= {
+            each["name"] for each in container["env"]
+        }
         assert_valid(spec[role]["template"])
     told = environment(spec["driver"]["template"]["spec"]["containers"][0])
     told_plain = environment(driver_of(plain))
-    assert told == {name: value for name, value in told_plain.items() if name != "KSTORM_PIPELINE_SPARK_CONF"}
+    assert told == {
+        name: value for name, value in told_plain.items() if name != "KSTORM_PIPELINE_SPARK_CONF"
+    }
     assert spec["executor"]["labels"]["app.kubernetes.io/component"] == "pipeline-executor"
     shared = spec["sparkConf"].items()
     assert shared <= spark_conf(plain).items()
@@ -309,29 +387,47 @@ def test_the_pods_of_a_spark_application(render: Render) -> None:
 def test_diagnostic_mode_suspends_a_spark_application(render: Render) -> None:
     """Whose pods are not the chart's to let sleep."""
     assert application(render(base="operator"))["suspend"] is False
-    assert application(render({"diagnosticMode": {"enabled": True}}, base="operator"))["suspend"] is True
+    assert (
+        application(render({"diagnosticMode": {"enabled": True}}, base="operator"))["suspend"]
+        is True
+    )
 
 
 def maintaining(objects: Objects) -> dict[str, Any]:
     """The pod of the CronJob."""
-    return dict(one(objects, "CronJob", "wordcount-maintain")["spec"]["jobTemplate"]["spec"]["template"])
+    return dict(
+        one(objects, "CronJob", "wordcount-maintain")["spec"]["jobTemplate"]["spec"]["template"]
+    )
 
 
 def test_tables_are_maintained_now_and_then(render: Render) -> None:
     """By one pod at a time, with the tables and checkpoints of the driver, as the values say; or not at all."""
-    objects = render({"pipeline": {"maintain": {"schedule": "@hourly", "bronzeDays": 30}}}, base="executors")
+    objects = render(
+        {"pipeline": {"maintain": {"schedule": "@hourly", "bronzeDays": 30}}}, base="executors"
+    )
     spec = one(objects, "CronJob", "wordcount-maintain")["spec"]
-    assert (spec["schedule"], spec["concurrencyPolicy"], spec["suspend"]) == ("@hourly", "Forbid", False)
+    assert (spec["schedule"], spec["concurrencyPolicy"], spec["suspend"]) == (
+        "@hourly",
+        "Forbid",
+        False,
+    )
     (container,) = maintaining(objects)["spec"]["containers"]
     given = environment(container)
     assert container["args"] == ["maintain"]
     assert container["image"] == driver_of(objects)["image"]
     assert given.keys() <= KNOWN
-    assert (given["KSTORM_PIPELINE_TABLES"], given["KSTORM_PIPELINE_BRONZE_DAYS"]) == ("/data/tables", "30")
-    assert {"name": "data", "persistentVolumeClaim": {"claimName": NAME}} in maintaining(objects)["spec"]["volumes"]
-    assert one(render({"diagnosticMode": {"enabled": True}}, base="executors"), "CronJob", "wordcount-maintain")[
+    assert (given["KSTORM_PIPELINE_TABLES"], given["KSTORM_PIPELINE_BRONZE_DAYS"]) == (
+        "/data/tables",
+        "30",
+    )
+    assert {"name": "data", "persistentVolumeClaim": {"claimName": NAME}} in maintaining(objects)[
         "spec"
-    ]["suspend"]
+    ]["volumes"]
+    assert one(
+        render({"diagnosticMode": {"enabled": True}}, base="executors"),
+        "CronJob",
+        "wordcount-maintain",
+    )["spec"]["suspend"]
     none = render({"pipeline": {"maintain": {"enabled": False}}}, base="executors")
     assert not [each for each in none if each["kind"] == "CronJob"]
     assert not [each for each in render() if each["kind"] == "CronJob"]
@@ -345,7 +441,9 @@ def test_maintenance_has_the_keys_of_the_object_store(render: Render) -> None:
     assert json.loads(given["KSTORM_PIPELINE_SPARK_CONF"]) == {
         "spark.hadoop.fs.s3a.endpoint": "https://store.example.com"
     }
-    assert {"AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"} <= {each["name"] for each in container["env"]}
+    assert {"AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"} <= {
+        each["name"] for each in container["env"]
+    }
 
 
 @pytest.mark.parametrize(("mode", "beside"), [("ReadWriteOnce", True), ("ReadWriteMany", False)])
@@ -362,15 +460,25 @@ AUDITED = {"pipeline": {"audit": {"enabled": True}}}
 
 def auditing(objects: Objects) -> dict[str, Any]:
     """The pod of the CronJob."""
-    return dict(one(objects, "CronJob", "wordcount-audit")["spec"]["jobTemplate"]["spec"]["template"]["spec"])
+    return dict(
+        one(objects, "CronJob", "wordcount-audit")["spec"]["jobTemplate"]["spec"]["template"][
+            "spec"
+        ]
+    )
 
 
 def test_every_message_is_accounted_for_each_hour(render: Render) -> None:
     """If it is asked for: by one pod, which fails if one is missing. It knows the topology, Kafka, ZooKeeper and the tables."""
     audit = {"enabled": True, "hours": 3, "expect": 1}
-    objects = render({"pipeline": {"audit": audit, "storage": {"accessMode": "ReadWriteOnce"}}}, base="executors")
+    objects = render(
+        {"pipeline": {"audit": audit, "storage": {"accessMode": "ReadWriteOnce"}}}, base="executors"
+    )
     spec = one(objects, "CronJob", "wordcount-audit")["spec"]
-    assert (spec["schedule"], spec["concurrencyPolicy"], spec["suspend"]) == ("@hourly", "Forbid", False)
+    assert (spec["schedule"], spec["concurrencyPolicy"], spec["suspend"]) == (
+        "@hourly",
+        "Forbid",
+        False,
+    )
     assert spec["jobTemplate"]["spec"]["backoffLimit"] == 0
     (container,) = auditing(objects)["containers"]
     assert container["args"] == ["audit", "--last", "3", "--expect", "1"]
@@ -379,9 +487,13 @@ def test_every_message_is_accounted_for_each_hour(render: Render) -> None:
     assert given.keys() <= KNOWN
     assert given["KSTORM_PIPELINE_TOPOLOGY"] == "wordcount"
     assert given["KSTORM_PIPELINE_ZOOKEEPER"]
-    assert given["KSTORM_PIPELINE_TABLES"] == environment(driver_of(objects))["KSTORM_PIPELINE_TABLES"]
+    assert (
+        given["KSTORM_PIPELINE_TABLES"] == environment(driver_of(objects))["KSTORM_PIPELINE_TABLES"]
+    )
     assert auditing(objects)["affinity"] == executor_pod(objects)["spec"]["affinity"]
-    assert not [each for each in render(base="executors") if each["metadata"]["name"] == "wordcount-audit"]
+    assert not [
+        each for each in render(base="executors") if each["metadata"]["name"] == "wordcount-audit"
+    ]
 
 
 def test_the_audit_logs_in_to_kafka_as_the_driver_does(render: Render) -> None:

@@ -134,7 +134,9 @@ def test_refused(template: Template, base: str, more: dict[str, Any], complaint:
 
 def test_all_complaints_come_at_once(template: Template) -> None:
     """Nobody has to try again for each."""
-    done = template({"ackers": {"replicas": 9}, "image": {"tag": "latest"}, "zookeeper": {"connect": ""}})
+    done = template(
+        {"ackers": {"replicas": 9}, "image": {"tag": "latest"}, "zookeeper": {"connect": ""}}
+    )
     assert done.stderr.count("\n  - ") == 2 + 5  # the five workloads have the tag
 
 

@@ -9,7 +9,17 @@ import kubernetes_validate
 import pytest
 import yaml
 
-from tests.chart.conftest import CHART, CI_VALUES, KUBERNETES, Objects, Render, containers, environment, one, pod_specs
+from tests.chart.conftest import (
+    CHART,
+    CI_VALUES,
+    KUBERNETES,
+    Objects,
+    Render,
+    containers,
+    environment,
+    one,
+    pod_specs,
+)
 
 Helm = Callable[..., subprocess.CompletedProcess[str]]
 CUSTOM = {"PodMonitor", "PrometheusRule", "ScaledObject", "SparkApplication"}
@@ -53,7 +63,11 @@ def test_every_object_says_whose_it_is(objects: Objects) -> None:
         assert labels["app.kubernetes.io/instance"] == "wordcount"
         assert labels["app.kubernetes.io/name"] == "kstorm"
         assert labels["app.kubernetes.io/managed-by"] == "Helm"
-        assert {"app.kubernetes.io/version", "app.kubernetes.io/component", "helm.sh/chart"} <= labels.keys()
+        assert {
+            "app.kubernetes.io/version",
+            "app.kubernetes.io/component",
+            "helm.sh/chart",
+        } <= labels.keys()
         assert each["metadata"]["namespace"] == "words"
 
 
@@ -76,10 +90,21 @@ def test_pods_pass_the_restricted_profile(objects: Objects) -> None:
 
 def test_pods_have_no_rights_and_no_surprises(objects: Objects) -> None:
     """A token only by a Role, no variables of services, limits on memory, an image that can be chosen, a reason at the end."""
-    bound = {subject["name"] for each in objects if each["kind"] == "RoleBinding" for subject in each["subjects"]}
+    bound = {
+        subject["name"]
+        for each in objects
+        if each["kind"] == "RoleBinding"
+        for subject in each["subjects"]
+    }
     for name, spec in pod_specs(objects).items():
-        asks = "KSTORM_STATEFUL_SET" in environment(spec["containers"][0]) if name.startswith("StatefulSet/") else False
-        has_rights = name == "Spark/driver" or spec.get("serviceAccountName") in bound - {"wordcount"}
+        asks = (
+            "KSTORM_STATEFUL_SET" in environment(spec["containers"][0])
+            if name.startswith("StatefulSet/")
+            else False
+        )
+        has_rights = name == "Spark/driver" or spec.get("serviceAccountName") in bound - {
+            "wordcount"
+        }
         assert spec["automountServiceAccountToken"] is (has_rights or asks), name
         assert spec["enableServiceLinks"] is False, name
         for container in containers(spec):
@@ -114,7 +139,9 @@ def test_no_selector_takes_pods_of_another_workload(objects: Objects) -> None:
     for each in workloads:
         selector = each["spec"]["selector"]["matchLabels"].items()
         taken = [
-            w["metadata"]["name"] for w in workloads if selector <= w["spec"]["template"]["metadata"]["labels"].items()
+            w["metadata"]["name"]
+            for w in workloads
+            if selector <= w["spec"]["template"]["metadata"]["labels"].items()
         ]
         assert taken == [each["metadata"]["name"]]
 
@@ -127,7 +154,9 @@ def test_every_pod_that_has_a_name_in_dns_is_the_topology_s(objects: Objects) ->
         if each["kind"] in ("Deployment", "StatefulSet"):
             template = each["spec"]["template"]
             taken = service["selector"].items() <= template["metadata"]["labels"].items()
-            assert taken == (template["spec"]["containers"][0]["name"] in ("spout", "bolt", "acker"))
+            assert taken == (
+                template["spec"]["containers"][0]["name"] in ("spout", "bolt", "acker")
+            )
 
 
 def test_accounts(render: Render) -> None:
@@ -135,5 +164,9 @@ def test_accounts(render: Render) -> None:
     own = one(render(), "ServiceAccount", "wordcount")
     assert own["automountServiceAccountToken"] is False
     objects = render({"serviceAccount": {"create": False, "name": "streams"}})
-    assert not [each for each in objects if each["kind"] in ("ServiceAccount", "Role", "RoleBinding", "ClusterRole")]
+    assert not [
+        each
+        for each in objects
+        if each["kind"] in ("ServiceAccount", "Role", "RoleBinding", "ClusterRole")
+    ]
     assert {spec["serviceAccountName"] for spec in pod_specs(objects).values()} == {"streams"}

@@ -13,13 +13,17 @@ def of_kind(objects: Objects, *kinds: str) -> list[dict[str, Any]]:
     return [each for each in objects if each["kind"] in kinds]
 
 
-def test_the_account_may_get_the_scale_of_its_own_stateful_sets_and_nothing_else(render: Render) -> None:
+def test_the_account_may_get_the_scale_of_its_own_stateful_sets_and_nothing_else(
+    render: Render,
+) -> None:
     """Each by name: no other release's, no list, and nothing of what is in the pods."""
     objects = render()
     (role,) = of_kind(objects, "Role", "ClusterRole")
     (rule,) = role["rules"]
     assert (
-        set(rule.pop("resourceNames")) == SETS == {each["metadata"]["name"] for each in of_kind(objects, "StatefulSet")}
+        set(rule.pop("resourceNames"))
+        == SETS
+        == {each["metadata"]["name"] for each in of_kind(objects, "StatefulSet")}
     )
     assert rule == {"apiGroups": ["apps"], "resources": ["statefulsets/scale"], "verbs": ["get"]}
     (binding,) = of_kind(objects, "RoleBinding", "ClusterRoleBinding")
@@ -78,4 +82,6 @@ def test_where_nobody_asks_no_way_is_opened(render: Render) -> None:
     """Nor where nothing is forbidden."""
     closed = {"networkPolicy": {"egress": {"enabled": True}}}
     for values in ({}, closed | {"serviceAccount": {"create": False}}):
-        assert "wordcount-scale" not in [each["metadata"]["name"] for each in of_kind(render(values), "NetworkPolicy")]
+        assert "wordcount-scale" not in [
+            each["metadata"]["name"] for each in of_kind(render(values), "NetworkPolicy")
+        ]

@@ -17,14 +17,20 @@ def test_what_is_scaled_by_itself_has_no_number_of_its_own(render: Render) -> No
     assert "replicas" not in one(objects, "Deployment", "wordcount-split")["spec"]
     assert one(objects, "Deployment", "wordcount-sink")["spec"]["replicas"] == 2
     scaler = one(objects, "HorizontalPodAutoscaler", "wordcount-split")["spec"]
-    assert scaler["scaleTargetRef"] == {"apiVersion": "apps/v1", "kind": "Deployment", "name": "wordcount-split"}
+    assert scaler["scaleTargetRef"] == {
+        "apiVersion": "apps/v1",
+        "kind": "Deployment",
+        "name": "wordcount-split",
+    }
     assert (scaler["minReplicas"], scaler["maxReplicas"]) == (2, 12)
     down = scaler["behavior"]["scaleDown"]
     assert down["stabilizationWindowSeconds"] >= 300
     assert down["policies"] == [{"type": "Pods", "value": 1, "periodSeconds": 60}]
 
 
-def test_keda_asks_for_the_lag_of_the_group_that_is_named_or_that_a_bolt_has(render: Render) -> None:
+def test_keda_asks_for_the_lag_of_the_group_that_is_named_or_that_a_bolt_has(
+    render: Render,
+) -> None:
     """Without a name, the topic and the group are those that the runtime gives the bolt."""
     objects = render(base="keda")
     wanted = {
@@ -39,8 +45,14 @@ def test_keda_asks_for_the_lag_of_the_group_that_is_named_or_that_a_bolt_has(ren
             assert trigger["authenticationRef"] == {"name": "wordcount-kafka"}
             asked = trigger["metadata"]
             assert all(isinstance(value, str) for value in asked.values())
-            assert (asked["offsetResetPolicy"], asked["excludePersistentLag"]) == ("earliest", "true")
-            assert (asked["bootstrapServers"], asked["sasl"]) == ("kafka.kafka:9093", "scram_sha512")
+            assert (asked["offsetResetPolicy"], asked["excludePersistentLag"]) == (
+                "earliest",
+                "true",
+            )
+            assert (asked["bootstrapServers"], asked["sasl"]) == (
+                "kafka.kafka:9093",
+                "scram_sha512",
+            )
             spec = each["spec"]
             down = spec["advanced"]["horizontalPodAutoscalerConfig"]["behavior"]["scaleDown"]
             assert down["stabilizationWindowSeconds"] >= 300
@@ -84,7 +96,9 @@ def test_metrics_are_fetched_from_the_pods_that_have_them(render: Render) -> Non
 def test_the_pipeline_has_a_monitor_of_its_own(render: Render) -> None:
     """Its driver is no component of the topology; nothing else has its labels."""
     objects = render({"monitoring": {"podMonitor": {"enabled": True}}}, base="executors")
-    selector = one(objects, "PodMonitor", "wordcount-pipeline")["spec"]["selector"]["matchLabels"].items()
+    selector = one(objects, "PodMonitor", "wordcount-pipeline")["spec"]["selector"][
+        "matchLabels"
+    ].items()
     pods = {
         each["metadata"]["name"]: each["spec"]["template"]
         for each in objects
@@ -92,9 +106,13 @@ def test_the_pipeline_has_a_monitor_of_its_own(render: Render) -> None:
     }
     chosen = [name for name, pod in pods.items() if selector <= pod["metadata"]["labels"].items()]
     assert chosen == ["wordcount-pipeline"]
-    assert {"name": "http", "containerPort": 6066} in pods["wordcount-pipeline"]["spec"]["containers"][0]["ports"]
+    assert {"name": "http", "containerPort": 6066} in pods["wordcount-pipeline"]["spec"][
+        "containers"
+    ][0]["ports"]
     without = {"monitoring": {"podMonitor": {"enabled": True}}, "pipeline": {"enabled": False}}
-    assert [each["metadata"]["name"] for each in render(without) if each["kind"] == "PodMonitor"] == ["wordcount"]
+    assert [
+        each["metadata"]["name"] for each in render(without) if each["kind"] == "PodMonitor"
+    ] == ["wordcount"]
 
 
 def shown_metrics() -> set[str]:
@@ -103,22 +121,32 @@ def shown_metrics() -> set[str]:
     plain = {f"kstorm_{name}" for name in re.findall(r'yield \(?\s*"([a-z_]+)"', text)}
     endings = {"counter": "_total", "histogram": "_bucket", "gauge": ""}
     of_pipeline = {each.name + endings[each.type] for each in Metrics().registry.collect()}
-    return plain | of_pipeline | {f"kstorm_{name}_bucket" for name in re.findall(r'add_latency\("([a-z_]+)"', text)}
+    return (
+        plain
+        | of_pipeline
+        | {f"kstorm_{name}_bucket" for name in re.findall(r'add_latency\("([a-z_]+)"', text)}
+    )
 
 
 def test_alerts_and_dashboard_ask_for_metrics_that_there_are(render: Render) -> None:
     """Every name in an expression is one that a service shows."""
     objects = render(base="prod")
     (group,) = one(objects, "PrometheusRule", "wordcount")["spec"]["groups"]
-    dashboard = json.loads(one(objects, "ConfigMap", "wordcount-dashboard")["data"]["wordcount.json"])
+    dashboard = json.loads(
+        one(objects, "ConfigMap", "wordcount-dashboard")["data"]["wordcount.json"]
+    )
     asked = [rule["expr"] for rule in group["rules"]]
-    asked += [target["expr"] for panel in dashboard["panels"] for target in panel.get("targets", [])]
+    asked += [
+        target["expr"] for panel in dashboard["panels"] for target in panel.get("targets", [])
+    ]
     names = set(re.findall(r"\bkstorm_[a-z_]+", " ".join(asked)))
     assert len(names) > 8
     assert names <= shown_metrics()
     for expression in asked:
         assert (
-            'pod=~"wordcount-pipeline-.+"' if "kstorm_pipeline_" in expression else 'topology="wordcount"'
+            'pod=~"wordcount-pipeline-.+"'
+            if "kstorm_pipeline_" in expression
+            else 'topology="wordcount"'
         ) in expression
         assert expression.count("(") == expression.count(")")
 
@@ -129,7 +157,9 @@ def test_a_pipeline_has_alerts_and_a_release_without_one_has_none(render: Render
     for enabled in (True, False):
         objects = render({**monitoring, "pipeline": {"enabled": enabled, "topic": "word-counts"}})
         (group,) = one(objects, "PrometheusRule", "wordcount")["spec"]["groups"]
-        found.append({rule["alert"]: rule["expr"] for rule in group["rules"] if "Pipeline" in rule["alert"]})
+        found.append(
+            {rule["alert"]: rule["expr"] for rule in group["rules"] if "Pipeline" in rule["alert"]}
+        )
     names = ("Missing", "StandsStill", "Behind", "Quarantine", "MostlyQuarantined")
     assert found[0].keys() == {f"KstormPipeline{name}" for name in names}
     assert found[0]["KstormPipelineBehind"].endswith("> 90")

@@ -104,7 +104,9 @@ REFUSED: list[tuple[dict[str, Any], str, str]] = [
 
 
 @pytest.mark.parametrize(("more", "says", "instead"), REFUSED, ids=lambda part: str(part)[:60])
-def test_a_secret_is_refused(template: Template, more: dict[str, Any], says: str, instead: str) -> None:
+def test_a_secret_is_refused(
+    template: Template, more: dict[str, Any], says: str, instead: str
+) -> None:
     """In one line with where it is, its name and where it belongs; the secret itself is in no output."""
     done = template(more, base="tls-sasl")
     assert done.returncode != 0
@@ -148,30 +150,58 @@ def test_no_value_of_the_chart_is_secret_by_its_own_rule(objects: Objects) -> No
     for spec in pod_specs(objects).values():
         for container in containers(spec):
             plain = (
-                {name for name in environment(container) if not name.endswith("_FILE")} if "env" in container else set()
+                {name for name in environment(container) if not name.endswith("_FILE")}
+                if "env" in container
+                else set()
             )
-            assert not [name for name in plain if "PASSWORD" in name or "SECRET" in name or "TOKEN" in name]
+            assert not [
+                name for name in plain if "PASSWORD" in name or "SECRET" in name or "TOKEN" in name
+            ]
 
 
 @pytest.mark.parametrize(
     ("base", "made"),
     [
-        ("tls-sasl", ["Deployment/wordcount-pipeline", "CronJob/wordcount-maintain", "CronJob/wordcount-audit"]),
-        ("executors", ["Deployment/wordcount-pipeline", "CronJob/wordcount-maintain", "CronJob/wordcount-audit"]),
+        (
+            "tls-sasl",
+            [
+                "Deployment/wordcount-pipeline",
+                "CronJob/wordcount-maintain",
+                "CronJob/wordcount-audit",
+            ],
+        ),
+        (
+            "executors",
+            [
+                "Deployment/wordcount-pipeline",
+                "CronJob/wordcount-maintain",
+                "CronJob/wordcount-audit",
+            ],
+        ),
         ("operator", ["Spark/driver", "CronJob/wordcount-maintain", "CronJob/wordcount-audit"]),
     ],
 )
 def test_secret_settings_of_spark_are_a_file(render: Render, base: str, made: list[str]) -> None:
     """Of all that run Spark but the executors, which hear of them from the driver; nobody else has the Secret."""
-    pipeline = {"audit": {"enabled": True}, "sparkConfSecret": {"name": "store", "key": "conf.json"}}
+    pipeline = {
+        "audit": {"enabled": True},
+        "sparkConfSecret": {"name": "store", "key": "conf.json"},
+    }
     specs = pod_specs(render({"pipeline": pipeline}, base=base))
-    have = [name for name, spec in specs.items() if "sparkconf" in [volume["name"] for volume in spec["volumes"]]]
+    have = [
+        name
+        for name, spec in specs.items()
+        if "sparkconf" in [volume["name"] for volume in spec["volumes"]]
+    ]
     assert sorted(have) == sorted(made)
     for name in made:
         (container,) = specs[name]["containers"]
         (mount,) = [each for each in container["volumeMounts"] if each["name"] == "sparkconf"]
         assert mount["readOnly"] is True
-        assert environment(container)["KSTORM_PIPELINE_SPARK_CONF_FILE"] == f"{mount['mountPath']}/conf.json"
+        assert (
+            environment(container)["KSTORM_PIPELINE_SPARK_CONF_FILE"]
+            == f"{mount['mountPath']}/conf.json"
+        )
         (volume,) = [each for each in specs[name]["volumes"] if each["name"] == "sparkconf"]
         assert volume["secret"] == {"secretName": "store"}
 

@@ -28,7 +28,11 @@ def test_logins_come_from_secrets(render: Render) -> None:
     }
     assert given["KSTORM_KAFKA_PROPERTIES_FILE"] == "/etc/kstorm/kafka/kafka.json"
     assert given["KSTORM_ZOOKEEPER_AUTH_FILE"] == "/etc/kstorm/zookeeper/auth"
-    secrets = {volume["name"]: volume["secret"]["secretName"] for volume in spec["volumes"] if "secret" in volume}
+    secrets = {
+        volume["name"]: volume["secret"]["secretName"]
+        for volume in spec["volumes"]
+        if "secret" in volume
+    }
     assert secrets == {
         "kafka": "wordcount-kafka",
         "tls": "kafka-ca",
@@ -59,13 +63,18 @@ def test_tls_to_zookeeper(render: Render) -> None:
     for more, says in (
         ({"enabled": True}, {}),
         ({"enabled": True, "checkHostname": False}, {"check_hostname": False}),
-        ({"enabled": True, "existingSecret": "ca", "caKey": "bundle.pem"}, {"ca": f"{base}/bundle.pem"}),
+        (
+            {"enabled": True, "existingSecret": "ca", "caKey": "bundle.pem"},
+            {"ca": f"{base}/bundle.pem"},
+        ),
     ):
         split = one(render({"zookeeper": {"tls": more}}), "Deployment", "wordcount-split")
         (container,) = split["spec"]["template"]["spec"]["containers"]
         assert json.loads(environment(container)["KSTORM_ZOOKEEPER_TLS"]) == says
     split = one(render(), "Deployment", "wordcount-split")
-    assert "KSTORM_ZOOKEEPER_TLS" not in environment(split["spec"]["template"]["spec"]["containers"][0])
+    assert "KSTORM_ZOOKEEPER_TLS" not in environment(
+        split["spec"]["template"]["spec"]["containers"][0]
+    )
 
 
 def test_the_audit_speaks_tls_to_zookeeper(render: Render) -> None:
@@ -74,7 +83,9 @@ def test_the_audit_speaks_tls_to_zookeeper(render: Render) -> None:
     values = {"zookeeper": {"existingSecret": {"name": ""}, "tls": tls | {"keyPasswordKey": ""}}}
     objects = render(AUDITED | values, base="tls-sasl")
     (container,) = auditing(objects)["containers"]
-    split = one(objects, "Deployment", "wordcount-split")["spec"]["template"]["spec"]["containers"][0]
+    split = one(objects, "Deployment", "wordcount-split")["spec"]["template"]["spec"]["containers"][
+        0
+    ]
     given = environment(container)
     assert given["KSTORM_PIPELINE_ZOOKEEPER_TLS"] == environment(split)["KSTORM_ZOOKEEPER_TLS"]
     (mount,) = [each for each in container["volumeMounts"] if each["name"] == "zookeeper-tls"]
@@ -98,8 +109,12 @@ def test_the_job_and_the_test_log_in_as_well(render: Render) -> None:
 def test_an_own_kafka_and_zookeeper(render: Render) -> None:
     """Under the addresses that all pods get, also from Kafka itself."""
     objects = render(base="dev")
-    (kafka,) = one(objects, "StatefulSet", "wordcount-kafka")["spec"]["template"]["spec"]["containers"]
-    (split,) = one(objects, "Deployment", "wordcount-split")["spec"]["template"]["spec"]["containers"]
+    (kafka,) = one(objects, "StatefulSet", "wordcount-kafka")["spec"]["template"]["spec"][
+        "containers"
+    ]
+    (split,) = one(objects, "Deployment", "wordcount-split")["spec"]["template"]["spec"][
+        "containers"
+    ]
     address = "wordcount-kafka.words.svc:9092"
     assert environment(split)["KSTORM_BOOTSTRAP_SERVERS"] == address
     assert environment(split)["KSTORM_ZOOKEEPER"] == "wordcount-zookeeper.words.svc:2181"
@@ -108,7 +123,9 @@ def test_an_own_kafka_and_zookeeper(render: Render) -> None:
     for part, port in (("kafka", 9092), ("zookeeper", 2181)):
         service = one(objects, "Service", f"wordcount-{part}")
         assert [each["port"] for each in service["spec"]["ports"]] == [port]
-        pods = one(objects, "StatefulSet", f"wordcount-{part}")["spec"]["template"]["metadata"]["labels"]
+        pods = one(objects, "StatefulSet", f"wordcount-{part}")["spec"]["template"]["metadata"][
+            "labels"
+        ]
         assert service["spec"]["selector"].items() <= pods.items()
     assert not [each for each in render() if "kafka" in each["metadata"]["name"]]
 
@@ -117,7 +134,9 @@ def test_a_kafka_that_is_there_is_asked_before_anything_changes(render: Render) 
     """The Job compares the values with the code, and makes the topics: before an install and before an upgrade."""
     job = one(render(), "Job", "wordcount-prepare")
     assert job["metadata"]["annotations"]["helm.sh/hook"] == "pre-install,pre-upgrade"
-    assert "hook-failed" not in job["metadata"]["annotations"]["helm.sh/hook-delete-policy"], "its log says why"
+    assert "hook-failed" not in job["metadata"]["annotations"]["helm.sh/hook-delete-policy"], (
+        "its log says why"
+    )
     spec = job["spec"]["template"]["spec"]
     (container,) = spec["containers"]
     assert container["command"] == ["kstorm", "prepare"]
@@ -125,7 +144,9 @@ def test_a_kafka_that_is_there_is_asked_before_anything_changes(render: Render) 
     assert rest == ["--wait=60"]
     shape = parse_shape(values.removeprefix("--values="))
     assert (shape.topology_name, shape.acker_tasks) == ("wordcount", 4)
-    assert {id: (each.kind, each.tasks, each.stateful) for id, each in shape.components.items()} == {
+    assert {
+        id: (each.kind, each.tasks, each.stateful) for id, each in shape.components.items()
+    } == {
         "sentences": ("spout", 2, False),
         "split": ("bolt", 4, False),
         "count": ("bolt", 4, True),
@@ -150,7 +171,10 @@ def test_why_an_install_is_refused_is_shown(render: Render) -> None:
 def test_source_and_sink_may_come_later(render: Render) -> None:
     """If the values say so, the Job goes on without them."""
     job = one(render({"prepare": {"allowMissingEnds": True}}), "Job", "wordcount-prepare")
-    assert job["spec"]["template"]["spec"]["containers"][0]["args"][1:] == ["--allow-missing-ends", "--wait=60"]
+    assert job["spec"]["template"]["spec"]["containers"][0]["args"][1:] == [
+        "--allow-missing-ends",
+        "--wait=60",
+    ]
 
 
 def test_the_job_needs_nothing_of_the_release(render: Render) -> None:
@@ -162,15 +186,22 @@ def test_the_job_needs_nothing_of_the_release(render: Render) -> None:
     (code,) = [volume["configMap"]["name"] for volume in spec["volumes"] if "configMap" in volume]
     brought = one(objects, "ConfigMap", code)["metadata"]["annotations"]
     assert brought["helm.sh/hook"] == job["metadata"]["annotations"]["helm.sh/hook"]
-    assert int(brought["helm.sh/hook-weight"]) < int(job["metadata"]["annotations"]["helm.sh/hook-weight"])
+    assert int(brought["helm.sh/hook-weight"]) < int(
+        job["metadata"]["annotations"]["helm.sh/hook-weight"]
+    )
     existing = render({"serviceAccount": {"create": False, "name": "streams"}})
-    assert one(existing, "Job", "wordcount-prepare")["spec"]["template"]["spec"]["serviceAccountName"] == "streams"
+    assert (
+        one(existing, "Job", "wordcount-prepare")["spec"]["template"]["spec"]["serviceAccountName"]
+        == "streams"
+    )
 
 
 def test_a_kafka_of_the_same_release_is_waited_for(render: Render) -> None:
     """At the install the Job cannot ask it; the pods wait for it by themselves, and make the topics and their ends."""
     objects = render(base="dev")
-    (container,) = one(objects, "Job", "wordcount-prepare")["spec"]["template"]["spec"]["containers"]
+    (container,) = one(objects, "Job", "wordcount-prepare")["spec"]["template"]["spec"][
+        "containers"
+    ]
     assert container["args"][-1] == "--check-only"
     for name, spec in pod_specs(objects).items():
         for each in spec["containers"]:
@@ -190,7 +221,9 @@ def test_files_of_the_topology(render: Render) -> None:
         data = one(objects, "ConfigMap", volume["name"])["data"]
         assert {item["path"]: data[item["key"]] for item in volume["items"]} == files, name
         for container in containers(spec):
-            assert {"name": "topology", "mountPath": "/topology", "readOnly": True} in container["volumeMounts"], name
+            assert {"name": "topology", "mountPath": "/topology", "readOnly": True} in container[
+                "volumeMounts"
+            ], name
             assert environment(container)["PYTHONPATH"] == "/topology", name
 
 
@@ -222,7 +255,9 @@ def test_files_that_wire_a_topology_come_with_its_code(render: Render) -> None:
     volumes = {each["name"]: each for each in spec["volumes"]}
     assert [item["path"] for item in volumes["topology"]["configMap"]["items"]] == ["words.py"]
     assert sorted(item["path"] for item in volumes["wiring"]["configMap"]["items"]) == sorted(WIRED)
-    (container,) = containers(pod_specs(render({"topology": "/topology/own.yml"}))["Deployment/wordcount-split"])
+    (container,) = containers(
+        pod_specs(render({"topology": "/topology/own.yml"}))["Deployment/wordcount-split"]
+    )
     assert environment(container)["KSTORM_TOPOLOGY"] == "/topology/own.yml"
     assert "KSTORM_TOPOLOGY_FILTER" not in environment(container)
 
@@ -259,7 +294,9 @@ def test_metrics_are_for_the_own_namespace_unless_others_are_named(
 ) -> None:
     """The pages have no login. A rule without `from` would let in everybody."""
     for base in ("minimal", "dev", "executors"):
-        metrics, _ = one(render({"networkPolicy": said}, base=base), "NetworkPolicy", "wordcount")["spec"]["ingress"]
+        metrics, _ = one(render({"networkPolicy": said}, base=base), "NetworkPolicy", "wordcount")[
+            "spec"
+        ]["ingress"]
         assert metrics == {"ports": [{"port": 6066}], "from": allowed}, base
 
 
@@ -287,5 +324,7 @@ def test_own_servers_end_after_the_services(render: Render) -> None:
         spec = one(objects, "StatefulSet", f"wordcount-{part}")["spec"]["template"]["spec"]
         command = spec["containers"][0]["lifecycle"]["preStop"]["exec"]["command"]
         assert command[:3] == ["python3", "-m", "kstorm.local.outlive"]
-        assert command[3] == f"wordcount-{part}.words.svc:{port}", "its Service, which is removed before any pod"
+        assert command[3] == f"wordcount-{part}.words.svc:{port}", (
+            "its Service, which is removed before any pod"
+        )
         assert int(command[4]) <= spec["terminationGracePeriodSeconds"] - 10

@@ -61,9 +61,16 @@ def test_every_file_is_there() -> None:
 def test_every_image_is_built() -> None:
     """What is required, deployed or run by verify is an artifact, and each artifact is used."""
     built = {artifact["image"] for artifact in CONFIG["build"]["artifacts"]}
-    required = {each["image"] for artifact in CONFIG["build"]["artifacts"] for each in artifact.get("requires", [])}
+    required = {
+        each["image"]
+        for artifact in CONFIG["build"]["artifacts"]
+        for each in artifact.get("requires", [])
+    }
     templates = [text for release in RELEASES for text in release["setValueTemplates"].values()]
-    deployed = {text.strip("{}").removeprefix(".IMAGE_").partition("_")[2].replace("_", "-") for text in templates}
+    deployed = {
+        text.strip("{}").removeprefix(".IMAGE_").partition("_")[2].replace("_", "-")
+        for text in templates
+    }
     verified = {case["container"]["image"] for case in CONFIG["verify"]}
     assert required | deployed | verified == built
 
@@ -73,7 +80,9 @@ def test_every_target_is_a_stage() -> None:
     for artifact in CONFIG["build"]["artifacts"]:
         if target := artifact["docker"].get("target"):
             stages = re.findall(
-                r"^FROM \S+ AS (\S+)$", (ROOT / artifact["docker"]["dockerfile"]).read_text(), re.MULTILINE
+                r"^FROM \S+ AS (\S+)$",
+                (ROOT / artifact["docker"]["dockerfile"]).read_text(),
+                re.MULTILINE,
             )
             assert target in stages
 
@@ -91,20 +100,35 @@ def test_an_image_is_made_from_the_one_that_it_requires() -> None:
 def test_the_values_can_be_rendered(render: Render, name: str) -> None:
     """Those of each profile, with a name in place of each template."""
     profile = next(profile for profile in CONFIG["profiles"] if profile["name"] == name)
-    own = profile.get("deploy", {}).get("helm", {}).get("releases", CONFIG["deploy"]["helm"]["releases"])[0]
+    own = (
+        profile.get("deploy", {})
+        .get("helm", {})
+        .get("releases", CONFIG["deploy"]["helm"]["releases"])[0]
+    )
     values = patched(CONFIG, profile) if "setValues" in own else {}
-    made = {key: "sha256:" + 64 * "0" if key.endswith("digest") else "made" for key in own["setValueTemplates"]}
-    servers = {"kafka.bootstrapServers": "", "zookeeper.connect": ""} if values.get("dev.enabled") else {}
+    made = {
+        key: "sha256:" + 64 * "0" if key.endswith("digest") else "made"
+        for key in own["setValueTemplates"]
+    }
+    servers = (
+        {"kafka.bootstrapServers": "", "zookeeper.connect": ""} if values.get("dev.enabled") else {}
+    )
     objects = render(nested({**made, **values, **servers}))
-    image = one(objects, "Deployment", "wordcount-split")["spec"]["template"]["spec"]["containers"][0]["image"]
+    image = one(objects, "Deployment", "wordcount-split")["spec"]["template"]["spec"]["containers"][
+        0
+    ]["image"]
     assert image.startswith("made")
 
 
 def test_only_dev_and_debug_replace_files_in_pods() -> None:
     """The patches take away exactly the artifacts' syncs."""
-    synced = {number for number, artifact in enumerate(CONFIG["build"]["artifacts"]) if "sync" in artifact}
+    synced = {
+        number for number, artifact in enumerate(CONFIG["build"]["artifacts"]) if "sync" in artifact
+    }
     (ci,) = [profile for profile in CONFIG["profiles"] if profile["name"] == "ci"]
-    removed = {int(patch["path"].split("/")[3]) for patch in ci["patches"] if patch["op"] == "remove"}
+    removed = {
+        int(patch["path"].split("/")[3]) for patch in ci["patches"] if patch["op"] == "remove"
+    }
     assert removed == synced
     assert patched(CONFIG, ci)["dev.sync"] is False
 
@@ -119,7 +143,9 @@ def test_verify_is_the_test_of_the_chart(render: Render) -> None:
     assert set(case["container"]["args"]) <= set(container["args"])
 
 
-def test_the_values_of_the_word_count_are_those_of_its_code(capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_values_of_the_word_count_are_those_of_its_code(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
     """As `kstorm values` writes them, to the letter."""
     with pytest.raises(SystemExit):
         main(["values", "examples.wordcount.topology:topology"])
@@ -129,7 +155,9 @@ def test_the_values_of_the_word_count_are_those_of_its_code(capsys: pytest.Captu
 def test_code_that_is_replaced_is_a_copy(render: Render) -> None:
     """Of the image's own, made before the service starts, where files may be written: the root is read-only."""
     servers = {"kafka": {"bootstrapServers": ""}, "zookeeper": {"connect": ""}}
-    spec = one(render({"dev": {"enabled": True, "sync": True}, **servers}), "Deployment", "wordcount-split")
+    spec = one(
+        render({"dev": {"enabled": True, "sync": True}, **servers}), "Deployment", "wordcount-split"
+    )
     pod = spec["spec"]["template"]["spec"]
     copying, (service,) = pod["initContainers"][-1], pod["containers"]
     assert copying["image"] == service["image"]

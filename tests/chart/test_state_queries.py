@@ -14,7 +14,9 @@ def told(objects: Objects) -> dict[str, dict[str, str]]:
     """By pod, what it has of it."""
     found = {
         name: {
-            key: value for key, value in environment(spec["containers"][0]).items() if key.startswith("KSTORM_STATE_")
+            key: value
+            for key, value in environment(spec["containers"][0]).items()
+            if key.startswith("KSTORM_STATE_")
         }
         for name, spec in pod_specs(objects).items()
         if "env" in spec["containers"][0]
@@ -30,25 +32,47 @@ def test_it_is_off(objects: Objects) -> None:
 def test_bolts_alone_have_the_token(render: Render) -> None:
     """As a file: neither spouts nor ackers keep what could be asked for."""
     objects = render(ON)
-    variables = {"KSTORM_STATE_QUERIES": "true", "KSTORM_STATE_TOKEN_FILE": "/etc/kstorm/state/word"}
+    variables = {
+        "KSTORM_STATE_QUERIES": "true",
+        "KSTORM_STATE_TOKEN_FILE": "/etc/kstorm/state/word",
+    }
     found = told(objects)
     assert {name.rsplit("-", 1)[1] for name in found} == {"split", "count", "sink"}
     assert all(each == variables for each in found.values())
-    known = {f"KSTORM_{name.upper()}{end}" for name in Settings.__dataclass_fields__ for end in ("", "_FILE")}
+    known = {
+        f"KSTORM_{name.upper()}{end}"
+        for name in Settings.__dataclass_fields__
+        for end in ("", "_FILE")
+    }
     assert variables.keys() <= known
     for name, spec in pod_specs(objects).items():
-        secrets = [volume["secret"]["secretName"] for volume in spec["volumes"] if "secret" in volume]
-        mounts = [each for each in spec["containers"][0]["volumeMounts"] if each["mountPath"] == "/etc/kstorm/state"]
+        secrets = [
+            volume["secret"]["secretName"] for volume in spec["volumes"] if "secret" in volume
+        ]
+        mounts = [
+            each
+            for each in spec["containers"][0]["volumeMounts"]
+            if each["mountPath"] == "/etc/kstorm/state"
+        ]
         assert (secrets, len(mounts)) == ((["ask"], 1) if name in found else ([], 0)), name
         assert all(mount["readOnly"] for mount in mounts)
 
 
-@pytest.mark.parametrize(("own", "secret"), [({}, "page"), ({"existingSecret": {"name": "ask"}}, "ask")])
-def test_the_pages_token_is_taken_if_there_is_no_other(render: Render, own: dict[str, Any], secret: str) -> None:
+@pytest.mark.parametrize(
+    ("own", "secret"), [({}, "page"), ({"existingSecret": {"name": "ask"}}, "ask")]
+)
+def test_the_pages_token_is_taken_if_there_is_no_other(
+    render: Render, own: dict[str, Any], secret: str
+) -> None:
     objects = render(
-        {"stateQueries": {"enabled": True, **own}, "ui": {"enabled": True, "existingSecret": {"name": "page"}}}
+        {
+            "stateQueries": {"enabled": True, **own},
+            "ui": {"enabled": True, "existingSecret": {"name": "page"}},
+        }
     )
     found = told(objects)
     volumes = [volume for name in found for volume in pod_specs(objects)[name]["volumes"]]
     assert {volume["secret"]["secretName"] for volume in volumes if "secret" in volume} == {secret}
-    assert {each["KSTORM_STATE_TOKEN_FILE"] for each in found.values()} == {"/etc/kstorm/state/token"}
+    assert {each["KSTORM_STATE_TOKEN_FILE"] for each in found.values()} == {
+        "/etc/kstorm/state/token"
+    }

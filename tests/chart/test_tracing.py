@@ -15,7 +15,9 @@ def tracing(endpoint: str = COLLECTOR, **more: Any) -> dict[str, Any]:
 
 
 def pod(objects: Objects) -> dict[str, Any]:
-    found: dict[str, Any] = one(objects, "Deployment", "wordcount-traces")["spec"]["template"]["spec"]
+    found: dict[str, Any] = one(objects, "Deployment", "wordcount-traces")["spec"]["template"][
+        "spec"
+    ]
     return found
 
 
@@ -65,12 +67,16 @@ def test_it_is_a_spout_s_image_with_the_spout_s_code_and_logins(render: Render) 
     assert own["image"] == other["image"]
     own_env, its_env = environment(own), environment(other)
     of_both = {
-        name for name in its_env if name.startswith(("KSTORM_KAFKA", "KSTORM_ZOOKEEPER", "KSTORM_TOPOLOGY", "PYTHON"))
+        name
+        for name in its_env
+        if name.startswith(("KSTORM_KAFKA", "KSTORM_ZOOKEEPER", "KSTORM_TOPOLOGY", "PYTHON"))
     }
     assert {"KSTORM_KAFKA_PROPERTIES_FILE", "KSTORM_TOPOLOGY", "PYTHONPATH"} <= of_both
     assert {name: own_env[name] for name in of_both} == {name: its_env[name] for name in of_both}
     mounts = [each for each in other["volumeMounts"] if each["name"] not in ("data", "tmp")]
-    assert {"topology", "kafka", "tls", "zookeeper", "zookeeper-tls"} == {each["name"] for each in mounts}
+    assert {"topology", "kafka", "tls", "zookeeper", "zookeeper-tls"} == {
+        each["name"] for each in mounts
+    }
     assert all(each in own["volumeMounts"] for each in mounts)
 
 
@@ -87,33 +93,51 @@ def test_a_login_for_the_collector_is_a_file(render: Render) -> None:
 
 @pytest.mark.parametrize(
     ("endpoint", "port"),
-    [(COLLECTOR, 4318), ("https://collector/otlp", 443), ("http://collector", 80), ("http://[fd00::1]:4318/a:9", 4318)],
+    [
+        (COLLECTOR, 4318),
+        ("https://collector/otlp", 443),
+        ("http://collector", 80),
+        ("http://[fd00::1]:4318/a:9", 4318),
+    ],
 )
-def test_where_traffic_is_forbidden_it_reaches_the_collector(render: Render, endpoint: str, port: int) -> None:
+def test_where_traffic_is_forbidden_it_reaches_the_collector(
+    render: Render, endpoint: str, port: int
+) -> None:
     """At its port, and it alone; at the peers that are named."""
     peers = [{"namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": "monitoring"}}}]
     for named, expected in (([], {}), (peers, {"to": peers})):
         policy = {"networkPolicy": {"egress": {"enabled": True, "collector": named}}}
         objects = render({**tracing(endpoint), **policy})
         spec = one(objects, "NetworkPolicy", "wordcount-traces")["spec"]
-        assert (spec["policyTypes"], spec["egress"]) == (["Egress"], [{"ports": [{"port": port}], **expected}])
+        assert (spec["policyTypes"], spec["egress"]) == (
+            ["Egress"],
+            [{"ports": [{"port": port}], **expected}],
+        )
         template = one(objects, "Deployment", "wordcount-traces")["spec"]["template"]["metadata"]
         assert spec["podSelector"]["matchLabels"].items() <= template["labels"].items()
         general = one(objects, "NetworkPolicy", "wordcount")["spec"]["egress"]
         assert port not in [each["port"] for rule in general for each in rule.get("ports", [])]
     without = render(tracing(endpoint))
-    assert "wordcount-traces" not in [each["metadata"]["name"] for each in without if each["kind"] == "NetworkPolicy"]
+    assert "wordcount-traces" not in [
+        each["metadata"]["name"] for each in without if each["kind"] == "NetworkPolicy"
+    ]
 
 
 def test_it_is_no_component_of_the_topology(render: Render) -> None:
     """So `kstorm topology status` and `scale` know nothing of it."""
-    labels = one(render(tracing()), "Deployment", "wordcount-traces")["spec"]["template"]["metadata"]["labels"]
+    labels = one(render(tracing()), "Deployment", "wordcount-traces")["spec"]["template"][
+        "metadata"
+    ]["labels"]
     assert not [name for name in labels if name.startswith("kstorm.io/")]
 
 
 def test_a_changed_topology_is_read_anew(render: Render) -> None:
     """Where its code is in the values."""
     texts = [{"topologyFiles": {"hello.py": text}} for text in ("a = 1", "a = 2")]
-    found = [one(render({**tracing(), **files}), "Deployment", "wordcount-traces") for files in texts]
-    first, second = (each["spec"]["template"]["metadata"]["annotations"]["checksum/topology"] for each in found)
+    found = [
+        one(render({**tracing(), **files}), "Deployment", "wordcount-traces") for files in texts
+    ]
+    first, second = (
+        each["spec"]["template"]["metadata"]["annotations"]["checksum/topology"] for each in found
+    )
     assert first != second

@@ -24,7 +24,12 @@ def test_without_being_asked_for_there_is_none(render: Render) -> None:
 def test_its_role_lets_it_look_and_nothing_else(render: Render) -> None:
     """Workloads and pods may be listed, of its own namespace; no Secret, no log, no proxy to what a pod serves."""
     rules = one(render(_ON), "Role", "wordcount-ui")["rules"]
-    allowed = {(resource, verb) for rule in rules for resource in rule["resources"] for verb in rule["verbs"]}
+    allowed = {
+        (resource, verb)
+        for rule in rules
+        for resource in rule["resources"]
+        for verb in rule["verbs"]
+    }
     assert allowed == {("deployments", "list"), ("statefulsets", "list"), ("pods", "list")}
     assert "wordcount-ui" not in named(render(_ON), "ClusterRole")
 
@@ -35,15 +40,22 @@ def test_it_reads_logs_only_if_told_to(render: Render) -> None:
         objects = render({"ui": {**_ON["ui"], "logs": logs}})
         rules = one(objects, "Role", "wordcount-ui")["rules"]
         assert ({"apiGroups": [""], "resources": ["pods/log"], "verbs": ["get"]} in rules) is logs
-        env = one(objects, "Deployment", "wordcount-ui")["spec"]["template"]["spec"]["containers"][0]["env"]
-        assert [each["value"] for each in env if each["name"] == "KSTORM_UI_LOGS"] == (["true"] if logs else [])
+        env = one(objects, "Deployment", "wordcount-ui")["spec"]["template"]["spec"]["containers"][
+            0
+        ]["env"]
+        assert [each["value"] for each in env if each["name"] == "KSTORM_UI_LOGS"] == (
+            ["true"] if logs else []
+        )
 
 
 def test_its_token_is_its_own(render: Render) -> None:
     """The pod's account is not that of the topology's pods, and the token for people comes from a file."""
     objects = render(_ON)
     pod = one(objects, "Deployment", "wordcount-ui")["spec"]["template"]["spec"]
-    assert (pod["serviceAccountName"], pod["automountServiceAccountToken"]) == ("wordcount-ui", True)
+    assert (pod["serviceAccountName"], pod["automountServiceAccountToken"]) == (
+        "wordcount-ui",
+        True,
+    )
     container = pod["containers"][0]
     environment = {each["name"]: each["value"] for each in container["env"]}
     assert environment["KSTORM_UI_TOKEN_FILE"] == "/etc/kstorm/ui/token"
@@ -82,10 +94,19 @@ def test_it_reaches_kafka_and_zookeeper_as_the_services_do(render: Render) -> No
     objects = render(base="tls-sasl")
     pods = [one(objects, *which)["spec"]["template"]["spec"] for which in _PODS]
     logins = [
-        {each["name"]: each["value"] for each in pod["containers"][0]["env"] if _is_login(each["name"])} for pod in pods
+        {
+            each["name"]: each["value"]
+            for each in pod["containers"][0]["env"]
+            if _is_login(each["name"])
+        }
+        for pod in pods
     ]
     assert logins[0] == logins[1]
-    assert {"KSTORM_BOOTSTRAP_SERVERS", "KSTORM_ZOOKEEPER", "KSTORM_KAFKA_PROPERTIES_FILE"} <= logins[0].keys()
+    assert {
+        "KSTORM_BOOTSTRAP_SERVERS",
+        "KSTORM_ZOOKEEPER",
+        "KSTORM_KAFKA_PROPERTIES_FILE",
+    } <= logins[0].keys()
     for key, found in (("volumes", pods), ("volumeMounts", [pod["containers"][0] for pod in pods])):
         page, service = ([each for each in one[key] if each["name"] in _FILES] for one in found)
         assert page == service
@@ -95,7 +116,9 @@ def test_it_reaches_kafka_and_zookeeper_as_the_services_do(render: Render) -> No
 def test_it_shows_values_only_if_told_to(render: Render) -> None:
     """Pages of messages hide them else."""
     for more, told in (({}, []), ({"showValues": True}, ["true"])):
-        pod = one(render({"ui": {**_ON["ui"], **more}}), "Deployment", "wordcount-ui")["spec"]["template"]["spec"]
+        pod = one(render({"ui": {**_ON["ui"], **more}}), "Deployment", "wordcount-ui")["spec"][
+            "template"
+        ]["spec"]
         env = pod["containers"][0]["env"]
         assert [each["value"] for each in env if each["name"] == "KSTORM_UI_SHOW_VALUES"] == told
 
@@ -103,12 +126,16 @@ def test_it_shows_values_only_if_told_to(render: Render) -> None:
 def test_it_does_only_what_is_named(render: Render) -> None:
     """Nothing else is."""
     for actions, told in (([], []), (["drain", "replay"], ["drain,replay"])):
-        pod = one(render({"ui": {**_ON["ui"], "actions": actions}}), "Deployment", "wordcount-ui")["spec"]["template"]
+        pod = one(render({"ui": {**_ON["ui"], "actions": actions}}), "Deployment", "wordcount-ui")[
+            "spec"
+        ]["template"]
         env = pod["spec"]["containers"][0]["env"]
         assert [each["value"] for each in env if each["name"] == "KSTORM_UI_ACTIONS"] == told
 
 
-def test_the_actions_are_those_of_the_page(template: Callable[..., subprocess.CompletedProcess[str]]) -> None:
+def test_the_actions_are_those_of_the_page(
+    template: Callable[..., subprocess.CompletedProcess[str]],
+) -> None:
     """The schema lets each through, and no other."""
     every = {"ui": {**_ON["ui"], "showValues": True, "actions": [*ACTIONS]}}
     assert template(every).returncode == 0
@@ -120,19 +147,27 @@ def test_who_scales_may_scale_this_release_and_nothing_else(render: Render) -> N
     """By the scale subresource of its own workloads; any other action takes no right more."""
     looks = one(render(_ON), "Role", "wordcount-ui")["rules"]
     others = [name for name in ACTIONS if name not in ("scale", "edit")]
-    assert one(render({"ui": {**_ON["ui"], "actions": others}}), "Role", "wordcount-ui")["rules"] == looks
+    assert (
+        one(render({"ui": {**_ON["ui"], "actions": others}}), "Role", "wordcount-ui")["rules"]
+        == looks
+    )
     objects = render({"ui": {**_ON["ui"], "actions": ["scale"]}})
     rules = one(objects, "Role", "wordcount-ui")["rules"]
     more = [rule for rule in rules if rule not in looks]
-    assert more[0] == {"apiGroups": ["autoscaling"], "resources": ["horizontalpodautoscalers"], "verbs": ["list"]}
+    assert more[0] == {
+        "apiGroups": ["autoscaling"],
+        "resources": ["horizontalpodautoscalers"],
+        "verbs": ["list"],
+    }
     ours = {
         (each["kind"], each["metadata"]["name"])
         for each in objects
-        if each["kind"] in ("Deployment", "StatefulSet") and "kstorm.io/topology" in each["metadata"]["labels"]
+        if each["kind"] in ("Deployment", "StatefulSet")
+        and "kstorm.io/topology" in each["metadata"]["labels"]
     }
-    assert {(rule["resources"][0], name) for rule in more[1:] for name in rule["resourceNames"]} == {
-        (f"{kind.lower()}s/scale", name) for kind, name in ours
-    }
+    assert {
+        (rule["resources"][0], name) for rule in more[1:] for name in rule["resourceNames"]
+    } == {(f"{kind.lower()}s/scale", name) for kind, name in ours}
     assert {(*rule["apiGroups"], *rule["verbs"]) for rule in more[1:]} == {("apps", "patch")}
     assert {kind for kind, _ in ours} == {"Deployment", "StatefulSet"}
 

@@ -22,9 +22,18 @@ SCHEMA: dict[str, Any] = json.loads((CHART / "values.schema.json").read_text())
 VALUES: dict[str, Any] = yaml.safe_load((CHART / "values.yaml").read_text())
 LINES = (CHART / "values.yaml").read_text().splitlines()
 FREE = {"global"}  # what helm adds when this chart is a part of another
-KUBERNETES_OWN = {"preStop", "postStart", "nodeAffinity", "podAffinity", "podAntiAffinity"}  # the API server's to check
+KUBERNETES_OWN = {
+    "preStop",
+    "postStart",
+    "nodeAffinity",
+    "podAffinity",
+    "podAntiAffinity",
+}  # the API server's to check
 WITHOUT_DEFAULT = (".ephemeral-storage", ".limits.cpu")
-USERS_OWN = (".labels.grafana_dashboard", ".alertLabels.severity")  # examples in maps that are the user's
+USERS_OWN = (
+    ".labels.grafana_dashboard",
+    ".alertLabels.severity",
+)  # examples in maps that are the user's
 OWN = {"image"}  # that a workload may have, and has none by default
 
 
@@ -78,9 +87,13 @@ def test_every_value_is_in_the_schema_and_the_other_way_round() -> None:
     }
     of_workloads = {path for path in known if is_of_a_workload(path)}
     own = {path for path in known - of_workloads if path.startswith(".components.*.")}
-    assert known - of_workloads - own == {path for path in keys(VALUES) if not path.endswith(USERS_OWN)}
+    assert known - of_workloads - own == {
+        path for path in keys(VALUES) if not path.endswith(USERS_OWN)
+    }
     comment = comment_above("components")
-    for path in own | {path for path in of_workloads if path.startswith(".components.*.autoscaling")}:
+    for path in own | {
+        path for path in of_workloads if path.startswith(".components.*.autoscaling")
+    }:
         assert path.rpartition(".")[2] in comment
 
 
@@ -104,7 +117,9 @@ def test_the_readme_has_a_line_for_every_value() -> None:
     """Of the first level: the first sentence of the comment above it."""
     rows = re.findall(r"^\| `(\w+)` \| (.*) \|$", (CHART / "README.md").read_text(), re.MULTILINE)
     comments = {key: comment_above(key).replace("\n", " ").replace("# ", "") for key in VALUES}
-    assert rows == [(key, comment[: f"{comment} ".index(". ") + 1]) for key, comment in comments.items()]
+    assert rows == [
+        (key, comment[: f"{comment} ".index(". ") + 1]) for key, comment in comments.items()
+    ]
 
 
 def test_every_value_has_a_comment() -> None:
@@ -160,7 +175,10 @@ def test_the_schema_refuses(template: Template, more: dict[str, Any], where: str
     """Unknown names, wrong types, values out of range; and says where."""
     done = template(more)
     assert done.returncode != 0
-    assert "specification(s) in values.schema.json" in done.stderr or "values don't meet" in done.stderr
+    assert (
+        "specification(s) in values.schema.json" in done.stderr
+        or "values don't meet" in done.stderr
+    )
     assert where in done.stderr
 
 
@@ -171,7 +189,9 @@ def test_the_values_of_the_development_file_are_those_of_its_code(
     given = yaml.safe_load((CHART / "ci" / "dev-values.yaml").read_text())
     (tmp_path / "hello.py").write_text(given["topologyFiles"]["hello.py"])
     monkeypatch.syspath_prepend(str(tmp_path))
-    monkeypatch.delitem(sys.modules, "hello", raising=False)  # other tests have a module of this name
+    monkeypatch.delitem(
+        sys.modules, "hello", raising=False
+    )  # other tests have a module of this name
     with pytest.raises(SystemExit):
         main(["values", "hello:topology", "--files"])
     written = yaml.safe_load(capsys.readouterr().out)
@@ -179,7 +199,9 @@ def test_the_values_of_the_development_file_are_those_of_its_code(
     assert {**written, "dev": {"enabled": True}} == given
 
 
-@pytest.mark.parametrize("reference", ["examples.wordcount.topology:topology", "examples/wordcount/topology.yaml"])
+@pytest.mark.parametrize(
+    "reference", ["examples.wordcount.topology:topology", "examples/wordcount/topology.yaml"]
+)
 def test_what_kstorm_values_writes_can_be_installed(
     template: Template, capsys: pytest.CaptureFixture[str], reference: str
 ) -> None:

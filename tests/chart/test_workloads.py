@@ -29,7 +29,10 @@ def test_kinds(render: Render, name: str, kind: str, claims: bool) -> None:
     assert ("volumeClaimTemplates" in found["spec"]) == claims
     if kind == "StatefulSet":
         assert found["spec"]["podManagementPolicy"] == "Parallel"
-        assert found["spec"]["serviceName"] == one(render(), "Service", "wordcount")["metadata"]["name"]
+        assert (
+            found["spec"]["serviceName"]
+            == one(render(), "Service", "wordcount")["metadata"]["name"]
+        )
     if claims:
         kept = found["spec"]["persistentVolumeClaimRetentionPolicy"]
         assert kept == {"whenDeleted": "Retain", "whenScaled": "Delete"}
@@ -41,7 +44,9 @@ def test_how_a_process_comes_back(render: Render) -> None:
         kind = name.partition("/")[0]
         if kind in ("Deployment", "StatefulSet"):
             (container,) = spec["containers"]
-            assert environment(container)["KSTORM_LEAVE_ON_STOP"] == str(kind == "Deployment").lower()
+            assert (
+                environment(container)["KSTORM_LEAVE_ON_STOP"] == str(kind == "Deployment").lower()
+            )
             its_set = name.partition("/")[2] if kind == "StatefulSet" else None
             assert environment(container).get("KSTORM_STATEFUL_SET") == its_set
             instance = next(each for each in container["env"] if each["name"] == "KSTORM_INSTANCE")
@@ -72,7 +77,9 @@ def test_every_variable_is_a_setting(objects: Objects) -> None:
     for name, spec in pod_specs(objects).items():
         for container in spec["containers"]:
             if container["name"] in ("spout", "bolt", "acker"):
-                given = {each["name"] for each in container["env"] if each["name"].startswith("KSTORM_")}
+                given = {
+                    each["name"] for each in container["env"] if each["name"].startswith("KSTORM_")
+                }
                 assert given <= known, name
                 assert ("KSTORM_COMPONENT" in given) == (container["name"] != "acker"), name
 
@@ -85,8 +92,13 @@ def test_labels_that_the_commands_select_by(render: Render) -> None:
         labels = each["metadata"]["labels"]
         if each["kind"] in ("Deployment", "StatefulSet") and "kstorm.io/kind" in labels:
             pods = each["spec"]["template"]["metadata"]["labels"]
-            assert {key: pods[key] for key in labels if key.startswith("kstorm.io/")}.items() <= labels.items()
-            shown[each["metadata"]["name"]] = labels["kstorm.io/component"], labels["kstorm.io/kind"]
+            assert {
+                key: pods[key] for key in labels if key.startswith("kstorm.io/")
+            }.items() <= labels.items()
+            shown[each["metadata"]["name"]] = (
+                labels["kstorm.io/component"],
+                labels["kstorm.io/kind"],
+            )
             assert labels["kstorm.io/topology"] == "hello"
     assert shown == {
         "hello-lines": ("lines", "spout"),
@@ -99,13 +111,20 @@ def test_labels_that_the_commands_select_by(render: Render) -> None:
 
 def test_probes(render: Render) -> None:
     """Startup lasts as long as a recovery may; liveness asks for the event loop alone; readiness for the tasks."""
-    (container,) = one(render(), "StatefulSet", "wordcount-count")["spec"]["template"]["spec"]["containers"]
-    pages = {name: container[f"{name}Probe"]["httpGet"]["path"] for name in ("startup", "liveness", "readiness")}
+    (container,) = one(render(), "StatefulSet", "wordcount-count")["spec"]["template"]["spec"][
+        "containers"
+    ]
+    pages = {
+        name: container[f"{name}Probe"]["httpGet"]["path"]
+        for name in ("startup", "liveness", "readiness")
+    }
     assert pages == {"startup": "/readyz", "liveness": "/livez", "readiness": "/readyz"}
     startup = container["startupProbe"]
     assert startup["periodSeconds"] * startup["failureThreshold"] >= 600
     liveness = container["livenessProbe"]
-    assert liveness["periodSeconds"] * liveness["failureThreshold"] > 30, "the event loop may be busy for 30 s"
+    assert liveness["periodSeconds"] * liveness["failureThreshold"] > 30, (
+        "the event loop may be busy for 30 s"
+    )
 
 
 def test_the_end_is_given_time(render: Render) -> None:
@@ -120,7 +139,10 @@ def test_defaults_and_what_a_component_says_itself(render: Render) -> None:
     """A component's own values are added to the defaults, and win, be they false or zero."""
     objects = render(
         {
-            "defaults": {"podDisruptionBudget": {"enabled": True}, "resources": {"limits": {"memory": "1Gi"}}},
+            "defaults": {
+                "podDisruptionBudget": {"enabled": True},
+                "resources": {"limits": {"memory": "1Gi"}},
+            },
             "components": {
                 "sentences": {"replicas": 2},
                 "split": {"replicas": 2, "resources": {"requests": {"cpu": 2}}},
@@ -130,9 +152,14 @@ def test_defaults_and_what_a_component_says_itself(render: Render) -> None:
             "ackers": {"replicas": 2},
         }
     )
-    budgets = {each["metadata"]["name"] for each in objects if each["kind"] == "PodDisruptionBudget"}
+    budgets = {
+        each["metadata"]["name"] for each in objects if each["kind"] == "PodDisruptionBudget"
+    }
     assert budgets == {f"wordcount-{name}" for name in ("sentences", "split", "count", "acker")}
-    sink, split = one(objects, "Deployment", "wordcount-sink"), one(objects, "Deployment", "wordcount-split")
+    sink, split = (
+        one(objects, "Deployment", "wordcount-sink"),
+        one(objects, "Deployment", "wordcount-split"),
+    )
     assert (sink["spec"]["minReadySeconds"], split["spec"]["minReadySeconds"]) == (0, 5)
     assert split["spec"]["template"]["spec"]["containers"][0]["resources"] == {
         "requests": {"cpu": 2, "memory": "256Mi"},
@@ -159,7 +186,9 @@ def test_images(render: Render) -> None:
         "Job/wordcount-prepare": f"registry.example.com/team/wordcount-spout@{digest}",
         "Pod/wordcount-test": f"registry.example.com/team/wordcount-spout@{digest}",
     }
-    plain = one(render(), "Deployment", "wordcount-split")["spec"]["template"]["spec"]["containers"][0]
+    plain = one(render(), "Deployment", "wordcount-split")["spec"]["template"]["spec"][
+        "containers"
+    ][0]
     assert plain["image"] == "kstorm-bolt:0.1.0"
 
 
@@ -187,7 +216,9 @@ def test_new_code_restarts_pods(render: Render) -> None:
 
     one_text, other = template("a = 1\n"), template("a = 2\n")
     assert one_text != other
-    one_text["metadata"]["annotations"]["checksum/topology"] = other["metadata"]["annotations"]["checksum/topology"]
+    one_text["metadata"]["annotations"]["checksum/topology"] = other["metadata"]["annotations"][
+        "checksum/topology"
+    ]
     assert one_text == other
     assert "0.1.0" not in json.dumps(one_text["metadata"])
 
@@ -197,7 +228,9 @@ def test_new_wiring_restarts_pods(render: Render) -> None:
 
     def checksum(text: str) -> str:
         objects = render({"topology": "t.yaml", "topologyFiles": {"t.yaml": text}})
-        found = one(objects, "Deployment", "wordcount-split")["spec"]["template"]["metadata"]["annotations"]
+        found = one(objects, "Deployment", "wordcount-split")["spec"]["template"]["metadata"][
+            "annotations"
+        ]
         return str(found["checksum/topology"])
 
     assert checksum("name: a") != checksum("name: b")

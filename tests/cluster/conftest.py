@@ -31,7 +31,9 @@ def install(tmp_path_factory: pytest.TempPathFactory) -> Install:
 
     @contextmanager
     def installed(
-        namespace: str, values: Mapping[str, Any], prepare: Callable[[Kube], object] = lambda kube: None
+        namespace: str,
+        values: Mapping[str, Any],
+        prepare: Callable[[Kube], object] = lambda kube: None,
     ) -> Iterator[Release]:
         kube, workdir = Kube(namespace), tmp_path_factory.mktemp(namespace)
         prepare(kube)
@@ -40,7 +42,9 @@ def install(tmp_path_factory: pytest.TempPathFactory) -> Install:
             release.install()
             yield release
         finally:
-            kube.kubectl("delete", "namespace", namespace, "--ignore-not-found", "--wait", timeout=300)
+            kube.kubectl(
+                "delete", "namespace", namespace, "--ignore-not-found", "--wait", timeout=300
+            )
 
     return installed
 
@@ -49,5 +53,9 @@ def define(kube: Kube, module: str, version: str, folder: str, *names: str) -> N
     """Gives the cluster the kinds of objects that a Go module's source defines in these files of a folder."""
     for name in names:
         kube.kubectl(
-            "apply", "--server-side", "--force-conflicts", "-f", str(go_source(module, version) / folder / name)
+            "apply",
+            "--server-side",
+            "--force-conflicts",
+            "-f",
+            str(go_source(module, version) / folder / name),
         )

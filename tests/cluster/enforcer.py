@@ -22,9 +22,13 @@ class Enforcer:
 
     def __init__(self, kube: Kube, workdir: Path) -> None:
         if os.geteuid() != 0 or shutil.which("ipset") is None:
-            raise LocalError("enforcing NetworkPolicies needs root and ipset: apt-get install ipset")
+            raise LocalError(
+                "enforcing NetworkPolicies needs root and ipset: apt-get install ipset"
+            )
         (node,) = kube.items("nodes")
-        (service,) = kube.items("services", "--namespace=default", "--field-selector=metadata.name=kubernetes")
+        (service,) = kube.items(
+            "services", "--namespace=default", "--field-selector=metadata.name=kubernetes"
+        )
         flags = {
             "run-router": "false",
             "run-service-proxy": "false",
@@ -35,7 +39,10 @@ class Enforcer:
             "health-port": "0",
         }
         program = go_program("github.com/cloudnativelabs/kube-router/v2/cmd/kube-router", VERSION)
-        command: list[str | Path] = [program, *(f"--{name}={value}" for name, value in flags.items())]
+        command: list[str | Path] = [
+            program,
+            *(f"--{name}={value}" for name, value in flags.items()),
+        ]
         self.process = ManagedProcess("kube-router", command, workdir=workdir)
 
     def __enter__(self) -> Self:
@@ -43,12 +50,20 @@ class Enforcer:
         return self
 
     def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
     ) -> None:
         self.process.stop()
         rules = _said("iptables-save", "-t", "filter").splitlines()
         kept = [rule for rule in rules if not _OURS.search(rule)]
-        subprocess.run(["iptables-restore", "-w", "-T", "filter"], input="\n".join([*kept, ""]), text=True, check=True)
+        subprocess.run(
+            ["iptables-restore", "-w", "-T", "filter"],
+            input="\n".join([*kept, ""]),
+            text=True,
+            check=True,
+        )
         for name in _said("ipset", "list", "-name").split():
             if name.startswith(("KUBE-", "kube-router-", "inet6:")):
                 _said("ipset", "destroy", name)

@@ -40,7 +40,11 @@ def _adapted(each: dict[str, Any], image: str) -> dict[str, Any]:
         spec = each["spec"]["template"]["spec"]
         spec["securityContext"]["runAsUser"] = 10001
         (container,) = spec["containers"]
-        container |= {"image": image, "imagePullPolicy": "IfNotPresent", "command": [f"/program/{program.name}"]}
+        container |= {
+            "image": image,
+            "imagePullPolicy": "IfNotPresent",
+            "command": [f"/program/{program.name}"],
+        }
         mount = {"name": "program", "mountPath": "/program", "readOnly": True}
         container["volumeMounts"].append(mount)
         spec["volumes"].append({"name": "program", "hostPath": {"path": str(program.parent)}})
@@ -49,4 +53,7 @@ def _adapted(each: dict[str, Any], image: str) -> dict[str, Any]:
 
 def _answers(kube: Kube) -> bool:
     service = kube.get("apiservice/v1beta1.external.metrics.k8s.io")
-    return any(one["type"] == "Available" and one["status"] == "True" for one in service["status"]["conditions"])
+    return any(
+        one["type"] == "Available" and one["status"] == "True"
+        for one in service["status"]["conditions"]
+    )

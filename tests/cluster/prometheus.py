@@ -30,7 +30,11 @@ class Prometheus(GoServer):
         rules, monitors = kube.items("prometheusrules"), kube.items("podmonitors")
         groups = [group for rule in rules for group in rule["spec"]["groups"]]
         (workdir / "rules.yml").write_text(yaml.safe_dump({"groups": groups}))
-        jobs = [_job(monitor, endpoint) for monitor in monitors for endpoint in monitor["spec"]["podMetricsEndpoints"]]
+        jobs = [
+            _job(monitor, endpoint)
+            for monitor in monitors
+            for endpoint in monitor["spec"]["podMetricsEndpoints"]
+        ]
         config = {
             "global": {"scrape_interval": EVERY, "evaluation_interval": EVERY},
             "rule_files": ["rules.yml"],
@@ -43,8 +47,14 @@ class Prometheus(GoServer):
             "storage.tsdb.path": workdir / "data",
             "web.listen-address": self._address,
         }
-        command: list[str | Path] = [program, *(f"--{name}={value}" for name, value in flags.items())]
-        super().__init__(ManagedProcess("prometheus", command, workdir=workdir), f"http://{self._address}/-/ready")
+        command: list[str | Path] = [
+            program,
+            *(f"--{name}={value}" for name, value in flags.items()),
+        ]
+        super().__init__(
+            ManagedProcess("prometheus", command, workdir=workdir),
+            f"http://{self._address}/-/ready",
+        )
 
     def samples(self, expression: str) -> list[tuple[Mapping[str, str], float]]:
         """What an expression gives now: labels and value of each series."""
@@ -70,7 +80,9 @@ class Prometheus(GoServer):
         return {each["labels"]["pod"]: each["lastError"] or each["health"] for each in found}
 
     def _ask(self, what: str, **parameters: str) -> dict[str, Any]:
-        with urlopen(f"http://{self._address}/api/v1/{what}?{urlencode(parameters)}", timeout=10) as answer:
+        with urlopen(
+            f"http://{self._address}/api/v1/{what}?{urlencode(parameters)}", timeout=10
+        ) as answer:
             found: dict[str, Any] = json.load(answer)["data"]
         return found
 
@@ -80,7 +92,11 @@ def _job(monitor: Mapping[str, Any], endpoint: Mapping[str, Any]) -> dict[str, A
     place = monitor["metadata"]
 
     def keep(label: str, value: str) -> dict[str, Any]:
-        return {"source_labels": [f"__meta_kubernetes_pod_{label}"], "regex": re.escape(value), "action": "keep"}
+        return {
+            "source_labels": [f"__meta_kubernetes_pod_{label}"],
+            "regex": re.escape(value),
+            "action": "keep",
+        }
 
     def named(label: str, source: str) -> dict[str, Any]:
         return {"source_labels": [f"__meta_kubernetes_{source}"], "target_label": label}
@@ -90,7 +106,11 @@ def _job(monitor: Mapping[str, Any], endpoint: Mapping[str, Any]) -> dict[str, A
         "job_name": f"{place['namespace']}/{place['name']}",
         "metrics_path": endpoint["path"],
         "kubernetes_sd_configs": [
-            {"role": "pod", "kubeconfig_file": os.environ["KUBECONFIG"], "namespaces": {"names": [place["namespace"]]}}
+            {
+                "role": "pod",
+                "kubeconfig_file": os.environ["KUBECONFIG"],
+                "namespaces": {"names": [place["namespace"]]},
+            }
         ],
         "relabel_configs": [
             *(keep(f"label_{re.sub('[^a-zA-Z0-9_]', '_', name)}", value) for name, value in chosen),

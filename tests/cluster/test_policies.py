@@ -50,7 +50,9 @@ class Places:
 
     def reached(self, kube: Kube, pod: str, *places: str) -> dict[str, bool]:
         """Whether a pod can connect to each of these places, `host:port`."""
-        found: dict[str, bool] = json.loads(kube.kubectl("exec", pod, "--", "python3", "-c", TRY, *places))
+        found: dict[str, bool] = json.loads(
+            kube.kubectl("exec", pod, "--", "python3", "-c", TRY, *places)
+        )
         return found
 
     @property
@@ -62,7 +64,8 @@ class Places:
     def servers(self) -> list[str]:
         """The release's Kafka and ZooKeeper."""
         return [
-            f"{WORDCOUNT.name}-{name}.{NAMESPACE}.svc:{port}" for name, port in (("kafka", 9092), ("zookeeper", 2181))
+            f"{WORDCOUNT.name}-{name}.{NAMESPACE}.svc:{port}"
+            for name, port in (("kafka", 9092), ("zookeeper", 2181))
         ]
 
     @property
@@ -79,7 +82,9 @@ def places(install: Install) -> Iterator[Places]:
         elsewhere.apply({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": ELSEWHERE}})
         try:
             for kube, name in ((elsewhere, "stranger"), (release.kube, "neighbour")):
-                kube.run_pod(name, f"kstorm-spout:{TAG}", ["python3", "-m", "http.server", "8080"], {})
+                kube.run_pod(
+                    name, f"kstorm-spout:{TAG}", ["python3", "-m", "http.server", "8080"], {}
+                )
                 kube.kubectl("wait", "--for=condition=Ready", f"pod/{name}", "--timeout=60s")
             yield Places(release, elsewhere)
         finally:
@@ -99,7 +104,9 @@ def enforced(places: Places, tmp_path_factory: pytest.TempPathFactory) -> Iterat
 def test_a_stranger_reaches_nothing(enforced: Places, eventually: Eventually) -> None:
     """Of another namespace: neither the pages nor the servers for development."""
     wanted = [enforced.page, *enforced.servers]
-    eventually(lambda: not any(enforced.reached(enforced.elsewhere, "stranger", *wanted).values()), 60)
+    eventually(
+        lambda: not any(enforced.reached(enforced.elsewhere, "stranger", *wanted).values()), 60
+    )
 
 
 def test_the_own_namespace_reaches_pages_and_servers(enforced: Places) -> None:
@@ -110,7 +117,9 @@ def test_the_own_namespace_reaches_pages_and_servers(enforced: Places) -> None:
 def test_the_release_reaches_itself(enforced: Places) -> None:
     """By name too, so DNS as well."""
     for component in ("sentences", "split", "count", "sink", "acker"):
-        found = enforced.reached(enforced.own, enforced.pod_of(component), enforced.page, *enforced.servers)
+        found = enforced.reached(
+            enforced.own, enforced.pod_of(component), enforced.page, *enforced.servers
+        )
         assert all(found.values()), (component, found)
 
 
@@ -119,7 +128,10 @@ def test_egress_is_to_nobody_else(enforced: Places, eventually: Eventually) -> N
 
     def found() -> Mapping[str, Any]:
         asked = (enforced.outside, API_SERVER)
-        return {each: enforced.reached(enforced.own, enforced.pod_of(each), *asked) for each in ("split", "count")}
+        return {
+            each: enforced.reached(enforced.own, enforced.pod_of(each), *asked)
+            for each in ("split", "count")
+        }
 
     nobody = {enforced.outside: False, API_SERVER: False}
     eventually(lambda: found() == {"split": nobody, "count": {**nobody, API_SERVER: True}}, 60)

@@ -17,10 +17,16 @@ from tests.e2e.wordcount import WORDCOUNT
 pytestmark = pytest.mark.timeout(1800)
 
 NAMESPACE = "kstorm-prometheus"
-OPERATOR = ("github.com/prometheus-operator/prometheus-operator", "v0.85.0", "example/prometheus-operator-crd")
+OPERATOR = (
+    "github.com/prometheus-operator/prometheus-operator",
+    "v0.85.0",
+    "example/prometheus-operator-crd",
+)
 KINDS = [f"monitoring.coreos.com_{kind}.yaml" for kind in ("podmonitors", "prometheusrules")]
 VALUES = {
-    "monitoring": {each: {"enabled": True} for each in ("podMonitor", "prometheusRule", "dashboard")},
+    "monitoring": {
+        each: {"enabled": True} for each in ("podMonitor", "prometheusRule", "dashboard")
+    },
     "pipeline": {
         "enabled": True,
         "topic": "word-counts",
@@ -68,16 +74,22 @@ def test_every_pod_is_scraped(watched: Watched, eventually: Eventually) -> None:
 
 def test_every_panel_of_the_dashboard_has_data(watched: Watched, eventually: Eventually) -> None:
     """Each of its expressions gives a number, with the variables filled in as Grafana does."""
-    found = watched.release.kube.get(f"configmap/{WORDCOUNT.name}-dashboard")["data"][f"{WORDCOUNT.name}.json"]
+    found = watched.release.kube.get(f"configmap/{WORDCOUNT.name}-dashboard")["data"][
+        f"{WORDCOUNT.name}.json"
+    ]
     panels = [panel for panel in json.loads(found)["panels"] if panel["type"] != "row"]
     assert len(panels) == 14
     for panel in panels:
         for target in panel["targets"]:
-            asked = target["expr"].replace("$namespace", NAMESPACE).replace("$__rate_interval", "1m")
+            asked = (
+                target["expr"].replace("$namespace", NAMESPACE).replace("$__rate_interval", "1m")
+            )
             eventually(lambda asked=asked: _numbers(watched.prometheus, asked), 120)  # type: ignore[misc]
             legend = re.findall(r"\{\{(\w+)\}\}", target["legendFormat"])
             for labels, _ in watched.prometheus.samples(asked):
-                assert labels.keys() >= set(legend), f"{panel['title']}: its legend names labels that are not there"
+                assert labels.keys() >= set(legend), (
+                    f"{panel['title']}: its legend names labels that are not there"
+                )
 
 
 def test_every_rule_is_evaluated_and_none_fires(watched: Watched, eventually: Eventually) -> None:
@@ -86,13 +98,20 @@ def test_every_rule_is_evaluated_and_none_fires(watched: Watched, eventually: Ev
     rules = watched.prometheus.rules()
     assert len(rules) == 13
     metrics = {name for rule in rules for name in re.findall(r"\bkstorm_[a-z_]+", rule["query"])}
-    eventually(lambda: [name for name in metrics if not watched.prometheus.samples(name)] == [*ONLY_IN_TROUBLE], 60)
+    eventually(
+        lambda: (
+            [name for name in metrics if not watched.prometheus.samples(name)] == [*ONLY_IN_TROUBLE]
+        ),
+        60,
+    )
     assert watched.prometheus.firing() == set()
 
 
 def test_a_dead_letter_is_told_of(watched: Watched, eventually: Eventually) -> None:
     """A message that is no text, from the source topic to the alert."""
-    watched.release.kube.kubectl("exec", "feed", "--", "python3", "-c", WRITE, f"{WORDCOUNT.name}-kafka:9092")
+    watched.release.kube.kubectl(
+        "exec", "feed", "--", "python3", "-c", WRITE, f"{WORDCOUNT.name}-kafka:9092"
+    )
     told = {("KstormDeadLetters", "sentences put messages into the dead letters")}
     eventually(lambda: watched.prometheus.firing() == told, 60)
 

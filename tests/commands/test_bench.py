@@ -39,7 +39,18 @@ def test_trident_beside_the_same_by_hand(tmp_path: Path) -> None:
     """All three count a skewed corpus correctly, and fewer tuples travel where they are combined before."""
     path = tmp_path / "report.json"
     names = "by-hand,trident,trident-uncombined"
-    options = ["--rounds", 1, "--sentences", 20_000, "--only", names, "--skew", 0.5, "--report", path]
+    options = [
+        "--rounds",
+        1,
+        "--sentences",
+        20_000,
+        "--only",
+        names,
+        "--skew",
+        0.5,
+        "--report",
+        path,
+    ]
     with started("tests.bench", *options, home=tmp_path) as bench:
         assert bench.process.wait(LONG) == 0, bench.said
     report: dict[str, Any] = json.loads(path.read_text())

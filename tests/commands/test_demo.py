@@ -45,7 +45,10 @@ def test_with_an_acker_and_a_counting_process_killed_nothing_is_lost(
     assert report["messages"] == report["acked"] == MESSAGES
     audited = {name: report["audit"][name] for name in ("messages", "done", "gaps", "faults")}  # type: ignore[index]
     assert audited == {"messages": MESSAGES, "done": MESSAGES, "gaps": 0, "faults": []}
-    assert {name: report[name] for name in ("lost", "words_wrong", "words_over", "sink_records_repeated")} == {
+    assert {
+        name: report[name]
+        for name in ("lost", "words_wrong", "words_over", "sink_records_repeated")
+    } == {
         "lost": 0,
         "words_wrong": 0,
         "words_over": 0,
@@ -58,7 +61,9 @@ def test_with_an_acker_and_a_counting_process_killed_nothing_is_lost(
     client = KazooClient(zookeeper.connect)
     client.start(timeout=30)
     try:
-        assert not [node for node in client.get_children("/kstorm") if node.startswith("kstorm-demo-")]
+        assert not [
+            node for node in client.get_children("/kstorm") if node.startswith("kstorm-demo-")
+        ]
     finally:
         client.stop()
         client.close()
@@ -70,7 +75,9 @@ def test_undisturbed_nothing_is_replayed(tmp_path: Path) -> None:
     """Without killing, each message is processed once, so no count exceeds the truth."""
     report = run_demo(tmp_path, "--no-break")
     assert report["acked"] == MESSAGES
-    assert {name: report[name] for name in ("failed", "replayed", "lost", "words_wrong", "words_over")} == {
+    assert {
+        name: report[name] for name in ("failed", "replayed", "lost", "words_wrong", "words_over")
+    } == {
         "failed": 0,
         "replayed": 0,
         "lost": 0,
@@ -81,7 +88,9 @@ def test_undisturbed_nothing_is_replayed(tmp_path: Path) -> None:
 
 
 @pytest.mark.timeout(LONG)
-def test_ctrl_c_stops_the_demo_and_all_that_it_started(tmp_path: Path, eventually: Eventually) -> None:
+def test_ctrl_c_stops_the_demo_and_all_that_it_started(
+    tmp_path: Path, eventually: Eventually
+) -> None:
     """An interruption while servers and processes run leaves none behind, and is reported in one line."""
     with started("kstorm.local.demo", home=tmp_path) as demo:
         eventually(lambda: "starting 7 processes" in demo.said, 300)
@@ -96,15 +105,21 @@ def test_ctrl_c_stops_the_demo_and_all_that_it_started(tmp_path: Path, eventuall
 @pytest.mark.timeout(LONG)
 def test_a_topology_runs_until_ctrl_c(tmp_path: Path, eventually: Eventually) -> None:
     """What is produced to its source topic comes out of its sink topic, and the page shows it; Ctrl-C is its good end."""
-    with started("kstorm.local.topology", "examples.wordcount.topology:topology", home=tmp_path) as topology:
+    with started(
+        "kstorm.local.topology", "examples.wordcount.topology:topology", home=tmp_path
+    ) as topology:
         eventually(lambda: "kstorm.cli produce" in topology.said, 300)
-        command = next(line for line in topology.said.splitlines() if "kstorm.cli produce" in line).split()
+        command = next(
+            line for line in topology.said.splitlines() if "kstorm.cli produce" in line
+        ).split()
         subprocess.run(command, cwd=ROOT, input=b"to be or not to be\n\n", check=True, timeout=120)
         bootstrap = command[-1]
         assert read_words(bootstrap, "word-counts", 6) == {"to": 2, "be": 2, "or": 1, "not": 1}
         [url] = re.findall(r"in a browser: (http://localhost:\d+/)", topology.said)
         eventually(lambda: "wordcount" in text_of(url), 60)
-        eventually(lambda: "acked " in topology.said, 120)  # words may come before the last process is ready
+        eventually(
+            lambda: "acked " in topology.said, 120
+        )  # words may come before the last process is ready
         alive = descendants(topology)
         topology.process.send_signal(signal.SIGINT)
         assert topology.process.wait(180) == 0, topology.said
@@ -157,10 +172,16 @@ def read_words(bootstrap: str, topic: str, records: int) -> dict[str, int]:
             "--topic a:b: give NAME or NAME:PARTITIONS",
         ),
         ("demo", ["--report", "/"], "--report /: give a file in a folder that exists"),
-        ("demo", ["--bootstrap", "127.0.0.1:1", "--zookeeper", "127.0.0.1:1"], "no Kafka broker answered"),
+        (
+            "demo",
+            ["--bootstrap", "127.0.0.1:1", "--zookeeper", "127.0.0.1:1"],
+            "no Kafka broker answered",
+        ),
     ],
 )
-def test_a_mistake_costs_one_line(tmp_path: Path, module: str, arguments: list[str], says: str) -> None:
+def test_a_mistake_costs_one_line(
+    tmp_path: Path, module: str, arguments: list[str], says: str
+) -> None:
     """A wrong argument ends with exit code 2 and a sentence, without a stack trace."""
     with started(f"kstorm.local.{module}", *arguments, home=tmp_path) as command:
         assert command.process.wait(120) == 2

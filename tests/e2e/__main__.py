@@ -27,18 +27,37 @@ _SETTLE_SECS = 10.0
 def main() -> int:
     """Runs it; 0 well, 1 something is not as promised, 2 it could not be run."""
     parser = argparse.ArgumentParser(
-        prog="./run e2e", description="Install a topology on the cluster of KUBECONFIG, disturb it, and audit the sink."
+        prog="./run e2e",
+        description="Install a topology on the cluster of KUBECONFIG, disturb it, and audit the sink.",
     )
-    parser.add_argument("--topology", choices=_TRIALS, default=WORDCOUNT.name, help="which one (default wordcount)")
-    parser.add_argument("--short", action="store_true", help="scale a bolt, delete an acker; no pipeline, no upgrade")
-    parser.add_argument("--rate", type=float, default=40.0, metavar="N", help="messages a second (default 40)")
     parser.add_argument(
-        "--namespace", default="kstorm-e2e", metavar="NAME", help="is made, and removed (default kstorm-e2e)"
+        "--topology", choices=_TRIALS, default=WORDCOUNT.name, help="which one (default wordcount)"
     )
-    parser.add_argument("--no-build", action="store_true", help="the cluster has the images already")
-    parser.add_argument("--keep", action="store_true", help="leave the release when something goes wrong")
     parser.add_argument(
-        "--report", type=Path, metavar="PAGE", help="write the table into docs/operations.md or such a page"
+        "--short",
+        action="store_true",
+        help="scale a bolt, delete an acker; no pipeline, no upgrade",
+    )
+    parser.add_argument(
+        "--rate", type=float, default=40.0, metavar="N", help="messages a second (default 40)"
+    )
+    parser.add_argument(
+        "--namespace",
+        default="kstorm-e2e",
+        metavar="NAME",
+        help="is made, and removed (default kstorm-e2e)",
+    )
+    parser.add_argument(
+        "--no-build", action="store_true", help="the cluster has the images already"
+    )
+    parser.add_argument(
+        "--keep", action="store_true", help="leave the release when something goes wrong"
+    )
+    parser.add_argument(
+        "--report",
+        type=Path,
+        metavar="PAGE",
+        help="write the table into docs/operations.md or such a page",
     )
     arguments = parser.parse_args()
     return run_command("kstorm e2e", lambda: _run(arguments, Console()))
@@ -50,7 +69,9 @@ def _run(arguments: argparse.Namespace, console: Console) -> int:
     kube = Kube(arguments.namespace)
     version = kube.kubectl("version")
     if kube.kubectl("get", "namespace", arguments.namespace, "--ignore-not-found"):
-        raise ConfigError(f"the namespace {arguments.namespace!r} is there already: remove it, or name another")
+        raise ConfigError(
+            f"the namespace {arguments.namespace!r} is there already: remove it, or name another"
+        )
     tags = make_images(console, build=not arguments.no_build, short=arguments.short)
     whole = False
     try:
@@ -61,7 +82,14 @@ def _run(arguments: argparse.Namespace, console: Console) -> int:
     finally:
         if whole or not arguments.keep:
             console.print("removing the namespace")
-            kube.kubectl("delete", "namespace", arguments.namespace, "--ignore-not-found", "--wait", timeout=300)
+            kube.kubectl(
+                "delete",
+                "namespace",
+                arguments.namespace,
+                "--ignore-not-found",
+                "--wait",
+                timeout=300,
+            )
     outcome.show(console)
     if arguments.report is not None:
         write_page(outcome, arguments.report)
@@ -77,7 +105,9 @@ def _story(
     console.print(f"installed and ready after {time.monotonic() - began:.0f} s")
     release.feed(arguments.rate)
     until(lambda: release.samples()[-1].sink > 0, 120, "the first record in the sink")
-    episodes = [_episode(release, one, console) for one in disturbances(release, arguments.short, next_tag)]
+    episodes = [
+        _episode(release, one, console) for one in disturbances(release, arguments.short, next_tag)
+    ]
     samples = release.samples()
     posted = release.stop_feeding()
     with console.status("the audit"):
@@ -93,7 +123,9 @@ def _story(
         console.print("kstorm kill left no pod of the topology")
     left = release.uninstall()
     told = _circumstances(version, arguments.rate)
-    return E2eOutcome(release.trial, episodes, samples, findings, counted, audited, posted, left, told)
+    return E2eOutcome(
+        release.trial, episodes, samples, findings, counted, audited, posted, left, told
+    )
 
 
 def _episode(release: Release, one: Disturbance, console: Console) -> Episode:
@@ -111,7 +143,10 @@ def _episode(release: Release, one: Disturbance, console: Console) -> Episode:
 
 
 def _circumstances(version: str, rate: float) -> str:
-    server = next((line.split()[-1] for line in version.splitlines() if line.startswith("Server")), "of no version")
+    server = next(
+        (line.split()[-1] for line in version.splitlines() if line.startswith("Server")),
+        "of no version",
+    )
     return f"Kubernetes {server}, {rate:g} messages a second"
 
 

@@ -35,9 +35,15 @@ def disturbances(release: Release, short: bool, next_tag: str) -> Iterator[Distu
     yield from _of_rollouts(release, next_tag)
     yield from _of_operators(release)
     yield Disturbance("helm upgrade that adds the pipeline", release.add_pipeline)
-    yield Disturbance("the pipeline's driver is deleted", lambda: release.pipeline.delete("pipeline"))
-    yield Disturbance("the pipeline's executor is deleted", lambda: release.pipeline.delete("pipeline-executor"))
-    yield Disturbance(f"kafka is away for {_AWAY_SECS / 60:.0f} minutes", lambda: _lose_kafka(release))
+    yield Disturbance(
+        "the pipeline's driver is deleted", lambda: release.pipeline.delete("pipeline")
+    )
+    yield Disturbance(
+        "the pipeline's executor is deleted", lambda: release.pipeline.delete("pipeline-executor")
+    )
+    yield Disturbance(
+        f"kafka is away for {_AWAY_SECS / 60:.0f} minutes", lambda: _lose_kafka(release)
+    )
     for server in ("kafka", "zookeeper"):
         yield Disturbance(f"{server} is restarted", partial(_restart, release, server))
 
@@ -57,7 +63,9 @@ def _of_pods(release: Release) -> Iterator[Disturbance]:
 def _of_rollouts(release: Release, next_tag: str) -> Iterator[Disturbance]:
     if holding := release.trial.holding:
         name = f"kubectl rollout restart of {holding} while it holds tuples"
-        yield Disturbance(name, lambda: _roll_out_again(release, holding), partial(_await_held, release))
+        yield Disturbance(
+            name, lambda: _roll_out_again(release, holding), partial(_await_held, release)
+        )
     yield Disturbance("helm upgrade to a new image", lambda: release.upgrade(next_tag))
     yield Disturbance("helm rollback", release.roll_back)
     yield Disturbance("kstorm restart, all of it", lambda: release.kstorm("restart"))
@@ -68,7 +76,9 @@ def _of_operators(release: Release) -> Iterator[Disturbance]:
     bolt, sink = release.trial.stateless, release.trial.bolts[-1]
     name = f"kstorm scale {bolt} and {sink}, 1 to 2"
     yield Disturbance(name, lambda: release.kstorm("scale", f"{bolt}=2", f"{sink}=2"))
-    yield Disturbance("kstorm deactivate, 3 s, kstorm activate", lambda: _pause(release, "deactivate"))
+    yield Disturbance(
+        "kstorm deactivate, 3 s, kstorm activate", lambda: _pause(release, "deactivate")
+    )
     yield Disturbance("kstorm drain, 3 s, kstorm activate", lambda: _pause(release, "drain"))
     yield Disturbance("kstorm offsets show", lambda: _show_offsets(release))
 
@@ -79,7 +89,11 @@ def _scaled(release: Release, component: str, before: int, after: int) -> Distur
 
 
 def _deleted(
-    release: Release, component: str, name: str, *how: str, wait: Callable[[], object] = lambda: None
+    release: Release,
+    component: str,
+    name: str,
+    *how: str,
+    wait: Callable[[], object] = lambda: None,
 ) -> Disturbance:
     return Disturbance(name, lambda: _delete_pod(release, component, *how), wait)
 
@@ -108,14 +122,18 @@ def _pause(release: Release, verb: str) -> None:
     stands_at = release.samples()[-1].sink
     time.sleep(3)
     if verb == "drain" and release.samples()[-1].sink != stands_at:
-        raise LocalError(f"the sink has grown from {stands_at:,} records although the topology is drained")
+        raise LocalError(
+            f"the sink has grown from {stands_at:,} records although the topology is drained"
+        )
     release.kstorm("activate")
 
 
 def _show_offsets(release: Release) -> None:
     """Raises `LocalError` if the source topic is not in what is shown."""
     if release.trial.source not in (shown := release.offsets()):
-        raise LocalError(f"kstorm offsets show says nothing of the topic {release.trial.source!r}:\n{shown[-1000:]}")
+        raise LocalError(
+            f"kstorm offsets show says nothing of the topic {release.trial.source!r}:\n{shown[-1000:]}"
+        )
 
 
 def _lose_kafka(release: Release) -> None:
@@ -127,7 +145,9 @@ def _lose_kafka(release: Release) -> None:
     release.kube.roll_out(release.server("kafka"))
     release.await_ready()
     if (now := release.container_starts()) != starts:
-        raise LocalError(f"containers were started again while Kafka was away: {starts} before, {now} after it")
+        raise LocalError(
+            f"containers were started again while Kafka was away: {starts} before, {now} after it"
+        )
 
 
 def _restart(release: Release, server: str) -> None:

@@ -29,7 +29,12 @@ class Kube:
         return run(["helm", "-n", self.namespace, *arguments], None, timeout)
 
     def apply(self, *objects: Mapping[str, Any]) -> None:
-        self.kubectl("apply", "-f", "-", stdin=json.dumps({"apiVersion": "v1", "kind": "List", "items": objects}))
+        self.kubectl(
+            "apply",
+            "-f",
+            "-",
+            stdin=json.dumps({"apiVersion": "v1", "kind": "List", "items": objects}),
+        )
 
     def get(self, *arguments: str) -> Any:
         """Objects, as `kubectl get -o json` gives them."""
@@ -40,10 +45,17 @@ class Kube:
 
     def roll_out(self, workload: str, timeout: float = 240) -> None:
         """Waits until all pods of a workload (`deployment/NAME`) are of its newest form, and ready."""
-        self.kubectl("rollout", "status", workload, f"--timeout={timeout:.0f}s", timeout=timeout + 10)
+        self.kubectl(
+            "rollout", "status", workload, f"--timeout={timeout:.0f}s", timeout=timeout + 10
+        )
 
     def run_pod(
-        self, name: str, image: str, command: list[str], files: Mapping[str, str], claim: str | None = None
+        self,
+        name: str,
+        image: str,
+        command: list[str],
+        files: Mapping[str, str],
+        claim: str | None = None,
     ) -> None:
         """Starts a pod with these files below /inside, where it begins; it is not started again when it ends. Replaces one of
         that name.
@@ -86,13 +98,18 @@ class Kube:
                 "restartPolicy": "Never",
                 "automountServiceAccountToken": False,
                 "terminationGracePeriodSeconds": 1,
-                "securityContext": {"runAsNonRoot": True, "seccompProfile": {"type": "RuntimeDefault"}},
+                "securityContext": {
+                    "runAsNonRoot": True,
+                    "seccompProfile": {"type": "RuntimeDefault"},
+                },
                 "containers": [container],
                 "volumes": volumes,
             },
         }
         data = {keys[path]: text for path, text in files.items()}
-        self.apply({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name}, "data": data}, pod)
+        self.apply(
+            {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name}, "data": data}, pod
+        )
 
     def await_end(self, pod: str, timeout: float) -> str:
         """What a pod printed, once it has ended well. Raises `LocalError` with what it printed if it ended otherwise."""
@@ -124,14 +141,18 @@ def in_checkout(path: str) -> Path:
 def inside(*modules: str) -> dict[str, str]:
     """The files that a pod needs to run modules of `tests.e2e.inside`, by their paths."""
     packages = ("tests", "tests/e2e", "tests/e2e/inside")
-    paths = [f"{package}/__init__.py" for package in packages] + [f"tests/e2e/inside/{name}.py" for name in modules]
+    paths = [f"{package}/__init__.py" for package in packages] + [
+        f"tests/e2e/inside/{name}.py" for name in modules
+    ]
     return {path: in_checkout(path).read_text() for path in paths}
 
 
 def run(command: list[str], stdin: str | None = None, timeout: float = 60) -> str:
     """Runs a command and returns what it prints. Raises `LocalError` with what it complains of."""
     try:
-        done = subprocess.run(command, input=stdin, capture_output=True, text=True, check=False, timeout=timeout)
+        done = subprocess.run(
+            command, input=stdin, capture_output=True, text=True, check=False, timeout=timeout
+        )
     except subprocess.TimeoutExpired:
         raise LocalError(f"{' '.join(command)}: no end within {timeout:.0f} s") from None
     if done.returncode:

@@ -36,7 +36,11 @@ def lines() -> Sequence[str]:
 def _poison() -> Iterator[str]:
     """What can never be processed: the spout cannot read the first two, and the bolt `check` refuses the others."""
     tea = {"name": "tea", "price": "3.20", "count": 1}
-    order: dict[str, Any] = {"id": "p-{message-number}", "customer": {"name": "Ann", "country": "DE"}, "coupon": None}
+    order: dict[str, Any] = {
+        "id": "p-{message-number}",
+        "customer": {"name": "Ann", "country": "DE"},
+        "coupon": None,
+    }
     yield "this is no JSON"
     some = [
         order,
@@ -61,7 +65,11 @@ def _order(rng: random.Random) -> dict[str, Any]:
 
 def _item(rng: random.Random) -> dict[str, Any]:
     cents = rng.randint(1, 5000)
-    return {"name": rng.choice(_GOODS), "price": f"{cents // 100}.{cents % 100:02}", "count": rng.randint(1, 9)}
+    return {
+        "name": rng.choice(_GOODS),
+        "price": f"{cents // 100}.{cents % 100:02}",
+        "count": rng.randint(1, 9),
+    }
 
 
 ORDERS: Final = Trial(
@@ -79,5 +87,11 @@ ORDERS: Final = Trial(
     audit="orders",
     probe='{"id": "{marker}", "customer": {"name": "probe", "country": null}, "coupon": null, '
     '"items": [{"name": "tea", "price": "1.00", "count": 1}]}',
-    tables=Tables("examples.orders.tables:pipeline", "customers", "customer", "CAST(amount * 100 AS BIGINT)", "cents"),
+    tables=Tables(
+        "examples.orders.tables:pipeline",
+        "customers",
+        "customer",
+        "CAST(amount * 100 AS BIGINT)",
+        "cents",
+    ),
 )

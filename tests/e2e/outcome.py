@@ -29,16 +29,26 @@ class Episode:
         """Most seconds without a new record in the sink."""
         seen = [sample for sample in samples if self.begin - 1 <= sample.at <= self.end]
         grown = [after.at for before, after in pairwise(seen) if after.sink > before.sink]
-        return max((after - before for before, after in pairwise(grown)), default=self.end - self.begin)
+        return max(
+            (after - before for before, after in pairwise(grown)), default=self.end - self.begin
+        )
 
     def worst_message(self, slowest: Sequence[tuple[float, float]]) -> float:
         """Most seconds from a message to its last output in the sink, of those that were under way meanwhile."""
-        during = (after - before for before, after in slowest if before <= self.end and after >= self.begin)
+        during = (
+            after - before
+            for before, after in slowest
+            if before <= self.end and after >= self.begin
+        )
         return max(during, default=0.0)
 
     def replays(self, copies: dict[str, int]) -> int:
         """Outputs that were written again meanwhile."""
-        return sum(count for second, count in copies.items() if self.begin - 1 <= int(second) < self.end - 1)
+        return sum(
+            count
+            for second, count in copies.items()
+            if self.begin - 1 <= int(second) < self.end - 1
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,13 +99,23 @@ class E2eOutcome:
         for one in self.episodes:
             stop, again = one.longest_stop(self.samples), one.replays(self.findings.copies)
             worst = one.worst_message(self.findings.slowest)
-            yield one.name, f"{one.ready - one.begin:.1f}", f"{stop:.1f}", f"{worst:.1f}", f"{again:,}"
+            yield (
+                one.name,
+                f"{one.ready - one.begin:.1f}",
+                f"{stop:.1f}",
+                f"{worst:.1f}",
+                f"{again:,}",
+            )
 
     def sum(self) -> str:
         """The audit, in a line."""
         found = self.findings
         letters = f", dead letters {found.letters:,}" if found.letters else ""
-        tables = f" {self.counted.gold.total():,} {self.counted.unit} in the pipeline's table." if self.counted else ""
+        tables = (
+            f" {self.counted.gold.total():,} {self.counted.unit} in the pipeline's table."
+            if self.counted
+            else ""
+        )
         tables += f" Accounted for: {self.audited}." if self.audited else ""
         return (
             f"{found.messages:,} messages, {found.due:,} {self.trial.outputs}; **lost {found.lost:,}**, strange "

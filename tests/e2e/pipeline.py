@@ -58,7 +58,11 @@ class Pipeline:
         began = time.monotonic()
 
         def has_written() -> bool:
-            since = f"--since={time.monotonic() - began:.0f}s" if time.monotonic() - began >= 1 else "--tail=0"
+            since = (
+                f"--since={time.monotonic() - began:.0f}s"
+                if time.monotonic() - began >= 1
+                else "--tail=0"
+            )
             return "refine: batch" in self._kube.kubectl("logs", f"deployment/{self._name}", since)
 
         until(has_written, 240, "a batch of the pipeline")
@@ -66,11 +70,19 @@ class Pipeline:
     def audit(self, image: str, truth: dict[str, int]) -> Counted:
         """Compares a table with what the messages have; see `inside/tables.py`."""
         tables = self._tables
-        command = ["/opt/kstorm/bin/python", "-m", "tests.e2e.inside.tables", "/data/tables", tables.table]
+        command = [
+            "/opt/kstorm/bin/python",
+            "-m",
+            "tests.e2e.inside.tables",
+            "/data/tables",
+            tables.table,
+        ]
         command += [tables.key, tables.number, str(sum(truth.values())), str(_PATIENCE_SECS)]
         self._kube.run_pod("tables", image, command, inside("tables"), claim=self._name)
         printed = self._kube.await_end("tables", 900)
-        found = json.loads(next(line for line in reversed(printed.splitlines()) if line.startswith('{"gold"')))
+        found = json.loads(
+            next(line for line in reversed(printed.splitlines()) if line.startswith('{"gold"'))
+        )
         return Counted(tables.unit, Counter(truth), Counter(found["gold"]), found["quarantined"])
 
     def account(self) -> Audited:
@@ -83,7 +95,9 @@ class Pipeline:
 
         until(has_ended, 300, "the end of the audit")
         said = self._kube.kubectl("logs", "job/accounting")
-        found = next((line for line in reversed(said.splitlines()) if line.startswith('{"topology"')), None)
+        found = next(
+            (line for line in reversed(said.splitlines()) if line.startswith('{"topology"')), None
+        )
         if found is None:
             raise LocalError(f"the audit failed:\n{said[-1000:]}")
         return read_audit(found)
@@ -92,4 +106,6 @@ class Pipeline:
         """Names of those that run and are not about to end."""
         label = f"app.kubernetes.io/instance={self._release},app.kubernetes.io/component={part}"
         found = self._kube.items("pods", "-l", label, "--field-selector=status.phase=Running")
-        return [pod["metadata"]["name"] for pod in found if "deletionTimestamp" not in pod["metadata"]]
+        return [
+            pod["metadata"]["name"] for pod in found if "deletionTimestamp" not in pod["metadata"]
+        ]

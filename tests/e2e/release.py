@@ -19,9 +19,7 @@ from tests.e2e.trial import Trial
 ACKER: Final = "acker"
 _CHART: Final = in_checkout("helm/kstorm")
 _PATIENCE_SECS: Final = 60
-_STATUS: Final = (
-    "import json, urllib.request; print(json.load(urllib.request.urlopen('http://127.0.0.1:6066/status'))['pending'])"
-)
+_STATUS: Final = "import json, urllib.request; print(json.load(urllib.request.urlopen('http://127.0.0.1:6066/status'))['pending'])"
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +38,12 @@ class Release:
     """Installs, changes and removes it; `more` are values over those of the trial."""
 
     def __init__(
-        self, kube: Kube, trial: Trial, tag: str, workdir: Path, more: Mapping[str, Any] | None = None
+        self,
+        kube: Kube,
+        trial: Trial,
+        tag: str,
+        workdir: Path,
+        more: Mapping[str, Any] | None = None,
     ) -> None:
         self.kube, self.trial, self.tag, self._services_tag = kube, trial, tag, tag
         self.pipeline, self._has_pipeline = Pipeline(kube, trial.name, trial.tables), False
@@ -50,7 +53,9 @@ class Release:
         """`helm install --wait`, into a namespace that lets nothing run but what the restricted profile allows."""
         labels = {"pod-security.kubernetes.io/enforce": "restricted"}
         name = self.kube.namespace
-        self.kube.apply({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name, "labels": labels}})
+        self.kube.apply(
+            {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name, "labels": labels}}
+        )
         self.kube.helm("install", self.trial.name, str(_CHART), *self._chosen())
 
     def upgrade(self, tag: str) -> None:
@@ -83,7 +88,9 @@ class Release:
         kinds = "all,configmaps,secrets,serviceaccounts,roles,rolebindings,networkpolicies,poddisruptionbudgets,jobs"
         mine = ("-l", f"app.kubernetes.io/instance={self.trial.name}")
         until(lambda: not self.kube.items("pods", *mine), 120, "the end of the release's pods")
-        return [f"{item['kind']}/{item['metadata']['name']}" for item in self.kube.items(kinds, *mine)]
+        return [
+            f"{item['kind']}/{item['metadata']['name']}" for item in self.kube.items(kinds, *mine)
+        ]
 
     def workload(self, component: str) -> str:
         """The Deployment or StatefulSet of a component, as `kubectl` names it."""
@@ -92,7 +99,9 @@ class Release:
         return f"{found['kind'].lower()}/{found['metadata']['name']}"
 
     def workloads(self) -> list[str]:
-        return [self.workload(component) for component in (self.trial.spout, *self.trial.bolts, ACKER)]
+        return [
+            self.workload(component) for component in (self.trial.spout, *self.trial.bolts, ACKER)
+        ]
 
     def server(self, name: str) -> str:
         """The StatefulSet of the release's own Kafka or ZooKeeper."""
@@ -108,13 +117,18 @@ class Release:
         """By pod of a component, how often its container was started again."""
         label = f"app.kubernetes.io/instance={self.trial.name},kstorm.io/component"
         return {
-            pod["metadata"]["name"]: sum(each["restartCount"] for each in pod["status"]["containerStatuses"])
+            pod["metadata"]["name"]: sum(
+                each["restartCount"] for each in pod["status"]["containerStatuses"]
+            )
             for pod in self.kube.items("pods", "-l", label)
         }
 
     def held(self, component: str) -> int:
         """Tuples that a bolt's pods have executed and neither acked nor failed."""
-        return sum(int(self.kube.kubectl("exec", pod, "--", "python3", "-c", _STATUS)) for pod in self.pods(component))
+        return sum(
+            int(self.kube.kubectl("exec", pod, "--", "python3", "-c", _STATUS))
+            for pod in self.pods(component)
+        )
 
     def await_ready(self) -> None:
         """Waits until every component is as it should be."""
@@ -130,7 +144,15 @@ class Release:
 
     def offsets(self) -> str:
         """`kstorm offsets show`, from this machine too."""
-        command = [sys.executable, "-m", "kstorm.cli", "offsets", "show", "--topology", self.trial.name]
+        command = [
+            sys.executable,
+            "-m",
+            "kstorm.cli",
+            "offsets",
+            "show",
+            "--topology",
+            self.trial.name,
+        ]
         return run([*command, "--namespace", self.kube.namespace], timeout=120)
 
     def kill(self) -> None:
@@ -139,14 +161,24 @@ class Release:
         label = f"app.kubernetes.io/instance={self.trial.name},kstorm.io/topology"
         for found in self.kube.items("deployments,statefulsets", "-l", label):
             if found["spec"]["replicas"]:
-                raise LocalError(f"{found['metadata']['name']} has {found['spec']['replicas']} replicas, and is killed")
+                raise LocalError(
+                    f"{found['metadata']['name']} has {found['spec']['replicas']} replicas, and is killed"
+                )
 
     # What feeds and audits it.
 
     def feed(self, rate: float) -> None:
         """Begins to post so many messages a second."""
         trial = self.trial
-        command = ["python3", "-m", "tests.e2e.inside.feed", self._broker, trial.source, trial.sink, str(rate)]
+        command = [
+            "python3",
+            "-m",
+            "tests.e2e.inside.feed",
+            self._broker,
+            trial.source,
+            trial.sink,
+            str(rate),
+        ]
         files = {**inside("feed"), "lines.txt": "\n".join(trial.lines())}
         self.kube.run_pod("feed", self._image, [*command, "/inside/lines.txt", "/tmp/stop"], files)
         self.kube.kubectl("wait", "--for=condition=Ready", "pod/feed", "--timeout=60s")
@@ -167,14 +199,27 @@ class Release:
     def audit(self) -> Findings:
         """Compares sink and dead letters with the source; see `inside`."""
         trial = self.trial
-        command = ["python3", "-m", f"tests.e2e.inside.{trial.audit}", self._broker, trial.source, trial.sink]
+        command = [
+            "python3",
+            "-m",
+            f"tests.e2e.inside.{trial.audit}",
+            self._broker,
+            trial.source,
+            trial.sink,
+        ]
         files = inside("findings", "tally", "audit", trial.audit)
-        self.kube.run_pod("audit", self._image, [*command, trial.dead_letters, str(_PATIENCE_SECS)], files)
+        self.kube.run_pod(
+            "audit", self._image, [*command, trial.dead_letters, str(_PATIENCE_SECS)], files
+        )
         return Findings.from_json(self.kube.await_end("audit", 300).splitlines()[-1])
 
     def audit_tables(self, truth: dict[str, int]) -> Counted | None:
         """Compares the pipeline's numbers with those of the messages; None without a pipeline."""
-        return self.pipeline.audit(f"kstorm-pipeline:{self.tag}", truth) if self._has_pipeline else None
+        return (
+            self.pipeline.audit(f"kstorm-pipeline:{self.tag}", truth)
+            if self._has_pipeline
+            else None
+        )
 
     def account(self) -> Audited | None:
         """What the chart's audit says of every message; None without a pipeline."""
@@ -189,6 +234,9 @@ class Release:
         return f"{self.trial.name}-kafka:9092"
 
     def _chosen(self) -> list[str]:
-        tags = [f"image.tag={self.tag}", *(f"images.{role}.tag={self._services_tag}" for role in SERVICES)]
+        tags = [
+            f"image.tag={self.tag}",
+            *(f"images.{role}.tag={self._services_tag}" for role in SERVICES),
+        ]
         chosen = [part for tag in tags for part in ("--set-string", tag)]
         return [*self._values.options(self._has_pipeline), *chosen, "--wait", "--timeout", "6m"]

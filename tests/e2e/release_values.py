@@ -21,7 +21,8 @@ class ReleaseValues:
             workdir / name for name in ("code.yaml", "trial.json", "more.json")
         )
         self._of_code.write_text(
-            run([sys.executable, "-m", "kstorm.cli", "values", trial.reference, "--files"]), encoding="utf-8"
+            run([sys.executable, "-m", "kstorm.cli", "values", trial.reference, "--files"]),
+            encoding="utf-8",
         )
         pipeline = {"topic": trial.sink, "definition": trial.tables.definition}
         values = {"test": {"message": trial.probe}, "pipeline": pipeline}
@@ -30,5 +31,11 @@ class ReleaseValues:
 
     def options(self, pipeline: bool) -> list[str]:
         """What helm is told; with the pipeline or without it."""
-        files = [self._of_code, _ALL, self._of_trial, *([_PIPELINE] if pipeline else []), self._more]
+        files = [
+            self._of_code,
+            _ALL,
+            self._of_trial,
+            *([_PIPELINE] if pipeline else []),
+            self._more,
+        ]
         return [part for file in files for part in ("-f", str(file))]

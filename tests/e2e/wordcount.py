@@ -10,7 +10,12 @@ _TEXTS: Final = ("README.md", "docs/guarantees.md", "docs/kafka.md", "docs/testi
 
 
 def _lines() -> Sequence[str]:
-    return [line for name in _TEXTS for line in in_checkout(name).read_text().splitlines() if line.split()]
+    return [
+        line
+        for name in _TEXTS
+        for line in in_checkout(name).read_text().splitlines()
+        if line.split()
+    ]
 
 
 WORDCOUNT: Final = Trial(
@@ -27,5 +32,7 @@ WORDCOUNT: Final = Trial(
     lines=_lines,
     audit="words",
     probe="{marker}",
-    tables=Tables("examples.wordcount.tables:pipeline", "word_counts", "word", "occurrences", "words"),
+    tables=Tables(
+        "examples.wordcount.tables:pipeline", "word_counts", "word", "occurrences", "words"
+    ),
 )

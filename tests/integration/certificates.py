@@ -23,7 +23,9 @@ class Authority:
     def sign(self, name: str, *, expired: bool = False, of: str = _HERE) -> Path:
         """A PEM file with a new key and its certificate, valid from now for a day, or for a day in 2020. `of`: for which hosts, as
         openssl has them. A name may be signed once in a directory."""
-        key, request, certificate = (self._directory / f"{self.name}-{name}.{end}" for end in ("key", "csr", "crt"))
+        key, request, certificate = (
+            self._directory / f"{self.name}-{name}.{end}" for end in ("key", "csr", "crt")
+        )
         _openssl(
             "req", "-newkey", "rsa:2048", "-nodes", "-subj", f"/CN={name}", "-keyout", key, "-out", request,
             "-addext", f"subjectAltName={of}",
@@ -34,7 +36,11 @@ class Authority:
             f"[ca]\ndefault_ca=own\n[own]\ndatabase={database}\nnew_certs_dir={self._directory}\nrand_serial=yes\n"
             "default_md=sha256\npolicy=any\ncopy_extensions=copy\n[any]\ncommonName=supplied\n"
         )
-        validity = ("-startdate", "20200101000000Z", "-enddate", "20200102000000Z") if expired else ("-days", "1")
+        validity = (
+            ("-startdate", "20200101000000Z", "-enddate", "20200102000000Z")
+            if expired
+            else ("-days", "1")
+        )
         _openssl(
             "ca", "-batch", "-notext", "-config", settings, "-cert", self.certificate, "-keyfile", self._key,
             "-in", request, "-out", certificate, *validity,

@@ -36,7 +36,9 @@ class DatabaseServer(AbstractContextManager["DatabaseServer"]):
                 pytest.fail(found)
             pytest.skip(found)
         self.program, self.port = found, reserve_port()
-        self.as_user: dict[str, Any] = {"user": self.user} if self.user and os.geteuid() == 0 else {}
+        self.as_user: dict[str, Any] = (
+            {"user": self.user} if self.user and os.geteuid() == 0 else {}
+        )
 
     @property
     def name(self) -> str:
@@ -65,7 +67,9 @@ class DatabaseServer(AbstractContextManager["DatabaseServer"]):
     def start(self) -> None:
         """Starts it, with what it had."""
         with (self.folder / "log").open("ab") as log:
-            self._process = subprocess.Popen(self.command(), cwd=self.folder, stdout=log, stderr=log, **self.as_user)
+            self._process = subprocess.Popen(
+                self.command(), cwd=self.folder, stdout=log, stderr=log, **self.as_user
+            )
         deadline = time.monotonic() + _START_SECS
         while True:
             try:

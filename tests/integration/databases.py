@@ -15,7 +15,9 @@ TABLE: Final = "counts"
 
 def connect(port: int) -> Any:
     """A connection of Python's DB-API to PostgreSQL."""
-    return pg8000.dbapi.connect(SUPERUSER, host="127.0.0.1", port=port, database="postgres", timeout=30)
+    return pg8000.dbapi.connect(
+        SUPERUSER, host="127.0.0.1", port=port, database="postgres", timeout=30
+    )
 
 
 def redis_client(port: int, **settings: Any) -> Any:

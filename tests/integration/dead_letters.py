@@ -30,14 +30,20 @@ class Letters:
         names = [self.topic, f"{name}.__events", f"{name}.__orders"]
         made = {topic: plan for topic, plan in plans(builder.build(), 1).items() if topic in names}
         new = [
-            NewTopic(topic, 1, 1, config={**plan.settings, **(changed if topic == self.topic else {})})
+            NewTopic(
+                topic, 1, 1, config={**plan.settings, **(changed if topic == self.topic else {})}
+            )
             for topic, plan in made.items()
         ]
         for created in self.admin.create_topics(new).values():
             created.result(30)
 
     def write(self, *letters: DeadLetter) -> None:
-        write_topic(self.settings, self.topic, [(key_of(each, "x"), encode_letter(each)) for each in letters])
+        write_topic(
+            self.settings,
+            self.topic,
+            [(key_of(each, "x"), encode_letter(each)) for each in letters],
+        )
 
     def letter(self, offset: int, **changes: Any) -> DeadLetter:
         parts: dict[str, Any] = {
@@ -53,7 +59,11 @@ class Letters:
             "at": 1_700_000_000_000 + 1000 * offset,
             "kind": "failed",
             "error": LetterError(
-                type="ValueError", message=f"no such product {offset}", component="price", task=2, where="price.py:41"
+                type="ValueError",
+                message=f"no such product {offset}",
+                component="price",
+                task=2,
+                where="price.py:41",
             ),
         }
         return DeadLetter(**{**parts, **changes})
@@ -61,12 +71,18 @@ class Letters:
     def strange(self, offset: int, **changes: Any) -> DeadLetter:
         """Of another group."""
         reason = "cannot be deserialized: \x1b[31mred"
-        return self.letter(offset, kind="undecodable", reason=reason, error=None, attempts=1, **changes)
+        return self.letter(
+            offset, kind="undecodable", reason=reason, error=None, attempts=1, **changes
+        )
 
     def kept(self) -> dict[int, tuple[bytes | None, bytes | None]]:
         """What Kafka has still: key and value by offset."""
         consumer = Consumer(
-            {"bootstrap.servers": self.kafka.bootstrap, "group.id": "looks", "enable.partition.eof": True}
+            {
+                "bootstrap.servers": self.kafka.bootstrap,
+                "group.id": "looks",
+                "enable.partition.eof": True,
+            }
         )
         consumer.assign([TopicPartition(self.topic, 0, 0)])
         found: dict[int, tuple[bytes | None, bytes | None]] = {}

@@ -38,11 +38,18 @@ class Engine:
     def produce(self, messages: Iterable[str], headers: Sequence[tuple[str, str]] = ()) -> None:
         """Writes messages to the source topic, evenly over its partitions, each with these headers."""
         producer = Producer(
-            {"bootstrap.servers": self.bootstrap, "linger.ms": 5, "enable.idempotence": True, "log_level": 0}
+            {
+                "bootstrap.servers": self.bootstrap,
+                "linger.ms": 5,
+                "enable.idempotence": True,
+                "log_level": 0,
+            }
         )
         for message in messages:
             partition = self.produced % SOURCE_PARTITIONS
-            producer.produce(self.source, message.encode(), partition=partition, headers=list(headers))
+            producer.produce(
+                self.source, message.encode(), partition=partition, headers=list(headers)
+            )
             self.produced += 1
         assert producer.flush(60) == 0
 
@@ -82,18 +89,26 @@ class Engine:
 
     def await_total(self, component: str, key: str, at_least: int, timeout: float = 120.0) -> None:
         """Waits until a count is reached."""
-        self.until(lambda: self.total(component, key) >= at_least, timeout, f"{component}.{key} ≥ {at_least}")
+        self.until(
+            lambda: self.total(component, key) >= at_least,
+            timeout,
+            f"{component}.{key} ≥ {at_least}",
+        )
 
     def await_done(self, spout: str, timeout: float = 180.0) -> None:
         """Waits until every message of the source is finished: the stored offsets are at the ends of the partitions."""
-        expected = {p: len(range(p, self.produced, SOURCE_PARTITIONS)) for p in range(SOURCE_PARTITIONS)}
+        expected = {
+            p: len(range(p, self.produced, SOURCE_PARTITIONS)) for p in range(SOURCE_PARTITIONS)
+        }
         self.until(lambda: self.offsets() == expected, timeout, f"offsets {expected}")
         self.until(lambda: self.total(spout, "pending") == 0, 30, "nothing pending")
 
     def offsets(self) -> dict[int, int]:
         """The offsets in ZooKeeper, read by a plain client."""
         login = self.processes.environment.get("KSTORM_ZOOKEEPER_AUTH", "").removeprefix("digest:")
-        client = KazooClient(self.processes.zookeeper, auth_data=[("digest", login)] if login else None)
+        client = KazooClient(
+            self.processes.zookeeper, auth_data=[("digest", login)] if login else None
+        )
         client.start(30)
         try:
             found = {}
@@ -119,14 +134,25 @@ class Engine:
         deadline = time.monotonic() + timeout
         while not condition():
             if time.monotonic() > deadline:
-                logs = "\n".join(f"{w.name}: {w.process.log_tail(6)}" for w in self.processes.workers)
+                logs = "\n".join(
+                    f"{w.name}: {w.process.log_tail(6)}" for w in self.processes.workers
+                )
                 pytest.fail(
                     f"not within {timeout:.0f} s: {what}\n{json.dumps(self.summary())}\n{self.offsets()}\n{logs}"
                 )
             time.sleep(0.1)
 
     def summary(self) -> dict[str, Any]:
-        keys = ("emitted", "executed", "acked", "failed", "pending", "tasks", "errors", "last_error")
+        keys = (
+            "emitted",
+            "executed",
+            "acked",
+            "failed",
+            "pending",
+            "tasks",
+            "errors",
+            "last_error",
+        )
         return {
             name: status and {key: status.get(key) for key in keys}
             for name, status in self.processes.statuses().items()
@@ -134,7 +160,9 @@ class Engine:
 
     def records(self, topic: str | None = None, partitions: int = SINK_PARTITIONS) -> list[Any]:
         """Every record of a topic, decoded from JSON."""
-        consumer = Consumer({"bootstrap.servers": self.bootstrap, "group.id": "audit", "log_level": 0})
+        consumer = Consumer(
+            {"bootstrap.servers": self.bootstrap, "group.id": "audit", "log_level": 0}
+        )
         found = []
         try:
             for partition in range(partitions):
@@ -159,7 +187,9 @@ def check_words(engine: Engine, sentences: Iterable[str]) -> Counter[str]:
         highest[record["word"]] = max(highest[record["word"]], record["count"])
         ids.add(record["id"])
     assert set(highest) == set(truth), set(highest) ^ set(truth)
-    assert not {word: (highest[word], count) for word, count in truth.items() if highest[word] < count}
+    assert not {
+        word: (highest[word], count) for word, count in truth.items() if highest[word] < count
+    }
     assert len(ids) == sum(truth.values())
     return highest - truth
 
@@ -216,5 +246,7 @@ def running(
 
 def make_topics(bootstrap: str, topics: dict[str, int]) -> None:
     admin = AdminClient({"bootstrap.servers": bootstrap, "log_level": 0})
-    for future in admin.create_topics([NewTopic(name, count, 1) for name, count in topics.items()]).values():
+    for future in admin.create_topics(
+        [NewTopic(name, count, 1) for name, count in topics.items()]
+    ).values():
         future.result(30)

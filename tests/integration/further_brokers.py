@@ -12,7 +12,11 @@ def replicated(times: int) -> dict[str, str]:
     return dict.fromkeys(factors, str(times))
 
 
-SAFE: Mapping[str, str] = {**replicated(3), "min.insync.replicas": "2", "transaction.state.log.min.isr": "2"}
+SAFE: Mapping[str, str] = {
+    **replicated(3),
+    "min.insync.replicas": "2",
+    "transaction.state.log.min.isr": "2",
+}
 """Settings of three brokers of which one may be away."""
 
 
@@ -21,10 +25,16 @@ class FurtherBroker(EmbeddedKafka):
     come back."""
 
     def __init__(
-        self, workdir: Path, first: EmbeddedKafka, number: int = 2, settings: Mapping[str, str] | None = None
+        self,
+        workdir: Path,
+        first: EmbeddedKafka,
+        number: int = 2,
+        settings: Mapping[str, str] | None = None,
     ) -> None:
         name = f"{first.name}-{number}"
-        super().__init__(workdir, name=name, heap="256m", quick_start=True, settings=settings or replicated(2))
+        super().__init__(
+            workdir, name=name, heap="256m", quick_start=True, settings=settings or replicated(2)
+        )
         self._first, self._number = first, number
         self._cluster_id = first._cluster_id
 

@@ -25,7 +25,9 @@ def main(bootstrap: str, topic: str, instance: str) -> None:
             "log_level": 0,
         }
     )
-    consumer.subscribe([topic], on_revoke=hang, on_assign=lambda _, places: print("has", len(places), flush=True))
+    consumer.subscribe(
+        [topic], on_revoke=hang, on_assign=lambda _, places: print("has", len(places), flush=True)
+    )
     while True:
         consumer.poll(0.1)
 

@@ -29,7 +29,9 @@ class Topic:
     def create(self, partitions: int = 1, **settings: str) -> "Topic":
         admin = AdminClient(self.client_config)
         config = {name.replace("_", "."): value for name, value in settings.items()}
-        admin.create_topics([NewTopic(self.name, partitions, 1, config=config)])[self.name].result(30)
+        admin.create_topics([NewTopic(self.name, partitions, 1, config=config)])[self.name].result(
+            30
+        )
         return self
 
     def produce(self, *values: bytes, partition: int = 0, **options: Any) -> None:
@@ -41,7 +43,9 @@ class Topic:
     def config(self, **settings: Any) -> SpoutConfig:
         hosts, pattern = settings.pop("hosts", KafkaHosts()), settings.pop("pattern", None)
         settings["kafka_topic_wildcard_match"] = pattern is not None
-        return SpoutConfig(hosts, pattern or self.name, f"/{self.name}", f"reader-of-{self.name}", **settings)
+        return SpoutConfig(
+            hosts, pattern or self.name, f"/{self.name}", f"reader-of-{self.name}", **settings
+        )
 
     def source(self, **settings: Any) -> KafkaSource:
         self.sources.append(KafkaSource(self.config(**settings), self.client_config))

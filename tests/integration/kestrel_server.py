@@ -120,7 +120,9 @@ class _Session:
 
     async def _get(self, key: str) -> bool:
         queue, *options = key.split("/")
-        opening, closing, aborting, peeking = (name in options for name in ("open", "close", "abort", "peek"))
+        opening, closing, aborting, peeking = (
+            name in options for name in ("open", "close", "abort", "peek")
+        )
         wait = next((int(option[2:]) for option in options if option.startswith("t=")), 0) / 1000
         if not queue or ((peeking or aborting) and (opening or closing)) or (peeking and aborting):
             return self._end(b"CLIENT_ERROR")
@@ -131,7 +133,9 @@ class _Session:
             self._close(queue)
             if not opening:
                 return self._answer(None, queue)
-        if queue in self._open and not peeking:  # a second open read, or one that would not be reliable beside it
+        if (
+            queue in self._open and not peeking
+        ):  # a second open read, or one that would not be reliable beside it
             return self._end(b"ERROR")
         return self._answer(await self._next(queue, wait, opening=opening, peeking=peeking), queue)
 

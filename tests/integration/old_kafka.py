@@ -30,7 +30,9 @@ class OldKafka(EmbeddedKafka):
         name: str = "old-kafka",
         settings: Mapping[str, str] | None = None,
     ) -> None:
-        super().__init__(workdir, name=f"{name}-{broker}", heap="256m", settings=settings, quick_start=True)
+        super().__init__(
+            workdir, name=f"{name}-{broker}", heap="256m", settings=settings, quick_start=True
+        )
         self._zookeeper, self._broker = zookeeper, broker
 
     def _prepare(self) -> Sequence[str | Path]:

@@ -22,14 +22,38 @@ class PostgresServer(DatabaseServer):
     def make(self) -> None:
         """A cluster of databases."""
         data = self.folder / "data"
-        make = [self.program / "initdb", "-D", data, "-U", SUPERUSER, "-A", "trust", "--no-sync", "-E", "UTF8"]
-        subprocess.run([str(part) for part in make], cwd=self.folder, check=True, capture_output=True, **self.as_user)
+        make = [
+            self.program / "initdb",
+            "-D",
+            data,
+            "-U",
+            SUPERUSER,
+            "-A",
+            "trust",
+            "--no-sync",
+            "-E",
+            "UTF8",
+        ]
+        subprocess.run(
+            [str(part) for part in make],
+            cwd=self.folder,
+            check=True,
+            capture_output=True,
+            **self.as_user,
+        )
 
     def command(self) -> list[str]:
         """Of it alone; what it writes outlives it, as the machine goes on."""
         return [
             str(self.program / "postgres"),
-            *("-D", str(self.folder / "data"), "-p", str(self.port), "-c", "listen_addresses=127.0.0.1"),
+            *(
+                "-D",
+                str(self.folder / "data"),
+                "-p",
+                str(self.port),
+                "-c",
+                "listen_addresses=127.0.0.1",
+            ),
             *("-c", "unix_socket_directories=", "-c", "fsync=off"),
         ]
 
@@ -39,5 +63,7 @@ class PostgresServer(DatabaseServer):
 
 
 def _newest() -> str | None:
-    found = sorted(Path("/usr/lib/postgresql").glob("*/bin"), key=lambda path: float(path.parent.name))
+    found = sorted(
+        Path("/usr/lib/postgresql").glob("*/bin"), key=lambda path: float(path.parent.name)
+    )
     return str(found[-1]) if found else None

@@ -30,7 +30,10 @@ def find_scripts() -> Path | str:
         return f"there is no {_SCRIPTS}/rabbitmq-server, and this user cannot install it: {_HOW_TO}"
     # A run level of 1 keeps the package from starting a server of its own.
     environment = os.environ | {"DEBIAN_FRONTEND": "noninteractive", "RUNLEVEL": "1"}
-    for command in (["update", "-q"], ["install", "-q", "-y", "--no-install-recommends", "rabbitmq-server"]):
+    for command in (
+        ["update", "-q"],
+        ["install", "-q", "-y", "--no-install-recommends", "rabbitmq-server"],
+    ):
         try:
             subprocess.run(
                 ["apt-get", *command],
@@ -51,7 +54,9 @@ class RabbitMQServer:
     With a `certificate` (a PEM file with its key, and the file of the authority that signed it) it also listens with TLS.
     """
 
-    def __init__(self, scripts: Path, workdir: Path, certificate: tuple[Path, Path] | None = None) -> None:
+    def __init__(
+        self, scripts: Path, workdir: Path, certificate: tuple[Path, Path] | None = None
+    ) -> None:
         self.port, self.tls_port = reserve_port(), reserve_port()
         self._home = workdir / "rabbitmq"
         self._home.mkdir(parents=True)
@@ -75,8 +80,12 @@ class RabbitMQServer:
         (self._home / "enabled_plugins").write_text("[].\n")
         (self._home / "rabbitmq.conf").write_text("\n".join(self._settings(certificate)) + "\n")
         # Started here, in the foreground: one that the node started by itself would outlive it.
-        self._epmd = ManagedProcess("epmd", ["epmd", "-port", str(epmd_port)], workdir=workdir, environment=environment)
-        self._node = ManagedProcess("rabbitmq", [scripts / "rabbitmq-server"], workdir=workdir, environment=environment)
+        self._epmd = ManagedProcess(
+            "epmd", ["epmd", "-port", str(epmd_port)], workdir=workdir, environment=environment
+        )
+        self._node = ManagedProcess(
+            "rabbitmq", [scripts / "rabbitmq-server"], workdir=workdir, environment=environment
+        )
 
     @property
     def address(self) -> str:
@@ -91,7 +100,9 @@ class RabbitMQServer:
         while not self._serves():
             if not self._node.alive or time.monotonic() > deadline:
                 self.close()
-                raise LocalError(f"RabbitMQ does not start; its log ends with:\n{self._node.log_tail(30)}")
+                raise LocalError(
+                    f"RabbitMQ does not start; its log ends with:\n{self._node.log_tail(30)}"
+                )
             time.sleep(0.1)
         return self
 
@@ -106,7 +117,11 @@ class RabbitMQServer:
         """
         control: list[str | Path] = [self._scripts / "rabbitmqctl", "eval", "mnesia:sync_log()."]
         subprocess.run(
-            control, env=os.environ | self._environment, check=True, capture_output=True, timeout=_START_SECS
+            control,
+            env=os.environ | self._environment,
+            check=True,
+            capture_output=True,
+            timeout=_START_SECS,
         )
         self._node.kill()
 
@@ -137,7 +152,9 @@ class RabbitMQServer:
         with self.channel() as channel:
             channel.confirm_delivery()
             for body in bodies:
-                channel.basic_publish("", queue, body, pika.BasicProperties(delivery_mode=2), mandatory=True)
+                channel.basic_publish(
+                    "", queue, body, pika.BasicProperties(delivery_mode=2), mandatory=True
+                )
 
     def ready(self, queue: str) -> int:
         """How many messages the queue has that nobody has open."""
@@ -158,12 +175,18 @@ class RabbitMQServer:
         return self.start()
 
     def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
     ) -> None:
         self.close()
 
     def _settings(self, certificate: tuple[Path, Path] | None) -> Sequence[str]:
-        settings = [f"listeners.tcp.1 = 127.0.0.1:{self.port}", "vm_memory_high_watermark.absolute = 512MB"]
+        settings = [
+            f"listeners.tcp.1 = 127.0.0.1:{self.port}",
+            "vm_memory_high_watermark.absolute = 512MB",
+        ]
         settings.append("disk_free_limit.absolute = 1MB")
         if certificate is not None:
             file, authority = certificate

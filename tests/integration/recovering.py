@@ -17,13 +17,19 @@ from kstorm.runtime.store.task_store import TaskStore
 
 
 def make_table(
-    kafka: EmbeddedKafka, folder: Path, changelog: str, now: Callable[[], float] = time.time, **settings: Any
+    kafka: EmbeddedKafka,
+    folder: Path,
+    changelog: str,
+    now: Callable[[], float] = time.time,
+    **settings: Any,
 ) -> RecoveringTable:
     """A stateful bolt's table of one partition, in a process of its own; `settings` are those of the process."""
     made = Settings(topology="a:b", bootstrap_servers=kafka.bootstrap, data_dir=folder, **settings)
     service: Any = None
     app = make_app("tables", made, service)
-    return RecoveringTable(app, "count-state", changelog, 1, made, structlog.get_logger(), check_pair, now)
+    return RecoveringTable(
+        app, "count-state", changelog, 1, made, structlog.get_logger(), check_pair, now
+    )
 
 
 async def checkpoint(

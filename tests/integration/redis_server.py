@@ -18,7 +18,15 @@ class RedisServer(DatabaseServer):
     def command(self) -> list[str]:
         """With a log that is written before each answer."""
         return [
-            *(str(self.program), "--port", str(self.port), "--bind", "127.0.0.1", "--dir", str(self.folder)),
+            *(
+                str(self.program),
+                "--port",
+                str(self.port),
+                "--bind",
+                "127.0.0.1",
+                "--dir",
+                str(self.folder),
+            ),
             *("--save", "", "--appendonly", "yes", "--appendfsync", "always"),
         ]
 

@@ -59,7 +59,11 @@ class Secured:
     def allow(self, prefix: str, *, transactions: bool = True) -> None:
         """Gives the user what docs/security.md says that one needs, for the topology of a test; or all but its `transactions`."""
         name, source, sink = topologies.names(prefix)
-        topic, group, transaction = ResourceType.TOPIC, ResourceType.GROUP, ResourceType.TRANSACTIONAL_ID
+        topic, group, transaction = (
+            ResourceType.TOPIC,
+            ResourceType.GROUP,
+            ResourceType.TRANSACTIONAL_ID,
+        )
         own, exactly = ResourcePatternType.PREFIXED, ResourcePatternType.LITERAL
         may = AclOperation
         needed = [
@@ -85,7 +89,10 @@ class Secured:
 
     def _grant(self, user: str, rights: Iterable[_Right]) -> None:
         allowed = AclPermissionType.ALLOW
-        rules = [AclBinding(kind, of, how, f"User:{user}", "*", to, allowed) for kind, of, how, to in rights]
+        rules = [
+            AclBinding(kind, of, how, f"User:{user}", "*", to, allowed)
+            for kind, of, how, to in rights
+        ]
         admin = AdminClient({"bootstrap.servers": self.kafka.bootstrap, "log_level": 0})
         for made in admin.create_acls(rules).values():
             made.result(30)

@@ -8,7 +8,9 @@ from pathlib import Path
 _ROOT = Path(__file__).parents[2]
 
 
-def start_service(kind: str, tmp_path: Path, **environment: str) -> "subprocess.CompletedProcess[str]":
+def start_service(
+    kind: str, tmp_path: Path, **environment: str
+) -> "subprocess.CompletedProcess[str]":
     """Runs `kstorm_<kind>` for the word count until it ends by itself."""
     settings = {
         "KSTORM_TOPOLOGY": "tests.integration.topologies:wordcount",
@@ -18,7 +20,11 @@ def start_service(kind: str, tmp_path: Path, **environment: str) -> "subprocess.
         **environment,
     }
     return subprocess.run(
-        [sys.executable, "-m", f"kstorm_{kind}"], env=os.environ | settings, capture_output=True, text=True, timeout=120
+        [sys.executable, "-m", f"kstorm_{kind}"],
+        env=os.environ | settings,
+        capture_output=True,
+        text=True,
+        timeout=120,
     )
 
 

@@ -36,7 +36,11 @@ class Collector(SpoutCollector):
     letters: list[int] = field(default_factory=list)
 
     def emit(
-        self, values: Sequence[Any], message_id: Any = None, stream: str = "default", task: int | None = None
+        self,
+        values: Sequence[Any],
+        message_id: Any = None,
+        stream: str = "default",
+        task: int | None = None,
     ) -> Sequence[int]:
         if message_id is not None:
             self.emitted[message_id.offset] = message_id
@@ -54,14 +58,20 @@ class PolledWriter:
 
     def __init__(self, topic: Topic) -> None:
         admin = AdminClient(topic.client_config)  # the request ends with its client
-        admin.create_topics([NewTopic(FINISHED, 1, 1)])[FINISHED].exception(30)  # another process has made it, perhaps
+        admin.create_topics([NewTopic(FINISHED, 1, 1)])[FINISHED].exception(
+            30
+        )  # another process has made it, perhaps
         self.producer = Producer({**topic.client_config, "linger.ms": 0})
 
-    def write(self, topic: str, key: Any, value: Any, on_delivery: Any, headers: Any = None) -> None:
+    def write(
+        self, topic: str, key: Any, value: Any, on_delivery: Any, headers: Any = None
+    ) -> None:
         """See `RecordWriter`."""
         self.producer.produce(topic, value, key, on_delivery=on_delivery)
 
-    def write_batch(self, topic: str, keys: Any, values: Any, on_done: Any, headers: Any = None) -> None:
+    def write_batch(
+        self, topic: str, keys: Any, values: Any, on_done: Any, headers: Any = None
+    ) -> None:
         """No spout does that."""
         raise NotImplementedError
 
@@ -75,10 +85,21 @@ class SpoutProcess:
     process has those, by default Kafka is where the topic is."""
 
     def __init__(
-        self, topic: Topic, zookeeper: str, deployment: str = "words-1", kafka: str = "", **settings: Any
+        self,
+        topic: Topic,
+        zookeeper: str,
+        deployment: str = "words-1",
+        kafka: str = "",
+        **settings: Any,
     ) -> None:
-        client_config = settings.pop("client_config", {"bootstrap.servers": kafka or topic.kafka.bootstrap})
-        settings = {"state_update_interval_ms": 50, "scheme": SchemeAsMultiScheme(StringScheme()), **settings}
+        client_config = settings.pop(
+            "client_config", {"bootstrap.servers": kafka or topic.kafka.bootstrap}
+        )
+        settings = {
+            "state_update_interval_ms": 50,
+            "scheme": SchemeAsMultiScheme(StringScheme()),
+            **settings,
+        }
         self.spout = KafkaSpout(topic.config(**settings))
         self.collector = Collector()
         self.stores = ZooKeeperOffsetStores(zookeeper, 2.0)
@@ -93,7 +114,9 @@ class SpoutProcess:
         builder = TopologyBuilder("words")
         builder.set_spout("lines", self.spout)
         builder.set_bolt("sink", BasicBolt()).shuffle_grouping("lines")
-        self.spout.open(Config(), TopologyContext(builder.build(), "lines", 0, {KAFKA: ports}), self.collector)
+        self.spout.open(
+            Config(), TopologyContext(builder.build(), "lines", 0, {KAFKA: ports}), self.collector
+        )
 
     def next_tuple(self) -> None:
         """Once; what Kafka has answered is heard of."""
@@ -104,7 +127,9 @@ class SpoutProcess:
         """Calls `next_tuple` until the condition is true."""
         deadline = time.monotonic() + timeout
         while not condition():
-            assert time.monotonic() < deadline, f"not within {timeout} s; errors: {self.collector.errors}"
+            assert time.monotonic() < deadline, (
+                f"not within {timeout} s; errors: {self.collector.errors}"
+            )
             self.next_tuple()
             time.sleep(0.002)
 

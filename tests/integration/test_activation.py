@@ -16,7 +16,13 @@ from kstorm.cli import draining
 from kstorm.cli.__main__ import main
 from kstorm.errors import ControlError
 from kstorm.local.servers import EmbeddedKafka, EmbeddedZooKeeper
-from kstorm.runtime.zookeeper.topologies import ROOT, SpoutReport, deactivated_path, open_topologies, spouts_path
+from kstorm.runtime.zookeeper.topologies import (
+    ROOT,
+    SpoutReport,
+    deactivated_path,
+    open_topologies,
+    spouts_path,
+)
 from kstorm.runtime.zookeeper.watch import TopologyWatch
 from tests.chaos.proxy import Proxy
 from tests.conftest import Eventually
@@ -32,7 +38,12 @@ def kstorm(zookeeper: EmbeddedZooKeeper, capsys: pytest.CaptureFixture[str]) -> 
 
     def run(*arguments: str) -> tuple[object, str, str]:
         with pytest.raises(SystemExit) as ended:
-            main([*arguments, *([] if "--zookeeper" in arguments else ["--zookeeper", zookeeper.connect])])
+            main(
+                [
+                    *arguments,
+                    *([] if "--zookeeper" in arguments else ["--zookeeper", zookeeper.connect]),
+                ]
+            )
         return ended.value.code, *capsys.readouterr()
 
     return run
@@ -48,7 +59,9 @@ def engine(
     monkeypatch: pytest.MonkeyPatch,
 ) -> Iterator[Engine]:
     settings = {"KSTORM_ZOOKEEPER": way.address}
-    with running("wordcount", topic_prefix, kafka, zookeeper, tmp_path, monkeypatch, settings=settings) as found:
+    with running(
+        "wordcount", topic_prefix, kafka, zookeeper, tmp_path, monkeypatch, settings=settings
+    ) as found:
         yield found
 
 
@@ -68,7 +81,9 @@ def sentences(count: int) -> list[str]:
     return [" ".join(f"w{(i * 7 + j * j) % 199}" for j in range(10)) for i in range(count)]
 
 
-def test_a_deactivated_topology_finishes_what_is_in_flight_and_emits_no_more(engine: Engine, kstorm: Command) -> None:
+def test_a_deactivated_topology_finishes_what_is_in_flight_and_emits_no_more(
+    engine: Engine, kstorm: Command
+) -> None:
     """Nothing is replayed, and the offsets of what finished are stored. Activated again, it continues from there."""
     name, text = name_of(engine), sentences(6000)
     engine.produce(text[:5000])
@@ -78,7 +93,11 @@ def test_a_deactivated_topology_finishes_what_is_in_flight_and_emits_no_more(eng
     assert told.startswith(f"{name} is deactivated: 1 spout process, ")
     emitted = engine.total("sentences", "emitted")
     engine.until(lambda: engine.total("sentences", "pending") == 0, 60, "nothing in flight")
-    engine.until(lambda: sum(engine.offsets().values()) == emitted, 30, "the offsets of all that finished are stored")
+    engine.until(
+        lambda: sum(engine.offsets().values()) == emitted,
+        30,
+        "the offsets of all that finished are stored",
+    )
     engine.produce(text[5000:])
     assert re.match(r"deactivated since 2\d{3}-.* UTC, from .* \(pid \d+\)$", ready(engine))
     status = engine.worker("sentences-0").status()
@@ -95,17 +114,26 @@ def test_a_deactivated_topology_finishes_what_is_in_flight_and_emits_no_more(eng
     assert kstorm("activate", name)[1] == f"{name} is active, as it was: 1 spout process\n"
 
 
-def test_a_spout_that_starts_while_deactivated_emits_nothing(engine: Engine, kstorm: Command) -> None:
+def test_a_spout_that_starts_while_deactivated_emits_nothing(
+    engine: Engine, kstorm: Command
+) -> None:
     """Killed or not: that a topology is deactivated outlives its processes."""
     name, text = name_of(engine), sentences(300)
     assert kstorm("deactivate", name)[0] == 0
     spout = engine.worker("sentences-0")
     spout.process.kill()
     engine.produce(text)
-    engine.until(lambda: spout.process.starts == 2 and bool((spout.status() or {}).get("tasks")), 60, "it runs again")
+    engine.until(
+        lambda: spout.process.starts == 2 and bool((spout.status() or {}).get("tasks")),
+        60,
+        "it runs again",
+    )
     engine.processes.wait_ready()
     assert ready(engine).startswith("deactivated since")
-    assert kstorm("drain", name)[:2] == (0, f"{name} is drained: 1 spout process, nothing in flight\n")
+    assert kstorm("drain", name)[:2] == (
+        0,
+        f"{name} is drained: 1 spout process, nothing in flight\n",
+    )
     assert engine.total("sentences", "emitted") == 0
     assert kstorm("activate", name)[0] == 0
     engine.await_done("sentences")
@@ -130,7 +158,10 @@ def test_drain_waits_until_nothing_is_in_flight(engine: Engine, kstorm: Command)
     assert not (engine.worker("sentences-0").status() or {})["active"]
     split.resume()
     code, told, _ = kstorm("drain", name)
-    assert (code, told.splitlines()[-1]) == (0, f"{name} is drained: 1 spout process, nothing in flight")
+    assert (code, told.splitlines()[-1]) == (
+        0,
+        f"{name} is drained: 1 spout process, nothing in flight",
+    )
     assert engine.total("sentences", "pending") == 0
     assert kstorm("activate", name)[0] == 0
     engine.await_done("sentences")
@@ -138,7 +169,9 @@ def test_drain_waits_until_nothing_is_in_flight(engine: Engine, kstorm: Command)
 
 
 @pytest.fixture
-def cluster(engine: Engine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[KubernetesStub]:
+def cluster(
+    engine: Engine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[KubernetesStub]:
     """Give the API server of a cluster on which the word count is; its pods are the processes here."""
     with KubernetesStub() as stub:
         for component, kind in (("sentences", "spout"), ("split", "bolt"), ("acker", "acker")):
@@ -155,7 +188,9 @@ def cluster(engine: Engine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
         yield stub
 
 
-def test_kill_drains_scales_to_nothing_and_forgets(engine: Engine, kstorm: Command, cluster: KubernetesStub) -> None:
+def test_kill_drains_scales_to_nothing_and_forgets(
+    engine: Engine, kstorm: Command, cluster: KubernetesStub
+) -> None:
     """No earlier than the last spout has ended; what is started by that name later emits."""
     name, text = name_of(engine), sentences(2000)
     engine.produce(text[:1500])
@@ -190,7 +225,9 @@ def test_kill_drains_scales_to_nothing_and_forgets(engine: Engine, kstorm: Comma
     assert check_words(engine, text) == Counter()
 
 
-def test_kill_with_trees_that_do_not_finish(engine: Engine, kstorm: Command, cluster: KubernetesStub) -> None:
+def test_kill_with_trees_that_do_not_finish(
+    engine: Engine, kstorm: Command, cluster: KubernetesStub
+) -> None:
     """It waits as long as `--wait` says, names what is left, and continues; nothing of that is lost."""
     cluster.autoscale("split")
     name, text = name_of(engine), sentences(200)
@@ -201,25 +238,39 @@ def test_kill_with_trees_that_do_not_finish(engine: Engine, kstorm: Command, clu
     code, told, _ = kstorm("kill", name, "--yes", "--wait", "1")
     assert code == 0
     assert "trees in flight (sentences at sentences-0), after 1 s" in told
-    assert "It is killed all the same; what was in flight is emitted again when it is started again" in told
-    assert told.endswith(f"starts it again but for what is scaled by itself: `kstorm scale {name} split=1`\n")
+    assert (
+        "It is killed all the same; what was in flight is emitted again when it is started again"
+        in told
+    )
+    assert told.endswith(
+        f"starts it again but for what is scaled by itself: `kstorm scale {name} split=1`\n"
+    )
     split.resume()
     engine.until(lambda: not engine.processes.of("sentences"), 60, "the spout's process is gone")
     engine.processes.scale("sentences", 1)
     engine.await_done("sentences")
-    assert not Counter(" ".join(text).split()).keys() - {record["word"] for record in engine.records()}
+    assert not Counter(" ".join(text).split()).keys() - {
+        record["word"] for record in engine.records()
+    }
 
 
-def test_kill_leaves_to_keda_what_keda_scales(engine: Engine, kstorm: Command, cluster: KubernetesStub) -> None:
+def test_kill_leaves_to_keda_what_keda_scales(
+    engine: Engine, kstorm: Command, cluster: KubernetesStub
+) -> None:
     """It would be started again at once. Nothing is deactivated or scaled."""
     cluster.autoscale("split", scaled_object="wc-split")
     code, _, error = kstorm("kill", name_of(engine), "--yes")
     assert (code, cluster.patches) == (2, [])
-    assert "'split' is scaled by KEDA's ScaledObject wc-split (1 to 4), which would start it again" in error
+    assert (
+        "'split' is scaled by KEDA's ScaledObject wc-split (1 to 4), which would start it again"
+        in error
+    )
     assert ready(engine) == "ok"
 
 
-def test_while_zookeeper_is_away_the_topology_stays_as_it_is(engine: Engine, kstorm: Command, way: Proxy) -> None:
+def test_while_zookeeper_is_away_the_topology_stays_as_it_is(
+    engine: Engine, kstorm: Command, way: Proxy
+) -> None:
     """`/status` says so; what was asked meanwhile is heard when it is back."""
     name, text = name_of(engine), sentences(200)
     assert kstorm("deactivate", name)[0] == 0
@@ -230,7 +281,9 @@ def test_while_zookeeper_is_away_the_topology_stays_as_it_is(engine: Engine, kst
         return str((engine.worker("sentences-0").status() or {}).get("control_problem"))
 
     engine.until(lambda: "cannot be reached" in problem(), 60, "the spout misses ZooKeeper")
-    assert f"ZooKeeper at {way.address} cannot be reached: the topology stays deactivated" in problem()
+    assert (
+        f"ZooKeeper at {way.address} cannot be reached: the topology stays deactivated" in problem()
+    )
     engine.until(lambda: not reports(engine), 60, "its session has expired")
     assert kstorm("activate", name)[1] == f"{name} is active again: no spout process runs\n"
     assert engine.total("sentences", "emitted") == 0
@@ -250,7 +303,9 @@ def reports(engine: Engine) -> list[str]:
     return found
 
 
-def test_a_name_that_no_spout_has_run_under(kstorm: Command, zookeeper: EmbeddedZooKeeper, topic_prefix: str) -> None:
+def test_a_name_that_no_spout_has_run_under(
+    kstorm: Command, zookeeper: EmbeddedZooKeeper, topic_prefix: str
+) -> None:
     """The answer names those that there are."""
     client = KazooClient(zookeeper.connect)
     client.start(30)
@@ -280,7 +335,9 @@ def test_each_topology_hears_its_own(
         watches[0].tell(SpoutReport("lines", "lines-0", active, pending, 0, 30.0))
 
     def told() -> dict[str, object]:
-        found: dict[str, object] = json.loads(onlooker.get(f"{spouts_path(names[0])}/lines:lines-0")[0])
+        found: dict[str, object] = json.loads(
+            onlooker.get(f"{spouts_path(names[0])}/lines:lines-0")[0]
+        )
         return found
 
     for watch in watches:
@@ -335,8 +392,13 @@ def test_a_login_keeps_others_from_deactivating(
         watches["hers"].tell(SpoutReport("lines", "hers", watches["hers"].active, 0, 0, 30.0))
         return not watches["hers"].active
 
-    eventually(lambda: "'nobody'; those there are: hers, his" in lets(logins["his"], "activate", "nobody"), 20)
-    assert "the user 'him' may not use /kstorm-topologies/hers/deactivated" in lets(logins["his"], "deactivate", "hers")
+    eventually(
+        lambda: "'nobody'; those there are: hers, his" in lets(logins["his"], "activate", "nobody"),
+        20,
+    )
+    assert "the user 'him' may not use /kstorm-topologies/hers/deactivated" in lets(
+        logins["his"], "deactivate", "hers"
+    )
     monkeypatch.setattr("kstorm.cli.draining._OBEY_SECS", 0.1)
     assert "'hers': not heard yet by lines at hers" in lets(logins["hers"], "deactivate", "hers")
     eventually(obey, 10)
@@ -363,7 +425,9 @@ def test_what_is_activated_meanwhile_is_not_drained(
                 look()
             return left
 
-        with pytest.raises(ControlError, match="is not drained: somebody has activated it meanwhile"):
+        with pytest.raises(
+            ControlError, match="is not drained: somebody has activated it meanwhile"
+        ):
             draining.drain(topologies, topic_prefix, None, "anna@laptop", wait)
         watch.close()
 

@@ -22,14 +22,19 @@ def test_a_topology_at_work_passes_and_gets_no_message(
     monkeypatch.setenv("KSTORM_BOOTSTRAP_SERVERS", kafka.bootstrap)
     with run_topology("wordcount"):
         topology = topologies.wordcount()
-        total = sum(spec.num_tasks for spec in topology.components.values()) + topology.config.acker_tasks
+        total = (
+            sum(spec.num_tasks for spec in topology.components.values())
+            + topology.config.acker_tasks
+        )
         with pytest.raises(SystemExit) as ended:
             main(["probe"])
         told = capsys.readouterr().out
         assert ended.value.code == 0
         assert told.startswith(f"{topic_prefix}: its {total} tasks are at work")
         reader = Consumer({"bootstrap.servers": kafka.bootstrap, "group.id": topic_prefix})
-        places = [TopicPartition(f"{topic_prefix}-in", number) for number in range(SOURCE_PARTITIONS)]
+        places = [
+            TopicPartition(f"{topic_prefix}-in", number) for number in range(SOURCE_PARTITIONS)
+        ]
         assert {reader.get_watermark_offsets(place, timeout=20) for place in places} == {(0, 0)}
         reader.close()
 
@@ -46,7 +51,11 @@ def test_a_spout_says_that_its_topic_is_not_there(
             status = spout.status()
             return "?" if status is None else str(status["unread"])
 
-        engine.until(lambda: f"topic '{source}' cannot be read" in unread(), 60, "the spout says that it reads nothing")
+        engine.until(
+            lambda: f"topic '{source}' cannot be read" in unread(),
+            60,
+            "the spout says that it reads nothing",
+        )
         make_topics(kafka.bootstrap, {source: SOURCE_PARTITIONS, sink: SINK_PARTITIONS})
         engine.until(lambda: not unread(), 60, "the spout reads")
         engine.produce(["the cow"])

@@ -33,11 +33,18 @@ class Beginning(Owner):
         self.ready.set()
 
 
-async def begins(kafka: EmbeddedKafka, topic: str, *, from_committed: bool) -> dict[int, int] | Exception:
+async def begins(
+    kafka: EmbeddedKafka, topic: str, *, from_committed: bool
+) -> dict[int, int] | Exception:
     """Where the only process of a component begins, or why it does not."""
     owner = Beginning()
     consumer = TaskConsumer(
-        Settings(topology="a:b", bootstrap_servers=kafka.bootstrap, instance="count-0", leave_on_stop=True),
+        Settings(
+            topology="a:b",
+            bootstrap_servers=kafka.bootstrap,
+            instance="count-0",
+            leave_on_stop=True,
+        ),
         topic=topic,
         group=topic,
         session_timeout_ms=6000,
@@ -71,7 +78,9 @@ def commit(kafka: EmbeddedKafka, group: str, offsets: Mapping[int, int]) -> None
     places = [TopicPartition(group, *place) for place in offsets.items()]
     deadline = time.monotonic() + 30
     while True:
-        (done,) = admin.alter_consumer_group_offsets([ConsumerGroupTopicPartitions(group, places)]).values()
+        (done,) = admin.alter_consumer_group_offsets(
+            [ConsumerGroupTopicPartitions(group, places)]
+        ).values()
         errors = [place.error for place in done.result().topic_partitions if place.error]
         if not errors:
             return
@@ -123,7 +132,9 @@ def topology(topic_prefix: str, monkeypatch: pytest.MonkeyPatch) -> Topology:
     return topologies.wordcount()
 
 
-def test_what_is_new_has_an_offset_before_anything_is_in_it(kafka: EmbeddedKafka, topology: Topology) -> None:
+def test_what_is_new_has_an_offset_before_anything_is_in_it(
+    kafka: EmbeddedKafka, topology: Topology
+) -> None:
     """Also if whoever made the topics died at once. Later only what holds nothing gets one, and nobody's is moved."""
     settings = Settings(topology="a:b", bootstrap_servers=kafka.bootstrap)
     count = topology.component("count").num_tasks
@@ -168,7 +179,9 @@ def test_a_service_whose_offsets_have_expired_ends_and_says_so(
 ) -> None:
     """As after a week in which the topology was stopped: it does not count everything again."""
     settings = {"KSTORM_TEST_GUARANTEE": "exactly_once", "KSTORM_LEAVE_ON_STOP": "true"}
-    with running("wordcount", topic_prefix, kafka, zookeeper, tmp_path, monkeypatch, settings=settings) as engine:
+    with running(
+        "wordcount", topic_prefix, kafka, zookeeper, tmp_path, monkeypatch, settings=settings
+    ) as engine:
         engine.produce(["one two"] * 6)
         engine.await_done("sentences")
         bolt = engine.worker("sink-0")
@@ -178,6 +191,8 @@ def test_a_service_whose_offsets_have_expired_ends_and_says_so(
         engine.until(lambda: not engine.members("sink"), 60, "the group has no members")
         admin.delete_consumer_groups([group])[group].result()
         bolt.process.start()
-        engine.until(lambda: "has no offset of" in bolt.process.log_tail(), 60, "it says what is missing")
+        engine.until(
+            lambda: "has no offset of" in bolt.process.log_tail(), 60, "it says what is missing"
+        )
         assert "--reset-offsets" in bolt.process.log_tail()
         assert len(engine.records()) == 12

@@ -13,7 +13,9 @@ from tests.kafka_wire import offer
 
 
 @pytest.mark.parametrize("codec", CODECS)
-def test_nothing_that_is_broken_holds_up_what_is_behind_it(kafka: EmbeddedKafka, topic_prefix: str, codec: str) -> None:
+def test_nothing_that_is_broken_holds_up_what_is_behind_it(
+    kafka: EmbeddedKafka, topic_prefix: str, codec: str
+) -> None:
     topic, chance = f"{topic_prefix}.{codec}", random.Random(codec)
     admin = AdminClient({"bootstrap.servers": kafka.bootstrap})
     admin.create_topics([NewTopic(topic, 1, 1)])[topic].result(30)

@@ -45,7 +45,9 @@ def settings(*kafkas: EmbeddedKafka) -> Settings:
     return Settings(topology="a:b", bootstrap_servers=",".join(kafka.bootstrap for kafka in kafkas))
 
 
-def refused(check: Callable[[Topology, Settings], object], topology: Topology, *kafkas: EmbeddedKafka) -> str:
+def refused(
+    check: Callable[[Topology, Settings], object], topology: Topology, *kafkas: EmbeddedKafka
+) -> str:
     with pytest.raises(BrokerError) as error:
         check(topology, settings(*kafkas))
     return str(error.value)
@@ -54,13 +56,25 @@ def refused(check: Callable[[Topology, Settings], object], topology: Topology, *
 @pytest.mark.usefixtures("impatient")
 def test_more_replicas_than_there_are_brokers(topology: Topology, tmp_path: Path) -> None:
     """Kafka's own defaults, on one broker: no topic of Kafka's own can be made."""
-    too_many = {"transaction.state.log.replication.factor": "3", "offsets.topic.replication.factor": "2"}
-    with EmbeddedKafka(tmp_path, quick_start=True, settings=too_many) as kafka, ThreadPoolExecutor() as pool:
+    too_many = {
+        "transaction.state.log.replication.factor": "3",
+        "offsets.topic.replication.factor": "2",
+    }
+    with (
+        EmbeddedKafka(tmp_path, quick_start=True, settings=too_many) as kafka,
+        ThreadPoolExecutor() as pool,
+    ):
         offsets = pool.submit(refused, ensure_topics, topology, kafka)
         said = refused(check_transactions, topology, kafka)
-        assert "transaction.state.log.replication.factor=3 in the settings of the brokers, and there is 1" in said
+        assert (
+            "transaction.state.log.replication.factor=3 in the settings of the brokers, and there is 1"
+            in said
+        )
         assert "start 2 more, or set it to 1 and restart them" in said
-        assert "offsets.topic.replication.factor=2 in the settings of the brokers, and there is 1" in offsets.result()
+        assert (
+            "offsets.topic.replication.factor=2 in the settings of the brokers, and there is 1"
+            in offsets.result()
+        )
 
 
 def test_fewer_replicas_in_sync_than_a_record_needs(
@@ -91,10 +105,15 @@ def test_fewer_replicas_in_sync_than_a_record_needs(
 
 
 def test_transactions_that_are_not_allowed_to_take_so_long(
-    topology: Topology, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    topology: Topology,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
     """A service ends at once, with one line; `kstorm prepare` does so before, however long it is to wait."""
-    with EmbeddedKafka(tmp_path, quick_start=True, settings={"transaction.max.timeout.ms": "5000"}) as kafka:
+    with EmbeddedKafka(
+        tmp_path, quick_start=True, settings={"transaction.max.timeout.ms": "5000"}
+    ) as kafka:
         environment = {
             "KSTORM_TOPOLOGY": "tests.integration.topologies:wordcount",
             "KSTORM_BOOTSTRAP_SERVERS": kafka.bootstrap,
@@ -105,9 +124,12 @@ def test_transactions_that_are_not_allowed_to_take_so_long(
         with pytest.raises(SystemExit) as prepared:
             main(["prepare", "--allow-missing-ends", "--wait", "1000"])
         assert prepared.value.code == 2
-        remedy = "transaction.max.timeout.ms=5000 in the settings of the brokers is below; set it to"
+        remedy = (
+            "transaction.max.timeout.ms=5000 in the settings of the brokers is below; set it to"
+        )
         assert (
-            f"allows no transaction.timeout.ms=50000, which kstorm asks for: {remedy} 50000" in capsys.readouterr().err
+            f"allows no transaction.timeout.ms=50000, which kstorm asks for: {remedy} 50000"
+            in capsys.readouterr().err
         )
         ended = start_service("bolt", tmp_path, KSTORM_COMPONENT="split", **environment)
         assert ended.returncode == 2

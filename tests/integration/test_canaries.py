@@ -18,8 +18,17 @@ from tests.kubernetes_stub import KubernetesStub
 
 CANARY = "canary-Pa55"
 UNREADABLE = {
-    "KSTORM_KAFKA_PROPERTIES": (f'{{"sasl.password": "{CANARY}', f'{{"sasl.password": ["{CANARY}"]}}', CANARY),
-    "KSTORM_ZOOKEEPER_AUTH": (CANARY, f"digest:{CANARY}", f"plain:her:{CANARY}", f"digest:her:{CANARY} two"),
+    "KSTORM_KAFKA_PROPERTIES": (
+        f'{{"sasl.password": "{CANARY}',
+        f'{{"sasl.password": ["{CANARY}"]}}',
+        CANARY,
+    ),
+    "KSTORM_ZOOKEEPER_AUTH": (
+        CANARY,
+        f"digest:{CANARY}",
+        f"plain:her:{CANARY}",
+        f"digest:her:{CANARY} two",
+    ),
     "KSTORM_STATE_TOKEN": (CANARY, f"{CANARY} and more"),
 }
 """What is no setting at all, as a variable and as a file."""
@@ -64,7 +73,12 @@ def given(tmp_path: Path, variable: str, text: str) -> Iterator[dict[str, str]]:
 def bare(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """Set what the commands need, and no login; nobody listens at these addresses."""
     monkeypatch.chdir(tmp_path)
-    for name in ("KAFKA_PROPERTIES", "KAFKA_PROPERTIES_FILE", "ZOOKEEPER_AUTH", "ZOOKEEPER_AUTH_FILE"):
+    for name in (
+        "KAFKA_PROPERTIES",
+        "KAFKA_PROPERTIES_FILE",
+        "ZOOKEEPER_AUTH",
+        "ZOOKEEPER_AUTH_FILE",
+    ):
         monkeypatch.delenv(f"KSTORM_{name}", raising=False)
     monkeypatch.setenv("KSTORM_BOOTSTRAP_SERVERS", "127.0.0.1:1")
     monkeypatch.setenv("KSTORM_ZOOKEEPER", "127.0.0.1:1")
@@ -86,7 +100,10 @@ def sung(capfd: pytest.CaptureFixture[str], words: tuple[str, ...]) -> str:
 @pytest.mark.usefixtures("bare")
 @pytest.mark.parametrize("words", [*ASK_KAFKA, *ASK_ZOOKEEPER], ids=" ".join)
 def test_no_command_sings(
-    words: tuple[str, ...], monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str], tmp_path: Path
+    words: tuple[str, ...],
+    monkeypatch: pytest.MonkeyPatch,
+    capfd: pytest.CaptureFixture[str],
+    tmp_path: Path,
 ) -> None:
     """Whatever is wrong with a login."""
     for variable, texts in UNREADABLE.items():
@@ -104,7 +121,9 @@ def test_no_command_sings(
 
 def wrong_keys(directory: Path) -> Iterator[dict[str, str]]:
     """A certificate for ZooKeeper with a password that does not open its key, that is no text, or stands where none belongs."""
-    key, certificate, password = (directory / name for name in ("zookeeper.key", "zookeeper.crt", "password"))
+    key, certificate, password = (
+        directory / name for name in ("zookeeper.key", "zookeeper.crt", "password")
+    )
     subprocess.run(
         ["openssl", "req", "-x509", "-newkey", "rsa:2048", "-passout", "pass:another", "-subj", "/CN=her", "-days", "1",
          "-keyout", key, "-out", certificate],
@@ -123,7 +142,10 @@ def wrong_keys(directory: Path) -> Iterator[dict[str, str]]:
 @pytest.mark.usefixtures("bare")
 @pytest.mark.parametrize("words", [("prepare",), *ASK_ZOOKEEPER], ids=" ".join)
 def test_no_command_sings_of_its_key(
-    words: tuple[str, ...], monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str], tmp_path: Path
+    words: tuple[str, ...],
+    monkeypatch: pytest.MonkeyPatch,
+    capfd: pytest.CaptureFixture[str],
+    tmp_path: Path,
 ) -> None:
     """Whose password is wrong; and nobody is asked for it."""
     for setting in wrong_keys(tmp_path):
@@ -138,7 +160,10 @@ def test_no_command_sings_of_its_key(
 @pytest.mark.usefixtures("bare")
 @pytest.mark.parametrize("words", ASK_KUBERNETES, ids=" ".join)
 def test_no_command_sings_of_its_cluster(
-    words: tuple[str, ...], monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str], tmp_path: Path
+    words: tuple[str, ...],
+    monkeypatch: pytest.MonkeyPatch,
+    capfd: pytest.CaptureFixture[str],
+    tmp_path: Path,
 ) -> None:
     """Whose token is refused, or whose kubeconfig is broken right behind it."""
     with KubernetesStub() as stub:
@@ -160,13 +185,18 @@ def test_no_command_sings_of_its_cluster(
 def test_no_service_sings(kind: str, tmp_path: Path) -> None:
     """Of what it cannot start with."""
     texts = [(variable, text) for variable, texts in UNREADABLE.items() for text in texts[:2]]
-    broken = [setting for variable, text in texts for setting in given(tmp_path, variable, text)][::3]
+    broken = [setting for variable, text in texts for setting in given(tmp_path, variable, text)][
+        ::3
+    ]
     component: Mapping[str, str] = {
         "spout": {"KSTORM_COMPONENT": "sentences"},
         "bolt": {"KSTORM_COMPONENT": "split"},
     }.get(kind, {})
     broken.append(next(wrong_keys(tmp_path)))
-    for setting in (*broken, *({"KSTORM_KAFKA_PROPERTIES": json.dumps(each)} for each in UNUSABLE[:2])):
+    for setting in (
+        *broken,
+        *({"KSTORM_KAFKA_PROPERTIES": json.dumps(each)} for each in UNUSABLE[:2]),
+    ):
         ended = start_service(kind, tmp_path, **component, **setting)
         assert ended.returncode == 2, (setting, ended.stderr)
         assert CANARY not in ended.stdout + ended.stderr

@@ -37,7 +37,9 @@ def test_a_slow_bolt_is_named_with_its_lag(
     with run_topology("slow") as engine:
         assert found() == []
         with _fed(engine):
-            engine.until(lambda: [cause["kind"] for cause in found()][:1] == ["busy"], 30, "somebody is busy")
+            engine.until(
+                lambda: [cause["kind"] for cause in found()][:1] == ["busy"], 30, "somebody is busy"
+            )
             engine.until(lambda: "rising by" in found()[0]["said"], 30, "the lag rises")
             first = found()[0]
         assert first["said"].startswith("slow is the bottleneck: "), first

@@ -36,7 +36,13 @@ class Sleepy(Producer):
 
 def end_of(kafka: EmbeddedKafka, topic: str) -> int:
     """The end of its partition 0, with what is in open transactions."""
-    asking = Consumer({"bootstrap.servers": kafka.bootstrap, "group.id": "end", "isolation.level": "read_uncommitted"})
+    asking = Consumer(
+        {
+            "bootstrap.servers": kafka.bootstrap,
+            "group.id": "end",
+            "isolation.level": "read_uncommitted",
+        }
+    )
     try:
         return int(asking.get_watermark_offsets(TopicPartition(topic, 0), timeout=20)[1])
     finally:
@@ -54,12 +60,17 @@ async def test_an_heir_never_starts_behind_records_that_it_could_not_read(
     monkeypatch.setattr(checkpoints, "Producer", Sleepy)
     async with process(kafka, topic, "place", "second") as zombie:
         before = end_of(kafka, changelog)
-        writing = asyncio.create_task(zombie.write(changelog, Transact({0: [(b"count", b"2")]}, {0: 2})))
+        writing = asyncio.create_task(
+            zombie.write(changelog, Transact({0: [(b"count", b"2")]}, {0: 2}))
+        )
         assert await asyncio.to_thread(Sleepy.asleep.wait, 30)
         async with process(kafka, topic, "place", "third"):
             heir = make_table(kafka, tmp_path, changelog)
             recovering = asyncio.create_task(heir.open(0))
-            while not recovering.done() and await asyncio.to_thread(end_of, kafka, changelog) == before:
+            while (
+                not recovering.done()
+                and await asyncio.to_thread(end_of, kafka, changelog) == before
+            ):
                 await asyncio.sleep(0.05)
             Sleepy.woken.set()
             await asyncio.wait([writing])
@@ -94,7 +105,11 @@ async def test_offsets_that_are_handed_in_for_ever_are_written_again(
         Stuck.released.set()
         await writer.write(changelog, Transact({0: [(b"count", b"2")]}, {0: 2}))
         shown = {name: value for name, _, value, _ in writer.samples()}
-        assert (Stuck.stuck, shown["transactions_total"], shown["transaction_producers_total"]) == (1, 2, 1)
+        assert (Stuck.stuck, shown["transactions_total"], shown["transaction_producers_total"]) == (
+            1,
+            2,
+            1,
+        )
         assert await asyncio.to_thread(committed, kafka, changelog, topic) == ([b"1", b"2"], 2)
 
 
@@ -112,14 +127,22 @@ async def test_offsets_alone_are_fenced(kafka: EmbeddedKafka, topics: tuple[str,
         assert await asyncio.to_thread(committed, kafka, changelog, topic) == ([], 7)
 
 
-async def test_a_writer_that_cannot_begin_says_who_wanted_what(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_writer_that_cannot_begin_says_who_wanted_what(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     """Nobody listens at port 1."""
     monkeypatch.setattr(transactions, "_CALL_SECS", 0.2)
-    for name, seconds in {"_ANSWER_SECS": 0.2, "_STARTING_SECS": 0.3, "_PATIENCE_SECS": 0.5}.items():
+    for name, seconds in {
+        "_ANSWER_SECS": 0.2,
+        "_STARTING_SECS": 0.3,
+        "_PATIENCE_SECS": 0.5,
+    }.items():
         monkeypatch.setattr(internal_topics, name, seconds)
     settings = Settings(topology="a:b", bootstrap_servers="127.0.0.1:1", instance="count-0")
     nobody: Any = None
     writer = CheckpointWriter(settings, "wordcount.count", "wordcount.count", nobody)
-    with pytest.raises(BrokerError, match=r"127\.0\.0\.1:1 did not let .*'wordcount\.count-count-0' in"):
+    with pytest.raises(
+        BrokerError, match=r"127\.0\.0\.1:1 did not let .*'wordcount\.count-count-0' in"
+    ):
         await writer.open()
     writer.close()

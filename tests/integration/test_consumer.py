@@ -43,7 +43,13 @@ class Owner:
 
 
 def member(
-    bootstrap: str, topic: str, owner: Owner, *, instance: str = "count-0", session_secs: int = 6, **settings: Any
+    bootstrap: str,
+    topic: str,
+    owner: Owner,
+    *,
+    instance: str = "count-0",
+    session_secs: int = 6,
+    **settings: Any,
 ) -> TaskConsumer:
     """A process of a component, by the one name that all of these have; with other settings if need be."""
     consumer = TaskConsumer(
@@ -61,7 +67,9 @@ def member(
     return consumer
 
 
-async def test_of_two_processes_with_one_name_the_first_ends(kafka: EmbeddedKafka, topic_prefix: str) -> None:
+async def test_of_two_processes_with_one_name_the_first_ends(
+    kafka: EmbeddedKafka, topic_prefix: str
+) -> None:
     """Kafka shuts it out, which librdkafka tells by an error among the records."""
     make_topics(kafka.bootstrap, {topic_prefix: 1})
     first, second = Owner(), Owner()
@@ -82,7 +90,9 @@ async def test_of_two_processes_with_one_name_the_first_ends(kafka: EmbeddedKafk
             await asyncio.to_thread(consumer.stop)
 
 
-async def test_a_transaction_that_hangs_is_named_until_it_is_over(kafka: EmbeddedKafka, topic_prefix: str) -> None:
+async def test_a_transaction_that_hangs_is_named_until_it_is_over(
+    kafka: EmbeddedKafka, topic_prefix: str
+) -> None:
     """By whoever waits for it."""
     make_topics(kafka.bootstrap, {topic_prefix: 1})
     dead = Producer({"bootstrap.servers": kafka.bootstrap, "transactional.id": topic_prefix})
@@ -98,7 +108,10 @@ async def test_a_transaction_that_hangs_is_named_until_it_is_over(kafka: Embedde
             consumer.ready(0)
             while not consumer.transactions.problem():
                 await asyncio.sleep(0.05)
-            assert f"topic {topic_prefix} partition 0: a transaction is open" in consumer.transactions.problem()
+            assert (
+                f"topic {topic_prefix} partition 0: a transaction is open"
+                in consumer.transactions.problem()
+            )
             dead.abort_transaction(30)
             while consumer.transactions.problem():
                 await asyncio.sleep(0.05)

@@ -33,7 +33,9 @@ class Cluster:
 
     def create(self, topics: dict[str, int]) -> None:
         """Topics with a replica on each broker."""
-        for future in self.admin.create_topics([NewTopic(name, count, 2) for name, count in topics.items()]).values():
+        for future in self.admin.create_topics(
+            [NewTopic(name, count, 2) for name, count in topics.items()]
+        ).values():
             future.result(30)
 
     def leaders(self, topic: str) -> set[int]:
@@ -48,7 +50,9 @@ class Cluster:
     def in_sync(self) -> bool:
         """Whether each broker has each record."""
         topics = self.admin.list_topics(timeout=10).topics.values()
-        return all(len(partition.isrs) == 2 for topic in topics for partition in topic.partitions.values())
+        return all(
+            len(partition.isrs) == 2 for topic in topics for partition in topic.partitions.values()
+        )
 
     def elect(self) -> None:
         """Each partition is led by its first replica again."""
@@ -81,7 +85,12 @@ def test_coordinators_move_amid_the_work(
     places = (cluster.one, zookeeper, tmp_path, monkeypatch)
     settings = {**EXACTLY_ONCE, "KSTORM_REPLICATION_FACTOR": "2"}
     with running(
-        "wordcount", topic_prefix, *places, bootstrap=cluster.bootstrap, settings=settings, anew=False
+        "wordcount",
+        topic_prefix,
+        *places,
+        bootstrap=cluster.bootstrap,
+        settings=settings,
+        anew=False,
     ) as engine:
         words = Words(engine)
         assert cluster.coordinate({1, 2})

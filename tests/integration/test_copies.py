@@ -39,13 +39,25 @@ def letters(kafka: EmbeddedKafka, topic_prefix: str) -> Letters:
 
 
 @pytest.fixture
-def replay(kafka: EmbeddedKafka, topic_prefix: str, capsys: pytest.CaptureFixture[str], monkeypatch: Any) -> Command:
+def replay(
+    kafka: EmbeddedKafka, topic_prefix: str, capsys: pytest.CaptureFixture[str], monkeypatch: Any
+) -> Command:
     """Give the command in that mode, for the test's topology: exit code, output, errors."""
     monkeypatch.setenv("KSTORM_OPERATOR", "anna@laptop")
 
     def run(*words: str) -> tuple[object, str, str]:
         with pytest.raises(SystemExit) as ended:
-            main(["dlq", "replay", *words, "--topology", topic_prefix, "--bootstrap", kafka.bootstrap])
+            main(
+                [
+                    "dlq",
+                    "replay",
+                    *words,
+                    "--topology",
+                    topic_prefix,
+                    "--bootstrap",
+                    kafka.bootstrap,
+                ]
+            )
         return ended.value.code, *capsys.readouterr()
 
     return lambda *words: run(*words, "--mode", "produce")
@@ -58,7 +70,11 @@ def left(letters: Letters) -> list[int]:
 def written(letters: Letters, topic: str) -> list[Message]:
     """All records of a topic."""
     consumer = Consumer(
-        {"bootstrap.servers": letters.kafka.bootstrap, "group.id": "looks", "enable.partition.eof": True}
+        {
+            "bootstrap.servers": letters.kafka.bootstrap,
+            "group.id": "looks",
+            "enable.partition.eof": True,
+        }
     )
     found: list[Message] = []
     try:
@@ -78,17 +94,27 @@ def headers(message: Message) -> Mapping[str, bytes | str | None]:
     return dict(message.headers() or ())
 
 
-def test_a_copy_says_what_it_is_of(letters: Letters, replay: Command, source: str, capsys: Any) -> None:
+def test_a_copy_says_what_it_is_of(
+    letters: Letters, replay: Command, source: str, capsys: Any
+) -> None:
     """Of a queue's message, which has no coordinates, the place of its letter; and the letter is discarded."""
-    queue = letters.letter(-1, topic="", partition=-1, key=b"k", headers=[("a", "b"), ("none", None)])
+    queue = letters.letter(
+        -1, topic="", partition=-1, key=b"k", headers=[("a", "b"), ("none", None)]
+    )
     letters.write(queue)
     code, _, complained = replay("0", "--yes")
-    assert (code, "1 not replayed: it came from no topic: say by --to TOPIC" in complained) == (2, True)
+    assert (code, "1 not replayed: it came from no topic: say by --to TOPIC" in complained) == (
+        2,
+        True,
+    )
     assert replay("0", "--yes", "--to", "nowhere")[0] == 2
     assert replay("0", "--to", source, "--dry-run")[0] == 0
     assert (written(letters, source), left(letters)) == ([], [0])
     code, shown, _ = replay("0", "--to", source, "--yes", "--note", "mended")
-    assert (code, shown.splitlines()[-1]) == (0, f"1 copied to {source}, and their letters discarded")
+    assert (code, shown.splitlines()[-1]) == (
+        0,
+        f"1 copied to {source}, and their letters discarded",
+    )
     (message,) = written(letters, source)
     assert (message.key(), message.value()) == (b"k", SECRET)
     assert headers(message) == {
@@ -99,30 +125,48 @@ def test_a_copy_says_what_it_is_of(letters: Letters, replay: Command, source: st
     }
     assert left(letters) == []
     with pytest.raises(SystemExit):
-        main(["events", "--json", "--topology", letters.name, "--bootstrap", letters.kafka.bootstrap])
+        main(
+            ["events", "--json", "--topology", letters.name, "--bootstrap", letters.kafka.bootstrap]
+        )
     event = json.loads(capsys.readouterr().out)
-    assert (event["who"], event["verb"], event["what"], event["note"]) == ("anna@laptop", "replay", "0", "mended")
+    assert (event["who"], event["verb"], event["what"], event["note"]) == (
+        "anna@laptop",
+        "replay",
+        "0",
+        "mended",
+    )
     assert event["outcome"] == f"1 copied to {source}, and their letters discarded"
 
 
 def test_a_partition_that_is_gone(letters: Letters, replay: Command, source: str) -> None:
     """No spout holds it, so a copy is made; with --force also of what could be ordered, in its own partition."""
-    letters.write(letters.letter(7, topic=source, partition=17), letters.letter(8, topic=source, partition=3))
+    letters.write(
+        letters.letter(7, topic=source, partition=17), letters.letter(8, topic=source, partition=3)
+    )
     code, _, complained = replay("--all", "--yes")
     assert code == 0
-    assert "1 not replayed: a KafkaSpout can be ordered to emit it at its own coordinates" in complained
+    assert (
+        "1 not replayed: a KafkaSpout can be ordered to emit it at its own coordinates"
+        in complained
+    )
     assert "leave out --mode produce" in complained
     assert left(letters) == [1], "it is refused, and not ordered instead"
     assert replay("1", "--yes")[0] == 2
     assert replay("1", "--yes", "--force")[0] == 0
-    found = {headers(each)[copying.REPLAY_OF]: each.partition() for each in written(letters, source)}
+    found = {
+        headers(each)[copying.REPLAY_OF]: each.partition() for each in written(letters, source)
+    }
     assert found[f"{source}/3/8".encode()] == 3
     assert set(found) == {f"{source}/3/8".encode(), f"{source}/17/7".encode()}
 
 
 @pytest.mark.parametrize("kafka_spout", [True, False])
 def test_the_code_says_whether_the_spout_carries_out_orders(
-    letters: Letters, replay: Command, source: str, monkeypatch: pytest.MonkeyPatch, kafka_spout: bool
+    letters: Letters,
+    replay: Command,
+    source: str,
+    monkeypatch: pytest.MonkeyPatch,
+    kafka_spout: bool,
 ) -> None:
     """A KafkaSpout does, another one does not."""
     builder = TopologyBuilder(letters.name)
@@ -133,7 +177,9 @@ def test_the_code_says_whether_the_spout_carries_out_orders(
     monkeypatch.setenv("KSTORM_TOPOLOGY", "some:code")
     letters.write(letters.letter(7, topic=source))
     code, _, complained = replay("0", "--yes")
-    assert (code, "--force copies it anyway" in complained) == ((2, True) if kafka_spout else (0, False)), complained
+    assert (code, "--force copies it anyway" in complained) == (
+        (2, True) if kafka_spout else (0, False)
+    ), complained
 
 
 def test_what_cannot_be_copied(letters: Letters, replay: Command, source: str) -> None:
@@ -147,7 +193,11 @@ def test_what_cannot_be_copied(letters: Letters, replay: Command, source: str) -
         letters.letter(8, topic=source),
     )
     order = Order(number=5, topic=source, partition=3, offset=8)
-    write_topic(letters.settings, f"{letters.name}.__orders", [(f"{source}/3/8/lines".encode(), encode_order(order))])
+    write_topic(
+        letters.settings,
+        f"{letters.name}.__orders",
+        [(f"{source}/3/8/lines".encode(), encode_order(order))],
+    )
     code, _, complained = replay("--all", "--yes", "--force")
     assert (code, written(letters, source), left(letters)) == (2, [], [0, 1, 2, 3, 4, 5])
     for said in (
@@ -161,26 +211,37 @@ def test_what_cannot_be_copied(letters: Letters, replay: Command, source: str) -
         assert f"1 not replayed: {said}" in complained or said in complained, said
 
 
-def test_a_message_does_not_go_round_and_round(letters: Letters, replay: Command, source: str) -> None:
+def test_a_message_does_not_go_round_and_round(
+    letters: Letters, replay: Command, source: str
+) -> None:
     """A copy that is given up again is told by its header: after three it takes --force. It stays a copy of the first message."""
     told = [(copying.REPLAY_OF, "lines/0/1"), (copying.REPLAYS, "3")]
     letters.write(letters.letter(9, topic=source, partition=17, headers=told))
     code, _, complained = replay("0", "--yes")
-    assert (code, "it was replayed 3 times, and failed again; --force copies it" in complained) == (2, True)
+    assert (code, "it was replayed 3 times, and failed again; --force copies it" in complained) == (
+        2,
+        True,
+    )
     assert replay("0", "--yes", "--force")[0] == 0
     (message,) = written(letters, source)
     assert headers(message) == {copying.REPLAY_OF: b"lines/0/1", copying.REPLAYS: b"4"}
 
 
-def test_letters_of_kstorm_0_1_stay(kafka: EmbeddedKafka, topic_prefix: str, replay: Command, source: str) -> None:
+def test_letters_of_kstorm_0_1_stay(
+    kafka: EmbeddedKafka, topic_prefix: str, replay: Command, source: str
+) -> None:
     """As they have no key, they cannot be discarded; it is said."""
     letters = Letters(kafka, topic_prefix, **{"cleanup.policy": "delete"})
-    write_topic(letters.settings, letters.topic, [(None, encode_letter(letters.letter(9, topic=source)))])
+    write_topic(
+        letters.settings, letters.topic, [(None, encode_letter(letters.letter(9, topic=source)))]
+    )
     code, shown, _ = replay("0", "--yes")
     assert (code, "1 of kstorm 0.1 cannot be discarded" in shown, left(letters)) == (0, True, [0])
 
 
-def test_some_a_second_and_no_more_than_that(letters: Letters, replay: Command, source: str) -> None:
+def test_some_a_second_and_no_more_than_that(
+    letters: Letters, replay: Command, source: str
+) -> None:
     """The oldest first."""
     letters.write(*(letters.letter(number, topic=source, partition=17) for number in range(4)))
     begun = time.monotonic()
@@ -207,7 +268,17 @@ def _takes_the_first(_settings: object, _copies: list[Copy]) -> tuple[set[int], 
 
 def test_to_is_for_copies_alone(kafka: EmbeddedKafka, letters: Letters, capsys: Any) -> None:
     """An order goes to the message's own coordinates."""
-    words = ["dlq", "replay", "0", "--to", "x", "--topology", letters.name, "--bootstrap", kafka.bootstrap]
+    words = [
+        "dlq",
+        "replay",
+        "0",
+        "--to",
+        "x",
+        "--topology",
+        letters.name,
+        "--bootstrap",
+        kafka.bootstrap,
+    ]
     with pytest.raises(SystemExit, match="2"):
         main(words)
     assert "--to is for copies: give --mode produce too" in capsys.readouterr().err

@@ -25,7 +25,9 @@ def sentences(number: int) -> list[str]:
 
 
 @pytest.mark.parametrize("state", ["opaque", pytest.param("transactional", marks=pytest.mark.long)])
-@pytest.mark.parametrize("server", [PostgresServer, pytest.param(RedisServer, marks=pytest.mark.long)])
+@pytest.mark.parametrize(
+    "server", [PostgresServer, pytest.param(RedisServer, marks=pytest.mark.long)]
+)
 def test_kills_amid_commits(
     run_topology: RunTopology, monkeypatch: pytest.MonkeyPatch, state: str, server: Server
 ) -> None:
@@ -39,11 +41,17 @@ def test_kills_amid_commits(
                 text += sentences(number)
                 engine.produce(sentences(number))
                 worker = engine.worker(f"count-{number % 2}")
-                engine.until(lambda: sum(engine.offsets().values()) < engine.produced, 60, "messages are under way")
+                engine.until(
+                    lambda: sum(engine.offsets().values()) < engine.produced,
+                    60,
+                    "messages are under way",
+                )
                 worker.process.kill()
                 engine.until(lambda: worker.status() is not None, 60, f"{worker.name} is back")  # noqa: B023 - called at once
             engine.await_done("sentences")
-            engine.until(lambda: counts(database.name, state) == truth(text), 60, "the counts are the truth")
+            engine.until(
+                lambda: counts(database.name, state) == truth(text), 60, "the counts are the truth"
+            )
 
 
 @pytest.mark.long
@@ -67,10 +75,18 @@ def test_a_database_that_is_away_for_a_while(
                 before = lives(engine)
                 database.kill()
                 engine.produce(sentences(number))
-                engine.until(lambda: lives(engine) != before, 60, "a process has ended, as it could not write")  # noqa: B023
+                engine.until(
+                    lambda: lives(engine) != before,  # noqa: B023
+                    60,
+                    "a process has ended, as it could not write",
+                )
                 database.start()
             engine.await_done("sentences", 120)
-            engine.until(lambda: counts(database.name, "opaque") == truth(text), 60, "the counts are the truth")
+            engine.until(
+                lambda: counts(database.name, "opaque") == truth(text),
+                60,
+                "the counts are the truth",
+            )
 
 
 def test_a_life_of_redis_that_has_ended_writes_nothing() -> None:
@@ -84,7 +100,9 @@ def test_a_life_of_redis_that_has_ended_writes_nothing() -> None:
         other, _ = database.begin_life("t/1")
         new, last = database.begin_life("t/0")
         assert (last, new.life) == (["a", "b"], old.life + 1)
-        with pytest.raises(FencedError, match="t/0 is another process's now: nothing was written to 'counts'"):
+        with pytest.raises(
+            FencedError, match="t/0 is another process's now: nothing was written to 'counts'"
+        ):
             database.multi_put(old, ["c"], [1])
         database.multi_put(other, ["d"], [4])
         assert database.multi_get(["a", "b", "c", "d"]) == [1, ["x", None], None, 4]
@@ -112,4 +130,6 @@ def truth(text: list[str]) -> Counter[str]:
 
 def counts(database: str, state: str) -> dict[str, int]:
     """What the database has."""
-    return {word: row[1][0] if state == "opaque" else row[1] for word, row in stored(database).items()}
+    return {
+        word: row[1][0] if state == "opaque" else row[1] for word, row in stored(database).items()
+    }

@@ -33,7 +33,9 @@ def letters(kafka: EmbeddedKafka, topic_prefix: str) -> Letters:
 
 
 @pytest.fixture
-def kstorm(kafka: EmbeddedKafka, topic_prefix: str, capsys: pytest.CaptureFixture[str], monkeypatch: Any) -> Command:
+def kstorm(
+    kafka: EmbeddedKafka, topic_prefix: str, capsys: pytest.CaptureFixture[str], monkeypatch: Any
+) -> Command:
     """Give the command, for the test's topology: exit code, output, errors."""
     monkeypatch.setenv("KSTORM_OPERATOR", "anna@laptop")
     monkeypatch.setenv("COLUMNS", "250")
@@ -53,16 +55,28 @@ def events(kstorm: Command) -> list[Mapping[str, Any]]:
     return found
 
 
-def test_list_says_what_where_and_why_and_nothing_of_the_message(letters: Letters, kstorm: Command) -> None:
+def test_list_says_what_where_and_why_and_nothing_of_the_message(
+    letters: Letters, kstorm: Command
+) -> None:
     letters.write(letters.letter(7), letters.strange(8))
     code, shown, complained = kstorm("dlq", "list")
     assert (code, complained) == (0, "")
     first, second = shown.splitlines()[3:5]
-    for part in ("2023-11-14 22:13:27", "failed", "price", "orders/3/7", "5", "ValueError: no such product 7"):
+    for part in (
+        "2023-11-14 22:13:27",
+        "failed",
+        "price",
+        "orders/3/7",
+        "5",
+        "ValueError: no such product 7",
+    ):
         assert part in first
     assert "\\u001b[31mred" in second
     found = [json.loads(line) for line in kstorm("dlq", "list", "--json")[1].splitlines()]
-    assert [(one["number"], one["kind"], one["offset"]) for one in found] == [(0, "failed", 7), (1, "undecodable", 8)]
+    assert [(one["number"], one["kind"], one["offset"]) for one in found] == [
+        (0, "failed", 7),
+        (1, "undecodable", 8),
+    ]
     assert all(not {"key", "value", "headers"} & one.keys() for one in found)
     assert SECRET.decode() not in shown
 
@@ -71,7 +85,10 @@ def test_list_shows_those_that_are_asked_for(letters: Letters, kstorm: Command) 
     letters.write(letters.letter(7), letters.strange(8), letters.letter(9))
 
     def numbers(*words: str) -> list[int]:
-        return [json.loads(line)["number"] for line in kstorm("dlq", "list", "--json", *words)[1].splitlines()]
+        return [
+            json.loads(line)["number"]
+            for line in kstorm("dlq", "list", "--json", *words)[1].splitlines()
+        ]
 
     assert numbers("--kind", "failed") == [0, 2]
     assert numbers("--component", "price") == [0, 2]
@@ -87,16 +104,22 @@ def test_list_puts_those_together_that_are_alike(letters: Letters, kstorm: Comma
     letters.write(*map(letters.letter, range(12)), letters.strange(50))
     shown = kstorm("dlq", "list", "--group")[1].splitlines()
     assert re.search(
-        r"\b[0-9a-f]{8}\b.* 12 .*failed.*price.*22:13:20.*22:13:31.* 11 .*no such product <n> \(price.py:41\)", shown[3]
+        r"\b[0-9a-f]{8}\b.* 12 .*failed.*price.*22:13:20.*22:13:31.* 11 .*no such product <n> \(price.py:41\)",
+        shown[3],
     )
-    found = [json.loads(line) for line in kstorm("dlq", "list", "--group", "--json")[1].splitlines()]
+    found = [
+        json.loads(line) for line in kstorm("dlq", "list", "--group", "--json")[1].splitlines()
+    ]
     assert [one["count"] for one in found] == [12, 1]
 
 
 def test_show_shows_all_and_obeys_nobody(letters: Letters, kstorm: Command) -> None:
     """What a stranger wrote does not reach the terminal as it is."""
     odd = letters.letter(
-        7, value=b"\x1b]0;title\x07 " + SECRET, headers=[("from", "\x1b[2J")], roots=["00000000000000aa"]
+        7,
+        value=b"\x1b]0;title\x07 " + SECRET,
+        headers=[("from", "\x1b[2J")],
+        roots=["00000000000000aa"],
     )
     letters.write(odd)
     code, shown, _ = kstorm("dlq", "show", "0")
@@ -109,7 +132,11 @@ def test_show_shows_all_and_obeys_nobody(letters: Letters, kstorm: Command) -> N
     ):
         assert re.search(f"^{line}$", shown, re.MULTILINE), (line, shown)
     raw = json.loads(kstorm("dlq", "show", "0", "--raw")[1])
-    assert (raw["number"], raw["group"], raw["roots"]) == (0, fingerprint(odd), ["00000000000000aa"])
+    assert (raw["number"], raw["group"], raw["roots"]) == (
+        0,
+        fingerprint(odd),
+        ["00000000000000aa"],
+    )
 
 
 def test_show_of_none_says_so(letters: Letters, kstorm: Command) -> None:
@@ -125,8 +152,13 @@ def test_show_of_none_says_so(letters: Letters, kstorm: Command) -> None:
 def test_export_has_the_letters_whole(letters: Letters, kstorm: Command) -> None:
     letters.write(letters.letter(7), letters.strange(8), letters.letter(9))
     group = fingerprint(letters.letter(0))
-    found = [json.loads(line) for line in kstorm("dlq", "export", "--group", group[:4])[1].splitlines()]
-    assert [(one["number"], one["value"]) for one in found] == [(0, "Y2FyZCA0MTEx"), (2, "Y2FyZCA0MTEx")]
+    found = [
+        json.loads(line) for line in kstorm("dlq", "export", "--group", group[:4])[1].splitlines()
+    ]
+    assert [(one["number"], one["value"]) for one in found] == [
+        (0, "Y2FyZCA0MTEx"),
+        (2, "Y2FyZCA0MTEx"),
+    ]
     assert len(kstorm("dlq", "export")[1].splitlines()) == 3
 
 
@@ -135,10 +167,20 @@ def test_discard_is_a_tombstone_and_an_event(letters: Letters, kstorm: Command) 
     letters.write(letters.letter(7), letters.letter(8))
     code, shown, _ = kstorm("dlq", "discard", "1", "--yes", "--note", "gone for good")
     assert code == 0
-    assert shown.endswith("1 discarded; Kafka deletes what they hold when it next compacts the topic\n")
+    assert shown.endswith(
+        "1 discarded; Kafka deletes what they hold when it next compacts the topic\n"
+    )
     assert letters.kept()[2] == (b"orders/3/8/lines", None)
-    assert [json.loads(line)["number"] for line in kstorm("dlq", "list", "--json")[1].splitlines()] == [0]
-    expected = {"who": "anna@laptop", "verb": "discard", "what": "1", "note": "gone for good", "outcome": "1 discarded"}
+    assert [
+        json.loads(line)["number"] for line in kstorm("dlq", "list", "--json")[1].splitlines()
+    ] == [0]
+    expected = {
+        "who": "anna@laptop",
+        "verb": "discard",
+        "what": "1",
+        "note": "gone for good",
+        "outcome": "1 discarded",
+    }
     assert events(kstorm) == [expected]
     assert kstorm("events", "--since", "1h")[1].count("anna@laptop") == 1
     code, _, complained = kstorm("dlq", "discard", "0", "1", "--yes")
@@ -153,7 +195,9 @@ def test_discard_of_a_group(letters: Letters, kstorm: Command) -> None:
     code, _, complained = kstorm("dlq", "discard", "--group", group)
     assert (code, "give --yes" in complained, len(letters.kept())) == (2, True, 3)
     assert kstorm("dlq", "discard", "--group", group, "--yes")[0] == 0
-    assert [json.loads(line)["number"] for line in kstorm("dlq", "list", "--json")[1].splitlines()] == [1]
+    assert [
+        json.loads(line)["number"] for line in kstorm("dlq", "list", "--json")[1].splitlines()
+    ] == [1]
     assert events(kstorm)[0]["what"] == f"0, 2 (group {group})"
     for words in ((), ("0", "--group", group)):
         assert "Give their numbers, or --group" in kstorm("dlq", "discard", *words, "--yes")[2]
@@ -167,8 +211,15 @@ def test_what_is_discarded_goes(
     letters = Letters(kafka, topic_prefix)
     letters.write(letters.letter(7), letters.letter(8))
     assert kstorm("dlq", "discard", "0", "--yes")[0] == 0
-    hasty = {"segment.ms": "100", "max.compaction.lag.ms": "1000", "min.cleanable.dirty.ratio": "0.01"}
-    entries = [ConfigEntry(name, value, incremental_operation=AlterConfigOpType.SET) for name, value in hasty.items()]
+    hasty = {
+        "segment.ms": "100",
+        "max.compaction.lag.ms": "1000",
+        "min.cleanable.dirty.ratio": "0.01",
+    }
+    entries = [
+        ConfigEntry(name, value, incremental_operation=AlterConfigOpType.SET)
+        for name, value in hasty.items()
+    ]
     resource = ConfigResource(ResourceType.TOPIC, letters.topic, incremental_configs=entries)
     letters.admin.incremental_alter_configs([resource])[resource].result(30)
     numbers = iter(range(100, 1000))
@@ -179,7 +230,9 @@ def test_what_is_discarded_goes(
 
     eventually(gone, 90)
     kept = letters.kept()
-    assert SECRET not in b"".join(value or b"" for number, (_, value) in kept.items() if number == 0)
+    assert SECRET not in b"".join(
+        value or b"" for number, (_, value) in kept.items() if number == 0
+    )
     assert json.loads(kept[1][1] or b"{}")["offset"] == 8, "what was not discarded is there"
 
 
@@ -195,7 +248,9 @@ def test_letters_of_kstorm_0_1_are_shown_and_not_discarded(
         "reason": "failed, and its retries are used up",
         "offset": 3,
     }
-    write_topic(letters.settings, letters.topic, [(None, json.dumps(old).encode()), (None, b"not mine")])
+    write_topic(
+        letters.settings, letters.topic, [(None, json.dumps(old).encode()), (None, b"not mine")]
+    )
     letters.write(letters.letter(7))
     shown, complained = kstorm("dlq", "list")[1:]
     assert "failed, and its retries are used up" in shown
@@ -230,7 +285,9 @@ def test_watch_ends_at_a_kind_that_was_not_there(
     assert kstorm("dlq", "watch", "--timeout", "1")[:2] == (0, "")
 
 
-def test_without_its_topic_it_says_what_is_missing(kafka: EmbeddedKafka, topic_prefix: str, kstorm: Command) -> None:
+def test_without_its_topic_it_says_what_is_missing(
+    kafka: EmbeddedKafka, topic_prefix: str, kstorm: Command
+) -> None:
     for words in (("dlq", "list"), ("events",)):
         code, _, complained = kstorm(*words)
         assert code == 2
@@ -242,7 +299,10 @@ def cluster(
     kafka: EmbeddedKafka, topic_prefix: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> Iterator[KubernetesStub]:
     """Give a cluster with a topology whose pods alone know Kafka."""
-    components, variables = (("lines", "spout"), ("acker", "acker")), {"KSTORM_BOOTSTRAP_SERVERS": kafka.bootstrap}
+    components, variables = (
+        (("lines", "spout"), ("acker", "acker")),
+        {"KSTORM_BOOTSTRAP_SERVERS": kafka.bootstrap},
+    )
     with from_kubeconfig(tmp_path, monkeypatch, topic_prefix, components, variables) as stub:
         yield stub
 

@@ -16,11 +16,22 @@ TOPIC = "detour"
 
 def test_a_cut_detour_cuts_off_its_client_and_nobody_else(tmp_path: Path) -> None:
     """What it produced meanwhile arrives, once, when the network heals."""
-    with Proxy() as proxy, EmbeddedKafka(tmp_path, quick_start=True, detours={"DETOUR": proxy.address}) as kafka:
+    with (
+        Proxy() as proxy,
+        EmbeddedKafka(tmp_path, quick_start=True, detours={"DETOUR": proxy.address}) as kafka,
+    ):
         proxy.target = kafka.listener_port("DETOUR")
         make_topics(kafka.bootstrap, {TOPIC: 1})
-        near = Consumer({"bootstrap.servers": kafka.bootstrap, "group.id": "near", "auto.offset.reset": "earliest"})
-        far = Producer({"bootstrap.servers": proxy.address, "enable.idempotence": True, "log_level": 0})
+        near = Consumer(
+            {
+                "bootstrap.servers": kafka.bootstrap,
+                "group.id": "near",
+                "auto.offset.reset": "earliest",
+            }
+        )
+        far = Producer(
+            {"bootstrap.servers": proxy.address, "enable.idempotence": True, "log_level": 0}
+        )
         near.subscribe([TOPIC])
         far.produce(TOPIC, b"before")
         assert far.flush(30) == 0

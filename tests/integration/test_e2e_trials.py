@@ -43,14 +43,21 @@ class Written(NamedTuple):
 
 
 @contextmanager
-def running(trial: Trial, kafka: EmbeddedKafka, zookeeper: EmbeddedZooKeeper, workdir: Path) -> Iterator[None]:
+def running(
+    trial: Trial, kafka: EmbeddedKafka, zookeeper: EmbeddedZooKeeper, workdir: Path
+) -> Iterator[None]:
     settings = Settings(
-        topology=trial.reference, bootstrap_servers=kafka.bootstrap, zookeeper=zookeeper.connect, replication_factor=1
+        topology=trial.reference,
+        bootstrap_servers=kafka.bootstrap,
+        zookeeper=zookeeper.connect,
+        replication_factor=1,
     )
     topology = settings.load_topology()
     make_topics(kafka.bootstrap, {trial.source: _PARTITIONS, trial.sink: _PARTITIONS})
     ensure_topics(topology, settings)
-    processes = LocalProcesses(topology, trial.reference, kafka.bootstrap, zookeeper.connect, workdir)
+    processes = LocalProcesses(
+        topology, trial.reference, kafka.bootstrap, zookeeper.connect, workdir
+    )
     try:
         processes.start()
         processes.wait_ready(120)
@@ -64,17 +71,24 @@ def feed(trial: Trial, bootstrap: str, workdir: Path, eventually: Eventually) ->
     lines, stop, log = workdir / "lines.txt", workdir / "stop", workdir / "feed.log"
     lines.write_text("\n".join(trial.lines()))
     arguments = ["feed", bootstrap, trial.source, trial.sink, str(_RATE), str(lines), str(stop)]
-    with log.open("wb") as out, subprocess.Popen(_command(arguments), cwd=_ROOT, stdout=out) as process:
+    with (
+        log.open("wb") as out,
+        subprocess.Popen(_command(arguments), cwd=_ROOT, stdout=out) as process,
+    ):
         eventually(lambda: _last(log)["taken"] >= _MESSAGES and _last(log)["sink"] > 0, 120)
         stop.touch()
         assert process.wait(60) == 0
     return _last(log)["taken"]
 
 
-def audit(trial: Trial, bootstrap: str, sink: str, letters: str, patience: int = _PATIENCE_SECS) -> Findings:
+def audit(
+    trial: Trial, bootstrap: str, sink: str, letters: str, patience: int = _PATIENCE_SECS
+) -> Findings:
     """What the pod would print."""
     arguments = [trial.audit, bootstrap, trial.source, sink, letters, str(patience)]
-    done = subprocess.run(_command(arguments), cwd=_ROOT, capture_output=True, text=True, timeout=180, check=True)
+    done = subprocess.run(
+        _command(arguments), cwd=_ROOT, capture_output=True, text=True, timeout=180, check=True
+    )
     return Findings.from_json(done.stdout.splitlines()[-1])
 
 
@@ -83,7 +97,11 @@ def audit(trial: Trial, bootstrap: str, sink: str, letters: str, patience: int =
     "trial", [WORDCOUNT, pytest.param(ORDERS, marks=pytest.mark.long)], ids=lambda trial: trial.name
 )
 def test_undisturbed_nothing_is_wrong(
-    trial: Trial, kafka: EmbeddedKafka, zookeeper: EmbeddedZooKeeper, tmp_path: Path, eventually: Eventually
+    trial: Trial,
+    kafka: EmbeddedKafka,
+    zookeeper: EmbeddedZooKeeper,
+    tmp_path: Path,
+    eventually: Eventually,
 ) -> None:
     """Whatever is found of the orders is found by the audit, and not by the topology: so what is there is changed then."""
     with running(trial, kafka, zookeeper, tmp_path):
@@ -127,7 +145,9 @@ def write_an_order_again(sink: list[Written], _letters: list[Written]) -> None:
 
 def add_up_wrongly(sink: list[Written], _letters: list[Written]) -> None:
     record = json.loads(sink[-1].value)
-    sink[-1] = sink[-1]._replace(value=json.dumps({**record, "total": record["total"] + "1"}).encode())
+    sink[-1] = sink[-1]._replace(
+        value=json.dumps({**record, "total": record["total"] + "1"}).encode()
+    )
 
 
 def lose_a_letter(_sink: list[Written], letters: list[Written]) -> None:
@@ -148,7 +168,10 @@ def _read(bootstrap: str, topic: str) -> list[Written]:
     consumer = Consumer({"bootstrap.servers": bootstrap, **config})
     try:
         partitions = consumer.list_topics(topic, timeout=30).topics[topic].partitions
-        ends = {number: consumer.get_watermark_offsets(TopicPartition(topic, number), 30)[1] for number in partitions}
+        ends = {
+            number: consumer.get_watermark_offsets(TopicPartition(topic, number), 30)[1]
+            for number in partitions
+        }
         return [
             Written(record.value() or b"", cast("Headers", record.headers() or []))
             for some in consume_to(consumer, topic, ends, {})

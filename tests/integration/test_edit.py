@@ -90,7 +90,9 @@ def editor(tmp_path: Path, script: str) -> str:
     return str(path)
 
 
-def test_a_value_is_ordered_once_the_scheme_reads_it(letters: Letters, edit: Command, tmp_path: Path) -> None:
+def test_a_value_is_ordered_once_the_scheme_reads_it(
+    letters: Letters, edit: Command, tmp_path: Path
+) -> None:
     """Who has edited is told, never what."""
     letters.write(letters.letter(7, value=OLD, key=b"k", headers=[("a", "b")]))
     code, shown, _ = edit("0", "--value", NEW, "--dry-run")
@@ -103,8 +105,19 @@ def test_a_value_is_ordered_once_the_scheme_reads_it(letters: Letters, edit: Com
     code, shown, _ = edit("0", "--file", str(tmp_path / "new"), "--yes", "--note", "a price")
     assert (code, shown) == (0, "1 ordered: `kstorm events` says what became of it\n")
     ((key, order),) = orders(letters)
-    assert (key, order.value, order.key, order.headers) == (b"orders/3/7/lines", NEW.encode(), b"k", [("a", "b")])
-    assert (order.number, order.offset, order.attempts, order.replays, order.who) == (0, 7, 5, 1, "anna@laptop")
+    assert (key, order.value, order.key, order.headers) == (
+        b"orders/3/7/lines",
+        NEW.encode(),
+        b"k",
+        [("a", "b")],
+    )
+    assert (order.number, order.offset, order.attempts, order.replays, order.who) == (
+        0,
+        7,
+        5,
+        1,
+        "anna@laptop",
+    )
     assert said(letters) == [("anna@laptop", "edit", "0", "a price", "1 ordered")]
     assert "it is under way" in edit("0", "--value", NEW, "--yes")[2]
 
@@ -120,7 +133,10 @@ def test_an_editor_shows_the_old_value(
     monkeypatch.setenv("EDITOR", editor(tmp_path, 'echo >> "$1"'))
     assert "that is the value which 0 has" in edit("0", "--yes")[2]
     seen = tmp_path / "seen"
-    monkeypatch.setenv("VISUAL", editor(tmp_path, f'cp "$1" {seen}; echo "$1" > {seen}.path; echo \'{NEW}\' > "$1"'))
+    monkeypatch.setenv(
+        "VISUAL",
+        editor(tmp_path, f'cp "$1" {seen}; echo "$1" > {seen}.path; echo \'{NEW}\' > "$1"'),
+    )
     assert edit("0", "--yes")[0] == 0
     assert seen.read_bytes() == OLD
     assert not Path((tmp_path / "seen.path").read_text().strip()).exists()
@@ -162,12 +178,18 @@ def cluster(
 ) -> Iterator[KubernetesStub]:
     """Give a cluster with the topology, whose pods alone know Kafka and have the code."""
     variables = {"KSTORM_BOOTSTRAP_SERVERS": kafka.bootstrap, "KSTORM_TOPOLOGY": f"{code}:topology"}
-    with from_kubeconfig(tmp_path, monkeypatch, letters.name, [("lines", "spout")], variables) as stub:
+    with from_kubeconfig(
+        tmp_path, monkeypatch, letters.name, [("lines", "spout")], variables
+    ) as stub:
         yield stub
 
 
 def test_a_pod_gets_the_value_on_its_standard_input(
-    cluster: KubernetesStub, letters: Letters, tmp_path: Path, monkeypatch: Any, capfd: pytest.CaptureFixture[str]
+    cluster: KubernetesStub,
+    letters: Letters,
+    tmp_path: Path,
+    monkeypatch: Any,
+    capfd: pytest.CaptureFixture[str],
 ) -> None:
     """And never on a command line, which all on the node may read; the editor is here."""
 

@@ -19,7 +19,14 @@ def test_processes_make_the_ends_where_nobody_else_does(
     """All at the same time; and there is work to do at once."""
     settings = {"KSTORM_END_PARTITIONS": str(SOURCE_PARTITIONS)}
     with running(
-        "wordcount", topic_prefix, kafka, zookeeper, tmp_path, monkeypatch, settings=settings, anew=False
+        "wordcount",
+        topic_prefix,
+        kafka,
+        zookeeper,
+        tmp_path,
+        monkeypatch,
+        settings=settings,
+        anew=False,
     ) as engine:
         topics = AdminClient({"bootstrap.servers": kafka.bootstrap}).list_topics(timeout=10).topics
         assert [len(topics[end].partitions) for end in (engine.source, engine.sink)] == [

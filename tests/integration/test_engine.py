@@ -15,9 +15,7 @@ from kstorm.local.servers import EmbeddedKafka, EmbeddedZooKeeper
 from tests.integration.engine import Engine, check_words, running
 
 Run = Callable[..., Engine]
-LONG_SECS = (
-    120.0  # a message timeout that no tree reaches on a busy machine, where the test says that nothing is replayed
-)
+LONG_SECS = 120.0  # a message timeout that no tree reaches on a busy machine, where the test says that nothing is replayed
 
 
 def sentences(count: int) -> list[str]:
@@ -112,7 +110,9 @@ def test_a_dead_process_loses_its_tasks_to_another_within_ten_seconds(run: Run) 
     assert took < 10 + 15  # fifteen for a busy test machine
 
 
-def test_a_stopped_process_leaves_the_group_if_it_is_told_to(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_stopped_process_leaves_the_group_if_it_is_told_to(
+    run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Others have its tasks at once; else its place would be kept for its session timeout, as it may come back."""
     monkeypatch.setenv("KSTORM_LEAVE_ON_STOP", "true")
     engine, text = run("wordcount", timeout_secs=LONG_SECS), sentences(4000)
@@ -170,7 +170,9 @@ def test_a_killed_broker_delays_and_loses_nothing(
     text = sentences(6000)
     with (
         EmbeddedKafka(tmp_path, quick_start=True) as kafka,
-        running("wordcount", topic_prefix, kafka, zookeeper, tmp_path, monkeypatch, timeout_secs=8) as engine,
+        running(
+            "wordcount", topic_prefix, kafka, zookeeper, tmp_path, monkeypatch, timeout_secs=8
+        ) as engine,
     ):
         engine.produce(text[:4000])
         engine.await_total("count", "executed", 4000)
@@ -187,16 +189,24 @@ def test_a_stalled_spout_says_why(run: Run) -> None:
     spout, split = engine.worker("sentences-0"), engine.worker("split-0")
 
     def throttled() -> float:
-        with urllib.request.urlopen(f"http://127.0.0.1:{spout.web_port}/metrics", timeout=5) as page:
-            found = re.search(r"^kstorm_spout_throttled(?:{[^}]*})? (\S+)$", page.read().decode(), re.MULTILINE)
+        with urllib.request.urlopen(
+            f"http://127.0.0.1:{spout.web_port}/metrics", timeout=5
+        ) as page:
+            found = re.search(
+                r"^kstorm_spout_throttled(?:{[^}]*})? (\S+)$", page.read().decode(), re.MULTILINE
+            )
         assert found is not None
         return float(found[1])
 
     split.process.pause()
     engine.produce(text)
     engine.until(lambda: throttled() > 0, 60, "the gauge says that the spout is held back")
-    engine.until(lambda: "spout_stalled" in spout.process.log_path.read_text(), 60, "the log says so")
-    assert "allowed trees are in flight and none completed for" in spout.process.log_path.read_text()
+    engine.until(
+        lambda: "spout_stalled" in spout.process.log_path.read_text(), 60, "the log says so"
+    )
+    assert (
+        "allowed trees are in flight and none completed for" in spout.process.log_path.read_text()
+    )
     split.process.resume()
     engine.await_done("sentences")
     assert throttled() == 0

@@ -18,7 +18,10 @@ Command = Callable[..., object]
 
 @pytest.fixture
 def kstorm(
-    kafka: EmbeddedKafka, zookeeper: EmbeddedZooKeeper, topic_prefix: str, monkeypatch: pytest.MonkeyPatch
+    kafka: EmbeddedKafka,
+    zookeeper: EmbeddedZooKeeper,
+    topic_prefix: str,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> Command:
     """Give a command about a topology that ZooKeeper knows; it returns the exit code."""
     monkeypatch.setenv("KSTORM_OPERATOR", "anna@laptop")

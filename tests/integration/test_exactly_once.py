@@ -24,9 +24,9 @@ def check_exactly(engine: Engine, text: list[str], times: int = 1) -> None:
     for record in records:
         counts.setdefault(record["word"], []).append(record["count"])
     assert {word: len(found) for word, found in counts.items()} == truth
-    assert {word: sorted(found) == list(range(1, truth[word] + 1)) for word, found in counts.items()} == dict.fromkeys(
-        truth, True
-    )
+    assert {
+        word: sorted(found) == list(range(1, truth[word] + 1)) for word, found in counts.items()
+    } == dict.fromkeys(truth, True)
     assert max(Counter(record["id"] for record in records).values()) == times
 
 
@@ -37,7 +37,9 @@ def test_kills_of_every_kind(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    with running("wordcount", topic_prefix, kafka, zookeeper, tmp_path, monkeypatch, settings=EXACTLY_ONCE) as engine:
+    with running(
+        "wordcount", topic_prefix, kafka, zookeeper, tmp_path, monkeypatch, settings=EXACTLY_ONCE
+    ) as engine:
         kill_each_kind(engine)
 
 
@@ -51,7 +53,9 @@ def test_kills_of_every_kind_on_kafka_3_9(
     """The last series before 4, with its metadata in ZooKeeper."""
     with (
         OldKafka(tmp_path, f"{zookeeper.connect}/{topic_prefix}") as old,
-        running("wordcount", topic_prefix, old, zookeeper, tmp_path, monkeypatch, settings=EXACTLY_ONCE) as engine,
+        running(
+            "wordcount", topic_prefix, old, zookeeper, tmp_path, monkeypatch, settings=EXACTLY_ONCE
+        ) as engine,
     ):
         kill_each_kind(engine)
 
@@ -67,15 +71,23 @@ def test_frames_of_transactions_are_counted_as_sent(
 
     def sent_bytes(name: str) -> float:
         with urlopen(f"http://127.0.0.1:{engine.worker(name).web_port}/metrics", timeout=5) as page:
-            found = re.search(r"^kstorm_sent_bytes_total(?:{[^}]*})? (\S+)$", page.read().decode(), re.MULTILINE)
+            found = re.search(
+                r"^kstorm_sent_bytes_total(?:{[^}]*})? (\S+)$", page.read().decode(), re.MULTILINE
+            )
         assert found is not None
         return float(found[1])
 
-    with running("wordcount", topic_prefix, kafka, zookeeper, tmp_path, monkeypatch, settings=EXACTLY_ONCE) as engine:
+    with running(
+        "wordcount", topic_prefix, kafka, zookeeper, tmp_path, monkeypatch, settings=EXACTLY_ONCE
+    ) as engine:
         engine.produce(TEXT[:1000])
         engine.await_done("sentences")
         for name in ("sentences-0", "split-0"):
-            engine.until(lambda name=name: sent_bytes(name) > sum(map(len, TEXT[:1000])), 10, f"{name} has sent")  # type: ignore[misc]
+            engine.until(
+                lambda name=name: sent_bytes(name) > sum(map(len, TEXT[:1000])),
+                10,
+                f"{name} has sent",
+            )  # type: ignore[misc]
         written = sum(len(str(record)) for record in engine.records())
         assert sent_bytes("sink-0") < written / 2, "it sends acks alone"
 
@@ -86,7 +98,9 @@ def kill_each_kind(engine: Engine) -> None:
     share = len(TEXT) // (2 * len(names))
     for number, name in enumerate(names * 2):
         engine.produce(TEXT[number * share : (number + 1) * share])
-        engine.until(lambda: sum(engine.offsets().values()) < engine.produced, 60, "messages are under way")
+        engine.until(
+            lambda: sum(engine.offsets().values()) < engine.produced, 60, "messages are under way"
+        )
         engine.worker(name).process.kill()
         engine.until(lambda: engine.worker(name).status() is not None, 60, f"{name} is back")  # noqa: B023 - called at once
     engine.produce(TEXT[2 * len(names) * share :])

@@ -38,7 +38,9 @@ def engine(
     """Give a topology at work that is done but for a sentence that timed out, and one that failed."""
     with pytest.MonkeyPatch.context() as patch:
         folder: Path = tmp_path_factory.mktemp("exported")
-        with running("forgetful", "exported", kafka, zookeeper, folder, patch, timeout_secs=5) as found:
+        with running(
+            "forgetful", "exported", kafka, zookeeper, folder, patch, timeout_secs=5
+        ) as found:
             patch.setenv("KSTORM_BOOTSTRAP_SERVERS", kafka.bootstrap)
             patch.setenv("KSTORM_TOPOLOGY", REFERENCE)
             found.produce(map(sentence, range(SENTENCES)), [("traceparent", PRODUCER)])
@@ -48,7 +50,9 @@ def engine(
 
 
 def sentence(number: int) -> str:
-    return {FORGOTTEN: "the cow jumped over the moon", BAD: "this is bad"}.get(number, f"sentence w{number} the cow")
+    return {FORGOTTEN: "the cow jumped over the moon", BAD: "this is bad"}.get(
+        number, f"sentence w{number} the cow"
+    )
 
 
 def place(engine: Engine, number: int) -> tuple[str, int, int]:
@@ -64,7 +68,9 @@ def run(capsys: pytest.CaptureFixture[str], *words: str, code: int = 0) -> str:
     return said.out if not code else said.err
 
 
-def export_all(capsys: pytest.CaptureFixture[str], eventually: Eventually, url: str, *words: str) -> str:
+def export_all(
+    capsys: pytest.CaptureFixture[str], eventually: Eventually, url: str, *words: str
+) -> str:
     """Exports until a tree is known to have timed out, as that is after a while; what is said then."""
     said = [""]
 
@@ -84,11 +90,16 @@ def collector() -> Iterator[OtlpCollector]:
 
 
 def test_failed_and_timed_out_trees_are_sent(
-    engine: Engine, capsys: pytest.CaptureFixture[str], eventually: Eventually, collector: OtlpCollector
+    engine: Engine,
+    capsys: pytest.CaptureFixture[str],
+    eventually: Eventually,
+    collector: OtlpCollector,
 ) -> None:
     """With the reason, down to the tuple that was forgotten, linked to their producer; and no tree that was done in time."""
     said = export_all(capsys, eventually, collector.url)
-    assert re.match(r"exported until \S+ UTC: \d+ trees sent \(1 failed, \d+ timed out; \d+ spans\)\n", said)
+    assert re.match(
+        r"exported until \S+ UTC: \d+ trees sent \(1 failed, \d+ timed out; \d+ spans\)\n", said
+    )
     messages = collector.messages()
     assert {place(engine, FORGOTTEN), place(engine, BAD)} <= messages.keys()
     for span in messages.values():
@@ -98,25 +109,46 @@ def test_failed_and_timed_out_trees_are_sent(
     bad, forgotten = messages[place(engine, BAD)], messages[place(engine, FORGOTTEN)]
     assert "ValueError: no such sentence: this is bad" in bad.status.message
     assert forgotten.status.message == "not complete within 5.0 s"
-    of_it = [span for span in collector.spans if span.trace_id == forgotten.trace_id and span.parent_span_id]
+    of_it = [
+        span
+        for span in collector.spans
+        if span.trace_id == forgotten.trace_id and span.parent_span_id
+    ]
     wrong = [span for span in of_it if span.status.code == span.status.STATUS_CODE_ERROR]
     assert {span.name for span in wrong} == {"execute count"}
     assert {span.name for span in of_it} == {"execute split", "execute count", "execute sink"}
 
 
 def test_slow_trees_are_sent_if_that_is_asked(
-    engine: Engine, capsys: pytest.CaptureFixture[str], eventually: Eventually, collector: OtlpCollector
+    engine: Engine,
+    capsys: pytest.CaptureFixture[str],
+    eventually: Eventually,
+    collector: OtlpCollector,
 ) -> None:
     """No more than are allowed, those that failed first; the others are counted. Of a share, the slowest."""
     said = export_all(capsys, eventually, collector.url, "--slower-than", "0.001ms", "--most", "10")
     found = re.search(
-        r": (\d+) trees sent \(1 failed, \d+ timed out, \d+ slow; .* left out, more than 10 a minute\n", said
+        r": (\d+) trees sent \(1 failed, \d+ timed out, \d+ slow; .* left out, more than 10 a minute\n",
+        said,
     )
     assert found
     assert 10 <= int(found[1]) < 20  # there is a little more for each second that has gone by
-    everyone = run(capsys, "export-traces", "--otlp", collector.url, "--since", "5m", "--slower-than", "0.001ms")
-    few = run(capsys, "export-traces", "--otlp", collector.url, "--since", "5m", "--slowest-share", "0.1")
-    assert _slow(few) < _slow(everyone)  # of trees that took the same time, none may be slower than the share
+    everyone = run(
+        capsys,
+        "export-traces",
+        "--otlp",
+        collector.url,
+        "--since",
+        "5m",
+        "--slower-than",
+        "0.001ms",
+    )
+    few = run(
+        capsys, "export-traces", "--otlp", collector.url, "--since", "5m", "--slowest-share", "0.1"
+    )
+    assert _slow(few) < _slow(
+        everyone
+    )  # of trees that took the same time, none may be slower than the share
 
 
 def _slow(said: str) -> int:
@@ -125,16 +157,25 @@ def _slow(said: str) -> int:
 
 
 def test_what_is_not_read_is_said(
-    engine: Engine, capsys: pytest.CaptureFixture[str], collector: OtlpCollector, monkeypatch: pytest.MonkeyPatch
+    engine: Engine,
+    capsys: pytest.CaptureFixture[str],
+    collector: OtlpCollector,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Trees are left out when no more may be read for them; half of one is marked as such."""
     monkeypatch.setattr("kstorm.cli.exporting.Budget", lambda most, seconds: Budget(0, seconds))
     said = run(capsys, "export-traces", "--otlp", collector.url, "--since", "5m")
-    assert re.search(r": 0 trees sent; \d+ left out, not found or more than 512 MB a minute\n", said)
-    monkeypatch.setattr("kstorm.cli.exporting.Budget", lambda most, seconds: OnlyNews(most, seconds))
+    assert re.search(
+        r": 0 trees sent; \d+ left out, not found or more than 512 MB a minute\n", said
+    )
+    monkeypatch.setattr(
+        "kstorm.cli.exporting.Budget", lambda most, seconds: OnlyNews(most, seconds)
+    )
     said = run(capsys, "export-traces", "--otlp", collector.url, "--since", "5m")
     assert re.search(r"; \d+ of them not wholly read, more than 512 MB a minute", said)
-    assert {attributes(span)["kstorm.read_wholly"] for span in collector.messages().values()} == {False}
+    assert {attributes(span)["kstorm.read_wholly"] for span in collector.messages().values()} == {
+        False
+    }
 
 
 class OnlyNews(Budget):
@@ -146,7 +187,10 @@ class OnlyNews(Budget):
 
 
 def test_a_collector_that_refuses_one_tree(
-    engine: Engine, capsys: pytest.CaptureFixture[str], eventually: Eventually, collector: OtlpCollector
+    engine: Engine,
+    capsys: pytest.CaptureFixture[str],
+    eventually: Eventually,
+    collector: OtlpCollector,
 ) -> None:
     """The others are sent; it is told how many were refused."""
     export_all(capsys, eventually, collector.url)
@@ -165,15 +209,21 @@ def test_the_header_of_a_sinks_record_is_a_span_of_the_trace(
     parent = parse(header)
     assert parent is not None
     run(capsys, "trace", "--sink", f"{engine.sink}/{partition}/0", "--otlp", collector.url)
-    (span,) = [span for span in collector.spans if int.from_bytes(span.span_id, "big") == parent.span]
+    (span,) = [
+        span for span in collector.spans if int.from_bytes(span.span_id, "big") == parent.span
+    ]
     assert (span.name, int.from_bytes(span.trace_id, "big")) == ("execute sink", parent.trace)
 
 
 def _header(engine: Engine) -> tuple[int, str]:
     """The `traceparent` of the first record of a partition of the sink."""
-    consumer = Consumer({"bootstrap.servers": engine.bootstrap, "group.id": "headers", "log_level": 0})
+    consumer = Consumer(
+        {"bootstrap.servers": engine.bootstrap, "group.id": "headers", "log_level": 0}
+    )
     try:
-        consumer.assign([TopicPartition(engine.sink, number, 0) for number in range(SINK_PARTITIONS)])
+        consumer.assign(
+            [TopicPartition(engine.sink, number, 0) for number in range(SINK_PARTITIONS)]
+        )
         while True:
             record = consumer.poll(30)
             assert record is not None
@@ -191,7 +241,16 @@ class Following:
 
     def __init__(self, url: str, *words: str, **settings: str) -> None:
         self._process = subprocess.Popen(
-            [sys.executable, "-m", "kstorm.cli", "export-traces", "--follow", "--otlp", url, *words],
+            [
+                sys.executable,
+                "-m",
+                "kstorm.cli",
+                "export-traces",
+                "--follow",
+                "--otlp",
+                url,
+                *words,
+            ],
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             env=os.environ | settings,
@@ -221,7 +280,10 @@ def test_it_follows_and_goes_on_where_it_was(engine: Engine, eventually: Eventua
     assert following.first_line().endswith("what ends from now on\n")
     engine.produce(["this is bad too"])
     first = place(engine, engine.produced - 1)
-    assert "takes no spans. What ends meanwhile waits in Kafka: trying again" in following.first_complaint()
+    assert (
+        "takes no spans. What ends meanwhile waits in Kafka: trying again"
+        in following.first_complaint()
+    )
     with OtlpCollector(port) as collector:
         eventually(lambda: first in collector.messages(), 60)
         assert " tree" in following.end()
@@ -234,7 +296,9 @@ def test_it_follows_and_goes_on_where_it_was(engine: Engine, eventually: Eventua
         following.end()
 
 
-def test_what_ended_too_long_ago_is_left_out(engine: Engine, eventually: Eventually, collector: OtlpCollector) -> None:
+def test_what_ended_too_long_ago_is_left_out(
+    engine: Engine, eventually: Eventually, collector: OtlpCollector
+) -> None:
     """If somebody follows: news are wanted first, and it is said how many were left out."""
     begun = int(time.time() * 1000)
     marks = Marks(Settings(topology="", bootstrap_servers=engine.bootstrap), "exported.__traces")
@@ -255,7 +319,9 @@ def test_a_topology_that_is_not_installed_is_waited_for(
         following.first_complaint(),
     )
     subprocess.run(
-        [sys.executable, "-m", "kstorm.cli", "prepare", "--allow-missing-ends"], env=os.environ | demo, check=True
+        [sys.executable, "-m", "kstorm.cli", "prepare", "--allow-missing-ends"],
+        env=os.environ | demo,
+        check=True,
     )
     assert following.first_line().startswith(f"{topic_prefix}: sending to {collector.url}")
     following.end()
@@ -270,10 +336,21 @@ def test_from_a_kubeconfig_alone(
 ) -> None:
     """A spout's pod sends the message, the trees, or one of them: it has code and servers."""
     pod = {name: value for name, value in os.environ.items() if name.startswith("KSTORM_")}
-    url = collector.url.replace("127.0.0.1", "127.1")  # one that is not taken for the machine of who asks
+    url = collector.url.replace(
+        "127.0.0.1", "127.1"
+    )  # one that is not taken for the machine of who asks
     with from_kubeconfig(tmp_path, monkeypatch, "exported", variables=pod) as cluster:
         of_it = ("--topology", "exported")
-        drawn = run(capsys, "probe", *of_it, "--source", engine.source, "--trace", "--message", "a {marker} cow")
+        drawn = run(
+            capsys,
+            "probe",
+            *of_it,
+            "--source",
+            engine.source,
+            "--trace",
+            "--message",
+            "a {marker} cow",
+        )
         assert "✓ complete, proven (init ⊕ " in drawn
         assert ": its " in run(capsys, "probe", *of_it)
         run(capsys, "export-traces", *of_it, "--otlp", url, "--since", "5m")
@@ -284,7 +361,9 @@ def test_from_a_kubeconfig_alone(
         assert {pod for pod, _ in cluster.commands} == {"wc-sentences-0"}
 
 
-def test_probe_shows_its_tree_as_it_grows(engine: Engine, capsys: pytest.CaptureFixture[str]) -> None:
+def test_probe_shows_its_tree_as_it_grows(
+    engine: Engine, capsys: pytest.CaptureFixture[str]
+) -> None:
     """Until it is complete, in the sink too if there is one; exit code 2 if it fails, or is held."""
     probe = ("probe", "--source", engine.source, "--trace", "--message")
     done = run(capsys, *probe, "a {marker} cow", "--sink", engine.sink)
@@ -294,7 +373,8 @@ def test_probe_shows_its_tree_as_it_grows(engine: Engine, capsys: pytest.Capture
     assert re.match(rf"kstorm: {engine.source}/\d/\d+ has failed: `kstorm why ", failed)
     held = run(capsys, *probe, "a moon", "--timeout", "3", code=2)
     assert re.search(
-        r"(its tree is not complete|no tree of it is found) within 3 s: `kstorm why \S+` says who has it\n", held
+        r"(its tree is not complete|no tree of it is found) within 3 s: `kstorm why \S+` says who has it\n",
+        held,
     )
     assert run(capsys, "probe", "--trace", code=2).startswith(
         "kstorm: --trace shows the tree of a message that is sent"
@@ -305,8 +385,14 @@ def test_probe_shows_its_tree_as_it_grows(engine: Engine, capsys: pytest.Capture
     ("words", "said"),
     [
         (["--slower-than", "2"], "--slower-than 2: give a time such as 500ms, 2s or 1m"),
-        (["--slower-than", "2s", "--slowest-share", "0.1"], "give either --slower-than or --slowest-share"),
-        (["--slowest-share", "1"], "--slowest-share 1: give a share of the trees between 0 and 1, such as 0.01"),
+        (
+            ["--slower-than", "2s", "--slowest-share", "0.1"],
+            "give either --slower-than or --slowest-share",
+        ),
+        (
+            ["--slowest-share", "1"],
+            "--slowest-share 1: give a share of the trees between 0 and 1, such as 0.01",
+        ),
         (["--max-lag", "1"], "--max-lag 1: give an age such as 30s, 10m, 2h or 1d"),
         (
             ["--topology", "wordcount"],
@@ -314,9 +400,14 @@ def test_probe_shows_its_tree_as_it_grows(engine: Engine, capsys: pytest.Capture
         ),
     ],
 )
-def test_mistakes_are_one_line(engine: Engine, capsys: pytest.CaptureFixture[str], words: list[str], said: str) -> None:
+def test_mistakes_are_one_line(
+    engine: Engine, capsys: pytest.CaptureFixture[str], words: list[str], said: str
+) -> None:
     """That names the thing and what to do."""
-    assert run(capsys, "export-traces", "--otlp", "http://127.0.0.1:1", *words, code=2) == f"kstorm: {said}\n"
+    assert (
+        run(capsys, "export-traces", "--otlp", "http://127.0.0.1:1", *words, code=2)
+        == f"kstorm: {said}\n"
+    )
 
 
 @pytest.mark.go
@@ -331,7 +422,9 @@ def test_jaeger_has_them(
         failed = jaeger.find("exported", **{"kstorm.exported_as": "failed"})
         assert failed
         for id in failed:
-            tops = [span for span in jaeger.trace(id) if span["operationName"] == "process sentences"]
+            tops = [
+                span for span in jaeger.trace(id) if span["operationName"] == "process sentences"
+            ]
             assert [_tags(span)["error"] for span in tops] == [True]
             assert "ValueError: no such sentence" in _tags(tops[0])["otel.status_description"]
         (late,) = [

@@ -48,7 +48,12 @@ async def process(
     """A process with tasks: `instance` is its place in the group, `name` that of its producer, `settings` are the producer's."""
     member: Any = Member(kafka.bootstrap, topic, instance)
     await member.joined()
-    known: dict[str, Any] = {"topology": "a:b", "bootstrap_servers": kafka.bootstrap, "instance": name, **settings}
+    known: dict[str, Any] = {
+        "topology": "a:b",
+        "bootstrap_servers": kafka.bootstrap,
+        "instance": name,
+        **settings,
+    }
     writer = CheckpointWriter(Settings(**known), topic, topic, member)
     await writer.open()
     try:
@@ -69,7 +74,12 @@ def topics(kafka: EmbeddedKafka, topic_prefix: str) -> tuple[str, str]:
 def committed(kafka: EmbeddedKafka, changelog: str, group: str) -> tuple[list[bytes | None], int]:
     """The values that a recovery would read, and the group's offset."""
     reader = Consumer(
-        {"bootstrap.servers": kafka.bootstrap, "group.id": group, "enable.partition.eof": True, "log_level": 0}
+        {
+            "bootstrap.servers": kafka.bootstrap,
+            "group.id": group,
+            "enable.partition.eof": True,
+            "log_level": 0,
+        }
     )
     reader.assign([TopicPartition(changelog, 0, 0)])
     values = []

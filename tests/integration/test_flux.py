@@ -33,7 +33,9 @@ bolts:
 TEXT = [f"one two w{number % 7}" for number in range(3_000)]
 
 
-def test_the_word_count_of_a_file(topic_prefix: str, tmp_path: Path, run_topology: RunTopology) -> None:
+def test_the_word_count_of_a_file(
+    topic_prefix: str, tmp_path: Path, run_topology: RunTopology
+) -> None:
     """Included, with values from a file of properties and the environment; a process is killed amid the work."""
     file, properties = tmp_path / "topology.yaml", tmp_path / "site.properties"
     file.write_text(WIRED)
@@ -42,7 +44,9 @@ def test_the_word_count_of_a_file(topic_prefix: str, tmp_path: Path, run_topolog
     with run_topology(str(file), settings=settings) as engine:
         assert engine.processes.topology.config.exactly_once
         engine.produce(TEXT[:1_500])
-        engine.until(lambda: sum(engine.offsets().values()) > 0, 60, "the first messages are finished")
+        engine.until(
+            lambda: sum(engine.offsets().values()) > 0, 60, "the first messages are finished"
+        )
         engine.worker("count-0").process.kill()
         engine.produce(TEXT[1_500:])
         engine.await_done("sentences")

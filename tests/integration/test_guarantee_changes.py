@@ -51,13 +51,17 @@ def positions(kafka: EmbeddedKafka, topology: str) -> set[int]:
     """The offsets of the source that the spout's group has."""
     consumer = Consumer({"bootstrap.servers": kafka.bootstrap, "group.id": f"{topology}.sentences"})
     try:
-        places = [TopicPartition(f"{topology}-in", partition) for partition in range(SOURCE_PARTITIONS)]
+        places = [
+            TopicPartition(f"{topology}-in", partition) for partition in range(SOURCE_PARTITIONS)
+        ]
         return {place.offset for place in consumer.committed(places, timeout=30)}
     finally:
         consumer.close()
 
 
-def command(engine: Engine, capsys: pytest.CaptureFixture[str], *arguments: str, code: int = 0) -> str:
+def command(
+    engine: Engine, capsys: pytest.CaptureFixture[str], *arguments: str, code: int = 0
+) -> str:
     """What `kstorm offsets` says of the topology's spout; if it ends with another code, what is wrong."""
     servers = ["--bootstrap", engine.bootstrap, "--zookeeper", engine.processes.zookeeper]
     with pytest.raises(SystemExit) as ended:
@@ -67,7 +71,9 @@ def command(engine: Engine, capsys: pytest.CaptureFixture[str], *arguments: str,
     return told.err if code else told.out
 
 
-def test_exactly_once_after_at_least_once_after_exactly_once(run: Run, kafka: EmbeddedKafka, topic_prefix: str) -> None:
+def test_exactly_once_after_at_least_once_after_exactly_once(
+    run: Run, kafka: EmbeddedKafka, topic_prefix: str
+) -> None:
     """The position that the first run has left is old by then: what came since must not be counted again."""
     text = [f"one two w{number % 7}" for number in range(1800)]
     done = 0
@@ -108,7 +114,9 @@ def test_moving_the_position(
     ranges = finished_ranges(kafka.bootstrap, f"{topic_prefix}.__finished")
     for partition in range(SOURCE_PARTITIONS):
         own = [found for found in ranges if found.partition == partition]
-        moves = [(skip.start, skip.end, skip.why.split()[2]) for found in own for skip in found.skipped]
+        moves = [
+            (skip.start, skip.end, skip.why.split()[2]) for found in own for skip in found.skipped
+        ]
         assert moves == [(100, 0, "reset"), (0, 40, "set")]
         assert offsets_in([found for found in own if not found.skipped]) == set(range(100))
         assert sum(found.n.get("acked", 0) + found.n.get("committed", 0) for found in own) == 160
@@ -123,12 +131,17 @@ def test_what_exactly_once_has_left_unfinished_is_not_lost_by_at_least_once(
     def write(component: str, value: bytes | None) -> None:
         for task in range(tasks[component]):
             producer.produce(
-                f"{topic_prefix}.{component}.__state", value, MARK + (7).to_bytes(8, "big"), partition=task
+                f"{topic_prefix}.{component}.__state",
+                value,
+                MARK + (7).to_bytes(8, "big"),
+                partition=task,
             )
         assert producer.flush(30) == 0
 
     with run("at_least_once") as engine:
-        tasks = {name: engine.processes.topology.component(name).num_tasks for name in ("count", "sink")}
+        tasks = {
+            name: engine.processes.topology.component(name).num_tasks for name in ("count", "sink")
+        }
         make_topics(kafka.bootstrap, {f"{topic_prefix}.sink.__state": tasks["sink"]})
         for component in tasks:
             process = engine.worker(f"{component}-0").process

@@ -41,14 +41,20 @@ def run(*words: str) -> object:
 
 
 def test_who_has_deactivated_it_is_the_one_outside(
-    cluster: KubernetesStub, client: KazooClient, topic_prefix: str, capsys: pytest.CaptureFixture[str]
+    cluster: KubernetesStub,
+    client: KazooClient,
+    topic_prefix: str,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
     """Not the pod."""
     assert run("deactivate", topic_prefix) == 0
     told = read_deactivation(client, topic_prefix)
     assert isinstance(told, Deactivation)
     assert told.host == "anna@laptop"
-    assert capsys.readouterr().out == f"{topic_prefix} is deactivated: no spout process runs, nothing in flight\n"
+    assert (
+        capsys.readouterr().out
+        == f"{topic_prefix} is deactivated: no spout process runs, nothing in flight\n"
+    )
     assert run("activate", topic_prefix) == 0
     assert client.exists(deactivated_path(topic_prefix)) is None
 
@@ -69,7 +75,9 @@ def test_kill_has_it_forgotten_when_its_spouts_have_ended(
 ) -> None:
     """By an acker's pod: ZooKeeper knows no such topology any more."""
     marks = []
-    cluster.on_scale = lambda name, _: marks.append((name, client.exists(deactivated_path(topic_prefix)) is not None))
+    cluster.on_scale = lambda name, _: marks.append(
+        (name, client.exists(deactivated_path(topic_prefix)) is not None)
+    )
     assert run("kill", topic_prefix, "--yes") == 0
     assert client.exists(topology_path(topic_prefix)) is None
     assert marks == [("wc-sentences", True), ("wc-split", False), ("wc-acker", False)]

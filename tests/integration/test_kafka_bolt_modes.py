@@ -38,15 +38,21 @@ SOURCE = Source("split", "default", 1, Fields("key", "message", "partition", "of
 def prepared(topic: Topic, bolt: KafkaBolt, **properties: Any) -> Outcomes:
     """Prepares the bolt for the topic."""
     outcomes = Outcomes()
-    bolt.with_topic_selector(topic.name).prepare(Config(), bolt_context(topic, bolt, **properties), outcomes)
+    bolt.with_topic_selector(topic.name).prepare(
+        Config(), bolt_context(topic, bolt, **properties), outcomes
+    )
     return outcomes
 
 
 def records(topic: Topic, count: int) -> list[Message]:
     """The first records of the topic's only partition."""
-    consumer = Consumer({**topic.client_config, "group.id": topic.name, "enable.auto.commit": False})
+    consumer = Consumer(
+        {**topic.client_config, "group.id": topic.name, "enable.auto.commit": False}
+    )
     try:
-        return [message for some in consume_to(consumer, topic.name, {0: count}, {}) for message in some]
+        return [
+            message for some in consume_to(consumer, topic.name, {0: count}, {}) for message in some
+        ]
     finally:
         consumer.close()
 
@@ -67,7 +73,9 @@ async def test_no_tuple_is_acked_that_a_broker_which_dies_did_not_take(tmp_path:
     with EmbeddedKafka(tmp_path, quick_start=True) as kafka:
         topic = Topic("sink", kafka).create()
         bolt = KafkaBolt()
-        outcomes = prepared(topic, bolt, **{"message.timeout.ms": 2000, "reconnect.backoff.max.ms": 500})
+        outcomes = prepared(
+            topic, bolt, **{"message.timeout.ms": 2000, "reconnect.backoff.max.ms": 500}
+        )
         sent: list[str] = []
 
         def write(count: int) -> None:
@@ -94,13 +102,16 @@ async def test_no_tuple_is_acked_that_a_broker_which_dies_did_not_take(tmp_path:
         assert outcomes.failed == replayed
         assert sorted(outcomes.acked) == sorted(sent)
         written = {
-            (message.value() or b"").decode() for message in await asyncio.to_thread(records, topic, ends(topic))
+            (message.value() or b"").decode()
+            for message in await asyncio.to_thread(records, topic, ends(topic))
         }
         assert written >= set(outcomes.acked)
         assert any("are not written" in str(error) for error in outcomes.errors)
 
 
-async def test_a_tuple_without_a_topic_is_acked_and_counted(topic: Topic, caplog: pytest.LogCaptureFixture) -> None:
+async def test_a_tuple_without_a_topic_is_acked_and_counted(
+    topic: Topic, caplog: pytest.LogCaptureFixture
+) -> None:
     """Nothing is written for it, and a warning says so; those that have one are written."""
     topic.create()
     bolt = KafkaBolt().with_topic_selector(FieldNameTopicSelector("key"))
@@ -169,14 +180,20 @@ class Ends(ProducerCallback):
     def prepare(self, config: Config, context: object) -> None:
         self.found = []
 
-    def on_completion(self, metadata: RecordMetadata | None, error: BrokerError | None, tuple: Tuple) -> None:
+    def on_completion(
+        self, metadata: RecordMetadata | None, error: BrokerError | None, tuple: Tuple
+    ) -> None:
         self.found.append((tuple["key"], metadata, error))
 
 
 async def test_a_callback_hears_where_each_record_is(topic: Topic) -> None:
     """And why one is not written. The tuples are acked and failed as without it."""
     ends = Ends()
-    bolt = KafkaBolt().with_producer_callback(ends).with_producer_properties({"message.timeout.ms": 1500})
+    bolt = (
+        KafkaBolt()
+        .with_producer_callback(ends)
+        .with_producer_properties({"message.timeout.ms": 1500})
+    )
     outcomes = prepared(topic, bolt)
     bolt.execute(word("lost", "m"))
     await outcome(outcomes, 1)
@@ -190,7 +207,9 @@ async def test_a_callback_hears_where_each_record_is(topic: Topic) -> None:
     (lost, metadata, error), *written = ends.found
     assert (lost, metadata) == ("lost", None)
     assert isinstance(error, BrokerError)
-    places = [(found.topic, found.partition, found.offset) for _, found, _ in written if found is not None]
+    places = [
+        (found.topic, found.partition, found.offset) for _, found, _ in written if found is not None
+    ]
     assert places == [(topic.name, 0, 0), (topic.name, 0, 1)]
     assert [key for key, _, _ in written] == ["a", "b"]
     assert all(found is not None and found.timestamp > 1_600_000_000_000 for _, found, _ in written)
@@ -208,13 +227,19 @@ async def test_serializers_and_lineage_are_in_the_records(topic: Topic) -> None:
     )
     outcomes = prepared(topic, bolt)
     ids = np.array([7, 8], np.uint64)
-    bolt.execute_batch(TupleBatch(SOURCE, [["a", "b"], [1, -1], [3, 3], [70, 71], [0, 5]], ids, ids))
+    bolt.execute_batch(
+        TupleBatch(SOURCE, [["a", "b"], [1, -1], [3, 3], [70, 71], [0, 5]], ids, ids)
+    )
     bolt.execute(Tuple(["c", 2, 3, 72, 1], SOURCE, root=9))
     bolt.execute(word("d", 3))
     await outcome(outcomes, 4)
     found = {message.key(): message for message in records(topic, 4)}
     assert [found[key].value() for key in (b"a", b"b")] == [b"\x00" * 7 + b"\x01", b"\xff" * 8]
-    for key, root, offset, part in ((b"a", 7, b"70", b"0"), (b"b", 8, b"71", b"5"), (b"c", 9, b"72", b"1")):
+    for key, root, offset, part in (
+        (b"a", 7, b"70", b"0"),
+        (b"b", 8, b"71", b"5"),
+        (b"c", 9, b"72", b"1"),
+    ):
         assert dict(found[key].headers() or []) == {
             "kstorm-roots": b"%016x" % root,
             "kstorm-source-topic": b"lines",
@@ -232,7 +257,10 @@ async def test_a_registry_that_comes_late_delays_and_loses_nothing(topic: Topic)
         registry, stub.answers = SchemaRegistry(stub.url), 503
         bolt = KafkaBolt().with_value_serializer(AvroSerializer(registry, AVRO))
         outcomes = prepared(topic, bolt)
-        entries: list[list[Any]] = [["k"] * 3, [{"word": f"w{number}", "count": number} for number in range(3)]]
+        entries: list[list[Any]] = [
+            ["k"] * 3,
+            [{"word": f"w{number}", "count": number} for number in range(3)],
+        ]
         batch = TupleBatch(word("", "").source, entries)
         assert bolt.execute_batch(batch) is NotImplemented
         for each in batch.tuples():
@@ -250,7 +278,10 @@ async def test_a_registry_that_comes_late_delays_and_loses_nothing(topic: Topic)
         open_scheme(scheme)
         read: Any = deserializer(scheme)
         values = await asyncio.to_thread(
-            lambda: [list(at_last(lambda message=message: read(message))[0]) for message in records(topic, 3)]  # type: ignore[misc]
+            lambda: [
+                list(at_last(lambda message=message: read(message))[0])
+                for message in records(topic, 3)
+            ]  # type: ignore[misc]
         )
         assert values == [["w0", 0], ["w1", 1], ["w2", 2]]
         close_scheme(scheme)

@@ -15,7 +15,16 @@ from kstorm.local.servers import EmbeddedKafka
 from kstorm.runtime.kafka.sink import KafkaWriter
 from kstorm.runtime.kafka.source import KafkaSource
 from kstorm.runtime.zookeeper.offsets import ZooKeeperOffsetStores
-from kstorm.topology import Config, Fields, Placed, Source, TopologyBuilder, TopologyContext, Tuple, TupleBatch
+from kstorm.topology import (
+    Config,
+    Fields,
+    Placed,
+    Source,
+    TopologyBuilder,
+    TopologyContext,
+    Tuple,
+    TupleBatch,
+)
 from tests.integration.kafka_topic import Topic, read
 
 
@@ -100,7 +109,9 @@ async def test_nothing_is_acked_while_the_broker_is_down(tmp_path: Path) -> None
         topic = Topic("sink", kafka)
         topic.create()
         bolt, outcomes = KafkaBolt().with_topic_selector(topic.name), Outcomes()
-        bolt.prepare(Config(), bolt_context(topic, bolt, **{"reconnect.backoff.max.ms": 500}), outcomes)
+        bolt.prepare(
+            Config(), bolt_context(topic, bolt, **{"reconnect.backoff.max.ms": 500}), outcomes
+        )
         bolt.execute_batch(TupleBatch(word("", "").source, [["a"] * 10, ["before"] * 10]))
         await outcome(outcomes, 10)
         await asyncio.to_thread(kafka.process.kill)
@@ -134,7 +145,10 @@ async def test_the_bolt_fails_what_the_broker_refuses(topic: Topic) -> None:
 async def test_a_producer_of_the_bolts_own_serves_itself(topic: Topic) -> None:
     """Nobody has to poll it; a property that librdkafka refuses is named."""
     topic.create()
-    bolt, outcomes = KafkaBolt().with_topic_selector(topic.name).with_producer_properties({"acks": "1"}), Outcomes()
+    bolt, outcomes = (
+        KafkaBolt().with_topic_selector(topic.name).with_producer_properties({"acks": "1"}),
+        Outcomes(),
+    )
     bolt.prepare(Config(), bolt_context(topic, bolt), outcomes)
     for round in range(3):
         bolt.execute(word(f"w{round}", "m"))

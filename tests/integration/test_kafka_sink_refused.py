@@ -22,7 +22,10 @@ def secured(servers_directory: Path) -> Iterator[Secured]:
 
 
 def client(secured: Secured) -> dict[str, str]:
-    return {"bootstrap.servers": secured.kafka.secure("valid"), **secured.properties(sasl_username=STRANGER)}
+    return {
+        "bootstrap.servers": secured.kafka.secure("valid"),
+        **secured.properties(sasl_username=STRANGER),
+    }
 
 
 async def test_who_may_write_nothing_ends(secured: Secured, topic_prefix: str) -> None:
@@ -39,7 +42,11 @@ async def test_who_may_write_nothing_ends(secured: Secured, topic_prefix: str) -
                 await asyncio.sleep(0.01)
     told = str(fatal[0])
     address = secured.kafka.secure("valid")
-    for part in (f"topic '{topic_prefix}' of Kafka at {address}", "uthorization failed", "allow its user WRITE"):
+    for part in (
+        f"topic '{topic_prefix}' of Kafka at {address}",
+        "uthorization failed",
+        "allow its user WRITE",
+    ):
         assert part in told
     assert "scram" not in told
     await writer.close()
@@ -49,7 +56,9 @@ async def test_who_may_write_nothing_ends(secured: Secured, topic_prefix: str) -
     writer._producer.close()
 
 
-async def test_who_may_not_write_one_topic_fails_its_tuples(secured: Secured, topic_prefix: str) -> None:
+async def test_who_may_not_write_one_topic_fails_its_tuples(
+    secured: Secured, topic_prefix: str
+) -> None:
     """Others of the bolt's topics may be allowed, so the process goes on."""
     allowed, refused = f"{topic_prefix}-allowed", f"{topic_prefix}-refused"
     for name in (allowed, refused):
@@ -59,7 +68,9 @@ async def test_who_may_not_write_one_topic_fails_its_tuples(secured: Secured, to
     writer = KafkaWriter(client(secured), {"linger.ms": 0}, fatal.append)
     ends: dict[str, list[Any]] = {}
     for name in (allowed, refused):
-        writer.write(name, b"k", b"v", lambda error, _, name=name: ends.setdefault(name, []).append(error))  # type: ignore[misc]
+        writer.write(
+            name, b"k", b"v", lambda error, _, name=name: ends.setdefault(name, []).append(error)
+        )  # type: ignore[misc]
     async with asyncio.timeout(60):
         while len(ends) < 2:
             await asyncio.sleep(0.01)

@@ -59,7 +59,9 @@ def test_a_missing_topic_is_named_and_not_created(topic: Topic) -> None:
         assert not source.partitions(topic.name)
         return next(iter(source.faults()), None)
 
-    assert f"topic {topic.name!r} cannot be read from {topic.kafka.bootstrap}" in answer(told).reason
+    assert (
+        f"topic {topic.name!r} cannot be read from {topic.kafka.bootstrap}" in answer(told).reason
+    )
     assert source.partitions(topic.name) == {}
     assert topic.name not in AdminClient(topic.client_config).list_topics(timeout=10).topics
 
@@ -185,7 +187,9 @@ def test_an_offset_that_has_expired_is_told(topic: Topic) -> None:
     """As after retention has deleted what the stored offset points at."""
     topic.create().produce(b"a", b"b", b"c")
     admin = AdminClient(topic.client_config)
-    admin.delete_records([TopicPartition(topic.name, 0, 2)])[TopicPartition(topic.name, 0)].result(30)
+    admin.delete_records([TopicPartition(topic.name, 0, 2)])[TopicPartition(topic.name, 0)].result(
+        30
+    )
     source = topic.source()
     source.assign(topic.at(), 0)
     assert fault(source).out_of_range
@@ -209,13 +213,17 @@ def test_the_group_shows_the_offset(topic: Topic, eventually: Eventually) -> Non
     source.assign(topic.at(), 0)
     source.commit(topic.at(), 17)
     onlooker = Consumer({**topic.client_config, "group.id": topic.config().id})
-    eventually(lambda: onlooker.committed([TopicPartition(topic.name, 0)], timeout=10)[0].offset == 17, 20)
+    eventually(
+        lambda: onlooker.committed([TopicPartition(topic.name, 0)], timeout=10)[0].offset == 17, 20
+    )
     onlooker.close()
 
 
 def test_a_property_that_librdkafka_refuses_is_named(topic: Topic) -> None:
     """With the spout and the topic it is for."""
-    with pytest.raises(ConfigError, match=r"cannot read .*'no\.such\.thing'|No such configuration property"):
+    with pytest.raises(
+        ConfigError, match=r"cannot read .*'no\.such\.thing'|No such configuration property"
+    ):
         topic.source(kafka_properties={"no.such.thing": "1"})
 
 

@@ -15,7 +15,9 @@ from tests.integration.kafka_topic import Topic
 from tests.integration.spout_process import SpoutProcess, stored_offset, zookeeper_client
 
 
-def test_the_next_process_resumes_where_the_last_one_stopped(topic: Topic, zookeeper: EmbeddedZooKeeper) -> None:
+def test_the_next_process_resumes_where_the_last_one_stopped(
+    topic: Topic, zookeeper: EmbeddedZooKeeper
+) -> None:
     """Acked messages are not emitted again, unfinished ones are; the node is that of Storm's documentation, and what is done above
     the offset comes behind that."""
     topic.create().produce(*(b"%d" % number for number in range(10)))
@@ -67,7 +69,9 @@ def test_two_processes_never_read_one_partition(topic: Topic, zookeeper: Embedde
     assert stored_offset(zookeeper.connect, topic)["offset"] == 6
 
 
-def test_gaps_of_transactions_do_not_hold_the_offset(topic: Topic, zookeeper: EmbeddedZooKeeper) -> None:
+def test_gaps_of_transactions_do_not_hold_the_offset(
+    topic: Topic, zookeeper: EmbeddedZooKeeper
+) -> None:
     """Aborted messages are never emitted, and neither they nor the markers stop the offset (STORM-2505)."""
     topic.create()
     producer = Producer({**topic.client_config, "transactional.id": topic.name})
@@ -143,8 +147,12 @@ def test_static_partitions_are_all_that_is_read(topic: Topic, zookeeper: Embedde
     """By the brokers that are named, whatever the service's own; the other partition waits for another spout."""
     topic.create(2).produce(b"mine", partition=1)
     topic.produce(b"not mine", partition=0)
-    information = GlobalPartitionInformation(topic.name, {1: Broker.from_string(topic.kafka.bootstrap)})
-    process = SpoutProcess(topic, zookeeper.connect, hosts=StaticHosts(information), client_config={})
+    information = GlobalPartitionInformation(
+        topic.name, {1: Broker.from_string(topic.kafka.bootstrap)}
+    )
+    process = SpoutProcess(
+        topic, zookeeper.connect, hosts=StaticHosts(information), client_config={}
+    )
     process.until(lambda: process.collector.values)
     topic.produce(b"more", partition=1)
     process.until(lambda: len(process.collector.values) > 1)
@@ -165,7 +173,9 @@ def test_topics_that_match_have_nodes_of_their_own(
         max_uncommitted_offsets=100,
     )
     for name in names:
-        Topic(name, topic.kafka).create().produce(*(name.encode() for _ in range(1 + names.index(name))))
+        Topic(name, topic.kafka).create().produce(
+            *(name.encode() for _ in range(1 + names.index(name)))
+        )
         process.until(lambda name=name: name in process.collector.values)  # type: ignore[misc]
     process.until(lambda: len(process.collector.values) == 3)
     assert sorted(process.collector.values) == sorted([names[0], names[1], names[1]])

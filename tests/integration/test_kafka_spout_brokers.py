@@ -17,7 +17,11 @@ from tests.integration.spout_process import FINISHED, SpoutProcess, stored_offse
 
 @pytest.mark.parametrize("kind", [KafkaHosts, ZkHosts])
 def test_a_new_leader_is_followed_and_nothing_is_read_again(
-    kind: type[BrokerHosts], tmp_path: Path, zookeeper: EmbeddedZooKeeper, topic_prefix: str, eventually: Eventually
+    kind: type[BrokerHosts],
+    tmp_path: Path,
+    zookeeper: EmbeddedZooKeeper,
+    topic_prefix: str,
+    eventually: Eventually,
 ) -> None:
     """The leader is killed with messages in flight, and leads again when it is back: those are acked as if nothing had been,
     each further message is emitted once, and the node names who leads."""
@@ -30,7 +34,9 @@ def test_a_new_leader_is_followed_and_nothing_is_read_again(
             admin.create_topics([NewTopic(name, 1, replica_assignment=[[1, 2]])])[name].result(30)
         topic, rest = Topic(topic_prefix, one), Topic(topic_prefix, two)
         topic.produce(b"0", b"1", b"2")
-        hosts = KafkaHosts(both, 0.5) if kind is KafkaHosts else ZkHosts(connect, refresh_freq_secs=0.5)
+        hosts = (
+            KafkaHosts(both, 0.5) if kind is KafkaHosts else ZkHosts(connect, refresh_freq_secs=0.5)
+        )
         process = SpoutProcess(topic, zookeeper.connect, hosts=hosts)
 
         def leads(broker: OldKafka) -> bool:
@@ -41,18 +47,26 @@ def test_a_new_leader_is_followed_and_nothing_is_read_again(
         process.emit(3)
         process.ack(0)
         process.until_stored(1)
-        assert stored_offset(zookeeper.connect, topic)["broker"] == Broker.from_string(one.bootstrap)._asdict()
+        assert (
+            stored_offset(zookeeper.connect, topic)["broker"]
+            == Broker.from_string(one.bootstrap)._asdict()
+        )
         one.kill()
         eventually(lambda: leads(two), 60)
         rest.produce(b"3")
         process.emit(4)
         process.ack(1, 3)
         process.until_stored(2)
-        assert stored_offset(zookeeper.connect, topic)["broker"] == Broker.from_string(two.bootstrap)._asdict()
+        assert (
+            stored_offset(zookeeper.connect, topic)["broker"]
+            == Broker.from_string(two.bootstrap)._asdict()
+        )
         one.start()
 
         def in_sync() -> int:
-            return len(admin.list_topics(topic.name, timeout=10).topics[topic.name].partitions[0].isrs)
+            return len(
+                admin.list_topics(topic.name, timeout=10).topics[topic.name].partitions[0].isrs
+            )
 
         eventually(lambda: in_sync() == 2, 60)
         admin.elect_leaders(ElectionType.PREFERRED, [TopicPartition(topic.name, 0)]).result(30)
@@ -65,7 +79,9 @@ def test_a_new_leader_is_followed_and_nothing_is_read_again(
         assert stored_offset(zookeeper.connect, topic)["offset"] == 5
 
 
-def test_a_broker_that_freezes_is_noticed_in_time(tmp_path: Path, zookeeper: EmbeddedZooKeeper) -> None:
+def test_a_broker_that_freezes_is_noticed_in_time(
+    tmp_path: Path, zookeeper: EmbeddedZooKeeper
+) -> None:
     """By `socket_timeout_ms`, without which librdkafka would wait for a minute; when it is back it is read on."""
     with EmbeddedKafka(tmp_path) as kafka:
         topic = Topic("frozen", kafka).create()

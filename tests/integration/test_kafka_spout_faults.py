@@ -27,7 +27,9 @@ def test_messages_that_expired_are_skipped(topic: Topic, zookeeper: EmbeddedZooK
     process.ack(0, 1)
     process.stop()
     admin = AdminClient(topic.client_config)
-    admin.delete_records([TopicPartition(topic.name, 0, 8)])[TopicPartition(topic.name, 0)].result(30)
+    admin.delete_records([TopicPartition(topic.name, 0, 8)])[TopicPartition(topic.name, 0)].result(
+        30
+    )
     process = SpoutProcess(topic, zookeeper.connect)
     process.emit(2)
     assert process.collector.values == ["8", "9"]
@@ -49,7 +51,9 @@ def test_an_offset_out_of_range_can_be_an_error(topic: Topic, zookeeper: Embedde
     process.ack(0)
     process.stop()
     admin = AdminClient(topic.client_config)
-    admin.delete_records([TopicPartition(topic.name, 0, 3)])[TopicPartition(topic.name, 0)].result(30)
+    admin.delete_records([TopicPartition(topic.name, 0, 3)])[TopicPartition(topic.name, 0)].result(
+        30
+    )
     process = SpoutProcess(topic, zookeeper.connect, **settings)
     process.until(lambda: len(process.collector.errors) >= 2)
     assert process.collector.values == []
@@ -83,7 +87,9 @@ def test_gaps_of_compaction_do_not_hold_the_offset(
 ) -> None:
     """Of what was compacted away nothing is emitted, and nothing is waited for (STORM-2639)."""
     admin = AdminClient(topic.client_config)
-    backoff = ConfigEntry("log.cleaner.backoff.ms", "100", incremental_operation=AlterConfigOpType.SET)
+    backoff = ConfigEntry(
+        "log.cleaner.backoff.ms", "100", incremental_operation=AlterConfigOpType.SET
+    )
     for altered in admin.incremental_alter_configs(
         [ConfigResource(ResourceType.BROKER, "1", incremental_configs=[backoff])]
     ).values():
@@ -107,14 +113,18 @@ def test_gaps_of_compaction_do_not_hold_the_offset(
     eventually(lambda: left() > 0, 60)
     process = SpoutProcess(topic, zookeeper.connect)
     process.emit(1)
-    process.until(lambda: max(process.collector.emitted) + 1 == process.spout._source.end_offset(topic.at()))
+    process.until(
+        lambda: max(process.collector.emitted) + 1 == process.spout._source.end_offset(topic.at())
+    )
     assert len(process.collector.emitted) < max(process.collector.emitted) + 1
     process.ack(*process.collector.emitted)
     process.stop()
     assert stored_offset(zookeeper.connect, topic)["offset"] == max(process.collector.emitted) + 1
 
 
-def test_at_the_limit_failed_messages_are_still_retried(topic: Topic, zookeeper: EmbeddedZooKeeper) -> None:
+def test_at_the_limit_failed_messages_are_still_retried(
+    topic: Topic, zookeeper: EmbeddedZooKeeper
+) -> None:
     """`max_uncommitted_offsets` of them fail at once: each is emitted again, nothing new is, and then all continues
     (STORM-2343)."""
     topic.create().produce(*(b"%d" % number for number in range(7)))
@@ -136,11 +146,17 @@ def test_at_the_limit_failed_messages_are_still_retried(topic: Topic, zookeeper:
     assert stored_offset(zookeeper.connect, topic)["offset"] == 7
 
 
-def test_a_message_that_always_fails_is_given_up(topic: Topic, zookeeper: EmbeddedZooKeeper) -> None:
+def test_a_message_that_always_fails_is_given_up(
+    topic: Topic, zookeeper: EmbeddedZooKeeper
+) -> None:
     """After `retry_limit` further attempts, each later than the one before; then the offset moves on past it."""
     topic.create().produce(b"poison", b"good")
     process = SpoutProcess(
-        topic, zookeeper.connect, retry_limit=2, retry_initial_delay_ms=50, retry_delay_multiplier=4.0
+        topic,
+        zookeeper.connect,
+        retry_limit=2,
+        retry_initial_delay_ms=50,
+        retry_delay_multiplier=4.0,
     )
     process.emit(2)
     process.ack(1)
@@ -162,7 +178,10 @@ def test_aborted_messages_can_be_asked_for(topic: Topic, zookeeper: EmbeddedZooK
     topic.create()
     producer = Producer({**topic.client_config, "transactional.id": topic.name})
     producer.init_transactions(30)
-    for value, end in ((b"kept", producer.commit_transaction), (b"aborted", producer.abort_transaction)):
+    for value, end in (
+        (b"kept", producer.commit_transaction),
+        (b"aborted", producer.abort_transaction),
+    ):
         producer.begin_transaction()
         producer.produce(topic.name, value)
         assert producer.flush(30) == 0
@@ -172,13 +191,17 @@ def test_aborted_messages_can_be_asked_for(topic: Topic, zookeeper: EmbeddedZooK
     committed.until(lambda: "end" in committed.collector.values)
     assert committed.collector.values == ["kept", "end"]
     committed.stop()
-    everything = SpoutProcess(topic, zookeeper.connect, kafka_properties={"isolation.level": "read_uncommitted"})
+    everything = SpoutProcess(
+        topic, zookeeper.connect, kafka_properties={"isolation.level": "read_uncommitted"}
+    )
     everything.until(lambda: "end" in everything.collector.values)
     assert everything.collector.values == ["kept", "aborted", "end"]
     everything.stop()
 
 
-def test_a_message_larger_than_a_fetch_is_read_none_the_less(topic: Topic, zookeeper: EmbeddedZooKeeper) -> None:
+def test_a_message_larger_than_a_fetch_is_read_none_the_less(
+    topic: Topic, zookeeper: EmbeddedZooKeeper
+) -> None:
     """`fetch_size_bytes` and `buffer_size_bytes` bound what is fetched at once, not what can be read."""
     topic.create().produce(b"small", b"x" * 300_000, b"last")
     process = SpoutProcess(topic, zookeeper.connect, fetch_size_bytes=1000, buffer_size_bytes=4096)
@@ -190,7 +213,9 @@ def test_a_message_larger_than_a_fetch_is_read_none_the_less(topic: Topic, zooke
 def test_the_brokers_may_be_the_spouts_own(topic: Topic, zookeeper: EmbeddedZooKeeper) -> None:
     """`KafkaHosts.bootstrap_servers` wins over the process's own Kafka."""
     topic.create().produce(b"here")
-    process = SpoutProcess(topic, zookeeper.connect, kafka="127.0.0.1:1", hosts=KafkaHosts(topic.kafka.bootstrap))
+    process = SpoutProcess(
+        topic, zookeeper.connect, kafka="127.0.0.1:1", hosts=KafkaHosts(topic.kafka.bootstrap)
+    )
     process.emit(1)
     assert process.collector.values == ["here"]
     process.stop()

@@ -16,9 +16,12 @@ from tests.integration.spout_process import SpoutProcess, stored_offset, zookeep
 
 
 @pytest.mark.parametrize(
-    ("time", "first"), [(EARLIEST_TIME, 0), (1000, 0), (1001, 1), (2000, 1), (2001, 3), (LATEST_TIME, 3)]
+    ("time", "first"),
+    [(EARLIEST_TIME, 0), (1000, 0), (1001, 1), (2000, 1), (2001, 3), (LATEST_TIME, 3)],
 )
-def test_it_starts_at_a_time(topic: Topic, zookeeper: EmbeddedZooKeeper, time: int, first: int) -> None:
+def test_it_starts_at_a_time(
+    topic: Topic, zookeeper: EmbeddedZooKeeper, time: int, first: int
+) -> None:
     """At the first message written then or later, if nothing is stored; it is stored at once."""
     topic.create(retention_ms="-1")  # else the broker may delete what is so old at any moment
     for stamp in (1000, 2000, 1500):
@@ -50,7 +53,9 @@ def test_an_offset_too_far_behind_is_given_up(
     process.stop()
 
 
-def test_processes_that_die_before_they_store_anything_lose_nothing(topic: Topic, zookeeper: EmbeddedZooKeeper) -> None:
+def test_processes_that_die_before_they_store_anything_lose_nothing(
+    topic: Topic, zookeeper: EmbeddedZooKeeper
+) -> None:
     """Several in a row: each takes the lock over, and with it the very offset (STORM-2675, STORM-3337)."""
     topic.create().produce(*(b"%d" % number for number in range(6)))
     process = SpoutProcess(topic, zookeeper.connect)
@@ -66,11 +71,15 @@ def test_processes_that_die_before_they_store_anything_lose_nothing(topic: Topic
         process.stores.close()
 
 
-def test_what_it_has_in_zookeeper_is_an_offset_and_a_lock(topic: Topic, zookeeper: EmbeddedZooKeeper) -> None:
+def test_what_it_has_in_zookeeper_is_an_offset_and_a_lock(
+    topic: Topic, zookeeper: EmbeddedZooKeeper
+) -> None:
     """No signals, and no write while nothing is finished: a spout that stands still leaves ZooKeeper alone
     (STORM-376, STORM-1949)."""
     topic.create().produce(*[b"x"] * 10)
-    process = SpoutProcess(topic, zookeeper.connect, max_uncommitted_offsets=3, state_update_interval_ms=1)
+    process = SpoutProcess(
+        topic, zookeeper.connect, max_uncommitted_offsets=3, state_update_interval_ms=1
+    )
     process.emit(3)
     process.until_stored(0)
     root = topic.config().zk_path
@@ -104,12 +113,16 @@ def test_the_group_of_the_spouts_id_shows_its_offset(
     eventually(lambda: shown() == 3, 20)
     process.ack(3)
     process.stop()
-    eventually(lambda: onlooker.committed([TopicPartition(topic.name, 0)], timeout=10)[0].offset == 4, 20)
+    eventually(
+        lambda: onlooker.committed([TopicPartition(topic.name, 0)], timeout=10)[0].offset == 4, 20
+    )
     assert stored_offset(zookeeper.connect, topic)["offset"] == 4
     onlooker.close()
 
 
-def test_what_is_found_later_is_read_from_its_beginning(topic: Topic, zookeeper: EmbeddedZooKeeper) -> None:
+def test_what_is_found_later_is_read_from_its_beginning(
+    topic: Topic, zookeeper: EmbeddedZooKeeper
+) -> None:
     """A topic that was not there when the spout was started, and then a partition that it did not have."""
     hosts = KafkaHosts(refresh_freq_secs=1)
     process = SpoutProcess(topic, zookeeper.connect, start_offset_time=LATEST_TIME, hosts=hosts)
@@ -123,5 +136,7 @@ def test_what_is_found_later_is_read_from_its_beginning(topic: Topic, zookeeper:
     process.stop()
     topic.produce(b"fourth", partition=1)
     process = SpoutProcess(topic, zookeeper.connect, start_offset_time=LATEST_TIME, hosts=hosts)
-    process.until(lambda: sorted(process.collector.values) == ["first", "fourth", "second", "third"])
+    process.until(
+        lambda: sorted(process.collector.values) == ["first", "fourth", "second", "third"]
+    )
     process.stop()

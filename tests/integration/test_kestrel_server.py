@@ -46,10 +46,15 @@ class Client:
 
 def test_what_is_set_is_got_in_order(server: KestrelServer) -> None:
     client = Client(server)
-    assert [client.ask(b"set q 0 0 %d\r\n%s" % (len(item), item)) for item in (b"a", b"", b"\r\nEND\r\n")] == [
-        b"STORED\r\n"
-    ] * 3
-    assert [client.ask(b"get q/open"), client.ask(b"get q/close/open"), client.ask(b"get q/close/open")] == [
+    assert [
+        client.ask(b"set q 0 0 %d\r\n%s" % (len(item), item))
+        for item in (b"a", b"", b"\r\nEND\r\n")
+    ] == [b"STORED\r\n"] * 3
+    assert [
+        client.ask(b"get q/open"),
+        client.ask(b"get q/close/open"),
+        client.ask(b"get q/close/open"),
+    ] == [
         b"a",
         b"",
         b"\r\nEND\r\n",
@@ -92,8 +97,12 @@ def test_closing_and_aborting_nothing_is_no_error(server: KestrelServer) -> None
     assert client.ask(b"get q/close/open") == b"a"
 
 
-@pytest.mark.parametrize("request_", [b"get /open", b"get q/peek/open", b"get q/abort/close", b"nonsense"])
-def test_nonsense_is_an_error_and_ends_the_connection(server: KestrelServer, request_: bytes) -> None:
+@pytest.mark.parametrize(
+    "request_", [b"get /open", b"get q/peek/open", b"get q/abort/close", b"nonsense"]
+)
+def test_nonsense_is_an_error_and_ends_the_connection(
+    server: KestrelServer, request_: bytes
+) -> None:
     client = Client(server)
     assert client.ask(request_) == b"CLIENT_ERROR\r\n"
     assert client.ended

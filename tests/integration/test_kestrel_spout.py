@@ -31,7 +31,9 @@ async def read() -> AsyncIterator[Open]:
     """Open readers of the queue `q`, started, with a blacklist of half a second."""
     async with AsyncExitStack() as stack:
 
-        def open_reader(servers: Sequence[KestrelServer], open_reads: int = 1, **settings: Any) -> KestrelReader:
+        def open_reader(
+            servers: Sequence[KestrelServer], open_reads: int = 1, **settings: Any
+        ) -> KestrelReader:
             config = KestrelConfig(**{"poll_ms": 100, "blacklist_time_secs": 0.5, **settings})
             hosts = [HostInfo("127.0.0.1", server.port) for server in servers]
             reader = KestrelReader(config, "q", hosts, open_reads)
@@ -55,7 +57,9 @@ async def test_a_message_is_open_until_it_is_acked(server: KestrelServer, read: 
     assert second.id != first.id
 
 
-async def test_a_message_that_is_put_back_comes_again_at_once(server: KestrelServer, read: Open) -> None:
+async def test_a_message_that_is_put_back_comes_again_at_once(
+    server: KestrelServer, read: Open
+) -> None:
     """At the head of the queue, as Kestrel does on an abort; under another id."""
     server.put("q", b"a", b"b")
     reader = read([server])
@@ -65,7 +69,9 @@ async def test_a_message_that_is_put_back_comes_again_at_once(server: KestrelSer
     assert (again.value, again.id != first.id) == (b"a", True)
 
 
-async def test_as_many_messages_are_open_as_there_are_connections(server: KestrelServer, read: Open) -> None:
+async def test_as_many_messages_are_open_as_there_are_connections(
+    server: KestrelServer, read: Open
+) -> None:
     """One open read a connection: three of them have three open, and acks may come in any order."""
     server.put("q", *(b"%d" % number for number in range(10)))
     reader = read([server], open_reads=3)
@@ -77,7 +83,9 @@ async def test_as_many_messages_are_open_as_there_are_connections(server: Kestre
     assert {message.value for message in await take(reader, 3)} == {b"3", b"4", b"5"}
 
 
-async def test_news_of_a_message_whose_connection_is_gone_is_ignored(server: KestrelServer, read: Open) -> None:
+async def test_news_of_a_message_whose_connection_is_gone_is_ignored(
+    server: KestrelServer, read: Open
+) -> None:
     """The queue has it again, and it comes again; an ack of the old opening must not remove it."""
     server.put("q", b"a")
     reader = read([server], blacklist_time_secs=0.05)
@@ -105,7 +113,9 @@ async def test_a_message_that_was_not_taken_before_its_connection_ended_is_not_h
     assert server.waiting("q") == [b"a"]
 
 
-async def test_a_server_that_goes_and_comes_back_is_read_on(server: KestrelServer, read: Open) -> None:
+async def test_a_server_that_goes_and_comes_back_is_read_on(
+    server: KestrelServer, read: Open
+) -> None:
     """Meanwhile the problem names it, for the readiness check; then it is gone, and no message is."""
     server.put("q", b"a")
     reader = read([server])
@@ -113,7 +123,9 @@ async def test_a_server_that_goes_and_comes_back_is_read_on(server: KestrelServe
     assert reader.problem() is None
     await asyncio.to_thread(server.stop)
     await until(lambda: reader.problem() is not None)
-    assert f"the queue 'q' cannot be read from Kestrel at {server.address} (" in str(reader.problem())
+    assert f"the queue 'q' cannot be read from Kestrel at {server.address} (" in str(
+        reader.problem()
+    )
     assert "asked again after 0.5 s" in str(reader.problem())
     await asyncio.to_thread(server.start)
     (again,) = await take(reader)
@@ -121,7 +133,9 @@ async def test_a_server_that_goes_and_comes_back_is_read_on(server: KestrelServe
     assert again.value == b"a"
 
 
-async def test_a_host_that_fails_is_left_alone_for_a_while(server: KestrelServer, read: Open) -> None:
+async def test_a_host_that_fails_is_left_alone_for_a_while(
+    server: KestrelServer, read: Open
+) -> None:
     """It is asked again no sooner than the blacklist's time is over, by none of the connections to it."""
     server.refusing = True
     began = time.monotonic()
@@ -183,7 +197,9 @@ async def test_a_paused_reader_opens_nothing_and_gives_back_what_was_not_taken(
     assert {message.value for message in await take(reader, 2)} == set(server.open("q"))
 
 
-async def test_closing_sends_the_acks_and_gives_back_the_rest(server: KestrelServer, read: Open) -> None:
+async def test_closing_sends_the_acks_and_gives_back_the_rest(
+    server: KestrelServer, read: Open
+) -> None:
     """An ack that was said in the very moment before is not lost, or the message would be processed again."""
     server.put("q", b"a", b"b", b"c")
     reader = read([server], open_reads=2)
@@ -207,10 +223,20 @@ def test_nothing_is_lost_when_the_spouts_process_is_killed(
     count = 3000
     server.put(topic_prefix, *(b"%d" % number for number in range(count)))
     settings = {"KSTORM_TEST_QUEUE": server.address}
-    with running("kestrel", topic_prefix, kafka, zookeeper, tmp_path, monkeypatch, settings=settings) as engine:
+    with running(
+        "kestrel", topic_prefix, kafka, zookeeper, tmp_path, monkeypatch, settings=settings
+    ) as engine:
         engine.await_total("messages", "acked", 300)
         assert server.open(topic_prefix)
         engine.worker("messages-0").process.kill()
-        engine.until(lambda: engine.worker("messages-0").process.starts == 2, 30, "the spout is started again")
-        engine.until(lambda: not server.waiting(topic_prefix) and not server.open(topic_prefix), 120, "an empty queue")
+        engine.until(
+            lambda: engine.worker("messages-0").process.starts == 2,
+            30,
+            "the spout is started again",
+        )
+        engine.until(
+            lambda: not server.waiting(topic_prefix) and not server.open(topic_prefix),
+            120,
+            "an empty queue",
+        )
         assert set(engine.records()) == set(range(count))

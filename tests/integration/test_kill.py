@@ -11,7 +11,12 @@ from kazoo.client import KazooClient
 
 from kstorm.cli.__main__ import main
 from kstorm.local.servers import EmbeddedZooKeeper
-from kstorm.runtime.zookeeper.topologies import SpoutReport, deactivated_path, report_path, spouts_path
+from kstorm.runtime.zookeeper.topologies import (
+    SpoutReport,
+    deactivated_path,
+    report_path,
+    spouts_path,
+)
 from tests.kubernetes_stub import KubernetesStub
 
 
@@ -25,7 +30,9 @@ class Terminal(io.StringIO):
 class Both:
     """A cluster and a ZooKeeper that know one topology, with no spout at work."""
 
-    def __init__(self, cluster: KubernetesStub, zookeeper: str, name: str, capsys: pytest.CaptureFixture[str]) -> None:
+    def __init__(
+        self, cluster: KubernetesStub, zookeeper: str, name: str, capsys: pytest.CaptureFixture[str]
+    ) -> None:
         self.cluster, self.zookeeper, self.name, self._capsys = cluster, zookeeper, name, capsys
         self.client = KazooClient(zookeeper)
         self.client.start(30)
@@ -41,7 +48,11 @@ class Both:
     def untouched(self) -> bool:
         """Whether nothing was scaled, and nothing deactivated or forgotten."""
         known = self.client.exists(spouts_path(self.name)) is not None
-        return known and self.client.exists(deactivated_path(self.name)) is None and self.cluster.patches == []
+        return (
+            known
+            and self.client.exists(deactivated_path(self.name)) is None
+            and self.cluster.patches == []
+        )
 
 
 @pytest.fixture
@@ -78,7 +89,9 @@ def test_on_a_terminal_it_says_where_and_asks(
         f"Kill {both.name} there? [y/N]: "
     )
     assert both.untouched == (code == 1)
-    assert [patch for _, patch in both.cluster.patches] == ([] if code else 3 * [{"spec": {"replicas": 0}}])
+    assert [patch for _, patch in both.cluster.patches] == (
+        [] if code else 3 * [{"spec": {"replicas": 0}}]
+    )
 
 
 def test_off_a_terminal_it_wants_to_be_told(both: Both) -> None:
@@ -98,8 +111,13 @@ def test_the_wrong_zookeeper_is_refused(both: Both) -> None:
     both.client.delete(spouts_path(both.name).rpartition("/")[0])
     code, told, error = both.kill("--yes")
     assert (code, told, error.count("\n")) == (2, "", 1)
-    assert error.startswith(f"kstorm: ZooKeeper at {both.zookeeper} knows no topology '{both.name}'; ")
-    assert "Nothing was changed. Give the ZooKeeper of the topology in the context stub, namespace streams by" in error
+    assert error.startswith(
+        f"kstorm: ZooKeeper at {both.zookeeper} knows no topology '{both.name}'; "
+    )
+    assert (
+        "Nothing was changed. Give the ZooKeeper of the topology in the context stub, namespace streams by"
+        in error
+    )
     assert both.cluster.patches == []
 
 
@@ -109,7 +127,10 @@ def test_another_deployment_of_that_name_is_refused(both: Both) -> None:
     both.client.create(report_path(both.name, report), msgspec.json.encode(report), ephemeral=True)
     code, told, error = both.kill("--yes")
     assert (code, told, error.count("\n")) == (2, "", 1)
-    assert f"is another deployment in ZooKeeper at {both.zookeeper}, with the spouts test-sentences-0, than in" in error
+    assert (
+        f"is another deployment in ZooKeeper at {both.zookeeper}, with the spouts test-sentences-0, than in"
+        in error
+    )
     assert "the context stub, namespace streams, with wc-sentences-0. Nothing was changed" in error
     assert both.untouched
 

@@ -14,7 +14,9 @@ from tests.integration.engine import SINK_PARTITIONS, SOURCE_PARTITIONS, Engine,
 
 
 def records(engine: Engine) -> list[Message]:
-    consumer = Consumer({"bootstrap.servers": engine.bootstrap, "group.id": "lineage", "enable.auto.commit": False})
+    consumer = Consumer(
+        {"bootstrap.servers": engine.bootstrap, "group.id": "lineage", "enable.auto.commit": False}
+    )
     try:
         places = [TopicPartition(engine.sink, number) for number in range(SINK_PARTITIONS)]
         ends = {place.partition: consumer.get_watermark_offsets(place, 30.0)[1] for place in places}
@@ -31,31 +33,50 @@ def test_attempts_at_a_message_have_its_coordinates_and_roots_of_their_own(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """So whoever drops records of a name that he has keeps every word once: half a first attempt is made whole by the second."""
-    text = [f"s{number} " + " ".join(f"w{number}-{place}" for place in range(1, 6)) for number in range(300)]
+    text = [
+        f"s{number} " + " ".join(f"w{number}-{place}" for place in range(1, 6))
+        for number in range(300)
+    ]
     with running("traced", topic_prefix, kafka, zookeeper, tmp_path, monkeypatch) as engine:
         engine.produce(text)
         engine.await_done("sentences")
         found = records(engine)
         assert engine.total("sentences", "failed") == 300
         (sink,) = engine.processes.of("sink")
-        assert (sink.status() or {})["own"] == {"written": len(found), "skipped": 0, "held": 0, "expired": 0, "lost": 0}
-        with urllib.request.urlopen(f"http://127.0.0.1:{sink.web_port}/metrics", timeout=10) as page:
+        assert (sink.status() or {})["own"] == {
+            "written": len(found),
+            "skipped": 0,
+            "held": 0,
+            "expired": 0,
+            "lost": 0,
+        }
+        with urllib.request.urlopen(
+            f"http://127.0.0.1:{sink.web_port}/metrics", timeout=10
+        ) as page:
             assert page.headers["Content-Type"] == "text/plain; version=0.0.4; charset=utf-8"
             assert b"kstorm_own_skipped{" in page.read()
     words: dict[tuple[bytes, ...], set[bytes]] = defaultdict(set)
     roots: dict[tuple[bytes, ...], list[bytes]] = defaultdict(list)
     for record in found:
         headers = dict(cast("list[tuple[str, bytes]]", record.headers()))
-        name = tuple(headers[f"kstorm-source-{part}"] for part in ("topic", "partition", "offset", "part"))
+        name = tuple(
+            headers[f"kstorm-source-{part}"] for part in ("topic", "partition", "offset", "part")
+        )
         words[name].add(record.value() or b"")
         roots[name].append(headers["kstorm-roots"])
     truth = {
-        (engine.source.encode(), b"%d" % (at % SOURCE_PARTITIONS), b"%d" % (at // SOURCE_PARTITIONS), b"%d" % place): {
-            word.encode()
-        }
+        (
+            engine.source.encode(),
+            b"%d" % (at % SOURCE_PARTITIONS),
+            b"%d" % (at // SOURCE_PARTITIONS),
+            b"%d" % place,
+        ): {word.encode()}
         for at, sentence in enumerate(text)
         for place, word in enumerate(sentence.split())
     }
     assert words == truth
     assert len(found) == 300 * (3 + 6)
-    assert all(len(set(each)) == len(each) == (2 if int(name[3]) < 3 else 1) for name, each in roots.items())
+    assert all(
+        len(set(each)) == len(each) == (2 if int(name[3]) < 3 else 1)
+        for name, each in roots.items()
+    )

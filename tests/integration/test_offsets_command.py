@@ -22,7 +22,9 @@ Command = Callable[..., tuple[object, str, str]]
 
 
 @pytest.fixture
-def offsets(topic: Topic, zookeeper: EmbeddedZooKeeper, capsys: pytest.CaptureFixture[str]) -> Command:
+def offsets(
+    topic: Topic, zookeeper: EmbeddedZooKeeper, capsys: pytest.CaptureFixture[str]
+) -> Command:
     """Give the command, for the test's topic and the spout that reads it: exit code, output, errors."""
     where = ["--root", f"/{topic.name}", "--id", topic.config().id, "--topic", topic.name]
     servers = ["--bootstrap", topic.kafka.bootstrap, "--zookeeper", zookeeper.connect]
@@ -77,7 +79,9 @@ def test_reset_to_the_start_has_everything_read_again(
     assert offsets("reset", "--to", "earliest") == (0, f"{topic.name}[0]: 3 → 0\n", "")
     assert stored_offset(zookeeper.connect, topic) == {**before, "offset": 0}
     onlooker = Consumer({**topic.client_config, "group.id": topic.config().id})
-    eventually(lambda: onlooker.committed([TopicPartition(topic.name, 0)], timeout=10)[0].offset == 0, 20)
+    eventually(
+        lambda: onlooker.committed([TopicPartition(topic.name, 0)], timeout=10)[0].offset == 0, 20
+    )
     onlooker.close()
     again = SpoutProcess(topic, zookeeper.connect)
     again.emit(3)
@@ -85,12 +89,18 @@ def test_reset_to_the_start_has_everything_read_again(
     again.stop()
 
 
-def test_what_is_skipped_is_said_with_who_and_why(topic: Topic, zookeeper: EmbeddedZooKeeper, offsets: Command) -> None:
+def test_what_is_skipped_is_said_with_who_and_why(
+    topic: Topic, zookeeper: EmbeddedZooKeeper, offsets: Command
+) -> None:
     """Before it is skipped; so every offset below the stored one is in some range."""
     topic.create().produce(*[b"x"] * 5)
     read_and_ack(topic, zookeeper, 3)
     assert offsets("reset", "--to", "latest")[0] == 0
-    ranges = [found for found in finished_ranges(topic.kafka.bootstrap, FINISHED) if found.topic == topic.name]
+    ranges = [
+        found
+        for found in finished_ranges(topic.kafka.bootstrap, FINISHED)
+        if found.topic == topic.name
+    ]
     assert offsets_in(ranges) == set(range(5))
     (skipped,) = [skip for found in ranges for skip in found.skipped]
     assert (skipped.start, skipped.end, skipped.why) == (3, 5, "kstorm offsets reset --to latest")
@@ -99,9 +109,19 @@ def test_what_is_skipped_is_said_with_who_and_why(topic: Topic, zookeeper: Embed
 
 
 @pytest.mark.parametrize(
-    ("to", "found"), [("earliest", 0), ("latest", 4), ("@1500", 1), ("1970-01-01T00:00:03", 2), ("@99999", 4), ("2", 2)]
+    ("to", "found"),
+    [
+        ("earliest", 0),
+        ("latest", 4),
+        ("@1500", 1),
+        ("1970-01-01T00:00:03", 2),
+        ("@99999", 4),
+        ("2", 2),
+    ],
 )
-def test_reset(topic: Topic, offsets: Command, zookeeper: EmbeddedZooKeeper, to: str, found: int) -> None:
+def test_reset(
+    topic: Topic, offsets: Command, zookeeper: EmbeddedZooKeeper, to: str, found: int
+) -> None:
     """By name, by time, by number; a time after the last message is the end. A spout that never ran begins there."""
     topic.create()
     for stamp in (1000, 2000, 3000, 4000):
@@ -118,7 +138,11 @@ def test_set(topic: Topic, zookeeper: EmbeddedZooKeeper, offsets: Command) -> No
     offsets("reset", "--to", "latest")
     offsets("reset", "--to", "earliest", "--partition", "1")
     assert offsets("set", "2=3")[0] == 0
-    assert [stored_offset(zookeeper.connect, topic, number)["offset"] for number in range(3)] == [5, 0, 3]
+    assert [stored_offset(zookeeper.connect, topic, number)["offset"] for number in range(3)] == [
+        5,
+        0,
+        3,
+    ]
 
 
 @pytest.mark.parametrize(
@@ -140,7 +164,9 @@ def test_what_the_log_does_not_have_is_refused(
     assert offsets("show")[1].count("–") == 6  # no offset, no lag, no holder
 
 
-def test_a_running_spout_is_left_alone(topic: Topic, zookeeper: EmbeddedZooKeeper, offsets: Command) -> None:
+def test_a_running_spout_is_left_alone(
+    topic: Topic, zookeeper: EmbeddedZooKeeper, offsets: Command
+) -> None:
     """The refusal names who holds the lock; nothing was changed, not even where nobody holds one."""
     topic.create(2).produce(b"a", b"b")
     offsets("reset", "--to", "latest")
@@ -150,8 +176,13 @@ def test_a_running_spout_is_left_alone(topic: Topic, zookeeper: EmbeddedZooKeepe
     assert process.spout._offsets.flush(20)
     code, _, told = offsets("reset", "--to", "earliest")
     assert code == 2
-    assert re.search(r"partition_1 is in use: its lock is held by task 0 of 'lines' in 'words', pid \d+ on", told)
-    assert [stored_offset(zookeeper.connect, topic, number)["offset"] for number in (0, 1)] == [2, 0]
+    assert re.search(
+        r"partition_1 is in use: its lock is held by task 0 of 'lines' in 'words', pid \d+ on", told
+    )
+    assert [stored_offset(zookeeper.connect, topic, number)["offset"] for number in (0, 1)] == [
+        2,
+        0,
+    ]
     process.stop()
     assert offsets("reset", "--to", "earliest")[0] == 0
 
@@ -196,7 +227,9 @@ def test_a_spout_that_lost_its_lock_unheard_begins_at_the_new_offset(
     client.close()
 
 
-def test_a_login_is_needed_where_one_was_used(topic: Topic, offsets: Command, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_login_is_needed_where_one_was_used(
+    topic: Topic, offsets: Command, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """What it makes with a login is for that user alone; a user without one gets an error that names the variable to set."""
     topic.create().produce(b"a")
     monkeypatch.setenv("KSTORM_ZOOKEEPER_AUTH", "digest:kstorm:Pa55")
@@ -243,7 +276,14 @@ def test_a_spout_of_several_topics(
     said = run("reset", "--to", "latest", *whole)
     assert said == (0, f"{topic.name}.a[0]: none → 2\n{topic.name}.b[0]: none → 2\n", "")
     assert "name one by --root" in run("set", "0=1", *whole)[2]
-    one = ["--root", f"/several/{topic.name}", "--id", f"{topic.name}.b", "--topic", f"{topic.name}.b"]
+    one = [
+        "--root",
+        f"/several/{topic.name}",
+        "--id",
+        f"{topic.name}.b",
+        "--topic",
+        f"{topic.name}.b",
+    ]
     assert run("set", "0=1", *one)[0] == 0
     assert [row[1] for row in rows(run("show", *whole)[1])] == ["2", "1"]
 

@@ -25,13 +25,17 @@ def test_old_offsets_are_compacted_away(tmp_path: Path) -> None:
         consumer = Consumer({"bootstrap.servers": kafka.bootstrap, "group.id": "g"})
         try:
             for offset in range(_COMMITS):
-                places = [TopicPartition("t", partition, offset) for partition in range(_PARTITIONS)]
+                places = [
+                    TopicPartition("t", partition, offset) for partition in range(_PARTITIONS)
+                ]
                 consumer.commit(offsets=places, asynchronous=False)
             deadline = time.monotonic() + _PATIENCE_SECS
             while (size := _size(tmp_path)) > _SHORT:
                 assert time.monotonic() < deadline, f"{size:,} bytes of offsets are still there"
                 time.sleep(0.5)
-            kept = consumer.committed([TopicPartition("t", partition) for partition in range(_PARTITIONS)], 30)
+            kept = consumer.committed(
+                [TopicPartition("t", partition) for partition in range(_PARTITIONS)], 30
+            )
             assert {place.offset for place in kept} == {_COMMITS - 1}
         finally:
             consumer.close()

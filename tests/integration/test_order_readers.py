@@ -58,7 +58,9 @@ class Real:
         assert producer.flush(30) == 0
 
     def open(self) -> OrderReader:
-        return KafkaOrders(Settings(topology="", bootstrap_servers=self._kafka.bootstrap), self._topic)
+        return KafkaOrders(
+            Settings(topology="", bootstrap_servers=self._kafka.bootstrap), self._topic
+        )
 
 
 @pytest.fixture(params=["fake", "real"])
@@ -106,7 +108,9 @@ def test_whoever_is_at_the_end_has_read_all_that_was_there(
         some = reader.read()
         found.extend(some)
         sizes.append(len(some))
-        assert not reader.at_end or len(found) == len(written), "an order that ended would be carried out"
+        assert not reader.at_end or len(found) == len(written), (
+            "an order that ended would be carried out"
+        )
         return reader.at_end
 
     assert not reader.at_end
@@ -115,7 +119,9 @@ def test_whoever_is_at_the_end_has_read_all_that_was_there(
     assert max(sizes) <= _MOST
 
 
-def test_the_first_call_only_asks(world: World, opened: Callable[[], OrderReader], eventually: Eventually) -> None:
+def test_the_first_call_only_asks(
+    world: World, opened: Callable[[], OrderReader], eventually: Eventually
+) -> None:
     """It does not wait, so it finds nothing, and does not know whether there is anything."""
     world.create()
     world.write(*orders(1))

@@ -29,7 +29,9 @@ def kafka(tmp_path: Path) -> Iterator[EmbeddedKafka]:
 def readyz(worker: Worker) -> tuple[int, str]:
     """What a probe is answered."""
     try:
-        with urllib.request.urlopen(f"http://127.0.0.1:{worker.web_port}/readyz", timeout=10) as answer:
+        with urllib.request.urlopen(
+            f"http://127.0.0.1:{worker.web_port}/readyz", timeout=10
+        ) as answer:
             return answer.status, answer.read().decode()
     except urllib.error.HTTPError as error:
         return error.code, error.read().decode()
@@ -37,18 +39,26 @@ def readyz(worker: Worker) -> tuple[int, str]:
 
 def lives(engine: Engine) -> dict[str, tuple[int, int]]:
     """How often each process was started, and which one it is."""
-    return {worker.name: (worker.process.starts, worker.process.pid) for worker in engine.processes.workers}
+    return {
+        worker.name: (worker.process.starts, worker.process.pid)
+        for worker in engine.processes.workers
+    }
 
 
 def says_that_kafka_is_away(engine: Engine) -> bool:
     """Whether all do."""
     statuses = engine.processes.statuses().values()
-    return all(status is not None and "Kafka is away since " in status["not_ready"] for status in statuses)
+    return all(
+        status is not None and "Kafka is away since " in status["not_ready"] for status in statuses
+    )
 
 
 @pytest.mark.parametrize(
     "settings",
-    [pytest.param({}, id="at least once", marks=pytest.mark.long), pytest.param(EXACTLY_ONCE, id="exactly once")],
+    [
+        pytest.param({}, id="at least once", marks=pytest.mark.long),
+        pytest.param(EXACTLY_ONCE, id="exactly once"),
+    ],
 )
 def test_nobody_ends_for_an_outage(
     kafka: EmbeddedKafka,
@@ -73,7 +83,9 @@ def test_nobody_ends_for_an_outage(
             assert code == 503
             assert f"no Kafka broker answered at {kafka.bootstrap!r}" in says
             assert "are KSTORM_BOOTSTRAP_SERVERS and the security.protocol right?" in says
-            with urllib.request.urlopen(f"http://127.0.0.1:{worker.web_port}/livez", timeout=10) as answer:
+            with urllib.request.urlopen(
+                f"http://127.0.0.1:{worker.web_port}/livez", timeout=10
+            ) as answer:
                 assert answer.read() == b"ok\n"
         engine.until(lambda: time.monotonic() - away > AWAY_SECS, 60, "the outage has lasted")
         kafka.start()

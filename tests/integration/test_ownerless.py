@@ -18,10 +18,14 @@ SESSION_SECS = 30
 
 
 @asynccontextmanager
-async def hanging_member(kafka: EmbeddedKafka, topic: str) -> AsyncIterator[asyncio.subprocess.Process]:
+async def hanging_member(
+    kafka: EmbeddedKafka, topic: str
+) -> AsyncIterator[asyncio.subprocess.Process]:
     """It has all tasks."""
     arguments = "-m", "tests.integration.hanging_member", kafka.bootstrap, topic, "count-0"
-    process = await asyncio.create_subprocess_exec(sys.executable, *arguments, stdout=asyncio.subprocess.PIPE)
+    process = await asyncio.create_subprocess_exec(
+        sys.executable, *arguments, stdout=asyncio.subprocess.PIPE
+    )
     try:
         await says(process, f"has {len(TASKS)}")
         yield process
@@ -39,19 +43,37 @@ async def says(process: asyncio.subprocess.Process, text: str) -> None:
             assert line, f"it has ended, and not said {text!r}"
 
 
-async def test_what_a_killed_process_let_go_of_is_given_to_somebody(kafka: EmbeddedKafka, topic_prefix: str) -> None:
+async def test_what_a_killed_process_let_go_of_is_given_to_somebody(
+    kafka: EmbeddedKafka, topic_prefix: str
+) -> None:
     """Nothing else would ever have the group spread its tasks anew."""
     make_topics(kafka.bootstrap, {topic_prefix: len(TASKS)})
     members: list[TaskConsumer] = []
     try:
         async with hanging_member(kafka, topic_prefix) as dying:
             members.append(
-                member(kafka.bootstrap, topic_prefix, Owner(), instance="count-1", session_secs=SESSION_SECS)
+                member(
+                    kafka.bootstrap,
+                    topic_prefix,
+                    Owner(),
+                    instance="count-1",
+                    session_secs=SESSION_SECS,
+                )
             )
             await says(dying, "revoking")
-        members.append(member(kafka.bootstrap, topic_prefix, Owner(), instance="count-0", session_secs=SESSION_SECS))
+        members.append(
+            member(
+                kafka.bootstrap,
+                topic_prefix,
+                Owner(),
+                instance="count-0",
+                session_secs=SESSION_SECS,
+            )
+        )
         await until(lambda: members[0].joined and members[1].joined, 60)
-        await until(lambda: members[0].assignment | members[1].assignment == TASKS, 3 * SESSION_SECS)
+        await until(
+            lambda: members[0].assignment | members[1].assignment == TASKS, 3 * SESSION_SECS
+        )
     finally:
         for each in members:
             await asyncio.to_thread(each.stop)

@@ -74,7 +74,10 @@ def test_prepare_makes_the_topics_once(
     """With the ends if asked for; the second time finds all there."""
     code, shown, _ = kstorm("four", "prepare", "--ends", "3")
     assert code == 0
-    assert f"created {topic_prefix}-in with 3 partitions\ncreated {topic_prefix}-out with 3 partitions\n" in shown
+    assert (
+        f"created {topic_prefix}-in with 3 partitions\ncreated {topic_prefix}-out with 3 partitions\n"
+        in shown
+    )
     wanted = {
         f"{topic_prefix}.sink": 4,
         f"{topic_prefix}.__acker": 4,
@@ -82,7 +85,11 @@ def test_prepare_makes_the_topics_once(
         f"{topic_prefix}-out": 3,
     }
     eventually(lambda: partitions(kafka, wanted) == wanted, 20)
-    assert kstorm("four", "prepare", "--ends", "3") == (0, f"{topic_prefix}: created no topic, all are there\n", "")
+    assert kstorm("four", "prepare", "--ends", "3") == (
+        0,
+        f"{topic_prefix}: created no topic, all are there\n",
+        "",
+    )
 
 
 def test_prepare_refuses_another_task_count(kstorm: Command, topic_prefix: str) -> None:
@@ -90,12 +97,19 @@ def test_prepare_refuses_another_task_count(kstorm: Command, topic_prefix: str) 
     assert kstorm("four", "prepare", "--ends", "1")[0] == 0
     code, _, complaint = kstorm("six", "prepare")
     assert code == 2
-    assert f"topic '{topic_prefix}.sink' has 4 partitions, but topology '{topic_prefix}' has 6 tasks there" in complaint
+    assert (
+        f"topic '{topic_prefix}.sink' has 4 partitions, but topology '{topic_prefix}' has 6 tasks there"
+        in complaint
+    )
 
 
-def test_source_and_sink_that_are_not_there(kstorm: Command, kafka: EmbeddedKafka, topic_prefix: str) -> None:
+def test_source_and_sink_that_are_not_there(
+    kstorm: Command, kafka: EmbeddedKafka, topic_prefix: str
+) -> None:
     """A line for each, exit code 2, and nothing is made; whoever wants to start all the same is told, and starts."""
-    nothing = f"and Kafka at {kafka.bootstrap} has none of that name: create it, or correct the name"
+    nothing = (
+        f"and Kafka at {kafka.bootstrap} has none of that name: create it, or correct the name"
+    )
     reads = f"the spout 'lines' reads the topic '{topic_prefix}-in', {nothing}"
     writes = f"the bolt 'sink' writes the topic '{topic_prefix}-out', {nothing}"
     hint = "to start all the same: --allow-missing-ends, in the chart prepare.allowMissingEnds=true"
@@ -106,7 +120,10 @@ def test_source_and_sink_that_are_not_there(kstorm: Command, kafka: EmbeddedKafk
     assert partitions(kafka, [own]) == {}
     code, shown, _ = kstorm("four", "prepare", "--allow-missing-ends")
     assert code == 0
-    assert shown.splitlines()[1:] == [f"not as it should be: {reads}", f"not as it should be: {writes}"]
+    assert shown.splitlines()[1:] == [
+        f"not as it should be: {reads}",
+        f"not as it should be: {writes}",
+    ]
     assert partitions(kafka, [own]) == {own: 4}
 
 
@@ -161,23 +178,37 @@ def test_probe_says_what_did_not_come(
         create_topic(settings, name, 1)
     eventually(lambda: len(partitions(kafka, ends[1::2])) == 2, 20)
     code, _, complaint = kstorm("four", "probe", *ends, "--timeout", "0.5")
-    assert (code, f"did not come out in '{topic_prefix}-out' within 0.5 s; 0 other records" in complaint) == (2, True)
+    assert (
+        code,
+        f"did not come out in '{topic_prefix}-out' within 0.5 s; 0 other records" in complaint,
+    ) == (2, True)
 
 
 def test_probe_names_what_is_missing(kstorm: Command, topic_prefix: str) -> None:
     """Without being told to send something it looks: for topics, and for tasks without a process."""
     code, _, complaint = kstorm("four", "probe")
     assert code == 2
-    assert f"kstorm: the topology '{topic_prefix}' has no topic '{topic_prefix}.sink' at " in complaint
-    assert f"kstorm: the spout 'lines' reads the topic '{topic_prefix}-in', and Kafka at " in complaint
+    assert (
+        f"kstorm: the topology '{topic_prefix}' has no topic '{topic_prefix}.sink' at " in complaint
+    )
+    assert (
+        f"kstorm: the spout 'lines' reads the topic '{topic_prefix}-in', and Kafka at " in complaint
+    )
     kstorm("four", "prepare", "--ends", "1")
     code, _, complaint = kstorm("four", "probe", "--timeout", "0.5")
     assert code == 2
-    assert "run nowhere, 0.5 s long: lines [0]; sink [0, 1, 2, 3]; __acker [0, 1, 2, 3]; look at the pods" in complaint
+    assert (
+        "run nowhere, 0.5 s long: lines [0]; sink [0, 1, 2, 3]; __acker [0, 1, 2, 3]; look at the pods"
+        in complaint
+    )
 
 
 def test_what_is_produced_can_be_consumed(
-    kstorm: Command, kafka: EmbeddedKafka, topic_prefix: str, eventually: Eventually, monkeypatch: pytest.MonkeyPatch
+    kstorm: Command,
+    kafka: EmbeddedKafka,
+    topic_prefix: str,
+    eventually: Eventually,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """A message for each line that has something, whatever bytes it is of; a line for each record, or for each one's last."""
     topic = f"{topic_prefix}-in"
@@ -188,14 +219,22 @@ def test_what_is_produced_can_be_consumed(
     assert kstorm("four", "produce", topic) == (0, "", "")
     code, shown, complaint = kstorm("four", "consume", topic)
     assert (code, complaint) == (0, "")
-    assert sorted(shown.splitlines()) == sorted(["\tthe cow", "\tjumped", "\t\ufffd", *["\tover"] * 9])
-    last = kstorm("four", "consume", topic, "--tail", "1", "--bootstrap", kafka.bootstrap)[1].splitlines()
+    assert sorted(shown.splitlines()) == sorted(
+        ["\tthe cow", "\tjumped", "\t\ufffd", *["\tover"] * 9]
+    )
+    last = kstorm("four", "consume", topic, "--tail", "1", "--bootstrap", kafka.bootstrap)[
+        1
+    ].splitlines()
     assert len(last) in (1, 2)
     assert set(last) <= set(shown.splitlines())
 
 
 def test_a_topic_is_followed_until_ctrl_c(
-    kstorm: Command, kafka: EmbeddedKafka, topic_prefix: str, eventually: Eventually, monkeypatch: pytest.MonkeyPatch
+    kstorm: Command,
+    kafka: EmbeddedKafka,
+    topic_prefix: str,
+    eventually: Eventually,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """What comes later is shown as well."""
     topic = f"{topic_prefix}-out"

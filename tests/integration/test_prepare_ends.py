@@ -9,7 +9,14 @@ from confluent_kafka.admin import AclOperation  # type: ignore[attr-defined] # i
 
 from kstorm.cli.ends import ends_amiss
 from kstorm.errors import BrokerError
-from kstorm.kafka import GlobalPartitionInformation, KafkaBolt, KafkaHosts, KafkaSpout, SpoutConfig, StaticHosts
+from kstorm.kafka import (
+    GlobalPartitionInformation,
+    KafkaBolt,
+    KafkaHosts,
+    KafkaSpout,
+    SpoutConfig,
+    StaticHosts,
+)
 from kstorm.kafka.hosts import BrokerHosts
 from kstorm.kafka.ports import Broker
 from kstorm.local.ports import reserve_port
@@ -20,12 +27,18 @@ from kstorm.topology import Topology, TopologyBuilder
 from tests.integration.secured import STRANGER, Secured
 
 
-def build(name: str, hosts: BrokerHosts, *, pattern: str = "", sink: KafkaBolt | None = None) -> Topology:
+def build(
+    name: str, hosts: BrokerHosts, *, pattern: str = "", sink: KafkaBolt | None = None
+) -> Topology:
     """From `<name>-in`, or the topics that a pattern matches, to `<name>-out`."""
     builder = TopologyBuilder(name)
-    config = SpoutConfig(hosts, pattern or f"{name}-in", "/kstorm", name, kafka_topic_wildcard_match=bool(pattern))
+    config = SpoutConfig(
+        hosts, pattern or f"{name}-in", "/kstorm", name, kafka_topic_wildcard_match=bool(pattern)
+    )
     builder.set_spout("lines", KafkaSpout(config))
-    builder.set_bolt("sink", (sink or KafkaBolt()).with_topic_selector(f"{name}-out")).shuffle_grouping("lines")
+    builder.set_bolt(
+        "sink", (sink or KafkaBolt()).with_topic_selector(f"{name}-out")
+    ).shuffle_grouping("lines")
     return builder.build()
 
 
@@ -44,7 +57,9 @@ def other(tmp_path: Path) -> Iterator[EmbeddedKafka]:
 
 def static(topic: str, bootstrap: str, *numbers: int) -> StaticHosts:
     """These partitions, all led by one broker."""
-    return StaticHosts(GlobalPartitionInformation(topic, dict.fromkeys(numbers, Broker.from_string(bootstrap))))
+    return StaticHosts(
+        GlobalPartitionInformation(topic, dict.fromkeys(numbers, Broker.from_string(bootstrap)))
+    )
 
 
 def test_topics_that_match(settings: Settings, topic_prefix: str) -> None:
@@ -58,7 +73,9 @@ def test_topics_that_match(settings: Settings, topic_prefix: str) -> None:
     assert list(ends_amiss(topology, settings)) == []
 
 
-def test_a_source_and_a_sink_at_another_kafka(settings: Settings, other: EmbeddedKafka, topic_prefix: str) -> None:
+def test_a_source_and_a_sink_at_another_kafka(
+    settings: Settings, other: EmbeddedKafka, topic_prefix: str
+) -> None:
     """They are looked for there; who does not answer is named with who needs it."""
     for end in ("in", "out"):
         create_topic(settings, f"{topic_prefix}-{end}", 1)
@@ -72,18 +89,27 @@ def test_a_source_and_a_sink_at_another_kafka(settings: Settings, other: Embedde
         create_topic(there, f"{topic_prefix}-{end}", 1)
     assert list(ends_amiss(topology, settings)) == []
     away = build(topic_prefix, KafkaHosts(f"127.0.0.1:{reserve_port()}"))
-    with pytest.raises(BrokerError, match="the spout 'lines' reads at another Kafka: no Kafka broker answered at"):
+    with pytest.raises(
+        BrokerError, match="the spout 'lines' reads at another Kafka: no Kafka broker answered at"
+    ):
         list(ends_amiss(away, settings))
 
 
-def test_partitions_that_are_named(settings: Settings, kafka: EmbeddedKafka, topic_prefix: str) -> None:
+def test_partitions_that_are_named(
+    settings: Settings, kafka: EmbeddedKafka, topic_prefix: str
+) -> None:
     """Those beyond the topic's are."""
     for end in ("in", "out"):
         create_topic(settings, f"{topic_prefix}-{end}", 2)
     source = f"{topic_prefix}-in"
-    assert list(ends_amiss(build(topic_prefix, static(source, kafka.bootstrap, 0, 1)), settings)) == []
+    assert (
+        list(ends_amiss(build(topic_prefix, static(source, kafka.bootstrap, 0, 1)), settings)) == []
+    )
     (wrong,) = ends_amiss(build(topic_prefix, static(source, kafka.bootstrap, 0, 2, 5)), settings)
-    assert f"reads the partitions [2, 5] of the topic '{source}', which has 2 at {kafka.bootstrap}" in wrong
+    assert (
+        f"reads the partitions [2, 5] of the topic '{source}', which has 2 at {kafka.bootstrap}"
+        in wrong
+    )
 
 
 def test_topics_that_may_not_be_used(tmp_path: Path, topic_prefix: str) -> None:
@@ -94,7 +120,9 @@ def test_topics_that_may_not_be_used(tmp_path: Path, topic_prefix: str) -> None:
         for end in ("in", "out"):
             create_topic(plain, f"{topic_prefix}-{end}", 1)
         login = secured.properties(sasl_username=STRANGER)
-        settings = replace(plain, bootstrap_servers=secured.kafka.secure("valid"), kafka_properties=login)
+        settings = replace(
+            plain, bootstrap_servers=secured.kafka.secure("valid"), kafka_properties=login
+        )
         topology = build(topic_prefix, KafkaHosts())
         secured.let(STRANGER, f"{topic_prefix}-in", AclOperation.DESCRIBE)
         reads, writes = ends_amiss(topology, settings)

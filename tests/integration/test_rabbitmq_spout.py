@@ -20,7 +20,9 @@ from tests.integration.rabbitmq_server import RabbitMQServer, find_scripts
 from tests.integration.until import until
 
 Open = Callable[..., RabbitMQReader]
-RETRY_SECS = 30.0  # the longest that a reader with the default settings waits before it connects again
+RETRY_SECS = (
+    30.0  # the longest that a reader with the default settings waits before it connects again
+)
 
 
 @pytest.fixture(scope="module")
@@ -29,7 +31,9 @@ def authority(tmp_path_factory: pytest.TempPathFactory) -> Authority:
 
 
 @pytest.fixture(scope="module")
-def rabbitmq(tmp_path_factory: pytest.TempPathFactory, authority: Authority) -> Iterator[RabbitMQServer]:
+def rabbitmq(
+    tmp_path_factory: pytest.TempPathFactory, authority: Authority
+) -> Iterator[RabbitMQServer]:
     scripts = find_scripts()
     if isinstance(scripts, str):
         pytest.skip(scripts)
@@ -76,7 +80,9 @@ async def ready(rabbitmq: RabbitMQServer, queue: str, number: int) -> None:
             await asyncio.sleep(0.05)
 
 
-async def test_a_message_is_open_until_it_is_acked(rabbitmq: RabbitMQServer, queue: str, read: Open) -> None:
+async def test_a_message_is_open_until_it_is_acked(
+    rabbitmq: RabbitMQServer, queue: str, read: Open
+) -> None:
     """An acked one is gone; what is open when the reader disconnects is put back."""
     await asyncio.to_thread(rabbitmq.publish, queue, b"a", b"b")
     reader = read()
@@ -90,7 +96,9 @@ async def test_a_message_is_open_until_it_is_acked(rabbitmq: RabbitMQServer, que
     assert [message.value for message in await take(other)] == [b"b"]
 
 
-async def test_a_message_that_is_put_back_comes_again(rabbitmq: RabbitMQServer, queue: str, read: Open) -> None:
+async def test_a_message_that_is_put_back_comes_again(
+    rabbitmq: RabbitMQServer, queue: str, read: Open
+) -> None:
     """By basic.nack with requeue; under another id."""
     await asyncio.to_thread(rabbitmq.publish, queue, b"a")
     reader = read()
@@ -100,7 +108,9 @@ async def test_a_message_that_is_put_back_comes_again(rabbitmq: RabbitMQServer, 
     assert (again.value, again.id != first.id) == (b"a", True)
 
 
-async def test_no_more_messages_are_open_than_the_prefetch(rabbitmq: RabbitMQServer, queue: str, read: Open) -> None:
+async def test_no_more_messages_are_open_than_the_prefetch(
+    rabbitmq: RabbitMQServer, queue: str, read: Open
+) -> None:
     """The rest stays in the queue, for other tasks; an ack makes room for one."""
     await asyncio.to_thread(rabbitmq.publish, queue, *(b"%d" % number for number in range(10)))
     reader = read(prefetch=3)
@@ -148,7 +158,9 @@ async def test_what_was_not_taken_before_the_connection_broke_is_not_handed_out(
 
 
 @pytest.mark.parametrize("end", ["stop", "kill"])
-async def test_rabbitmq_may_go_and_come_back(rabbitmq: RabbitMQServer, queue: str, read: Open, end: str) -> None:
+async def test_rabbitmq_may_go_and_come_back(
+    rabbitmq: RabbitMQServer, queue: str, read: Open, end: str
+) -> None:
     """The problem says so meanwhile, for the readiness check, and no message is lost.
 
     Nor does one come again that was acked, unless RabbitMQ had no time to write that down.
@@ -162,7 +174,10 @@ async def test_rabbitmq_may_go_and_come_back(rabbitmq: RabbitMQServer, queue: st
     await asyncio.to_thread(getattr(rabbitmq, end))
     await until(lambda: reader.problem() is not None)
     problem = str(reader.problem())
-    assert f"the queue {queue!r} cannot be read from RabbitMQ at {rabbitmq.address}, virtual host '/'" in problem
+    assert (
+        f"the queue {queue!r} cannot be read from RabbitMQ at {rabbitmq.address}, virtual host '/'"
+        in problem
+    )
     await asyncio.to_thread(rabbitmq.start)
     again: set[int] = set()
 
@@ -193,7 +208,9 @@ async def test_a_connection_that_only_seems_to_live_is_given_up(
     assert [message.value for message in await take(reader)] == [b"a"]
 
 
-async def test_the_next_host_is_tried_when_one_is_away(rabbitmq: RabbitMQServer, queue: str, read: Open) -> None:
+async def test_the_next_host_is_tried_when_one_is_away(
+    rabbitmq: RabbitMQServer, queue: str, read: Open
+) -> None:
     await asyncio.to_thread(rabbitmq.publish, queue, b"a")
     reader = read(hosts=["127.0.0.1:1", rabbitmq.address])
     assert [message.value for message in await take(reader)] == [b"a"]
@@ -215,7 +232,11 @@ async def test_a_queue_that_is_not_there_is_named_and_read_once_it_is(
 
 
 async def test_a_refused_login_names_the_user_and_keeps_the_password(
-    rabbitmq: RabbitMQServer, queue: str, read: Open, tmp_path: Path, caplog: pytest.LogCaptureFixture
+    rabbitmq: RabbitMQServer,
+    queue: str,
+    read: Open,
+    tmp_path: Path,
+    caplog: pytest.LogCaptureFixture,
 ) -> None:
     """The password's file is read for each attempt: once it is right, so is the reader."""
     caplog.set_level("DEBUG")
@@ -242,9 +263,13 @@ async def test_tls_is_spoken_where_it_is_asked_for(
     wary = read(hosts=hosts, tls=RabbitMQTls(ca_file=str(stranger.certificate)))
     await until(lambda: "CERTIFICATE_VERIFY_FAILED" in str(wary.problem()))
     own = str(authority.sign("client"))
-    reader = read(hosts=hosts, tls=RabbitMQTls(ca_file=str(authority.certificate), certificate_file=own))
+    reader = read(
+        hosts=hosts, tls=RabbitMQTls(ca_file=str(authority.certificate), certificate_file=own)
+    )
     assert [message.value for message in await take(reader)] == [b"a"]
-    with pytest.raises(ConfigError, match="ca_file is '/nowhere', which cannot be used: No such file"):
+    with pytest.raises(
+        ConfigError, match="ca_file is '/nowhere', which cannot be used: No such file"
+    ):
         read(tls=RabbitMQTls(ca_file="/nowhere"))
 
 
@@ -280,7 +305,9 @@ def test_nothing_is_lost_when_the_spouts_process_is_killed_and_rabbitmq_restarte
     count = 6000
     rabbitmq.publish(queue, *(b"%d" % number for number in range(count)))
     settings = {"KSTORM_TEST_QUEUE": rabbitmq.address}
-    with running("rabbitmq", queue, kafka, zookeeper, tmp_path, monkeypatch, settings=settings) as engine:
+    with running(
+        "rabbitmq", queue, kafka, zookeeper, tmp_path, monkeypatch, settings=settings
+    ) as engine:
         spout = engine.worker("messages-0")
         engine.await_total("messages", "acked", 300)
         spout.process.kill()
@@ -289,12 +316,20 @@ def test_nothing_is_lost_when_the_spouts_process_is_killed_and_rabbitmq_restarte
         assert spout.process.starts == 2
         rabbitmq.stop()
         engine.until(
-            lambda: "cannot be read from RabbitMQ" in str((spout.status() or {}).get("not_ready")), 30, "a word"
+            lambda: "cannot be read from RabbitMQ" in str((spout.status() or {}).get("not_ready")),
+            30,
+            "a word",
         )
         rabbitmq.start()
-        engine.until(lambda: not rabbitmq.ready(queue) and not engine.total("messages", "pending"), 120, "it is done")
+        engine.until(
+            lambda: not rabbitmq.ready(queue) and not engine.total("messages", "pending"),
+            120,
+            "it is done",
+        )
         assert set(engine.records()) == set(range(count))
         engine.until(
-            lambda: not (spout.status() or {"not_ready": "no answer"})["not_ready"], RETRY_SECS + 20, "readiness"
+            lambda: not (spout.status() or {"not_ready": "no answer"})["not_ready"],
+            RETRY_SECS + 20,
+            "readiness",
         )
     assert rabbitmq.ready(queue) == 0

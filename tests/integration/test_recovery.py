@@ -38,7 +38,9 @@ class Log:
         self.create()
 
     def create(self) -> None:
-        new = NewTopic(self.name, 1, 1, config={"cleanup.policy": "compact", "delete.retention.ms": "86400000"})
+        new = NewTopic(
+            self.name, 1, 1, config={"cleanup.policy": "compact", "delete.retention.ms": "86400000"}
+        )
         self.admin.create_topics([new])[self.name].result(30)
 
     def make_anew(self) -> None:
@@ -91,7 +93,9 @@ async def test_a_good_disk_reads_what_it_does_not_have(log: Log, tmp_path: Path)
     assert await recover(make_table(log.kafka, tmp_path, log.name)) == ({b"a": b"2"}, 1)
 
 
-async def test_what_was_deleted_while_the_disk_was_away_does_not_come_back(log: Log, tmp_path: Path) -> None:
+async def test_what_was_deleted_while_the_disk_was_away_does_not_come_back(
+    log: Log, tmp_path: Path
+) -> None:
     """A task moves away for a day; there a key is deleted, and compaction removes the tombstone; the task comes back."""
     now = time.time()
     log.append([(b"kept", b"1"), (b"deleted", b"1")])
@@ -99,11 +103,19 @@ async def test_what_was_deleted_while_the_disk_was_away_does_not_come_back(log: 
     assert before == {b"kept": b"1", b"deleted": b"1"}
     log.append([(b"deleted", None), (b"kept", b"2")])
     log.compact_before(3)
-    assert await recover(make_table(log.kafka, tmp_path, log.name, now=lambda: now)) == ({b"kept": b"2"}, 1)
-    assert await recover(make_table(log.kafka, tmp_path, log.name, now=lambda: now)) == ({b"kept": b"2"}, 0)
+    assert await recover(make_table(log.kafka, tmp_path, log.name, now=lambda: now)) == (
+        {b"kept": b"2"},
+        1,
+    )
+    assert await recover(make_table(log.kafka, tmp_path, log.name, now=lambda: now)) == (
+        {b"kept": b"2"},
+        0,
+    )
 
 
-async def test_a_disk_of_another_topic_is_emptied(log: Log, topic_prefix: str, tmp_path: Path) -> None:
+async def test_a_disk_of_another_topic_is_emptied(
+    log: Log, topic_prefix: str, tmp_path: Path
+) -> None:
     """Two topologies share a data folder and a component's name: each sees its own keys, and all of them."""
     other = Log(log.kafka, f"{topic_prefix}.other.state")
     log.append((b"own %d" % key, b"1") for key in range(1000))
@@ -131,11 +143,15 @@ async def test_a_disk_of_a_topic_that_was_made_anew_is_emptied(log: Log, tmp_pat
     assert (len(found), records) == (30, 30)
 
 
-async def test_recovery_reads_committed_records_whatever_the_spouts_read(log: Log, tmp_path: Path) -> None:
+async def test_recovery_reads_committed_records_whatever_the_spouts_read(
+    log: Log, tmp_path: Path
+) -> None:
     """The properties of the process's clients say otherwise."""
     log.append([(b"a", b"1")])
     log.append_aborted((b"a", b"2"))
-    table = make_table(log.kafka, tmp_path, log.name, kafka_properties={"isolation.level": "read_uncommitted"})
+    table = make_table(
+        log.kafka, tmp_path, log.name, kafka_properties={"isolation.level": "read_uncommitted"}
+    )
     assert await recover(table) == ({b"a": b"1"}, 1)
 
 
@@ -201,20 +217,35 @@ async def test_the_event_loop_goes_on_during_a_recovery(
     assert all(answers)
 
 
-@pytest.mark.skipif(not STATUS.exists(), reason="asks Linux for the most memory that a process has had")
+@pytest.mark.skipif(
+    not STATUS.exists(), reason="asks Linux for the most memory that a process has had"
+)
 @pytest.mark.parametrize("keys", [600_000, pytest.param(10_000_000, marks=pytest.mark.long)])
-def test_a_recovery_takes_little_memory_however_many_keys_there_are(log: Log, tmp_path: Path, keys: int) -> None:
+def test_a_recovery_takes_little_memory_however_many_keys_there_are(
+    log: Log, tmp_path: Path, keys: int
+) -> None:
     """A process that recovers 10 million small keys fits into 300 MB."""
     log.append((b"user-%010d" % key, b"\xce" + key.to_bytes(4, "big")) for key in range(keys))
-    command = [sys.executable, "-m", "tests.integration.recovery_process", log.kafka.bootstrap, log.name, str(tmp_path)]
-    printed = subprocess.run(command, cwd=Path(__file__).parents[2], stdout=subprocess.PIPE, check=True).stdout
+    command = [
+        sys.executable,
+        "-m",
+        "tests.integration.recovery_process",
+        log.kafka.bootstrap,
+        log.name,
+        str(tmp_path),
+    ]
+    printed = subprocess.run(
+        command, cwd=Path(__file__).parents[2], stdout=subprocess.PIPE, check=True
+    ).stdout
     records, before, most = map(int, printed.split())
     assert records == keys
     assert most - before < 100e6
     assert most < 300e6
 
 
-async def test_a_changelog_that_is_not_there(kafka: EmbeddedKafka, topic_prefix: str, tmp_path: Path) -> None:
+async def test_a_changelog_that_is_not_there(
+    kafka: EmbeddedKafka, topic_prefix: str, tmp_path: Path
+) -> None:
     """The error names it, and the partition is closed again."""
     table = make_table(kafka, tmp_path, f"{topic_prefix}.none")
     with pytest.raises(BrokerError, match=f"{topic_prefix}.none"):
@@ -255,7 +286,9 @@ async def test_a_disk_in_use_is_noted_to_be_current(log: Log, tmp_path: Path) ->
     assert await recover(table) == ({b"a": b"3", b"b": b"1", b"c": b"1"}, 1)
 
 
-async def test_what_an_earlier_life_wrote_is_not_put_over_what_was_read(log: Log, tmp_path: Path) -> None:
+async def test_what_an_earlier_life_wrote_is_not_put_over_what_was_read(
+    log: Log, tmp_path: Path
+) -> None:
     """A partition was closed while a checkpoint was written, and is open again when that is to be kept."""
     table = make_table(log.kafka, tmp_path, log.name)
     await table.open(0)
@@ -268,7 +301,9 @@ async def test_what_an_earlier_life_wrote_is_not_put_over_what_was_read(log: Log
     table.close(0)
 
 
-async def test_a_disk_is_as_old_as_the_beginning_of_what_was_written_last(log: Log, tmp_path: Path) -> None:
+async def test_a_disk_is_as_old_as_the_beginning_of_what_was_written_last(
+    log: Log, tmp_path: Path
+) -> None:
     """The process sleeps before it keeps what was committed; an heir may have deleted keys in the meantime."""
     clock, writer = [time.time() - 10 * DAY], Accepting(log)
     log.append([(b"a", b"1"), (b"b", b"1"), (b"c", b"1")])

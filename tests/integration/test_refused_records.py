@@ -27,7 +27,9 @@ __all__ = ["topics"]
 LIMIT = 2_000
 
 
-def record(topic: str, value: Any = b"v", key: bytes | None = b"k", partition: int = 0, task: int = 7) -> Outgoing:
+def record(
+    topic: str, value: Any = b"v", key: bytes | None = b"k", partition: int = 0, task: int = 7
+) -> Outgoing:
     return Outgoing(topic, partition, value, key, None, task)
 
 
@@ -36,7 +38,9 @@ def written(kafka: EmbeddedKafka, topic: str) -> list[bytes]:
     return [found.value for found in TopicReader(kafka.bootstrap).records(topic)]
 
 
-async def refused_of(kafka: EmbeddedKafka, topics: tuple[str, str], records: Sequence[Outgoing]) -> list[str]:
+async def refused_of(
+    kafka: EmbeddedKafka, topics: tuple[str, str], records: Sequence[Outgoing]
+) -> list[str]:
     """Writes an epoch as an engine does: again without what was refused, until it passes. Returns the reasons."""
     topic, changelog = topics
     reasons: list[str] = []
@@ -66,10 +70,15 @@ async def test_what_is_too_long_for_its_topic_is_told_from_its_neighbours(
     reasons = await refused_of(kafka, topics, [record(topic.name, value) for value in values])
     assert written(kafka, topic.name) == good
     assert len(reasons) == 2
-    assert all(f"for the topic {topic.name!r}: Broker: Message size too large" in reason for reason in reasons)
+    assert all(
+        f"for the topic {topic.name!r}: Broker: Message size too large" in reason
+        for reason in reasons
+    )
 
 
-async def test_what_fares_alike_is_refused_at_once(kafka: EmbeddedKafka, topics: tuple[str, str], topic: Topic) -> None:
+async def test_what_fares_alike_is_refused_at_once(
+    kafka: EmbeddedKafka, topics: tuple[str, str], topic: Topic
+) -> None:
     """However many they are, one trial tells of all that are not shorter: an epoch must pass in time."""
     topic.create(max_message_bytes=str(LIMIT))
     values = [b"x" * 3 * LIMIT, *[b"x" * (3 * LIMIT + number) for number in range(300)], b"good"]
@@ -92,7 +101,10 @@ async def test_records_without_a_key_for_a_compacted_topic(
 ) -> None:
     """Those and no others."""
     topic.create(cleanup_policy="compact")
-    records = [record(topic.name, b"%d" % number, None if number % 10 == 3 else b"k") for number in range(100)]
+    records = [
+        record(topic.name, b"%d" % number, None if number % 10 == 3 else b"k")
+        for number in range(100)
+    ]
     reasons = await refused_of(kafka, topics, records)
     assert len(reasons) == 10
     assert written(kafka, topic.name) == [one.value for one in records if one.key is not None]
@@ -112,7 +124,9 @@ async def test_what_no_broker_would_take(
 ) -> None:
     """It is refused like what the broker refuses, and its neighbours are written."""
     topic.create()
-    reasons = await refused_of(kafka, topics, [record(topic.name, b"1"), bad, record(topic.name, b"2")])
+    reasons = await refused_of(
+        kafka, topics, [record(topic.name, b"1"), bad, record(topic.name, b"2")]
+    )
     assert (len(reasons), written(kafka, topic.name)) == (1, [b"1", b"2"])
 
 
@@ -124,8 +138,12 @@ async def test_a_topic_that_is_not_there_ends_the_process(
     monkeypatch.setattr(checkpoints, "_PATIENCE_SECS", 6.0)
     input_topic, changelog = topics
     async with process(kafka, input_topic, "place", "name") as writer:
-        with pytest.raises(BrokerError, match=r"the topic 'nowhere' did not take a record: .*does it exist"):
-            await writer.write(changelog, Transact({0: [(b"k", b"1")]}, {0: 5}, [record("nowhere")]))
+        with pytest.raises(
+            BrokerError, match=r"the topic 'nowhere' did not take a record: .*does it exist"
+        ):
+            await writer.write(
+                changelog, Transact({0: [(b"k", b"1")]}, {0: 5}, [record("nowhere")])
+            )
 
 
 @pytest.mark.parametrize("kind", ["changelog", "frame"])
@@ -141,7 +159,9 @@ async def test_what_kstorm_itself_must_be_able_to_write_ends_the_process(
         changelog, effect = topic.name, Transact({0: [(b"k", long)]}, {0: 5})
     async with process(kafka, input_topic, "place", "name") as writer:
         async with asyncio.timeout(20):
-            with pytest.raises(BrokerError, match=rf"{topic.name}' did not take .*raise its max.message.bytes"):
+            with pytest.raises(
+                BrokerError, match=rf"{topic.name}' did not take .*raise its max.message.bytes"
+            ):
                 await writer.write(changelog, effect)
 
 
@@ -154,12 +174,16 @@ def test_the_topology_goes_on(
 ) -> None:
     """Words that the sink's topic does not take are dead letters with all that is known of them, no process dies, and of all other
     words each counts once."""
-    with running("wordcount", topic_prefix, kafka, zookeeper, tmp_path, monkeypatch, settings=EXACTLY_ONCE) as engine:
+    with running(
+        "wordcount", topic_prefix, kafka, zookeeper, tmp_path, monkeypatch, settings=EXACTLY_ONCE
+    ) as engine:
         limit(kafka, engine.sink, LIMIT)
         lives = {worker.name: worker.process.pid for worker in engine.processes.workers}
         text = [f"one two w{number % 7}" for number in range(2_000)]
         long = [f"{number}{'x' * LIMIT}" for number in range(3)]
-        engine.produce([sentence for third in range(3) for sentence in (*text[third::3], long[third])])
+        engine.produce(
+            [sentence for third in range(3) for sentence in (*text[third::3], long[third])]
+        )
         engine.await_done("sentences")
         check_exactly(engine, text)
         assert {worker.name: worker.process.pid for worker in engine.processes.workers} == lives
@@ -174,4 +198,9 @@ def test_the_topology_goes_on(
 
 def limit(kafka: EmbeddedKafka, topic: str, size: int) -> None:
     """Has a topic take no batch that is longer."""
-    set_topic(AdminClient({"bootstrap.servers": kafka.bootstrap, "log_level": 0}), topic, "max.message.bytes", size)
+    set_topic(
+        AdminClient({"bootstrap.servers": kafka.bootstrap, "log_level": 0}),
+        topic,
+        "max.message.bytes",
+        size,
+    )

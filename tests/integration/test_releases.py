@@ -41,7 +41,9 @@ def build(name: str) -> Topology:
 async def running(kafka: EmbeddedKafka, group: str, release: str) -> AsyncIterator[None]:
     """A process of a release, at work on the task of a component."""
     owner = Owner()
-    consumer = member(kafka.bootstrap, group, owner, instance="wc-0", release=release, leave_on_stop=True)
+    consumer = member(
+        kafka.bootstrap, group, owner, instance="wc-0", release=release, leave_on_stop=True
+    )
     try:
         async with asyncio.timeout(60):
             await owner.ready.wait()
@@ -72,7 +74,9 @@ async def test_a_second_release_is_refused_while_the_first_is_at_work(
     await check("words/wc")
 
 
-async def test_who_does_not_say_its_release_is_in_nobodys_way(kafka: EmbeddedKafka, topic_prefix: str) -> None:
+async def test_who_does_not_say_its_release_is_in_nobodys_way(
+    kafka: EmbeddedKafka, topic_prefix: str
+) -> None:
     """Such as pods of a chart that did not tell them."""
     make_topics(kafka.bootstrap, {f"{topic_prefix}.sink": 1})
     settings = Settings(topology="a:b", bootstrap_servers=kafka.bootstrap, release="words/wc")

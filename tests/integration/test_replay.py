@@ -26,7 +26,9 @@ Command = Callable[..., tuple[object, str, str]]
 
 
 @pytest.fixture
-def kstorm(kafka: EmbeddedKafka, topic_prefix: str, capsys: pytest.CaptureFixture[str], monkeypatch: Any) -> Command:
+def kstorm(
+    kafka: EmbeddedKafka, topic_prefix: str, capsys: pytest.CaptureFixture[str], monkeypatch: Any
+) -> Command:
     """Give the command, for the test's topology: exit code, output, errors."""
     monkeypatch.setenv("KSTORM_OPERATOR", "anna@laptop")
 
@@ -48,20 +50,36 @@ def orders(letters: Letters) -> list[tuple[bytes | None, Order]]:
     return [(record.key(), decode_order(record.value() or b"")) for record in found]
 
 
-def test_an_order_has_all_that_the_letter_has_of_the_message(letters: Letters, kstorm: Command) -> None:
+def test_an_order_has_all_that_the_letter_has_of_the_message(
+    letters: Letters, kstorm: Command
+) -> None:
     """A second one for it is refused while that is open."""
-    letters.write(letters.letter(7, key=b"k", headers=[("a", "b")], timestamp=1700), letters.letter(8))
+    letters.write(
+        letters.letter(7, key=b"k", headers=[("a", "b")], timestamp=1700), letters.letter(8)
+    )
     assert kstorm("0", "--dry-run")[0] == 0
     assert orders(letters) == []
     code, shown, _ = kstorm("0", "--yes", "--note", "mended")
-    assert (code, shown.splitlines()[-1]) == (0, "1 ordered: `kstorm events` says what became of each")
+    assert (code, shown.splitlines()[-1]) == (
+        0,
+        "1 ordered: `kstorm events` says what became of each",
+    )
     ((key, order),) = orders(letters)
     assert (key, order.number, order.value, order.key) == (b"orders/3/7/lines", 0, SECRET, b"k")
-    assert (order.topic, order.partition, order.offset, order.headers) == ("orders", 3, 7, [("a", "b")])
+    assert (order.topic, order.partition, order.offset, order.headers) == (
+        "orders",
+        3,
+        7,
+        [("a", "b")],
+    )
     assert (order.timestamp, order.attempts, order.replays, order.after) == (1700, 5, 1, 0)
     assert (order.who, order.note) == ("anna@laptop", "mended")
     code, _, complained = kstorm("0", "1", "--yes")
-    assert (code, "1 not replayed: it is under way" in complained, len(orders(letters))) == (2, True, 1)
+    assert (code, "1 not replayed: it is under way" in complained, len(orders(letters))) == (
+        2,
+        True,
+        1,
+    )
     write_topic(letters.settings, f"{letters.name}.__orders", [(key, None)])
     assert kstorm("0", "--yes")[0] == 0
 
@@ -70,7 +88,9 @@ def test_groups_rates_and_limits(letters: Letters, kstorm: Command) -> None:
     """The oldest first, each with the time before which it is not to be emitted."""
     letters.write(*map(letters.letter, range(5)), letters.strange(9))
     before = time.time() * 1000
-    code, shown, _ = kstorm("--group", fingerprint(letters.letter(0))[:4], "--rate", "2", "--limit", "3", "--yes")
+    code, shown, _ = kstorm(
+        "--group", fingerprint(letters.letter(0))[:4], "--rate", "2", "--limit", "3", "--yes"
+    )
     assert (code, "3 ordered" in shown) == (0, True)
     found = [order for _, order in orders(letters)]
     assert [order.number for order in found] == [0, 1, 2]
@@ -83,14 +103,19 @@ def test_groups_rates_and_limits(letters: Letters, kstorm: Command) -> None:
 
 def test_many_are_ordered_by_stages(letters: Letters, kstorm: Command) -> None:
     """Those of each spout for themselves, as one spout knows nothing of another's; what is named by number goes at once."""
-    letters.write(*map(letters.letter, range(12)), *(letters.letter(each, component="other") for each in range(3)))
+    letters.write(
+        *map(letters.letter, range(12)),
+        *(letters.letter(each, component="other") for each in range(3)),
+    )
     assert kstorm("--all", "--rate", "2", "--yes")[0] == 0
     found = [order for _, order in orders(letters)]
     assert len({order.batch for order in found}) == 1 != len(found[0].batch)
     assert [order.stage for order in found] == [0, *[1] * 10, 2, 0, 1, 1]
     assert [order.stages for order in found] == [[1, 10, 1]] * 12 + [[1, 2]] * 3
     assert [order.pace for order in found] == [0, *range(0, 5000, 500), 0, 0, 0, 500]
-    write_topic(letters.settings, f"{letters.name}.__orders", [(key, None) for key, _ in orders(letters)])
+    write_topic(
+        letters.settings, f"{letters.name}.__orders", [(key, None) for key, _ in orders(letters)]
+    )
     before = len(found)
     assert kstorm("--all", "--no-canary", "--yes")[0] == 0
     letters.write(letters.letter(20), letters.letter(21))
@@ -135,7 +160,9 @@ def produce_unreadable(engine: Engine, settings: Settings, count: int) -> None:
     """Messages that are no text; returns when they are dead letters."""
     producer = Producer({"bootstrap.servers": engine.bootstrap})
     for number in range(count):
-        producer.produce(engine.source, b"no text: \xff", partition=(number + 1) % SOURCE_PARTITIONS)
+        producer.produce(
+            engine.source, b"no text: \xff", partition=(number + 1) % SOURCE_PARTITIONS
+        )
     assert producer.flush(30) == 0
     engine.until(lambda: len(_letters(engine, settings)) == count, 60, "they are dead letters")
 
@@ -147,7 +174,9 @@ def test_a_spout_carries_orders_out(kstorm: Command, engine: Engine) -> None:
     engine.produce(["one two"])
     produce_unreadable(engine, settings, 1)
     assert kstorm("0", "--yes", topology=name)[0] == 0
-    engine.until(lambda: [each.replays for each in _letters(engine, settings)] == [1], 60, "it is one again")
+    engine.until(
+        lambda: [each.replays for each in _letters(engine, settings)] == [1], 60, "it is one again"
+    )
     (letter,) = _letters(engine, settings)
     assert (letter.kind, letter.attempts, letter.component) == ("undecodable", 2, "sentences")
     engine.until(lambda: _outcomes(name, settings)[-1:] != [], 30, "an event says so")
@@ -173,7 +202,9 @@ def test_a_spout_stops_when_the_first_fails_again(kstorm: Command, engine: Engin
     assert sorted(each.replays for each in _letters(engine, settings)) == [0] * 14 + [1]
 
     def left_open() -> set[bytes | None]:
-        found = {record.key(): record.value() for record in read_topic(settings, f"{name}.__orders")}
+        found = {
+            record.key(): record.value() for record in read_topic(settings, f"{name}.__orders")
+        }
         return {key for key, value in found.items() if value is not None}
 
     engine.until(lambda: not left_open(), 30, "nothing is left in the orders' topic")
@@ -187,4 +218,8 @@ def _letters(engine: Engine, settings: Settings) -> list[DeadLetter]:
 
 def _outcomes(name: str, settings: Settings) -> list[str]:
     """Of the spout's replays."""
-    return [event.outcome for event in read_events(settings, name) if event.who.startswith("sentences, task ")]
+    return [
+        event.outcome
+        for event in read_events(settings, name)
+        if event.who.startswith("sentences, task ")
+    ]

@@ -29,24 +29,53 @@ def test_a_thousand_letters_are_replayed_and_each_word_is_written_once(
     """By stages: none is ordered twice, and nothing is left over."""
     mended = tmp_path / "mended"
     monkeypatch.setenv("KSTORM_TEST_MENDED", str(mended))
-    text = [f"s{number} {'good' if number % 3 == 0 else 'bad'} end" for number in range(LETTERS + OTHERS)]
+    text = [
+        f"s{number} {'good' if number % 3 == 0 else 'bad'} end"
+        for number in range(LETTERS + OTHERS)
+    ]
     with run_topology("mendable") as engine:
         name, settings = topic_prefix, Settings(topology="", bootstrap_servers=kafka.bootstrap)
         engine.produce(text)
-        engine.until(lambda: len(read_letters(settings, name).letters) == LETTERS, 120, "all bad ones are letters")
+        engine.until(
+            lambda: len(read_letters(settings, name).letters) == LETTERS,
+            120,
+            "all bad ones are letters",
+        )
         engine.until(lambda: len(records(engine)) == 3 * OTHERS, 60, "and the others are through")
         mended.touch()
         with pytest.raises(SystemExit, match="0"):
-            main(["dlq", "replay", "--all", "--yes", "--topology", name, "--bootstrap", kafka.bootstrap])
+            main(
+                [
+                    "dlq",
+                    "replay",
+                    "--all",
+                    "--yes",
+                    "--topology",
+                    name,
+                    "--bootstrap",
+                    kafka.bootstrap,
+                ]
+            )
         engine.until(lambda: not read_letters(settings, name).letters, 180, "no letter is left")
-        outcomes = Counter(event.outcome for event in read_events(settings, name) if event.who.startswith("sentences"))
+        outcomes = Counter(
+            event.outcome
+            for event in read_events(settings, name)
+            if event.who.startswith("sentences")
+        )
         assert outcomes == {"done": LETTERS}
-        found = [dict(cast("list[tuple[str, bytes]]", record.headers())) for record in records(engine)]
+        found = [
+            dict(cast("list[tuple[str, bytes]]", record.headers())) for record in records(engine)
+        ]
         last = {record.key(): record.value() for record in read_topic(settings, f"{name}.__orders")}
-        assert {value for value in last.values() if value is not None} == set(), "no order is left open"
+        assert {value for value in last.values() if value is not None} == set(), (
+            "no order is left open"
+        )
     names = Counter(
-        tuple(int(headers[f"kstorm-source-{part}"]) for part in ("partition", "offset", "part")) for headers in found
+        tuple(int(headers[f"kstorm-source-{part}"]) for part in ("partition", "offset", "part"))
+        for headers in found
     )
     assert names == {
-        (at % SOURCE_PARTITIONS, at // SOURCE_PARTITIONS, place): 1 for at in range(len(text)) for place in range(3)
+        (at % SOURCE_PARTITIONS, at // SOURCE_PARTITIONS, place): 1
+        for at in range(len(text))
+        for place in range(3)
     }

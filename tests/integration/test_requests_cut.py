@@ -15,20 +15,38 @@ from tests.integration.test_consumer import Owner, member
 from tests.integration.test_exactly_once import EXACTLY_ONCE
 from tests.integration.words import Words
 
-TRANSACTION = (Api.ADD_PARTITIONS_TO_TXN, Api.PRODUCE, Api.ADD_OFFSETS_TO_TXN, Api.TXN_OFFSET_COMMIT, Api.END_TXN)
+TRANSACTION = (
+    Api.ADD_PARTITIONS_TO_TXN,
+    Api.PRODUCE,
+    Api.ADD_OFFSETS_TO_TXN,
+    Api.TXN_OFFSET_COMMIT,
+    Api.END_TXN,
+)
 BEGINNING = (Api.FIND_COORDINATOR, Api.INIT_PRODUCER_ID)
 JOINING = (Api.FIND_COORDINATOR, Api.JOIN_GROUP, Api.SYNC_GROUP, Api.OFFSET_FETCH)
-AMID = ((Api.TXN_OFFSET_COMMIT, Fate.LOST), (Api.END_TXN, Fate.LOST), (Api.END_TXN, Fate.UNANSWERED))
+AMID = (
+    (Api.TXN_OFFSET_COMMIT, Fate.LOST),
+    (Api.END_TXN, Fate.LOST),
+    (Api.END_TXN, Fate.UNANSWERED),
+)
 PATIENCE_SECS = 3
 """After which these clients give a request up: librdkafka's default is a minute."""
-SETTINGS = {**EXACTLY_ONCE, "KSTORM_KAFKA_PROPERTIES": f'{{"socket.timeout.ms": "{PATIENCE_SECS * 1000}"}}'}
+SETTINGS = {
+    **EXACTLY_ONCE,
+    "KSTORM_KAFKA_PROPERTIES": f'{{"socket.timeout.ms": "{PATIENCE_SECS * 1000}"}}',
+}
 
 
 @pytest.fixture(scope="module")
-def detour(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[EmbeddedKafka, RequestProxy]]:
+def detour(
+    tmp_path_factory: pytest.TempPathFactory,
+) -> Iterator[tuple[EmbeddedKafka, RequestProxy]]:
     """A Kafka of this file's, and the way to it."""
     directory = tmp_path_factory.mktemp("detour")
-    with RequestProxy() as proxy, EmbeddedKafka(directory, quick_start=True, detours={"WAY": proxy.address}) as kafka:
+    with (
+        RequestProxy() as proxy,
+        EmbeddedKafka(directory, quick_start=True, detours={"WAY": proxy.address}) as kafka,
+    ):
         proxy.target = kafka.listener_port("WAY")
         yield kafka, proxy
 
@@ -45,7 +63,10 @@ def proxy(detour: tuple[EmbeddedKafka, RequestProxy]) -> RequestProxy:
 
 @pytest.fixture(scope="module")
 def words(
-    kafka: EmbeddedKafka, proxy: RequestProxy, zookeeper: EmbeddedZooKeeper, tmp_path_factory: pytest.TempPathFactory
+    kafka: EmbeddedKafka,
+    proxy: RequestProxy,
+    zookeeper: EmbeddedZooKeeper,
+    tmp_path_factory: pytest.TempPathFactory,
 ) -> Iterator[Words]:
     """One word count for all of these tests, since it takes as long to start as all of a test's faults."""
     with (
@@ -76,12 +97,16 @@ def await_struck(words: Words, *strikes: Strike) -> None:
     words.await_done()
 
 
-@pytest.mark.parametrize("fate", [Fate.LOST, Fate.UNANSWERED, pytest.param(Fate.LATE, marks=pytest.mark.long)])
+@pytest.mark.parametrize(
+    "fate", [Fate.LOST, Fate.UNANSWERED, pytest.param(Fate.LATE, marks=pytest.mark.long)]
+)
 def test_requests_of_transactions(words: Words, proxy: RequestProxy, fate: Fate) -> None:
     """Of each process, one kind after the other; no process ends for it."""
     before = starts(words)
     for api in TRANSACTION:
-        strike = proxy.strike(api, fate, *(f"{name}-checkpoints" for name in before), late_secs=PATIENCE_SECS + 1)
+        strike = proxy.strike(
+            api, fate, *(f"{name}-checkpoints" for name in before), late_secs=PATIENCE_SECS + 1
+        )
         await_struck(words, strike)
         assert starts(words) == before, strike
     words.check()

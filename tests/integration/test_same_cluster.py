@@ -33,5 +33,7 @@ def test_another_kafka_is_refused(kafka: EmbeddedKafka, tmp_path: Path) -> None:
     check(kafka, static(kafka.bootstrap))
     with EmbeddedKafka(tmp_path, quick_start=True) as other:
         for hosts in (KafkaHosts(other.bootstrap), static(other.bootstrap)):
-            with pytest.raises(ConfigError, match=r"'lines' reads 'in' from the Kafka at .*Mirror the topic"):
+            with pytest.raises(
+                ConfigError, match=r"'lines' reads 'in' from the Kafka at .*Mirror the topic"
+            ):
                 check(kafka, hosts)

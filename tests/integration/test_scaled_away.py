@@ -28,7 +28,12 @@ class Pods:
     def start(self, number: int) -> TaskConsumer:
         instance = f"{SET}-{number}"
         self.running[number] = member(
-            self._bootstrap, self._group, Owner(), instance=instance, session_secs=SESSION_SECS, stateful_set=SET
+            self._bootstrap,
+            self._group,
+            Owner(),
+            instance=instance,
+            session_secs=SESSION_SECS,
+            stateful_set=SET,
         )
         return self.running[number]
 

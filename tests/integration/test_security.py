@@ -59,7 +59,9 @@ def said(engine: Engine) -> str:
         found.append(" ".join(psutil.Process(worker.process.pid).cmdline()))
         for page in ("status", "metrics", "readyz"):
             try:
-                with urllib.request.urlopen(f"http://127.0.0.1:{worker.web_port}/{page}", timeout=5) as answer:
+                with urllib.request.urlopen(
+                    f"http://127.0.0.1:{worker.web_port}/{page}", timeout=5
+                ) as answer:
                     found.append(answer.read().decode())
             except urllib.error.HTTPError as error:
                 found.append(error.read().decode())
@@ -107,9 +109,16 @@ def test_a_topology_runs_through_tls_and_logins(
         processes.scale("sentences", 0)
         processes.environment = {**settings, "KSTORM_ZOOKEEPER_AUTH": f"digest:{USER}:{WRONG}"}
         processes.scale("sentences", 1)
-        engine.until(lambda: "may not use" in str(_not_ready(engine)), 60, "the spout says that it may not")
+        engine.until(
+            lambda: "may not use" in str(_not_ready(engine)), 60, "the spout says that it may not"
+        )
         problem = _not_ready(engine)
-        for part in (zookeeper.connect, f"'{USER}'", f"/kstorm/{topic_prefix}", "KSTORM_ZOOKEEPER_AUTH"):
+        for part in (
+            zookeeper.connect,
+            f"'{USER}'",
+            f"/kstorm/{topic_prefix}",
+            "KSTORM_ZOOKEEPER_AUTH",
+        ):
             assert part in problem
         time.sleep(3)  # what a storm would make of it
         assert (
@@ -129,9 +138,21 @@ def _not_ready(engine: Engine) -> str:
 @pytest.mark.parametrize(
     ("listener", "changes", "says"),
     [
-        ("valid", {"sasl_password": WRONG}, ["SCRAM-SHA-512 as user 'kstorm'", "invalid credentials", "sasl.password"]),
-        ("valid", {"sasl_mechanism": "PLAIN"}, ["PLAIN as user 'kstorm'", "SCRAM-SHA-512", "sasl.mechanism"]),
-        ("valid", {"ssl_ca_location": "stranger"}, ["is not trusted: unable to get local issuer", "ssl.ca.location"]),
+        (
+            "valid",
+            {"sasl_password": WRONG},
+            ["SCRAM-SHA-512 as user 'kstorm'", "invalid credentials", "sasl.password"],
+        ),
+        (
+            "valid",
+            {"sasl_mechanism": "PLAIN"},
+            ["PLAIN as user 'kstorm'", "SCRAM-SHA-512", "sasl.mechanism"],
+        ),
+        (
+            "valid",
+            {"ssl_ca_location": "stranger"},
+            ["is not trusted: unable to get local issuer", "ssl.ca.location"],
+        ),
         ("expired", {}, ["its certificate is not trusted: certificate has expired"]),
     ],
     ids=["wrong password", "wrong mechanism", "unknown authority", "expired certificate"],
@@ -161,7 +182,9 @@ def test_what_the_broker_or_its_client_refuses_ends_the_start(
         assert secret not in ended.stderr
 
 
-def test_a_user_who_may_not_is_told_what(secured: Secured, topic_prefix: str, tmp_path: Path) -> None:
+def test_a_user_who_may_not_is_told_what(
+    secured: Secured, topic_prefix: str, tmp_path: Path
+) -> None:
     """Let in, but without rights: the first thing that it may not do is named."""
     ended = start_service(
         "bolt",
@@ -200,7 +223,9 @@ def test_a_user_without_transactional_ids_is_told_so(
         in capsys.readouterr().out
     )
     started = time.monotonic()
-    ended = start_service("bolt", tmp_path, KSTORM_COMPONENT="split", KSTORM_INSTANCE="split-0", **environment)
+    ended = start_service(
+        "bolt", tmp_path, KSTORM_COMPONENT="split", KSTORM_INSTANCE="split-0", **environment
+    )
     assert time.monotonic() - started < 20
     assert ended.returncode == 2
     assert "Traceback" not in ended.stdout + ended.stderr
@@ -209,17 +234,23 @@ def test_a_user_without_transactional_ids_is_told_so(
     assert "allow this user WRITE on the transactional ids of its topology" in last
 
 
-async def test_a_topic_that_may_not_be_written_ends_the_process(secured: Secured, topic_prefix: str) -> None:
+async def test_a_topic_that_may_not_be_written_ends_the_process(
+    secured: Secured, topic_prefix: str
+) -> None:
     """Exactly once. An operator can give the right, so nothing is given up, and nothing of the epoch is written."""
     secured.allow(topic_prefix)
     name, _, _ = topologies.names(topic_prefix)
     read, changelog, sink = f"{name}.in", f"{name}.changelog", f"{topic_prefix}-forbidden"
     make_topics(secured.kafka.bootstrap, dict.fromkeys((read, changelog, sink), 1))
-    login = {"bootstrap_servers": secured.kafka.secure("valid"), "kafka_properties": secured.properties()}
+    login = {
+        "bootstrap_servers": secured.kafka.secure("valid"),
+        "kafka_properties": secured.properties(),
+    }
     epoch = Transact({0: [(b"k", b"1")]}, {0: 5}, [Outgoing(sink, 0, b"v", b"k", None, 7)])
     async with process(secured.kafka, read, "place", "name", **login) as writer:
         with pytest.raises(
-            BrokerError, match=rf"the topic '{sink}' did not take a record: .*allow this user WRITE on it"
+            BrokerError,
+            match=rf"the topic '{sink}' did not take a record: .*allow this user WRITE on it",
         ):
             await writer.write(changelog, epoch)
     assert await asyncio.to_thread(committed, secured.kafka, changelog, read) == ([], -1001)
@@ -229,7 +260,9 @@ def test_one_broker_that_refuses_is_not_all_of_them(secured: Secured) -> None:
     """Of several addresses one is enough to begin with."""
     addresses = f"{secured.kafka.secure('expired')},{secured.kafka.secure('valid')}"
     for _ in range(3):  # librdkafka begins with any of them
-        settings = Settings(topology="unused", bootstrap_servers=addresses, kafka_properties=secured.properties())
+        settings = Settings(
+            topology="unused", bootstrap_servers=addresses, kafka_properties=secured.properties()
+        )
         assert isinstance(Admin(settings).partition_counts(), dict)
 
 
@@ -267,11 +300,15 @@ def test_a_login_that_is_withdrawn_makes_no_storm(
     assert 1 <= len(caplog.records) <= 3
     producer.client.purge()
     producer.poll()
-    everything = caplog.text + "".join(capfd.readouterr()) + "".join(map(str, errors)) + repr(settings)
+    everything = (
+        caplog.text + "".join(capfd.readouterr()) + "".join(map(str, errors)) + repr(settings)
+    )
     assert WRONG not in everything
 
 
-def test_a_source_that_refuses_its_reader_is_reported_once(secured: Secured, caplog: pytest.LogCaptureFixture) -> None:
+def test_a_source_that_refuses_its_reader_is_reported_once(
+    secured: Secured, caplog: pytest.LogCaptureFixture
+) -> None:
     """A spout whose own properties are wrong says so, and not at each attempt."""
     config = SpoutConfig(
         KafkaHosts(secured.kafka.secure("valid")),
@@ -300,7 +337,9 @@ def test_a_source_that_refuses_its_reader_is_reported_once(secured: Secured, cap
 
 
 def test_what_a_login_makes_in_zookeeper_is_its_own(
-    zookeeper: EmbeddedZooKeeper, topic_prefix: str, eventually: Callable[[Callable[[], object], float], None]
+    zookeeper: EmbeddedZooKeeper,
+    topic_prefix: str,
+    eventually: Callable[[Callable[[], object], float], None],
 ) -> None:
     """Offsets and locks are for their user alone; another is refused, says so, and asks a few times a second at most."""
     from kstorm.kafka.ports import Ownership
@@ -321,10 +360,17 @@ def test_what_a_login_makes_in_zookeeper_is_its_own(
         with pytest.raises(NoAuthError):
             plain.get_children(f"/{topic_prefix}/words/locks")
         acl, _ = knowing.get_acls(f"/{topic_prefix}/words/locks/partition_0")
-        assert [(entry.perms, entry.id.scheme) for entry in acl] == [(CREATOR_ALL_ACL[0].perms, "digest")]
+        assert [(entry.perms, entry.id.scheme) for entry in acl] == [
+            (CREATOR_ALL_ACL[0].perms, "digest")
+        ]
         for stores, who in ((other, f"the user '{USER}'"), (nobody, "a client without a login")):
             refused = stores.open(world.config, world.context)
-            eventually(lambda refused=refused: refused.acquire(P0) is Ownership.WAITING and refused.problem(), 20)  # type: ignore[misc]
+            eventually(
+                lambda refused=refused: (
+                    refused.acquire(P0) is Ownership.WAITING and refused.problem()
+                ),
+                20,
+            )  # type: ignore[misc]
             assert f"{who} may not use /{topic_prefix}/words/partition_0" in str(refused.problem())
             assert WRONG not in str(refused.problem())
         before = _received(plain)

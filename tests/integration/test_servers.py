@@ -35,7 +35,9 @@ def produce(bootstrap: str, topic: str, value: bytes) -> None:
 
 def consume(bootstrap: str, topic: str, count: int) -> list[bytes | None]:
     """Read the first records of a topic, as a member of a new consumer group."""
-    consumer = Consumer({"bootstrap.servers": bootstrap, "group.id": topic, "auto.offset.reset": "earliest"})
+    consumer = Consumer(
+        {"bootstrap.servers": bootstrap, "group.id": topic, "auto.offset.reset": "earliest"}
+    )
     consumer.subscribe([topic])
     try:
         return [message.value() for message in consumer.consume(count, timeout=30)]
@@ -64,10 +66,15 @@ def test_kafka_creates_no_topic_by_itself(kafka: EmbeddedKafka, topic_prefix: st
     """Producing to a topic that nobody created is an error."""
     producer = Producer({"bootstrap.servers": kafka.bootstrap, "message.timeout.ms": 3000})
     outcomes: list[str] = []
-    producer.produce(topic_prefix, b"lost", on_delivery=lambda error, _message: outcomes.append(str(error)))
+    producer.produce(
+        topic_prefix, b"lost", on_delivery=lambda error, _message: outcomes.append(str(error))
+    )
     assert producer.flush(30) == 0
     assert "unknown topic" in outcomes[0].lower() or "timed out" in outcomes[0].lower()
-    assert topic_prefix not in AdminClient({"bootstrap.servers": kafka.bootstrap}).list_topics(timeout=10).topics
+    assert (
+        topic_prefix
+        not in AdminClient({"bootstrap.servers": kafka.bootstrap}).list_topics(timeout=10).topics
+    )
 
 
 def test_zookeeper_keeps_what_is_written(zookeeper_client: KazooClient, topic_prefix: str) -> None:
@@ -149,16 +156,22 @@ with EmbeddedZooKeeper(Path(sys.argv[1])) as zookeeper, EmbeddedKafka(Path(sys.a
     [
         pytest.param(
             signal.SIGKILL,
-            marks=pytest.mark.skipif(sys.platform != "linux", reason="needs Linux's parent-death signal"),
+            marks=pytest.mark.skipif(
+                sys.platform != "linux", reason="needs Linux's parent-death signal"
+            ),
             id="killed",
         ),
         pytest.param(signal.SIGINT, id="ctrl-c"),
     ],
 )
-def test_servers_end_with_their_parent(tmp_path: Path, eventually: Eventually, how: signal.Signals) -> None:
+def test_servers_end_with_their_parent(
+    tmp_path: Path, eventually: Eventually, how: signal.Signals
+) -> None:
     """No server stays behind, whether the parent was killed or the user pressed Ctrl-C."""
     command = [sys.executable, "-c", PARENT, str(tmp_path)]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True) as parent:
+    with subprocess.Popen(
+        command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
+    ) as parent:
         assert parent.stdout is not None
         servers = [int(pid) for pid in parent.stdout.readline().split()]
         assert len(servers) == 2

@@ -15,7 +15,9 @@ def numbers(first: int, end: int) -> list[bytes]:
     return [b"%d" % number for number in range(first, end)]
 
 
-def test_at_most_once_stores_the_offset_before_it_emits(topic: Topic, zookeeper: EmbeddedZooKeeper) -> None:
+def test_at_most_once_stores_the_offset_before_it_emits(
+    topic: Topic, zookeeper: EmbeddedZooKeeper
+) -> None:
     """Whatever is emitted is below the offset in ZooKeeper at that moment, so a killed process's successor, to which
     nothing was handed over, repeats none of it."""
     topic.create().produce(*numbers(0, 2000))
@@ -39,12 +41,16 @@ def test_at_most_once_stores_the_offset_before_it_emits(topic: Topic, zookeeper:
     assert not set(first.collector.values) & set(second.collector.values)
 
 
-def test_at_most_once_an_orderly_stop_loses_nothing(topic: Topic, zookeeper: EmbeddedZooKeeper) -> None:
+def test_at_most_once_an_orderly_stop_loses_nothing(
+    topic: Topic, zookeeper: EmbeddedZooKeeper
+) -> None:
     """What was claimed and not emitted is given back."""
     topic.create().produce(*numbers(0, 3000))
     seen: list[str] = []
     for _ in range(4):
-        process = SpoutProcess(topic, zookeeper.connect, processing_guarantee=ProcessingGuarantee.AT_MOST_ONCE)
+        process = SpoutProcess(
+            topic, zookeeper.connect, processing_guarantee=ProcessingGuarantee.AT_MOST_ONCE
+        )
         process.emit(1)
         process.stop()
         seen += process.collector.values
@@ -52,10 +58,14 @@ def test_at_most_once_an_orderly_stop_loses_nothing(topic: Topic, zookeeper: Emb
     assert seen == [str(number) for number in range(len(seen))]
 
 
-def test_without_a_guarantee_the_offset_moves_by_time(topic: Topic, zookeeper: EmbeddedZooKeeper) -> None:
+def test_without_a_guarantee_the_offset_moves_by_time(
+    topic: Topic, zookeeper: EmbeddedZooKeeper
+) -> None:
     """No ack is needed, and none is asked for."""
     topic.create().produce(*numbers(0, 10))
-    process = SpoutProcess(topic, zookeeper.connect, processing_guarantee=ProcessingGuarantee.NO_GUARANTEE)
+    process = SpoutProcess(
+        topic, zookeeper.connect, processing_guarantee=ProcessingGuarantee.NO_GUARANTEE
+    )
     process.emit(10)
     process.until_stored(10)
     assert stored_offset(zookeeper.connect, topic)["offset"] == 10

@@ -20,17 +20,24 @@ def counts_of(client: StateClient) -> Counter[str]:
     return Counter({word: count for word, count in found.items() if count is not None})
 
 
-def check_never_falls(client: StateClient, engine: Engine, before: Counter[str], exact: bool) -> Counter[str]:
+def check_never_falls(
+    client: StateClient, engine: Engine, before: Counter[str], exact: bool
+) -> Counter[str]:
     """A count that was told stays, as it would not if it were told before it was committed. Exactly once it is at most what was
     produced."""
     produced = Counter(word for sentence in TEXT[: engine.produced] for word in sentence.split())
     told = counts_of(client)
     assert all(told.get(word, 0) >= count for word, count in before.items()), (before, told)
-    assert not exact or all(count <= produced[word] for word, count in told.items()), (told, produced)
+    assert not exact or all(count <= produced[word] for word, count in told.items()), (
+        told,
+        produced,
+    )
     return told
 
 
-@pytest.mark.parametrize("guarantee", ["exactly_once", pytest.param("at_least_once", marks=pytest.mark.long)])
+@pytest.mark.parametrize(
+    "guarantee", ["exactly_once", pytest.param("at_least_once", marks=pytest.mark.long)]
+)
 def test_counts_are_true_among_kills(
     guarantee: str,
     kafka: EmbeddedKafka,
@@ -43,7 +50,9 @@ def test_counts_are_true_among_kills(
     """Of two processes first one is killed amid the work and then the other: what is told never falls, and in the end nothing is
     missing. Exactly once it is the truth."""
     settings = {"KSTORM_TEST_GUARANTEE": guarantee}
-    with running("wordcount", topic_prefix, kafka, zookeeper, tmp_path, monkeypatch, settings=settings) as engine:
+    with running(
+        "wordcount", topic_prefix, kafka, zookeeper, tmp_path, monkeypatch, settings=settings
+    ) as engine:
         engine.processes.scale("count", 2)
         engine.await_spread("count")
         client = StateClient(topic_prefix, runs=tmp_path, patience=120)
@@ -51,7 +60,11 @@ def test_counts_are_true_among_kills(
         share = len(TEXT) // 4
         for number in range(4):
             engine.produce(TEXT[number * share : (number + 1) * share])
-            engine.until(lambda: sum(engine.offsets().values()) < engine.produced, 60, "messages are under way")
+            engine.until(
+                lambda: sum(engine.offsets().values()) < engine.produced,
+                60,
+                "messages are under way",
+            )
             if number in (1, 2):
                 engine.processes.of("count")[number - 1].process.kill()
             for _ in range(5):

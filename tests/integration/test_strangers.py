@@ -40,7 +40,10 @@ class Stranger:
             places.append(RecordPlace(topic, record.partition(), record.offset()))
 
         for value in values:
-            headers: list[tuple[str, str | bytes | None]] = [("traceparent", b"\xff\x00"), ("empty", None)]
+            headers: list[tuple[str, str | bytes | None]] = [
+                ("traceparent", b"\xff\x00"),
+                ("empty", None),
+            ]
             self._producer.produce(topic, value, key, partition, written, headers=headers)
         assert self._producer.flush(60) == 0
         return places
@@ -54,11 +57,18 @@ def frame(
     version: int = VERSION,
 ) -> bytes:
     """A frame of one tuple, as the spout of the word count sends it."""
-    return encode(TupleFrame(version, component, task, stream, 1, b"", b"", {}, [list(column) for column in columns]))
+    return encode(
+        TupleFrame(
+            version, component, task, stream, 1, b"", b"", {}, [list(column) for column in columns]
+        )
+    )
 
 
 ids = pack_ids([1, 2])
-WIDE = msgspec.msgpack.encode([VERSION, "a", 1, "s", 1, b"", b"", {}, []])[:-1] + b"\xdd\x00\x04\x93\xe0"
+WIDE = (
+    msgspec.msgpack.encode([VERSION, "a", 1, "s", 1, b"", b"", {}, []])[:-1]
+    + b"\xdd\x00\x04\x93\xe0"
+)
 GARBAGE = [
     None,  # a tombstone
     b"",
@@ -130,8 +140,14 @@ def test_strangers_on_every_topic(
             stranger.write(engine.source, None, partition=partition)  # a tombstone is done at once
         engine.produced += 2 * SOURCE_PARTITIONS
         # News that is well-formed and about nothing.
-        stranger.write(topology.acker_topic, encode(AckFrame(VERSION, 0, roots=ids, vals=ids, failed=ids, reset=ids)))
-        stranger.write(topology.completions_topic("sentences"), encode(CompletionFrame(VERSION, 0, ids, ids, ids)))
+        stranger.write(
+            topology.acker_topic,
+            encode(AckFrame(VERSION, 0, roots=ids, vals=ids, failed=ids, reset=ids)),
+        )
+        stranger.write(
+            topology.completions_topic("sentences"),
+            encode(CompletionFrame(VERSION, 0, ids, ids, ids)),
+        )
         stranger.write(topology.dead_letters_topic, b'"not mine"', key=b"not mine")
         engine.produce(text[600:900])
         engine.await_done("sentences")
@@ -142,19 +158,31 @@ def test_strangers_on_every_topic(
 
         found = letters(engine)
         assert Counter(map(place, found)) == Counter(bad)
-        assert all(letter["reason"] and letter["component"] and len(letter["reason"]) <= 2100 for letter in found)
+        assert all(
+            letter["reason"] and letter["component"] and len(letter["reason"]) <= 2100
+            for letter in found
+        )
         values = {place(letter): letter.get("value") for letter in found}
         assert sum(value is None for value in values.values()) == 5  # the tombstones
         reasons = "\n".join(letter["reason"] for letter in found)
-        for said in ("without a value", "version 2", "does not subscribe", "task 99", "cannot be deserialized"):
+        for said in (
+            "without a value",
+            "version 2",
+            "does not subscribe",
+            "task 99",
+            "cannot be deserialized",
+        ):
             assert said in reasons
         kinds = {place(letter): letter["kind"] for letter in found}
         assert {kind for at, kind in kinds.items() if at.topic == engine.source} == {"undecodable"}
         assert {kind for at, kind in kinds.items() if at.topic != engine.source} == {"stranger"}
-        assert {letter["error"]["type"] for letter in found if letter["topic"] == engine.source} == {
-            "UnicodeDecodeError"
-        }
-        assert all(abs(letter["at"] / 1000 - time.time()) < 300 and "kstorm" in letter["version"] for letter in found)
+        assert {
+            letter["error"]["type"] for letter in found if letter["topic"] == engine.source
+        } == {"UnicodeDecodeError"}
+        assert all(
+            abs(letter["at"] / 1000 - time.time()) < 300 and "kstorm" in letter["version"]
+            for letter in found
+        )
         components = ("sentences", "split", "count", "sink", "__acker")
         assert sum(engine.total(component, "dead_letters") for component in components) == len(bad)
 
@@ -165,7 +193,9 @@ def test_strangers_on_every_topic(
         engine.produce(text[900:])
         engine.await_done("sentences")
         check_words(engine, text)
-        assert {worker.name for worker in engine.processes.workers if worker.process.starts > 2} == set()
+        assert {
+            worker.name for worker in engine.processes.workers if worker.process.starts > 2
+        } == set()
         found = letters(engine)
         assert set(map(place, found)) == {*bad, *in_changelogs}
 
@@ -180,7 +210,9 @@ def write_over_changelogs(stranger: Stranger, engine: Engine) -> list[RecordPlac
             bad += stranger.write(ledger, b"no bucket", None, partition=partition, key=key)
         bad += stranger.write(state, b"\xc1", partition=partition)
         for word in (b"one", b"w3"):
-            bad += stranger.write(state, b"\xc1", b"\xdd\xff\xff\xff\xff", partition=partition, key=word)
+            bad += stranger.write(
+                state, b"\xc1", b"\xdd\xff\xff\xff\xff", partition=partition, key=word
+            )
     return bad
 
 
@@ -200,7 +232,12 @@ def test_batches_that_no_client_decodes_on_every_topic(
         engine.produce(text[:300])
         own = [topology.acker_topic, topology.completions_topic("sentences")]
         own += [topology.bolt_topic(bolt) for bolt in ("split", "count", "sink")]
-        everywhere = [*own, *topology.changelogs(), topology.dead_letters_topic, topology.finished_topic]
+        everywhere = [
+            *own,
+            *topology.changelogs(),
+            topology.dead_letters_topic,
+            topology.finished_topic,
+        ]
         assert all(offer_undecodable(kafka.bootstrap, topic) for topic in everywhere), (
             "the broker opens what comes there"
         )
@@ -208,25 +245,40 @@ def test_batches_that_no_client_decodes_on_every_topic(
         for topic in own:  # as one is that an earlier version has made
             set_topic(admin, topic, "compression.type", "producer")
         topics = [*own, engine.source]
-        writers: list[Callable[[str, str, int], int]] = [partial(write_undecodable, records=records[0]), write_silent]
+        writers: list[Callable[[str, str, int], int]] = [
+            partial(write_undecodable, records=records[0]),
+            write_silent,
+        ]
         bad = [
             RecordPlace(topic, partition, write(kafka.bootstrap, topic, partition))
             for topic in topics
             for partition, write in enumerate(writers)
         ]
         engine.produce(text[300:600])
-        expected = {p: len(range(p, 600, SOURCE_PARTITIONS)) + records.get(p, 0) for p in range(SOURCE_PARTITIONS)}
+        expected = {
+            p: len(range(p, 600, SOURCE_PARTITIONS)) + records.get(p, 0)
+            for p in range(SOURCE_PARTITIONS)
+        }
         engine.until(lambda: engine.offsets() == expected, 180, f"offsets {expected}")
         check_words(engine, text[:600])
         assert all(worker.process.starts == 1 for worker in engine.processes.workers)
         found = letters(engine)
         assert Counter(map(place, found)) == Counter(bad)
-        said = {0: "cannot be decoded: Decompression", 1: "cannot be decoded: librdkafka fetches it again and again"}
+        said = {
+            0: "cannot be decoded: Decompression",
+            1: "cannot be decoded: librdkafka fetches it again and again",
+        }
         assert all(said[letter["partition"]] in letter["reason"] for letter in found)
         ranges = finished_ranges(kafka.bootstrap, topology.finished_topic)
         for partition in range(2):
             done = [each for each in ranges if each.partition == partition]
             assert offsets_in(done) >= set(range(expected[partition]))
-            first = next(at.offset for at in bad if (at.topic, at.partition) == (engine.source, partition))
-            skipped = [(skip.start, skip.end) for each in done for skip in each.skipped if skip.start > 0]
-            assert skipped == ([(first + 1, first + records[partition])] if records[partition] > 1 else [])
+            first = next(
+                at.offset for at in bad if (at.topic, at.partition) == (engine.source, partition)
+            )
+            skipped = [
+                (skip.start, skip.end) for each in done for skip in each.skipped if skip.start > 0
+            ]
+            assert skipped == (
+                [(first + 1, first + records[partition])] if records[partition] > 1 else []
+            )

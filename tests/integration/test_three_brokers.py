@@ -50,7 +50,9 @@ class Cluster:
 
     def create(self, topics: dict[str, int]) -> None:
         """Topics with a replica on each broker."""
-        for future in self.admin.create_topics([NewTopic(name, count, 3) for name, count in topics.items()]).values():
+        for future in self.admin.create_topics(
+            [NewTopic(name, count, 3) for name, count in topics.items()]
+        ).values():
             future.result(30)
 
     def accept_one(self, topic: str) -> None:
@@ -61,12 +63,15 @@ class Cluster:
         """Has partitions of these topics, or of all, kept by these brokers and no others."""
         there = self.admin.list_topics(timeout=10).topics
         moves: Any = [
-            (name, [(number, replicas, {}) for number in there[name].partitions], {}) for name in topics or there
+            (name, [(number, replicas, {}) for number in there[name].partitions], {})
+            for name in topics or there
         ]
         admin = AIOKafkaAdminClient(bootstrap_servers=self.bootstrap)
         await admin.start()
         try:
-            answer = await admin._send_to_controller(AlterPartitionReassignmentsRequest(30_000, moves, {}))
+            answer = await admin._send_to_controller(
+                AlterPartitionReassignmentsRequest(30_000, moves, {})
+            )
             assert answer.error_code == 0, answer
         finally:
             await admin.close()
@@ -76,8 +81,13 @@ class Cluster:
 def cluster(tmp_path: Path, eventually: Eventually) -> Iterator[Cluster]:
     """Three brokers that serve."""
     with ExitStack() as stack:
-        one = stack.enter_context(EmbeddedKafka(tmp_path, quick_start=True, heap="256m", settings=SAFE))
-        others = {number: stack.enter_context(FurtherBroker(tmp_path, one, number, SAFE)) for number in (2, 3)}
+        one = stack.enter_context(
+            EmbeddedKafka(tmp_path, quick_start=True, heap="256m", settings=SAFE)
+        )
+        others = {
+            number: stack.enter_context(FurtherBroker(tmp_path, one, number, SAFE))
+            for number in (2, 3)
+        }
         cluster = Cluster({1: one, **others})
         eventually(cluster.complete, 60)
         yield cluster
@@ -97,7 +107,12 @@ def words(
     places = (cluster.brokers[1], zookeeper, tmp_path, monkeypatch)
     settings = {**EXACTLY_ONCE, "KSTORM_REPLICATION_FACTOR": "3"}
     with running(
-        "wordcount", topic_prefix, *places, bootstrap=cluster.bootstrap, settings=settings, anew=False
+        "wordcount",
+        topic_prefix,
+        *places,
+        bootstrap=cluster.bootstrap,
+        settings=settings,
+        anew=False,
     ) as engine:
         before = lives(engine)
         words = Words(engine)
@@ -110,7 +125,9 @@ def words(
 
 @pytest.mark.long
 @pytest.mark.timeout(600)
-async def test_brokers_are_restarted_one_by_one_and_one_is_lost_for_good(cluster: Cluster, words: Words) -> None:
+async def test_brokers_are_restarted_one_by_one_and_one_is_lost_for_good(
+    cluster: Cluster, words: Words
+) -> None:
     """As an upgrade of Kafka does it; what the lost one had is moved to the others, amid the work."""
     until = words.engine.until
     with words.fed():
@@ -147,9 +164,15 @@ async def test_a_replica_that_is_behind_leads_nothing(cluster: Cluster, words: W
         until(lambda: cluster.in_sync({3}, source), 60, "broker 2 is behind")
         words.await_progress()
     cluster.brokers[3].kill()
-    until(lambda: all(each.leader == -1 for each in cluster.partitions(source)), 60, "nobody leads the source")
+    until(
+        lambda: all(each.leader == -1 for each in cluster.partitions(source)),
+        60,
+        "nobody leads the source",
+    )
     cluster.brokers[2].start()
-    until(lambda: set(cluster.admin.list_topics(timeout=10).brokers) == {1, 2}, 60, "broker 2 is back")
+    until(
+        lambda: set(cluster.admin.list_topics(timeout=10).brokers) == {1, 2}, 60, "broker 2 is back"
+    )
     assert all(each.leader == -1 for each in cluster.partitions(source))
     cluster.brokers[3].start()
     until(lambda: cluster.in_sync({2, 3}, source), 120, "both have all records")

@@ -42,9 +42,10 @@ def test_the_broker_has_them_as_planned(kafka: EmbeddedKafka, topology: Topology
     ensure_topics(topology, settings)
     planned = plans(topology, 1)
     found = Admin(settings).topic_settings(list(planned))
-    assert {topic: {name: found[topic][name] for name in plan.settings} for topic, plan in planned.items()} == {
-        topic: dict(plan.settings) for topic, plan in planned.items()
-    }
+    assert {
+        topic: {name: found[topic][name] for name in plan.settings}
+        for topic, plan in planned.items()
+    } == {topic: dict(plan.settings) for topic, plan in planned.items()}
     assert found[topology.dead_letters_topic]["retention.ms"] == "-1"
     assert ensure_topics(topology, settings).created == []
 
@@ -53,8 +54,14 @@ def test_the_broker_has_them_as_planned(kafka: EmbeddedKafka, topology: Topology
     ("changed", "message"),
     [
         ({"cleanup_policy": "delete"}, "cleanup.policy=delete.*set cleanup.policy=compact"),
-        ({"cleanup_policy": "compact,delete"}, "cleanup.policy=compact,delete.*set cleanup.policy=compact"),
-        ({"max_message_bytes": "1048588"}, "max.message.bytes=1048588.*set max.message.bytes=16777216"),
+        (
+            {"cleanup_policy": "compact,delete"},
+            "cleanup.policy=compact,delete.*set cleanup.policy=compact",
+        ),
+        (
+            {"max_message_bytes": "1048588"},
+            "max.message.bytes=1048588.*set max.message.bytes=16777216",
+        ),
     ],
 )
 def test_a_changelog_that_would_lose_state_is_refused(
@@ -67,11 +74,15 @@ def test_a_changelog_that_would_lose_state_is_refused(
         ensure_topics(topology, Settings(topology="a:b", bootstrap_servers=kafka.bootstrap))
 
 
-def test_a_changelog_that_somebody_made_as_it_must_be_is_taken(kafka: EmbeddedKafka, topology: Topology) -> None:
+def test_a_changelog_that_somebody_made_as_it_must_be_is_taken(
+    kafka: EmbeddedKafka, topology: Topology
+) -> None:
     """It is not made again."""
     for name, count in topology.changelogs().items():
         make(kafka, name, count)
-    created = ensure_topics(topology, Settings(topology="a:b", bootstrap_servers=kafka.bootstrap)).created
+    created = ensure_topics(
+        topology, Settings(topology="a:b", bootstrap_servers=kafka.bootstrap)
+    ).created
     assert set(created) == set(topology.topics())
 
 
@@ -83,7 +94,9 @@ async def test_the_largest_value_that_put_takes_can_be_stored(
     make_topics(kafka.bootstrap, {topic: 1})
     await asyncio.to_thread(make, kafka, changelog, 1)
     state = TaskState(lambda key: None, lambda start: ())
-    value = b"x" * (MAX_PAIR_BYTES - 4 * 3 - 5)  # the key's share, and what MessagePack puts in front
+    value = b"x" * (
+        MAX_PAIR_BYTES - 4 * 3 - 5
+    )  # the key's share, and what MessagePack puts in front
     with pytest.raises(ValueError, match="'key'"):
         state.put("key", value + b"x")
     state.put("key", value)

@@ -33,19 +33,26 @@ def prefix() -> str:
 
 @pytest.fixture(scope="module")
 def engine(
-    kafka: EmbeddedKafka, zookeeper: EmbeddedZooKeeper, prefix: str, tmp_path_factory: pytest.TempPathFactory
+    kafka: EmbeddedKafka,
+    zookeeper: EmbeddedZooKeeper,
+    prefix: str,
+    tmp_path_factory: pytest.TempPathFactory,
 ) -> Iterator[Engine]:
     """Give a topology at work that is done but for a sentence with a word that is forgotten, and one that fails."""
     with pytest.MonkeyPatch.context() as patch:
         folder: Path = tmp_path_factory.mktemp("forgetful")
-        with running("forgetful", prefix, kafka, zookeeper, folder, patch, timeout_secs=300) as found:
+        with running(
+            "forgetful", prefix, kafka, zookeeper, folder, patch, timeout_secs=300
+        ) as found:
             patch.setenv("KSTORM_BOOTSTRAP_SERVERS", kafka.bootstrap)
             patch.setenv("KSTORM_ZOOKEEPER", zookeeper.connect)
             patch.setenv("KSTORM_TOPOLOGY", REFERENCE)
             found.produce(map(sentence, range(SENTENCES)))
             found.await_total("sentences", "acked", SENTENCES - 2)
             found.await_total("sentences", "failed", 1)
-            ends = {p: len(range(p, SENTENCES, SOURCE_PARTITIONS)) for p in range(SOURCE_PARTITIONS)}
+            ends = {
+                p: len(range(p, SENTENCES, SOURCE_PARTITIONS)) for p in range(SOURCE_PARTITIONS)
+            }
             ends |= dict(map(place, (FORGOTTEN, BAD)))
             found.until(lambda: found.offsets() == ends, 60, f"offsets {ends}")
             yield found
@@ -75,22 +82,37 @@ def run(capsys: pytest.CaptureFixture[str], *words: str, code: int = 0) -> str:
     return said.out if not code else said.err
 
 
-def test_the_oldest_names_who_forgot_which_tuple(engine: Engine, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_oldest_names_who_forgot_which_tuple(
+    engine: Engine, capsys: pytest.CaptureFixture[str]
+) -> None:
     """Component, task and tuple, and the failure of the other one with its reason."""
-    said = {line.split(": ")[0]: line for line in run(capsys, "why", "--oldest").splitlines() if line[:1] != " "}
+    said = {
+        line.split(": ")[0]: line
+        for line in run(capsys, "why", "--oldest").splitlines()
+        if line[:1] != " "
+    }
     assert set(said) == {message(engine, FORGOTTEN), message(engine, BAD)}
     forgotten = said[message(engine, FORGOTTEN)]
-    assert "executed by count-0 (committed) and neither acked nor failed: the bolt holds or forgot it" in forgotten
-    assert re.search(rf"count\[[0-3]\]: row \d+ of {engine.processes.topology.name}\.count/[0-3]/\d+", forgotten)
+    assert (
+        "executed by count-0 (committed) and neither acked nor failed: the bolt holds or forgot it"
+        in forgotten
+    )
+    assert re.search(
+        rf"count\[[0-3]\]: row \d+ of {engine.processes.topology.name}\.count/[0-3]/\d+", forgotten
+    )
     assert "it will be replayed at" in forgotten
     bad = said[message(engine, BAD)]
-    assert re.search(r"failed by split:\d+: ValueError: no such sentence: this is bad \(topologies.py:\d+\)", bad)
+    assert re.search(
+        r"failed by split:\d+: ValueError: no such sentence: this is bad \(topologies.py:\d+\)", bad
+    )
     assert "waits for its retry at" in bad
 
 
 def test_what_is_forgotten_is_the_moon(engine: Engine, capsys: pytest.CaptureFixture[str]) -> None:
     """Its values are shown if they are asked for."""
-    found: list[dict[str, Any]] = json.loads(run(capsys, "trace", message(engine, FORGOTTEN), "--json", "--values"))
+    found: list[dict[str, Any]] = json.loads(
+        run(capsys, "trace", message(engine, FORGOTTEN), "--json", "--values")
+    )
     (tree,) = found
     assert tree["outcome"] == "open"
     (edge,) = tree["waits_for"]["unacked"]
@@ -100,17 +122,23 @@ def test_what_is_forgotten_is_the_moon(engine: Engine, capsys: pytest.CaptureFix
     assert "moon" not in json.dumps(hidden)
 
 
-def test_a_message_that_is_done_is_proven(engine: Engine, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_message_that_is_done_is_proven(
+    engine: Engine, capsys: pytest.CaptureFixture[str]
+) -> None:
     """Found by its coordinates, whichever it is; its tree is complete."""
     for number in (0, 1, 1499, 2999):
         said = run(capsys, "trace", message(engine, number), "--values")
         assert f"{message(engine, number)} attempt 1, root " in said.splitlines()[0]
         assert re.search(r"✓ complete, proven \(init ⊕ \d+ acks? = 0\)", said)
         assert f"w{number % 97}" in said
-        assert run(capsys, "why", message(engine, number)).startswith(f"{message(engine, number)}: ")
+        assert run(capsys, "why", message(engine, number)).startswith(
+            f"{message(engine, number)}: "
+        )
 
 
-def test_what_a_record_of_the_sink_comes_from(engine: Engine, capsys: pytest.CaptureFixture[str]) -> None:
+def test_what_a_record_of_the_sink_comes_from(
+    engine: Engine, capsys: pytest.CaptureFixture[str]
+) -> None:
     """By its lineage."""
     partition = next(p for p in range(SINK_PARTITIONS) if _end(engine, p))
     (tree,) = json.loads(run(capsys, "trace", "--sink", f"{engine.sink}/{partition}/0", "--json"))
@@ -142,16 +170,28 @@ def test_the_slowest_are_found(engine: Engine, capsys: pytest.CaptureFixture[str
     [
         (["why", "{source}/0/999999"], "{source}/0 ends at 500: there is no message at 999999 yet"),
         (["why", "{source}/17/0"], "topic '{source}' has the partitions 0 to 5, but no 17"),
-        (["why", "other/0/0"], "no spout of 'forgetful' reads the topic 'other'; they read '{source}' (sentences)"),
-        (["why", "{source}"], "{source}: give a message as TOPIC/PARTITION/OFFSET, such as sentences/3/10482"),
+        (
+            ["why", "other/0/0"],
+            "no spout of 'forgetful' reads the topic 'other'; they read '{source}' (sentences)",
+        ),
+        (
+            ["why", "{source}"],
+            "{source}: give a message as TOPIC/PARTITION/OFFSET, such as sentences/3/10482",
+        ),
         (["why"], "give either a message, TOPIC/PARTITION/OFFSET, or --oldest"),
-        (["why", "--oldest", "--component", "split"], "'split' is no spout that reads Kafka; those that do: sentences"),
+        (
+            ["why", "--oldest", "--component", "split"],
+            "'split' is no spout that reads Kafka; those that do: sentences",
+        ),
         (
             ["trace", "{source}/0/999999"],
             "no tree of {source}/0/999999 is found; `kstorm why {source}/0/999999` says more",
         ),
         (["trace", "--root", "moon"], "moon: a root is up to 16 hex digits"),
-        (["trace", "--root", "1", "--since", "5m"], "no tree of the root 0000000000000001 began in the last 5m"),
+        (
+            ["trace", "--root", "1", "--since", "5m"],
+            "no tree of the root 0000000000000001 began in the last 5m",
+        ),
         (["trace", "--sink", "{sink}/0/99999"], "{sink}/0 has the offsets 0 to "),
         (
             ["trace", "--sink", "{source}/0/1"],
@@ -161,7 +201,10 @@ def test_the_slowest_are_found(engine: Engine, capsys: pytest.CaptureFixture[str
             ["trace", "--root", "1", "--slowest", "1"],
             "give one of these: a message TOPIC/PARTITION/OFFSET, --root, --sink,",
         ),
-        (["trace", "--slowest", "1", "--since", "soon"], "--since soon: give an age such as 30s, 10m, 2h or 1d"),
+        (
+            ["trace", "--slowest", "1", "--since", "soon"],
+            "--since soon: give an age such as 30s, 10m, 2h or 1d",
+        ),
         (
             ["why", "--oldest", "--topology", "examples.wordcount.topology:demo"],
             "the topology 'never-installed' has no topic",
@@ -206,7 +249,9 @@ def test_a_page_says_what_messages_hold_only_if_it_may(
     engine: Engine, zookeeper: EmbeddedZooKeeper, values: bool
 ) -> None:
     """Neither of a message nor of the oldest ones: not what tuples hold, and not what an error quotes."""
-    settings = Settings(topology="", bootstrap_servers=engine.bootstrap, zookeeper=zookeeper.connect)
+    settings = Settings(
+        topology="", bootstrap_servers=engine.bootstrap, zookeeper=zookeeper.connect
+    )
     shape = outline(engine.processes.topology)
     answer = message_of(settings, shape, Message(engine.source, *place(BAD)), values=values)
     oldest = oldest_of(settings, shape, values=values)
@@ -243,17 +288,30 @@ def test_exactly_once(
     """The same is said there, but for replays."""
     once = {"KSTORM_TEST_GUARANTEE": "exactly_once"}
     with running(
-        "forgetful", "once", kafka, zookeeper, tmp_path, monkeypatch, timeout_secs=300, settings=once
+        "forgetful",
+        "once",
+        kafka,
+        zookeeper,
+        tmp_path,
+        monkeypatch,
+        timeout_secs=300,
+        settings=once,
     ) as engine:
         monkeypatch.setenv("KSTORM_BOOTSTRAP_SERVERS", kafka.bootstrap)
         monkeypatch.setenv("KSTORM_ZOOKEEPER", zookeeper.connect)
         monkeypatch.setenv("KSTORM_TOPOLOGY", REFERENCE)
         engine.produce(["the cow", "the moon", *(["a cow"] * 10)])
         engine.await_total("sentences", "acked", 11)
-        engine.until(lambda: engine.offsets().get(0) == 2 and engine.offsets().get(1) == 0, 60, "all else is stored")
+        engine.until(
+            lambda: engine.offsets().get(0) == 2 and engine.offsets().get(1) == 0,
+            60,
+            "all else is stored",
+        )
         forgotten, done = f"{engine.source}/1/0", f"{engine.source}/0/0"
         said = run(capsys, "why", "--oldest")
-        assert said.startswith(f"{forgotten}: executed by count-0 (committed) and neither acked nor failed")
+        assert said.startswith(
+            f"{forgotten}: executed by count-0 (committed) and neither acked nor failed"
+        )
         assert "replayed" not in said
         assert "✓ complete, proven" in run(capsys, "trace", done)
         assert run(capsys, "why", done).startswith(f"{done}: done")

@@ -11,17 +11,27 @@ def test_the_tutorials_word_count_is_exact(run_topology: RunTopology) -> None:
     """Through a kill of each kind of process, amid the work: totals are the truth, and each has one record."""
     with run_topology("streams") as engine:
         names = [worker.name for worker in engine.processes.workers]
-        assert {name.rpartition("-")[0] for name in names} == {"acker", "sentences", "split", "count", "sink"}
+        assert {name.rpartition("-")[0] for name in names} == {
+            "acker",
+            "sentences",
+            "split",
+            "count",
+            "sink",
+        }
         share = len(TEXT) // (len(names) + 1)
         for number, name in enumerate(names):
             engine.produce(TEXT[number * share : (number + 1) * share])
-            engine.until(lambda: sum(engine.offsets().values()) < engine.produced, 60, "messages are under way")
+            engine.until(
+                lambda: sum(engine.offsets().values()) < engine.produced,
+                60,
+                "messages are under way",
+            )
             engine.worker(name).process.kill()
             engine.until(lambda: engine.worker(name).status() is not None, 60, f"{name} is back")  # noqa: B023 - called at once
         engine.produce(TEXT[len(names) * share :])
         engine.await_done("sentences")
         records = [(record["word"], record["count"]) for record in engine.records()]
     assert max(Counter(records).values()) == 1
-    assert {word: max(count for of, count in records if of == word) for word, _ in records} == Counter(
-        word for sentence in TEXT for word in sentence.split()
-    )
+    assert {
+        word: max(count for of, count in records if of == word) for word, _ in records
+    } == Counter(word for sentence in TEXT for word in sentence.split())

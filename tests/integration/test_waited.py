@@ -39,11 +39,17 @@ def test_a_letter_says_what_its_tree_waited_for(
     show: Command,
 ) -> None:
     """If somebody asks: component, task and tuple. It takes the topology's code, and a letter that has timed out."""
-    with running("impatient", topic_prefix, kafka, zookeeper, tmp_path, monkeypatch, timeout_secs=3) as engine:
+    with running(
+        "impatient", topic_prefix, kafka, zookeeper, tmp_path, monkeypatch, timeout_secs=3
+    ) as engine:
         engine.produce(["the cow jumped over the moon", "the cow", "bad"])
         settings = Settings(topology="", bootstrap_servers=kafka.bootstrap)
-        engine.until(lambda: len(read_letters(settings, topic_prefix).letters) == 2, 60, "two letters")
-    failed, timed_out = sorted(read_letters(settings, topic_prefix).letters, key=lambda one: one.letter.offset)
+        engine.until(
+            lambda: len(read_letters(settings, topic_prefix).letters) == 2, 60, "two letters"
+        )
+    failed, timed_out = sorted(
+        read_letters(settings, topic_prefix).letters, key=lambda one: one.letter.offset
+    )
     if failed.letter.kind == TIMED_OUT:
         failed, timed_out = timed_out, failed
     assert (failed.letter.kind, timed_out.letter.kind) == ("failed", TIMED_OUT)
@@ -52,9 +58,15 @@ def test_a_letter_says_what_its_tree_waited_for(
     assert done == 0
     tuple = rf"count\[[0-3]\], row \d+ of {topic_prefix}\.count/[0-3]/\d+: sent [\d.]+ m?s before, and not acked"
     assert re.search(rf"^waited for  {tuple}$", shown, re.MULTILINE), shown
-    assert re.fullmatch(tuple, json.loads(show(number, "--topology", code, "--why", "--raw")[1])["waiting_on"])
-    assert "waited for  (--why looks for it in the topics)" in show(number, "--topology", topic_prefix)[1]
+    assert re.fullmatch(
+        tuple, json.loads(show(number, "--topology", code, "--why", "--raw")[1])["waiting_on"]
+    )
     assert (
-        f"of {topic_prefix!r} its code is needed, as that says" in show(number, "--topology", topic_prefix, "--why")[2]
+        "waited for  (--why looks for it in the topics)"
+        in show(number, "--topology", topic_prefix)[1]
+    )
+    assert (
+        f"of {topic_prefix!r} its code is needed, as that says"
+        in show(number, "--topology", topic_prefix, "--why")[2]
     )
     assert "this one is failed" in show(str(failed.number), "--topology", code, "--why")[2]

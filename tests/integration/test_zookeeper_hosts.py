@@ -85,15 +85,21 @@ def found(source: KafkaSource, topic: str, eventually: Eventually) -> dict[Parti
     return dict(source.partitions(topic) or {})
 
 
-def test_partitions_and_leaders_are_read(topic: Topic, hosts: ZkHosts, eventually: Eventually) -> None:
+def test_partitions_and_leaders_are_read(
+    topic: Topic, hosts: ZkHosts, eventually: Eventually
+) -> None:
     """In order, each with the address that its leader has registered."""
     topic.create(3)
 
     def leaders() -> dict[Partition, Broker]:
         (information,) = DynamicBrokersReader(hosts).get_broker_info(topic.name)
-        return {partition: information.partition_map[partition.partition] for partition in information}
+        return {
+            partition: information.partition_map[partition.partition] for partition in information
+        }
 
-    everywhere = dict.fromkeys([topic.at(0), topic.at(1), topic.at(2)], Broker.from_string(topic.kafka.bootstrap))
+    everywhere = dict.fromkeys(
+        [topic.at(0), topic.at(1), topic.at(2)], Broker.from_string(topic.kafka.bootstrap)
+    )
     eventually(lambda: list(leaders().items()) == list(everywhere.items()), 20)
 
 
@@ -102,7 +108,9 @@ def test_a_spout_reads_the_kafka_that_zookeeper_names(
 ) -> None:
     """And not the one that the service itself uses, which has no such topic; added partitions are found."""
     topic.create().produce(b"old")
-    process = SpoutProcess(topic, zookeeper.connect, hosts=hosts, client_config={"bootstrap.servers": kafka.bootstrap})
+    process = SpoutProcess(
+        topic, zookeeper.connect, hosts=hosts, client_config={"bootstrap.servers": kafka.bootstrap}
+    )
     process.until(lambda: process.collector.values == ["old"])
     admin = AdminClient(topic.client_config)
     admin.create_partitions([NewPartitions(topic.name, 2)])[topic.name].result(30)
@@ -111,10 +119,15 @@ def test_a_spout_reads_the_kafka_that_zookeeper_names(
     assert process.collector.values == ["old", "new"]
     assert process.collector.errors == []
     process.stop()
-    assert stored_offset(zookeeper.connect, topic)["broker"] == Broker.from_string(topic.kafka.bootstrap)._asdict()
+    assert (
+        stored_offset(zookeeper.connect, topic)["broker"]
+        == Broker.from_string(topic.kafka.bootstrap)._asdict()
+    )
 
 
-def test_topics_that_match_are_found_as_they_appear(topic: Topic, hosts: ZkHosts, zookeeper: EmbeddedZooKeeper) -> None:
+def test_topics_that_match_are_found_as_they_appear(
+    topic: Topic, hosts: ZkHosts, zookeeper: EmbeddedZooKeeper
+) -> None:
     """The first is read on, and nothing of it is emitted again."""
     process = SpoutProcess(topic, zookeeper.connect, hosts=hosts, pattern=f"{topic.name}-[ab]")
     names = [f"{topic.name}-{letter}" for letter in "bac"]
@@ -129,12 +142,17 @@ def test_topics_that_match_are_found_as_they_appear(topic: Topic, hosts: ZkHosts
     process.stop()
 
 
-def test_a_topic_is_looked_for_before_the_start(topic: Topic, hosts: ZkHosts, kafka: EmbeddedKafka) -> None:
+def test_a_topic_is_looked_for_before_the_start(
+    topic: Topic, hosts: ZkHosts, kafka: EmbeddedKafka
+) -> None:
     """Where the spout will look for it: not at the Kafka that the topology uses."""
     builder = TopologyBuilder("words")
     builder.set_spout("lines", KafkaSpout(SpoutConfig(hosts, topic.name, "/kstorm", "words")))
     builder.set_bolt("sink", KafkaBolt()).shuffle_grouping("lines")
-    topology, settings = builder.build(), Settings(topology="a:b", bootstrap_servers=kafka.bootstrap)
+    topology, settings = (
+        builder.build(),
+        Settings(topology="a:b", bootstrap_servers=kafka.bootstrap),
+    )
     (wrong,) = ends_amiss(topology, settings)
     assert wrong.startswith(
         f"the spout 'lines' reads the topic {topic.name!r}: ZooKeeper at {hosts.zk_connect} has no topic"
@@ -151,11 +169,19 @@ def test_leaders_are_followed(
     with OldKafka(tmp_path, connect) as one, OldKafka(tmp_path, connect, broker=2) as two:
         admin = AdminClient({"bootstrap.servers": f"{one.bootstrap},{two.bootstrap}"})
         eventually(lambda: len(admin.list_topics(timeout=10).brokers) == 2, 30)
-        admin.create_topics([NewTopic(topic_prefix, 1, replica_assignment=[[1, 2]])])[topic_prefix].result(30)
+        admin.create_topics([NewTopic(topic_prefix, 1, replica_assignment=[[1, 2]])])[
+            topic_prefix
+        ].result(30)
         topic, rest = Topic(topic_prefix, one), Topic(topic_prefix, two)
         topic.produce(b"before")
         source = topic.source(hosts=ZkHosts(connect))
-        eventually(lambda: found(source, topic.name, eventually)[topic.at()] == Broker.from_string(one.bootstrap), 20)
+        eventually(
+            lambda: (
+                found(source, topic.name, eventually)[topic.at()]
+                == Broker.from_string(one.bootstrap)
+            ),
+            20,
+        )
         source.assign(topic.at(), 0)
         assert read(source, 1) == [(0, b"before")]
         one.kill()
@@ -170,7 +196,9 @@ def test_a_kafka_without_zookeeper_is_told(
     kafka: EmbeddedKafka, zookeeper: EmbeddedZooKeeper, topic_prefix: str
 ) -> None:
     """The spout's error says so and names `KafkaHosts`, and where it looked."""
-    process = SpoutProcess(Topic(topic_prefix, kafka), zookeeper.connect, hosts=ZkHosts(zookeeper.connect))
+    process = SpoutProcess(
+        Topic(topic_prefix, kafka), zookeeper.connect, hosts=ZkHosts(zookeeper.connect)
+    )
     process.until(lambda: process.collector.errors)
     (error,) = process.collector.errors
     assert isinstance(error, BrokerError)
@@ -185,7 +213,9 @@ def test_a_kafka_without_zookeeper_is_told(
 def test_a_zookeeper_that_does_not_answer_is_told(topic_prefix: str) -> None:
     """Within the time of a look-up, with its address."""
     reader = DynamicBrokersReader(ZkHosts(f"127.0.0.1:{reserve_port()}"))
-    with pytest.raises(BrokerError, match=r"ZooKeeper at 127\.0\.0\.1:\d+ did not tell which brokers there are"):
+    with pytest.raises(
+        BrokerError, match=r"ZooKeeper at 127\.0\.0\.1:\d+ did not tell which brokers there are"
+    ):
         reader.get_broker_info(topic_prefix)
 
 
@@ -214,7 +244,9 @@ FIRST = {"version": 1, "host": "plain", "port": 9092}
         (FIRST, "plaintext", "plain:9092"),
     ],
 )
-def test_the_listener_that_fits_is_taken(registry: Registry, registered: Any, protocol: str, address: str) -> None:
+def test_the_listener_that_fits_is_taken(
+    registry: Registry, registered: Any, protocol: str, address: str
+) -> None:
     """By the client's security protocol; the first versions of Kafka had one listener."""
     registry.put("/brokers/ids/7", registered)
     registry.put("/brokers/topics/t", {"partitions": {"0": [7]}})
@@ -227,7 +259,8 @@ def test_a_listener_that_is_missing_is_told(registry: Registry) -> None:
     """With those that there are."""
     registry.put("/brokers/ids/7", ENDPOINTS)
     with pytest.raises(
-        BrokerError, match=r"no listener for security\.protocol 'ssl', but INSIDE://inside:9092, OUTSIDE"
+        BrokerError,
+        match=r"no listener for security\.protocol 'ssl', but INSIDE://inside:9092, OUTSIDE",
     ):
         registry.reader(security_protocol="ssl").get_broker_info("t")
 
@@ -257,7 +290,8 @@ def test_what_kafka_does_not_write_is_told(registry: Registry) -> None:
     """With the node's path, and no stack trace."""
     registry.put("/brokers/ids/7", b"\xff not json")
     with pytest.raises(
-        BrokerError, match=r"/brokers/ids/7 in ZooKeeper at .* holds .*not json.*, which Kafka does not write"
+        BrokerError,
+        match=r"/brokers/ids/7 in ZooKeeper at .* holds .*not json.*, which Kafka does not write",
     ):
         registry.reader().get_broker_info("t")
 

@@ -134,7 +134,9 @@ def test_of_several_offsets_the_last_is_stored(world: World, eventually: Eventua
     assert world.client.get(world.node)[1].version < 1999
 
 
-def test_the_next_owner_waits_for_the_lock_and_resumes(world: World, eventually: Eventually) -> None:
+def test_the_next_owner_waits_for_the_lock_and_resumes(
+    world: World, eventually: Eventually
+) -> None:
     """While one holds the partition the other waits; once it is released the other reads what was stored."""
     first = world.held(eventually)
     assert first.load(P0) is None
@@ -188,12 +190,16 @@ def test_tasks_of_one_process_exclude_each_other(world: World, eventually: Event
 
 
 @pytest.mark.parametrize("before", [None, 5])
-def test_a_stale_owner_cannot_move_the_offset(world: World, eventually: Eventually, before: int | None) -> None:
+def test_a_stale_owner_cannot_move_the_offset(
+    world: World, eventually: Eventually, before: int | None
+) -> None:
     """A process that does not know that its lock is gone is refused by the version, before and after the new one wrote."""
     stale = world.held(eventually)
     if before is not None:
         save(stale, before)
-    world.client.delete(world.lock)  # what an expired session does, but the process has not heard of it
+    world.client.delete(
+        world.lock
+    )  # what an expired session does, but the process has not heard of it
     owner = world.held(eventually)
     save(owner, 8)
     stale.save(P0, at(6))
@@ -228,13 +234,17 @@ def test_a_fenced_owner_waits_in_line_again(world: World, eventually: Eventually
     stale.release(P0)
     assert stale.acquire(P0) is Ownership.WAITING
     assert stale.flush(20)
-    assert world.client.exists(world.lock) is not None  # the owner's lock, which the stale one has not deleted
+    assert (
+        world.client.exists(world.lock) is not None
+    )  # the owner's lock, which the stale one has not deleted
     owner.close()
     eventually(lambda: stale.acquire(P0) is Ownership.HELD, 20)
     assert stale.load(P0) == at(8)
 
 
-def test_an_expired_session_that_nobody_used_changes_nothing(world: World, eventually: Eventually) -> None:
+def test_an_expired_session_that_nobody_used_changes_nothing(
+    world: World, eventually: Eventually
+) -> None:
     """The lock is taken again and work continues; it is never reported as taken over."""
     store = world.held(eventually)
     save(store, 5)
@@ -268,7 +278,14 @@ for line in sys.stdin:
 
 def test_a_frozen_owner_loses_the_partition(world: World, eventually: Eventually) -> None:
     """A process that stood still for longer than its session finds another in its place, and moves no offset."""
-    command = [sys.executable, "-c", FROZEN_OWNER, str(Path(__file__).parent), world.connect, world.config.zk_root[1:]]
+    command = [
+        sys.executable,
+        "-c",
+        FROZEN_OWNER,
+        str(Path(__file__).parent),
+        world.connect,
+        world.config.zk_root[1:],
+    ]
     owner = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
 
     def ask(what: str = "how") -> str:
@@ -324,7 +341,9 @@ def test_an_outage_delays_the_offsets_only(tmp_path: Path, eventually: Eventuall
         world.close()
 
 
-def test_a_lock_given_up_during_an_outage_is_given_up_after_it(tmp_path: Path, eventually: Eventually) -> None:
+def test_a_lock_given_up_during_an_outage_is_given_up_after_it(
+    tmp_path: Path, eventually: Eventually
+) -> None:
     """Else the next owner would wait for as long as this process lives."""
     with EmbeddedZooKeeper(tmp_path) as zookeeper:
         world = World(zookeeper.connect, "outage")
@@ -362,7 +381,9 @@ def test_a_malformed_address_is_refused(world: World) -> None:
 def test_a_spout_may_keep_its_offsets_elsewhere(world: World, eventually: Eventually) -> None:
     """`zk_servers` wins over the process's own ZooKeeper, which is never connected then."""
     host, port = world.connect.split(":")
-    config = SpoutConfig(KafkaHosts(), "sentences", world.config.zk_root, "own", zk_servers=[host], zk_port=int(port))
+    config = SpoutConfig(
+        KafkaHosts(), "sentences", world.config.zk_root, "own", zk_servers=[host], zk_port=int(port)
+    )
     process = ZooKeeperOffsetStores("127.0.0.1:1", SESSION_SECS)
     world.processes.append(process)
     store = process.open(config, world.context)

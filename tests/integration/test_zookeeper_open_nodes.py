@@ -91,7 +91,9 @@ def test_what_a_spout_makes_is_for_its_login_alone(place: Place, eventually: Eve
     assert (watch.active, watch.problem, watch.not_ready) == (True, "", "")
 
 
-def test_a_node_that_everybody_may_change_is_not_obeyed(place: Place, eventually: Eventually) -> None:
+def test_a_node_that_everybody_may_change_is_not_obeyed(
+    place: Place, eventually: Eventually
+) -> None:
     """The topology stays as it was, active here; the process is not ready, and says which node and what to do, until it is done."""
     place.stranger.create(deactivated_path("words"), b"by a stranger", makepath=True)
     watch = place.watch()
@@ -112,7 +114,9 @@ def test_a_node_that_everybody_may_change_is_not_obeyed(place: Place, eventually
     assert watch.not_ready == ""
 
 
-def test_a_topology_that_a_stranger_has_made_is_not_obeyed(place: Place, eventually: Eventually) -> None:
+def test_a_topology_that_a_stranger_has_made_is_not_obeyed(
+    place: Place, eventually: Eventually
+) -> None:
     """Though nobody else may change it: it is not the login's."""
     place.stranger.create(deactivated_path("words"), b"by a stranger", makepath=True)
     acl = [make_digest_acl("him", "other", all=True), make_acl("world", "anyone", read=True)]
@@ -150,7 +154,9 @@ def test_an_offset_that_everybody_may_change_is_not_read(
         store = world.store(world.processes[-1])
         store.acquire(P0)
         eventually(store.problem, 20)
-        assert f"lets everybody change {left}, which is not obeyed with a login" in str(store.problem())
+        assert f"lets everybody change {left}, which is not obeyed with a login" in str(
+            store.problem()
+        )
         assert store.acquire(P0) is Ownership.WAITING
         own.set_acls(left, CREATOR_ALL_ACL)
         eventually(lambda: store.acquire(P0) is Ownership.HELD, 20)
@@ -173,7 +179,9 @@ def engine(
 ) -> Iterator[Engine]:
     """Run the word count with a login."""
     settings = {"KSTORM_ZOOKEEPER": place.connect, "KSTORM_ZOOKEEPER_AUTH": LOGIN}
-    with running("wordcount", topic_prefix, kafka, zookeeper, tmp_path, monkeypatch, settings=settings) as found:
+    with running(
+        "wordcount", topic_prefix, kafka, zookeeper, tmp_path, monkeypatch, settings=settings
+    ) as found:
         yield found
 
 
@@ -186,7 +194,9 @@ def test_a_spout_that_a_stranger_would_silence_is_not_ready(engine: Engine, plac
         return (engine.worker("sentences-0").status() or {}).get(what)
 
     told = f"lets everybody change {topology_path(name)}, which is not obeyed"
-    engine.until(lambda: told in str(status("not_ready")), 60, "the spout says that it does not obey")
+    engine.until(
+        lambda: told in str(status("not_ready")), 60, "the spout says that it does not obey"
+    )
     place.stranger.create(deactivated_path(name), b"by a stranger")
     engine.produce(["the cow", "the moon"])
     engine.until(lambda: engine.total("sentences", "acked") == 2, 60, "it emits")

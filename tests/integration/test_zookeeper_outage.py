@@ -31,7 +31,11 @@ def onlooker(zookeeper: EmbeddedZooKeeper) -> Iterator[KazooClient]:
 
 
 def test_a_spout_outlives_its_session(
-    topic: Topic, zookeeper: EmbeddedZooKeeper, way: Proxy, onlooker: KazooClient, eventually: Eventually
+    topic: Topic,
+    zookeeper: EmbeddedZooKeeper,
+    way: Proxy,
+    onlooker: KazooClient,
+    eventually: Eventually,
 ) -> None:
     """It emits while ZooKeeper is away; when it is back the lock is taken anew, the offset stored, nothing emitted twice."""
     lock = f"{topic.config().zk_path}/locks/partition_0"
@@ -41,12 +45,16 @@ def test_a_spout_outlives_its_session(
     process.ack(0, 1, 2)
     process.until_stored(3)
     way.cut()
-    eventually(lambda: onlooker.exists(lock) is None, 30)  # the session has expired, and the spout has not heard of it
+    eventually(
+        lambda: onlooker.exists(lock) is None, 30
+    )  # the session has expired, and the spout has not heard of it
     topic.produce(b"3", b"4", b"5")
     process.emit(6)
     process.ack(3, 4, 5)
     process.until(lambda: process.spout.problem() is not None)
-    assert f"ZooKeeper at {way.address} cannot be reached: offsets wait" in str(process.spout.problem())
+    assert f"ZooKeeper at {way.address} cannot be reached: offsets wait" in str(
+        process.spout.problem()
+    )
     process.until(lambda: not process.spout._offsets.flush(0))
     assert stored_offset(zookeeper.connect, topic)["offset"] == 3
     way.heal()
@@ -63,7 +71,9 @@ def test_a_spout_outlives_its_session(
 def test_at_most_once_emits_nothing_meanwhile(topic: Topic, way: Proxy) -> None:
     """What cannot be stored as done is not emitted; it is when ZooKeeper is back, each message once."""
     topic.create().produce(b"0", b"1", b"2")
-    process = SpoutProcess(topic, way.address, processing_guarantee=ProcessingGuarantee.AT_MOST_ONCE)
+    process = SpoutProcess(
+        topic, way.address, processing_guarantee=ProcessingGuarantee.AT_MOST_ONCE
+    )
     process.emit(3)
     way.cut()
     topic.produce(b"3", b"4", b"5")
@@ -79,7 +89,9 @@ def test_at_most_once_emits_nothing_meanwhile(topic: Topic, way: Proxy) -> None:
 def readiness(worker: Worker) -> tuple[int, str]:
     """What `/readyz` says: the status code and the text."""
     try:
-        with urllib.request.urlopen(f"http://127.0.0.1:{worker.web_port}/readyz", timeout=5) as answer:
+        with urllib.request.urlopen(
+            f"http://127.0.0.1:{worker.web_port}/readyz", timeout=5
+        ) as answer:
             return answer.status, answer.read().decode()
     except urllib.error.HTTPError as error:
         return error.code, error.read().decode()
@@ -98,9 +110,14 @@ def test_a_topology_works_on_while_zookeeper_is_away(
 ) -> None:
     """All sentences written during the outage are counted before it ends, for at least so many seconds; the offsets follow
     after it, and nothing was emitted a second time."""
-    before, amid = [f"before {number}" for number in range(60)], [f"amid {number}" for number in range(60)]
+    before, amid = (
+        [f"before {number}" for number in range(60)],
+        [f"amid {number}" for number in range(60)],
+    )
     settings = {"KSTORM_ZOOKEEPER": way.address}
-    with running("wordcount", topic_prefix, kafka, zookeeper, tmp_path, monkeypatch, settings=settings) as engine:
+    with running(
+        "wordcount", topic_prefix, kafka, zookeeper, tmp_path, monkeypatch, settings=settings
+    ) as engine:
         engine.produce(before)
         engine.await_done("sentences")
         stored = engine.offsets()

@@ -45,7 +45,9 @@ def process(world: World, auth: str, connect: str = "") -> ZooKeeperOffsetStores
     return world.processes[-1]
 
 
-def test_what_a_sasl_user_makes_is_its_own(world: World, strict: EmbeddedZooKeeper, eventually: Eventually) -> None:
+def test_what_a_sasl_user_makes_is_its_own(
+    world: World, strict: EmbeddedZooKeeper, eventually: Eventually
+) -> None:
     """Offsets and locks are for the user alone, also after it had to log in once more."""
     store = world.store(process(world, LOGIN))
     eventually(lambda: store.acquire(P0) is Ownership.HELD, 20)
@@ -56,7 +58,9 @@ def test_what_a_sasl_user_makes_is_its_own(world: World, strict: EmbeddedZooKeep
         with pytest.raises(NoAuthError):
             world.client.get(node)
         acl, _ = knowing.get_acls(node)
-        assert [(entry.acl_list, entry.id.scheme, entry.id.id) for entry in acl] == [(["ALL"], "sasl", USER)]
+        assert [(entry.acl_list, entry.id.scheme, entry.id.id) for entry in acl] == [
+            (["ALL"], "sasl", USER)
+        ]
     strict.restart()
     save(store, 2)
     assert b'"offset":2' in knowing.retry(knowing.get, world.node)[0]
@@ -65,7 +69,11 @@ def test_what_a_sasl_user_makes_is_its_own(world: World, strict: EmbeddedZooKeep
 
 
 def test_a_wrong_sasl_password_is_told_and_tried_again(
-    world: World, strict: EmbeddedZooKeeper, tmp_path: Path, eventually: Eventually, caplog: pytest.LogCaptureFixture
+    world: World,
+    strict: EmbeddedZooKeeper,
+    tmp_path: Path,
+    eventually: Eventually,
+    caplog: pytest.LogCaptureFixture,
 ) -> None:
     """With the user's name and never the password, at most once a second; and when the server knows it, work begins."""
     with (
@@ -83,7 +91,10 @@ def test_a_wrong_sasl_password_is_told_and_tried_again(
         eventually(lambda: refusals() >= 4, 20)
         assert time.monotonic() - begun > 2
         told = str(store.problem())
-        assert f"ZooKeeper at {way.address} refuses: the user '{USER}' is not let in: check the user" in told
+        assert (
+            f"ZooKeeper at {way.address} refuses: the user '{USER}' is not let in: check the user"
+            in told
+        )
         assert store.acquire(P0) is Ownership.WAITING
         assert PASSWORD not in told + caplog.text
         way.target = int(strict.connect.rpartition(":")[2])
@@ -119,12 +130,20 @@ def test_with_a_sasl_login_no_node_is_obeyed_that_everybody_may_change(
     """The process is not ready, and says which node it is, until that is the login's own."""
     connect = f"{world.connect}/{topic_prefix}"
     knowing = make_client(connect, 10.0, LOGIN)
-    world.client.create(f"/{topic_prefix}{deactivated_path('words')}", b"by a stranger", makepath=True)
+    world.client.create(
+        f"/{topic_prefix}{deactivated_path('words')}", b"by a stranger", makepath=True
+    )
     watch = TopologyWatch(connect, LOGIN, "words")
     watch.start()
     eventually(lambda: watch.not_ready, 20)
-    assert f"ZooKeeper at {connect} lets everybody change {topology_path('words')}, which" in watch.not_ready
-    assert f"the user '{USER}' (zkCli.sh, with that login: `setAcl -R {topology_path('words')} auth" in watch.not_ready
+    assert (
+        f"ZooKeeper at {connect} lets everybody change {topology_path('words')}, which"
+        in watch.not_ready
+    )
+    assert (
+        f"the user '{USER}' (zkCli.sh, with that login: `setAcl -R {topology_path('words')} auth"
+        in watch.not_ready
+    )
     eventually(lambda: watch.active, 10)
     knowing.start(30)
     knowing.set_acls(topology_path("words"), CREATOR_ALL_ACL)
@@ -139,7 +158,10 @@ def test_with_a_sasl_login_no_node_is_obeyed_that_everybody_may_change(
 def test_the_operators_command_is_told_so_too(world: World) -> None:
     """The error is one line, and comes at once."""
     with (
-        pytest.raises(BrokerError, match=f"ZooKeeper at {world.connect} refuses: the user '{USER}' is not let in"),
+        pytest.raises(
+            BrokerError,
+            match=f"ZooKeeper at {world.connect} refuses: the user '{USER}' is not let in",
+        ),
         open_nodes(world.connect, world.config.zk_path_of, f"sasl:{USER}:{WRONG}"),
     ):
         pass

@@ -15,7 +15,12 @@ from kstorm.runtime.service.resources import Resources
 from kstorm.runtime.service.settings import Settings
 from kstorm.runtime.zookeeper.offsets import ZooKeeperOffsets, ZooKeeperOffsetStores
 from kstorm.runtime.zookeeper.session import Job, ZooKeeperSession
-from kstorm.runtime.zookeeper.topologies import SpoutReport, deactivated_path, make_root, spouts_path
+from kstorm.runtime.zookeeper.topologies import (
+    SpoutReport,
+    deactivated_path,
+    make_root,
+    spouts_path,
+)
 from kstorm.runtime.zookeeper.watch import TopologyWatch
 from tests.conftest import Eventually
 from tests.integration.test_zookeeper_offsets import P0, SESSION_SECS, World, at, expire, save
@@ -83,7 +88,10 @@ def test_a_process_has_one_session_and_one_thread(process: Process, eventually: 
     assert process.world.offset() == 3
     assert process.owner(process.report)
     process.session.close()
-    eventually(lambda: process.owner(process.report) is None and process.owner(process.world.lock) is None, 2)
+    eventually(
+        lambda: process.owner(process.report) is None and process.owner(process.world.lock) is None,
+        2,
+    )
 
 
 def test_a_spout_may_have_another_zookeeper(process: Process, eventually: Eventually) -> None:
@@ -91,7 +99,12 @@ def test_a_spout_may_have_another_zookeeper(process: Process, eventually: Eventu
     store = process.begin(eventually)
     port = int(process.world.connect.rpartition(":")[2])
     config = SpoutConfig(
-        KafkaHosts(), "sentences", process.world.config.zk_root, "own", zk_servers=["localhost"], zk_port=port
+        KafkaHosts(),
+        "sentences",
+        process.world.config.zk_root,
+        "own",
+        zk_servers=["localhost"],
+        zk_port=port,
     )
     other = process.stores.open(config, process.world.context)
     assert other._session is not store._session
@@ -103,7 +116,9 @@ def test_a_spout_may_have_another_zookeeper(process: Process, eventually: Eventu
     assert process.owner(process.world.lock)
 
 
-def test_all_is_there_again_after_the_session_expired(process: Process, eventually: Eventually) -> None:
+def test_all_is_there_again_after_the_session_expired(
+    process: Process, eventually: Eventually
+) -> None:
     """The lock, the process's node and the watch, in the session that follows."""
     store = process.begin(eventually)
     save(store, 5)
@@ -117,7 +132,9 @@ def test_all_is_there_again_after_the_session_expired(process: Process, eventual
     eventually(lambda: not process.watch.active, 4)  # by its watch, before it looks by itself
 
 
-def test_what_one_is_refused_does_not_hinder_the_other(process: Process, eventually: Eventually) -> None:
+def test_what_one_is_refused_does_not_hinder_the_other(
+    process: Process, eventually: Eventually
+) -> None:
     """The topology's node is another user's, the offsets are not: those are stored, and only the watch has a problem."""
     make_root(process.onlooker)
     acl = [make_digest_acl("her", "secret", all=True)]
@@ -129,7 +146,9 @@ def test_what_one_is_refused_does_not_hinder_the_other(process: Process, eventua
     eventually(lambda: store.acquire(P0) is Ownership.HELD, 20)
     for offset in range(50):
         store.save(P0, at(offset))
-        assert store.flush(0.9)  # no turn of a lease waits until the watch has rested from its refusal
+        assert store.flush(
+            0.9
+        )  # no turn of a lease waits until the watch has rested from its refusal
     assert process.world.offset() == 49
     assert store.problem() is None
     assert "a client without a login may not use" in process.watch.problem
@@ -159,14 +178,20 @@ def test_a_defect_in_one_does_not_end_the_thread(
     process.session.add(broken)
     eventually(lambda: broken.turns == 2, 20)
     save(process.begin(eventually), 7)
-    assert [record.exc_info is not None for record in caplog.records if record.message == "/broken"] == [True]
+    assert [
+        record.exc_info is not None for record in caplog.records if record.message == "/broken"
+    ] == [True]
     assert "refuses: ValueError at /broken: a defect" in process.session.problem([broken], "")
 
 
-def test_the_resources_of_a_process_use_its_session(process: Process, eventually: Eventually) -> None:
+def test_the_resources_of_a_process_use_its_session(
+    process: Process, eventually: Eventually
+) -> None:
     """Handed over by whoever made it, and left open."""
     store = process.begin(eventually)
-    resources = Resources(Settings(topology="unused", zookeeper=process.world.connect), session=process.session)
+    resources = Resources(
+        Settings(topology="unused", zookeeper=process.world.connect), session=process.session
+    )
     lent = resources.lent["kafka"].open_offsets(process.world.config, process.world.context)
     assert isinstance(lent, ZooKeeperOffsets)
     assert lent._session is store._session

@@ -40,7 +40,10 @@ class Servers:
         files = directory / "zookeeper-tls"
         authority, stranger = Authority(files, "authority"), Authority(files, "stranger")
         self.ca, self.another_ca = str(authority.certificate), str(stranger.certificate)
-        self.certificate, self.strange = str(authority.sign("client")), str(stranger.sign("stranger"))
+        self.certificate, self.strange = (
+            str(authority.sign("client")),
+            str(stranger.sign("stranger")),
+        )
         self.strict = EmbeddedZooKeeper(
             directory,
             name="strict-tls",
@@ -69,7 +72,9 @@ def world(servers: Servers, topic_prefix: str) -> Iterator[World]:
     made.close()
 
 
-def process(world: World, connect: str, tls: ZooKeeperTls | None, auth: str = "") -> ZooKeeperOffsetStores:
+def process(
+    world: World, connect: str, tls: ZooKeeperTls | None, auth: str = ""
+) -> ZooKeeperOffsetStores:
     """A process that connects in this way, closed with the world."""
     world.processes.append(ZooKeeperOffsetStores(connect, SESSION_SECS, auth, tls=tls))
     return world.processes[-1]
@@ -100,7 +105,9 @@ def test_a_topology_runs_with_tls(
         "KSTORM_LOG_LEVEL": "DEBUG",
     }
     text = [f"one two w{number % 7}" for number in range(300)]
-    with running("wordcount", topic_prefix, kafka, servers.strict, tmp_path, monkeypatch, settings=settings) as engine:
+    with running(
+        "wordcount", topic_prefix, kafka, servers.strict, tmp_path, monkeypatch, settings=settings
+    ) as engine:
         engine.produce(text)
         engine.await_done("sentences")
         processes = engine.processes
@@ -119,9 +126,15 @@ def test_a_topology_runs_with_tls(
         assert "is active" in done(capsys, "activate", processes.topology.name)
 
         processes.scale("sentences", 0)
-        processes.environment = settings | {"KSTORM_ZOOKEEPER_TLS": json.dumps(tls | {"ca": servers.another_ca})}
+        processes.environment = settings | {
+            "KSTORM_ZOOKEEPER_TLS": json.dumps(tls | {"ca": servers.another_ca})
+        }
         processes.scale("sentences", 1)
-        engine.until(lambda: "is not trusted" in not_ready(engine), 60, "the spout says that it does not trust it")
+        engine.until(
+            lambda: "is not trusted" in not_ready(engine),
+            60,
+            "the spout says that it does not trust it",
+        )
         for part in (
             servers.strict.secure,
             "unable to get local issuer certificate",
@@ -175,27 +188,42 @@ WRONG = {
     "the system's authorities": Wrong(
         lambda at: at.strict.secure,
         lambda at: ZooKeeperTls(certfile=at.certificate),
-        ("its certificate is not trusted", "the authorities of the system, as KSTORM_ZOOKEEPER_TLS names no ca"),
+        (
+            "its certificate is not trusted",
+            "the authorities of the system, as KSTORM_ZOOKEEPER_TLS names no ca",
+        ),
     ),
     "another name": Wrong(
         lambda at: at.elsewhere.secure,
         lambda at: ZooKeeperTls(ca=at.ca),
-        ("its certificate is for another name: IP address mismatch", "'127.0.0.1'; call it as its certificate does"),
+        (
+            "its certificate is for another name: IP address mismatch",
+            "'127.0.0.1'; call it as its certificate does",
+        ),
     ),
     "no certificate": Wrong(
         lambda at: at.strict.secure,
         lambda at: ZooKeeperTls(ca=at.ca),
-        ("it wants a certificate of the client (", "name one as certfile and keyfile in KSTORM_ZOOKEEPER_TLS"),
+        (
+            "it wants a certificate of the client (",
+            "name one as certfile and keyfile in KSTORM_ZOOKEEPER_TLS",
+        ),
     ),
     "a stranger's certificate": Wrong(
         lambda at: at.strict.secure,
         lambda at: ZooKeeperTls(ca=at.ca, certfile=at.strange),
-        ("it does not accept the certificate '", "stranger-stranger.pem' (certificate unknown)", "ssl.trustStore"),
+        (
+            "it does not accept the certificate '",
+            "stranger-stranger.pem' (certificate unknown)",
+            "ssl.trustStore",
+        ),
     ),
     "a port without TLS": Wrong(
         lambda at: at.strict.connect,
         lambda at: at.tls,
-        ("it does not speak TLS at that port: name its secureClientPort, or leave KSTORM_ZOOKEEPER_TLS out",),
+        (
+            "it does not speak TLS at that port: name its secureClientPort, or leave KSTORM_ZOOKEEPER_TLS out",
+        ),
     ),
     "a port with TLS": Wrong(
         lambda at: at.strict.secure,
@@ -206,7 +234,9 @@ WRONG = {
 
 
 @pytest.mark.parametrize("wrong", WRONG.values(), ids=WRONG)
-def test_what_is_wrong_is_told(servers: Servers, world: World, wrong: Wrong, eventually: Eventually) -> None:
+def test_what_is_wrong_is_told(
+    servers: Servers, world: World, wrong: Wrong, eventually: Eventually
+) -> None:
     """By a spout while it waits for its lock, and by a command before its time is over: one line with the address and a remedy."""
     where, tls = wrong.where(servers), wrong.tls(servers)
     store = world.store(process(world, where, tls))
@@ -226,7 +256,9 @@ def test_what_is_wrong_is_told(servers: Servers, world: World, wrong: Wrong, eve
 
 
 @pytest.mark.parametrize("scheme", ["digest", "sasl"])
-def test_a_login_goes_with_a_certificate(servers: Servers, world: World, scheme: str, eventually: Eventually) -> None:
+def test_a_login_goes_with_a_certificate(
+    servers: Servers, world: World, scheme: str, eventually: Eventually
+) -> None:
     """What is made is the login's own, and the certificate's as well; without the login it is open to all, certificate or not."""
     login = f"{scheme}:{USER}:{LOGIN_PASSWORD}"
     store = world.store(process(world, servers.strict.secure, servers.tls, login))
@@ -236,7 +268,9 @@ def test_a_login_goes_with_a_certificate(servers: Servers, world: World, scheme:
     with pytest.raises(NoAuthError):
         world.client.get(world.node)
     for tls in (servers.tls, None):
-        with open_client(servers.strict.secure if tls else servers.strict.connect, login, tls) as client:
+        with open_client(
+            servers.strict.secure if tls else servers.strict.connect, login, tls
+        ) as client:
             acl, _ = client.get_acls(world.node)
             assert {entry.id.scheme for entry in acl} == {scheme, "x509"}
     other = World(servers.strict.connect, f"{world.config.zk_root[1:]}-open")
@@ -252,7 +286,10 @@ def test_of_several_servers_the_one_is_named(servers: Servers, world: World) -> 
     where = f"{servers.elsewhere.connect},{servers.elsewhere.secure}"
     tls = ZooKeeperTls(ca=servers.ca)
     with (
-        pytest.raises(BrokerError, match=rf"does not speak TLS .*\(that is so of {servers.elsewhere.connect}\)$"),
+        pytest.raises(
+            BrokerError,
+            match=rf"does not speak TLS .*\(that is so of {servers.elsewhere.connect}\)$",
+        ),
         open_nodes(where, world.config.zk_path_of, "", tls),
     ):
         pass
@@ -310,12 +347,21 @@ def test_files_are_read_for_each_connection(
     """So a certificate that is renewed needs no restart; one that went away meanwhile is told, and work goes on when it is back."""
     certificate = tmp_path / "client.pem"
     certificate.write_text(Path(servers.certificate).read_text())
-    store = world.store(process(world, servers.strict.secure, ZooKeeperTls(ca=servers.ca, certfile=str(certificate))))
+    store = world.store(
+        process(
+            world, servers.strict.secure, ZooKeeperTls(ca=servers.ca, certfile=str(certificate))
+        )
+    )
     eventually(lambda: store.acquire(P0) is Ownership.HELD, 20)
     save(store, 1)
     certificate.unlink()
     servers.strict.restart()
-    eventually(lambda: f"certfile '{certificate}', which cannot be used: No such file" in str(store.problem()), 30)
+    eventually(
+        lambda: (
+            f"certfile '{certificate}', which cannot be used: No such file" in str(store.problem())
+        ),
+        30,
+    )
     certificate.write_text(Path(servers.certificate).read_text())
     save(store, 2)
     assert store.problem() is None
@@ -378,8 +424,14 @@ def test_what_cannot_be_a_certificate_is_named(servers: Servers, tmp_path: Path)
             {"certfile": str(words)},
             rf"certfile '{words}', which cannot be used: with the key in it \(.*are both in PEM",
         ),
-        (of_client | {"keyfile": servers.strange[:-3] + "key"}, r"KEY_VALUES_MISMATCH.*do they belong together"),
-        (of_client | {"keyfile": str(locked)}, rf"keyfile '{locked}', .*its key has a password: name a file"),
+        (
+            of_client | {"keyfile": servers.strange[:-3] + "key"},
+            r"KEY_VALUES_MISMATCH.*do they belong together",
+        ),
+        (
+            of_client | {"keyfile": str(locked)},
+            rf"keyfile '{locked}', .*its key has a password: name a file",
+        ),
         (
             of_client | {"keyfile": str(locked), "keyfile_password_file": str(password)},
             "is keyfile_password_file right",

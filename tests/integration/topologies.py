@@ -102,7 +102,9 @@ def traced() -> Topology:
     name, source, sink = names(os.environ["KSTORM_TEST_PREFIX"])
     scheme = MessageMetadataSchemeAsMultiScheme(StringScheme())
     builder = TopologyBuilder(name, _config())
-    builder.set_spout("sentences", KafkaSpout(SpoutConfig(KafkaHosts(), source, "/kstorm", name, scheme=scheme)))
+    builder.set_spout(
+        "sentences", KafkaSpout(SpoutConfig(KafkaHosts(), source, "/kstorm", name, scheme=scheme))
+    )
     builder.set_bolt("split", SplitAtTheSecondAttempt()).shuffle_grouping("sentences")
     write = KafkaBolt().with_topic_selector(sink).with_lineage(source, part="position")
     write.with_tuple_to_kafka_mapper(FieldNameBasedTupleToKafkaMapper("word", "word"))
@@ -162,7 +164,11 @@ def forgetful(retry_limit: int = -1) -> Topology:
     builder.set_spout("sentences", KafkaSpout(config), 1).set_num_tasks(2)
     builder.set_bolt("split", SplitWhole(), 1).set_num_tasks(2).shuffle_grouping("sentences")
     builder.set_bolt("count", ForgetsTheMoon(), 1).set_num_tasks(4).fields_grouping("split", "word")
-    write = KafkaBolt().with_topic_selector(sink).with_lineage(source, part="position", traceparent=True)
+    write = (
+        KafkaBolt()
+        .with_topic_selector(sink)
+        .with_lineage(source, part="position", traceparent=True)
+    )
     write.with_tuple_to_kafka_mapper(FieldNameBasedTupleToKafkaMapper("word", "word"))
     builder.set_bolt("sink", write, 1).shuffle_grouping("count")
     return builder.build()
@@ -221,10 +227,14 @@ def outside() -> Topology:
     config = TridentKafkaConfig(KafkaHosts(), source, scheme=SchemeAsMultiScheme(StringScheme()))
     database = backing(os.environ["KSTORM_TEST_DATABASE"])
     states: dict[str, type[MapFactory]] = {"opaque": OpaqueMap, "transactional": TransactionalMap}
-    words = topology.new_stream("sentences", OpaqueTridentKafkaSpout(config)).parallelism_hint(1, tasks=2)
+    words = topology.new_stream("sentences", OpaqueTridentKafkaSpout(config)).parallelism_hint(
+        1, tasks=2
+    )
     words = words.each(Fields("str"), str.split, Fields("word")).name("split")
     state = states[os.environ["KSTORM_TEST_STATE"]](database)
-    words.group_by("word").persistent_aggregate(state, Count(), "count").parallelism_hint(2, tasks=4)
+    words.group_by("word").persistent_aggregate(state, Count(), "count").parallelism_hint(
+        2, tasks=4
+    )
     return topology.build()
 
 
@@ -239,9 +249,13 @@ class Slow(BasicBolt):
 def slow() -> Topology:
     """Sentences that a bolt is slow with, however many there are in flight."""
     name, source, _ = names(os.environ["KSTORM_TEST_PREFIX"])
-    builder = TopologyBuilder(name, dataclasses.replace(_config(), topology_max_spout_pending=1_000_000))
+    builder = TopologyBuilder(
+        name, dataclasses.replace(_config(), topology_max_spout_pending=1_000_000)
+    )
     scheme = SchemeAsMultiScheme(StringScheme())
-    builder.set_spout("sentences", KafkaSpout(SpoutConfig(KafkaHosts(), source, "/kstorm", name, scheme=scheme)))
+    builder.set_spout(
+        "sentences", KafkaSpout(SpoutConfig(KafkaHosts(), source, "/kstorm", name, scheme=scheme))
+    )
     builder.set_bolt("slow", Slow()).shuffle_grouping("sentences")
     return builder.build()
 
@@ -250,14 +264,18 @@ def kestrel() -> Topology:
     """From the queue named like the test, at the Kestrel servers `KSTORM_TEST_QUEUE`, to the sink topic."""
     hosts = os.environ["KSTORM_TEST_QUEUE"].split(",")
     config = KestrelConfig(blacklist_time_secs=1, poll_ms=200)
-    return _copy(KestrelSpout(hosts, 22133, os.environ["KSTORM_TEST_PREFIX"], StringScheme(), config))
+    return _copy(
+        KestrelSpout(hosts, 22133, os.environ["KSTORM_TEST_PREFIX"], StringScheme(), config)
+    )
 
 
 def rabbitmq() -> Topology:
     """From the queue named like the test, at the RabbitMQ `KSTORM_TEST_QUEUE`, to the sink topic."""
     hosts = os.environ["KSTORM_TEST_QUEUE"].split(",")
     scheme = SchemeAsMultiScheme(StringScheme())
-    return _copy(RabbitMQSpout(RabbitMQConfig(os.environ["KSTORM_TEST_PREFIX"], hosts=hosts, scheme=scheme)))
+    return _copy(
+        RabbitMQSpout(RabbitMQConfig(os.environ["KSTORM_TEST_PREFIX"], hosts=hosts, scheme=scheme))
+    )
 
 
 def _copy(spout: QueueSpout) -> Topology:

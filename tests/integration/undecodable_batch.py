@@ -32,7 +32,9 @@ def offer_undecodable(bootstrap: str, topic: str, partition: int = 0) -> int:
 def write_silent(bootstrap: str, topic: str, partition: int = 0) -> int:
     """Appends a record that librdkafka fetches for ever and says nothing of: its key has -2 bytes. Returns its offset."""
     body = b"\0" + varint(0) + varint(0) + varint(-2) + varint(5) + b"small" + varint(0)
-    error, offset = offer(bootstrap, topic, partition, batch(_GZIP, 1, gzip.compress(varint(len(body)) + body)))
+    error, offset = offer(
+        bootstrap, topic, partition, batch(_GZIP, 1, gzip.compress(varint(len(body)) + body))
+    )
     assert not error, f"Kafka does not take the batch: error {error}"
     return offset
 
@@ -40,7 +42,9 @@ def write_silent(bootstrap: str, topic: str, partition: int = 0) -> int:
 def zstd_bomb(size: int, records: int = 1) -> bytes:
     """A batch of a few kB whose last record has so many bytes."""
     small = b"".join(_record(delta, b"small") for delta in range(records - 1))
-    payload = _zeros_as_zstd(small + _record_head(records - 1, size), size + 1)  # the last says: no headers
+    payload = _zeros_as_zstd(
+        small + _record_head(records - 1, size), size + 1
+    )  # the last says: no headers
     return batch(_ZSTD, records, payload)
 
 
@@ -64,7 +68,8 @@ def _zeros_as_zstd(head: bytes, zeros: int) -> bytes:
     sizes = [_BLOCK] * (zeros // _BLOCK) + [zeros % _BLOCK]
     blocks = [_block(_RAW, head[at : at + _BLOCK]) for at in range(0, len(head), _BLOCK)]
     blocks += [
-        _block(_REPEATED, b"\0", size, last=number == len(sizes)) for number, size in zip(count(1), sizes, strict=False)
+        _block(_REPEATED, b"\0", size, last=number == len(sizes))
+        for number, size in zip(count(1), sizes, strict=False)
     ]
     window = (_BLOCK.bit_length() - 1 - 10) << 3
     return b"\x28\xb5\x2f\xfd" + pack("<BBI", 0x80, window, len(head) + zeros) + b"".join(blocks)

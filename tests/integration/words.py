@@ -20,7 +20,9 @@ class Words:
 
     def feed(self) -> None:
         """Some more text."""
-        more = [f"one two w{number % 7}" for number in range(len(self._text), len(self._text) + _SHARE)]
+        more = [
+            f"one two w{number % 7}" for number in range(len(self._text), len(self._text) + _SHARE)
+        ]
         self.engine.produce(more)
         self._text += more
 

@@ -25,7 +25,9 @@ def break_off_after(commit: str, patch: pytest.MonkeyPatch) -> None:
     patch.setattr(refine, function, break_off)
 
 
-def break_off_after_each(commits: Iterable[str], monkeypatch: pytest.MonkeyPatch, run: Callable[[], None]) -> None:
+def break_off_after_each(
+    commits: Iterable[str], monkeypatch: pytest.MonkeyPatch, run: Callable[[], None]
+) -> None:
     """Run as often as there are commits; each time the batch ends as soon as it has made one of them."""
     for commit in commits:
         with monkeypatch.context() as patch:

@@ -57,7 +57,10 @@ class Job:
 
     def snapshot(self) -> dict[str, list[str]]:
         """All rows of all tables, as text, in an order that does not depend on files."""
-        return {name: sorted(map(str, self.read(name).collect())) for name in self.tables.names(self.spark)}
+        return {
+            name: sorted(map(str, self.read(name).collect()))
+            for name in self.tables.names(self.spark)
+        }
 
     @property
     def silver(self) -> dict[str, tuple[str, int, int, int]]:
@@ -79,16 +82,24 @@ class Job:
     @property
     def counts_per_minute(self) -> dict[tuple[int, str], int]:
         """Gold by minute (its start in milliseconds) and word; fails on a pair that is there twice."""
-        rows = self.read("counts_per_minute").select(sf.unix_millis("window_start"), "word", "occurrences").collect()
+        rows = (
+            self.read("counts_per_minute")
+            .select(sf.unix_millis("window_start"), "word", "occurrences")
+            .collect()
+        )
         by_pair = {(row[0], row[1]): row[2] for row in rows}
         assert len(by_pair) == len(rows), "a minute and word are in gold twice"
         return by_pair
 
     def check(self) -> None:
         """All tables hold what they must of all that the sink holds, and nothing twice."""
-        places = sorted((row[0], row[1]) for row in self.read("bronze").select("partition", "offset").collect())
+        places = sorted(
+            (row[0], row[1]) for row in self.read("bronze").select("partition", "offset").collect()
+        )
         assert places == sorted((record.partition, record.offset) for record in self.sink.records)
-        expected = {r.id: (r.word, r.count, r.partition, r.offset) for r in self.sink.first.values()}
+        expected = {
+            r.id: (r.word, r.count, r.partition, r.offset) for r in self.sink.first.values()
+        }
         assert self.silver == expected
         assert self.word_counts == self.sink.word_counts
         assert self.counts_per_minute == self.sink.counts_per_minute
@@ -114,7 +125,9 @@ def spark(settings: Settings) -> Iterator[SparkSession]:
     before = dict(os.environ)
     os.environ.update(spark_environment())
     session = start_spark(settings)
-    session.conf.set("spark.sql.codegen.fallback", "false")  # what Spark cannot compile is an error, and not slow
+    session.conf.set(
+        "spark.sql.codegen.fallback", "false"
+    )  # what Spark cannot compile is an error, and not slow
     yield session
     session.stop()
     os.environ.clear()

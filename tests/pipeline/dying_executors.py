@@ -31,7 +31,9 @@ def kill_executors(count: int | None = None) -> None:
     """Kill so many executors by SIGKILL, or all; only the first call does."""
     if not _once.acquire(blocking=False):
         return
-    found = [each for each in psutil.Process().children(recursive=True) if _is_executor(each)][:count]
+    found = [each for each in psutil.Process().children(recursive=True) if _is_executor(each)][
+        :count
+    ]
     for each in found:
         each.kill()
     psutil.wait_procs(found)

@@ -55,16 +55,26 @@ def fill(spark: SparkSession, tables: Tables, pipeline: Pipeline, batches: Itera
             json.dumps({"customer": n * 7 % CUSTOMERS, "amount": "1.50"}).encode()
             for n in range(first, first + RECORDS)
         ]
-        rows = as_of_stream(bronze(spark, values).withColumn("offset", sf.col("offset") + first).coalesce(1))
+        rows = as_of_stream(
+            bronze(spark, values).withColumn("offset", sf.col("offset") + first).coalesce(1)
+        )
         tables.append("bronze", rows, number)
         refine(tables, pipeline, rows, number, marks)
 
 
 def on_disk(tables: Tables, name: str) -> dict[str, int]:
     """The files below a table's directory."""
-    files = [file for file in Path(tables.path(name)).rglob("*") if file.is_file() and not file.name.startswith(".")]
+    files = [
+        file
+        for file in Path(tables.path(name)).rglob("*")
+        if file.is_file() and not file.name.startswith(".")
+    ]
     log = [file for file in files if "_delta_log" in file.parts]
-    return {"data": len(files) - len(log), "log": len(log), "bytes": sum(file.stat().st_size for file in files)}
+    return {
+        "data": len(files) - len(log),
+        "log": len(log),
+        "bytes": sum(file.stat().st_size for file in files),
+    }
 
 
 def seconds_to_read(spark: SparkSession, tables: Tables, name: str) -> float:
@@ -84,7 +94,12 @@ def figures(spark: SparkSession, tables: Tables) -> Iterator[str]:
     for name in ("bronze", "silver", "totals"):
         held = len(tables.read(spark, name).inputFiles())
         yield json.dumps(
-            {"table": name, "held": held, **on_disk(tables, name), "read_s": seconds_to_read(spark, tables, name)}
+            {
+                "table": name,
+                "held": held,
+                **on_disk(tables, name),
+                "read_s": seconds_to_read(spark, tables, name),
+            }
         )
 
 
@@ -96,16 +111,23 @@ def main() -> None:
     os.environ.update(spark_environment())
     with tempfile.TemporaryDirectory() as directory:
         settings = Settings(
-            tables=directory, jars=tuple(map(str, spark_jars())), trigger="continuous", shuffle_partitions=2
+            tables=directory,
+            jars=tuple(map(str, spark_jars())),
+            trigger="continuous",
+            shuffle_partitions=2,
         )
         spark, tables, pipeline = start_spark(settings), Tables(directory), totals_pipeline()
         spark.sparkContext.setLogLevel("ERROR")
         tables.create(spark, find_schemas(spark, pipeline))
         for name in ("bronze", "silver", "totals"):
-            tables.set_properties(spark, name, {"delta.deletedFileRetentionDuration": "interval 0 seconds"})
+            tables.set_properties(
+                spark, name, {"delta.deletedFileRetentionDuration": "interval 0 seconds"}
+            )
         began = time.monotonic()
         fill(spark, tables, pipeline, range(batches))
-        print(json.dumps({"batches": batches, "seconds": round(time.monotonic() - began)}), flush=True)
+        print(
+            json.dumps({"batches": batches, "seconds": round(time.monotonic() - began)}), flush=True
+        )
         print("before", *figures(spark, tables), sep="\n", flush=True)
         list(map(print, map(json.dumps, maintain(spark, settings, tables))))
         print("after", *figures(spark, tables), sep="\n", flush=True)

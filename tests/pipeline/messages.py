@@ -20,7 +20,11 @@ class File:
     enum."""
 
     def __init__(
-        self, *imports: "File", syntax: str = "proto3", name: str = "shop/order.proto", package: str = "shop"
+        self,
+        *imports: "File",
+        syntax: str = "proto3",
+        name: str = "shop/order.proto",
+        package: str = "shop",
     ) -> None:
         self.proto = FileDescriptorProto(name=name, package=package, syntax=syntax)
         self._imports = imports
@@ -33,7 +37,10 @@ class File:
         for each in above:
             parent = next(
                 found
-                for found in (*getattr(parent, "message_type", ()), *getattr(parent, "nested_type", ()))
+                for found in (
+                    *getattr(parent, "message_type", ()),
+                    *getattr(parent, "nested_type", ()),
+                )
                 if found.name == each
             )
         made = (parent.nested_type if above else parent.message_type).add(name=own)
@@ -66,7 +73,9 @@ class File:
 def _add(message: DescriptorProto, said: str, full_name: str, syntax: str) -> None:
     declared, number = said.rsplit(" = ", 1)
     *labels, kind, name = declared.replace(", ", ",").split()
-    field = message.field.add(name=name, number=int(number), label=FieldDescriptorProto.LABEL_OPTIONAL)
+    field = message.field.add(
+        name=name, number=int(number), label=FieldDescriptorProto.LABEL_OPTIONAL
+    )
     if labels == ["repeated"]:
         field.label = FieldDescriptorProto.LABEL_REPEATED
     elif labels[:1] == ["oneof"]:
@@ -86,7 +95,10 @@ def _add(message: DescriptorProto, said: str, full_name: str, syntax: str) -> No
     entry.options.map_entry = True
     for at, each in enumerate(kind[4:-1].split(",")):
         _type(
-            entry.field.add(name=("key", "value")[at], number=at + 1, label=FieldDescriptorProto.LABEL_OPTIONAL), each
+            entry.field.add(
+                name=("key", "value")[at], number=at + 1, label=FieldDescriptorProto.LABEL_OPTIONAL
+            ),
+            each,
         )
     field.label = FieldDescriptorProto.LABEL_REPEATED
     _type(field, f"{full_name}.{entry.name}")

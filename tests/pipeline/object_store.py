@@ -24,7 +24,14 @@ class ObjectStore(GoServer):
         (self._drive / BUCKET).mkdir(parents=True)
         login = {"MINIO_ROOT_USER": "kstorm", "MINIO_ROOT_PASSWORD": "not-a-secret"}
         minio = go_program("github.com/minio/minio", _VERSION)
-        command: list[str | Path] = [minio, "server", "--quiet", "--address", f"127.0.0.1:{self._port}", self._drive]
+        command: list[str | Path] = [
+            minio,
+            "server",
+            "--quiet",
+            "--address",
+            f"127.0.0.1:{self._port}",
+            self._drive,
+        ]
         process = ManagedProcess("minio", command, workdir=workdir, environment=login)
         super().__init__(process, f"http://127.0.0.1:{self._port}/minio/health/ready")
 

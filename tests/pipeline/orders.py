@@ -33,7 +33,12 @@ def orders_pipeline() -> Pipeline:
         replace=["length"],
     )
     def totals(fresh: DataFrame) -> DataFrame:
-        more = {"orders": sf.lit(1), "first": sf.col("at"), "last": sf.col("at"), "length": sf.length("customer")}
+        more = {
+            "orders": sf.lit(1),
+            "first": sf.col("at"),
+            "last": sf.col("at"),
+            "length": sf.length("customer"),
+        }
         return fresh.withColumns(more)
 
     @pipeline.gold("by_time", keys=["customer"], latest=["status"], order="at")
@@ -87,7 +92,9 @@ class Orders:
 
     def check(self) -> None:
         customers = {order[1] for order in self.seen.values()}
-        of = {name: [order for order in self.seen.values() if order[1] == name] for name in customers}
+        of = {
+            name: [order for order in self.seen.values() if order[1] == name] for name in customers
+        }
         assert self.rows("totals", "amount", "orders", "first", "last", "length") == {
             name: (
                 sum(Decimal(order[0]) for order in found),
@@ -99,7 +106,8 @@ class Orders:
             for name, found in of.items()
         }
         assert self.rows("by_time", "status") == {
-            name: max(found, key=lambda order: (order[3], order[4]))[2] for name, found in of.items()
+            name: max(found, key=lambda order: (order[3], order[4]))[2]
+            for name, found in of.items()
         }
         assert self.rows("grouped", "orders", "at") == {
             name: (len(found), datetime.fromtimestamp(max(order[3] for order in found) / 1000))

@@ -35,7 +35,10 @@ class Writer:
 
     def protobuf(self, message: Any) -> bytes:
         return self._bytes(
-            ProtobufSerializer(type(message), self._client, STRATEGY | {"use.deprecated.format": False}), message
+            ProtobufSerializer(
+                type(message), self._client, STRATEGY | {"use.deprecated.format": False}
+            ),
+            message,
         )
 
     def _bytes(self, serializer: Any, value: Any) -> bytes:
@@ -46,7 +49,9 @@ class Writer:
 
 def begun(records: Any, settings: Settings, stub: RegistryStub) -> Pipeline:
     """A pipeline of the topic `orders` in a run that has begun."""
-    return Pipeline(records=records).begun(replace(settings, topic="orders", schema_registry=stub.url))
+    return Pipeline(records=records).begun(
+        replace(settings, topic="orders", schema_registry=stub.url)
+    )
 
 
 def read(spark: SparkSession, pipeline: Pipeline, values: Sequence[bytes | None]) -> list[Any]:

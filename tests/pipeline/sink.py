@@ -36,7 +36,11 @@ class Sink:
     """A topic of its own, and all that was written to it, in the order of writing."""
 
     def __init__(self, bootstrap: str, partitions: int = 3) -> None:
-        self.bootstrap, self.topic, self.partitions = bootstrap, f"sink-{uuid.uuid4().hex[:8]}", partitions
+        self.bootstrap, self.topic, self.partitions = (
+            bootstrap,
+            f"sink-{uuid.uuid4().hex[:8]}",
+            partitions,
+        )
         self.records: list[Record] = []
         self._counts: Counter[str] = Counter()
         self._producer = Producer({"bootstrap.servers": bootstrap, "linger.ms": 5, "log_level": 0})
@@ -46,7 +50,9 @@ class Sink:
     def _create(self) -> None:
         # The timestamps below are of 2023, and some of long after.
         config = {"retention.ms": "-1", "message.timestamp.after.max.ms": str(2**63 - 1)}
-        self._admin.create_topics([NewTopic(self.topic, self.partitions, 1, config=config)])[self.topic].result(30)
+        self._admin.create_topics([NewTopic(self.topic, self.partitions, 1, config=config)])[
+            self.topic
+        ].result(30)
 
     def make_anew(self) -> None:
         """Delete the topic, and make one of its name; what was written counts no more."""
@@ -56,7 +62,9 @@ class Sink:
         while self.topic in self._admin.list_topics(timeout=30).topics:
             assert time.monotonic() < deadline, "the topic is not deleted"
         self._create()
-        self._producer = Producer({"bootstrap.servers": self.bootstrap, "linger.ms": 5, "log_level": 0})
+        self._producer = Producer(
+            {"bootstrap.servers": self.bootstrap, "linger.ms": 5, "log_level": 0}
+        )
         self.records.clear()
 
     def sentence(self, source_offset: int, words: str, *, at: int = NOON) -> None:
@@ -69,16 +77,30 @@ class Sink:
         self._counts[word] += 1
         body = {"word": word, "count": self._counts[word], "id": occurrence, "emitted_at": at - 5}
         value = json.dumps(body).encode()
-        self._write(Record(word.encode(), value, at, word, body["count"], occurrence, {"root": b"\x01"}))  # type: ignore[arg-type]
+        self._write(
+            Record(word.encode(), value, at, word, body["count"], occurrence, {"root": b"\x01"})
+        )  # type: ignore[arg-type]
 
     def traced(
-        self, word: str, source_offset: int, position: str, body_id: str | None = None, **headers: bytes
+        self,
+        word: str,
+        source_offset: int,
+        position: str,
+        body_id: str | None = None,
+        **headers: bytes,
     ) -> None:
         """Write the next count of a word with its lineage as headers, and any id, or none, in the record; `headers` differ
         from a whole lineage, and b"" stands for one that is not there."""
         self._counts[word] += 1
-        named = {"topic": b"sentences", "partition": b"0", "offset": b"%d" % source_offset, "part": position.encode()}
-        written = {f"kstorm-source-{name}": value for name, value in (named | headers).items() if value}
+        named = {
+            "topic": b"sentences",
+            "partition": b"0",
+            "offset": b"%d" % source_offset,
+            "part": position.encode(),
+        }
+        written = {
+            f"kstorm-source-{name}": value for name, value in (named | headers).items() if value
+        }
         body = {"word": word, "count": self._counts[word], "emitted_at": NOON - 5}
         value = json.dumps(body if body_id is None else {**body, "id": body_id}).encode()
         whole = body_id if headers else f"sentences-0-{source_offset}-{position}"
@@ -123,7 +145,9 @@ class Sink:
     @property
     def good(self) -> list[Record]:
         """The records that fit the schema, in the order of each partition."""
-        return sorted((r for r in self.records if r.id is not None), key=lambda r: (r.partition, r.offset))
+        return sorted(
+            (r for r in self.records if r.id is not None), key=lambda r: (r.partition, r.offset)
+        )
 
     @property
     def first(self) -> dict[str, Record]:
@@ -139,7 +163,11 @@ class Sink:
         """Of every word the latest count and the number of distinct ids: what gold must hold."""
         latest = {record.word: record.count for record in self.good}
         exact = Counter(record.word for record in self.first.values())
-        return {word: (count, exact[word]) for word, count in latest.items() if word is not None and count is not None}
+        return {
+            word: (count, exact[word])
+            for word, count in latest.items()
+            if word is not None and count is not None
+        }
 
     @property
     def counts_per_minute(self) -> dict[tuple[int, str], int]:

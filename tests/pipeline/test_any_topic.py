@@ -15,12 +15,16 @@ from kstorm_pipeline.settings import Settings
 from kstorm_pipeline.tables import Tables
 from tests.pipeline.topic import Topic, bronze
 
-pytestmark = pytest.mark.timeout(900)  # on two calm cores a minute; with ten others on them ten times that
+pytestmark = pytest.mark.timeout(
+    900
+)  # on two calm cores a minute; with ten others on them ten times that
 
 NESTED = {"customer": "Zoë", "items": [{"sku": "a", "price": 1.50}], "note": None}
 
 
-def test_a_topic_never_heard_of_has_tables_at_once(spark: SparkSession, settings: Settings, tmp_path: Path) -> None:
+def test_a_topic_never_heard_of_has_tables_at_once(
+    spark: SparkSession, settings: Settings, tmp_path: Path
+) -> None:
     """Bronze and silver, with every record in both, whatever it is; a replay is dropped where headers tell it, and equal records
     are kept where nothing does. A second run adds nothing."""
     topic, tables, pipeline = Topic(settings.bootstrap_servers), Tables(str(tmp_path)), Pipeline()
@@ -47,14 +51,18 @@ def test_a_topic_never_heard_of_has_tables_at_once(spark: SparkSession, settings
             7,
         ]
         assert [found[offset].key for offset in range(8)] == [*"kkkkkk", None, None]
-        assert [row.occurrence for row in silver.where("source_offset = 3").collect()] == ["lines-0-3-0"]
+        assert [row.occurrence for row in silver.where("source_offset = 3").collect()] == [
+            "lines-0-3-0"
+        ]
         assert silver.count() == 8
     topic.put("late", lineage="lines-0-3-0")
     topic.put("new", lineage="lines-0-4-0")
     topic.flush()
     run(spark, own, tables, pipeline)
     assert tables.count(spark, "silver") == 9
-    prices = tables.read(spark, "silver").select(sf.try_variant_get("value", "$.items[0].price", "decimal(9,2)"))
+    prices = tables.read(spark, "silver").select(
+        sf.try_variant_get("value", "$.items[0].price", "decimal(9,2)")
+    )
     assert [str(row[0]) for row in prices.collect() if row[0] is not None] == ["1.50"]
 
 
@@ -95,7 +103,9 @@ def test_what_is_json_and_what_is_text(spark: SparkSession) -> None:
 
 def test_a_value_that_is_too_large_for_a_variant_is_quarantined(spark: SparkSession) -> None:
     """With its size; the next one is read."""
-    rows = read_rows(Pipeline(), bronze(spark, [b"x" * 16_000_001, b"x" * 16_000_000])).orderBy("kafka_offset")
+    rows = read_rows(Pipeline(), bronze(spark, [b"x" * 16_000_001, b"x" * 16_000_000])).orderBy(
+        "kafka_offset"
+    )
     assert [row.reason for row in rows.select("reason").collect()] == [
         "the value is too large for a VARIANT: 16000001 bytes",
         None,
@@ -107,7 +117,11 @@ def test_text_and_bytes_as_they_are(spark: SparkSession) -> None:
     values = [b"\xc3\xa4", b"\xff", None]
     text = read_rows(Pipeline(records=text_records()), bronze(spark, values, key=b"k"))
     assert values_of(text) == ["ä", None, None]
-    assert [row.reason for row in text.orderBy("kafka_offset").collect()] == [None, "the value is not UTF-8", None]
+    assert [row.reason for row in text.orderBy("kafka_offset").collect()] == [
+        None,
+        "the value is not UTF-8",
+        None,
+    ]
     taken = read_rows(Pipeline(records=bytes_records()), bronze(spark, values, key=b"\xfe"))
     assert values_of(taken) == values
     assert {bytes(row.key) for row in taken.collect()} == {b"\xfe"}

@@ -44,9 +44,41 @@ VALUES = [
         "{}",
         "[1]",
     ),
-    *("0", "-0", "1", "-1", "127", "128", "-129", "2147483648", "9223372036854775807", "9223372036854775808", "1" * 40),
-    *("1.0", "0.0", "-0.0", "0.1", "12.34", "12.345", "1e2", "1E-2", "1.5e1", "1e400", "1e-400", "0.12345678901234568"),
-    *("12.3400000000000000001", "123456789012345678.12", "9007199254740993", "4.35", "0.000001", "1234.5678905"),
+    *(
+        "0",
+        "-0",
+        "1",
+        "-1",
+        "127",
+        "128",
+        "-129",
+        "2147483648",
+        "9223372036854775807",
+        "9223372036854775808",
+        "1" * 40,
+    ),
+    *(
+        "1.0",
+        "0.0",
+        "-0.0",
+        "0.1",
+        "12.34",
+        "12.345",
+        "1e2",
+        "1E-2",
+        "1.5e1",
+        "1e400",
+        "1e-400",
+        "0.12345678901234568",
+    ),
+    *(
+        "12.3400000000000000001",
+        "123456789012345678.12",
+        "9007199254740993",
+        "4.35",
+        "0.000001",
+        "1234.5678905",
+    ),
     *(
         '"12.34"',
         '"-12.3"',
@@ -148,7 +180,18 @@ HEADERS: list[list[tuple[str, bytes | None]] | None] = [
     _lineage(b"t", b"3", b"77", b"\xff"),
     _lineage(None, b"3", b"77", b"0"),
 ]
-IDS = ["topic-0-1-2", "a-b-0-1-x", "x", "-0-1-2", "t-0-1-", "t-1234567890-1-2", "t!-0-1-2", "t-007-08-9", "", "ü-0-1-2"]
+IDS = [
+    "topic-0-1-2",
+    "a-b-0-1-x",
+    "x",
+    "-0-1-2",
+    "t-0-1-",
+    "t-1234567890-1-2",
+    "t!-0-1-2",
+    "t-007-08-9",
+    "",
+    "ü-0-1-2",
+]
 
 
 def test_what_python_reads_is_what_spark_reads(spark: SparkSession) -> None:
@@ -163,8 +206,13 @@ def test_python_names_records_as_spark_does(spark: SparkSession, identity: Any) 
     pipeline = Pipeline(records=json_records("id STRING, n INT"), identity=identity)
     values = [json.dumps({"id": each, "n": 5}).encode() for each in [*IDS, 'q"', "ctl\u007f", None]]
     rows = [_record(number, value=value, headers=HEADERS[0]) for number, value in enumerate(values)]
-    rows += [_record(100 + number, value=values[0], headers=each) for number, each in enumerate(HEADERS)]
-    rows += [_record(200, value=values[0], timestamp=None), _record(201, value=values[0], key=b"\xff")]
+    rows += [
+        _record(100 + number, value=values[0], headers=each) for number, each in enumerate(HEADERS)
+    ]
+    rows += [
+        _record(200, value=values[0], timestamp=None),
+        _record(201, value=values[0], key=b"\xff"),
+    ]
     assert _compare(spark, pipeline, rows) >= 12
 
 
@@ -176,7 +224,9 @@ def test_what_python_cannot_read_it_does_not_try(spark: SparkSession) -> None:
     assert shape_of(spark, Pipeline(records=json_records("a DOUBLE"), identity="a")) is None
     needed = Pipeline(records=json_records("a INT, b INT", reject={"no": "b < 1"}), without="b")
     assert shape_of(spark, needed).without == frozenset()  # type: ignore[union-attr]
-    assert shape_of(spark, Pipeline(records=json_records("a INT, b INT"), without="b")).without == {"b"}  # type: ignore[union-attr]
+    assert shape_of(spark, Pipeline(records=json_records("a INT, b INT"), without="b")).without == {
+        "b"
+    }  # type: ignore[union-attr]
 
 
 @pytest.fixture
@@ -199,7 +249,9 @@ def ways(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     return found
 
 
-def test_a_batch_is_the_same_by_either_way(make_job: Callable[[Path], Job], tmp_path: Path, ways: list[str]) -> None:
+def test_a_batch_is_the_same_by_either_way(
+    make_job: Callable[[Path], Job], tmp_path: Path, ways: list[str]
+) -> None:
     """Good records are committed as Python wrote them; with replays or rejected ones Spark goes on from its files; with one that
     cannot be read Spark reads all. The tables are right each time, and no file is left that no table has."""
     job = make_job(tmp_path / "python")
@@ -210,7 +262,11 @@ def test_a_batch_is_the_same_by_either_way(make_job: Callable[[Path], Job], tmp_
     job.sink.sentence(1, "the cat the dog", at=NOON + MINUTE)
     job.sink.sentence(3, "the dog")
     job.run()
-    job.sink.malformed(json.dumps({"word": "cat", "count": 0, "id": "sentences-0-9-0", "emitted_at": NOON}).encode())
+    job.sink.malformed(
+        json.dumps(
+            {"word": "cat", "count": 0, "id": "sentences-0-9-0", "emitted_at": NOON}
+        ).encode()
+    )
     job.sink.sentence(4, "a fish")
     job.run()
     job.sink.sentence(5, "a bird")
@@ -223,10 +279,14 @@ def test_a_batch_is_the_same_by_either_way(make_job: Callable[[Path], Job], tmp_
     assert ways[5:] == ["spark"]
     job.check()
     silver = tmp_path / "python" / "silver"
-    assert {each.relative_to(silver).as_posix() for each in silver.glob("*/*.parquet")} == _files_of(job)
+    assert {
+        each.relative_to(silver).as_posix() for each in silver.glob("*/*.parquet")
+    } == _files_of(job)
 
 
-def test_files_of_a_commit_that_raises_stay(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_files_of_a_commit_that_raises_stay(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Delta may raise after it has written the commit, as for what comes after it: the log has the files then."""
     file = tmp_path / "silver" / "a.parquet"
     file.parent.mkdir()
@@ -284,7 +344,9 @@ def test_python_and_spark_write_the_same_tables(
     assert _told(job) == _told(other)
 
 
-def test_a_batch_that_breaks_off_is_not_there_twice(job: Job, monkeypatch: pytest.MonkeyPatch, ways: list[str]) -> None:
+def test_a_batch_that_breaks_off_is_not_there_twice(
+    job: Job, monkeypatch: pytest.MonkeyPatch, ways: list[str]
+) -> None:
     """Silver has the batch, and gold has not: the next run writes its files again, and Delta refuses them."""
     job.sink.sentence(1, "the cat the dog")
 
@@ -299,7 +361,9 @@ def test_a_batch_that_breaks_off_is_not_there_twice(job: Job, monkeypatch: pytes
     assert ways == ["python", "committed", "python", "committed"]
     job.check()
     silver = Path(job.tables.path("silver"))
-    assert {each.relative_to(silver).as_posix() for each in silver.glob("*/*.parquet")} == _files_of(job)
+    assert {
+        each.relative_to(silver).as_posix() for each in silver.glob("*/*.parquet")
+    } == _files_of(job)
 
 
 def _record(number: int, **given: Any) -> dict[str, Any]:
@@ -311,13 +375,21 @@ def _compare(spark: SparkSession, pipeline: Pipeline, records: list[dict[str, An
     """Read each record by both ways; return how many Python took for good."""
     shape = shape_of(spark, pipeline)
     assert shape is not None
-    found = {record["offset"]: row for record in records if (row := _by_python(shape, record)) is not None}
-    rows = _by_spark(spark, pipeline, [record for record in records if record["offset"] in found]).collect()
+    found = {
+        record["offset"]: row
+        for record in records
+        if (row := _by_python(shape, record)) is not None
+    }
+    rows = _by_spark(
+        spark, pipeline, [record for record in records if record["offset"] in found]
+    ).collect()
     for each in rows:
         by_spark = each.asDict()
         assert by_spark.pop("reason") is None, each
         by_python = found[each["kafka_offset"]]
-        assert {name: repr(value) for name, value in by_python.items()} == {n: repr(v) for n, v in by_spark.items()}
+        assert {name: repr(value) for name, value in by_python.items()} == {
+            n: repr(v) for n, v in by_spark.items()
+        }
     assert len(rows) == len(found)
     return len(rows)
 
@@ -336,21 +408,29 @@ def _by_python(shape: Shape, record: dict[str, Any]) -> dict[str, Any] | None:
             ("headers", pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())]))),
         ]
     )
-    headers = record["headers"] and [{"key": key, "value": value} for key, value in record["headers"]]
+    headers = record["headers"] and [
+        {"key": key, "value": value} for key, value in record["headers"]
+    ]
     try:
         made = refined(shape, 0, pa.Table.from_pylist([{**record, "headers": headers}], kinds))
     except DoubtfulError:
         return None
     (row,) = made.drop_columns(["batch"]).to_pylist()
     # Spark gives times as the machine's clock has them.
-    return {n: v.astimezone().replace(tzinfo=None) if isinstance(v, datetime) else v for n, v in row.items()}
+    return {
+        n: v.astimezone().replace(tzinfo=None) if isinstance(v, datetime) else v
+        for n, v in row.items()
+    }
 
 
 def _by_spark(spark: SparkSession, pipeline: Pipeline, records: list[dict[str, Any]]) -> DataFrame:
     columns = columns_of(BRONZE.replace("timestamp TIMESTAMP", "timestamp BIGINT"))
-    rows = spark.createDataFrame([tuple(each[name] for name in columns.names) for each in records], columns)
+    rows = spark.createDataFrame(
+        [tuple(each[name] for name in columns.names) for each in records], columns
+    )
     return read_rows(
-        pipeline, rows.selectExpr("* EXCEPT (timestamp)", "timestamp_micros(timestamp) AS timestamp")
+        pipeline,
+        rows.selectExpr("* EXCEPT (timestamp)", "timestamp_micros(timestamp) AS timestamp"),
     ).drop("record")
 
 
@@ -360,7 +440,12 @@ def _files_of(job: Job) -> set[str]:
 
 def _told(job: Job) -> dict[str, Any]:
     """What Delta was told of silver's files, by bucket."""
-    rows = DeltaLog(job.spark, job.tables.path("silver")).files_as_rows().select("partitionValues", "stats").collect()
+    rows = (
+        DeltaLog(job.spark, job.tables.path("silver"))
+        .files_as_rows()
+        .select("partitionValues", "stats")
+        .collect()
+    )
     found = {row[0]["source_bucket"]: json.loads(row[1]) for row in rows}
     for each in found.values():
         each.pop("tightBounds", None)

@@ -25,7 +25,9 @@ from kstorm_pipeline.tables import Tables
 from tests.pipeline.orders import NOON, Orders
 from tests.pipeline.topic import Topic
 
-pytestmark = pytest.mark.timeout(900)  # on two calm cores a minute; with ten others on them ten times that
+pytestmark = pytest.mark.timeout(
+    900
+)  # on two calm cores a minute; with ten others on them ten times that
 
 NODE = "/spouts/lines"
 
@@ -36,7 +38,10 @@ class Audited:
     def __init__(self, spark: SparkSession, settings: Settings, bootstrap: str) -> None:
         self.topology = f"t{uuid.uuid4().hex[:8]}"
         self.source = Topic(bootstrap, partitions=1)
-        self.spark, self.settings = spark, replace(settings, bootstrap_servers=bootstrap, topology=self.topology)
+        self.spark, self.settings = (
+            spark,
+            replace(settings, bootstrap_servers=bootstrap, topology=self.topology),
+        )
         self.tables = Tables(settings.tables)
         admin = AdminClient({"bootstrap.servers": bootstrap})
         names = [f"{self.topology}.__finished", f"{self.topology}.__dead_letters"]
@@ -54,7 +59,13 @@ class Audited:
     def say(self, start: int, end: int, **more: Any) -> None:
         """A record of the topic of finished ranges."""
         n = more.pop("n", {"acked": end - start})
-        place = {"reading": NODE, "topic": self.source.topic, "partition": 0, "spout": "lines", "task": 1}
+        place = {
+            "reading": NODE,
+            "topic": self.source.topic,
+            "partition": 0,
+            "spout": "lines",
+            "task": 1,
+        }
         said = {"v": 1, **place, "from": start, "to": end, "n": n, **more}
         self._producer.produce(f"{self.topology}.__finished", json.dumps(said))
 
@@ -80,7 +91,9 @@ class Audited:
 
 
 @pytest.fixture
-def audited(spark: SparkSession, settings: Settings, kafka: EmbeddedKafka, tmp_path: Path) -> Audited:
+def audited(
+    spark: SparkSession, settings: Settings, kafka: EmbeddedKafka, tmp_path: Path
+) -> Audited:
     return Audited(spark, replace(settings, tables=str(tmp_path)), kafka.bootstrap)
 
 
@@ -102,18 +115,31 @@ def test_all_is_accounted_for(audited: Audited) -> None:
     noted = text_of(audited.spark, f"{audited.tables.path(COMPLETE)}/{audited.topology}")
     assert float(noted) == outcome.complete_until.timestamp()
     row = audited.tables.read(audited.spark, "audit_windows").collect()[0]
-    assert (row.topology, row.done, row.not_due, row.gap, row.findings) == (audited.topology, 6, 2, 0, 0)
+    assert (row.topology, row.done, row.not_due, row.gap, row.findings) == (
+        audited.topology,
+        6,
+        2,
+        0,
+        0,
+    )
 
 
 def test_a_dead_letter_that_was_discarded_is_accounted_for(audited: Audited) -> None:
     """Kafka keeps the key for as long as the ranges. Other keys say nothing of this partition."""
     audited.say(0, 10, n={"acked": 8, "dead": 2}, dead=[[2, 4]])
-    for key in (f"{audited.source.topic}/0/2/lines", f"{audited.source.topic}/1/3/lines", "lines/1/9f", "a/b/c/d"):
+    for key in (
+        f"{audited.source.topic}/0/2/lines",
+        f"{audited.source.topic}/1/3/lines",
+        "lines/1/9f",
+        "a/b/c/d",
+    ):
         audited.discard(key)
     assert faults(audited.audit()) == [("no dead letter", 3, 4)]
 
 
-def test_an_offset_that_no_range_has_is_named(audited: Audited, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_offset_that_no_range_has_is_named(
+    audited: Audited, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """In the middle, and behind the last range if it is stored all the same: so does a spout that stores an offset too far."""
     audited.say(0, 5)
     audited.say(6, 9)
@@ -124,11 +150,17 @@ def test_an_offset_that_no_range_has_is_named(audited: Audited, monkeypatch: pyt
     monkeypatch.setattr(module, "stored_offsets", lambda *_: {audited.reading: 10})
     outcome = audited.audit()
     assert faults(outcome) == [("gap", 5, 6), ("gap", 9, 10)]
-    assert str(outcome.faults[1]) == f"gap: {audited.source.topic}[0] 9 (/spouts/lines): 10 is stored"
+    assert (
+        str(outcome.faults[1]) == f"gap: {audited.source.topic}[0] 9 (/spouts/lines): 10 is stored"
+    )
     assert outcome.summary()["gaps"] == 2
     monkeypatch.setattr(module, "stored_offsets", lambda *_: {audited.reading: 12})
     assert faults(audited.audit()) == [("gap", 5, 6), ("gap", 9, 12)]
-    found = audited.tables.read(audited.spark, "audit_exceptions").where("what = 'gap'").orderBy("checked", "first")
+    found = (
+        audited.tables.read(audited.spark, "audit_exceptions")
+        .where("what = 'gap'")
+        .orderBy("checked", "first")
+    )
     assert [(row.level, row.first, row.end) for row in found.collect()] == [
         (0, 5, 6),
         (0, 5, 6),
@@ -156,10 +188,22 @@ def test_a_message_that_was_taken_for_none_is_named(audited: Audited) -> None:
 def test_what_was_skipped_is_said_with_who_and_why(audited: Audited) -> None:
     """It is no fault. What lies behind a step back has to come again."""
     audited.say(0, 8)
-    audited.say(8, 10, n={"skipped": 2}, skipped=[{"from": 8, "to": 10, "why": "offsets set", "who": "ann@laptop"}])
-    audited.say(10, 6, n={}, skipped=[{"from": 10, "to": 6, "why": "offsets reset", "who": "ann@laptop"}])
+    audited.say(
+        8,
+        10,
+        n={"skipped": 2},
+        skipped=[{"from": 8, "to": 10, "why": "offsets set", "who": "ann@laptop"}],
+    )
+    audited.say(
+        10, 6, n={}, skipped=[{"from": 10, "to": 6, "why": "offsets reset", "who": "ann@laptop"}]
+    )
     audited.say(6, 8)
-    audited.say(8, 10, n={"skipped": 2}, skipped=[{"from": 8, "to": 10, "why": "offsets set", "who": "bob@laptop"}])
+    audited.say(
+        8,
+        10,
+        n={"skipped": 2},
+        skipped=[{"from": 8, "to": 10, "why": "offsets set", "who": "bob@laptop"}],
+    )
     outcome = audited.audit()
     assert faults(outcome) == []
     assert [str(each) for each in outcome.findings] == [
@@ -188,10 +232,14 @@ def test_a_window_of_time(audited: Audited) -> None:
     assert faults(outcome) == []
     assert [(each.first, each.end, each.messages) for each in outcome.tallies] == [(3, 7, 4)]
     assert outcome.complete_until == parse_time("2023-11-14T22:13:27")
-    assert not names_in(audited.spark, audited.tables.path(COMPLETE)), "what is found of the past says nothing of now"
+    assert not names_in(audited.spark, audited.tables.path(COMPLETE)), (
+        "what is found of the past says nothing of now"
+    )
 
 
-def test_acked_messages_without_a_record_are_counted_and_listed(audited: Audited, orders: Orders) -> None:
+def test_acked_messages_without_a_record_are_counted_and_listed(
+    audited: Audited, orders: Orders
+) -> None:
     """They are no fault, unless each was to have one. A record of a message that held nothing is one."""
     audited.say(0, 10, n={"acked": 9, "empty": 1}, empty=[[4, 5]])
     for number in (0, 1, 2, 4, 5, 6, 7, 9):
@@ -215,7 +263,8 @@ def test_a_topology_that_says_nothing(audited: Audited) -> None:
     assert audited.audit().tallies == []
     audited.settings = replace(audited.settings, topology="nobody")
     with pytest.raises(
-        PipelineError, match=r"there is no topic 'nobody.__finished': is 'nobody' the topology's name"
+        PipelineError,
+        match=r"there is no topic 'nobody.__finished': is 'nobody' the topology's name",
     ) as error:
         audited.audit()
     assert "\n" not in str(error.value)

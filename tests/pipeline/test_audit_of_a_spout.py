@@ -30,7 +30,9 @@ def topic(kafka: EmbeddedKafka) -> Iterator[Topic]:
     """Ten messages, and the topic of the dead letters."""
     letters = "words.__dead_letters"
     admin = AdminClient({"bootstrap.servers": kafka.bootstrap})  # the request ends with its client
-    admin.create_topics([NewTopic(letters, 1, 1)])[letters].exception(30)  # another test has made it, perhaps
+    admin.create_topics([NewTopic(letters, 1, 1)])[letters].exception(
+        30
+    )  # another test has made it, perhaps
     topic = Topic(f"audited-{uuid.uuid4().hex[:8]}", kafka).create()
     topic.produce(*(b"%d" % number for number in range(10)))
     yield topic
@@ -41,11 +43,15 @@ def topic(kafka: EmbeddedKafka) -> Iterator[Topic]:
 def one_too_far() -> Iterator[None]:
     """A spout that stores an offset too far."""
     save = Storing.save
-    with patch.object(Storing, "save", lambda self, partition, offset, _=(): save(self, partition, offset + 1)):
+    with patch.object(
+        Storing, "save", lambda self, partition, offset, _=(): save(self, partition, offset + 1)
+    ):
         yield
 
 
-def read(topic: Topic, zookeeper: EmbeddedZooKeeper, until: int, stored: int, first: int = 0) -> None:
+def read(
+    topic: Topic, zookeeper: EmbeddedZooKeeper, until: int, stored: int, first: int = 0
+) -> None:
     """A life of a spout that finishes the messages up to one."""
     process = SpoutProcess(topic, zookeeper.connect)
     process.emit(until - first)
@@ -55,7 +61,11 @@ def read(topic: Topic, zookeeper: EmbeddedZooKeeper, until: int, stored: int, fi
 
 
 def test_a_spout_that_stores_an_offset_too_far_is_caught(
-    spark: SparkSession, settings: Settings, topic: Topic, zookeeper: EmbeddedZooKeeper, tmp_path: Path
+    spark: SparkSession,
+    settings: Settings,
+    topic: Topic,
+    zookeeper: EmbeddedZooKeeper,
+    tmp_path: Path,
 ) -> None:
     """At once, and for ever after: by the next life a message is passed over, and it is named. Before that all is well."""
     own = replace(
@@ -72,7 +82,11 @@ def test_a_spout_that_stores_an_offset_too_far_is_caught(
         return named(outcome), tally.outcomes
 
     def named(outcome: Outcome) -> list[tuple[str, int, int]]:
-        return [(each.what, each.first, each.end) for each in outcome.faults if each.reading.topic == topic.name]
+        return [
+            (each.what, each.first, each.end)
+            for each in outcome.faults
+            if each.reading.topic == topic.name
+        ]
 
     read(topic, zookeeper, 3, 3)
     assert audited() == ([], {"done": 3, "not due": 7})

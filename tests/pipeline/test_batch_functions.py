@@ -9,7 +9,9 @@ from pyspark.sql import functions as sf
 from kstorm_pipeline import BatchId, Pipeline, PipelineError, json_records
 from tests.pipeline.orders import COLUMNS, Orders
 
-pytestmark = pytest.mark.timeout(900)  # on two calm cores a minute; with ten others on them ten times that
+pytestmark = pytest.mark.timeout(
+    900
+)  # on two calm cores a minute; with ten others on them ten times that
 
 
 def test_different_values_are_counted_across_batches(orders: Orders) -> None:
@@ -24,17 +26,25 @@ def test_different_values_are_counted_across_batches(orders: Orders) -> None:
     def customers(fresh: DataFrame) -> DataFrame:
         return fresh
 
-    for number, (customer, status) in enumerate([("Zoë", "new"), ("Zoë", "paid"), ("Zoë", "new"), ("Ann", "new")]):
+    for number, (customer, status) in enumerate(
+        [("Zoë", "new"), ("Zoë", "paid"), ("Zoë", "new"), ("Ann", "new")]
+    ):
         orders.put(f"0-{number}", customer, "1", status, 1)
     orders.put("1-1", None, "1", "new", 1)
     orders.run()
-    assert orders.rows("states", "states", "status") == {"Zoë": (2, "new"), "Ann": (1, "new"), None: (1, "new")}
+    assert orders.rows("states", "states", "status") == {
+        "Zoë": (2, "new"),
+        "Ann": (1, "new"),
+        None: (1, "new"),
+    }
     for number in range(500):
         orders.put(f"2-{number}", "Zoë", "1", f"state {number % 100}", 1)
     orders.put("3-1", "Zoë", "1", "paid", 2)
     orders.run()
     assert orders.rows("states", "states")["Zoë"] == pytest.approx(102, rel=0.03)
-    found = orders.tables.read(orders.spark, "customers").where("status in ('new', 'paid')").collect()
+    found = (
+        orders.tables.read(orders.spark, "customers").where("status in ('new', 'paid')").collect()
+    )
     assert {row.status: row.customers for row in found} == {"new": 2, "paid": 1}
 
 
@@ -70,5 +80,11 @@ def test_a_function_gets_each_batch_with_its_number(
     (first, size), again, (last, _) = calls
     assert again == (first, size) == (first, 2)
     assert (last.query, last.number > first.number) == (first.query, True)
-    rows = orders.spark.read.format("delta").load(place).groupBy("customer").agg(sf.count("*")).collect()
+    rows = (
+        orders.spark.read.format("delta")
+        .load(place)
+        .groupBy("customer")
+        .agg(sf.count("*"))
+        .collect()
+    )
     assert {row[0]: row[1] for row in rows} == {"Zoë": 2, "Ann": 1}

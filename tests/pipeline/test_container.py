@@ -27,7 +27,9 @@ TOLD = {
 def test_an_executor_is_a_jvm_of_its_environment() -> None:
     """Options of Java in their order, the heap, the classpath with what the driver says, and whom to call."""
     options = {f"SPARK_JAVA_OPT_{number}": f"-Dn={number}" for number in (10, 9, 0)}
-    command = executor_command({**TOLD, **options, "JAVA_HOME": "/java", "SPARK_CLASSPATH": "/jars/a.jar:/jars/b.jar"})
+    command = executor_command(
+        {**TOLD, **options, "JAVA_HOME": "/java", "SPARK_CLASSPATH": "/jars/a.jar:/jars/b.jar"}
+    )
     java, *rest = command
     assert java == "/java/bin/java"
     assert rest[:5] == ["-Dn=0", "-Dn=9", "-Dn=10", "-Xms512m", "-Xmx512m"]
@@ -53,8 +55,16 @@ def test_spark_has_what_an_executor_becomes() -> None:
 def test_a_driver_is_spark_submit_with_the_jars_of_the_image(tmp_path: Path) -> None:
     """What Spark says comes last, and wins."""
     (tmp_path / "delta.jar").touch()
-    environment = {"SPARK_DRIVER_BIND_ADDRESS": "10.0.0.1", "KSTORM_PIPELINE_JARS": f"{tmp_path}/*.jar"}
-    given = ["--properties-file", "/opt/spark/conf/spark.properties", "local:///opt/kstorm/pipeline.py", "run"]
+    environment = {
+        "SPARK_DRIVER_BIND_ADDRESS": "10.0.0.1",
+        "KSTORM_PIPELINE_JARS": f"{tmp_path}/*.jar",
+    }
+    given = [
+        "--properties-file",
+        "/opt/spark/conf/spark.properties",
+        "local:///opt/kstorm/pipeline.py",
+        "run",
+    ]
     submit, *arguments = driver_command(given, environment)
     assert Path(submit).is_file()
     assert arguments[-len(given) :] == given
@@ -74,7 +84,9 @@ def test_an_executor_that_spark_did_not_start(missing: str) -> None:
         executor_command({name: value for name, value in TOLD.items() if name != missing})
 
 
-def test_the_words_by_hand(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_words_by_hand(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     """Cost a line, and say what to do."""
     for name in (*TOLD, "SPARK_DRIVER_BIND_ADDRESS"):
         monkeypatch.delenv(name, raising=False)

@@ -12,7 +12,9 @@ PAIRS = st.tuples(NUMBERS, NUMBERS)
 
 
 @given(st.lists(st.tuples(st.booleans(), PAIRS), max_size=20), PAIRS)
-def test_intervals_are_a_set_of_numbers(steps: list[tuple[bool, tuple[int, int]]], asked: tuple[int, int]) -> None:
+def test_intervals_are_a_set_of_numbers(
+    steps: list[tuple[bool, tuple[int, int]]], asked: tuple[int, int]
+) -> None:
     """Added, removed and looked for as in a set; kept as few intervals, in order and apart."""
     intervals, plain = Intervals(), set[int]()
     for adds, (start, end) in steps:

@@ -23,14 +23,18 @@ from tests.pipeline.breaking import break_off_after_each
 from tests.pipeline.conftest import Job, await_condition
 from tests.pipeline.sink import MINUTE, NOON
 
-pytestmark = pytest.mark.timeout(900)  # on two calm cores a minute; with ten others on them ten times that
+pytestmark = pytest.mark.timeout(
+    900
+)  # on two calm cores a minute; with ten others on them ten times that
 
 WRITES = ["write_quarantine", "write_silver", "word_counts", "counts_per_minute"]
 """What a batch commits, in its order: the last two are gold tables."""
 
 
 @pytest.mark.long
-def test_a_crash_after_any_write_of_a_batch_leaves_nothing_twice(job: Job, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_crash_after_any_write_of_a_batch_leaves_nothing_twice(
+    job: Job, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """The batch breaks off after its first write, then after its second …: in the end each write is there once."""
     job.sink.sentence(1, "the cat the dog")
     job.sink.malformed(b"{}")
@@ -49,7 +53,9 @@ def test_a_crash_after_any_write_of_a_batch_leaves_nothing_twice(job: Job, monke
 
 
 @pytest.mark.long
-def test_a_process_killed_between_two_writes_is_made_good_by_the_next(job: Job, tmp_path: Path) -> None:
+def test_a_process_killed_between_two_writes_is_made_good_by_the_next(
+    job: Job, tmp_path: Path
+) -> None:
     """SIGKILL hits process and JVM when silver is written and gold is not; the command run again ends with all right."""
     for number in range(200):
         job.sink.sentence(number, "the cat and the dog", at=NOON + number * 1000)
@@ -60,7 +66,9 @@ def test_a_process_killed_between_two_writes_is_made_good_by_the_next(job: Job, 
     command = _command(job, tmp_path / "report.json")
     silver = _written(job, "silver", 1)
     done = tmp_path / "_checkpoints" / "refine" / "commits" / "0"
-    with subprocess.Popen(command, env=_environment(), start_new_session=True, stderr=subprocess.DEVNULL) as process:
+    with subprocess.Popen(
+        command, env=_environment(), start_new_session=True, stderr=subprocess.DEVNULL
+    ) as process:
         await_condition(lambda: silver.exists() or process.poll() is not None)
         os.killpg(process.pid, signal.SIGKILL)
     assert process.returncode == -signal.SIGKILL
@@ -83,7 +91,14 @@ def _command(job: Job, report: Path) -> list[str]:
         *(sys.executable, "-m", "kstorm_pipeline", "run", "--topic", job.sink.topic),
         *("--bootstrap-servers", job.sink.bootstrap, "--tables", job.settings.tables),
         *("--pipeline", "examples.wordcount.tables:pipeline"),
-        *("--jars", ",".join(job.settings.jars), "--max-records-per-batch", "600", "--report", str(report)),
+        *(
+            "--jars",
+            ",".join(job.settings.jars),
+            "--max-records-per-batch",
+            "600",
+            "--report",
+            str(report),
+        ),
         f"--driver-java-options={short_run_options()}",
     ]
 
@@ -129,7 +144,10 @@ def test_a_stop_amid_a_batch_is_told_in_a_word(job: Job, monkeypatch: pytest.Mon
         patch.setattr(watch, "_STOP_SECONDS", 0)
         patch.setattr(refine, "merge_gold", work_for_long)
         patch.setattr(running, "_start", note)
-        run_beside(lambda: await_condition(at_work.is_set), lambda: job.run(trigger="continuous", interval_seconds=0.5))
+        run_beside(
+            lambda: await_condition(at_work.is_set),
+            lambda: job.run(trigger="continuous", interval_seconds=0.5),
+        )
     [told] = [str(error) for query in queries if (error := query.exception()) is not None]
     assert "_EndedError" in told
     assert "InterruptedException" not in told
@@ -152,5 +170,7 @@ def test_tables_without_their_checkpoint_are_refused(job: Job) -> None:
     job.run()
     job.check()
     shutil.rmtree(Path(job.settings.tables) / "silver")
-    with pytest.raises(PipelineError, match=r"the table \S+silver is missing, its checkpoint is not"):
+    with pytest.raises(
+        PipelineError, match=r"the table \S+silver is missing, its checkpoint is not"
+    ):
         job.run()

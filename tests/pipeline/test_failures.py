@@ -6,7 +6,10 @@ from kstorm_pipeline.failures import blame, explain, last_raised
 from kstorm_pipeline.settings import Settings
 
 SETTINGS = Settings(
-    tables="s3a://lake/orders", bootstrap_servers="kafka:9092", topic="totals", checkpoints="/data/done"
+    tables="s3a://lake/orders",
+    bootstrap_servers="kafka:9092",
+    topic="totals",
+    checkpoints="/data/done",
 )
 QUERY = "[STREAM_FAILED] Query [id = fea0, runId = c589] terminated with exception: {} SQLSTATE: XXKST\n=== Streaming Query ===\n"
 KAFKA = "Kafka at kafka:9092"
@@ -57,7 +60,9 @@ def test_what_fails_is_named_with_what_to_do(text: str, line: str) -> None:
 
 
 def test_what_is_not_known_is_not_explained() -> None:
-    assert explain(QUERY.format("org.apache.spark.SparkException: something else"), SETTINGS) is None
+    assert (
+        explain(QUERY.format("org.apache.spark.SparkException: something else"), SETTINGS) is None
+    )
 
 
 def test_what_a_function_raises_is_told_with_its_place() -> None:

@@ -13,7 +13,9 @@ from kstorm_pipeline.schemas import find_schemas
 from tests.pipeline.breaking import break_off_after_each
 from tests.pipeline.orders import COLUMNS, Orders, orders_pipeline
 
-pytestmark = pytest.mark.timeout(900)  # on two calm cores a minute; with ten others on them ten times that
+pytestmark = pytest.mark.timeout(
+    900
+)  # on two calm cores a minute; with ten others on them ten times that
 
 
 def test_every_rule_across_batches(orders: Orders) -> None:
@@ -70,14 +72,18 @@ def test_a_crash_after_any_commit_of_a_batch_leaves_nothing_twice(
     orders.put("0-2", "Zoë", "2", "paid", 2)
     orders.put("0-3", "Ann", "3", "new", 3)
     orders.topic.put("?")
-    break_off_after_each(("write_quarantine", "write_silver", *orders.pipeline.golds), monkeypatch, orders.run)
+    break_off_after_each(
+        ("write_quarantine", "write_silver", *orders.pipeline.golds), monkeypatch, orders.run
+    )
     orders.run()
     orders.check()
     assert orders.tables.count(orders.spark, "quarantine") == 1
     assert orders.tables.count(orders.spark, "silver") == 3
 
 
-def test_what_begins_a_table_is_no_second_time_in_it(orders: Orders, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_begins_a_table_is_no_second_time_in_it(
+    orders: Orders, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """The first batch dies after it has written one of the gold tables, which it does not merge, as they have no rows."""
     orders.put("0-1", "Zoë", "1", "new", 1)
     orders.put("0-2", "Zoë", "2", "paid", 2)
@@ -135,14 +141,19 @@ def returning(**rules: Any) -> Callable[[Callable[[DataFrame], DataFrame]], Pipe
             ),
             "asks where a row comes from, and the function <lambda> left out 'kafka_partition'",
         ),
-        (returning(keys="customer", add="status")(lambda rows: rows), "`add` takes numbers, and 'status' is string"),
+        (
+            returning(keys="customer", add="status")(lambda rows: rows),
+            "`add` takes numbers, and 'status' is string",
+        ),
         (
             returning(keys="customer", add="at")(lambda rows: rows.select("nothing")),
             "cannot be carried out: .*`nothing`",
         ),
     ],
 )
-def test_a_table_that_cannot_be_is_refused_in_one_line(spark: SparkSession, pipeline: Pipeline, message: str) -> None:
+def test_a_table_that_cannot_be_is_refused_in_one_line(
+    spark: SparkSession, pipeline: Pipeline, message: str
+) -> None:
     """Before anything is written; the message names the table or the function, and the column."""
     with pytest.raises(PipelineError, match=message) as error:
         find_schemas(spark, pipeline)
@@ -172,7 +183,9 @@ def test_a_table_declared_anew_is_refused(orders: Orders) -> None:
     """And so is a column of another type; a column that silver has not had is added, null in what there was."""
     orders.put("0-1", "Zoë", "1", "new", 1)
     orders.run()
-    before = {name: orders.tables.count(orders.spark, name) for name in orders.tables.names(orders.spark)}
+    before = {
+        name: orders.tables.count(orders.spark, name) for name in orders.tables.names(orders.spark)
+    }
     fewer, other, anew = (
         Pipeline(records=json_records(columns))
         for columns in (COLUMNS, COLUMNS.replace("at BIGINT", "at STRING"), COLUMNS)
@@ -191,7 +204,9 @@ def test_a_table_declared_anew_is_refused(orders: Orders) -> None:
         orders.pipeline = pipeline
         with pytest.raises(PipelineError, match=message):
             orders.run()
-    assert {name: orders.tables.count(orders.spark, name) for name in orders.tables.names(orders.spark)} == before
+    assert {
+        name: orders.tables.count(orders.spark, name) for name in orders.tables.names(orders.spark)
+    } == before
     orders.pipeline = orders_pipeline()
     orders.pipeline.records = json_records(f"{COLUMNS}, note STRING")
     orders.put("0-2", "Zoë", "2", "new", 1)

@@ -14,7 +14,9 @@ from kstorm_pipeline.reading import read_rows
 from kstorm_pipeline.schemas import find_schemas
 from tests.pipeline.topic import bronze
 
-pytestmark = pytest.mark.timeout(900)  # on two calm cores a minute; with ten others on them ten times that
+pytestmark = pytest.mark.timeout(
+    900
+)  # on two calm cores a minute; with ten others on them ten times that
 
 COLUMNS = """
     customer STRING NOT NULL, amount DECIMAL(18,2), at TIMESTAMP, day DATE, paid BOOLEAN, weight DOUBLE, pieces INT,
@@ -40,7 +42,9 @@ WHOLE = {
 def read(spark: SparkSession, columns: str, *values: Any, **options: Any) -> list[Any]:
     """What becomes of JSON values, in their order."""
     pipeline = Pipeline(records=json_records(columns, **options))
-    return read_rows(pipeline, bronze(spark, [json.dumps(value).encode() for value in values])).collect()
+    return read_rows(
+        pipeline, bronze(spark, [json.dumps(value).encode() for value in values])
+    ).collect()
 
 
 def test_a_field_may_have_any_name_but_two(spark: SparkSession) -> None:
@@ -68,17 +72,25 @@ def test_every_type_of_column(spark: SparkSession) -> None:
     )
     assert row["at"].astimezone(UTC) == datetime(2026, 11, 23, 4, 5, 6, 789000, UTC)
     assert row.day == date(2026, 11, 23)
-    assert (row.address.asDict(), row.tags, row.counts) == ({"city": "Kiel", "zip": None}, ["a", None], {"x": 1})
+    assert (row.address.asDict(), row.tags, row.counts) == (
+        {"city": "Kiel", "zip": None},
+        ["a", None],
+        {"x": 1},
+    )
     assert bytes(row.blob) == b"\x00\xff"
     assert row.rest.toPython() == {"any": [1, "two"]}
 
 
 def test_what_is_null_or_missing_is_null_unless_it_must_not_be(spark: SparkSession) -> None:
     """NOT NULL asks for a value."""
-    empty, nulls, nobody = read(spark, COLUMNS, {"customer": "a"}, {**dict.fromkeys(WHOLE), "customer": "a"}, {})
+    empty, nulls, nobody = read(
+        spark, COLUMNS, {"customer": "a"}, {**dict.fromkeys(WHOLE), "customer": "a"}, {}
+    )
     for row in (empty, nulls):
         assert row.reason is None
-        assert [row[name] for name in WHOLE if name not in ("customer", "unknown", "rest")] == [None] * 10
+        assert [row[name] for name in WHOLE if name not in ("customer", "unknown", "rest")] == [
+            None
+        ] * 10
     assert nobody.reason == "field customer is missing"
 
 
@@ -102,13 +114,23 @@ def test_what_is_null_or_missing_is_null_unless_it_must_not_be(spark: SparkSessi
         ("pieces", 1.5, "field pieces is not a whole number but DECIMAL(2,1)"),
         ("address", "Kiel", "field address is not an object but STRING"),
         ("tags", {}, "field tags is not a list but OBJECT<>"),
-        ("counts", {"x": "many"}, "field counts does not fit MAP<STRING,BIGINT>: OBJECT<x: STRING>"),
-        ("address", {"zip": 24103}, "field address does not fit STRUCT<CITY:STRING,ZIP:STRING>: OBJECT<zip: BIGINT>"),
+        (
+            "counts",
+            {"x": "many"},
+            "field counts does not fit MAP<STRING,BIGINT>: OBJECT<x: STRING>",
+        ),
+        (
+            "address",
+            {"zip": 24103},
+            "field address does not fit STRUCT<CITY:STRING,ZIP:STRING>: OBJECT<zip: BIGINT>",
+        ),
         ("tags", ["a", 1], "field tags does not fit ARRAY<STRING>: ARRAY<VARIANT>"),
         ("blob", "?", "field blob does not fit BINARY: STRING"),
     ],
 )
-def test_what_does_not_fit_has_a_reason(spark: SparkSession, field: str, value: object, reason: str) -> None:
+def test_what_does_not_fit_has_a_reason(
+    spark: SparkSession, field: str, value: object, reason: str
+) -> None:
     """No cast makes something else of it, no decimal is rounded, and nothing raises."""
     (row,) = read(spark, COLUMNS, {**WHOLE, field: value})
     assert row.reason == reason
@@ -117,7 +139,15 @@ def test_what_does_not_fit_has_a_reason(spark: SparkSession, field: str, value: 
 def test_conditions_of_ones_own(spark: SparkSession) -> None:
     """Each with its reason, after those of the types; what is null is not refused."""
     reject = {"the amount is negative": "amount < 0"}
-    found = read(spark, "amount DECIMAL(9,2)", {"amount": -1}, {"amount": 1}, {}, {"amount": "x"}, reject=reject)
+    found = read(
+        spark,
+        "amount DECIMAL(9,2)",
+        {"amount": -1},
+        {"amount": 1},
+        {},
+        {"amount": "x"},
+        reject=reject,
+    )
     assert [row.reason for row in found] == [
         "the amount is negative",
         None,
@@ -129,8 +159,14 @@ def test_conditions_of_ones_own(spark: SparkSession) -> None:
 @pytest.mark.parametrize(
     ("pipeline", "message"),
     [
-        (Pipeline(records=json_records("customer STRNG")), "the pipeline cannot be carried out: .*STRNG"),
-        (Pipeline(records=json_records("a STRING"), identity="b"), "identity names 'b', which is no column"),
+        (
+            Pipeline(records=json_records("customer STRNG")),
+            "the pipeline cannot be carried out: .*STRNG",
+        ),
+        (
+            Pipeline(records=json_records("a STRING"), identity="b"),
+            "identity names 'b', which is no column",
+        ),
         (
             Pipeline(records=json_records("a STRING", reject={"odd": "b > 1"})),
             "the pipeline cannot be carried out: .*`b`",
@@ -147,7 +183,9 @@ def test_a_pipeline_that_cannot_be_is_refused_in_one_line(
 
 
 @pytest.mark.parametrize("name", ["batch", "replay", "Occurrence", "source_topic"])
-def test_a_field_with_the_name_of_a_column_of_silver_is_refused(spark: SparkSession, name: str) -> None:
+def test_a_field_with_the_name_of_a_column_of_silver_is_refused(
+    spark: SparkSession, name: str
+) -> None:
     """However it is written; else silver's own column would take its place, and say nothing."""
     with pytest.raises(PipelineError, match=f"have a column '{name}', which silver has of its own"):
         find_schemas(spark, Pipeline(records=json_records(f"customer STRING, {name} STRING")))

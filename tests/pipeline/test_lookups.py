@@ -13,7 +13,9 @@ from kstorm_pipeline import Pipeline, PipelineError, json_records
 from kstorm_pipeline.spans import Span, join_spans
 from tests.pipeline.conftest import Job
 
-pytestmark = pytest.mark.timeout(900)  # on two calm cores a minute; with ten others on them ten times that
+pytestmark = pytest.mark.timeout(
+    900
+)  # on two calm cores a minute; with ten others on them ten times that
 
 
 @pytest.mark.long
@@ -42,7 +44,9 @@ def _write_new_messages(job: Job, run: int) -> None:
 
 def _silver_files_read_by_run(job: Job) -> int:
     """Run the pipeline; return the most files of silver that one of its plans read, by Spark's own metrics."""
-    job.spark.conf.set("spark.sql.maxMetadataStringLength", "1000")  # so that plans name whole paths
+    job.spark.conf.set(
+        "spark.sql.maxMetadataStringLength", "1000"
+    )  # so that plans name whole paths
     before = max(map(_number, _executions(job.spark)), default=-1)
     job.run()
     job.spark.sparkContext._jsc.sc().listenerBus().waitUntilEmpty()
@@ -56,9 +60,15 @@ def _files_read(spark: SparkSession, execution: JavaObject, path: str) -> int:
     read: dict[int, int] = {}  # by accumulator: a plan may show one scan twice
     for node in _each(store.planGraph(_number(execution)).allNodes()):
         if node.name().startswith("Scan parquet") and f"{path}]" in node.desc():
-            (metric,) = (metric for metric in _each(node.metrics()) if metric.name() == "number of files read")
+            (metric,) = (
+                metric
+                for metric in _each(node.metrics())
+                if metric.name() == "number of files read"
+            )
             found = values.get(metric.accumulatorId())
-            read[metric.accumulatorId()] = int(found.get().replace(",", "")) if found.isDefined() else 0
+            read[metric.accumulatorId()] = (
+                int(found.get().replace(",", "")) if found.isDefined() else 0
+            )
     return sum(read.values())
 
 
@@ -97,7 +107,9 @@ def test_a_silver_of_an_earlier_version_is_refused_and_built_anew_from_bronze(jo
     job.sink.word("tree", "an-id-of-a-topology-of-ones-own")
     job.run()
     old = job.read("silver").withColumnRenamed("occurrence", "id").drop("batch")
-    old.write.format("delta").mode("overwrite").option("overwriteSchema", "true").save(job.tables.path("silver"))
+    old.write.format("delta").mode("overwrite").option("overwriteSchema", "true").save(
+        job.tables.path("silver")
+    )
     job.sink.sentence(1, "the cat")
     job.sink.sentence(2, "the dog")
     job.sink.word("tree", "an-id-of-a-topology-of-ones-own")
@@ -108,7 +120,13 @@ def test_a_silver_of_an_earlier_version_is_refused_and_built_anew_from_bronze(jo
         job.run()
     assert "\n" not in str(error.value)
     assert job.snapshot() == before
-    for place in ("silver", "quarantine", "word_counts", "counts_per_minute", "_checkpoints/refine"):
+    for place in (
+        "silver",
+        "quarantine",
+        "word_counts",
+        "counts_per_minute",
+        "_checkpoints/refine",
+    ):
         shutil.rmtree(Path(job.settings.tables) / place)
     job.run()
     job.check()
@@ -136,9 +154,13 @@ def test_ids_of_more_sources_than_a_condition_can_name_still_find_their_replays(
         ([(1, 2), (5, 6), (100, 101)], 0, [(1, 101)]),
     ],
 )
-def test_spans_keep_the_widest_gaps(spans: list[tuple[int, int]], gaps: int, joined: list[tuple[int, int]]) -> None:
+def test_spans_keep_the_widest_gaps(
+    spans: list[tuple[int, int]], gaps: int, joined: list[tuple[int, int]]
+) -> None:
     """Of one owner; neighbours are one span."""
-    assert join_spans([Span(("t", 0), *span) for span in spans], gaps) == [Span(("t", 0), *span) for span in joined]
+    assert join_spans([Span(("t", 0), *span) for span in spans], gaps) == [
+        Span(("t", 0), *span) for span in joined
+    ]
 
 
 def test_spans_of_different_owners_are_never_joined() -> None:

@@ -22,21 +22,32 @@ from tests.pipeline.orders import COLUMNS, Orders
 
 TABLES = ("bronze", "silver", "quarantine", "word_counts", "counts_per_minute")
 
-pytestmark = pytest.mark.timeout(900)  # on two calm cores a minute; with ten others on them ten times that
+pytestmark = pytest.mark.timeout(
+    900
+)  # on two calm cores a minute; with ten others on them ten times that
 
 
 def maintained(job: Job, **changes: Any) -> dict[object, dict[str, object]]:
     """What was done to each table."""
-    return {done["table"]: done for done in maintain(job.spark, replace(job.settings, **changes), job.tables)}
+    return {
+        done["table"]: done
+        for done in maintain(job.spark, replace(job.settings, **changes), job.tables)
+    }
 
 
 def keep(job: Job, table: str, time: str) -> None:
-    job.tables.set_properties(job.spark, table, {"delta.deletedFileRetentionDuration": f"interval {time}"})
+    job.tables.set_properties(
+        job.spark, table, {"delta.deletedFileRetentionDuration": f"interval {time}"}
+    )
 
 
 def files(job: Job, table: str) -> set[str]:
     """The names of the data files below a table's directory."""
-    return {file.name for file in Path(job.tables.path(table)).rglob("*.parquet") if "_delta_log" not in file.parts}
+    return {
+        file.name
+        for file in Path(job.tables.path(table)).rglob("*.parquet")
+        if "_delta_log" not in file.parts
+    }
 
 
 def held(job: Job, table: str) -> set[str]:
@@ -103,7 +114,9 @@ def test_how_long_old_files_are_kept(job: Job) -> None:
 
 
 @pytest.mark.long
-def test_bronze_loses_old_records_that_are_read_and_no_others(job: Job, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_bronze_loses_old_records_that_are_read_and_no_others(
+    job: Job, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """By their Kafka timestamps, which are of 2023 here; those that only bronze has got yet are read first."""
     for number in range(2):
         job.sink.sentence(number, f"the cat {number}")
@@ -204,7 +217,9 @@ def test_maintained_while_it_goes_on(job: Job) -> None:
         return lambda: job.tables.count(job.spark, "silver") == n
 
     def user() -> None:
-        await_condition(lambda: (Path(job.settings.checkpoint_root) / "refine" / "metadata").exists())
+        await_condition(
+            lambda: (Path(job.settings.checkpoint_root) / "refine" / "metadata").exists()
+        )
         for number in range(1, 5):
             job.sink.sentence(number, f"the cat {number}")
             job.sink.sentence(number // 2, f"the cat {number // 2}")
@@ -217,7 +232,9 @@ def test_maintained_while_it_goes_on(job: Job) -> None:
     job.check()
 
 
-def test_on_s3_nothing_is_committed_beside_the_pipeline(spark: SparkSession, caplog: pytest.LogCaptureFixture) -> None:
+def test_on_s3_nothing_is_committed_beside_the_pipeline(
+    spark: SparkSession, caplog: pytest.LogCaptureFixture
+) -> None:
     """Unless the store can tell two writers of one name apart."""
     session = spark.newSession()
     assert may_commit(session, Tables("/tables"))

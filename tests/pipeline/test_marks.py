@@ -35,7 +35,9 @@ class TestOfARun:
         job.run()
         return Marks(job.tables)
 
-    def test_what_comes_after_all_that_was_written_is_not_looked_up(self, job: Job, marks: Marks) -> None:
+    def test_what_comes_after_all_that_was_written_is_not_looked_up(
+        self, job: Job, marks: Marks
+    ) -> None:
         assert not marks.reach(job.spark, messages((0, 0, 9)))
         marks.note(messages((0, 0, 9), (1, 0, 500)).sources)
         assert not marks.reach(job.spark, messages((0, 10, 19), (1, 501, 502)))
@@ -46,15 +48,23 @@ class TestOfARun:
         assert marks.reach(job.spark, messages((0, 9, 19)))
         assert marks.reach(job.spark, messages((0, 10, 19), (1, 500, 500)))
 
-    def test_partitions_that_share_a_bucket_have_marks_of_their_own(self, job: Job, marks: Marks) -> None:
+    def test_partitions_that_share_a_bucket_have_marks_of_their_own(
+        self, job: Job, marks: Marks
+    ) -> None:
         assert not marks.reach(job.spark, messages((0, 0, 9)))
         marks.note(messages((0, 0, 9), (64, 1000, 1009)).sources)
         assert bucket_of("sentences", 0) == bucket_of("sentences", 64)
         assert not marks.reach(job.spark, messages((0, 10, 19)))
 
-    def test_a_batch_that_tells_not_where_it_is_from_is_looked_up(self, job: Job, marks: Marks) -> None:
-        assert marks.reach(job.spark, Survey(size=1, malformed=0, named=1, sources=None, tells_no_offset=False))
-        assert marks.reach(job.spark, Survey(size=1, malformed=0, named=1, sources=[], tells_no_offset=True))
+    def test_a_batch_that_tells_not_where_it_is_from_is_looked_up(
+        self, job: Job, marks: Marks
+    ) -> None:
+        assert marks.reach(
+            job.spark, Survey(size=1, malformed=0, named=1, sources=None, tells_no_offset=False)
+        )
+        assert marks.reach(
+            job.spark, Survey(size=1, malformed=0, named=1, sources=[], tells_no_offset=True)
+        )
 
 
 def test_a_run_begins_with_what_silver_has(job: Job, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -80,7 +90,9 @@ def test_a_run_begins_with_what_silver_has(job: Job, monkeypatch: pytest.MonkeyP
 
 
 @pytest.mark.long
-def test_files_without_statistics_may_have_anything(job: Job, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_files_without_statistics_may_have_anything(
+    job: Job, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """As where somebody has told Delta to make none."""
     job.sink.word("tree", "sentences-3-1-0")
     job.run()
@@ -92,11 +104,15 @@ def test_files_without_statistics_may_have_anything(job: Job, monkeypatch: pytes
     for _ in range(2):
         assert Marks(job.tables).reach(job.spark, messages((3, 1_000_000, 1_000_000)))
         assert not Marks(job.tables).reach(job.spark, messages((4, 1_000_000, 1_000_000)))
-        monkeypatch.setattr(DeltaLog, "noted_files", lambda _: None)  # as of a table with very many files
+        monkeypatch.setattr(
+            DeltaLog, "noted_files", lambda _: None
+        )  # as of a table with very many files
 
 
 @pytest.mark.long
-def test_batches_of_new_messages_never_look_into_silver(job: Job, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_batches_of_new_messages_never_look_into_silver(
+    job: Job, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """One run of many batches; and a replay in a later one is found all the same."""
     looks: list[object] = []
     held = lookups._held
@@ -111,8 +127,15 @@ def test_batches_of_new_messages_never_look_into_silver(job: Job, monkeypatch: p
     marks = Marks(job.tables)
     for number, message in enumerate((0, 1, 2, 1)):
         assert not looks
-        record = {"word": "tree", "count": number + 1, "id": f"sentences-1-{message}-0", "emitted_at": 0}
-        rows = bronze(job.spark, [json.dumps(record).encode()]).withColumn("offset", sf.lit(number).cast("bigint"))
+        record = {
+            "word": "tree",
+            "count": number + 1,
+            "id": f"sentences-1-{message}-0",
+            "emitted_at": 0,
+        }
+        rows = bronze(job.spark, [json.dumps(record).encode()]).withColumn(
+            "offset", sf.lit(number).cast("bigint")
+        )
         refine(job.tables, job.pipeline, rows, number, marks)
     assert len(looks) == 1
     assert sorted(job.silver) == ["sentences-1-0-0", "sentences-1-1-0", "sentences-1-2-0"]
@@ -120,6 +143,10 @@ def test_batches_of_new_messages_never_look_into_silver(job: Job, monkeypatch: p
 
 @pytest.mark.parametrize("topic", ["sentences", "a.b-c_d", "T"])
 def test_a_bucket_is_the_same_here_as_in_spark(spark: SparkSession, topic: str) -> None:
-    names = spark.createDataFrame([(f"{topic}-{partition}-7-0",) for partition in (0, 1, 63, 64, 999)], "name STRING")
+    names = spark.createDataFrame(
+        [(f"{topic}-{partition}-7-0",) for partition in (0, 1, 63, 64, 999)], "name STRING"
+    )
     found = names.withColumns(source_of("name")).collect()
-    assert [row["source_bucket"] for row in found] == [bucket_of(topic, row["source_partition"]) for row in found]
+    assert [row["source_bucket"] for row in found] == [
+        bucket_of(topic, row["source_partition"]) for row in found
+    ]

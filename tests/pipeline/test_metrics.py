@@ -33,7 +33,9 @@ def shown(monitor: Monitor) -> dict[tuple[str, str], float]:
     families = text_string_to_metric_families(monitor.metrics.text().decode())
     samples = (sample for family in families for sample in family.samples)
     return {
-        (each.name, next(iter(each.labels.values()), "")): each.value for each in samples if "le" not in each.labels
+        (each.name, next(iter(each.labels.values()), "")): each.value
+        for each in samples
+        if "le" not in each.labels
     }
 
 
@@ -48,7 +50,8 @@ def test_what_batches_do_is_counted_by_table(job: Job) -> None:
     run(job.spark, job.settings, job.tables, job.pipeline, monitor)
     found = shown(monitor)
     rows = {
-        table: found["kstorm_pipeline_rows_total", table] for table in ("bronze", "silver", "quarantine", "word_counts")
+        table: found["kstorm_pipeline_rows_total", table]
+        for table in ("bronze", "silver", "quarantine", "word_counts")
     }
     assert rows == {"bronze": 10, "silver": 6, "quarantine": 1, "word_counts": 4}
     assert found["kstorm_pipeline_replays_total", ""] == 3
@@ -59,7 +62,9 @@ def test_what_batches_do_is_counted_by_table(job: Job) -> None:
         assert found["kstorm_pipeline_table_seconds_total", table] > 0
 
 
-def test_a_batch_that_mostly_cannot_be_read_is_warned_of(job: Job, caplog: pytest.LogCaptureFixture) -> None:
+def test_a_batch_that_mostly_cannot_be_read_is_warned_of(
+    job: Job, caplog: pytest.LogCaptureFixture
+) -> None:
     """Above the share that is set, and not at it; with a reason, which is what to look at first."""
 
     def warned(percent: float) -> tuple[float, str]:
@@ -68,14 +73,25 @@ def test_a_batch_that_mostly_cannot_be_read_is_warned_of(job: Job, caplog: pytes
         job.sink.sentence(1, "the")
         job.sink.malformed(b"?")
         job.sink.flush()
-        run(job.spark, replace(job.settings, quarantine_percent=percent), job.tables, job.pipeline, monitor)
-        warnings = " ".join(record.getMessage() for record in caplog.records if record.levelname == "WARNING")
+        run(
+            job.spark,
+            replace(job.settings, quarantine_percent=percent),
+            job.tables,
+            job.pipeline,
+            monitor,
+        )
+        warnings = " ".join(
+            record.getMessage() for record in caplog.records if record.levelname == "WARNING"
+        )
         return shown(monitor)["kstorm_pipeline_mostly_quarantined_batches_total", ""], warnings
 
     assert warned(50) == (0, "")
     count, warning = warned(49.5)
     assert count == 1
-    assert "1 of 2 records cannot be read, more than 49.5 % (--quarantine-percent), for example: " in warning
+    assert (
+        "1 of 2 records cannot be read, more than 49.5 % (--quarantine-percent), for example: "
+        in warning
+    )
     reasons = {row[0] for row in job.read("quarantine").select("reason").collect()}
     assert len(reasons) == 1
     assert f"for example: {reasons.pop()}. Does the pipeline declare" in warning
@@ -120,7 +136,11 @@ def test_what_silver_lacks_of_bronze(job: Job, monkeypatch: pytest.MonkeyPatch) 
     lacking = Lag(5, (NOON + 3000) / 1000)
     assert bronze.find() == lacking
     list(maintain(job.spark, job.settings, job.tables))
-    assert bronze.find() == BronzeLag(job.spark, job.settings, job.tables.path("bronze")).find() == lacking
+    assert (
+        bronze.find()
+        == BronzeLag(job.spark, job.settings, job.tables.path("bronze")).find()
+        == lacking
+    )
     job.run()
     assert bronze.find() == Lag()
 
@@ -136,7 +156,9 @@ def test_a_function_that_hangs_is_noticed(job: Job) -> None:
 
     def user() -> None:
         try:
-            await_condition(lambda: (monitor.not_ready or "").startswith("refine has stood still for"), 60)
+            await_condition(
+                lambda: (monitor.not_ready or "").startswith("refine has stood still for"), 60
+            )
             assert monitor.stalled is None
         finally:
             go_on.set()
@@ -167,7 +189,9 @@ def test_up_to_when_all_is_accounted_for(job: Job, tmp_path: Path) -> None:
     write_text(job.spark, f"{tmp_path}/_audit/orders", str(time.time()))
     write_text(job.spark, f"{tmp_path}/_audit/orders", "1700000000.5")
     at_audits(monitor.metrics, job.spark, f"{tmp_path}/_audit")
-    assert shown(monitor)["kstorm_pipeline_complete_until_timestamp_seconds", "orders"] == 1700000000.5
+    assert (
+        shown(monitor)["kstorm_pipeline_complete_until_timestamp_seconds", "orders"] == 1700000000.5
+    )
 
 
 @pytest.fixture
@@ -176,7 +200,9 @@ def own_kafka(tmp_path: Path) -> Iterator[EmbeddedKafka]:
         yield kafka
 
 
-def test_a_broker_that_goes_away_is_named_in_one_line(job: Job, own_kafka: EmbeddedKafka, tmp_path: Path) -> None:
+def test_a_broker_that_goes_away_is_named_in_one_line(
+    job: Job, own_kafka: EmbeddedKafka, tmp_path: Path
+) -> None:
     """With a second for an answer, as the option says here, it takes a few seconds."""
     topic = Topic(own_kafka.bootstrap)
     topic.put(b"{}")
@@ -199,7 +225,8 @@ def test_a_broker_that_goes_away_is_named_in_one_line(job: Job, own_kafka: Embed
     thread = threading.Thread(target=operator)
     thread.start()
     with pytest.raises(
-        PipelineError, match=rf"^Kafka at {own_kafka.bootstrap} no longer answers \(.*\): when it is up"
+        PipelineError,
+        match=rf"^Kafka at {own_kafka.bootstrap} no longer answers \(.*\): when it is up",
     ) as error:
         run(job.spark, settings, replace(job.tables, root=settings.tables), Pipeline())
     thread.join()

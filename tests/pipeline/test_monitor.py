@@ -38,7 +38,9 @@ def monitor(clock: Clock) -> Monitor:
     return monitor
 
 
-def test_a_query_that_waits_for_its_time_does_not_stand_still(monitor: Monitor, clock: Clock) -> None:
+def test_a_query_that_waits_for_its_time_does_not_stand_still(
+    monitor: Monitor, clock: Clock
+) -> None:
     """For a day no record comes: each look finds it waiting."""
     for _ in range(24):
         clock.now += 3600
@@ -47,7 +49,9 @@ def test_a_query_that_waits_for_its_time_does_not_stand_still(monitor: Monitor, 
         assert (monitor.stalled, monitor.not_ready) == (None, None)
 
 
-def test_a_long_batch_whose_tasks_end_one_by_one_does_not_stand_still(monitor: Monitor, clock: Clock) -> None:
+def test_a_long_batch_whose_tasks_end_one_by_one_does_not_stand_still(
+    monitor: Monitor, clock: Clock
+) -> None:
     for done in range(100):
         clock.now += 59
         monitor.note("bronze", None, begun=True)
@@ -55,10 +59,17 @@ def test_a_long_batch_whose_tasks_end_one_by_one_does_not_stand_still(monitor: M
         assert (monitor.stalled, monitor.not_ready) == (None, None)
 
 
-def test_a_query_at_work_without_a_sign_of_life_is_not_ready_and_then_not_alive(monitor: Monitor, clock: Clock) -> None:
+def test_a_query_at_work_without_a_sign_of_life_is_not_ready_and_then_not_alive(
+    monitor: Monitor, clock: Clock
+) -> None:
     """The other one gets on, and hides nothing. One sign of life, and all is well."""
     monitor.note("refine", ("Processing new data", 7), begun=True)
-    for seconds, ready, alive in ((59, True, True), (61, False, True), (599, False, True), (601, False, False)):
+    for seconds, ready, alive in (
+        (59, True, True),
+        (61, False, True),
+        (599, False, True),
+        (601, False, False),
+    ):
         clock.now = 1000.0 + seconds
         monitor.note("bronze", None, begun=True)
         monitor.note("refine", ("Processing new data", 7), begun=True)
@@ -112,7 +123,10 @@ def test_the_pages(served: str, monitor: Monitor, clock: Clock) -> None:
     assert "_created" not in text
     clock.now += 100
     assert answer(f"{served}/readyz") == (503, "bronze has stood still for 100 s\n")
-    assert 'kstorm_pipeline_standing_still_seconds{query="bronze"} 100.0\n' in answer(f"{served}/metrics")[1]
+    assert (
+        'kstorm_pipeline_standing_still_seconds{query="bronze"} 100.0\n'
+        in answer(f"{served}/metrics")[1]
+    )
     assert answer(f"{served}/livez")[0] == 200
     assert answer(f"{served}/other") == (404, "there are /metrics, /livez and /readyz\n")
 

@@ -34,7 +34,9 @@ FORMLESS = ["x", "ü", "-0-1-2", "t!-0-1-2", "a" * 5000]
     ],
     ids=["new", "old", "gaps", "formless", "twice", "nameless", "places", "too-many-places"],
 )
-def test_notes_are_what_spark_finds(spark: SparkSession, tmp_path: Path, names: list[str | None]) -> None:
+def test_notes_are_what_spark_finds(
+    spark: SparkSession, tmp_path: Path, names: list[str | None]
+) -> None:
     rows = _rows(names)
     noted = Notes()
     noted.add(rows)
@@ -49,7 +51,9 @@ def test_notes_are_what_spark_finds(spark: SparkSession, tmp_path: Path, names: 
 
 def test_notes_of_many_parts_say_of_all() -> None:
     """A name is in two of them; offsets of both are covered."""
-    parts = [[f"t-0-{offset}-0" for offset in range(begin, begin + 300)] for begin in (0, 300, 9000)]
+    parts = [
+        [f"t-0-{offset}-0" for offset in range(begin, begin + 300)] for begin in (0, 300, 9000)
+    ]
     whole = put_together(map(_noted, parts))
     assert (whole.rows, whole.named, whole.told, whole.differ) == (900, 900, 900, True)
     assert whole.sources is not None
@@ -64,7 +68,9 @@ def test_of_very_many_names_nothing_is_said(monkeypatch: pytest.MonkeyPatch) -> 
     monkeypatch.setattr(notes, "_MOST_NAMES", 10)
     assert _noted([f"t-0-{offset}-0" for offset in range(10)]).differ
     assert not _noted([f"t-0-{offset}-0" for offset in range(11)]).differ
-    assert not put_together([_noted(["a"]), _noted([f"t-0-{offset}-0" for offset in range(10)])]).differ
+    assert not put_together(
+        [_noted(["a"]), _noted([f"t-0-{offset}-0" for offset in range(10)])]
+    ).differ
 
 
 def test_of_very_many_cells_whole_partitions_are_told(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -74,10 +80,17 @@ def test_of_very_many_cells_whole_partitions_are_told(monkeypatch: pytest.Monkey
 
 
 @pytest.mark.parametrize("text", [1, 1000, 1 << 20])
-def test_equal_names_have_equal_numbers_and_others_have_not(monkeypatch: pytest.MonkeyPatch, text: int) -> None:
+def test_equal_names_have_equal_numbers_and_others_have_not(
+    monkeypatch: pytest.MonkeyPatch, text: int
+) -> None:
     """However many bytes are looked at at a time, and wherever in a larger array the names lie."""
     monkeypatch.setattr(notes, "_TEXT", text)
-    names = [f"{topic}-{n % 7}-{n}-{part}" for topic in ("s", "sentences", "ü") for n in range(2000) for part in "012"]
+    names = [
+        f"{topic}-{n % 7}-{n}-{part}"
+        for topic in ("s", "sentences", "ü")
+        for n in range(2000)
+        for part in "012"
+    ]
     random.Random(1).shuffle(names)
     numbers = np.concatenate(list(notes._numbers(pa.array(["before", *names]).slice(1))))
     assert len(np.unique(numbers)) == len(names)

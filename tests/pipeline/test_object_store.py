@@ -50,26 +50,51 @@ class Cloud:
     sink: Sink
     workdir: Path
 
-    def driver(self, name: str, *flags: str, before: tuple[str, ...] = ("-m", "kstorm_pipeline")) -> ManagedProcess:
+    def driver(
+        self, name: str, *flags: str, before: tuple[str, ...] = ("-m", "kstorm_pipeline")
+    ) -> ManagedProcess:
         """A run of the pipeline, as a process."""
         self.sink.flush()
         topic = ("--topic", self.sink.topic, "--bootstrap-servers", self.sink.bootstrap)
         tables = ("--pipeline", "examples.wordcount.tables:pipeline")
         return self.command(name, *before, "run", *topic, *tables, *flags)
 
-    def command(self, name: str, *words: str, login: Mapping[str, str] | None = None) -> ManagedProcess:
+    def command(
+        self, name: str, *words: str, login: Mapping[str, str] | None = None
+    ) -> ManagedProcess:
         """A command of the pipeline, as a process."""
         # `local:` is where each JVM finds a jar itself; else every executor would be sent half a gigabyte.
         jars = ",".join(f"local:{jar}" for jar in (*spark_jars(), *s3_jars()))
-        conf = [part for pair in self.store.spark_conf.items() for part in ("--spark-conf", "=".join(pair))]
-        places = ("--tables", f"s3a://{BUCKET}/{self.sink.topic}", "--jars", jars, "--shuffle-partitions", "2")
-        command = [sys.executable, *words, *places, f"--driver-java-options={SHORT_RUN_OPTIONS}", *conf]
+        conf = [
+            part
+            for pair in self.store.spark_conf.items()
+            for part in ("--spark-conf", "=".join(pair))
+        ]
+        places = (
+            "--tables",
+            f"s3a://{BUCKET}/{self.sink.topic}",
+            "--jars",
+            jars,
+            "--shuffle-partitions",
+            "2",
+        )
+        command = [
+            sys.executable,
+            *words,
+            *places,
+            f"--driver-java-options={SHORT_RUN_OPTIONS}",
+            *conf,
+        ]
         environment = {**spark_environment(), **self.store.login, **(login or {})}
         return ManagedProcess(name, command, workdir=self.workdir, environment=environment)
 
     def names(self, folder: str) -> set[str]:
         """What is in a folder of these tables; the names under which Spark writes a file before it gets its own are left out."""
-        return {name for name in self.store.names(f"{self.sink.topic}/{folder}") if not name.startswith((".", "_"))}
+        return {
+            name
+            for name in self.store.names(f"{self.sink.topic}/{folder}")
+            if not name.startswith((".", "_"))
+        }
 
     def half_done(self) -> set[str]:
         """The queries that have begun a batch which they have not noted as done."""
@@ -88,21 +113,29 @@ class Cloud:
             (record.partition, record.offset) for record in self.sink.records
         )
         assert sorted(
-            (row["occurrence"], row["word"], row["kafka_partition"], row["kafka_offset"]) for row in found["silver"]
+            (row["occurrence"], row["word"], row["kafka_partition"], row["kafka_offset"])
+            for row in found["silver"]
         ) == sorted((record.id, record.word, record.partition, record.offset) for record in first)
-        assert sorted((row["word"], row["count"], row["occurrences"]) for row in found["word_counts"]) == sorted(
-            (word, *counts) for word, counts in self.sink.word_counts.items()
-        )
         assert sorted(
-            (at(row["window_start"]), row["word"], row["occurrences"]) for row in found["counts_per_minute"]
+            (row["word"], row["count"], row["occurrences"]) for row in found["word_counts"]
+        ) == sorted((word, *counts) for word, counts in self.sink.word_counts.items())
+        assert sorted(
+            (at(row["window_start"]), row["word"], row["occurrences"])
+            for row in found["counts_per_minute"]
         ) == (sorted((*pair, count) for pair, count in self.sink.counts_per_minute.items()))
         assert len(found["quarantine"]) == len(self.sink.records) - len(self.sink.good)
 
     def finish(self) -> dict[str, list[dict[str, Any]]]:
         """Bring the tables up to date, and return all their rows."""
-        files = {name: self.workdir / f"{name}.json" for name in ("bronze", "silver", "quarantine", "word_counts")}
+        files = {
+            name: self.workdir / f"{name}.json"
+            for name in ("bronze", "silver", "quarantine", "word_counts")
+        }
         files["counts_per_minute"] = self.workdir / "counts_per_minute.json"
-        last = self.driver("last", *(part for pair in files.items() for part in ("--export", "{}={}".format(*pair))))
+        last = self.driver(
+            "last",
+            *(part for pair in files.items() for part in ("--export", "{}={}".format(*pair))),
+        )
         last.start()
         assert last.wait(LONGEST) == 0, last.log_tail()
         return {name: [json.loads(line) for line in file.open()] for name, file in files.items()}
@@ -137,7 +170,9 @@ def write(sink: Sink, portion: int) -> None:
 
 def test_a_driver_killed_at_every_step_of_a_batch_counts_nothing_twice(cloud: Cloud) -> None:
     """It follows the topic; SIGKILL hits it as soon as a step has reached the bucket, one step after another."""
-    driver = cloud.driver("driver", "--trigger", "continuous", "--interval-seconds", "0.2", "--master", "local[2]")
+    driver = cloud.driver(
+        "driver", "--trigger", "continuous", "--interval-seconds", "0.2", "--master", "local[2]"
+    )
     left = []
     for portion, folder in enumerate(KILLS):
         write(cloud.sink, portion)
@@ -161,7 +196,10 @@ def test_executors_killed_amid_a_batch_count_nothing_twice(cloud: Cloud, death: 
     assert first.wait(LONGEST) == 0, first.log_tail()
     write(cloud.sink, 1)
     broken = cloud.driver(
-        "broken", "--master", "local-cluster[2,1,1024]", before=("-m", "tests.pipeline.dying_executors", death)
+        "broken",
+        "--master",
+        "local-cluster[2,1,1024]",
+        before=("-m", "tests.pipeline.dying_executors", death),
     )
     broken.start()
     assert broken.wait(LONGEST) in (0, 1), broken.log_tail()
@@ -178,13 +216,19 @@ def test_maintained_on_s3(cloud: Cloud) -> None:
     first.start()
     assert first.wait(LONGEST) == 0, first.log_tail()
     folders = [
-        f"{table}/_delta_log" for table in ("bronze", "silver", "quarantine", "word_counts", "counts_per_minute")
+        f"{table}/_delta_log"
+        for table in ("bronze", "silver", "quarantine", "word_counts", "counts_per_minute")
     ]
     before = {folder: cloud.names(folder) for folder in folders}
     maintain = cloud.command("maintain", "-m", "kstorm_pipeline", "maintain")
     maintain.start()
     assert maintain.wait(LONGEST) == 0, maintain.log_tail()
-    assert maintain.log_path.read_text().count("on S3 a commit of this process and one of the pipeline") == 1
+    assert (
+        maintain.log_path.read_text().count(
+            "on S3 a commit of this process and one of the pipeline"
+        )
+        == 1
+    )
     assert {folder: cloud.names(folder) for folder in folders} == before
     cloud.check()
 
@@ -195,6 +239,10 @@ def test_a_wrong_login_is_not_taken_for_an_empty_bucket(cloud: Cloud) -> None:
     summary = cloud.command("summary", "-m", "kstorm_pipeline", "summary", login=wrong)
     summary.start()
     assert summary.wait(LONGEST) == 1, summary.log_tail()
-    (line,) = [line for line in summary.log_path.read_text().splitlines() if line.startswith("kstorm_pipeline: ")]
+    (line,) = [
+        line
+        for line in summary.log_path.read_text().splitlines()
+        if line.startswith("kstorm_pipeline: ")
+    ]
     assert "cannot be read" in line
     assert "SignatureDoesNotMatch" in line

@@ -8,7 +8,9 @@ from pyspark.sql import SparkSession
 
 from kstorm_pipeline.occurrences import source_of
 
-pytestmark = pytest.mark.timeout(900)  # on two calm cores seconds; with ten others on them ten times that
+pytestmark = pytest.mark.timeout(
+    900
+)  # on two calm cores seconds; with ten others on them ten times that
 
 NAME = re.compile(r"([a-zA-Z0-9._-]{1,249})-([0-9]{1,9})-([0-9]{1,18})-[^-]+")
 """<source topic>-<partition>-<offset>-<part>"""
@@ -40,6 +42,8 @@ def test_a_name_of_that_form_and_no_other_tells_its_source(spark: SparkSession) 
     assert not told.keys() & set(ODD)
     for name in [*names, None]:
         row, groups = found[name], told.get(name or "")
-        wanted = (None, None, None) if groups is None else (groups[0], int(groups[1]), int(groups[2]))
+        wanted = (
+            (None, None, None) if groups is None else (groups[0], int(groups[1]), int(groups[2]))
+        )
         assert (row.source_topic, row.source_partition, row.source_offset) == wanted, name
         assert (row.source_bucket is not None) == (groups is not None)

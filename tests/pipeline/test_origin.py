@@ -12,11 +12,11 @@ from kstorm_pipeline.errors import PipelineError
 from tests.pipeline.conftest import Job, await_condition
 from tests.pipeline.sink import Sink
 
-pytestmark = pytest.mark.timeout(900)  # on two calm cores a minute; with ten others on them ten times that
+pytestmark = pytest.mark.timeout(
+    900
+)  # on two calm cores a minute; with ten others on them ten times that
 
-MADE_ANEW = (
-    r"the topic 'sink-\w+' was deleted and made anew: its id is \S+, and the tables are made of \S+\. Give --tables"
-)
+MADE_ANEW = r"the topic 'sink-\w+' was deleted and made anew: its id is \S+, and the tables are made of \S+\. Give --tables"
 
 
 @pytest.mark.parametrize(
@@ -24,7 +24,9 @@ MADE_ANEW = (
     [
         ("the cat", False),
         pytest.param("the cat", True, marks=pytest.mark.long),
-        pytest.param("the cat and the dog and the mouse and the elephant", False, marks=pytest.mark.long),
+        pytest.param(
+            "the cat and the dog and the mouse and the elephant", False, marks=pytest.mark.long
+        ),
     ],
 )
 def test_a_topic_made_anew_is_refused(job: Job, words: str, allow_data_loss: bool) -> None:
@@ -79,7 +81,10 @@ def test_a_topic_made_anew_ends_a_run_that_follows_it(job: Job) -> None:
 
 def test_tables_are_of_one_topic(job: Job) -> None:
     """Another topic's name is refused, with both names; and there must be a topic at all."""
-    with pytest.raises(PipelineError, match=r"there is no topic 'none' at 127.0.0.1:\d+: create it or correct --topic"):
+    with pytest.raises(
+        PipelineError,
+        match=r"there is no topic 'none' at 127.0.0.1:\d+: create it or correct --topic",
+    ):
         job.run(topic="none")
     assert not job.tables.exists(job.spark, "bronze")
     job.sink.sentence(1, "the cat")
@@ -96,7 +101,9 @@ def test_tables_of_an_earlier_version_learn_their_topic(job: Job) -> None:
     job.sink.sentence(1, "the cat")
     job.run()
     path = job.tables.path("bronze")
-    job.spark.sql(f"ALTER TABLE delta.`{path}` UNSET TBLPROPERTIES ('kstorm.topic', 'kstorm.topic.id')")
+    job.spark.sql(
+        f"ALTER TABLE delta.`{path}` UNSET TBLPROPERTIES ('kstorm.topic', 'kstorm.topic.id')"
+    )
     job.sink.sentence(2, "the dog")
     job.run()
     job.check()

@@ -45,7 +45,9 @@ def ack_frame(
     init_roots, init_vals, roots, vals = (
         pack_ids([pair[at] for pair in pairs]) for pairs in (inits, acks) for at in (0, 1)
     )
-    frame = AckFrame(VERSION, task, init_roots, init_vals, roots, vals, pack_ids(failed), begins=begins)
+    frame = AckFrame(
+        VERSION, task, init_roots, init_vals, roots, vals, pack_ids(failed), begins=begins
+    )
     if inits:
         frame.by, frame.origins = "spout-0", [OriginRun("t", 0, 1, len(inits), 5)]
     if failed:
@@ -55,7 +57,11 @@ def ack_frame(
 
 @given(PAIRS, PAIRS, st.lists(IDS, max_size=20), st.integers(0, 1 << 40), st.booleans())
 def test_frames_of_kstorm_are_read_by_other_code(
-    inits: list[tuple[int, int]], acks: list[tuple[int, int]], failed: list[int], task: int, begins: bool
+    inits: list[tuple[int, int]],
+    acks: list[tuple[int, int]],
+    failed: list[int],
+    task: int,
+    begins: bool,
 ) -> None:
     """The same numbers come out, signed."""
     data = ack_frame(inits, acks, failed, task, begins)
@@ -67,7 +73,9 @@ def test_frames_of_kstorm_are_read_by_other_code(
     assert frames.begins(data) == (task if begins else None)
     acked = [root for root, _ in inits]
     notes = dict.fromkeys(failed, Note(4, "KeyError", "x", "join.py:41"))
-    said = encode(CompletionFrame(VERSION, 0, acked=pack_ids(acked), failed=pack_ids(failed), notes=notes))
+    said = encode(
+        CompletionFrame(VERSION, 0, acked=pack_ids(acked), failed=pack_ids(failed), notes=notes)
+    )
     assert frames.completed(said) == tuple(map(signed, acked))
 
 
@@ -93,7 +101,9 @@ def test_a_topic_of_which_nothing_is_read_proves_nothing(spark: SparkSession) ->
     newer = b"\x99\x02" + bytes(8)
     proof._check_that_frames_are_read(records(spark, [newer, ack_frame([(1, 2)])]), "t.__acker")
     proof._check_that_frames_are_read(records(spark, []), "t.__acker")
-    with pytest.raises(PipelineError, match=r"none of the first 2 records of topic 't\.__acker' is a frame"):
+    with pytest.raises(
+        PipelineError, match=r"none of the first 2 records of topic 't\.__acker' is a frame"
+    ):
         proof._check_that_frames_are_read(records(spark, [newer, b""]), "t.__acker")
 
 
@@ -175,23 +185,31 @@ def test_what_kafka_has_deleted_proves_nothing(spark: SparkSession) -> None:
     """Of a tree that began soon after the first record that is left, an ack may be gone; a later one is whole."""
     frames_of = (ack_frame([(1, 3)]), ack_frame([(2, 3)]), ack_frame(acks=[(2, 3)]))
     rows = [
-        ("topic", 0, 70 + number, DAY + number * timedelta(minutes=20), value) for number, value in enumerate(frames_of)
+        ("topic", 0, 70 + number, DAY + number * timedelta(minutes=20), value)
+        for number, value in enumerate(frames_of)
     ]
     told = spark.createDataFrame(rows, RECORD)
-    said = completions_of(records(spark, [encode(CompletionFrame(VERSION, 0, acked=pack_ids([1, 2, 3])))]))
+    said = completions_of(
+        records(spark, [encode(CompletionFrame(VERSION, 0, acked=pack_ids([1, 2, 3])))])
+    )
     assert compare(said, updates_of(told), heads_of(told)) == (1, 1, [])
 
 
 def test_what_kstorm_says_is_complete(spark: SparkSession) -> None:
     """Each root once, however often it is said."""
-    said = [encode(CompletionFrame(VERSION, 0, acked=pack_ids(roots))) for roots in ([1, 2], [2, 3], [])]
+    said = [
+        encode(CompletionFrame(VERSION, 0, acked=pack_ids(roots))) for roots in ([1, 2], [2, 3], [])
+    ]
     assert sorted(row.root for row in completions_of(records(spark, said)).collect()) == [1, 2, 3]
 
 
 def test_many_trees_close_with_the_record_that_completes_them(spark: SparkSession) -> None:
     """Trees of random edges, told of in any order, each but its last edge: none of them closes. With it all do."""
     random = Random(1)
-    trees = {random.getrandbits(64): [random.getrandbits(64) for _ in range(random.randint(2, 6))] for _ in range(50)}
+    trees = {
+        random.getrandbits(64): [random.getrandbits(64) for _ in range(random.randint(2, 6))]
+        for _ in range(50)
+    }
     first: list[bytes] = []
     last: list[bytes] = []
     for root, edges in trees.items():

@@ -14,7 +14,13 @@ from hypothesis import strategies as st
 
 from kstorm_pipeline import PipelineError
 from kstorm_pipeline.protobuf_columns import rows_of
-from kstorm_pipeline.protobuf_extent import MOST_PLACES, MOST_VALUES, DamagedError, Extent, TooLargeError
+from kstorm_pipeline.protobuf_extent import (
+    MOST_PLACES,
+    MOST_VALUES,
+    DamagedError,
+    Extent,
+    TooLargeError,
+)
 from kstorm_pipeline.protobuf_files import files_of_class, files_of_set, message_names, open_message
 from kstorm_pipeline.protobuf_reading import NOT_SO, Reading, read_message
 from kstorm_pipeline.protobuf_versions import difference
@@ -44,7 +50,11 @@ def reason(kind: Any, payload: bytes) -> str | None:
 
 
 def numbers(*kinds: str) -> Any:
-    return File().message("Numbers", *(f"{kind} f{at} = {at}" for at, kind in enumerate(kinds, 1))).of("Numbers")
+    return (
+        File()
+        .message("Numbers", *(f"{kind} f{at} = {at}" for at, kind in enumerate(kinds, 1)))
+        .of("Numbers")
+    )
 
 
 def test_numbers_keep_all_their_bits() -> None:
@@ -56,7 +66,10 @@ def test_numbers_keep_all_their_bits() -> None:
     for values in (least, most):
         message = kind(**{f"f{at}": value for at, value in enumerate(values, 1)})
         assert list(row(kind, message.SerializeToString()).values()) == values
-    types = [each.dataType.simpleString() for each in rows_of(kind.DESCRIPTOR, emit_defaults=False).columns]
+    types = [
+        each.dataType.simpleString()
+        for each in rows_of(kind.DESCRIPTOR, emit_defaults=False).columns
+    ]
     assert types == ["int"] * 3 + ["bigint"] * 3 + ["bigint"] * 2 + ["decimal(20,0)"] * 2
 
 
@@ -91,12 +104,21 @@ def test_what_is_not_there_is_null_and_so_is_what_cannot_say_so() -> None:
 
 
 def test_defaults_may_stand_for_what_cannot_say_whether_it_is_there() -> None:
-    defaults = {"plain": "", "route": "LAND", "raw": b"", "big": Decimal(0), "yes": False, "real": 0.0}
+    defaults = {
+        "plain": "",
+        "route": "LAND",
+        "raw": b"",
+        "big": Decimal(0),
+        "yes": False,
+        "real": 0.0,
+    }
     assert row(ORDER, b"", emit_defaults=True) == ABSENT | defaults
 
 
 def test_a_default_that_is_declared_counts() -> None:
-    file = File(syntax="proto2").message("Old", "optional int32 size = 1", "optional string text = 2")
+    file = File(syntax="proto2").message(
+        "Old", "optional int32 size = 1", "optional string text = 2"
+    )
     file.proto.message_type[0].field[0].default_value = "7"
     assert row(file.of("Old"), b"") == {"size": 7, "text": None}
 
@@ -110,12 +132,16 @@ def test_values_of_every_form() -> None:
         "plain": "Zoë", "mail": "a", "inner": (-1,), "tags": ["x", ""], "counts": {"a": 0}, "route": "SEA",
         "wrapped": Decimal(2**64 - 1), "raw": b"\xff", "texts": ["a", ""],
     }  # fmt: skip
-    assert row(ORDER, b"\x40\x07")["route"] == "7", "an enum's value that the reader does not know is its number"
+    assert row(ORDER, b"\x40\x07")["route"] == "7", (
+        "an enum's value that the reader does not know is its number"
+    )
 
 
 TIMED = (
     File()
-    .message("Timed", ".google.protobuf.Timestamp at = 1", "repeated .google.protobuf.Timestamp all = 2")
+    .message(
+        "Timed", ".google.protobuf.Timestamp at = 1", "repeated .google.protobuf.Timestamp all = 2"
+    )
     .of("Timed")
 )
 
@@ -182,14 +208,21 @@ def test_what_is_no_message_has_a_reason(payload: bytes) -> None:
 
 
 def test_text_that_is_none_has_a_reason_in_proto2_as_well() -> None:
-    kind = File(syntax="proto2").message("Old", "optional string text = 1", "repeated string more = 2").of("Old")
+    kind = (
+        File(syntax="proto2")
+        .message("Old", "optional string text = 1", "repeated string more = 2")
+        .of("Old")
+    )
     for wrong in (b"\x0a\x01\xff", b"\x12\x01a\x12\x01\xff"):
         assert reason(kind, FIRST + wrong) == "a text in it is not UTF-8"
 
 
 def test_a_record_says_which_message_of_its_schema_it_is() -> None:
     file = (
-        File().message("Order", "string a = 1").message("Refund", "string b = 1").message("Refund.Line", "string c = 1")
+        File()
+        .message("Order", "string a = 1")
+        .message("Refund", "string b = 1")
+        .message("Refund.Line", "string c = 1")
     )
     names = message_names(files_of_class(file.of("Order")))
     assert names == {(0,): "shop.Order", (1,): "shop.Refund", (1, 0): "shop.Refund.Line"}
@@ -218,19 +251,32 @@ def test_a_record_says_which_message_of_its_schema_it_is() -> None:
         ("string a = 1", "bytes a = 1", None),
         ("string a = 2", "int32 a = 1", None),
         (".shop.In a = 1", ".shop.In a = 1", None),
-        ("int64 a = 1", "int32 a = 1", "field 1 (shop.M.a) is int64 there, and int32 in the reader's"),
+        (
+            "int64 a = 1",
+            "int32 a = 1",
+            "field 1 (shop.M.a) is int64 there, and int32 in the reader's",
+        ),
         ("int32 a = 1", "sint32 a = 1", "is int32 there, and sint32"),
         ("int32 a = 1", "uint64 a = 1", "is int32 there, and uint64"),
         ("string a = 1", "int64 a = 1", "is string there, and int64"),
         ("repeated int32 a = 1", "int32 a = 1", "is repeated int32 there, and int32"),
-        ("map<string, string> a = 1", "repeated .shop.In a = 1", "is map there, and repeated message"),
-        ("map<string, int64> a = 1", "map<string, string> a = 1", "(shop.M.AEntry.value) is int64 there, and string"),
+        (
+            "map<string, string> a = 1",
+            "repeated .shop.In a = 1",
+            "is map there, and repeated message",
+        ),
+        (
+            "map<string, int64> a = 1",
+            "map<string, string> a = 1",
+            "(shop.M.AEntry.value) is int64 there, and string",
+        ),
     ],
 )
 def test_what_a_field_may_become(before: str, now: str, problem: str | None) -> None:
     """What keeps its value, whatever that is."""
     writer, reader = (
-        File().message("In", "int32 x = 1").message("M", field).of("M").DESCRIPTOR for field in (before, now)
+        File().message("In", "int32 x = 1").message("M", field).of("M").DESCRIPTOR
+        for field in (before, now)
     )
     found = difference(writer, reader)
     assert (found is None) if problem is None else (problem in (found or ""))
@@ -251,7 +297,8 @@ def test_a_set_of_descriptors_may_be_in_any_order() -> None:
     street = File(name="post/street.proto", package="post").message("Street", "string name = 1")
     order = File(street).message("Order", ".post.Street to = 1")
     found = open_message(
-        files_of_set(FileDescriptorSet(file=[street.proto, order.proto]).SerializeToString()), "shop.Order"
+        files_of_set(FileDescriptorSet(file=[street.proto, order.proto]).SerializeToString()),
+        "shop.Order",
     )
     assert [field.name for field in found.fields] == ["to"]
     with pytest.raises(PipelineError, match=r"imports 'post/street\.proto', which is not there"):
@@ -271,14 +318,18 @@ def test_files_that_make_no_sense_are_refused() -> None:
         files_of_set(FileDescriptorSet(file=[one.proto, two.proto]).SerializeToString())
     wrong = File().message("Order", ".shop.Missing to = 1")
     with pytest.raises(PipelineError, match=r"makes no sense: .*Missing"):
-        open_message(files_of_set(FileDescriptorSet(file=[wrong.proto]).SerializeToString()), "shop.Order")
+        open_message(
+            files_of_set(FileDescriptorSet(file=[wrong.proto]).SerializeToString()), "shop.Order"
+        )
 
 
 # What takes much memory
 
 
 def bombs() -> Any:
-    file = File(syntax="proto2").message("Wide", *(f"optional string f{at} = {at}" for at in range(1, 501)))
+    file = File(syntax="proto2").message(
+        "Wide", *(f"optional string f{at} = {at}" for at in range(1, 501))
+    )
     file.message("Small", "repeated int32 loose = 1", "repeated .shop.Wide wides = 2")
     file.message(
         "Bomb", "repeated .shop.Wide wides = 1", "repeated int32 loose = 2", "repeated fixed64 eights = 3",
@@ -307,7 +358,10 @@ BOMBS: dict[str, tuple[str, bytes]] = {
     "in a map": ("fields", long(5, long(2, long(2, b"") * 50_000))),
     "one that is there again and again": ("values", b"\x32\0" * 500_000),
     "in a group": ("fields", b"\x3b" + b"\x0a\0" * 100_000 + b"\x3c"),
-    "behind what is not known": ("values", b"\x9b\x06\x0b\x08\x01\x0c\x9c\x06" + b"\x10\x01" * 500_000),
+    "behind what is not known": (
+        "values",
+        b"\x9b\x06\x0b\x08\x01\x0c\x9c\x06" + b"\x10\x01" * 500_000,
+    ),
 }
 
 
@@ -353,7 +407,8 @@ def test_what_is_long_and_no_message_is_refused_by_the_walk(tail: bytes) -> None
 @st.composite
 def bodies(draw: st.DrawFn) -> bytes:
     message = BOMB(
-        loose=draw(st.lists(st.integers(-9, 9), max_size=3)), texts=draw(st.lists(st.text(max_size=2), max_size=3))
+        loose=draw(st.lists(st.integers(-9, 9), max_size=3)),
+        texts=draw(st.lists(st.text(max_size=2), max_size=3)),
     )
     for key in draw(st.lists(st.integers(-3, 3), max_size=3)):
         message.named[key].wides.add().f7 = "x"
@@ -362,12 +417,16 @@ def bodies(draw: st.DrawFn) -> bytes:
     body = bytes(message.SerializeToString())
     at = draw(st.integers(0, len(body)))
     return (
-        body[:at] + draw(st.binary(max_size=3) | st.sampled_from([b"\x13\x14", b"\x3b\x3c", number(2**60)])) + body[at:]
+        body[:at]
+        + draw(st.binary(max_size=3) | st.sampled_from([b"\x13\x14", b"\x3b\x3c", number(2**60)]))
+        + body[at:]
     )
 
 
 @given(bodies())
-def test_whatever_the_bytes_are_nothing_raises_and_the_walk_refuses_nothing_good(body: bytes) -> None:
+def test_whatever_the_bytes_are_nothing_raises_and_the_walk_refuses_nothing_good(
+    body: bytes,
+) -> None:
     read_message(reading(BOMB), ALL, body)
     extent = Extent(BOMB.DESCRIPTOR)
     extent._harmless = -1

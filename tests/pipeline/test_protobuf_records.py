@@ -25,7 +25,9 @@ from tests.pipeline.registered import Writer, begun, read
 from tests.pipeline.topic import Topic, as_of_stream, bronze
 from tests.registry_stub import RegistryStub
 
-pytestmark = pytest.mark.timeout(900)  # on two calm cores a minute; with ten others on them ten times that
+pytestmark = pytest.mark.timeout(
+    900
+)  # on two calm cores a minute; with ten others on them ten times that
 
 AT = datetime(2026, 11, 23, 4, 5, 6, 789012, UTC)
 ADDRESS = File(name="post/address.proto", package="post").message(
@@ -92,10 +94,15 @@ def test_messages_of_every_type_become_columns_of_a_delta_table(
     rows = read_rows(pipeline, bronze(spark, values)).drop("record")
     assert not [name for name in rows.columns if name.startswith("__")]
     rows.write.format("delta").save(str(tmp_path / "orders"))
-    full, empty = spark.read.format("delta").load(str(tmp_path / "orders")).orderBy("kafka_offset").collect()
+    full, empty = (
+        spark.read.format("delta").load(str(tmp_path / "orders")).orderBy("kafka_offset").collect()
+    )
     assert (full.reason, empty.reason) == (None, None)
     found = full.asDict(recursive=True)
-    assert [found["at"].astimezone(UTC), *(each.astimezone(UTC) for each in found["times"])] == [AT, AT]
+    assert [found["at"].astimezone(UTC), *(each.astimezone(UTC) for each in found["times"])] == [
+        AT,
+        AT,
+    ]
     expected = {
         "customer": "Zoë", "mail": None, "box": Decimal(2**64 - 1), "note": "", "amount": Decimal(2**63), "paid": True,
         "address": {"city": "Kiel", "zip": None}, "tags": ["a", "b"], "counts": {"x": -1}, "status": "SENT", "raw": b"\x00\xff",
@@ -115,13 +122,17 @@ def test_versions_in_one_batch_are_read_by_the_numbers_of_their_fields(
     """An older one lacks a field, a newer one has more or calls it otherwise; the columns are the reader's, whoever gives them."""
     writer = Writer(stub)
     old = writer.protobuf(word("int32 size = 2")(word="a", size=1))
-    newer = File().message("Word", "string term = 1", "int64 size = 2", "optional string language = 3")
+    newer = File().message(
+        "Word", "string term = 1", "int64 size = 2", "optional string language = 3"
+    )
     new = writer.protobuf(newer.of("Word")(term="b", size=2**40, language="de"))
     expected = [("a", 1, None), ("b", 2**40, "de")]
     for records in (
         protobuf_records(),
         protobuf_records(schema=newer.of("Word")),
-        protobuf_records(schema=FileDescriptorSet(file=[newer.proto]).SerializeToString(), message="shop.Word"),
+        protobuf_records(
+            schema=FileDescriptorSet(file=[newer.proto]).SerializeToString(), message="shop.Word"
+        ),
         protobuf_records(subject="orders-value"),
     ):
         rows = read(spark, begun(records, settings, stub), [old, new])
@@ -142,7 +153,10 @@ def test_a_version_that_appears_during_a_run_is_read_at_once(
     new = writer.protobuf(word("int64 size = 2")(word="b", size=1))
     for _ in range(2):
         rows = read(spark, pipeline, [old, new])
-        assert [(row.word, row.reason, "size" in row) for row in rows] == [("a", None, False), ("b", None, False)]
+        assert [(row.word, row.reason, "size" in row) for row in rows] == [
+            ("a", None, False),
+            ("b", None, False),
+        ]
     asked = [request for request in stub.requests if "/schemas/ids/" in request]
     assert asked == [
         f"GET /schemas/ids/{id}{form}"
@@ -155,8 +169,13 @@ def test_another_message_of_the_schema_is_read_by_its_name(
 ) -> None:
     """Records of the others say so, in quarantine."""
     writer = Writer(stub)
-    values = [writer.protobuf(ORDER.of("Order")(customer="a")), writer.protobuf(ORDER.of("Refund")(customer="b"))]
-    first, second = read(spark, begun(protobuf_records(message="shop.Refund"), settings, stub), values)
+    values = [
+        writer.protobuf(ORDER.of("Order")(customer="a")),
+        writer.protobuf(ORDER.of("Refund")(customer="b")),
+    ]
+    first, second = read(
+        spark, begun(protobuf_records(message="shop.Refund"), settings, stub), values
+    )
     assert first.reason == "schema id 2: it is a shop.Order, and the pipeline reads shop.Refund"
     assert (second.reason, second.customer) == (None, "b")
 
@@ -187,12 +206,22 @@ def test_each_record_that_cannot_be_read_has_a_reason(
         (good[:5] + b"\x02\x08", not_so),
         (good[:6] + b"\x0a\x05a", not_so),
         (good[:6] + b"\x0a\x01\xff", not_so),
-        (writer.protobuf(timed(at={"seconds": 2**40})), "schema id 1: field at has a time outside the years 1 to 9999"),
-        (good[:6] + b"\x1a\xc0\x84\x19" + bytes(410_176), "schema id 1: it holds more than 400,000 values"),
+        (
+            writer.protobuf(timed(at={"seconds": 2**40})),
+            "schema id 1: field at has a time outside the years 1 to 9999",
+        ),
+        (
+            good[:6] + b"\x1a\xc0\x84\x19" + bytes(410_176),
+            "schema id 1: it holds more than 400,000 values",
+        ),
         (good, None),
         (good + b"\x9a\x06\x01x", None),
     ]
-    rows = read(spark, begun(protobuf_records(subject="orders-value"), settings, stub), [value for value, _ in cases])
+    rows = read(
+        spark,
+        begun(protobuf_records(subject="orders-value"), settings, stub),
+        [value for value, _ in cases],
+    )
     assert [row.reason for row in rows] == [reason for _, reason in cases]
     assert [row.word for row in rows[-2:]] == ["cow", "cow"]
 
@@ -207,11 +236,19 @@ def test_a_condition_rejects_and_defaults_may_stand_for_what_is_not_there(
     assert [(row.size, row.reason) for row in rows] == [(0, None), (9, "too large")]
 
 
-def test_a_record_is_decoded_once(spark: SparkSession, settings: Settings, stub: RegistryStub) -> None:
+def test_a_record_is_decoded_once(
+    spark: SparkSession, settings: Settings, stub: RegistryStub
+) -> None:
     """However many columns and conditions are asked of it."""
     value = Writer(stub).protobuf(word("int64 size = 2")(word="a", size=1))
-    pipeline = begun(protobuf_records(reject={"small": "size < 1", "no": "word is null"}), settings, stub)
-    rows = read_rows(pipeline, as_of_stream(bronze(spark, [value]))).where("reason is null").where(sf.col("size") > 0)
+    pipeline = begun(
+        protobuf_records(reject={"small": "size < 1", "no": "word is null"}), settings, stub
+    )
+    rows = (
+        read_rows(pipeline, as_of_stream(bronze(spark, [value])))
+        .where("reason is null")
+        .where(sf.col("size") > 0)
+    )
     plan = rows.select("word", "size")._jdf.queryExecution().executedPlan().toString()
     assert plan.count("BatchEvalPython") == 1
     assert plan.count("read(") == 1, plan
@@ -222,10 +259,19 @@ def test_a_record_is_decoded_once(spark: SparkSession, settings: Settings, stub:
     [
         (protobuf_records(schema=b"\xff"), "the reader's Protobuf schema is no set of descriptors"),
         (protobuf_records(message="shop.Other"), r"no message 'shop.Other': correct message="),
-        (protobuf_records(schema=File().message("Word", "string reason = 1").of("Word")), "a field 'reason'"),
+        (
+            protobuf_records(schema=File().message("Word", "string reason = 1").of("Word")),
+            "a field 'reason'",
+        ),
         (protobuf_records(subject="other"), "has no subject 'other'"),
-        (protobuf_records(schema=File().message("Word", ".shop.Word next = 1").of("Word")), "shop.Word holds itself"),
-        (protobuf_records(subject="avro-value"), "the subject 'avro-value' is AVRO, and the pipeline reads PROTOBUF"),
+        (
+            protobuf_records(schema=File().message("Word", ".shop.Word next = 1").of("Word")),
+            "shop.Word holds itself",
+        ),
+        (
+            protobuf_records(subject="avro-value"),
+            "the subject 'avro-value' is AVRO, and the pipeline reads PROTOBUF",
+        ),
     ],
 )
 def test_a_readers_schema_that_cannot_be_is_refused_in_one_line(
@@ -240,7 +286,9 @@ def test_a_readers_schema_that_cannot_be_is_refused_in_one_line(
 
 
 def test_a_schema_that_is_neither_a_class_nor_bytes_is_refused_at_once() -> None:
-    with pytest.raises(PipelineError, match="a generated class or bytes of a set of descriptors, not 'syntax'"):
+    with pytest.raises(
+        PipelineError, match="a generated class or bytes of a set of descriptors, not 'syntax'"
+    ):
         protobuf_records(schema="syntax")
 
 
@@ -264,7 +312,8 @@ def test_a_file_that_the_registry_lacks_comes_with_the_readers_class(
     value = Writer(stub).protobuf(ORDER.of("Order")(customer="a", address={"city": "Kiel"}))
     stub.schemas[2].pop("references")
     with pytest.raises(
-        PipelineError, match=r"schema id 2 imports 'post/address\.proto', which is not there.* schema= that has it"
+        PipelineError,
+        match=r"schema id 2 imports 'post/address\.proto', which is not there.* schema= that has it",
     ):
         begun(protobuf_records(), settings, stub)
     (row,) = read(spark, begun(protobuf_records(schema=ORDER.of("Order")), settings, stub), [value])
@@ -274,10 +323,14 @@ def test_a_file_that_the_registry_lacks_comes_with_the_readers_class(
 class Words:
     """A topic of words in Protobuf, and the tables made of it."""
 
-    def __init__(self, spark: SparkSession, settings: Settings, tables: Path, stub: RegistryStub) -> None:
+    def __init__(
+        self, spark: SparkSession, settings: Settings, tables: Path, stub: RegistryStub
+    ) -> None:
         self.topic = Topic(settings.bootstrap_servers, 1)
         self.spark, self.tables = spark, Tables(str(tables))
-        self._settings = replace(settings, tables=self.tables.root, topic=self.topic.topic, schema_registry=stub.url)
+        self._settings = replace(
+            settings, tables=self.tables.root, topic=self.topic.topic, schema_registry=stub.url
+        )
         self._pipeline = Pipeline(records=protobuf_records())
         self._writer = Writer(stub, self.topic.topic)
 
@@ -293,12 +346,19 @@ class Words:
         return [tuple(row) for row in silver.select(*columns).collect()]
 
     def reasons(self) -> list[str]:
-        return [row.reason for row in self.tables.read(self.spark, "quarantine").orderBy("offset").collect()]
+        return [
+            row.reason
+            for row in self.tables.read(self.spark, "quarantine").orderBy("offset").collect()
+        ]
 
 
 @pytest.mark.long
 def test_a_batch_that_runs_again_is_read_by_the_schema_that_it_was_begun_with(
-    spark: SparkSession, settings: Settings, tmp_path: Path, stub: RegistryStub, monkeypatch: pytest.MonkeyPatch
+    spark: SparkSession,
+    settings: Settings,
+    tmp_path: Path,
+    stub: RegistryStub,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Though there is a later one by then; the run after it takes that, and silver gets its column. Nothing is there twice."""
     words = Words(spark, settings, tmp_path, stub)

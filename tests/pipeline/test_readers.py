@@ -24,7 +24,9 @@ def python(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Return the interpreter of an environment with the readers alone."""
     place = tmp_path_factory.mktemp("readers")
     subprocess.run([sys.executable, "-m", "venv", place], check=True)
-    subprocess.run([place / "bin" / "pip", "install", "--quiet", *READERS, "matplotlib"], check=True)
+    subprocess.run(
+        [place / "bin" / "pip", "install", "--quiet", *READERS, "matplotlib"], check=True
+    )
     return place / "bin" / "python"
 
 
@@ -40,7 +42,9 @@ def place(job: Job) -> Path:
 
 def said(python: Path, place: Path, program: str) -> str:
     """What a program prints that is run beside the tables."""
-    done = subprocess.run([python, "-c", program], cwd=place, text=True, capture_output=True, check=False)
+    done = subprocess.run(
+        [python, "-c", program], cwd=place, text=True, capture_output=True, check=False
+    )
     assert done.returncode == 0, f"{program}\n{done.stderr}"
     return done.stdout
 
@@ -50,8 +54,13 @@ def test_the_examples_of_the_page(python: Path, place: Path) -> None:
     polars, by_minute, fresh, history = re.findall(r"(?ms)^```python\n(.*?)^```$", PAGE.read_text())
     assert re.search(r"the +┆ 6 .*(cat|dog) +┆ 3 ", said(python, place, polars).replace("\n", " "))
     assert len(re.findall(r" 4 │$", said(python, place, by_minute), re.MULTILINE)) == 3
-    assert said(python, place, f"{fresh}\nprint(seen, len(fresh), fresh['occurrence'].n_unique())") == "2 12 12\n"
-    assert said(python, place, f"{history}\nprint(sorted(before['occurrences'].to_pylist()))").endswith("\n[2, 2, 4]\n")
+    assert (
+        said(python, place, f"{fresh}\nprint(seen, len(fresh), fresh['occurrence'].n_unique())")
+        == "2 12 12\n"
+    )
+    assert said(
+        python, place, f"{history}\nprint(sorted(before['occurrences'].to_pylist()))"
+    ).endswith("\n[2, 2, 4]\n")
 
 
 def test_the_versions_are_those_of_the_page() -> None:

@@ -21,7 +21,9 @@ from tests.pipeline.breaking import CrashError, break_off_after
 from tests.pipeline.conftest import await_condition
 from tests.pipeline.orders import Orders, orders_pipeline
 
-pytestmark = pytest.mark.timeout(900)  # on two calm cores a minute; with ten others on them ten times that
+pytestmark = pytest.mark.timeout(
+    900
+)  # on two calm cores a minute; with ten others on them ten times that
 
 
 def declared_anew(name: str = "totals") -> Pipeline:
@@ -71,7 +73,9 @@ def fill(orders: Orders) -> None:
 def test_a_table_declared_anew_is_built_while_the_old_one_goes_on(orders: Orders) -> None:
     """The old pipeline runs on after the rebuild, with its table as it was; the new one has all of it, once."""
     fill(orders)
-    with pytest.raises(PipelineError, match=r"totals has another form .* built from silver by `rebuild totals`"):
+    with pytest.raises(
+        PipelineError, match=r"totals has another form .* built from silver by `rebuild totals`"
+    ):
         run_as(orders, declared_anew())
     assert rebuild_it(orders, declared_anew()) == {"table": "totals", "rows": 2, "batch": 1}
     orders.put("0-5", "Ann", "5", "paid", 5)
@@ -93,7 +97,9 @@ def test_a_new_table_gets_what_silver_has(orders: Orders) -> None:
     """It is refused until it is built, and what other tables have stays."""
     fill(orders)
     pipeline = declared_anew("by_status")
-    with pytest.raises(PipelineError, match=r"by_status is missing, its checkpoint is not: .* `rebuild by_status`"):
+    with pytest.raises(
+        PipelineError, match=r"by_status is missing, its checkpoint is not: .* `rebuild by_status`"
+    ):
         run_as(orders, pipeline)
     rebuild_it(orders, pipeline, "by_status")
     orders.put("0-5", "Ann", "5", "paid", 5)
@@ -110,7 +116,10 @@ def test_a_function_that_has_changed_is_applied_to_all_of_silver(orders: Orders)
     kept = {"delta.deletedFileRetentionDuration": "interval 9 days"}
     orders.tables.set_properties(orders.spark, "by_time", kept)
     pipeline = orders_pipeline()
-    loud = replace(pipeline.golds["by_time"], function=lambda rows: rows.withColumn("status", sf.upper("status")))
+    loud = replace(
+        pipeline.golds["by_time"],
+        function=lambda rows: rows.withColumn("status", sf.upper("status")),
+    )
     pipeline.golds["by_time"] = loud
     rebuild_it(orders, pipeline, "by_time")
     run_as(orders, pipeline)
@@ -119,7 +128,9 @@ def test_a_function_that_has_changed_is_applied_to_all_of_silver(orders: Orders)
 
 
 @pytest.mark.long
-def test_a_batch_that_silver_has_and_the_table_has_not(orders: Orders, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_batch_that_silver_has_and_the_table_has_not(
+    orders: Orders, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """The old pipeline died in the middle of it: the new table has it from silver, and the batch that runs again adds nothing."""
     fill(orders)
     orders.put("0-5", "Ann", "5", "paid", 5)
@@ -250,8 +261,11 @@ def test_what_cannot_be_built_from_silver_is_refused(orders: Orders) -> None:
     with pytest.raises(PipelineError, match="silver has no rows"):
         rebuild_it(orders, orders.pipeline)
     with pytest.raises(
-        PipelineError, match="no gold table 'nothing'; its gold tables are totals, by_time, grouped, written"
+        PipelineError,
+        match="no gold table 'nothing'; its gold tables are totals, by_time, grouped, written",
     ):
         rebuild_it(orders, orders.pipeline, "nothing")
-    with pytest.raises(PipelineError, match=r"written has replays=True, .* have all but bronze built anew"):
+    with pytest.raises(
+        PipelineError, match=r"written has replays=True, .* have all but bronze built anew"
+    ):
         rebuild_it(orders, orders.pipeline, "written")

@@ -15,7 +15,9 @@ from kstorm_pipeline.settings import Settings
 from tests.pipeline.registered import Writer, begun, read
 from tests.registry_stub import RegistryStub
 
-pytestmark = pytest.mark.timeout(900)  # on two calm cores a minute; with ten others on them ten times that
+pytestmark = pytest.mark.timeout(
+    900
+)  # on two calm cores a minute; with ten others on them ten times that
 
 AT = datetime(2026, 11, 23, 4, 5, 6, 789000, UTC)
 
@@ -27,14 +29,19 @@ def stub() -> Iterator[RegistryStub]:
 
 
 def avro(*fields: dict[str, Any], **more: Any) -> str:
-    return json.dumps({"type": "record", "name": "Order", "namespace": "shop", "fields": list(fields), **more})
+    return json.dumps(
+        {"type": "record", "name": "Order", "namespace": "shop", "fields": list(fields), **more}
+    )
 
 
 CUSTOMER = {"name": "customer", "type": "string"}
 AVRO = avro(
     CUSTOMER,
     {"name": "note", "type": ["null", "string"], "default": None},
-    {"name": "amount", "type": {"type": "bytes", "logicalType": "decimal", "precision": 18, "scale": 2}},
+    {
+        "name": "amount",
+        "type": {"type": "bytes", "logicalType": "decimal", "precision": 18, "scale": 2},
+    },
     {"name": "at", "type": {"type": "long", "logicalType": "timestamp-millis"}},
     {"name": "day", "type": ["null", {"type": "int", "logicalType": "date"}], "default": None},
     {"name": "paid", "type": "boolean"},
@@ -43,7 +50,10 @@ AVRO = avro(
         "type": {
             "type": "record",
             "name": "Address",
-            "fields": [{"name": "city", "type": "string"}, {"name": "zip", "type": ["null", "string"]}],
+            "fields": [
+                {"name": "city", "type": "string"},
+                {"name": "zip", "type": ["null", "string"]},
+            ],
         },
     },
     {"name": "tags", "type": {"type": "array", "items": "string"}},
@@ -83,16 +93,24 @@ def test_avro_of_every_type(spark: SparkSession, settings: Settings, stub: Regis
     assert not [name for name in row.asDict() if name.startswith("__")]
 
 
-def test_avro_of_two_versions_in_one_batch(spark: SparkSession, settings: Settings, stub: RegistryStub) -> None:
+def test_avro_of_two_versions_in_one_batch(
+    spark: SparkSession, settings: Settings, stub: RegistryStub
+) -> None:
     """Each is read by its own schema: numbers are promoted, defaults stand for what an older one lacks, and what a newer one has
     more is left out. All are the columns of the reader's schema."""
     writer = Writer(stub)
-    old = writer.avro(avro(CUSTOMER, {"name": "amount", "type": "int"}), {"customer": "a", "amount": 1})
+    old = writer.avro(
+        avro(CUSTOMER, {"name": "amount", "type": "int"}), {"customer": "a", "amount": 1}
+    )
     language = {"name": "language", "type": "string", "default": "en"}
     newer = avro({"name": "amount", "type": "long"}, CUSTOMER, language)
     new = writer.avro(newer, {"customer": "b", "amount": 2**40, "language": "de"})
     expected = [("a", 1, "en"), ("b", 2**40, "de")]
-    for records in (avro_records(), avro_records(schema=newer), avro_records(subject="orders-value")):
+    for records in (
+        avro_records(),
+        avro_records(schema=newer),
+        avro_records(subject="orders-value"),
+    ):
         rows = read(spark, begun(records, settings, stub), [old, new])
         assert [(row.customer, row.amount, row.language) for row in rows] == expected
         assert [row.reason for row in rows] == [None, None]
@@ -106,7 +124,9 @@ def test_avro_that_does_not_become_the_readers_schema(
     """The reason names the id and what is between the two schemas."""
     writer = Writer(stub)
     old = writer.avro(avro(CUSTOMER), {"customer": "a"})
-    new = writer.avro(avro(CUSTOMER, {"name": "amount", "type": "long"}), {"customer": "b", "amount": 1})
+    new = writer.avro(
+        avro(CUSTOMER, {"name": "amount", "type": "long"}), {"customer": "b", "amount": 1}
+    )
     first, second = read(spark, begun(avro_records(), settings, stub), [old, new])
     assert first.reason == (
         "schema id 1: it does not resolve to the reader's schema: reader field missing default value, amount at /fields/1"
@@ -114,20 +134,40 @@ def test_avro_that_does_not_become_the_readers_schema(
     assert (second.reason, second.amount) == (None, 1)
 
 
-def test_avro_that_refers_to_other_schemas(spark: SparkSession, settings: Settings, stub: RegistryStub) -> None:
+def test_avro_that_refers_to_other_schemas(
+    spark: SparkSession, settings: Settings, stub: RegistryStub
+) -> None:
     """Types of other subjects, and of those that these refer to, by full names and by short ones, more than once."""
-    street = {"type": "record", "name": "Street", "namespace": "post", "fields": [{"name": "name", "type": "string"}]}
-    address = {"type": "record", "name": "post.Address", "fields": [{"name": "street", "type": "Street"}]}
+    street = {
+        "type": "record",
+        "name": "Street",
+        "namespace": "post",
+        "fields": [{"name": "name", "type": "string"}],
+    }
+    address = {
+        "type": "record",
+        "name": "post.Address",
+        "fields": [{"name": "street", "type": "Street"}],
+    }
     order = avro(
-        {"name": "to", "type": "post.Address"}, {"name": "from", "type": ["null", "post.Address"], "default": None}
+        {"name": "to", "type": "post.Address"},
+        {"name": "from", "type": ["null", "post.Address"], "default": None},
     )
     stub.schemas = {
         1: {"schema": json.dumps(street)},
-        2: {"schema": json.dumps(address), "references": [{"name": "post.Street", "subject": "street", "version": 1}]},
-        3: {"schema": order, "references": [{"name": "post.Address", "subject": "address", "version": 1}]},
+        2: {
+            "schema": json.dumps(address),
+            "references": [{"name": "post.Street", "subject": "street", "version": 1}],
+        },
+        3: {
+            "schema": order,
+            "references": [{"name": "post.Address", "subject": "address", "version": 1}],
+        },
     }
     stub.subjects = {"street": [1], "address": [2], "orders-value": [3]}
-    (row,) = read(spark, begun(avro_records(), settings, stub), [b"\x00\x00\x00\x00\x03\x06Elm\x02\x06Oak"])
+    (row,) = read(
+        spark, begun(avro_records(), settings, stub), [b"\x00\x00\x00\x00\x03\x06Elm\x02\x06Oak"]
+    )
     assert (row.reason, row.to.street.name, row["from"].street.name) == (None, "Elm", "Oak")
 
 
@@ -147,11 +187,19 @@ JSON = {
         "rest": {},
     },
     "required": ["customer", "at"],
-    "definitions": {"address": {"type": "object", "properties": {"city": {"type": "string"}}, "required": ["city"]}},
+    "definitions": {
+        "address": {
+            "type": "object",
+            "properties": {"city": {"type": "string"}},
+            "required": ["city"],
+        }
+    },
 }
 
 
-def test_json_schema_of_every_type(spark: SparkSession, settings: Settings, stub: RegistryStub) -> None:
+def test_json_schema_of_every_type(
+    spark: SparkSession, settings: Settings, stub: RegistryStub
+) -> None:
     """Columns come from the properties, and objects are read as strictly as plain JSON."""
     full = {
         "customer": "Zoë", "note": None, "amount": 1.5, "pieces": 3, "at": "2026-11-23T04:05:06.789Z", "day": "2026-11-23",
@@ -175,12 +223,21 @@ def test_json_schema_of_every_type(spark: SparkSession, settings: Settings, stub
     assert third.reason == "schema id 1: field at is missing"
 
 
-def test_json_schema_with_columns_of_ones_own(spark: SparkSession, settings: Settings, stub: RegistryStub) -> None:
+def test_json_schema_with_columns_of_ones_own(
+    spark: SparkSession, settings: Settings, stub: RegistryStub
+) -> None:
     """SQL has types that JSON Schema has not; a condition and the key work as for plain JSON."""
-    value = Writer(stub).json(json.dumps(JSON), {"customer": "a", "at": "2026-11-23T04:05:06Z", "amount": 12.34})
-    records = json_schema_records(columns="amount DECIMAL(18,2)", reject={"too much": "amount > 12.34"})
+    value = Writer(stub).json(
+        json.dumps(JSON), {"customer": "a", "at": "2026-11-23T04:05:06Z", "amount": 12.34}
+    )
+    records = json_schema_records(
+        columns="amount DECIMAL(18,2)", reject={"too much": "amount > 12.34"}
+    )
     rows = read(spark, begun(records, settings, stub), [value, value.replace(b"12.34", b"12.35")])
-    assert [(row.amount, row.reason) for row in rows] == [(Decimal("12.34"), None), (Decimal("12.35"), "too much")]
+    assert [(row.amount, row.reason) for row in rows] == [
+        (Decimal("12.34"), None),
+        (Decimal("12.35"), "too much"),
+    ]
 
 
 @pytest.mark.parametrize(
@@ -196,8 +253,14 @@ def test_json_schema_with_columns_of_ones_own(spark: SparkSession, settings: Set
             avro_records(subject="other"),
             r"has no subject 'other': correct --schema-registry, or give the records their subject=",
         ),
-        (json_schema_records(), "the subject 'orders-value' is AVRO, and the pipeline reads JSON: correct records="),
-        (json_schema_records(schema='{"type": "string"}'), "has no properties that columns could be made of"),
+        (
+            json_schema_records(),
+            "the subject 'orders-value' is AVRO, and the pipeline reads JSON: correct records=",
+        ),
+        (
+            json_schema_records(schema='{"type": "string"}'),
+            "has no properties that columns could be made of",
+        ),
     ],
 )
 def test_a_readers_schema_that_cannot_be_is_refused_in_one_line(

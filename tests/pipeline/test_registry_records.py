@@ -22,11 +22,15 @@ from tests.pipeline.registered import Writer, begun, read
 from tests.pipeline.topic import Topic, bronze
 from tests.registry_stub import RegistryStub
 
-pytestmark = pytest.mark.timeout(900)  # on two calm cores a minute; with ten others on them ten times that
+pytestmark = pytest.mark.timeout(
+    900
+)  # on two calm cores a minute; with ten others on them ten times that
 
 WORD = {"name": "word", "type": "string"}
 SIZE = {"name": "size", "type": "long", "default": -1}
-JSON = json.dumps({"type": "object", "properties": {"word": {"type": "string"}}, "required": ["word"]})
+JSON = json.dumps(
+    {"type": "object", "properties": {"word": {"type": "string"}}, "required": ["word"]}
+)
 
 
 def avro(*fields: dict[str, Any]) -> str:
@@ -43,7 +47,12 @@ class Words:
     """A topic of words in Avro, and the tables made of it."""
 
     def __init__(
-        self, spark: SparkSession, settings: Settings, tables: Path, stub: RegistryStub, **options: Any
+        self,
+        spark: SparkSession,
+        settings: Settings,
+        tables: Path,
+        stub: RegistryStub,
+        **options: Any,
     ) -> None:
         self.topic = Topic(settings.bootstrap_servers, 1)
         self.spark, self.tables, self.stub = spark, Tables(str(tables)), stub
@@ -62,11 +71,17 @@ class Words:
     def rows(self, *columns: str) -> list[Any]:
         return [
             tuple(row)
-            for row in self.tables.read(self.spark, "silver").orderBy("kafka_offset").select(*columns).collect()
+            for row in self.tables.read(self.spark, "silver")
+            .orderBy("kafka_offset")
+            .select(*columns)
+            .collect()
         ]
 
     def reasons(self) -> list[str]:
-        return [row.reason for row in self.tables.read(self.spark, "quarantine").orderBy("offset").collect()]
+        return [
+            row.reason
+            for row in self.tables.read(self.spark, "quarantine").orderBy("offset").collect()
+        ]
 
     def asked(self, what: str) -> int:
         return sum(what in request for request in self.stub.requests)
@@ -102,7 +117,10 @@ def test_a_new_version_during_a_run_is_read_at_once(
     new = writer.avro(avro(SIZE, WORD), {"word": "b", "size": 1})
     for _ in range(2):
         rows = read(spark, pipeline, [old, new])
-        assert [(row.word, row.reason, "size" in row) for row in rows] == [("a", None, False), ("b", None, False)]
+        assert [(row.word, row.reason, "size" in row) for row in rows] == [
+            ("a", None, False),
+            ("b", None, False),
+        ]
     assert [request for request in stub.requests if "/schemas/ids/" in request] == [
         "GET /schemas/ids/1",
         "GET /schemas/ids/2",
@@ -114,7 +132,9 @@ def test_a_registry_that_is_away_ends_the_run_and_costs_nothing(words: Words) ->
     words.put(WORD, word="a")
     words.run()
     words.put(WORD, SIZE, word="b", size=1)
-    words.pipeline = Pipeline(records=avro_records(schema=avro(WORD)))  # which needs no registry to begin
+    words.pipeline = Pipeline(
+        records=avro_records(schema=avro(WORD))
+    )  # which needs no registry to begin
     words.stub.answers = 503
     with pytest.raises(
         PipelineError, match=r"the schema registry does not tell schema id 2 \(http://127.*503"
@@ -144,7 +164,10 @@ def test_a_batch_that_runs_again_is_read_by_the_schema_that_it_was_begun_with(
     assert (words.rows("word"), words.reasons()) == ([("a",), ("b",)], [])
     words.put(WORD, {"name": "size", "type": "long"}, word="c", size=1)
     words.run()
-    assert (words.rows("word", "size"), words.reasons()) == ([("a", None), ("b", None), ("c", 1)], [])
+    assert (words.rows("word", "size"), words.reasons()) == (
+        [("a", None), ("b", None), ("c", 1)],
+        [],
+    )
 
 
 NO_ID = "the value does not begin with the id of a schema: byte 0, and 4 more"
@@ -175,7 +198,9 @@ def test_each_record_that_cannot_be_read_has_a_reason(
     ]
     rows = read(spark, begun(records, settings, stub), values)
     foreign_kind, our_kind = ("AVRO", "JSON") if kind == "json" else ("JSON", kind.upper())
-    broken = "the value is not UTF-8" if kind == "json" else "the value is not what that schema says"
+    broken = (
+        "the value is not UTF-8" if kind == "json" else "the value is not what that schema says"
+    )
     assert [row.reason for row in rows] == [
         "the value is null",
         NO_ID,
@@ -189,14 +214,19 @@ def test_each_record_that_cannot_be_read_has_a_reason(
     assert rows[-1].word == "cow"
 
 
-def test_a_broken_length_does_not_take_the_heap(spark: SparkSession, settings: Settings, stub: RegistryStub) -> None:
+def test_a_broken_length_does_not_take_the_heap(
+    spark: SparkSession, settings: Settings, stub: RegistryStub
+) -> None:
     """Two gigabytes are announced, of text and of a list: Avro would make room for them first."""
     tags = {"name": "tags", "type": {"type": "array", "items": "string"}}
     value = Writer(stub).avro(avro(WORD, tags), {"word": "a", "tags": ["b"]})
     two_billion = b"\x80\xd0\xac\xf3\x0e"
     values = [value, value[:5] + two_billion, value[:5] + b"\x02a" + two_billion]
     rows = read(spark, begun(avro_records(), settings, stub), values)
-    assert [row.reason for row in rows] == [None, *["schema id 1: the value is not what that schema says"] * 2]
+    assert [row.reason for row in rows] == [
+        None,
+        *["schema id 1: the value is not what that schema says"] * 2,
+    ]
 
 
 def test_a_time_that_python_cannot_read_is_a_reason(
@@ -204,10 +234,18 @@ def test_a_time_that_python_cannot_read_is_a_reason(
 ) -> None:
     """As everywhere in silver, also deep inside; a row with such a time would make the whole table unreadable there."""
     time = {"type": "long", "logicalType": "timestamp-micros"}
-    inner = {"type": "record", "name": "Inner", "fields": [{"name": "ats", "type": {"type": "array", "items": time}}]}
-    value = Writer(stub).avro(avro(WORD, {"name": "inner", "type": inner}), {"word": "a", "inner": {"ats": [0]}})
+    inner = {
+        "type": "record",
+        "name": "Inner",
+        "fields": [{"name": "ats", "type": {"type": "array", "items": time}}],
+    }
+    value = Writer(stub).avro(
+        avro(WORD, {"name": "inner", "type": inner}), {"word": "a", "inner": {"ats": [0]}}
+    )
     late = value[:-2] + b"\xfe\xff\xff\xff\xff\xff\xff\xff\xff\x01" + value[-1:]
-    rows = read_rows(begun(avro_records(), settings, stub), bronze(spark, [value, late])).orderBy("kafka_offset")
+    rows = read_rows(begun(avro_records(), settings, stub), bronze(spark, [value, late])).orderBy(
+        "kafka_offset"
+    )
     assert [row.reason for row in rows.select("reason").collect()] == [
         None,
         "schema id 1: field inner has a time outside the years 1 to 9999",
@@ -235,11 +273,14 @@ def test_the_registry_is_asked_with_the_login_of_the_settings(
 
 
 @pytest.mark.parametrize("status", [200, 401, 404, 500])
-def test_an_answer_that_is_none_of_a_registrys_is_no_answer(stub: RegistryStub, status: int) -> None:
+def test_an_answer_that_is_none_of_a_registrys_is_no_answer(
+    stub: RegistryStub, status: int
+) -> None:
     """A proxy's page says nothing about a schema."""
     stub.answers = status
     with pytest.raises(
-        PipelineError, match=f"does not tell schema id 7 .*{status}.* the answer is none of a registry's"
+        PipelineError,
+        match=f"does not tell schema id 7 .*{status}.* the answer is none of a registry's",
     ):
         Registry(stub.url, {}).schema(7)
 
@@ -247,10 +288,13 @@ def test_an_answer_that_is_none_of_a_registrys_is_no_answer(stub: RegistryStub, 
 def test_settings_that_cannot_work_are_named(settings: Settings) -> None:
     """In a line, before Spark reads anything."""
     with pytest.raises(
-        SettingsError, match=r"need a schema registry: give --schema-registry \(KSTORM_PIPELINE_SCHEMA_REGISTRY\)"
+        SettingsError,
+        match=r"need a schema registry: give --schema-registry \(KSTORM_PIPELINE_SCHEMA_REGISTRY\)",
     ):
         Pipeline(records=avro_records()).begun(settings)
-    with pytest.raises(SettingsError, match=r"option 'basic.auth' is none of basic.auth.user.info, "):
+    with pytest.raises(
+        SettingsError, match=r"option 'basic.auth' is none of basic.auth.user.info, "
+    ):
         Registry("http://127.0.0.1:1", {"basic.auth": "user:secret"})
     with pytest.raises(SettingsError, match="certificates cannot be used: No such file"):
         Registry("https://127.0.0.1:1", {"ssl.ca.location": "/no/such"})

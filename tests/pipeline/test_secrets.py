@@ -40,7 +40,10 @@ def note(fresh, batch):
     Path(os.environ["TOLD"]).write_text(" ".join(found))
 """
 IN_FILES = {
-    "SPARK_CONF": {"spark.hadoop.fs.s3a.secret.key": "canary-key", "spark.words.own": "canary-unnamed"},
+    "SPARK_CONF": {
+        "spark.hadoop.fs.s3a.secret.key": "canary-key",
+        "spark.words.own": "canary-unnamed",
+    },
     "KAFKA_OPTIONS": {"ssl.truststore.password": "canary-kafka"},
     "SCHEMA_REGISTRY_OPTIONS": {"basic.auth.user.info": "words:canary-registry"},
 }
@@ -57,12 +60,19 @@ ENCRYPTED = {
 def environment(tmp_path: Path) -> dict[str, str]:
     """Write the files, and say where they are; one secret setting comes by its variable."""
     (tmp_path / "noting.py").write_text(PIPELINE)
-    given = {"TOLD": str(tmp_path / "told"), "PYTHONPATH": f"{tmp_path}:{os.environ.get('PYTHONPATH', '')}"}
+    given = {
+        "TOLD": str(tmp_path / "told"),
+        "PYTHONPATH": f"{tmp_path}:{os.environ.get('PYTHONPATH', '')}",
+    }
     for name, content in IN_FILES.items():
         file = tmp_path / f"{name}.json"
         file.write_text(json.dumps(content))
         given[f"KSTORM_PIPELINE_{name}_FILE"] = str(file)
-    return {**spark_environment(), **given, "KSTORM_PIPELINE_SPARK_CONF": json.dumps(BY_VARIABLE | ENCRYPTED)}
+    return {
+        **spark_environment(),
+        **given,
+        "KSTORM_PIPELINE_SPARK_CONF": json.dumps(BY_VARIABLE | ENCRYPTED),
+    }
 
 
 def page(port: int, name: str) -> str:
@@ -89,11 +99,15 @@ def classes_into(file: Path) -> str:
 
 def ciphers(folder: Path, ours: str) -> list[str]:
     """The ciphers of Spark's that a JVM has loaded, by its log of classes."""
-    found = re.findall(r"network\.crypto\.(\w+TransportCipher) ", (folder / f"{ours}.classes").read_text())
+    found = re.findall(
+        r"network\.crypto\.(\w+TransportCipher) ", (folder / f"{ours}.classes").read_text()
+    )
     return [name for name in found if name != "TransportCipher"]
 
 
-def test_nobody_sees_what_is_mounted(kafka: EmbeddedKafka, environment: dict[str, str], tmp_path: Path) -> None:
+def test_nobody_sees_what_is_mounted(
+    kafka: EmbeddedKafka, environment: dict[str, str], tmp_path: Path
+) -> None:
     """Neither in a command line nor in an environment, of driver, executor and all that they start. What the user himself puts
     into a variable is in the environment of his processes, and in no command line.
 

@@ -17,20 +17,28 @@ RUN = ["run", "--tables", "tables", "--topic", "words", "--bootstrap-servers", "
 def loaded(*flags: str, **environment: str) -> Settings:
     """The settings of a run with these flags and variables (without their prefix)."""
     variables = {f"KSTORM_PIPELINE_{name}": value for name, value in environment.items()}
-    return load(make_parser().parse_args([*RUN, *flags]), variables, needs=("bootstrap_servers", "topic"))
+    return load(
+        make_parser().parse_args([*RUN, *flags]), variables, needs=("bootstrap_servers", "topic")
+    )
 
 
 def test_a_flag_wins_over_the_environment() -> None:
     """A setting comes from its flag, else from its variable, else it has its default."""
     assert loaded().max_records_per_batch == 500_000
     assert loaded(MAX_RECORDS_PER_BATCH="7").max_records_per_batch == 7
-    assert loaded("--max-records-per-batch", "8", MAX_RECORDS_PER_BATCH="7").max_records_per_batch == 8
+    assert (
+        loaded("--max-records-per-batch", "8", MAX_RECORDS_PER_BATCH="7").max_records_per_batch == 8
+    )
 
 
 def test_pairs_come_from_flags_and_from_json() -> None:
     """Options for Kafka and Spark may hold any character, and a flag adds to what the environment has."""
     jaas = 'org.apache.kafka.common.security.plain.PlainLoginModule required username="a" password="b=c,d";'
-    settings = loaded("--kafka-option", f"sasl.jaas.config={jaas}", KAFKA_OPTIONS='{"security.protocol": "SASL_SSL"}')
+    settings = loaded(
+        "--kafka-option",
+        f"sasl.jaas.config={jaas}",
+        KAFKA_OPTIONS='{"security.protocol": "SASL_SSL"}',
+    )
     assert settings.kafka_options == {"security.protocol": "SASL_SSL", "sasl.jaas.config": jaas}
     assert jaas not in repr(settings)
 
@@ -52,7 +60,9 @@ def test_every_setting_explains_itself() -> None:
     assert set(help_texts()) == set(Settings.__dataclass_fields__)
 
 
-def test_places_do_not_depend_on_the_working_directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_places_do_not_depend_on_the_working_directory(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """A relative directory is taken from where the command was given; a URL stays as it is."""
     monkeypatch.chdir(tmp_path)
     assert loaded().tables == str(tmp_path / "tables")
@@ -64,7 +74,11 @@ def test_jars_may_be_given_by_a_pattern(tmp_path: Path) -> None:
     for name in ("b-1.jar", "a-2.jar", "notes.txt"):
         (tmp_path / name).touch()
     settings = loaded(JARS=f"{tmp_path}/*.jar,https://host/c.jar")
-    assert settings.jars == (str(tmp_path / "a-2.jar"), str(tmp_path / "b-1.jar"), "https://host/c.jar")
+    assert settings.jars == (
+        str(tmp_path / "a-2.jar"),
+        str(tmp_path / "b-1.jar"),
+        "https://host/c.jar",
+    )
 
 
 def test_pairs_come_by_file_too(tmp_path: Path) -> None:
@@ -72,10 +86,16 @@ def test_pairs_come_by_file_too(tmp_path: Path) -> None:
     file = tmp_path / "options.json"
     file.write_text('{"a": "file", "b": "file"}')
     settings = loaded(
-        "--kafka-option", "a=flag", KAFKA_OPTIONS='{"b": "variable", "c": "variable"}', KAFKA_OPTIONS_FILE=str(file)
+        "--kafka-option",
+        "a=flag",
+        KAFKA_OPTIONS='{"b": "variable", "c": "variable"}',
+        KAFKA_OPTIONS_FILE=str(file),
     )
     assert settings.kafka_options == {"a": "flag", "b": "file", "c": "variable"}
-    with pytest.raises(SettingsError, match="KSTORM_PIPELINE_KAFKA_OPTIONS_FILE is '/no/such', which cannot be read"):
+    with pytest.raises(
+        SettingsError,
+        match="KSTORM_PIPELINE_KAFKA_OPTIONS_FILE is '/no/such', which cannot be read",
+    ):
         loaded(KAFKA_OPTIONS_FILE="/no/such")
 
 
@@ -90,11 +110,15 @@ def test_pairs_come_by_file_too(tmp_path: Path) -> None:
         "spark.hadoop.fs.s3a.proxy.port",
     ],
 )
-def test_a_file_for_spark_has_nothing_that_ends_on_a_command_line(tmp_path: Path, name: str) -> None:
+def test_a_file_for_spark_has_nothing_that_ends_on_a_command_line(
+    tmp_path: Path, name: str
+) -> None:
     """Spark hands it to a JVM or a pod where others see it. It may come by the variable, where nobody takes it for a secret."""
     file = tmp_path / "conf.json"
     file.write_text(json.dumps({"spark.hadoop.fs.s3a.secret.key": "canary-1", name: "canary-2"}))
-    with pytest.raises(SettingsError, match=f"KSTORM_PIPELINE_SPARK_CONF_FILE has {name}, which") as refused:
+    with pytest.raises(
+        SettingsError, match=f"KSTORM_PIPELINE_SPARK_CONF_FILE has {name}, which"
+    ) as refused:
         loaded(SPARK_CONF_FILE=str(file))
     assert "canary" not in str(refused.value)
     assert loaded(SPARK_CONF=json.dumps({name: "1"})).spark_conf == {name: "1"}
@@ -103,7 +127,11 @@ def test_a_file_for_spark_has_nothing_that_ends_on_a_command_line(tmp_path: Path
 def test_a_file_for_spark_has_secrets(tmp_path: Path) -> None:
     """What Spark hands on by itself, and not by a command line."""
     file = tmp_path / "conf.json"
-    secrets = {"spark.hadoop.fs.s3a.secret.key": "a", "spark.authenticate.secret": "b", "spark.ssl.keyPassword": "c"}
+    secrets = {
+        "spark.hadoop.fs.s3a.secret.key": "a",
+        "spark.authenticate.secret": "b",
+        "spark.ssl.keyPassword": "c",
+    }
     file.write_text(json.dumps(secrets))
     assert loaded(SPARK_CONF_FILE=str(file)).spark_conf == secrets
 
@@ -112,7 +140,9 @@ def test_an_encryption_that_loses_messages_is_refused(tmp_path: Path) -> None:
     """That of the jar which `pyspark` 4.0.0 ships; nobody is told who does not encrypt."""
     jar = tmp_path / "spark-network-common_2.13-4.0.0.jar"
     jar.touch()
-    with pytest.raises(PipelineError, match=f"{jar} cannot encrypt: put version 4.0.4 in its place"):
+    with pytest.raises(
+        PipelineError, match=f"{jar} cannot encrypt: put version 4.0.4 in its place"
+    ):
         refuse_unmended({"spark.network.crypto.enabled": "true"}, tmp_path)
     refuse_unmended({}, tmp_path)
     jar.rename(tmp_path / "spark-network-common_2.13-4.0.4.jar")
@@ -127,7 +157,10 @@ def test_an_encryption_that_loses_messages_is_refused(tmp_path: Path) -> None:
         (["summary"], "--tables (KSTORM_PIPELINE_TABLES) is not set"),
         ([*RUN, "--bootstrap-servers", "a:1,b"], "has 'b', which is not host:port"),
         ([*RUN, "--bootstrap-servers", "a:70000"], "has 'a:70000', which is not host:port"),
-        ([*RUN, "--schema-registry", "http://a:1,user:secret@b:1"], "has 'b:1', which is not http://host:port"),
+        (
+            [*RUN, "--schema-registry", "http://a:1,user:secret@b:1"],
+            "has 'b:1', which is not http://host:port",
+        ),
         ([*RUN, "--topic", "two words"], "--topic (KSTORM_PIPELINE_TOPIC) is 'two words'"),
         ([*RUN, "--master", "somewhere"], "is 'somewhere'; give local[*], spark://host:port"),
         ([*RUN, "--trigger", "sometimes"], "is 'sometimes'; give available-now or continuous"),
@@ -136,19 +169,33 @@ def test_an_encryption_that_loses_messages_is_refused(tmp_path: Path) -> None:
         ([*RUN, "--allow-data-loss", "perhaps"], "is 'perhaps'; give true or false"),
         ([*RUN, "--jars", "no.jar"], "has 'no.jar', and there is no such file"),
         ([*RUN, "--driver-memory", "much"], "is 'much'; give a number followed by m or g"),
-        ([*RUN, "--starting-offsets", "now"], "cannot be read; give earliest, latest or a JSON object"),
+        (
+            [*RUN, "--starting-offsets", "now"],
+            "cannot be read; give earliest, latest or a JSON object",
+        ),
         ([*RUN, "--starting-offsets", '{"other": {"0": 1}}'], "does not name the topic 'words'"),
         ([*RUN, "--tables", __file__], "which is a file; give a directory"),
         (
             [*RUN, "--spark-conf", "spark.network.crypto.cipher=AES/CTR/NoPadding"],
             "leave it out, it is AES/GCM/NoPadding",
         ),
-        ([*RUN, "--spark-conf", "spark.network.crypto.authEngineVersion=1"], "leave it out, it is 2"),
-        ([*RUN, "--spark-conf", "spark.network.crypto.saslFallback=true"], "leave it out, it is false"),
-        ([*RUN, "--spark-conf", "alone"], "--spark-conf (KSTORM_PIPELINE_SPARK_CONF) was given without a value"),
+        (
+            [*RUN, "--spark-conf", "spark.network.crypto.authEngineVersion=1"],
+            "leave it out, it is 2",
+        ),
+        (
+            [*RUN, "--spark-conf", "spark.network.crypto.saslFallback=true"],
+            "leave it out, it is false",
+        ),
+        (
+            [*RUN, "--spark-conf", "alone"],
+            "--spark-conf (KSTORM_PIPELINE_SPARK_CONF) was given without a value",
+        ),
     ],
 )
-def test_a_wrong_setting_costs_one_line(flags: list[str], message: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_wrong_setting_costs_one_line(
+    flags: list[str], message: str, capsys: pytest.CaptureFixture[str]
+) -> None:
     """The line names flag, variable, value and remedy; the exit code is 2; Spark is not started."""
     assert main(flags) == 2
     said = capsys.readouterr()

@@ -13,7 +13,9 @@ from kstorm_pipeline.delta_log import DeltaLog
 from tests.pipeline.conftest import Job
 from tests.pipeline.sink import MINUTE, NOON
 
-pytestmark = pytest.mark.timeout(900)  # on two calm cores a minute; with ten others on them ten times that
+pytestmark = pytest.mark.timeout(
+    900
+)  # on two calm cores a minute; with ten others on them ten times that
 
 GOOD = {"word": "cat", "count": 1, "id": "sentences-0-9-0", "emitted_at": NOON}
 
@@ -31,7 +33,9 @@ MALFORMED = {
     json.dumps({**GOOD, "count": "1"}).encode(): "field count is not a whole number but STRING",
     json.dumps({**GOOD, "count": True}).encode(): "field count is not a whole number but BOOLEAN",
     json.dumps({**GOOD, "count": None}).encode(): "field count is not a whole number but VOID",
-    json.dumps({**GOOD, "count": 10**30}).encode(): "field count is not a whole number but DECIMAL(31,0)",
+    json.dumps(
+        {**GOOD, "count": 10**30}
+    ).encode(): "field count is not a whole number but DECIMAL(31,0)",
     json.dumps({**GOOD, "count": 0}).encode(): "field count is below 1",
     json.dumps({**GOOD, "id": ""}).encode(): "field id is empty",
     json.dumps({"word": "cat", "count": 1, "emitted_at": NOON}).encode(): "field id is missing",
@@ -128,7 +132,9 @@ def test_a_replay_is_known_by_the_lineage_in_the_headers(filled: Filled) -> None
     """Whatever id the record has, in the same batch and across batches, and also where it was first written without headers.
     Headers that do not say all are not believed: the record's id counts then, and one without is malformed."""
     silver, words = filled.job.silver, filled.job.word_counts
-    assert {id for id, row in silver.items() if row[0] == "fish"} == {f"sentences-0-7-{part}" for part in "01x"}
+    assert {id for id, row in silver.items() if row[0] == "fish"} == {
+        f"sentences-0-7-{part}" for part in "01x"
+    }
     assert silver["sentences-0-7-0"][1] == 1
     assert words["fish"] == (6, 3)
     assert words["whale"] == (2, 1)
@@ -159,7 +165,11 @@ def test_a_malformed_value_goes_to_quarantine_with_its_reason(filled: Filled) ->
     rows = filled.job.read("quarantine").collect()
     untold = [row for row in rows if row.value is not None and b"squid" in bytes(row.value)]
     assert [row.reason for row in untold] == ["field id is missing"]
-    reasons = {None if row.value is None else bytes(row.value): row.reason for row in rows if row not in untold}
+    reasons = {
+        None if row.value is None else bytes(row.value): row.reason
+        for row in rows
+        if row not in untold
+    }
     expected: dict[bytes | None, str] = {None: "the value is null", b"{}": "field word is missing"}
     assert reasons == expected | MALFORMED
     places = {(row.partition, row.offset) for row in rows}
@@ -172,7 +182,9 @@ def test_a_run_without_news_adds_nothing(filled: Filled) -> None:
 
 
 @pytest.mark.long
-def test_rows_are_counted_where_the_log_does_not_tell(job: Job, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_rows_are_counted_where_the_log_does_not_tell(
+    job: Job, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Files without statistics, and rows that are deleted in a file that stays."""
     job.sink.sentence(0, "the cat")
     job.run()
@@ -203,9 +215,16 @@ def _summary(job: Job, monkeypatch: pytest.MonkeyPatch) -> dict[str, int]:
 def test_the_report_says_what_the_tables_hold(filled: Filled, tmp_path: Path) -> None:
     """Row counts, the top words by occurrences, and all words in the export."""
     job = filled.job
-    assert report.summary(job.spark, job.tables) == {name: len(rows) for name, rows in filled.after_third_run.items()}
+    assert report.summary(job.spark, job.tables) == {
+        name: len(rows) for name, rows in filled.after_third_run.items()
+    }
     top = map(json.loads, report.show(job.spark, job.tables, "word_counts", 2, by="occurrences"))
-    assert [(row["word"], row["count"], row["occurrences"]) for row in top] == [("the", 9, 4), ("fish", 6, 3)]
+    assert [(row["word"], row["count"], row["occurrences"]) for row in top] == [
+        ("the", 9, 4),
+        ("fish", 6, 3),
+    ]
     report.export(job.spark, job.tables, "word_counts", tmp_path / "counts.jsonl")
     lines = [json.loads(line) for line in (tmp_path / "counts.jsonl").read_text().splitlines()]
-    assert {line["word"]: (line["count"], line["occurrences"]) for line in lines} == job.sink.word_counts
+    assert {
+        line["word"]: (line["count"], line["occurrences"]) for line in lines
+    } == job.sink.word_counts

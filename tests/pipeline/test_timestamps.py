@@ -6,7 +6,9 @@ from kstorm_pipeline.errors import PipelineError
 from tests.pipeline.conftest import Job
 from tests.pipeline.sink import NOON
 
-pytestmark = pytest.mark.timeout(900)  # on two calm cores a minute; with ten others on them ten times that
+pytestmark = pytest.mark.timeout(
+    900
+)  # on two calm cores a minute; with ten others on them ten times that
 
 YEAR_10000 = 253402300800000
 LAST_OF_SPARK = 2**63 // 1000
@@ -18,7 +20,9 @@ def test_a_record_after_the_year_9999_goes_to_quarantine(job: Job) -> None:
     can read the quarantine."""
     job.sink.sentence(1, "the cat", at=YEAR_10000 - 1)
     for at in (YEAR_10000, LAST_OF_SPARK):
-        job.sink.malformed(b'{"word": "cat", "count": 3, "id": "sentences-0-1-0", "emitted_at": 5}', at=at)
+        job.sink.malformed(
+            b'{"word": "cat", "count": 3, "id": "sentences-0-1-0", "emitted_at": 5}', at=at
+        )
     job.run()
     job.sink.sentence(2, "the dog")
     job.run()

@@ -9,7 +9,9 @@ from kstorm_pipeline.watch import _Log
 def test_the_batch_after_an_idle_while_is_counted() -> None:
     """Spark tells of idling by the number of the batch that comes next."""
     ran = {"durationMs": {"addBatch": 5}, "batchDuration": 1000, "name": "bronze"}
-    idle = SimpleNamespace(batchId=1, numInputRows=0, durationMs={"latestOffset": 5}, batchDuration=5, name="bronze")
+    idle = SimpleNamespace(
+        batchId=1, numInputRows=0, durationMs={"latestOffset": 5}, batchDuration=5, name="bronze"
+    )
     first, second = (SimpleNamespace(batchId=n, numInputRows=n + 1, **ran) for n in (0, 1))
     counted: list[Any] = []
     query: Any = SimpleNamespace(name="bronze", recentProgress=[first, idle], isActive=False)

@@ -40,7 +40,9 @@ class Served:
 
     def connect(self, sent: bytes) -> socket.socket:
         """Open a connection, and send this."""
-        made = self._open.enter_context(socket.create_connection(("127.0.0.1", self._port), timeout=30))
+        made = self._open.enter_context(
+            socket.create_connection(("127.0.0.1", self._port), timeout=30)
+        )
         made.sendall(sent)
         return made
 
@@ -51,8 +53,15 @@ class Served:
     def until(self, open_connections: int, *, of: int) -> None:
         """Wait until so many are left `of` those that were made, and as many threads."""
         deadline = time.monotonic() + 30
-        while (self.accepted, self.server.connections, self._threads) != (of, *[open_connections] * 2):
-            assert time.monotonic() < deadline, (self.accepted, self.server.connections, self._threads)
+        while (self.accepted, self.server.connections, self._threads) != (
+            of,
+            *[open_connections] * 2,
+        ):
+            assert time.monotonic() < deadline, (
+                self.accepted,
+                self.server.connections,
+                self._threads,
+            )
             time.sleep(0.01)
 
     @property
@@ -150,7 +159,11 @@ def test_a_connection_is_for_one_request() -> None:
 def test_a_request_without_end_is_not_kept() -> None:
     """Its head is read so far and no further."""
     with served(LONG) as run:
-        head = HALF + b"".join(b"X-%d: %s\r\n" % (number, b"x" * 1000) for number in range(90)) + b"\r\n"
+        head = (
+            HALF
+            + b"".join(b"X-%d: %s\r\n" % (number, b"x" * 1000) for number in range(90))
+            + b"\r\n"
+        )
         assert b" 431 " in ended(run.connect(head)).partition(b"\r\n")[0]
         run.until(0, of=1)
 

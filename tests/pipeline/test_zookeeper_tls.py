@@ -24,17 +24,24 @@ class Secured:
     def __init__(self, directory: Path) -> None:
         files = directory / "audited-tls"
         authority, stranger = Authority(files, "authority"), Authority(files, "stranger")
-        self.tls = ZooKeeperTls(ca=str(authority.certificate), certfile=str(authority.sign("client")))
+        self.tls = ZooKeeperTls(
+            ca=str(authority.certificate), certfile=str(authority.sign("client"))
+        )
         self.another = ZooKeeperTls(ca=str(stranger.certificate), certfile=self.tls.certfile)
         self.server = EmbeddedZooKeeper(
-            directory, name="audited-tls", certificate=authority.sign("server"), authority=authority.certificate
+            directory,
+            name="audited-tls",
+            certificate=authority.sign("server"),
+            authority=authority.certificate,
         )
 
     def store(self) -> None:
         """Writes it, without TLS."""
         client = KazooClient(self.server.connect)
         client.start(30)
-        client.create(f"{READING.node}/partition_0", json.dumps({"offset": 7}).encode(), makepath=True)
+        client.create(
+            f"{READING.node}/partition_0", json.dumps({"offset": 7}).encode(), makepath=True
+        )
         client.stop()
         client.close()
 
@@ -71,14 +78,19 @@ def test_what_is_wrong_is_told(secured: Secured) -> None:
         with pytest.raises(PipelineError) as caught:
             stored_offsets(hosts, [READING], tls)
         told = str(caught.value)
-        assert told.startswith(f"the stored offsets cannot be read from ZooKeeper at {hosts}, {why}")
+        assert told.startswith(
+            f"the stored offsets cannot be read from ZooKeeper at {hosts}, {why}"
+        )
         assert told.endswith("Correct --zookeeper and --zookeeper-tls, or see that it is up")
 
 
 @pytest.mark.parametrize(
     ("text", "says"),
     [
-        ('{"ca": "/no/such/ca.crt"}', "--zookeeper-tls has ca '/no/such/ca.crt', which cannot be used: No such file"),
+        (
+            '{"ca": "/no/such/ca.crt"}',
+            "--zookeeper-tls has ca '/no/such/ca.crt', which cannot be used: No such file",
+        ),
         (
             '{"keyfile_password": "canary-Pa55"}',
             "cannot be read; give a JSON object with some of ca, certfile, keyfile,",
@@ -88,11 +100,28 @@ def test_what_is_wrong_is_told(secured: Secured) -> None:
     ],
 )
 def test_a_wrong_setting_costs_one_line(
-    text: str, says: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
+    text: str,
+    says: str,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    tmp_path: Path,
 ) -> None:
     """And shows no password that somebody has put there."""
     monkeypatch.setenv("KSTORM_PIPELINE_ZOOKEEPER_TLS", text)
-    assert main(["audit", "--tables", str(tmp_path), "--topology", "words", "--bootstrap-servers", "127.0.0.1:1"]) == 2
+    assert (
+        main(
+            [
+                "audit",
+                "--tables",
+                str(tmp_path),
+                "--topology",
+                "words",
+                "--bootstrap-servers",
+                "127.0.0.1:1",
+            ]
+        )
+        == 2
+    )
     told = capsys.readouterr()
     assert says in told.err
     assert len(told.err.strip().splitlines()) == 1
@@ -107,7 +136,9 @@ def test_a_key_with_another_password_is_named(secured: Secured, tmp_path: Path) 
         ("", "its key has a password: name a file with it in keyfile_password_file"),
         (str(tmp_path / "password"), "see to keyfile and keyfile_password_file"),
     ):
-        tls = ZooKeeperTls(certfile=secured.tls.certfile, keyfile=str(key), keyfile_password_file=password_file)
+        tls = ZooKeeperTls(
+            certfile=secured.tls.certfile, keyfile=str(key), keyfile_password_file=password_file
+        )
         with pytest.raises(PipelineError, match=says) as caught:
             tls.context()
         assert "canary" not in str(caught.value)

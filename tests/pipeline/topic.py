@@ -54,15 +54,25 @@ def lineage_headers(lineage: str) -> dict[str, bytes]:
     """The headers that say so."""
     names = ("topic", "partition", "offset", "part")
     parts = lineage.rsplit("-", 3) if lineage else []
-    return {f"kstorm-source-{name}": part.encode() for name, part in zip(names, parts, strict=False)}
+    return {
+        f"kstorm-source-{name}": part.encode() for name, part in zip(names, parts, strict=False)
+    }
 
 
 def bronze(spark: SparkSession, values: Sequence[bytes | None], **columns: Any) -> DataFrame:
     """Rows of bronze with these values, at the offsets 0, 1, …"""
-    same: Mapping[str, Any] = {"key": None, "topic": "t", "partition": 0, "timestamp": DAY, "headers": None} | columns
+    same: Mapping[str, Any] = {
+        "key": None,
+        "topic": "t",
+        "partition": 0,
+        "timestamp": DAY,
+        "headers": None,
+    } | columns
     rows = [{**same, "value": value, "offset": offset} for offset, value in enumerate(values)]
     schema = columns_of(BRONZE)
-    return spark.createDataFrame([tuple(row[name] for name in schema.names) for row in rows], schema)
+    return spark.createDataFrame(
+        [tuple(row[name] for name in schema.names) for row in rows], schema
+    )
 
 
 def as_of_stream(rows: DataFrame) -> DataFrame:
@@ -70,5 +80,7 @@ def as_of_stream(rows: DataFrame) -> DataFrame:
     code that Spark makes of it, which would be other code for each batch."""
     plan = rows._jdf
     session = rows.sparkSession
-    made = session._jsparkSession.internalCreateDataFrame(plan.queryExecution().toRdd(), plan.schema(), False)
+    made = session._jsparkSession.internalCreateDataFrame(
+        plan.queryExecution().toRdd(), plan.schema(), False
+    )
     return DataFrame(made, session)

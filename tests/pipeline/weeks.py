@@ -46,7 +46,9 @@ class Weeks:
         commits = sorted(self._log.glob("*.json"))
         self._version = int(commits[-1].stem)
         self._add = next(
-            action["add"] for action in map(json.loads, commits[-1].read_text().splitlines()) if "add" in action
+            action["add"]
+            for action in map(json.loads, commits[-1].read_text().splitlines())
+            if "add" in action
         )
         self._real = self._directory / self._add["path"]
         self._small: list[str] = []
@@ -80,14 +82,28 @@ class Weeks:
 
     def _removal(self, at: float) -> dict[str, Any]:
         kept = {key: self._add[key] for key in ("partitionValues", "size")}
-        return {"deletionTimestamp": int(at * 1000), "dataChange": False, "extendedFileMetadata": True, **kept}
+        return {
+            "deletionTimestamp": int(at * 1000),
+            "dataChange": False,
+            "extendedFileMetadata": True,
+            **kept,
+        }
 
     def _commit(self, at: float, operation: str, actions: list[dict[str, Any]]) -> None:
         self._version += 1
-        info = {"timestamp": int(at * 1000), "operation": operation, "operationParameters": {}, "isBlindAppend": True}
-        transaction = {"txn": {"appId": "weeks", "version": self._version, "lastUpdated": int(at * 1000)}}
+        info = {
+            "timestamp": int(at * 1000),
+            "operation": operation,
+            "operationParameters": {},
+            "isBlindAppend": True,
+        }
+        transaction = {
+            "txn": {"appId": "weeks", "version": self._version, "lastUpdated": int(at * 1000)}
+        }
         file = self._log / f"{self._version:020}.json"
-        file.write_text("\n".join(map(json.dumps, [{"commitInfo": info}, transaction, *actions])) + "\n")
+        file.write_text(
+            "\n".join(map(json.dumps, [{"commitInfo": info}, transaction, *actions])) + "\n"
+        )
         os.utime(file, (at, at))
 
     def _tidy(self, at: float) -> None:
@@ -98,7 +114,10 @@ class Weeks:
         log = found.forTable(self._spark._jsparkSession, str(self._directory))
         log.checkpoint(log.unsafeVolatileSnapshot(), jvm.scala.Option.empty())
         for file in self._log.iterdir():
-            old = file.name[:20].isdigit() and int(file.name[:20]) < self._version - 7 * DAY / EVERY_SECS
+            old = (
+                file.name[:20].isdigit()
+                and int(file.name[:20]) < self._version - 7 * DAY / EVERY_SECS
+            )
             if old or (file.suffix == ".parquet" and int(file.name[:20]) < self._version):
                 file.unlink()
         while self._maintained and self._stale and self._stale[0][0] < at - DAY:
@@ -108,7 +127,13 @@ class Weeks:
 def figures(spark: SparkSession, tables: Tables) -> Iterator[str]:
     """Of silver."""
     held = len(tables.read(spark, "silver").inputFiles())
-    yield json.dumps({"held": held, **on_disk(tables, "silver"), "read_s": seconds_to_read(spark, tables, "silver")})
+    yield json.dumps(
+        {
+            "held": held,
+            **on_disk(tables, "silver"),
+            "read_s": seconds_to_read(spark, tables, "silver"),
+        }
+    )
 
 
 def main() -> None:
@@ -120,7 +145,10 @@ def main() -> None:
     os.environ.update(spark_environment())
     with tempfile.TemporaryDirectory() as directory:
         settings = Settings(
-            tables=directory, jars=tuple(map(str, spark_jars())), trigger="continuous", shuffle_partitions=2
+            tables=directory,
+            jars=tuple(map(str, spark_jars())),
+            trigger="continuous",
+            shuffle_partitions=2,
         )
         spark, tables, pipeline = start_spark(settings), Tables(directory), totals_pipeline()
         spark.sparkContext.setLogLevel("ERROR")

@@ -36,7 +36,9 @@ for module in pkgutil.walk_packages(package.__path__, package.__name__ + "."):
 
 def run(command: list[str | Path]) -> str:
     """Run a command and return its output; a failure shows all that it said."""
-    done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False)
+    done = subprocess.run(
+        command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False
+    )
     assert done.returncode == 0, f"{command} failed:\n{done.stdout}"
     return done.stdout
 
@@ -44,7 +46,9 @@ def run(command: list[str | Path]) -> str:
 @pytest.fixture(scope="session")
 def uv() -> str:
     """Find the uv that `./run` uses."""
-    found = shutil.which(os.environ.get("UV", ROOT / ".kstorm" / "boot" / "bin" / "uv")) or shutil.which("uv")
+    found = shutil.which(
+        os.environ.get("UV", ROOT / ".kstorm" / "boot" / "bin" / "uv")
+    ) or shutil.which("uv")
     assert found, "there is no uv: start the tests by ./run test"
     return found
 
@@ -62,7 +66,9 @@ def sources(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.mark.timeout(600)
 @pytest.mark.parametrize("service", SERVICES)
-def test_a_service_imports_with_only_what_it_declares(service: str, uv: str, sources: Path, tmp_path: Path) -> None:
+def test_a_service_imports_with_only_what_it_declares(
+    service: str, uv: str, sources: Path, tmp_path: Path
+) -> None:
     """The service, what it requires at the versions of the lock, and the library only if it requires that."""
     environment = tmp_path / "venv"
     run([uv, "venv", "--quiet", "--python", sys.executable, environment])

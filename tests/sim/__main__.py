@@ -17,9 +17,15 @@ def main() -> int:
         description="Run random topologies through random faults, in memory, and check that no message is lost (or counts twice).",
     )
     parser.add_argument(
-        "--seeds", type=_positive, default=10_000, metavar="N", help="how many schedules (default 10,000)"
+        "--seeds",
+        type=_positive,
+        default=10_000,
+        metavar="N",
+        help="how many schedules (default 10,000)",
     )
-    parser.add_argument("--first", type=int, default=0, metavar="SEED", help="the first of them (default 0)")
+    parser.add_argument(
+        "--first", type=int, default=0, metavar="SEED", help="the first of them (default 0)"
+    )
     parser.add_argument("--seed", type=int, metavar="SEED", help="replay this one, and no other")
     parser.add_argument(
         "--guarantee",
@@ -28,7 +34,9 @@ def main() -> int:
         help="how the topologies are processed (default at-least-once)",
     )
     parser.add_argument("--trace", action="store_true", help="with --seed: tell its story")
-    parser.add_argument("--mutants", action="store_true", help="switch each rule off in turn, and see it noticed")
+    parser.add_argument(
+        "--mutants", action="store_true", help="switch each rule off in turn, and see it noticed"
+    )
     parser.add_argument(
         "--workers",
         type=_positive,
@@ -36,14 +44,21 @@ def main() -> int:
         metavar="N",
         help="processes (default: as many as CPUs)",
     )
-    parser.add_argument("--report", type=Path, metavar="FILE", help="write the outcome as a page, in Markdown")
     parser.add_argument(
-        "--resume", type=Path, metavar="FILE", help="keep there what is done, and go on from it after an interruption"
+        "--report", type=Path, metavar="FILE", help="write the outcome as a page, in Markdown"
+    )
+    parser.add_argument(
+        "--resume",
+        type=Path,
+        metavar="FILE",
+        help="keep there what is done, and go on from it after an interruption",
     )
     arguments = parser.parse_args()
     if arguments.trace and arguments.seed is None:
         parser.error("--trace tells the story of one schedule: name it with --seed")
-    logging.disable(logging.CRITICAL)  # thousands of simulated spouts would warn of what is done to them
+    logging.disable(
+        logging.CRITICAL
+    )  # thousands of simulated spouts would warn of what is done to them
     return run_command("kstorm sim", lambda: _run(arguments))
 
 
@@ -60,7 +75,9 @@ def _run(arguments: argparse.Namespace) -> int:
     from tests.sim.many import run_many
 
     seeds = range(arguments.first, arguments.first + arguments.seeds)
-    return run_many(seeds, arguments.workers, arguments.report, console, arguments.resume, arguments.guarantee)
+    return run_many(
+        seeds, arguments.workers, arguments.report, console, arguments.resume, arguments.guarantee
+    )
 
 
 def _positive(text: str) -> int:

@@ -37,7 +37,9 @@ class Acknowledged:
         """By edge, how many acks of it are in the log of the tree's acker."""
         topology = cluster.topology
         log = records_of(cluster, topology.acker_topic, root % topology.config.acker_tasks)
-        return Counter(edge for _, value in log for of, edge in self._drained.get(value, ()) if of == root)
+        return Counter(
+            edge for _, value in log for of, edge in self._drained.get(value, ()) if of == root
+        )
 
     def note(self, outbox: Outbox, acks: Iterable[tuple[int, int]]) -> None:
         """Tuples are acked, and their acks leave with what the outbox is drained of next."""
@@ -56,7 +58,10 @@ class Acknowledged:
         for send in sends:
             frame = decode(TupleFrame, send.value)
             pairs = list(zip(unpack_ids(frame.roots), unpack_ids(frame.edges), strict=True))
-            for root, edge in (*pairs, *(pair for more in frame.more.values() for pair in more.items())):
+            for root, edge in (
+                *pairs,
+                *(pair for more in frame.more.values() for pair in more.items()),
+            ):
                 self.sent[root].add(edge)
 
 
@@ -70,8 +75,16 @@ def records_of(cluster: LocalCluster, topic: str, partition: int) -> list[tuple[
 def watch_acks() -> Iterator[Acknowledged]:
     """Notes all acks while the context lasts."""
     watched = Acknowledged()
-    ack, ack_batch, finish_frame = BoltCollector.ack, BoltCollector.ack_batch, BoltCollector.finish_frame
-    ack_columns, drain_acks, drain_tuples = Outbox.ack_columns, Outbox.drain_acks, Outbox.drain_tuples
+    ack, ack_batch, finish_frame = (
+        BoltCollector.ack,
+        BoltCollector.ack_batch,
+        BoltCollector.finish_frame,
+    )
+    ack_columns, drain_acks, drain_tuples = (
+        Outbox.ack_columns,
+        Outbox.drain_acks,
+        Outbox.drain_tuples,
+    )
     batches: dict[int, TupleBatch] = {}  # by the identity of their roots
     finishing: list[tuple[TupleBatch, list[int]]] = []
 
@@ -95,7 +108,9 @@ def watch_acks() -> Iterator[Acknowledged]:
     def noted_columns(self: Outbox, roots: Any, vals: Any) -> None:
         if finishing:
             batch, failed = finishing[-1]
-            watched.note(self, _pairs(np.delete(batch.roots, failed), np.delete(batch.edges, failed)))
+            watched.note(
+                self, _pairs(np.delete(batch.roots, failed), np.delete(batch.edges, failed))
+            )
         else:
             batch = batches.pop(id(roots))
             watched.note(self, _pairs(batch.roots, batch.edges))
@@ -112,8 +127,12 @@ def watch_acks() -> Iterator[Acknowledged]:
         return sends
 
     with (
-        patch.multiple(BoltCollector, ack=noted_ack, ack_batch=noted_batch, finish_frame=noted_frame),
-        patch.multiple(Outbox, ack_columns=noted_columns, drain_acks=noted_drain, drain_tuples=noted_tuples),
+        patch.multiple(
+            BoltCollector, ack=noted_ack, ack_batch=noted_batch, finish_frame=noted_frame
+        ),
+        patch.multiple(
+            Outbox, ack_columns=noted_columns, drain_acks=noted_drain, drain_tuples=noted_tuples
+        ),
     ):
         yield watched
 

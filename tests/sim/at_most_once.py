@@ -31,7 +31,11 @@ _STEPS = 120
 _CALM_STEPS = 400
 _PARTITION = Partition(TOPIC, 0)
 _CONFIG = SpoutConfig(
-    KafkaHosts(), TOPIC, "/spouts", "at-most-once", processing_guarantee=ProcessingGuarantee.AT_MOST_ONCE
+    KafkaHosts(),
+    TOPIC,
+    "/spouts",
+    "at-most-once",
+    processing_guarantee=ProcessingGuarantee.AT_MOST_ONCE,
 )
 
 
@@ -49,14 +53,24 @@ class Emissions:
         self.twice: list[bytes] = []
         self._seed = seed
 
-    def emit(self, values: Sequence[Any], message_id: Any = None, stream: str = "", task: int | None = None) -> Any:
+    def emit(
+        self,
+        values: Sequence[Any],
+        message_id: Any = None,
+        stream: str = "",
+        task: int | None = None,
+    ) -> Any:
         """Judges one."""
-        if values[0] in self.seen:  # said later: what is raised here is a message that cannot be emitted
+        if (
+            values[0] in self.seen
+        ):  # said later: what is raised here is a message that cannot be emitted
             self.twice.append(values[0])
         self.seen.add(values[0])
         return (1,)
 
-    def emit_batch(self, columns: Sequence[list[Any]], message_ids: Any = None, stream: str = "") -> Placed:
+    def emit_batch(
+        self, columns: Sequence[list[Any]], message_ids: Any = None, stream: str = ""
+    ) -> Placed:
         """Judges each."""
         for values in zip(*columns, strict=True):
             self.emit(values)
@@ -97,7 +111,9 @@ class Process:
 
         builder = TopologyBuilder("simulated")
         builder.set_spout("source", self.spout)
-        resources = {KAFKA: KafkaPorts(lambda _: Reader(topic), open_offsets, refuse, lambda _: self.writer)}
+        resources = {
+            KAFKA: KafkaPorts(lambda _: Reader(topic), open_offsets, refuse, lambda _: self.writer)
+        }
         context = TopologyContext(builder.build(), "source", 0, resources)
         self.spout.open(Config(), context, cast(SpoutOutputCollector, emissions))
 
@@ -176,7 +192,9 @@ def _check_coverage(topic: SourceTopic, seed: int) -> None:
     stored = _stored(topic)
     gap = None if stored is None else topic.finished.gap(_PARTITION, stored)
     if gap is not None:
-        raise AtMostOnceError(f"seed {seed}: {stored} is stored, and offset {gap} is in no finished range")
+        raise AtMostOnceError(
+            f"seed {seed}: {stored} is stored, and offset {gap} is in no finished range"
+        )
 
 
 def _calm_down(topic: SourceTopic, processes: Sequence[Process], random: Random, seed: int) -> None:
@@ -189,7 +207,9 @@ def _calm_down(topic: SourceTopic, processes: Sequence[Process], random: Random,
         if any(process.emitted_to == end for process in processes) and _stored(topic) == end:
             break
     if (stored := _stored(topic)) != end:
-        raise AtMostOnceError(f"seed {seed}: the offset stays at {stored}, and the log ends at {end}")
+        raise AtMostOnceError(
+            f"seed {seed}: the offset stays at {stored}, and the log ends at {end}"
+        )
 
 
 def _stored(topic: SourceTopic) -> int | None:

@@ -59,8 +59,16 @@ class Faults:
     def strike(self, truth: Truth, component: str, tuple: Tuple) -> str:
         """What is to happen to a tuple: "fail", "raise", "forget" or nothing."""
         message = tuple["message"]
-        for what, every in (("fail", self.fail_every), ("raise", self.raise_every), ("forget", self.forget_every)):
-            if every and message % every == every - 1 and (truth.happens(component, what, message) == 1 or self.ever):
+        for what, every in (
+            ("fail", self.fail_every),
+            ("raise", self.raise_every),
+            ("forget", self.forget_every),
+        ):
+            if (
+                every
+                and message % every == every - 1
+                and (truth.happens(component, what, message) == 1 or self.ever)
+            ):
                 return what
         return ""
 
@@ -76,7 +84,9 @@ class _Telling(Bolt):
     def __init__(self, truth: Truth) -> None:
         self.truth = truth
 
-    def prepare(self, config: Config, context: TopologyContext, collector: OutputCollector) -> Maybe:
+    def prepare(
+        self, config: Config, context: TopologyContext, collector: OutputCollector
+    ) -> Maybe:
         """Raises, or begins."""
         self.faults.refuse_to_begin(self.truth, context)
         return super().prepare(config, context, collector)
@@ -94,7 +104,9 @@ class _Telling(Bolt):
     def tell_emit(self, of: Tuple, anchors: Anchors, stream: str = "default") -> int:
         """Emits; returns the number of the emit."""
         emit = self.truth.new_emit()
-        self.truth.sent(emit, self.collector.emit([of["message"], of["attempt"], emit], anchors, stream))
+        self.truth.sent(
+            emit, self.collector.emit([of["message"], of["attempt"], emit], anchors, stream)
+        )
         return emit
 
     def tell_ack(self, tuple: Tuple, anchored: list[int]) -> None:
@@ -107,7 +119,12 @@ class Relay(_Telling):
     """Emits so many tuples per input on each stream, and one that is not anchored; may misbehave."""
 
     def __init__(
-        self, truth: Truth, children: int = 1, side: int = 0, loose: bool = False, faults: Faults = NO_FAULTS
+        self,
+        truth: Truth,
+        children: int = 1,
+        side: int = 0,
+        loose: bool = False,
+        faults: Faults = NO_FAULTS,
     ) -> None:
         super().__init__(truth)
         self.children, self.side, self.loose, self.faults = children, side, loose, faults
@@ -134,7 +151,9 @@ class BatchRelay(Relay):
 
     late = False
 
-    def prepare(self, config: Config, context: TopologyContext, collector: OutputCollector) -> Maybe:
+    def prepare(
+        self, config: Config, context: TopologyContext, collector: OutputCollector
+    ) -> Maybe:
         """Holds nothing yet."""
         self.held: list[tuple[TupleBatch, list[tuple[int, list[int]]]]] = []
         return super().prepare(config, context, collector)
@@ -170,12 +189,18 @@ class BatchRelay(Relay):
         return None
 
     def _emit(
-        self, batch: TupleBatch, positions: list[int], anchors: TupleBatch | None, stream: str = "default"
+        self,
+        batch: TupleBatch,
+        positions: list[int],
+        anchors: TupleBatch | None,
+        stream: str = "default",
     ) -> list[int]:
         emits = [self.truth.new_emit() for _ in positions]
         columns = [[batch[field][position] for position in positions] for field in FIELDS[:2]]
         at = None if anchors is None else positions
-        self.truth.sent_batch(emits, self.collector.emit_batch((*columns, emits), anchors, at, stream))
+        self.truth.sent_batch(
+            emits, self.collector.emit_batch((*columns, emits), anchors, at, stream)
+        )
         return emits
 
     def _ack(self, batch: TupleBatch, runs: list[tuple[int, list[int]]]) -> None:
@@ -237,7 +262,9 @@ class Collect(_Telling):
     def _emit_together(self, tuple: Tuple) -> int:
         try:
             return self.tell_emit(self.held[-1], [*self.held, self.held[0]])
-        except EmitError:  # the tuple fails, and whoever anchored to it again would be refused for ever
+        except (
+            EmitError
+        ):  # the tuple fails, and whoever anchored to it again would be refused for ever
             if not tuple.is_tick:
                 self.held.pop()
             raise
@@ -273,7 +300,9 @@ class Tally(StatefulBasicBolt):
         """Counts, or fails."""
         if self.faults.strike(self.truth, self.context.component, tuple):
             raise FailedException("as told")
-        key = str(tuple["message"] % 2)  # shared by messages, so that a stale write would take others along
+        key = str(
+            tuple["message"] % 2
+        )  # shared by messages, so that a stale write would take others along
         self.state.put(key, [*self.state.get(key, []), tuple["message"]])
         self._move_newest(f"newest {tuple['emit']}")
 
@@ -282,7 +311,9 @@ class Tally(StatefulBasicBolt):
         emit = self.truth.new_emit()
         self.truth.sent(emit, collector.emit([tuple["message"], tuple["attempt"], emit]))
         self.truth.executed(tuple["emit"], self.context.task_id, [emit])
-        if tuple.root:  # what hangs on no tree may get lost, if a zombie is the only one that it succeeds with
+        if (
+            tuple.root
+        ):  # what hangs on no tree may get lost, if a zombie is the only one that it succeeds with
             self.truth.counted.add((self.context.component, tuple["message"]))
 
     def init_state(self, state: KeyValueState) -> None:

@@ -9,7 +9,16 @@ from typing import Any
 from unittest.mock import patch
 
 from kstorm.core import recovery
-from kstorm.core.engine import AckerEngine, BoltEngine, Engine, Progress, Slot, SpoutEngine, Unit, transaction
+from kstorm.core.engine import (
+    AckerEngine,
+    BoltEngine,
+    Engine,
+    Progress,
+    Slot,
+    SpoutEngine,
+    Unit,
+    transaction,
+)
 from kstorm.core.engine.effects import Commit, Effect, Keep, Release, Transact
 from kstorm.core.engine.engine import Routine
 from kstorm.core.engine.slot import Phase
@@ -75,7 +84,9 @@ def _offsets_after_the_changelog() -> Iterator[None]:
     def late(self: Any, task: int) -> None:
         read(self, task)
         if isinstance(self.engine, BoltEngine):
-            self._position[task] = max(self._position[task], self.world.logs.committed(self._place(task)))
+            self._position[task] = max(
+                self._position[task], self.world.logs.committed(self._place(task))
+            )
 
     with (
         patch.object(Process, "_has_ended", lambda *_: True),
@@ -143,7 +154,9 @@ def _revoked_unseen() -> AbstractContextManager[object]:
     revoked = Engine.revoked
 
     def blind(self: Engine[Any], tasks: Any, now: float) -> list[Effect]:
-        opening = [task for task in tasks if task in self.slots and self.slots[task].phase is Phase.OPENING]
+        opening = [
+            task for task in tasks if task in self.slots and self.slots[task].phase is Phase.OPENING
+        ]
         left = revoked(self, [task for task in tasks if task not in opening], now)
         return [*left, *map(Release, opening)]
 
@@ -163,7 +176,9 @@ def _executes_on() -> Iterator[None]:
             slot.leaving = True
 
     with (
-        patch.object(Slot, "works", property(lambda self: self.phase in (Phase.WORKING, Phase.CLOSING))),
+        patch.object(
+            Slot, "works", property(lambda self: self.phase in (Phase.WORKING, Phase.CLOSING))
+        ),
         patch.object(BoltEngine, "_work", on),
     ):
         yield
@@ -184,7 +199,9 @@ def earlier_tenures() -> AbstractContextManager[object]:
     begin = BoltEngine._begin_poll
 
     def by_number(self: BoltEngine, item: Any, poll: Any) -> Any:
-        return begin(self, [(self.slots.get(slot.index, slot), records) for slot, records in item], poll)
+        return begin(
+            self, [(self.slots.get(slot.index, slot), records) for slot, records in item], poll
+        )
 
     return patch.object(BoltEngine, "_begin_poll", by_number)
 
@@ -202,16 +219,28 @@ def engine_mutants() -> list[Mutant]:
     """Every rule of the engine, by what it is about."""
     return [
         Mutant("acker: the buckets are stored before the offset", _offset_before_buckets),
-        Mutant("acker: what the rows imply has arrived before they are stored", _rows_before_news, gentle),
-        Mutant("fence: a zombie's checkpoint is refused", lambda: patch.object(World, "fence", False), handover),
-        Mutant("fence: a process ends when it hears that its tasks are another's", lives_on, handover),
+        Mutant(
+            "acker: what the rows imply has arrived before they are stored",
+            _rows_before_news,
+            gentle,
+        ),
+        Mutant(
+            "fence: a zombie's checkpoint is refused",
+            lambda: patch.object(World, "fence", False),
+            handover,
+        ),
+        Mutant(
+            "fence: a process ends when it hears that its tasks are another's", lives_on, handover
+        ),
         Mutant(
             "fence: the predecessor of a namesake is refused, by the group or as a producer (either would do)",
             _no_namesakes,
             handover,
         ),
         Mutant(
-            "fence: every transaction has its tasks' offsets, known from their assignment on", _no_offsets, handover
+            "fence: every transaction has its tasks' offsets, known from their assignment on",
+            _no_offsets,
+            handover,
         ),
         Mutant(
             "transaction: records arrive before offsets are handed in, or offsets are read stable (either would do)",
@@ -224,9 +253,19 @@ def engine_mutants() -> list[Mutant]:
             takeover,
         ),
         Mutant("recovery: a copy of another topic is emptied", _any_topic),
-        Mutant("bolt: the state is stored before the acks or the offset (either would do)", _state_last),
-        Mutant("bolt: a checkpoint's offset is behind what has arrived", _offset_of_all_that_was_executed, untracked),
-        Mutant("bolt: an offset is committed behind what has arrived", _offset_of_all_that_was_polled, untracked),
+        Mutant(
+            "bolt: the state is stored before the acks or the offset (either would do)", _state_last
+        ),
+        Mutant(
+            "bolt: a checkpoint's offset is behind what has arrived",
+            _offset_of_all_that_was_executed,
+            untracked,
+        ),
+        Mutant(
+            "bolt: an offset is committed behind what has arrived",
+            _offset_of_all_that_was_polled,
+            untracked,
+        ),
         Mutant("task: one that is revoked while it is recovered never begins", _revoked_unseen),
         Mutant("task: one that leaves executes nothing more", _executes_on, orderly),
         Mutant("task: one that leaves commits what it executed", _leaves_uncommitted, orderly),

@@ -43,7 +43,12 @@ CALM = (Weather.GENTLE, Weather.ORDERLY)
 
 _HEIR_STEPS = 300
 
-_CHANCES = {Weather.STORM: 0.25, Weather.HANDOVER: 0.15, Weather.ORDERLY: 0.15, Weather.TAKEOVER: 0.2}
+_CHANCES = {
+    Weather.STORM: 0.25,
+    Weather.HANDOVER: 0.15,
+    Weather.ORDERLY: 0.15,
+    Weather.TAKEOVER: 0.2,
+}
 
 
 def _without(faults: list[Fault], *costly: Callable[[], str]) -> list[Fault]:
@@ -80,13 +85,17 @@ class Striker(Adversary):
         }
         super().__init__(cluster, random, names.get(weather, []))
         self._source, self._weather, self._forget = source, weather, forget
-        self._keepers = [spec.id for spec in topology.bolts if isinstance(spec.component, Tally)] + [ACKER_COMPONENT]
+        self._keepers = [
+            spec.id for spec in topology.bolts if isinstance(spec.component, Tally)
+        ] + [ACKER_COMPONENT]
         self._movable = [spec.id for spec in topology.bolts if not isinstance(spec.component, Join)]
         if source is None:
             self._movable += [spec.id for spec in topology.spouts]
         self.chance = _CHANCES.get(weather, CHANCE)
         if weather in CALM:
-            self._patience = 0.9 * SETTLE_SECS  # a task that has to move amid a longer outage leaves work behind
+            self._patience = (
+                0.9 * SETTLE_SECS
+            )  # a task that has to move amid a longer outage leaves work behind
         self._lossy = 0.2 if weather is Weather.STORM else self.draw(0.0, 0.0, 0.1)
 
     def faults(self) -> list[Fault]:
@@ -96,7 +105,11 @@ class Striker(Adversary):
             faults = _without(faults, self.deactivate, self.stand_still)
             faults.append((6, self.move))
         if self._weather is Weather.UNTRACKED:
-            faults = [*_without(faults, self.deactivate), (20, self.checkpoint), (20, self.crash_amid_sending)]
+            faults = [
+                *_without(faults, self.deactivate),
+                (20, self.checkpoint),
+                (20, self.crash_amid_sending),
+            ]
         if self._weather is Weather.FOUL:
             faults += [(4, self.rewind), (2, self.remake_changelog)]
         if self._weather is Weather.ORDERLY:
@@ -183,7 +196,9 @@ class Striker(Adversary):
         if not amid:
             return ""
         self._cluster.pause(
-            *self._random.choice(amid), self.draw("stranger", "namesake", "others"), self.draw(True, False)
+            *self._random.choice(amid),
+            self.draw("stranger", "namesake", "others"),
+            self.draw(True, False),
         )
         return "zombie amid a checkpoint"
 
@@ -202,7 +217,10 @@ class Striker(Adversary):
         self._cluster.pause(name, number)
         heir = self._cluster.processes(name)[number]
         for _ in range(_HEIR_STEPS):
-            if any(slot.phase is Phase.PREPARING for slot in heir.engine.slots.values()) or not self._cluster.step():
+            if (
+                any(slot.phase is Phase.PREPARING for slot in heir.engine.slots.values())
+                or not self._cluster.step()
+            ):
                 break
         if _only_commits(zombie):
             zombie.go_on_with_transaction()

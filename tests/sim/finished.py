@@ -67,7 +67,12 @@ class SimulatedWriter:
         self._process.wake()
 
     def write_batch(
-        self, topic: str, keys: RecordColumn, values: RecordColumn, on_done: OnBatchDelivery, headers: Any = None
+        self,
+        topic: str,
+        keys: RecordColumn,
+        values: RecordColumn,
+        on_done: OnBatchDelivery,
+        headers: Any = None,
     ) -> None:
         """No spout does that."""
         raise AssertionError

@@ -56,7 +56,9 @@ def _done_is_what_was_emitted() -> AbstractContextManager[object]:
 @contextmanager
 def _past_the_oldest_seen_by_ranges_alone() -> Iterator[None]:
     with (
-        patch.object(PartitionManager, "last_completed_offset", property(lambda manager: manager.next_offset)),
+        patch.object(
+            PartitionManager, "last_completed_offset", property(lambda manager: manager.next_offset)
+        ),
         patch.object(SourceTopic, "passed", lambda *_: None),
     ):
         yield
@@ -64,7 +66,9 @@ def _past_the_oldest_seen_by_ranges_alone() -> Iterator[None]:
 
 def _not_bounded_by_the_position() -> AbstractContextManager[object]:
     def note(self: KafkaSpout) -> None:
-        self._read_to.update((manager.partition, manager.next_offset) for manager in self._coordinator.all_managers())
+        self._read_to.update(
+            (manager.partition, manager.next_offset) for manager in self._coordinator.all_managers()
+        )
 
     return patch.object(KafkaSpout, "_note_positions", note)
 
@@ -97,22 +101,47 @@ def range_mutants() -> list[Mutant]:
         ("a spout says of what a former life has committed only that", _a_former_life_acked_it),
         ("the position is stored after a range, too", _the_position_is_stored_at_once),
     ]
-    return [Mutant(f"exactly once, ranges: {rule}", off, explore_ranges, 1000) for rule, off in rules]
+    return [
+        Mutant(f"exactly once, ranges: {rule}", off, explore_ranges, 1000) for rule, off in rules
+    ]
 
 
 def finished_mutants() -> list[Mutant]:
     """Every rule, by what it is about."""
     return [
-        Mutant("finished: a range is in Kafka before its offset is stored", _stored_before_its_range_is_there),
-        Mutant("finished: what was refused is in the next range", _refused_is_as_good_as_written, storm),
+        Mutant(
+            "finished: a range is in Kafka before its offset is stored",
+            _stored_before_its_range_is_there,
+        ),
+        Mutant(
+            "finished: what was refused is in the next range", _refused_is_as_good_as_written, storm
+        ),
         Mutant("finished: an offset is stored no further than its range goes", _one_too_far),
-        Mutant("finished: a message that is not finished is in no range", _past_the_oldest_seen_by_ranges_alone),
-        Mutant("finished: gaps in the log are absent", lambda: patch.object(Outcomes, "gap", lambda *_: None)),
+        Mutant(
+            "finished: a message that is not finished is in no range",
+            _past_the_oldest_seen_by_ranges_alone,
+        ),
+        Mutant(
+            "finished: gaps in the log are absent",
+            lambda: patch.object(Outcomes, "gap", lambda *_: None),
+        ),
         Mutant("above: only what is finished", _done_is_what_was_emitted),
-        Mutant("above: only what was acked", lambda: patch.object(Outcomes, "exceptions", lambda *_: [])),
-        Mutant("finished: dead letters are listed", lambda: patch.object(Outcomes, "dead", lambda *_: None)),
-        Mutant("finished: what cannot be decoded is skipped", lambda: patch.object(Outcomes, "skip", lambda *_: None)),
-        Mutant("finished: what held nothing is counted", lambda: patch.object(Outcomes, "empty", lambda *_: None)),
+        Mutant(
+            "above: only what was acked",
+            lambda: patch.object(Outcomes, "exceptions", lambda *_: []),
+        ),
+        Mutant(
+            "finished: dead letters are listed",
+            lambda: patch.object(Outcomes, "dead", lambda *_: None),
+        ),
+        Mutant(
+            "finished: what cannot be decoded is skipped",
+            lambda: patch.object(Outcomes, "skip", lambda *_: None),
+        ),
+        Mutant(
+            "finished: what held nothing is counted",
+            lambda: patch.object(Outcomes, "empty", lambda *_: None),
+        ),
         Mutant(
             "finished: at most once, a range is in Kafka before its offset is stored",
             _stored_before_its_range_is_there,

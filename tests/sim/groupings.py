@@ -17,13 +17,18 @@ class Picky(CustomStreamGrouping):
         """`refused`: which of a message's tuples, counted from 1 over all attempts."""
         self._truth, self._refused = truth, refused
 
-    def prepare(self, context: TopologyContext, component: str, stream: str, targets: Sequence[int]) -> None:
+    def prepare(
+        self, context: TopologyContext, component: str, stream: str, targets: Sequence[int]
+    ) -> None:
         """Keeps the targets."""
         self._edge, self._targets = (component, stream, *targets), targets
 
     def choose_tasks(self, task: int, values: Sequence[Any]) -> Sequence[int]:
         """One task, or an error."""
         message = values[0]
-        if message % 3 == 1 and self._truth.happens("grouping", self._edge, message) in self._refused:
+        if (
+            message % 3 == 1
+            and self._truth.happens("grouping", self._edge, message) in self._refused
+        ):
             raise ValueError("as told")
         return [self._targets[message % len(self._targets)]]

@@ -15,13 +15,19 @@ from tests.sim.kinds import AT_LEAST_ONCE, EXACTLY_ONCE
 from tests.sim.mutant import Mutant
 from tests.sim.mutants import mutants
 
-_MUTANTS: Final[dict[str, Callable[[], list[Mutant]]]] = {AT_LEAST_ONCE: mutants, EXACTLY_ONCE: exactly_once_mutants}
+_MUTANTS: Final[dict[str, Callable[[], list[Mutant]]]] = {
+    AT_LEAST_ONCE: mutants,
+    EXACTLY_ONCE: exactly_once_mutants,
+}
 
 
 def hunt(workers: int, page: Path | None, console: Console, kind: str) -> int:
     """Hunts every mutant and prints the seeds it took; 1 if one is not found within its bound."""
     table = Table("rule that is switched off", "seeds until noticed", "how it shows")
-    rows = ["| rule that is switched off | seeds until noticed | how it shows |", "| --- | --- | --- |"]
+    rows = [
+        "| rule that is switched off | seeds until noticed | how it shows |",
+        "| --- | --- | --- |",
+    ]
     missed = 0
     with (
         console.status("hunting mutants"),
@@ -30,7 +36,11 @@ def hunt(workers: int, page: Path | None, console: Console, kind: str) -> int:
         own = _MUTANTS[kind]()
         for mutant, found in zip(own, pool.map(partial(_hunt, kind), range(len(own))), strict=True):
             missed += found is None
-            seeds, how = (str(found[0]), _shortly(found[1])) if found else (f"not within {mutant.within}", "")
+            seeds, how = (
+                (str(found[0]), _shortly(found[1]))
+                if found
+                else (f"not within {mutant.within}", "")
+            )
             table.add_row(mutant.rule, seeds, how)
             rows.append(f"| {mutant.rule} | {seeds} | {how} |")
             console.print(f"{mutant.rule}: {seeds}")

@@ -23,13 +23,20 @@ for name, module in list(sys.modules.items()):
 class Journal:
     """Which schedules of a run are done, and their outcome; the rule: they were all run by the same code."""
 
-    def __init__(self, path: Path | None, seeds: Sequence[int], kind: str = SimOutcome.kind) -> None:
+    def __init__(
+        self, path: Path | None, seeds: Sequence[int], kind: str = SimOutcome.kind
+    ) -> None:
         """Reads `path` if it is there; without one, nothing is kept.
 
         Raises `ConfigError` if the file is of other schedules or of other code, or cannot be written.
         """
         self._path = path
-        self._run = {"kind": kind, "first": seeds[0], "schedules": len(seeds), "code": _code() if path else ""}
+        self._run = {
+            "kind": kind,
+            "first": seeds[0],
+            "schedules": len(seeds),
+            "code": _code() if path else "",
+        }
         self.done: set[int] = set()
         """The first seed of each part that is done."""
         self.outcome = SimOutcome(kind)
@@ -47,22 +54,32 @@ class Journal:
         """Writes all into the file, which is whole at any moment."""
         if self._path is None:
             return
-        outcome = vars(self.outcome) | {"reached": [[*line, times] for line, times in self.outcome.reached.items()]}
+        outcome = vars(self.outcome) | {
+            "reached": [[*line, times] for line, times in self.outcome.reached.items()]
+        }
         unfinished = self._path.with_name(f"{self._path.name}.unfinished")
-        unfinished.write_text(json.dumps({"run": self._run, "done": sorted(self.done), "outcome": outcome}))
+        unfinished.write_text(
+            json.dumps({"run": self._run, "done": sorted(self.done), "outcome": outcome})
+        )
         unfinished.replace(self._path)
 
     def _read(self, path: Path) -> None:
         try:
             saved: dict[str, Any] = json.loads(path.read_text())
             run, self.done, outcome = saved["run"], set(saved["done"]), saved["outcome"]
-            reached = Counter({(module, line): times for module, line, times in outcome.pop("reached")})
+            reached = Counter(
+                {(module, line): times for module, line, times in outcome.pop("reached")}
+            )
             faults, seen = Counter(outcome.pop("faults")), Counter(outcome.pop("seen"))
             self.outcome = SimOutcome(**outcome, reached=reached, faults=faults, seen=seen)
         except (ValueError, KeyError, TypeError, AttributeError, OSError):
-            raise ConfigError(f"--resume {path}: this is not what a run of schedules writes") from None
+            raise ConfigError(
+                f"--resume {path}: this is not what a run of schedules writes"
+            ) from None
         if run != self._run:
-            what = "other code" if run["code"] != self._run["code"] else "other seeds or another kind"
+            what = (
+                "other code" if run["code"] != self._run["code"] else "other seeds or another kind"
+            )
             raise ConfigError(
                 f"--resume {path}: the {self.outcome.schedules:,} schedules there are of {what}, and would not add up"
                 " with these: remove the file to begin anew"
@@ -71,7 +88,9 @@ class Journal:
 
 def _code() -> str:
     """A digest of all of ours that a schedule runs: what its package imports."""
-    printed = subprocess.run([sys.executable, "-c", _LIST_FILES], capture_output=True, text=True, check=True).stdout
+    printed = subprocess.run(
+        [sys.executable, "-c", _LIST_FILES], capture_output=True, text=True, check=True
+    ).stdout
     digest = hashlib.sha256()
     for line in sorted(printed.splitlines()):
         module, _, path = line.partition(" ")

@@ -87,10 +87,12 @@ class SourceTopic:
     finished: FinishedLog = field(init=False)
     letters: Callable[[], Sequence[bytes]] = lambda: ()
     """The records of the dead letters' topic."""
-    _trees: defaultdict[tuple[Partition, int], defaultdict[tuple[int, int, int], list[int]]] = field(
-        default_factory=lambda: defaultdict(lambda: defaultdict(list))
+    _trees: defaultdict[tuple[Partition, int], defaultdict[tuple[int, int, int], list[int]]] = (
+        field(default_factory=lambda: defaultdict(lambda: defaultdict(list)))
     )
-    _acks: defaultdict[tuple[Partition, int, int, int, int], int] = field(default_factory=lambda: defaultdict(int))
+    _acks: defaultdict[tuple[Partition, int, int, int, int], int] = field(
+        default_factory=lambda: defaultdict(int)
+    )
     _passed: set[tuple[Partition, int]] = field(
         default_factory=set
     )  # batches that cannot be decoded, known to be dead letters
@@ -111,7 +113,9 @@ class SourceTopic:
         for message in range(self.truth.messages):
             place = Partition(TOPIC, message % self.partitions)
             kind = self.random.choice((*[b""] * 6, *_ODD)) if odd else b""
-            self.append(place, kind + b"%d" % message, message % 4 if odd and message % 5 == 3 else 0)
+            self.append(
+                place, kind + b"%d" % message, message % 4 if odd and message % 5 == 3 else 0
+            )
 
     def __deepcopy__(self, memo: dict[int, Any]) -> "SourceTopic":
         return self
@@ -150,7 +154,9 @@ class SourceTopic:
         def refuse(*_: object) -> Any:
             raise AssertionError("no simulated bolt writes to Kafka")
 
-        return {KAFKA: KafkaPorts(lambda _: Reader(self), self._open_offsets, refuse, self._open_writer)}
+        return {
+            KAFKA: KafkaPorts(lambda _: Reader(self), self._open_offsets, refuse, self._open_writer)
+        }
 
     def _open_offsets(self, config: SpoutConfig, context: TopologyContext) -> ZooKeeperOffsets:
         self._opening = context.resources[PROCESS]
@@ -163,7 +169,10 @@ class SourceTopic:
 
     def start(self, place: Partition) -> int:
         """The first offset of a partition."""
-        starts = [*(record.at for record in self.logs[place][:1]), *(first for first, _ in self.undecodable[place][:1])]
+        starts = [
+            *(record.at for record in self.logs[place][:1]),
+            *(first for first, _ in self.undecodable[place][:1]),
+        ]
         return min(starts, default=0)
 
     # The checker.
@@ -171,7 +180,11 @@ class SourceTopic:
     def halves(self) -> list[str]:
         """The messages of which an attempt emitted some tuples and not others."""
         trees = self._trees.items()
-        return [_name(*at) for at, attempts in trees if any(len(each) != self._tuples for each in attempts.values())]
+        return [
+            _name(*at)
+            for at, attempts in trees
+            if any(len(each) != self._tuples for each in attempts.values())
+        ]
 
     def begin_life(self) -> int:
         """A number for one life of a spout task: epochs and attempts are counted anew in each."""
@@ -180,7 +193,9 @@ class SourceTopic:
 
     def emitted(self, life: int, id: KafkaMessageId, emit: int) -> None:
         """A tree was begun for a message."""
-        self.truth.attempts[self._message(id.partition, id.offset)].add((life, id.epoch, id.attempt))
+        self.truth.attempts[self._message(id.partition, id.offset)].add(
+            (life, id.epoch, id.attempt)
+        )
         self._trees[id.partition, id.offset][life, id.epoch, id.attempt].append(emit)
 
     def acked(self, life: int, id: KafkaMessageId) -> None:
@@ -191,7 +206,9 @@ class SourceTopic:
         self.truth.acked.add(self._message(id.partition, id.offset))
         done = sum(map(self.truth.done, self._trees[id.partition, id.offset][attempt]))
         if self._acks[key] > done:
-            self.truth.violations.append(f"{_name(id.partition, id.offset)} was acked, and its tree is open")
+            self.truth.violations.append(
+                f"{_name(id.partition, id.offset)} was acked, and its tree is open"
+            )
 
     def _judge_offset(self, path: str, before: bytes | None, after: bytes, by: int) -> None:
         partition = Partition(TOPIC, int(path.rpartition("_")[2]))
@@ -204,7 +221,9 @@ class SourceTopic:
         root, _, name = path.rpartition("/")
         owner = self.zookeeper.owner(f"{root}/locks/{name}")
         if owner not in (None, by) and self.zookeeper.writers[path] == owner:
-            self.truth.violations.append(f"the offset of {_name(*partition)} was moved under another's lock")
+            self.truth.violations.append(
+                f"the offset of {_name(*partition)} was moved under another's lock"
+            )
         self._judge_above(partition, stored)
         gap = self.finished.gap(partition, offset)
         if gap is not None:
@@ -261,10 +280,14 @@ class SourceTopic:
         there = [record for record in self.logs[partition] if found.start <= record.at < found.end]
         dead = {offset for run in found.dead for offset in range(*run)}
         empty = [record.at for record in there if record.content.startswith(_EMPTY)]
-        batches = [batch for batch in self.undecodable[partition] if found.start <= batch[0] < found.end]
+        batches = [
+            batch for batch in self.undecodable[partition] if found.start <= batch[0] < found.end
+        ]
         passed = [(skip.start, skip.end) for skip in found.skipped if skip.why == UNDECODABLE]
         if passed != [(at + 1, end) for at, end in batches if at + 1 < end]:
-            self.truth.violations.append(f"{found} should skip what is behind the first of each of {batches}")
+            self.truth.violations.append(
+                f"{found} should skip what is behind the first of each of {batches}"
+            )
         expected = {
             "acked": len(there) - len(empty) - len(dead) + len(batches),
             "absent": found.end - found.start - len(there) - len(batches) - skipped,
@@ -278,9 +301,15 @@ class SourceTopic:
         for record in there:
             if record.message in self.truth.finished:
                 continue
-            done = (partition.partition, record.at) in letters if record.at in dead else self._is_done(record)
+            done = (
+                (partition.partition, record.at) in letters
+                if record.at in dead
+                else self._is_done(record)
+            )
             if not done:
-                self.truth.violations.append(f"{found} has {_name(partition, record.at)}, which is not finished")
+                self.truth.violations.append(
+                    f"{found} has {_name(partition, record.at)}, which is not finished"
+                )
 
     def _message(self, partition: Partition, offset: int) -> Message:
         return next(record.message for record in self.logs[partition] if record.at == offset)
@@ -303,12 +332,16 @@ class SimulatedKafkaSpout(KafkaSpout):
         super().__init__(config)
         self._topic, self._moods = topic, moods
 
-    def open(self, config: Config, context: TopologyContext, collector: SpoutOutputCollector) -> None:
+    def open(
+        self, config: Config, context: TopologyContext, collector: SpoutOutputCollector
+    ) -> None:
         """A new life."""
         process: SpoutProcess = context.resources[PROCESS]
         self._clock = lambda: process.world.now
         self._life = self._topic.begin_life()
-        super().open(config, context, cast(SpoutOutputCollector, _Ear(collector, self._topic, self._life)))
+        super().open(
+            config, context, cast(SpoutOutputCollector, _Ear(collector, self._topic, self._life))
+        )
         self._moods.sulk(self._topic.truth, "open", context)
 
     def activate(self) -> None:
@@ -363,7 +396,9 @@ class _Ear:
         self._topic.emitted(self._life, message_id, values[-1])
         return targets
 
-    def emit_batch(self, columns: Sequence[list[Any]], message_ids: Sequence[KafkaMessageId], stream: str) -> Placed:
+    def emit_batch(
+        self, columns: Sequence[list[Any]], message_ids: Sequence[KafkaMessageId], stream: str
+    ) -> Placed:
         placed = self._collector.emit_batch(columns, message_ids, stream)
         self._topic.truth.sent_batch(columns[-1], placed)
         for message_id, emit in zip(message_ids, columns[-1], strict=True):

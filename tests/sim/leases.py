@@ -89,7 +89,9 @@ def explore_leases(seed: int) -> None:
             raise LeaseError(f"seed {seed}: a session was fenced that held the lock all the time")
 
 
-def _judge(zookeeper: SimulatedZooKeeper, path: str, before: bytes | None, after: bytes, by: int) -> None:
+def _judge(
+    zookeeper: SimulatedZooKeeper, path: str, before: bytes | None, after: bytes, by: int
+) -> None:
     if after in (NOTHING, before):
         return
     if int(after) < int(before or 0):

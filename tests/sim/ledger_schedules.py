@@ -35,11 +35,22 @@ def explore(
 
     actions: list[tuple[int, Callable[[], object]]] = [
         (8, lambda: world.begin(process(), random.randint(1, 3))),
-        (20, lambda: on_copy(world.open_copies, lambda c: world.execute(process(), c, random.choice((0, 0, 1, 2))))),
+        (
+            20,
+            lambda: on_copy(
+                world.open_copies,
+                lambda c: world.execute(process(), c, random.choice((0, 0, 1, 2))),
+            ),
+        ),
         (3, join),
         (25, lambda: world.deliver(process())),
         (40, world.apply),
-        (2, lambda: on_copy(world.executed_copies, lambda c: world.execute(process(), c, random.randrange(3)))),
+        (
+            2,
+            lambda: on_copy(
+                world.executed_copies, lambda c: world.execute(process(), c, random.randrange(3))
+            ),
+        ),
         (2, lambda: world.duplicate(random.randrange(len(world.log) + 1))),
         (1, lambda: on_copy(world.open_copies, lambda copy: world.fail(process(), copy))),
         (1, lambda: on_tree(lambda tree: world.reset(process(), tree))),

@@ -92,7 +92,9 @@ class Batch:
 class LedgerWorld:
     """Its methods are what can happen; each checks what the ledger says. `make` builds the ledger under test."""
 
-    def __init__(self, make: Callable[[CompletionBox], Ledger] = Ledger, processes: int = 3, seed: int = 0) -> None:
+    def __init__(
+        self, make: Callable[[CompletionBox], Ledger] = Ledger, processes: int = 3, seed: int = 0
+    ) -> None:
         builder = TopologyBuilder("world")
         builder.set_spout("spout", _Source())
         self._topology = builder.build()
@@ -232,7 +234,9 @@ class LedgerWorld:
         self.tell()
         for tree in self.trees.values():
             if not (tree.told or tree.disturbed or self.rotations - tree.born >= _LIFE):
-                raise StuckError(f"tree {tree.root:x} is done or failed, and its spout was not told")
+                raise StuckError(
+                    f"tree {tree.root:x} is done or failed, and its spout was not told"
+                )
         for _ in range(_LIFE):
             self.rotate()
         self.checkpoint()
@@ -240,7 +244,9 @@ class LedgerWorld:
             raise StuckError(f"{len(self._ledger)} rows are left after {_LIFE} timeouts")
         self.crash()
         if len(self._ledger):
-            raise StuckError(f"{len(self._ledger)} rows came back from the store after they were forgotten")
+            raise StuckError(
+                f"{len(self._ledger)} rows came back from the store after they were forgotten"
+            )
 
     def _start(self, position: int) -> None:
         self._box = CompletionBox(self._topology)

@@ -54,7 +54,12 @@ def run_many(
 @contextmanager
 def _progress(total: int, console: Console) -> Iterator[Callable[[SimOutcome], object]]:
     """What shows how far it is: by a bar on a terminal, elsewhere in a line now and then."""
-    columns = TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TextColumn("{task.fields[rate]}")
+    columns = (
+        TextColumn("{task.description}"),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TextColumn("{task.fields[rate]}"),
+    )
     next_line = time.monotonic() + _LINE_SECS
 
     def show(outcome: SimOutcome) -> None:
@@ -65,7 +70,9 @@ def _progress(total: int, console: Console) -> Iterator[Callable[[SimOutcome], o
             next_line = time.monotonic() + _LINE_SECS
             console.print(f"{outcome.schedules:,} of {total:,} schedules, {rate}", highlight=False)
 
-    with Progress(*columns, TimeRemainingColumn(), console=console, disable=not console.is_terminal) as progress:
+    with Progress(
+        *columns, TimeRemainingColumn(), console=console, disable=not console.is_terminal
+    ) as progress:
         bar = progress.add_task("schedules", total=total, rate="")
         yield show
 
@@ -97,7 +104,9 @@ def sweep(
     return outcome
 
 
-def _parts(kind: str, seeds: Sequence[int], workers: int, done: Container[int]) -> Iterator[tuple[int, SimOutcome]]:
+def _parts(
+    kind: str, seeds: Sequence[int], workers: int, done: Container[int]
+) -> Iterator[tuple[int, SimOutcome]]:
     """The outcomes of parts by their first seed, as they come, but for those that are done."""
     traced_every = max(1, len(seeds) // _CHUNK // _MOST_TRACED)
     parts = (
@@ -105,8 +114,12 @@ def _parts(kind: str, seeds: Sequence[int], workers: int, done: Container[int]) 
         for number, at in enumerate(range(0, len(seeds), _CHUNK))
         if seeds[at] not in done
     )
-    with ProcessPoolExecutor(workers, mp_context=get_context("spawn"), initializer=_silence) as pool:
-        running = {pool.submit(run_chunk, *part, kind): part[0][0] for part in islice(parts, 2 * workers)}
+    with ProcessPoolExecutor(
+        workers, mp_context=get_context("spawn"), initializer=_silence
+    ) as pool:
+        running = {
+            pool.submit(run_chunk, *part, kind): part[0][0] for part in islice(parts, 2 * workers)
+        }
         try:
             while running:
                 finished, _ = wait(running, return_when=FIRST_COMPLETED)

@@ -85,7 +85,9 @@ def _same_root_again() -> AbstractContextManager[object]:
     emit = SpoutCollector.emit
     roots: dict[Any, int] = {}
 
-    def one_root_a_message(self: Any, values: Sequence[Any], message_id: Any = None, *rest: Any, **more: Any) -> Any:
+    def one_root_a_message(
+        self: Any, values: Sequence[Any], message_id: Any = None, *rest: Any, **more: Any
+    ) -> Any:
         if not isinstance(message_id, tuple):
             return emit(self, values, message_id, *rest, **more)
         draw = self._next_id
@@ -132,7 +134,9 @@ def _letter_not_awaited() -> AbstractContextManager[object]:
 
 def _no_retry_at_the_limit() -> AbstractContextManager[object]:
     retry = PartitionManager.retry
-    return patch.object(PartitionManager, "retry", lambda self, now: not self.at_limit and retry(self, now))
+    return patch.object(
+        PartitionManager, "retry", lambda self, now: not self.at_limit and retry(self, now)
+    )
 
 
 def _emitted_before_it_is_stored() -> AbstractContextManager[object]:
@@ -180,27 +184,46 @@ def mutants() -> list[Mutant]:
     """Every rule, by what it is about."""
     return [
         Mutant("ledger: init counts once", _init_counts_each_time),
-        Mutant("ledger: a bucket skips the records that it includes", _replays_are_applied_again, gentle),
+        Mutant(
+            "ledger: a bucket skips the records that it includes",
+            _replays_are_applied_again,
+            gentle,
+        ),
         Mutant("ledger: neither of the two (a naive ledger)", _neither_of_both),
-        Mutant("ledger: a bucket's stamp never goes back during replay", _stamp_of_the_replay, crashing),
+        Mutant(
+            "ledger: a bucket's stamp never goes back during replay", _stamp_of_the_replay, crashing
+        ),
         Mutant("ledger: a fail may come before its init", _early_fail_is_forgotten, explore),
-        Mutant("ledger: rows outlive every spout's patience", lambda: patch.object(ledger, "_LIFE", 1), explore),
+        Mutant(
+            "ledger: rows outlive every spout's patience",
+            lambda: patch.object(ledger, "_LIFE", 1),
+            explore,
+        ),
         Mutant("ledger: rows expire", lambda: patch.object(Ledger, "rotate", lambda self: None)),
         Mutant("spout: a new attempt is a new root", _same_root_again),
         Mutant(
-            "spout: its clock fails what takes too long", lambda: patch.object(SpoutTask, "tick", lambda *_: iter(()))
+            "spout: its clock fails what takes too long",
+            lambda: patch.object(SpoutTask, "tick", lambda *_: iter(())),
         ),
         Mutant("spout: each tree ends once", _news_is_believed_twice),
         Mutant(
             "offsets: never past the oldest unfinished message",
             lambda: patch.object(
-                PartitionManager, "last_completed_offset", property(lambda manager: manager.next_offset)
+                PartitionManager,
+                "last_completed_offset",
+                property(lambda manager: manager.next_offset),
             ),
         ),
         Mutant("offsets: a tree counts for its attempt only", _attempt_ignored, storm),
         Mutant("offsets: a dead letter is stored before they move on", _letter_not_awaited),
-        Mutant("offsets: retries are emitted at the limit of uncommitted ones", _no_retry_at_the_limit),
-        Mutant("at most once: stored before it is emitted", _emitted_before_it_is_stored, explore_at_most_once),
+        Mutant(
+            "offsets: retries are emitted at the limit of uncommitted ones", _no_retry_at_the_limit
+        ),
+        Mutant(
+            "at most once: stored before it is emitted",
+            _emitted_before_it_is_stored,
+            explore_at_most_once,
+        ),
         Mutant(
             "at most once: what was claimed and not emitted is given back",
             lambda: patch.object(PartitionManager, "give_back", lambda _: None),
@@ -211,13 +234,29 @@ def mutants() -> list[Mutant]:
             lambda: patch.object(SimulatedZooKeeper, "versioned", False),
             explore_leases,
         ),
-        Mutant("ZooKeeper: who takes the lock writes the node", _taken_without_a_write, explore_leases),
         Mutant(
-            "ZooKeeper: one lock has one holder", lambda: patch.object(Lease, "_lock", lambda *_: True), explore_leases
+            "ZooKeeper: who takes the lock writes the node", _taken_without_a_write, explore_leases
         ),
-        Mutant("ZooKeeper: who gets the lock back checks who had it meanwhile", _resumed_unseen, explore_leases),
-        Mutant("ZooKeeper: a write whose answer was lost is known again", _lost_answers_mean_fenced, explore_leases),
-        Mutant("ZooKeeper: it is known by its version too", _own_writes_known_by_content, explore_leases),
+        Mutant(
+            "ZooKeeper: one lock has one holder",
+            lambda: patch.object(Lease, "_lock", lambda *_: True),
+            explore_leases,
+        ),
+        Mutant(
+            "ZooKeeper: who gets the lock back checks who had it meanwhile",
+            _resumed_unseen,
+            explore_leases,
+        ),
+        Mutant(
+            "ZooKeeper: a write whose answer was lost is known again",
+            _lost_answers_mean_fenced,
+            explore_leases,
+        ),
+        Mutant(
+            "ZooKeeper: it is known by its version too",
+            _own_writes_known_by_content,
+            explore_leases,
+        ),
         *finished_mutants(),
         *user_code_mutants(),
         *engine_mutants(),

@@ -34,7 +34,9 @@ def print_outcome(outcome: SimOutcome, workers: int, console: Console) -> None:
 def write_page(outcome: SimOutcome, seeds: Sequence[int], workers: int, path: Path) -> None:
     """The same as a section of a page in Markdown."""
     machine = f"Python {sys.version.split()[0]} on {platform.machine()}"
-    which = f"{outcome.kind.replace('-', ' ')}, seeds {seeds[0]} to {seeds[0] + outcome.schedules - 1}"
+    which = (
+        f"{outcome.kind.replace('-', ' ')}, seeds {seeds[0]} to {seeds[0] + outcome.schedules - 1}"
+    )
     lines = [
         f"{date.today().isoformat()}, {machine}, {which}:",
         "",
@@ -71,7 +73,8 @@ def _counts(counts: Counter[str]) -> list[tuple[str, str]]:
 def _rare(outcome: SimOutcome) -> list[tuple[str, str, str]]:
     rare = rarely(outcome.reached, outcome.traced, _RARE, KINDS[outcome.kind].modules)
     shown = [
-        (f"{line[0]}:{line[1]}", f"{count:,} of {outcome.traced:,}", source(line)) for line, count in rare[:_MOST_RARE]
+        (f"{line[0]}:{line[1]}", f"{count:,} of {outcome.traced:,}", source(line))
+        for line, count in rare[:_MOST_RARE]
     ]
     more = len(rare) - len(shown)
     return [*shown, ("…", f"{more} more", "")] if more > 0 else shown

@@ -71,7 +71,9 @@ def traced(call: Callable[[], T], modules: tuple[str, ...] = MODULES) -> tuple[T
 def all_lines(modules: tuple[str, ...] = MODULES) -> frozenset[Line]:
     """Every line of these modules that is in a function."""
     found = _modules(modules).items()
-    return frozenset((name, line) for name, module in found for line in _lines(Path(str(module.__file__))))
+    return frozenset(
+        (name, line) for name, module in found for line in _lines(Path(str(module.__file__)))
+    )
 
 
 def source(line: Line) -> str:
@@ -84,7 +86,9 @@ def rarely(
     reached: Counter[Line], runs: int, share: float, modules: tuple[str, ...] = MODULES
 ) -> list[tuple[Line, int]]:
     """The lines reached in no more than this share of the runs, the rarest first, with how many runs reached them."""
-    counted = [(line, reached[line]) for line in all_lines(modules) if reached[line] <= share * runs]
+    counted = [
+        (line, reached[line]) for line in all_lines(modules) if reached[line] <= share * runs
+    ]
     return sorted(counted, key=lambda pair: (pair[1], pair[0]))
 
 
@@ -99,4 +103,8 @@ def _lines(path: Path) -> Iterator[int]:
         code = waiting.pop()
         waiting += [constant for constant in code.co_consts if isinstance(constant, CodeType)]
         if code.co_flags & 0x2:  # CO_NEWLOCALS: a function, not a module or a class
-            yield from {line for *_, line in code.co_lines() if line is not None and line > code.co_firstlineno}
+            yield from {
+                line
+                for *_, line in code.co_lines()
+                if line is not None and line > code.co_firstlineno
+            }

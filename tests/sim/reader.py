@@ -69,7 +69,8 @@ class Reader:
         found = [
             (partition, rest)
             for partition, position in self._positions.items()
-            if partition not in self._paused | self._stands and (rest := self._rest(partition, position))
+            if partition not in self._paused | self._stands
+            and (rest := self._rest(partition, position))
         ]
         if not found:
             return ()
@@ -86,7 +87,9 @@ class Reader:
     def _rest(self, partition: Partition, position: int) -> list["Record"]:
         """What can be read from there; if it is nothing but a batch that cannot be decoded, that is told."""
         rest = [record for record in self._topic.logs[partition] if record.at >= position]
-        batch = next((batch for batch in self._topic.undecodable[partition] if position < batch[1]), None)
+        batch = next(
+            (batch for batch in self._topic.undecodable[partition] if position < batch[1]), None
+        )
         if batch is None:
             return rest
         rest = [record for record in rest if record.at < batch[0]]

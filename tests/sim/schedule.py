@@ -44,7 +44,9 @@ class Report:
     """Virtual time until everything was done."""
 
 
-def run_schedule(seed: int, tell: Callable[[str], None] = untold, weather: Weather | None = None) -> Report:
+def run_schedule(
+    seed: int, tell: Callable[[str], None] = untold, weather: Weather | None = None
+) -> Report:
     """Draws a topology and a schedule from a seed and runs it; `tell` hears its story. Raises `ViolationError`."""
     random = Random(f"schedule {seed}")
     drawn = random.choice((*DRAWN, *[Weather.FOUL] * 4))
@@ -53,7 +55,9 @@ def run_schedule(seed: int, tell: Callable[[str], None] = untold, weather: Weath
     kafka = weather is Weather.STORM or (random.random() < 0.3 and truth.tracked)
     source = SourceTopic(random, truth, random.choice((1, 2, 3))) if kafka else None
     topology = random_topology(random, truth, source, weather in (*CALM, Weather.UNTRACKED))
-    return run_topology(topology, truth, seed, random.choice((0, 150, 150, 300)), source, weather, tell)
+    return run_topology(
+        topology, truth, seed, random.choice((0, 150, 150, 300)), source, weather, tell
+    )
 
 
 def run_topology(
@@ -79,9 +83,15 @@ def run_topology(
             _in_calm(cluster, truth, adversary, report)
             _reckon(cluster, truth, source)
             if weather in CALM:
-                _expect(not truth.replays, f"{truth.replays} messages were replayed, and nothing called for it")
+                _expect(
+                    not truth.replays,
+                    f"{truth.replays} messages were replayed, and nothing called for it",
+                )
                 again = truth.executed_again()
-                _expect(not again, f"the emits {again} were executed twice by one task, and nothing called for it")
+                _expect(
+                    not again,
+                    f"the emits {again} were executed twice by one task, and nothing called for it",
+                )
         except (ViolationError, KstormError) as error:  # KstormError: it never came to rest
             raise ViolationError(f"seed {seed}: {error}") from None
         report.replays, report.executions = truth.replays, truth.executions
@@ -100,7 +110,10 @@ def _in_calm(cluster: LocalCluster, truth: Truth, adversary: Striker, report: Re
 
     done = work_in_calm(cluster, adversary, is_done, lambda: _let_pass(cluster, TIMEOUT / 2))
     missing = sorted(set(range(truth.messages)) - truth.finished)
-    _expect(done, f"messages {missing} were not acked within {MOST_ROUNDS / 2:g} timeouts after the last fault")
+    _expect(
+        done,
+        f"messages {missing} were not acked within {MOST_ROUNDS / 2:g} timeouts after the last fault",
+    )
     report.seconds = cluster.now
 
 
@@ -117,17 +130,30 @@ def _reckon(cluster: LocalCluster, truth: Truth, source: SourceTopic | None) -> 
     """Nothing is left: no tree, no pending message; and what was acked is in every state that it should be in."""
     settled = 0
     for _ in range(MOST_ROUNDS // 2):
-        settled += not cluster.pending  # a message whose ack only a zombie was told of is replayed still
+        settled += (
+            not cluster.pending
+        )  # a message whose ack only a zombie was told of is replayed still
         _let_pass(cluster, TIMEOUT)
         left = {"open trees": cluster.open_trees, "pending": cluster.pending}
         left["processes with something on its way"] = cluster.unsettled
-        if settled == _MOST_REMAINS or not any(left.values()):  # of nothing, nothing can come any more
+        if settled == _MOST_REMAINS or not any(
+            left.values()
+        ):  # of nothing, nothing can come any more
             break
     _expect_no_violation(truth)
     if not truth.tracked:
-        unexecuted = [message for message, attempts in truth.attempts.items() if not all(map(truth.done, attempts))]
-        _expect(not unexecuted, f"messages {unexecuted} were handed on, and not all of their tuples were executed")
-    left["strange dead letters"] = sum(source is None or letter.topic != TOPIC for letter in cluster.dead_letters)
+        unexecuted = [
+            message
+            for message, attempts in truth.attempts.items()
+            if not all(map(truth.done, attempts))
+        ]
+        _expect(
+            not unexecuted,
+            f"messages {unexecuted} were handed on, and not all of their tuples were executed",
+        )
+    left["strange dead letters"] = sum(
+        source is None or letter.topic != TOPIC for letter in cluster.dead_letters
+    )
     _expect(not any(left.values()), f"when all was done there were left: {left}")
     if source is not None:
         unfair = source.zookeeper.unfair
@@ -137,17 +163,25 @@ def _reckon(cluster: LocalCluster, truth: Truth, source: SourceTopic | None) -> 
     strange = [error for error in cluster.errors if "as told" not in str(error.error)]
     _expect(not strange, f"errors that no component was told to make: {strange}")
     ends = cluster.seen["process ended by the user's code"] - truth.ends
-    _expect(not ends, f"{ends} processes ended as the user's code raised where that must not end them")
+    _expect(
+        not ends, f"{ends} processes ended as the user's code raised where that must not end them"
+    )
     for spec in cluster.topology.bolts:
         cluster.crash(spec.id)  # what counts is what is recovered
         tasks = [cluster.instance(spec.id, task) for task in range(spec.num_tasks)]
         tallies = [task for task in tasks if isinstance(task, Tally)]
         kept = {message for task in tallies for message in task.counted()}
-        _expect(all(len(task.newest()) <= 1 for task in tallies), f"keys that {spec.id!r} had deleted came back")
+        _expect(
+            all(len(task.newest()) <= 1 for task in tallies),
+            f"keys that {spec.id!r} had deleted came back",
+        )
         counted = {message for component, message in truth.counted if component == spec.id}
         # what was not acked is a dead letter, and may have succeeded with nobody but a zombie
         lost = sorted((counted & truth.acked) - kept)
-        _expect(not lost, f"messages {lost} were counted and acked, and are not in the state of {spec.id!r}")
+        _expect(
+            not lost,
+            f"messages {lost} were counted and acked, and are not in the state of {spec.id!r}",
+        )
 
 
 def _expect_no_violation(truth: Truth) -> None:

@@ -25,7 +25,9 @@ async def give_way(times: int = 1) -> None:
 class SlowSource(Source):
     """As its base."""
 
-    async def open(self, config: Config, context: TopologyContext, collector: SpoutOutputCollector) -> None:
+    async def open(
+        self, config: Config, context: TopologyContext, collector: SpoutOutputCollector
+    ) -> None:
         """Slowly."""
         await give_way()
         super().open(config, context, collector)
@@ -53,7 +55,9 @@ class SlowSource(Source):
 class SlowRelay(Relay):
     """As its base, tuple by tuple."""
 
-    async def prepare(self, config: Config, context: TopologyContext, collector: OutputCollector) -> None:
+    async def prepare(
+        self, config: Config, context: TopologyContext, collector: OutputCollector
+    ) -> None:
         """Slowly."""
         await give_way()
         super().prepare(config, context, collector)

@@ -4,7 +4,13 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
 from kstorm.errors import EmitError
-from kstorm.topology import Config, OutputFieldsDeclarer, Spout, SpoutOutputCollector, TopologyContext
+from kstorm.topology import (
+    Config,
+    OutputFieldsDeclarer,
+    Spout,
+    SpoutOutputCollector,
+    TopologyContext,
+)
 from kstorm.topology.component import Maybe
 from tests.sim.components import FIELDS
 from tests.sim.moods import CONTENT, Moods
@@ -21,7 +27,9 @@ class Source(Spout):
         """One stream."""
         declarer.declare(*FIELDS)
 
-    def open(self, config: Config, context: TopologyContext, collector: SpoutOutputCollector) -> Maybe:
+    def open(
+        self, config: Config, context: TopologyContext, collector: SpoutOutputCollector
+    ) -> Maybe:
         """Begins with whatever is unfinished, or raises."""
         super().open(config, context, collector)
         self.moods.sulk(self.truth, "open", context)
@@ -32,7 +40,10 @@ class Source(Spout):
     def next_tuple(self) -> Maybe:
         """The next message, or as many as `batch` and the collector allow."""
         if self.batch and self.todo:
-            ids = [self._begin() for _ in range(min(self.batch, len(self.todo), self.collector.capacity))]
+            ids = [
+                self._begin()
+                for _ in range(min(self.batch, len(self.todo), self.collector.capacity))
+            ]
             messages, attempts = [message for message, _ in ids], [attempt for _, attempt in ids]
             with self._taking_back(ids):
                 placed = self.collector.emit_batch((messages, attempts, attempts), ids)
@@ -97,5 +108,7 @@ class Source(Spout):
 
     def _ended(self, message: Message) -> None:
         if message not in self.in_flight:
-            self.truth.violations.append(f"a spout task was told of message {message}, which it has not in flight")
+            self.truth.violations.append(
+                f"a spout task was told of message {message}, which it has not in flight"
+            )
         self.in_flight.discard(message)

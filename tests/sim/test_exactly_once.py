@@ -44,7 +44,9 @@ def test_everything_counts_once_in_a_small_world() -> None:
     """Processes that are taken for dead and that move, amid transactions whose requests get lost; some tuples are dead letters."""
     seen = sum((explore_small_world(seed).seen for seed in range(SCHEDULES)), Counter[str]())
     assert {
-        what: seen[what] for what in ("answer lost", "request late", "zombie refused") if seen[what] < SCHEDULES
+        what: seen[what]
+        for what in ("answer lost", "request late", "zombie refused")
+        if seen[what] < SCHEDULES
     } == {}
 
 

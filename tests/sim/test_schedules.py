@@ -45,7 +45,9 @@ def test_the_schedules_are_hard(outcome: SimOutcome) -> None:
     faults |= {"lost disk", "disk of an older life", "ZooKeeper down", "ZooKeeper session expired"}
     seen = {"duplicate record", "reordered record", "zombie refused", "news of unknown trees"}
     seen |= {"repeated inits", "skipped records", "expired", "done above the stored offset"}
-    assert {name: outcome.faults[name] for name in faults if outcome.faults[name] < SCHEDULES / 20} == {}
+    assert {
+        name: outcome.faults[name] for name in faults if outcome.faults[name] < SCHEDULES / 20
+    } == {}
     # Records that are skipped, the rarest, are met in 41 to 46 of 1,000 schedules.
     assert {name: outcome.seen[name] for name in seen if outcome.seen[name] < SCHEDULES / 25} == {}
     assert outcome.replays > SCHEDULES
@@ -76,7 +78,9 @@ def test_a_diamond_whose_branch_fails_every_seventh_tuple_once() -> None:
 def test_the_same_diamond_among_crashes(seed: int) -> None:
     """With ackers, bolts and the spout killed at random steps: all acked, nothing lost, nothing left."""
     truth = Truth(messages=30)
-    report = run_topology(diamond_that_fails_every_seventh(truth, acker_executors=2), truth, seed, fault_steps=600)
+    report = run_topology(
+        diamond_that_fails_every_seventh(truth, acker_executors=2), truth, seed, fault_steps=600
+    )
     assert truth.finished == set(range(30))
     assert report.replays
 

@@ -6,7 +6,9 @@ from tests.sim.trees import Rebuilt, explore_exact_trees, explore_trees
 
 
 @pytest.mark.long
-@pytest.mark.filterwarnings("ignore:coroutine .* was never awaited")  # schedules are broken off amid executions
+@pytest.mark.filterwarnings(
+    "ignore:coroutine .* was never awaited"
+)  # schedules are broken off amid executions
 @pytest.mark.timeout(300)
 def test_acked_trees_are_proven_and_open_ones_name_what_is_not_acked() -> None:
     """At least once and exactly once; a failing schedule says its seed."""

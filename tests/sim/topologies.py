@@ -26,7 +26,9 @@ TIMEOUT = 30.0
 TICK_SECS = 10
 
 
-def random_topology(random: Random, truth: Truth, source: SourceTopic | None = None, gentle: bool = False) -> Topology:
+def random_topology(
+    random: Random, truth: Truth, source: SourceTopic | None = None, gentle: bool = False
+) -> Topology:
     """A topology of two to six components. With a `source` its spout is a `KafkaSpout` on that.
 
     `gentle`: all bolts behave, and none waits for a tick.
@@ -50,7 +52,9 @@ def diamond_that_fails_every_seventh(truth: Truth, acker_executors: int = 1) -> 
     """One spout, two branches, a join that anchors to both and holds; one branch fails every seventh message once."""
     builder = TopologyBuilder("diamond", Config(topology_acker_executors=acker_executors))
     builder.set_spout("source", Source(truth))
-    builder.set_bolt("left", Relay(truth, faults=Faults(fail_every=7)), 2).shuffle_grouping("source")
+    builder.set_bolt("left", Relay(truth, faults=Faults(fail_every=7)), 2).shuffle_grouping(
+        "source"
+    )
     builder.set_bolt("right", Relay(truth), 2).shuffle_grouping("source")
     join = builder.set_bolt("join", Join(truth), 2)
     join.fields_grouping("left", "attempt").fields_grouping("right", "attempt")
@@ -65,14 +69,27 @@ class _Wiring:
     """Shapes, each drawn on one builder."""
 
     def __init__(
-        self, builder: TopologyBuilder, random: Random, truth: Truth, source: SourceTopic | None, gentle: bool
+        self,
+        builder: TopologyBuilder,
+        random: Random,
+        truth: Truth,
+        source: SourceTopic | None,
+        gentle: bool,
     ) -> None:
-        self.builder, self.random, self.truth, self.source, self.gentle = builder, random, truth, source, gentle
+        self.builder, self.random, self.truth, self.source, self.gentle = (
+            builder,
+            random,
+            truth,
+            source,
+            gentle,
+        )
         self.good = gentle or random.random() < 0.3
         """Whether all bolts behave."""
         moods = Moods(random.random() < 0.3, not self.good and random.random() < 0.3)
         own = random.choice((Source, Source, SlowSource))
-        spout = own(truth, random.choice((0, 0, 3)), moods) if source is None else source.spout(moods)
+        spout = (
+            own(truth, random.choice((0, 0, 3)), moods) if source is None else source.spout(moods)
+        )
         parallelism, tasks = self._sizes()
         builder.set_spout("source", spout, parallelism).set_num_tasks(tasks)
 
@@ -108,11 +125,17 @@ class _Wiring:
     def collector(self) -> None:
         """A bolt that anchors to several messages at once."""
         self._relay("relay", "source")
-        collect = self._bolt("collect", Collect(self.truth, self.random.randint(2, 4), self._faults()))
-        self._any_grouping(collect, "relay").add_configurations(topology_tick_tuple_freq_secs=TICK_SECS)
+        collect = self._bolt(
+            "collect", Collect(self.truth, self.random.randint(2, 4), self._faults())
+        )
+        self._any_grouping(collect, "relay").add_configurations(
+            topology_tick_tuple_freq_secs=TICK_SECS
+        )
         self._relay("end", "collect", children=0)
 
-    def _relay(self, name: str, before: str, stream: str = "default", children: int | None = None) -> str:
+    def _relay(
+        self, name: str, before: str, stream: str = "default", children: int | None = None
+    ) -> str:
         some = self.random.choice((1, 1, 2)) if children is None else children
         kind = self.random.choice(_RELAYS if self.gentle else (*_RELAYS, LateRelay))
         relay = kind(self.truth, some, loose=self.random.random() < 0.2, faults=self._faults())
@@ -131,7 +154,9 @@ class _Wiring:
         parallelism, tasks = self._sizes()
         return self.builder.set_bolt(name, bolt, parallelism).set_num_tasks(tasks)
 
-    def _any_grouping(self, bolt: BoltDeclarer, before: str, stream: str = "default") -> BoltDeclarer:
+    def _any_grouping(
+        self, bolt: BoltDeclarer, before: str, stream: str = "default"
+    ) -> BoltDeclarer:
         match self.random.randrange(7):
             case 0:
                 return bolt.fields_grouping(before, "message", stream)
@@ -141,7 +166,9 @@ class _Wiring:
                 return bolt.global_grouping(before, stream)
             case 3:
                 return bolt.all_grouping(before, stream)
-            case 4 if before == "source" or not self.good:  # what a bolt cannot emit fails, and is replayed
+            case 4 if (
+                before == "source" or not self.good
+            ):  # what a bolt cannot emit fails, and is replayed
                 return bolt.custom_grouping(before, self._picky(before), stream)
             case _:
                 return bolt.shuffle_grouping(before, stream)

@@ -50,7 +50,9 @@ def check_trees(cluster: LocalCluster, acks: Acknowledged, rebuilt: Rebuilt) -> 
     for root in sorted({*acked, *_begun(records, topology)}):
         tree = rebuild(shape, records, root)
         if root in acked:
-            assert tree.proof.closed, f"the tree {root:x} was acked, and is not proven: {tree.proof}"
+            assert tree.proof.closed, (
+                f"the tree {root:x} was acked, and is not proven: {tree.proof}"
+            )
             rebuilt.acked += 1
             rebuilt.told_apart += all(tree.entries.get(number) for number in tree.proof.counted)
         elif tree.outcome == "open" and tree.proof.begun:
@@ -81,7 +83,9 @@ def _check_open(tree: Tree, waiting: Waiting, acked: Counter[int], sent: set[int
         assert acked[edge], f"{about}: {edge:x} was not acked"
     if (waiting.among or waiting.lost) and len(tree.tuples) <= MOST_UNKNOWN:
         on_its_way = sent - tree.tuples.keys()
-        assert set(truly) & set(waiting.among) or (waiting.lost and on_its_way), f"{about}: all of these are acked"
+        assert set(truly) & set(waiting.among) or (waiting.lost and on_its_way), (
+            f"{about}: all of these are acked"
+        )
 
 
 def _check_verdict(cluster: LocalCluster, tree: Tree, acked: Counter[int]) -> None:
@@ -90,7 +94,9 @@ def _check_verdict(cluster: LocalCluster, tree: Tree, acked: Counter[int]) -> No
     places = [place for place in world.logs.places() if place[0] in cluster.topology.topics()]
     committed = {place: world.logs.committed(place) for place in places}
     verdict = why(Message("m", 0, 0), [tree], Facts(now=0, timeout_ms=1000, committed=committed))
-    assert verdict.kind not in (Kind.DONE, Kind.NOT_STORED, Kind.ACKER), f"the tree {tree.root:x} is open: {verdict}"
+    assert verdict.kind not in (Kind.DONE, Kind.NOT_STORED, Kind.ACKER), (
+        f"the tree {tree.root:x} is open: {verdict}"
+    )
     for blocked in verdict.blocked:
         if blocked.cause in (Cause.HELD, Cause.QUEUED):
             assert not acked[int(blocked.edge, 16)], f"the tree {tree.root:x}: acked is {blocked}"
@@ -129,7 +135,11 @@ def explore_trees(seed: int, rebuilt: Rebuilt | None = None) -> Rebuilt:
     random = Random(f"trees {seed}")
     weather = random.choice([weather for weather in DRAWN if weather is not Weather.UNTRACKED])
     truth = Truth(messages=random.randint(3, 10))
-    source = SourceTopic(random, truth, random.choice((1, 2, 3))) if random.random() < _WITH_KAFKA else None
+    source = (
+        SourceTopic(random, truth, random.choice((1, 2, 3)))
+        if random.random() < _WITH_KAFKA
+        else None
+    )
     topology = random_topology(random, truth, source, weather in CALM)
     resources = {} if source is None else source.resources
     with watch_acks() as acks, LocalCluster(topology, seed, resources, at_once=False) as cluster:
@@ -159,7 +169,11 @@ def explore_exact_trees(seed: int, rebuilt: Rebuilt | None = None) -> Rebuilt:
         _go_on(cluster, random)
         before = Counter(rebuilt.said)
         _check(seed, cluster, acks, rebuilt)
-        strange = {kind: count for kind, count in (rebuilt.said - before).items() if kind in ("twice", "strange")}
+        strange = {
+            kind: count
+            for kind, count in (rebuilt.said - before).items()
+            if kind in ("twice", "strange")
+        }
         assert not strange, f"seed {seed}: of open trees it is said {strange}, exactly once"
     return rebuilt
 

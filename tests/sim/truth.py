@@ -36,7 +36,9 @@ class Truth:
     """How often a component raised where that ends its process."""
     _emits: int = 0
     _targets: dict[int, Sequence[int]] = field(default_factory=dict)
-    _runs: defaultdict[tuple[int, int], list[list[int]]] = field(default_factory=lambda: defaultdict(list))
+    _runs: defaultdict[tuple[int, int], list[list[int]]] = field(
+        default_factory=lambda: defaultdict(list)
+    )
     _done: set[int] = field(default_factory=set)
     _happened: Counter[tuple[Any, ...]] = field(default_factory=Counter)
 
@@ -69,7 +71,9 @@ class Truth:
         """A task acked a tuple, having anchored these emits to it."""
         self.executions += 1
         if emit not in self._targets:
-            self.violations.append(f"the emit {emit} was refused, and task {task} has a tuple of it")
+            self.violations.append(
+                f"the emit {emit} was refused, and task {task} has a tuple of it"
+            )
         self._runs[emit, task].append(list(anchored))
 
     def executed_again(self) -> list[int]:
@@ -79,7 +83,8 @@ class Truth:
     def done(self, emit: int) -> bool:
         """Whether a complete run of an emit and of all that hangs on it was executed."""
         if emit not in self._done and all(
-            any(all(map(self.done, run)) for run in self._runs[emit, task]) for task in self._targets[emit]
+            any(all(map(self.done, run)) for run in self._runs[emit, task])
+            for task in self._targets[emit]
         ):
             self._done.add(emit)
         return emit in self._done
@@ -95,4 +100,6 @@ class Truth:
 
     def unfinished(self, task: int, tasks: int) -> deque[Message]:
         """The messages that a spout task has yet to get through."""
-        return deque(message for message in range(task, self.messages, tasks) if message not in self.finished)
+        return deque(
+            message for message in range(task, self.messages, tasks) if message not in self.finished
+        )

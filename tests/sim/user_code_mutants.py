@@ -21,7 +21,9 @@ from tests.sim.mutant import Mutant, orderly
 
 
 def _put_before_all_have_chosen() -> AbstractContextManager[object]:
-    def together(choosers: list[Callable[[Sequence[Any]], Sequence[Lane]]]) -> Callable[[Sequence[Any]], Any]:
+    def together(
+        choosers: list[Callable[[Sequence[Any]], Sequence[Lane]]],
+    ) -> Callable[[Sequence[Any]], Any]:
         return lambda values: (lane for choose in choosers for lane in choose(values))
 
     return patch.object(routing, "_together", together)
@@ -40,7 +42,10 @@ class _HastyEmission(Emission):
 
 @contextmanager
 def _sent_before_all_have_chosen() -> Iterator[None]:
-    with patch.object(collectors, "Emission", _HastyEmission), patch.object(spout_task, "Emission", _HastyEmission):
+    with (
+        patch.object(collectors, "Emission", _HastyEmission),
+        patch.object(spout_task, "Emission", _HastyEmission),
+    ):
         yield
 
 
@@ -131,11 +136,19 @@ def _jobs_side_by_side() -> Iterator[None]:
 def user_code_mutants() -> list[Mutant]:
     """Every such rule."""
     return [
-        Mutant("emit: a tuple leaves only when every grouping has chosen", _put_before_all_have_chosen),
-        Mutant("emit: a batch leaves only when every grouping has chosen for all of it", _sent_before_all_have_chosen),
+        Mutant(
+            "emit: a tuple leaves only when every grouping has chosen", _put_before_all_have_chosen
+        ),
+        Mutant(
+            "emit: a batch leaves only when every grouping has chosen for all of it",
+            _sent_before_all_have_chosen,
+        ),
         Mutant("emit: a message's tuples are emitted all or not at all", _tuple_by_tuple),
         Mutant("bolt: what raises in execute fails", _raised_is_acked),
-        Mutant("spout: each tree's end is told, though the one before made ack raise", _first_that_raises_is_the_last),
+        Mutant(
+            "spout: each tree's end is told, though the one before made ack raise",
+            _first_that_raises_is_the_last,
+        ),
         Mutant("task: one that leaves goes, though cleanup or close raises", _ends_may_not_raise),
         Mutant("user code: one job of a process runs at a time", _jobs_side_by_side, orderly),
     ]

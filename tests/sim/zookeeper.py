@@ -11,7 +11,13 @@ from functools import partial
 from random import Random
 from typing import Any, ClassVar, NamedTuple, Protocol, TypeVar
 
-from kazoo.exceptions import BadVersionError, ConnectionLoss, NodeExistsError, NoNodeError, SessionExpiredError
+from kazoo.exceptions import (
+    BadVersionError,
+    ConnectionLoss,
+    NodeExistsError,
+    NoNodeError,
+    SessionExpiredError,
+)
 
 from kstorm.kafka.ports import Ownership
 from kstorm.runtime.zookeeper.lease import Lease
@@ -61,7 +67,9 @@ class SimulatedZooKeeper:
     versioned: ClassVar[bool] = True
     """Whether writes that name a version are held to it; a test switches it off to see what it is for."""
 
-    def __init__(self, random: Random, written: Callable[[str, bytes | None, bytes, int], None]) -> None:
+    def __init__(
+        self, random: Random, written: Callable[[str, bytes | None, bytes, int], None]
+    ) -> None:
         self.random, self._written = random, written
         self.lossy = 0.0
         """Probability that a connection breaks at a request; half of those were done all the same."""
@@ -87,12 +95,18 @@ class SimulatedZooKeeper:
     def expire(self, number: int) -> None:
         """Ends a session; its client is not told before it asks."""
         del self.sessions[number]
-        for path in [path for path, node in self._nodes.items() if node.stat.owner_session_id == number]:
+        for path in [
+            path for path, node in self._nodes.items() if node.stat.owner_session_id == number
+        ]:
             self.delete(path)
 
     def expire_the_dead(self) -> bool:
         """Ends the sessions whose processes do not answer; whether there were any."""
-        dead = [number for number, session in self.sessions.items() if session.process.dead or session.process.zombie]
+        dead = [
+            number
+            for number, session in self.sessions.items()
+            if session.process.dead or session.process.zombie
+        ]
         for number in dead:
             self.expire(number)
         return bool(dead)
@@ -167,7 +181,9 @@ class SimulatedSession:
         """What could be done for the leases now."""
         if self._zookeeper.down:
             return []
-        steps: list[Step] = [partial(self._advance, lease) for lease in self._leases if lease.has_work]
+        steps: list[Step] = [
+            partial(self._advance, lease) for lease in self._leases if lease.has_work
+        ]
         if not self._is_alive and (not steps or self._zookeeper.random.random() < _HEARD_FIRST):
             steps = [self._hear_of_the_end]
         return steps
@@ -213,7 +229,12 @@ class SimulatedSession:
             lease.take_turn(self, _NO_LOCK)
         except (ConnectionLoss, SessionExpiredError):
             return
-        if held and lease.ownership is Ownership.FENCED and self._number == number and self._is_alive:
+        if (
+            held
+            and lease.ownership is Ownership.FENCED
+            and self._number == number
+            and self._is_alive
+        ):
             self._zookeeper.unfair.append(lease.path)
         if lease.gone:
             self._leases.remove(lease)
@@ -239,7 +260,9 @@ class SimulatedSession:
         """As kazoo's."""
         return self._request(lambda: self._zookeeper.read(path, watch))
 
-    def create(self, path: str, data: bytes, *, ephemeral: bool = False, makepath: bool = True) -> None:
+    def create(
+        self, path: str, data: bytes, *, ephemeral: bool = False, makepath: bool = True
+    ) -> None:
         """As kazoo's."""
         self._request(lambda: self._zookeeper.create(path, data, self._number, ephemeral))
 

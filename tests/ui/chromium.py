@@ -7,7 +7,12 @@ from typing import Final
 
 from tests.debian import find_program
 
-OPTIONS: Final = ("--no-sandbox", "--disable-gpu", "--disable-background-networking", "--disable-dev-shm-usage")
+OPTIONS: Final = (
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-background-networking",
+    "--disable-dev-shm-usage",
+)
 """That it may run as root, in a container, without a screen and with nobody to talk to."""
 
 

@@ -45,7 +45,10 @@ def open_page(browser: Browser) -> Iterator[OpenPage]:
         contexts.append(context := browser.new_context(**options))
         page = context.new_page()
         page.on("pageerror", lambda error: complaints.append(f"{url}: {error.stack or error}"))
-        page.on("console", lambda said: complaints.append(f"{url}: {said.text}") if _is_wrong(said) else None)
+        page.on(
+            "console",
+            lambda said: complaints.append(f"{url}: {said.text}") if _is_wrong(said) else None,
+        )
         page.goto(url)
         return page
 
@@ -69,7 +72,10 @@ def violations() -> Callable[[Page], list[str]]:
 
     def find(page: Page) -> list[str]:
         found = Axe().run(
-            page, options={"runOnly": ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa", "best-practice"]}
+            page,
+            options={
+                "runOnly": ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa", "best-practice"]
+            },
         )
         return [
             f"{page.url}: {each['id']}: {each['help']}: {[node['html'] for node in each['nodes']]}"
@@ -84,5 +90,7 @@ def running(
     kafka: EmbeddedKafka, zookeeper: EmbeddedZooKeeper, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Running]:
     """Run the word count on real servers, with messages all the time, and the page beside it."""
-    with running_words(f"ui-{uuid.uuid4().hex[:8]}", kafka, zookeeper, tmp_path_factory.mktemp("ui")) as found:
+    with running_words(
+        f"ui-{uuid.uuid4().hex[:8]}", kafka, zookeeper, tmp_path_factory.mktemp("ui")
+    ) as found:
         yield found

@@ -33,7 +33,12 @@ _WATCHED: Final = 30
 """Samples until the first picture, so that there is something to see."""
 _WIDTH: Final = 1280
 _SEEN_MS: Final = 120_000
-_UNREADABLE: Final = (b"the cow \xff jumped", b"over \xff the moon", b"again \xff", b"cut off \xe2\x82")
+_UNREADABLE: Final = (
+    b"the cow \xff jumped",
+    b"over \xff the moon",
+    b"again \xff",
+    b"cut off \xe2\x82",
+)
 """Messages that become dead letters, one for each partition."""
 
 
@@ -109,7 +114,11 @@ def _take_why(browser: Browser, running: Running) -> None:
         waits = why.locator("#oldest tbody tr", has_text="sink")
         _until(why, lambda: waits.count() == SOURCE_PARTITIONS)
         _shoot(why, "why")
-        newest = _open(browser, f"{running.page}/m/{running.engine.source}/0/{running.end_of_source() - 1}", "light")
+        newest = _open(
+            browser,
+            f"{running.page}/m/{running.engine.source}/0/{running.end_of_source() - 1}",
+            "light",
+        )
         _until(newest, lambda: newest.locator("#verdict", has_text="sink").count() > 0)
         arrives(newest, 1)
         _shoot(newest, "growing", 740)
@@ -119,7 +128,16 @@ def _take_why(browser: Browser, running: Running) -> None:
 
 def _dlq(running: Running, *words: str) -> None:
     """A command, as somebody would give it."""
-    command = [sys.executable, "-m", "kstorm.cli", "dlq", *words, "--yes", "--topology", running.name]
+    command = [
+        sys.executable,
+        "-m",
+        "kstorm.cli",
+        "dlq",
+        *words,
+        "--yes",
+        "--topology",
+        running.name,
+    ]
     who = {"KSTORM_BOOTSTRAP_SERVERS": running.engine.bootstrap, "LOGNAME": "anna"}
     subprocess.run(command, check=True, timeout=_SEEN_MS / 1000, env=os.environ | who)
 

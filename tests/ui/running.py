@@ -46,7 +46,9 @@ class Running:
 
 
 @contextmanager
-def running_words(name: str, kafka: EmbeddedKafka, zookeeper: EmbeddedZooKeeper, workdir: Path) -> Iterator[Running]:
+def running_words(
+    name: str, kafka: EmbeddedKafka, zookeeper: EmbeddedZooKeeper, workdir: Path
+) -> Iterator[Running]:
     """The word count under a name that nothing else has, with a hundred messages a second, and the page beside it."""
     with running_beside_page("wordcount", name, kafka, zookeeper, workdir) as running:
         ended = threading.Event()
@@ -72,7 +74,9 @@ def running_beside_page(
     _, source, sink = topologies.names(name)
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("KSTORM_TEST_PREFIX", name)
-        patch.setenv("PYTHONPATH", os.pathsep.join(filter(None, [str(_ROOT), os.environ.get("PYTHONPATH")])))
+        patch.setenv(
+            "PYTHONPATH", os.pathsep.join(filter(None, [str(_ROOT), os.environ.get("PYTHONPATH")]))
+        )
         make_topics(kafka.bootstrap, {source: SOURCE_PARTITIONS, sink: SINK_PARTITIONS})
         # Dead for some seconds, so that the page has to see it.
         processes = LocalProcesses(
@@ -83,7 +87,15 @@ def running_beside_page(
             workdir,
             restart_delay=5.0,
         )
-        command: list[str | Path] = [sys.executable, "-m", "kstorm_ui", "--runs", workdir, "--port", "0"]
+        command: list[str | Path] = [
+            sys.executable,
+            "-m",
+            "kstorm_ui",
+            "--runs",
+            workdir,
+            "--port",
+            "0",
+        ]
         page = ManagedProcess("ui", command, workdir=workdir, environment=settings)
         engine = Engine(processes, kafka.bootstrap, source, sink)
         try:

@@ -66,14 +66,19 @@ def topology(
         name,
         "a test",
         [ComponentReport(each, kind, 1) for each, kind in components.items()],
-        [ProcessReport(f"{each}-0", each, found.get(each, status(kind))) for each, kind in components.items()],
+        [
+            ProcessReport(f"{each}-0", each, found.get(each, status(kind)))
+            for each, kind in components.items()
+        ],
         **{"outline": outline_of(name, edges), **more},
     )
 
 
 def outline_of(name: str, edges: Sequence[tuple[str, str]]) -> Outline:
     """What it declares."""
-    return Outline(name, edges=[OutlineEdge(source, "default", target, "shuffle") for source, target in edges])
+    return Outline(
+        name, edges=[OutlineEdge(source, "default", target, "shuffle") for source, target in edges]
+    )
 
 
 @contextmanager
@@ -88,7 +93,14 @@ def serving(
     show_logs: bool = False,
 ) -> Iterator[str]:
     """Gives the page's URL."""
-    server = PageServer(Collector(source, every=every), token, user_header, show_values, actions, show_logs=show_logs)
+    server = PageServer(
+        Collector(source, every=every),
+        token,
+        user_header,
+        show_values,
+        actions,
+        show_logs=show_logs,
+    )
     with socket.create_server(("127.0.0.1", 0)) as listener:
         url = f"http://127.0.0.1:{listener.getsockname()[1]}"
         thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]}, daemon=True)
@@ -106,7 +118,9 @@ def _await(url: str) -> None:
     deadline = time.monotonic() + 20
     while True:
         try:
-            urllib.request.urlopen(urllib.request.Request(url, headers={"X-User": "test"}), timeout=2).close()
+            urllib.request.urlopen(
+                urllib.request.Request(url, headers={"X-User": "test"}), timeout=2
+            ).close()
         except OSError:
             assert time.monotonic() < deadline, f"{url} does not answer"
             time.sleep(0.02)

@@ -32,7 +32,12 @@ _EDGES = [("sentences", "split"), ("split", "count")]
 
 def made_up() -> MadeUp:
     """A topology with all that a page can show: errors, remarks, a process that is not ready, a line that is held back."""
-    wrong: dict[str, Any] = {"errors": 2, "last_error": "KeyError", "last_error_task": 0, "last_error_age": 70.0}
+    wrong: dict[str, Any] = {
+        "errors": 2,
+        "last_error": "KeyError",
+        "last_error_task": 0,
+        "last_error_age": 70.0,
+    }
     work: dict[str, Any] = {
         "executed": 1200,
         "failed": 3,
@@ -40,9 +45,23 @@ def made_up() -> MadeUp:
         "waits": {"producer queue": 0.5},
         "own": {"words": 17.0},
     }
-    count = status(**wrong, **work, by_task={"0": {"executed": 1200}}, not_ready="tasks [0] are being recovered")
-    sentences = status("spout", emitted=300, acked=290, source={"lag": 12.0}, active=True, remark="it was told to rest")
-    return MadeUp(topology("wordcount", _COMPONENTS, _EDGES, {"count": count, "sentences": sentences}))
+    count = status(
+        **wrong,
+        **work,
+        by_task={"0": {"executed": 1200}},
+        not_ready="tasks [0] are being recovered",
+    )
+    sentences = status(
+        "spout",
+        emitted=300,
+        acked=290,
+        source={"lag": 12.0},
+        active=True,
+        remark="it was told to rest",
+    )
+    return MadeUp(
+        topology("wordcount", _COMPONENTS, _EDGES, {"count": count, "sentences": sentences})
+    )
 
 
 @pytest.fixture(scope="module")
@@ -53,7 +72,9 @@ def url() -> Iterator[str]:
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
-def test_axe_finds_nothing(url: str, open_page: OpenPage, violations: Callable[[Page], list[str]], scheme: str) -> None:
+def test_axe_finds_nothing(
+    url: str, open_page: OpenPage, violations: Callable[[Page], list[str]], scheme: str
+) -> None:
     """On any page, with the chart's table open too."""
     page = open_page(url, color_scheme=scheme)
     found = []
@@ -65,11 +86,15 @@ def test_axe_finds_nothing(url: str, open_page: OpenPage, violations: Callable[[
     assert found == []
 
 
-def test_axe_would_find_something(url: str, open_page: OpenPage, violations: Callable[[Page], list[str]]) -> None:
+def test_axe_would_find_something(
+    url: str, open_page: OpenPage, violations: Callable[[Page], list[str]]
+) -> None:
     """The guard's guard: text that is too pale, and a link without a name."""
     page = open_page(f"{url}/t/wordcount")
     page.evaluate("document.querySelector('h1').style.color = '#eee'")
-    page.evaluate("document.querySelector('h1').append(Object.assign(document.createElement('a'), {href: '/'}))")
+    page.evaluate(
+        "document.querySelector('h1').append(Object.assign(document.createElement('a'), {href: '/'}))"
+    )
     ids = {line.split(": ")[1] for line in violations(page)}
     assert {"color-contrast", "link-name"} <= ids
 
@@ -128,7 +153,9 @@ def test_nothing_moves_for_who_wants_it_still(url: str, open_page: OpenPage) -> 
     still = open_page(f"{url}/t/wordcount", reduced_motion="reduce")
     expect(still.locator("#graph .held")).to_have_count(1)
     assert still.evaluate(moving) == "none"
-    assert open_page(f"{url}/t/wordcount", reduced_motion="no-preference").evaluate(moving) == "held"
+    assert (
+        open_page(f"{url}/t/wordcount", reduced_motion="no-preference").evaluate(moving) == "held"
+    )
 
 
 def test_a_narrow_screen_scrolls_one_way(url: str, open_page: OpenPage) -> None:

@@ -49,7 +49,9 @@ def made(start: int, end: int, *skipped: Skipped) -> FinishedRange:
 def test_the_audit_names_gaps_and_who_skipped(url: str, open_page: OpenPage) -> None:
     """By offsets; what strangers wrote stays text."""
     page = open_page(url)
-    expect(page.locator("#verdict")).to_contain_text("Some offsets are in no range: a rule of kstorm is broken")
+    expect(page.locator("#verdict")).to_contain_text(
+        "Some offsets are in no range: a rule of kstorm is broken"
+    )
     row = page.locator("#accounts tbody tr")
     expect(row).to_have_count(1)
     cells = row.locator("td").all_inner_texts()
@@ -65,7 +67,12 @@ def test_its_json_has_the_same(url: str, open_page: OpenPage) -> None:
     """A partition by its offsets."""
     told = open_page(url).request.get(url.replace("/t/", "/api/v1/t/")).json()
     [account] = told["partitions"]
-    assert (account["partition"], account["start"], account["end"], account["gaps"]) == (3, 0, 50, [[10, 12]])
+    assert (account["partition"], account["start"], account["end"], account["gaps"]) == (
+        3,
+        0,
+        50,
+        [[10, 12]],
+    )
     assert account["counts"] == {"acked": 36, "dead": 2, "skipped": 10}
     assert [skip["who"] for skip in account["skipped"]] == ["anna@laptop"]
 

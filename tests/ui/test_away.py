@@ -25,7 +25,12 @@ def answers() -> Iterator[Mapping[str, tuple[int, str]]]:
     builder.set_spout("lines", KafkaSpout(SpoutConfig(KafkaHosts(), "lines", id="lines")))
     nobody = f"127.0.0.1:{reserve_port()}"
     made = topology(
-        "away", {"lines": "spout"}, [], outline=outline(builder.build()), bootstrap=nobody, zookeeper=nobody
+        "away",
+        {"lines": "spout"},
+        [],
+        outline=outline(builder.build()),
+        bootstrap=nobody,
+        zookeeper=nobody,
     )
     with serving(MadeUp(made)) as url, ThreadPoolExecutor(len(_PATHS) * 2) as pool:
         paths = [f"{prefix}/t/away/{path}" for path in _PATHS for prefix in ("", "/api/v1")]
@@ -41,7 +46,9 @@ def ask(url: str) -> tuple[int, str]:
 
 
 @pytest.mark.parametrize("path", _PATHS)
-def test_a_page_without_its_kafka_says_so(answers: Mapping[str, tuple[int, str]], path: str) -> None:
+def test_a_page_without_its_kafka_says_so(
+    answers: Mapping[str, tuple[int, str]], path: str
+) -> None:
     """With the topology's name and its other pages, in words, as 503: it is not that there is no such thing."""
     status, text = answers[f"/t/away/{path}"]
     assert (status, "127.0.0.1:" in text, "There is no such page" in text) == (503, True, False)

@@ -32,11 +32,18 @@ def mended(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def running(
-    kafka: EmbeddedKafka, zookeeper: EmbeddedZooKeeper, tmp_path_factory: pytest.TempPathFactory, mended: Path
+    kafka: EmbeddedKafka,
+    zookeeper: EmbeddedZooKeeper,
+    tmp_path_factory: pytest.TempPathFactory,
+    mended: Path,
 ) -> Iterator[Running]:
     """Run a topology with a bolt that does not know all words, and beside it the page, which may do everything."""
     name, place = f"desk-{uuid.uuid4().hex[:8]}", tmp_path_factory.mktemp("desk")
-    settings = {"KSTORM_UI_ACTIONS": ",".join(ACTIONS), "KSTORM_UI_SHOW_VALUES": "true", "KSTORM_OPERATOR": _WHO}
+    settings = {
+        "KSTORM_UI_ACTIONS": ",".join(ACTIONS),
+        "KSTORM_UI_SHOW_VALUES": "true",
+        "KSTORM_OPERATOR": _WHO,
+    }
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("KSTORM_TEST_MENDED", str(mended))
         with running_beside_page("mendable", name, kafka, zookeeper, place, settings) as found:
@@ -103,12 +110,18 @@ def test_a_letter_is_replayed_by_the_keyboard(
     press_until(page, "Tab", page.get_by_role("button", name="Replay it"))
     page.keyboard.press("Enter")
     deeds = page.locator("#deeds li")
-    expect(deeds).to_contain_text(re.compile(rf"replay \d+, {_WHO}, by the page: done; 1 ordered: done"), timeout=_MS)
+    expect(deeds).to_contain_text(
+        re.compile(rf"replay \d+, {_WHO}, by the page: done; 1 ordered: done"), timeout=_MS
+    )
     assert found + violations(page) == []
     page.reload()
     expect(page.locator("main")).to_contain_text("has no dead letter")
     expect(page.locator("#history")).to_contain_text(f"ordered by {_WHO}, by the page")
-    asked = [(event.who, event.note, event.outcome) for event in events(running) if event.who.startswith(_WHO)]
+    asked = [
+        (event.who, event.note, event.outcome)
+        for event in events(running)
+        if event.who.startswith(_WHO)
+    ]
     assert asked[-1] == (f"{_WHO}, by the page", "the word is known", "1 ordered")
     shown_letters(page, running, 0, eventually)
 
@@ -119,9 +132,17 @@ def test_deactivated_activated_drained(
     """Each by a form that says first what it does; the page says what has come of it, and an event who it was."""
     page, found = open_page(running.page), list[str]()
     for link, state, said in (
-        ("Deactivate", "Deactivated: its spouts emit nothing.", "is deactivated: 1 spout process, nothing in flight"),
+        (
+            "Deactivate",
+            "Deactivated: its spouts emit nothing.",
+            "is deactivated: 1 spout process, nothing in flight",
+        ),
         ("Activate", "Active.", "is active again: 1 spout process"),
-        ("Drain", "Deactivated: its spouts emit nothing.", "is drained: 1 spout process, nothing in flight"),
+        (
+            "Drain",
+            "Deactivated: its spouts emit nothing.",
+            "is drained: 1 spout process, nothing in flight",
+        ),
         ("Activate", "Active.", "is active again: 1 spout process"),
     ):
         page.get_by_role("link", name=re.compile(f"^{link}…")).click()
@@ -136,7 +157,10 @@ def test_deactivated_activated_drained(
 
 
 def test_a_group_is_discarded(
-    running: Running, fresh_letters: Callable[..., None], open_page: OpenPage, eventually: Eventually
+    running: Running,
+    fresh_letters: Callable[..., None],
+    open_page: OpenPage,
+    eventually: Eventually,
 ) -> None:
     """The letters that had come when it was asked for, and no later one; without scripts too."""
     fresh_letters(b"bad", b"bad")

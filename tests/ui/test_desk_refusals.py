@@ -27,7 +27,9 @@ _NOWHERE = "127.0.0.1:1"
 
 
 def made_up(bootstrap: str = _NOWHERE, name: str = "shop") -> MadeUp:
-    return MadeUp(topology(name, _COMPONENTS, [("lines", "price")], bootstrap=bootstrap, zookeeper=_NOWHERE))
+    return MadeUp(
+        topology(name, _COMPONENTS, [("lines", "price")], bootstrap=bootstrap, zookeeper=_NOWHERE)
+    )
 
 
 def post(url: str, fields: Mapping[str, str], **headers: str) -> tuple[int, str]:
@@ -97,7 +99,9 @@ def test_where_nothing_is_named_nothing_is_offered(open_page: OpenPage) -> None:
         ("edit", {"value": "x"}, "Which letter?"),
     ],
 )
-def test_what_cannot_be_meant_is_said(url: str, verb: str, fields: Mapping[str, str], said: str) -> None:
+def test_what_cannot_be_meant_is_said(
+    url: str, verb: str, fields: Mapping[str, str], said: str
+) -> None:
     """Nothing is begun then."""
     code, answer = post(f"{url}/t/shop/do/{verb}", fields, Origin=url)
     assert (code, said in answer) == (400, True)
@@ -105,7 +109,9 @@ def test_what_cannot_be_meant_is_said(url: str, verb: str, fields: Mapping[str, 
 
 def test_what_is_too_long_is_no_form(url: str) -> None:
     """A value has a megabyte at most."""
-    code, answer = post(f"{url}/t/shop/do/edit", {"number": "1", "value": "x" * 3_300_000}, Origin=url)
+    code, answer = post(
+        f"{url}/t/shop/do/edit", {"number": "1", "value": "x" * 3_300_000}, Origin=url
+    )
     assert (code, "is longer than 3,200,000 bytes" in answer) == (400, True)
 
 
@@ -148,10 +154,13 @@ def test_what_no_spout_could_emit_is_not_edited(
         assert page.locator("form").count() == 0
         assert post(place, {"number": "0", "value": "x"}, Origin=found)[0] == 303
         page.goto(f"{found}/t/{letters.name}/letters/0")
-        expect(page.locator("#deeds li")).to_contain_text(f"failed; 0 cannot be edited: {why}", timeout=60_000)
-    assert [(event.verb, event.what, event.outcome[:19]) for event in read_events(letters.settings, letters.name)] == [
-        ("edit", "0", "0 cannot be edited:")
-    ]
+        expect(page.locator("#deeds li")).to_contain_text(
+            f"failed; 0 cannot be edited: {why}", timeout=60_000
+        )
+    assert [
+        (event.verb, event.what, event.outcome[:19])
+        for event in read_events(letters.settings, letters.name)
+    ] == [("edit", "0", "0 cannot be edited:")]
 
 
 def test_a_component_is_scaled(
@@ -185,11 +194,22 @@ def test_a_component_is_scaled(
                 page.get_by_role("button", name="Scale").click()
                 if not released.is_set():
                     expect(page.locator("#deeds li").first).to_contain_text("under way")
-                    place, fields = f"{found}/t/wordcount/do/scale", {"component": "count", "pods": "2"}
+                    place, fields = (
+                        f"{found}/t/wordcount/do/scale",
+                        {"component": "count", "pods": "2"},
+                    )
                     code, refused = post(place, fields, Origin=found)
-                    assert (code, "and that is under way: wait until it is over" in refused) == (409, True)
+                    assert (code, "and that is under way: wait until it is over" in refused) == (
+                        409,
+                        True,
+                    )
                     released.set()
-                expect(page.locator("#deeds li").first).to_contain_text(f"scale {component} to 3", timeout=60_000)
+                expect(page.locator("#deeds li").first).to_contain_text(
+                    f"scale {component} to 3", timeout=60_000
+                )
                 expect(page.locator("#deeds li").first).to_contain_text(said, timeout=60_000)
         assert found_wrong == []
-        assert cluster.patches == [("wc-split", {"spec": {"replicas": 3}}), ("wc-acker", {"spec": {"replicas": 3}})]
+        assert cluster.patches == [
+            ("wc-split", {"spec": {"replicas": 3}}),
+            ("wc-acker", {"spec": {"replicas": 3}}),
+        ]

@@ -23,12 +23,31 @@ def letters(kafka: EmbeddedKafka) -> Letters:
     """Six letters, one of them with what a stranger wrote, and two events."""
     letters = Letters(kafka, "desk")
     letters.write(*map(letters.letter, range(3)), letters.strange(7))
-    told = LetterError(type=EVIL, message=f"no user 'SECRET' {EVIL}", component="price", task=2, where=EVIL)
-    letters.write(letters.letter(8, error=told, reason=EVIL, headers=[("h", "SECRET")], value=b"SECRET", key=b"SECRET"))
+    told = LetterError(
+        type=EVIL, message=f"no user 'SECRET' {EVIL}", component="price", task=2, where=EVIL
+    )
+    letters.write(
+        letters.letter(
+            8, error=told, reason=EVIL, headers=[("h", "SECRET")], value=b"SECRET", key=b"SECRET"
+        )
+    )
     letters.write(letters.letter(9, topic="desk.count", row=2))
     for event in (
-        Event(at=1, who=EVIL, verb="discard", what="0, 1 (group d487)", note=EVIL, outcome="2 discarded"),
-        Event(at=2, who="lines, task 1", verb="replay", what="4 (orders/3/8)", outcome="failed again: no 'SECRET'"),
+        Event(
+            at=1,
+            who=EVIL,
+            verb="discard",
+            what="0, 1 (group d487)",
+            note=EVIL,
+            outcome="2 discarded",
+        ),
+        Event(
+            at=2,
+            who="lines, task 1",
+            verb="replay",
+            what="4 (orders/3/8)",
+            outcome="failed again: no 'SECRET'",
+        ),
     ):
         write_event(letters.settings, letters.name, event)
     return letters
@@ -38,12 +57,16 @@ def letters(kafka: EmbeddedKafka) -> Letters:
 def url(letters: Letters) -> Iterator[str]:
     """Where the topology's pages are."""
     components = {"lines": "spout", "price": "bolt"}
-    source = MadeUp(topology("desk", components, [("lines", "price")], bootstrap=letters.kafka.bootstrap))
+    source = MadeUp(
+        topology("desk", components, [("lines", "price")], bootstrap=letters.kafka.bootstrap)
+    )
     with serving(source) as found:
         yield f"{found}/t/desk"
 
 
-def test_letters_are_shown_in_groups_and_filtered(letters: Letters, url: str, open_page: OpenPage) -> None:
+def test_letters_are_shown_in_groups_and_filtered(
+    letters: Letters, url: str, open_page: OpenPage
+) -> None:
     """By kind, component and text; a group leads to its letters, a letter to its own page."""
     page = open_page(f"{url}/letters")
     groups, rows = page.locator("#groups tbody tr"), page.locator("#letters tbody tr")
@@ -99,7 +122,9 @@ def test_json_has_what_the_pages_show(url: str, open_page: OpenPage) -> None:
     page = open_page(f"{url}/letters?text=valueerror")
     told = told_by(page, url, "letters?text=valueerror")
     assert [each["number"] for each in told["letters"]] == numbers(page, "#letters th[data-value]")
-    assert [each["group"] for each in told["groups"]] == page.locator("#groups tbody th").all_inner_texts()
+    assert [each["group"] for each in told["groups"]] == page.locator(
+        "#groups tbody th"
+    ).all_inner_texts()
     assert (told["all"], told["count"], told["wanted"]["text"]) == (6, 4, "valueerror")
     page.goto(f"{url}/letters/4")
     told = told_by(page, url, "letters/4")

@@ -43,11 +43,17 @@ def test_a_process_leads_to_its_log(url: str, open_page: OpenPage) -> None:
     assert page.locator("img").count() == 0
     assert "\u202e" not in page.content()
     told = page.request.get(page.url.replace("/t/", "/api/v1/t/"))
-    assert [life["lines"] for life in told.json()["lives"]] == [["ready", EVIL], ["Traceback", "the last words"], []]
+    assert [life["lines"] for life in told.json()["lives"]] == [
+        ["ready", EVIL],
+        ["Traceback", "the last words"],
+        [],
+    ]
     assert "\u202e" not in told.text()
 
 
-@pytest.mark.parametrize("path", ["c/count/logs/lines-0", "c/count/logs/..%2Fcount-0", "c/nobody/logs/count-0"])
+@pytest.mark.parametrize(
+    "path", ["c/count/logs/lines-0", "c/count/logs/..%2Fcount-0", "c/nobody/logs/count-0"]
+)
 def test_there_is_a_log_only_of_what_was_seen(url: str, open_page: OpenPage, path: str) -> None:
     """A process of that component, and no other file."""
     page = open_page(url)

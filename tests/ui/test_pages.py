@@ -47,10 +47,16 @@ def ask(
 def test_strange_names_are_text(open_page: OpenPage) -> None:
     """Whatever a topology, a component, a process or an error is called: no element comes of it, no script runs, and nothing turns
     the order of what is read around."""
-    found = status(last_error=_EVIL, last_error_age=1.0, not_ready=_EVIL, own={_EVIL: 1.0}, waits={_EVIL: 1.0})
+    found = status(
+        last_error=_EVIL, last_error_age=1.0, not_ready=_EVIL, own={_EVIL: 1.0}, waits={_EVIL: 1.0}
+    )
     report = topology(_EVIL, {_EVIL: "bolt", "split": "bolt"}, [(_EVIL, "split")], {_EVIL: found})
     with serving(MadeUp(report)) as url:
-        for path in ("/", f"/t/{quote(_EVIL, safe='')}", f"/t/{quote(_EVIL, safe='')}/c/{quote(_EVIL, safe='')}"):
+        for path in (
+            "/",
+            f"/t/{quote(_EVIL, safe='')}",
+            f"/t/{quote(_EVIL, safe='')}/c/{quote(_EVIL, safe='')}",
+        ):
             page = open_page(url + path)
             arrives(page, 1)
             assert page.locator("img").count() == 0
@@ -66,7 +72,10 @@ def test_two_hundred_components_are_drawn_in_under_a_second(open_page: OpenPage)
     machine of a test has other work."""
     names = [f"c{number}" for number in range(200)]
     edges = [
-        (name, names[at]) for number, name in enumerate(names) for at in {number + 10, number + 11} if at < len(names)
+        (name, names[at])
+        for number, name in enumerate(names)
+        for at in {number + 10, number + 11}
+        if at < len(names)
     ]
     components = {name: "spout" if number < 10 else "bolt" for number, name in enumerate(names)}
     with serving(MadeUp(topology("large", components, edges)), every=1.0) as url:
@@ -84,7 +93,9 @@ def test_a_source_that_fails_says_why_and_what_was_seen_stays(open_page: OpenPag
     with serving(source) as url:
         page = open_page(f"{url}/t/words")
         source.error = "Kubernetes cannot be reached"
-        expect(page.locator("#live")).to_contain_text("The last look failed: Kubernetes cannot be reached.")
+        expect(page.locator("#live")).to_contain_text(
+            "The last look failed: Kubernetes cannot be reached."
+        )
         expect(page.locator("#components tbody tr")).to_have_count(1)
         source.error = ""
         expect(page.locator("#live")).not_to_contain_text("failed:")
@@ -113,7 +124,9 @@ def test_only_a_live_page_can_be_silent(open_page: OpenPage) -> None:
             page.wait_for_load_state("load")
             page.clock.fast_forward(25_000)
             page.clock.run_for(2_000)
-            expect(page.locator("#link")).to_be_visible() if silent else expect(page.locator("#link")).to_be_hidden()
+            expect(page.locator("#link")).to_be_visible() if silent else expect(
+                page.locator("#link")
+            ).to_be_hidden()
 
 
 def test_a_page_is_live_however_slowly_its_scripts_come(open_page: OpenPage) -> None:
@@ -130,8 +143,12 @@ def test_a_page_is_live_however_slowly_its_scripts_come(open_page: OpenPage) -> 
         arrives(page, 1)
 
 
-@pytest.mark.parametrize("answer", [None, {"status": 500, "body": "broken"}, {"status": 200, "body": "no JSON"}])
-def test_a_chart_whose_past_cannot_be_had_begins_now(open_page: OpenPage, answer: dict[str, Any] | None) -> None:
+@pytest.mark.parametrize(
+    "answer", [None, {"status": 500, "body": "broken"}, {"status": 200, "body": "no JSON"}]
+)
+def test_a_chart_whose_past_cannot_be_had_begins_now(
+    open_page: OpenPage, answer: dict[str, Any] | None
+) -> None:
     """Whether the server is away, or answers with something else; the page's scripts complain of nothing."""
     with serving(MadeUp(topology("words", {"split": "bolt"}, []))) as url:
         page = open_page(f"{url}/livez")
@@ -151,7 +168,12 @@ def test_counts_by_edge_are_shown_where_they_are_told(open_page: OpenPage) -> No
         ]
         split = status(emitted=sent * 2, edges=counted, busy_seconds=sent / 1e6)
         source.reports = [
-            topology("words", {"split": "bolt", "count": "bolt", "log": "bolt"}, [("split", "count")], {"split": split})
+            topology(
+                "words",
+                {"split": "bolt", "count": "bolt", "log": "bolt"},
+                [("split", "count")],
+                {"split": split},
+            )
         ]
 
     tell(0)
@@ -161,24 +183,35 @@ def test_counts_by_edge_are_shown_where_they_are_told(open_page: OpenPage) -> No
         line = page.locator("#graph").get_by_role("img", name="split to count")
         expect(line).to_contain_text("/s")
         expect(line).not_to_contain_text("≤")
-        expect(page.locator("#graph").get_by_role("img", name="split to log")).to_contain_text("0/s")
+        expect(page.locator("#graph").get_by_role("img", name="split to log")).to_contain_text(
+            "0/s"
+        )
         expect(page.locator("#components")).to_contain_text("busy")
 
 
 def test_json_has_what_the_pages_show(open_page: OpenPage) -> None:
     """Topologies, a topology in a window and a component, with the same figures."""
-    counted = {"split": status(executed=1200, emitted=300, acked=7), "lines": status("spout", emitted=90, acked=80)}
+    counted = {
+        "split": status(executed=1200, emitted=300, acked=7),
+        "lines": status("spout", emitted=90, acked=80),
+    }
     made = topology("words", {"lines": "spout", "split": "bolt"}, [("lines", "split")], counted)
     with serving(MadeUp(made), every=60) as url:
         api = f"{url}/api/v1"
         page = open_page(url)
         [row] = page.request.get(f"{api}/topologies").json()["topologies"]
-        expect(page.locator("#topologies tbody tr")).to_contain_text(f"{row['ready']} of {row['processes']}")
+        expect(page.locator("#topologies tbody tr")).to_contain_text(
+            f"{row['ready']} of {row['processes']}"
+        )
         assert (row["name"], row["state"]) == ("words", "active")
         page.goto(f"{url}/t/words?window=all")
         told = page.request.get(f"{api}/t/words?window=all").json()
-        cells = page.locator("#components tbody tr").evaluate_all("rows => rows.map(row => row.cells[5].dataset.value)")
-        assert list(map(int, cells)) == [each["executed"] for each in told["components"]] == [0, 1200]
+        cells = page.locator("#components tbody tr").evaluate_all(
+            "rows => rows.map(row => row.cells[5].dataset.value)"
+        )
+        assert (
+            list(map(int, cells)) == [each["executed"] for each in told["components"]] == [0, 1200]
+        )
         expect(page.locator("#health")).to_have_text(told["health"])
         expect(page.locator("#window-says")).to_have_text(told["window_says"])
         assert [(edge["source"], edge["target"]) for edge in told["edges"]] == [("lines", "split")]
@@ -211,7 +244,9 @@ def test_without_a_login_it_answers_to_this_machines_names_only() -> None:
         assert ask(url, headers={"Host": "evil.example"})[0] == 421
 
 
-@pytest.mark.parametrize("path", ["/", "/t/words", "/t/words/stream", "/t/words/history", "/static/page.js"])
+@pytest.mark.parametrize(
+    "path", ["/", "/t/words", "/t/words/stream", "/t/words/history", "/static/page.js"]
+)
 def test_with_a_token_nothing_is_shown_without_it(path: str) -> None:
     """Nor with a wrong one; the health check is open."""
     with serving(MadeUp(topology("words", {"split": "bolt"}, [])), token=_TOKEN) as url:
@@ -227,10 +262,14 @@ def test_a_program_without_the_token_is_told_so() -> None:
     """It is not led to a page with a form."""
     with serving(MadeUp(topology("words", {"split": "bolt"}, [])), token=_TOKEN) as url:
         assert ask(f"{url}/api/v1/topologies")[0] == 401
-        assert ask(f"{url}/api/v1/topologies", headers={"Authorization": f"Bearer {_TOKEN}"})[0] == 200
+        assert (
+            ask(f"{url}/api/v1/topologies", headers={"Authorization": f"Bearer {_TOKEN}"})[0] == 200
+        )
 
 
-def test_a_token_is_given_once(open_page: OpenPage, violations: Callable[[Page], list[str]]) -> None:
+def test_a_token_is_given_once(
+    open_page: OpenPage, violations: Callable[[Page], list[str]]
+) -> None:
     """By a form; the browser keeps what is made of it, out of scripts' reach."""
     with serving(MadeUp(topology("words", {"split": "bolt"}, [])), token=_TOKEN) as url:
         page = open_page(f"{url}/t/words")

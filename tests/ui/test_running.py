@@ -15,7 +15,9 @@ _SEEN_MS = 30_000
 
 
 def executed(page: Page, component: str) -> int:
-    row = page.locator("#components tbody tr", has=page.get_by_role("rowheader", name=component, exact=True))
+    row = page.locator(
+        "#components tbody tr", has=page.get_by_role("rowheader", name=component, exact=True)
+    )
     return int(row.locator("td").nth(4).inner_text().replace(",", ""))
 
 
@@ -27,7 +29,9 @@ def test_the_first_page_leads_to_the_topology(running: Running, open_page: OpenP
     expect(page).to_have_title(f"{running.name} · kstorm")
 
 
-def test_the_graph_has_the_components_and_their_rates(running: Running, open_page: OpenPage) -> None:
+def test_the_graph_has_the_components_and_their_rates(
+    running: Running, open_page: OpenPage
+) -> None:
     """Each a link to its own page; lines between those that are connected, wider where more flows."""
     page = open_page(running.page)
     graph = page.locator("#graph")
@@ -40,11 +44,13 @@ def test_the_graph_has_the_components_and_their_rates(running: Running, open_pag
     ):
         expect(graph.get_by_role("link", name=f"{component}, {kind}")).to_be_visible()
     expect(graph.get_by_role("img", name="sentences to split")).to_have_count(1)
-    expect(graph.get_by_role("img", name="split to count")).to_have_attribute("aria-label", re.compile("fields word"))
-    expect(graph.get_by_role("img")).to_have_count(3)
-    expect(graph.get_by_role("link", name=re.compile(r"^split, bolt, [1-9][\d,.]* tuples a second"))).to_be_visible(
-        timeout=_SEEN_MS
+    expect(graph.get_by_role("img", name="split to count")).to_have_attribute(
+        "aria-label", re.compile("fields word")
     )
+    expect(graph.get_by_role("img")).to_have_count(3)
+    expect(
+        graph.get_by_role("link", name=re.compile(r"^split, bolt, [1-9][\d,.]* tuples a second"))
+    ).to_be_visible(timeout=_SEEN_MS)
     widths = "edges => edges.map(edge => parseFloat(edge.querySelector('path').style.strokeWidth))"
     first, second, _ = graph.locator("g[role=img]").evaluate_all(widths)
     assert second > first, "ten words a sentence flow behind split"
@@ -84,17 +90,27 @@ def test_a_killed_process_is_seen(running: Running, open_page: OpenPage) -> None
     running.engine.worker("count-0").process.kill()
     expect(health).to_contain_text("count-0", timeout=_SEEN_MS)
     assert health.get_attribute("role") == "status"
-    expect(page.locator("#graph .down")).to_have_attribute("aria-label", re.compile(r"^count, .*0/1 processes ready"))
+    expect(page.locator("#graph .down")).to_have_attribute(
+        "aria-label", re.compile(r"^count, .*0/1 processes ready")
+    )
     expect(page.locator("#held")).to_contain_text("no process of count is ready")
-    expect(page.locator("#graph .held")).to_have_attribute("aria-label", re.compile("^split to count.*held back"))
+    expect(page.locator("#graph .held")).to_have_attribute(
+        "aria-label", re.compile("^split to count.*held back")
+    )
     expect(health).to_have_text("All 5 processes do their share.", timeout=60_000)
     assert executed(page, "count") >= before
     page.goto(f"{running.page}/c/count")
     expect(page.locator("#processes tbody tr td:nth-child(5)")).to_have_text("2")
     page.get_by_role("link", name="Log of count-0").click()
-    expect(page.locator("pre")).to_have_count(2)  # a click does not wait for the page that it leads to
+    expect(page.locator("pre")).to_have_count(
+        2
+    )  # a click does not wait for the page that it leads to
     newest, past = page.locator("pre").all_inner_texts()
-    assert ("--- count-0, start 1: " in past, "start 2: " in past, "--- count-0, start 2: " in newest) == (
+    assert (
+        "--- count-0, start 1: " in past,
+        "start 2: " in past,
+        "--- count-0, start 2: " in newest,
+    ) == (
         True,
         False,
         True,
@@ -103,7 +119,9 @@ def test_a_killed_process_is_seen(running: Running, open_page: OpenPage) -> None
     assert [life["name"] for life in told["lives"]] == ["start 2", "start 1"]
 
 
-def test_the_sources_have_their_partitions(running: Running, open_page: OpenPage, eventually: Eventually) -> None:
+def test_the_sources_have_their_partitions(
+    running: Running, open_page: OpenPage, eventually: Eventually
+) -> None:
     """With what Kafka and ZooKeeper say of each, and who reads it."""
     page = open_page(running.page)
     page.get_by_role("link", name="Sources").click()
@@ -113,27 +131,44 @@ def test_the_sources_have_their_partitions(running: Running, open_page: OpenPage
     assert int(rows.first.locator("td").nth(1).inner_text().replace(",", "")) > 0
     told = page.request.get(f"{running.url}/api/v1/t/{running.name}/sources").json()
     [spout] = told["spouts"]
-    assert (spout["component"], spout["topic"], spout["problem"]) == ("sentences", running.engine.source, "")
-    assert [each["owner"] for each in spout["partitions"]] == rows.locator("td:nth-child(6)").all_inner_texts()
+    assert (spout["component"], spout["topic"], spout["problem"]) == (
+        "sentences",
+        running.engine.source,
+        "",
+    )
+    assert [each["owner"] for each in spout["partitions"]] == rows.locator(
+        "td:nth-child(6)"
+    ).all_inner_texts()
     links = rows.get_by_role("link")
-    eventually(lambda: links.count() or (page.reload() and False), 60.0)  # there is none while all is done
-    expect(links.first).to_have_attribute("href", re.compile(f"/m/{running.engine.source}/[0-5]/[0-9]+$"))
+    eventually(
+        lambda: links.count() or (page.reload() and False), 60.0
+    )  # there is none while all is done
+    expect(links.first).to_have_attribute(
+        "href", re.compile(f"/m/{running.engine.source}/[0-5]/[0-9]+$")
+    )
 
 
 def test_a_message_has_its_tree(
-    running: Running, open_page: OpenPage, violations: Callable[[Page], list[str]], eventually: Eventually
+    running: Running,
+    open_page: OpenPage,
+    violations: Callable[[Page], list[str]],
+    eventually: Eventually,
 ) -> None:
     """Proven, with a row for each tuple, and nothing of what they hold."""
     page = open_page(f"{running.page}/m/{running.engine.source}/0/3")
     done = page.locator("#verdict", has_text=re.compile("^done"))
     eventually(lambda: done.count() or (page.reload() and False), 60.0)
-    expect(page.locator("#headline")).to_contain_text(f"{running.engine.source}/0/3 attempt 1, root ")
+    expect(page.locator("#headline")).to_contain_text(
+        f"{running.engine.source}/0/3 attempt 1, root "
+    )
     expect(page.locator("#headline")).to_contain_text("✓ complete, proven (init ⊕")
     rows = page.locator("#tree tbody tr")
     expect(rows.first.get_by_role("rowheader")).to_have_text(re.compile(r"^sentences:\d+$"))
     expect(rows.nth(1).get_by_role("rowheader")).to_have_text(re.compile(r"^split:\d+$"))
     expect(page.locator("#tree")).to_contain_text("critical path")
-    assert all(float(rect.get_attribute("width") or 0) > 0 for rect in page.locator("#tree rect").all())
+    assert all(
+        float(rect.get_attribute("width") or 0) > 0 for rect in page.locator("#tree rect").all()
+    )
     assert "moon" not in page.content()
     assert violations(page) == []
     told = page.request.get(f"{running.url}/api/v1/t/{running.name}/m/{running.engine.source}/0/3")
@@ -143,7 +178,10 @@ def test_a_message_has_its_tree(
 
 
 def test_a_message_is_followed_until_it_is_done(
-    running: Running, open_page: OpenPage, violations: Callable[[Page], list[str]], eventually: Eventually
+    running: Running,
+    open_page: OpenPage,
+    violations: Callable[[Page], list[str]],
+    eventually: Eventually,
 ) -> None:
     """A tuple waits at a process that stands still. When that goes on the tree is complete, without the page being loaded again,
     and nobody asks any more."""
@@ -160,7 +198,9 @@ def test_a_message_is_followed_until_it_is_done(
         assert page.locator("#tree .bar.open").count() > 0
         expect(page.locator("#followed")).to_have_text("This page follows it until it is done.")
         assert violations(page) == []
-        page.evaluate("window.same = true; document.addEventListener('htmx:sse:close', () => { window.ended = true })")
+        page.evaluate(
+            "window.same = true; document.addEventListener('htmx:sse:close', () => { window.ended = true })"
+        )
         arrives(page, 2)
     finally:
         sink.resume()
@@ -171,15 +211,22 @@ def test_a_message_is_followed_until_it_is_done(
     page.wait_for_function("() => window.same && window.ended")
     page.clock.fast_forward(25_000)
     page.clock.run_for(2_000)
-    expect(page.locator("#link")).to_be_hidden()  # it hears nothing more, and is not without a connection for that
+    expect(
+        page.locator("#link")
+    ).to_be_hidden()  # it hears nothing more, and is not without a connection for that
     assert violations(page) == []
 
 
 def test_the_oldest_messages_that_are_not_done(
-    running: Running, open_page: OpenPage, violations: Callable[[Page], list[str]], eventually: Eventually
+    running: Running,
+    open_page: OpenPage,
+    violations: Callable[[Page], list[str]],
+    eventually: Eventually,
 ) -> None:
     """Of each partition one, with a verdict and a link; from there to any other, and what is no message is said in words."""
-    running.engine.worker("sink-0").process.kill()  # it is dead for seconds, in which nothing is done
+    running.engine.worker(
+        "sink-0"
+    ).process.kill()  # it is dead for seconds, in which nothing is done
     page = open_page(f"{running.page}/why")
     rows = page.locator("#oldest tbody tr")
     eventually(lambda: rows.count() or (page.reload() and False), 30.0)
@@ -199,14 +246,19 @@ def test_the_oldest_messages_that_are_not_done(
     with page.expect_response(re.compile("/m/")) as answer:
         form.press("Enter")
     assert answer.value.status == 404
-    expect(page.locator(".bad")).to_contain_text("has the partitions 0 to 5, but no 77", timeout=_SEEN_MS)
+    expect(page.locator(".bad")).to_contain_text(
+        "has the partitions 0 to 5, but no 77", timeout=_SEEN_MS
+    )
     form.fill("elsewhere/0/0")
     form.press("Enter")
     expect(page.locator(".bad")).to_contain_text("reads the topic 'elsewhere'; they read")
 
 
 def test_dead_letters_are_listed_without_what_they_hold(
-    running: Running, open_page: OpenPage, violations: Callable[[Page], list[str]], eventually: Eventually
+    running: Running,
+    open_page: OpenPage,
+    violations: Callable[[Page], list[str]],
+    eventually: Eventually,
 ) -> None:
     """A message that does not decode is one, by its coordinates."""
     page = open_page(f"{running.page}/letters")

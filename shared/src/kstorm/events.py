@@ -23,7 +23,9 @@ class Event(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 def encode_event(event: Event) -> bytes:
     """The record's value; a text is cut to 2000 characters."""
-    cut = {name: readable(getattr(event, name)) for name in ("who", "verb", "what", "note", "outcome")}
+    cut = {
+        name: readable(getattr(event, name)) for name in ("who", "verb", "what", "note", "outcome")
+    }
     return msgspec.json.encode(msgspec.structs.replace(event, **cut))
 
 

@@ -46,11 +46,15 @@ def number_or_random(text: str) -> int:
 
 
 @pytest.hookimpl(wrapper=True)
-def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+def pytest_runtest_makereport(
+    item: pytest.Item,
+) -> Generator[None, pytest.TestReport, pytest.TestReport]:
     """Tells the seed of a failed test's clusters."""
     report = yield
     if report.failed and _SEED in item.stash:
-        report.sections.append(("kstorm", f"the seed of its clusters: {_OPTION} {item.stash[_SEED]}"))
+        report.sections.append(
+            ("kstorm", f"the seed of its clusters: {_OPTION} {item.stash[_SEED]}")
+        )
     return report
 
 
@@ -62,7 +66,9 @@ def kstorm_seed(request: pytest.FixtureRequest) -> int:
 
 
 @pytest.fixture
-def local_cluster(kstorm_seed: int, request: pytest.FixtureRequest) -> Iterator[Callable[..., LocalCluster]]:
+def local_cluster(
+    kstorm_seed: int, request: pytest.FixtureRequest
+) -> Iterator[Callable[..., LocalCluster]]:
     """Makes a `LocalCluster` of a topology; takes its arguments but the seed, and closes it after the test.
 
     With `kafka=` a `FakeKafka` it is a cluster of that.
@@ -72,7 +78,9 @@ def local_cluster(kstorm_seed: int, request: pytest.FixtureRequest) -> Iterator[
     request.node.stash[_SEED] = kstorm_seed
     with ExitStack() as stack:
 
-        def make(topology: Topology, kafka: FakeKafka | None = None, **arguments: Any) -> LocalCluster:
+        def make(
+            topology: Topology, kafka: FakeKafka | None = None, **arguments: Any
+        ) -> LocalCluster:
             cluster = LocalCluster if kafka is None else kafka.cluster
             return stack.enter_context(cluster(topology, kstorm_seed, **arguments))
 
@@ -80,7 +88,9 @@ def local_cluster(kstorm_seed: int, request: pytest.FixtureRequest) -> Iterator[
 
 
 @pytest.fixture
-def complete_topology(kstorm_seed: int, request: pytest.FixtureRequest) -> Callable[..., LocalCluster]:
+def complete_topology(
+    kstorm_seed: int, request: pytest.FixtureRequest
+) -> Callable[..., LocalCluster]:
     """`kstorm.testing.complete_topology` with this test's seed."""
     from kstorm.testing import complete_topology
 

@@ -51,7 +51,9 @@ def find(reference: str, kind: Kind) -> object:
     try:
         return getattr(importlib.import_module(module_name), attribute)
     except ModuleNotFoundError as error:
-        if error.name is None or not (module_name == error.name or module_name.startswith(f"{error.name}.")):
+        if error.name is None or not (
+            module_name == error.name or module_name.startswith(f"{error.name}.")
+        ):
             raise ConfigError(
                 f"the {kind.name} {reference!r} needs the module {error.name!r}, which is not installed"
             ) from None
@@ -96,4 +98,6 @@ def _other_modules(missing: str) -> str:
 
 def _listed(names: Iterable[str]) -> str:
     first = list(names)
-    return ", ".join(first[:_MOST]) + (f" and {len(first) - _MOST} others" if len(first) > _MOST else "")
+    return ", ".join(first[:_MOST]) + (
+        f" and {len(first) - _MOST} others" if len(first) > _MOST else ""
+    )

@@ -59,7 +59,15 @@ class Job:
         """What is started."""
         jars = ",".join(map(str, spark_jars()))
         if self.pipeline is None:
-            return [sys.executable, "-m", "tests.bench.spark.plain", bootstrap, _TOPIC, str(directory / "table"), jars]
+            return [
+                sys.executable,
+                "-m",
+                "tests.bench.spark.plain",
+                bootstrap,
+                _TOPIC,
+                str(directory / "table"),
+                jars,
+            ]
         flags = {
             "--bootstrap-servers": bootstrap,
             "--topic": _TOPIC,
@@ -71,7 +79,14 @@ class Job:
             "--report": str(directory / "rows.json"),
         }
         words = [word for pair in flags.items() for word in pair if pair[1]]
-        return [sys.executable, "-m", "kstorm_pipeline", "run", *words, f"--driver-java-options={short_run_options()}"]
+        return [
+            sys.executable,
+            "-m",
+            "kstorm_pipeline",
+            "run",
+            *words,
+            f"--driver-java-options={short_run_options()}",
+        ]
 
 
 JOBS: Final = (
@@ -96,7 +111,9 @@ def run_pipeline(records: int, rounds: int, report: Path | None) -> int:
             for number in range(1, rounds + 1):
                 for job in JOBS:
                     progress.status(f"round {number} of {rounds}: {job.name}")
-                    found = _measure(job, kafka.bootstrap, directory / f"{job.name}-{number}", records)
+                    found = _measure(
+                        job, kafka.bootstrap, directory / f"{job.name}-{number}", records
+                    )
                     runs[job.name].append(found)
                     progress.say(f"round {number} of {rounds} · {job.name}: {_line(found)}")
     finally:
@@ -122,7 +139,12 @@ def _fill(bootstrap: str, records: int) -> None:
     )
     for _, (word, ident) in zip(range(records), words, strict=False):
         counts[word] += 1
-        record = {"word": word, "count": counts[word], "id": ident, "emitted_at": int(time.time() * 1000)}
+        record = {
+            "word": word,
+            "count": counts[word],
+            "id": ident,
+            "emitted_at": int(time.time() * 1000),
+        }
         producer.put(json.dumps(record), word)
     producer.flush()
 
@@ -130,7 +152,10 @@ def _fill(bootstrap: str, records: int) -> None:
 def _measure(job: Job, bootstrap: str, directory: Path, records: int) -> Figures:
     directory.mkdir()
     process = ManagedProcess(
-        job.name, job.command(bootstrap, directory), workdir=directory, environment=spark_environment()
+        job.name,
+        job.command(bootstrap, directory),
+        workdir=directory,
+        environment=spark_environment(),
     )
     began = time.monotonic()
     with ExitStack() as stack:
@@ -147,7 +172,11 @@ def _measure(job: Job, bootstrap: str, directory: Path, records: int) -> Figures
         _check(job, json.loads((directory / "rows.json").read_text())["rows"], records)
     for tables in ("table", "tables"):
         shutil.rmtree(directory / tables, ignore_errors=True)
-    return {"seconds": seconds, "cpu_seconds": process.cpu_seconds(), "peak_rss_mb": usage.peak_rss / 2**20}
+    return {
+        "seconds": seconds,
+        "cpu_seconds": process.cpu_seconds(),
+        "peak_rss_mb": usage.peak_rss / 2**20,
+    }
 
 
 def _check(job: Job, rows: dict[str, int], records: int) -> None:
@@ -160,7 +189,10 @@ def _ratios(runs: Runs) -> dict[str, dict[str, list[float]]]:
     """Of each contestant's figures to the plain job's in the same round."""
     return {
         name: {
-            figure: [round(own[figure] / base[figure], 3) for own, base in zip(each, runs[_PLAIN], strict=True)]
+            figure: [
+                round(own[figure] / base[figure], 3)
+                for own, base in zip(each, runs[_PLAIN], strict=True)
+            ]
             for figure in _TITLES
         }
         for name, each in runs.items()
@@ -186,7 +218,9 @@ def _print(runs: Runs, records: int, console: Console) -> None:
         table.add_row(f"[bold]{job.name}[/bold]")
         for figure, title in _TITLES.items():
             cells = _cells([run[figure] for run in runs[job.name]], "{:,.1f}")
-            more: Sequence[str] = _cells(ratios[job.name][figure], "{:.2f}") if job.name in ratios else ()
+            more: Sequence[str] = (
+                _cells(ratios[job.name][figure], "{:.2f}") if job.name in ratios else ()
+            )
             table.add_row(f"  {title}", *cells, *more)
     console.print(table, highlight=False)
     for job in JOBS:

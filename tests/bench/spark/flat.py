@@ -102,7 +102,9 @@ class Filling:
         self.tables.append("bronze", rows, number)
         done = refine(self.tables, pipeline, rows, number, self._marks)
         if done.rows["silver"] + done.replays != self._size:
-            raise LocalError(f"batch {number} of {self._size} records gave {done.rows} and {done.replays} replays")
+            raise LocalError(
+                f"batch {number} of {self._size} records gave {done.rows} and {done.replays} replays"
+            )
         return time.monotonic() - began, _cpu_seconds() - used
 
 
@@ -126,8 +128,13 @@ def run_flat(rows: int, size: int, rounds: int, report: Path | None) -> int:
         growth = []
         for batch in range(-(-rows // size)):
             growth.append(full.add(KINDS[0]))
-            progress.status(f"{(batch + 1) * size:,} of {rows:,} rows: {growth[-1][0]:.1f} s a batch")
-        found = {kind.name: [*_rounds(spark, directory, full, kind, size, rounds, progress)] for kind in KINDS}
+            progress.status(
+                f"{(batch + 1) * size:,} of {rows:,} rows: {growth[-1][0]:.1f} s a batch"
+            )
+        found = {
+            kind.name: [*_rounds(spark, directory, full, kind, size, rounds, progress)]
+            for kind in KINDS
+        }
         memory = _jvm().memory_info().rss / 2**20
     finally:
         progress.close()
@@ -136,13 +143,26 @@ def run_flat(rows: int, size: int, rounds: int, report: Path | None) -> int:
     _print(console, found, rows, size)
     console.print(f"the JVM's memory at the end: {memory:,.0f} MB", highlight=False)
     if report is not None:
-        content = {"machine": machine(), "rows": rows, "size": size, "growth": growth, "kinds": found, "memory": memory}
+        content = {
+            "machine": machine(),
+            "rows": rows,
+            "size": size,
+            "growth": growth,
+            "kinds": found,
+            "memory": memory,
+        }
         report.write_text(json.dumps(content, indent=1) + "\n", encoding="utf-8")
     return 0
 
 
 def _rounds(
-    spark: SparkSession, directory: Path, full: Filling, kind: Kind, size: int, rounds: int, progress: Progress
+    spark: SparkSession,
+    directory: Path,
+    full: Filling,
+    kind: Kind,
+    size: int,
+    rounds: int,
+    progress: Progress,
 ) -> Iterator[dict[str, tuple[float, float]]]:
     """Seconds and CPU seconds of a batch on each, in turn; the first rounds only warm up."""
     for number in range(-_WARM, rounds):
@@ -164,7 +184,9 @@ def _records(spark: SparkSession, kind: Kind, first: int, size: int) -> DataFram
         sf.struct(
             sf.concat(sf.lit("word"), sf.pmod(sf.xxhash64(message), sf.lit(_WORDS))).alias("word"),
             (number + 1).alias("count"),
-            sf.concat_ws("-", sf.lit("sentences"), kind.partition(message), message, sf.lit("0")).alias("id"),
+            sf.concat_ws(
+                "-", sf.lit("sentences"), kind.partition(message), message, sf.lit("0")
+            ).alias("id"),
             (number + 1).alias("emitted_at"),
         )
     )
@@ -190,7 +212,9 @@ def _cpu_seconds() -> float:
     return times.user + times.system
 
 
-def _print(console: Console, found: dict[str, list[dict[str, tuple[float, float]]]], rows: int, size: int) -> None:
+def _print(
+    console: Console, found: dict[str, list[dict[str, tuple[float, float]]]], rows: int, size: int
+) -> None:
     table = Table(
         title=f"a batch of {size:,} records, on empty tables and on ones with {rows:,} rows in silver; medians",
         title_justify="left",
@@ -201,7 +225,9 @@ def _print(console: Console, found: dict[str, list[dict[str, tuple[float, float]
     for name, each in found.items():
         cells = []
         for figure in (0, 1):
-            empty, full = (median(run[which][figure] for run in each) for which in ("empty", "full"))
+            empty, full = (
+                median(run[which][figure] for run in each) for which in ("empty", "full")
+            )
             cells += [f"{empty:.2f}", f"{full:.2f}", f"{full / empty:.2f}"]
         table.add_row(name, *cells)
     console.print(table, highlight=False)

@@ -28,11 +28,17 @@ _CONF = {
 
 def main(bootstrap: str, topic: str, table: str, jars: str) -> None:
     """Append what the topic holds to the table."""
-    builder = SparkSession.builder.appName("plain").master(f"local[{CORES}]").config("spark.jars", jars)
+    builder = (
+        SparkSession.builder.appName("plain").master(f"local[{CORES}]").config("spark.jars", jars)
+    )
     for name, value in _CONF.items():
         builder = builder.config(name, value)
     spark = builder.getOrCreate()
-    options = {"kafka.bootstrap.servers": bootstrap, "subscribe": topic, "startingOffsets": "earliest"}
+    options = {
+        "kafka.bootstrap.servers": bootstrap,
+        "subscribe": topic,
+        "startingOffsets": "earliest",
+    }
     records = spark.readStream.format("kafka").options(**options).load()
     found = sf.from_json(sf.col("value").cast("string"), COLUMNS).alias("record")
     typed = records.select(found, "partition", "offset", "timestamp").select(

@@ -66,5 +66,7 @@ def _reader(servers: str, *topics: str) -> Consumer:
     )
     known = reader.list_topics(timeout=30).topics
     places = [(topic, partition) for topic in topics for partition in known[topic].partitions]
-    reader.assign([TopicPartition(topic, partition, OFFSET_BEGINNING) for topic, partition in places])
+    reader.assign(
+        [TopicPartition(topic, partition, OFFSET_BEGINNING) for topic, partition in places]
+    )
     return reader

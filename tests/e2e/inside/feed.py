@@ -24,7 +24,11 @@ class Feed:
 
     def __init__(self, servers: str, source: str, sink: str) -> None:
         self._source, self._sink = source, sink
-        patient = {"bootstrap.servers": servers, "reconnect.backoff.max.ms": 1000, "metadata.recovery.strategy": "none"}
+        patient = {
+            "bootstrap.servers": servers,
+            "reconnect.backoff.max.ms": 1000,
+            "metadata.recovery.strategy": "none",
+        }
         # Kafka is restarted meanwhile: nothing may be given up, or sent twice.
         self._producer = Producer({**patient, "enable.idempotence": True, "message.timeout.ms": 0})
         self._consumer = Consumer({**patient, "group.id": "e2e-feed", "socket.timeout.ms": 2000})
@@ -36,7 +40,9 @@ class Feed:
             if stop.exists():
                 break
             self._producer.produce(
-                self._source, line.replace(_NUMBER, str(self._sent)).encode(), on_delivery=self._delivered
+                self._source,
+                line.replace(_NUMBER, str(self._sent)).encode(),
+                on_delivery=self._delivered,
             )
             self._sent += 1
             while (ahead := began + self._sent / rate - time.monotonic()) > 0:
@@ -54,14 +60,23 @@ class Feed:
 
     def _tell(self) -> None:
         self._end = self._sink_end()
-        print(json.dumps({"at": time.time(), "sent": self._sent, "taken": self._taken, "sink": self._end}), flush=True)
+        print(
+            json.dumps(
+                {"at": time.time(), "sent": self._sent, "taken": self._taken, "sink": self._end}
+            ),
+            flush=True,
+        )
 
     def _sink_end(self) -> int:
         """Records in the sink; as many as last time while Kafka does not answer."""
         try:
-            partitions = self._consumer.list_topics(self._sink, timeout=1).topics[self._sink].partitions
+            partitions = (
+                self._consumer.list_topics(self._sink, timeout=1).topics[self._sink].partitions
+            )
             ends = (
-                self._consumer.get_watermark_offsets(TopicPartition(self._sink, partition), timeout=1)
+                self._consumer.get_watermark_offsets(
+                    TopicPartition(self._sink, partition), timeout=1
+                )
                 for partition in partitions
             )
             return sum(end[1] for end in ends if end is not None)

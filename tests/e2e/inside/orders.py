@@ -38,7 +38,8 @@ class Orders:
 
     def take(self, output: Output) -> str:
         topic, partition, offset = (
-            output.headers[f"kstorm-source-{part}"].decode() for part in ("topic", "partition", "offset")
+            output.headers[f"kstorm-source-{part}"].decode()
+            for part in ("topic", "partition", "offset")
         )
         record = json.loads(output.value)
         name = f"{topic}-{partition}-{offset}"
@@ -47,7 +48,9 @@ class Orders:
             self._wrong.append(f"of {name} it says {said}, and it should be {self._orders[name]}")
         step = (said.amount, Decimal(record["total"]))
         if (known := self._totals[said.customer].setdefault(record["orders"], step)) != step:
-            self._wrong.append(f"{said.customer} has two totals of {record['orders']} orders: {known[1]} and {step[1]}")
+            self._wrong.append(
+                f"{said.customer} has two totals of {record['orders']} orders: {known[1]} and {step[1]}"
+            )
         return name
 
     def wrong(self) -> Sequence[str]:
@@ -56,7 +59,11 @@ class Orders:
             truth[order.customer].append(order.amount)
         return [
             *self._wrong,
-            *(fault for customer, some in sorted(truth.items()) for fault in self._amiss(customer, some)),
+            *(
+                fault
+                for customer, some in sorted(truth.items())
+                for fault in self._amiss(customer, some)
+            ),
         ]
 
     def in_tables(self) -> Mapping[str, int]:

@@ -20,14 +20,19 @@ _EVERY_SECS = 3.0
 def main() -> None:
     place, table, key, number, expected, patience = sys.argv[1:]
     settings = Settings(
-        tables=place, jars=find_jars("jars", "/opt/jars/*.jar"), master="local[1]", driver_memory="512m"
+        tables=place,
+        jars=find_jars("jars", "/opt/jars/*.jar"),
+        master="local[1]",
+        driver_memory="512m",
     )
     spark, tables = start_spark(settings), Tables(place)
     found: dict[str, int] = {}
     last_news = time.monotonic()
     while sum(found.values()) != int(expected) and time.monotonic() - last_news < float(patience):
         time.sleep(_EVERY_SECS)
-        rows = tables.read(spark, table).selectExpr(f"{key} AS key", f"{number} AS number").collect()
+        rows = (
+            tables.read(spark, table).selectExpr(f"{key} AS key", f"{number} AS number").collect()
+        )
         before, found = found, {row.key: row.number for row in rows}
         if found != before:
             last_news = time.monotonic()

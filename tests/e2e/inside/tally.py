@@ -100,7 +100,9 @@ class Tally:
         try:
             place = _message_in(json.loads(value), {each.topic for each in self._came})
         except (ValueError, LookupError, TypeError) as error:
-            self._wrong_letters.append(f"one that does not say which message it is about ({error!r}): {value[:200]!r}")
+            self._wrong_letters.append(
+                f"one that does not say which message it is about ({error!r}): {value[:200]!r}"
+            )
             return
         self._letters[place] += 1
         if place not in self._poison:

@@ -54,7 +54,9 @@ class Messages(Positioned, Spout):
         """A message's number and its key."""
         declarer.declare("id", "key")
 
-    def open(self, config: Config, context: TopologyContext, collector: SpoutOutputCollector) -> None:
+    def open(
+        self, config: Config, context: TopologyContext, collector: SpoutOutputCollector
+    ) -> None:
         """Nothing is read before the position is known."""
         super().open(config, context, collector)
         self._at: dict[int, int] = {}

@@ -48,13 +48,16 @@ def _no_changes() -> AbstractContextManager[object]:
 
 def _forgets_what_hangs_on_them() -> AbstractContextManager[object]:
     return patch(
-        "kstorm.core.exact.unfinished.Left", lambda row, attempts, waits, ack_val: Left(row, attempts, waits, 0)
+        "kstorm.core.exact.unfinished.Left",
+        lambda row, attempts, waits, ack_val: Left(row, attempts, waits, 0),
     )
 
 
 def _sends_at_once() -> AbstractContextManager[object]:
     return patch.object(
-        ExactBoltEngine, "_send", lambda self, unit, records: super(EpochEngine, self)._send(unit, records)
+        ExactBoltEngine,
+        "_send",
+        lambda self, unit, records: super(EpochEngine, self)._send(unit, records),
     )
 
 
@@ -227,7 +230,8 @@ def _cuts_amid_executions() -> AbstractContextManager[object]:
 
 def _takes_all_for_held() -> AbstractContextManager[object]:
     return patch(
-        "kstorm.core.exact.unfinished.Left", lambda row, attempts, waits, ack_val: Left(row, attempts, False, ack_val)
+        "kstorm.core.exact.unfinished.Left",
+        lambda row, attempts, waits, ack_val: Left(row, attempts, False, ack_val),
     )
 
 
@@ -245,7 +249,10 @@ def mutants() -> list[Mutant]:
         ("outputs: what is sent leaves in the transaction", _sends_at_once),
         ("committed: everybody reads what is committed", _reads_everything),
         ("state: changes are in the transaction", _no_changes),
-        ("offsets: input offsets are in the transaction", _epochs_with(lambda c, o, r, p: Transact(c, {}, r, p))),
+        (
+            "offsets: input offsets are in the transaction",
+            _epochs_with(lambda c, o, r, p: Transact(c, {}, r, p)),
+        ),
         ("position: a spout's position is in the transaction", _positions_before),
         ("rollback: what a failed execution emitted and acked is taken back", _keeps_effects),
         ("rollback: what a basic bolt emitted, too", _keeps_emits_of_basic_bolts),
@@ -254,7 +261,10 @@ def mutants() -> list[Mutant]:
         ("here: a failed tuple is tried again by its bolt", _never_tries_again),
         ("unfinished: what is held or waits is written down", _forgets_the_unfinished),
         ("unfinished: with what was anchored to it", _forgets_what_hangs_on_them),
-        ("held: a held tuple that is executed again only reminds the bolt", _counts_held_ones_in_full),
+        (
+            "held: a held tuple that is executed again only reminds the bolt",
+            _counts_held_ones_in_full,
+        ),
         ("release: a task is let go of after the commit", _lets_go_before_the_commit),
         ("clock: a time-out replays nothing", _replays),
         ("outage: ackers remember a tree for as long as it takes", _forgets_old_trees),
@@ -262,16 +272,25 @@ def mutants() -> list[Mutant]:
     ]
     small: list[tuple[str, Off]] = [
         ("ask: what is not answered is asked for again, and never written again", _gives_up_asking),
-        ("producer: it is replaced after a request that was not answered at once", _keeps_its_producer),
+        (
+            "producer: it is replaced after a request that was not answered at once",
+            _keeps_its_producer,
+        ),
         ("same: what is refused is written again as it was", _forgets_what_is_refused),
-        ("tenure: what was fetched in an earlier tenure of a task is not executed", earlier_tenures),
+        (
+            "tenure: what was fetched in an earlier tenure of a task is not executed",
+            earlier_tenures,
+        ),
         ("dead: a process ends when it hears that its tasks are another's", lives_on),
         (
             "flush: records arrive before offsets are handed in, or offsets are read before the changelog (either would do)",
             _offsets_first_and_read_last,
         ),
         ("fence: each transaction has the offsets of all tasks", _offsets_that_moved),
-        ("generation: offsets come with their process's generation and name", _never_looks_at_generations),
+        (
+            "generation: offsets come with their process's generation and name",
+            _never_looks_at_generations,
+        ),
         ("changelog: who takes over waits for what is open in it", _reads_open_changelogs),
         ("stable: who takes over waits for offsets that are open", unstable_offsets),
         ("disk: it gets an epoch after the commit", _disk_first),

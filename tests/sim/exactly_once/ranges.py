@@ -111,7 +111,9 @@ def _topology(random: Random) -> Topology:
     )
     builder = TopologyBuilder("ranges", config)
     builder.set_spout(_SPOUT, KafkaSpout(source), random.choice((1, 2))).set_num_tasks(2)
-    passing = builder.set_bolt("pass", Pass(Trouble(Random(random.random()))), random.choice((1, 2))).set_num_tasks(2)
+    passing = builder.set_bolt(
+        "pass", Pass(Trouble(Random(random.random()))), random.choice((1, 2))
+    ).set_num_tasks(2)
     passing.shuffle_grouping(_SPOUT)
     builder.set_bolt("end", End()).shuffle_grouping("pass")
     return builder.build()
@@ -129,10 +131,17 @@ def _produce(kafka: FakeKafka, random: Random) -> dict[Partition, Lines]:
     return logs
 
 
-def _among_faults(kafka: FakeKafka, cluster: LocalCluster, judge: "_Judge", random: Random) -> Counter[str]:
+def _among_faults(
+    kafka: FakeKafka, cluster: LocalCluster, judge: "_Judge", random: Random
+) -> Counter[str]:
     struck: Counter[str] = Counter()
     judge.lossy = random.choice((0.0, 0.5))
-    names = [_SPOUT, _SPOUT, *cluster.topology.components, *(["acker"] if cluster.topology.config.acker_tasks else [])]
+    names = [
+        _SPOUT,
+        _SPOUT,
+        *cluster.topology.components,
+        *(["acker"] if cluster.topology.config.acker_tasks else []),
+    ]
     for _ in range(_FAULTS):
         for _ in range(random.randint(1, 12)):
             cluster.step()
@@ -192,9 +201,15 @@ class _Judge:
         """When all has calmed down."""
         expect(not self._violations, "; ".join(self._violations[:3]))
         expect(self.all_stored, f"stored are {dict(self._at)} of {self._logs}")
-        good = [int(value) for log in self._logs.values() for value in log.values() if value.isdigit()]
+        good = [
+            int(value) for log in self._logs.values() for value in log.values() if value.isdigit()
+        ]
         expect_once("messages", self._out(), good)
-        expect_once("letters", self._letters(), [(p.partition, at) for p in self._logs for at in self._of(p, _BAD)])
+        expect_once(
+            "letters",
+            self._letters(),
+            [(p.partition, at) for p in self._logs for at in self._of(p, _BAD)],
+        )
 
     def refuse(self, topic: str, key: bytes | None, value: bytes | None) -> str | None:
         """A record arrives."""
@@ -215,7 +230,9 @@ class _Judge:
         self._at[partition] = offset
         gap = self._ranges.gap(partition, offset)
         if gap is not None:
-            self._violations.append(f"the offset of {partition} moved to {offset}, and {gap} is in no finished range")
+            self._violations.append(
+                f"the offset of {partition} moved to {offset}, and {gap} is in no finished range"
+            )
 
     def _judge_range(self, partition: Partition, found: FinishedRange) -> None:
         position = self._world.position(_SPOUT, partition)
@@ -228,18 +245,24 @@ class _Judge:
             self._violations.append(f"{found} has dead letters that are not there")
         if self._topology.config.acker_tasks:
             self._judge_counts(partition, found)
-        self.seen["committed by a former life"] += bool(found.n.get("committed") and found.n.get("acked"))
+        self.seen["committed by a former life"] += bool(
+            found.n.get("committed") and found.n.get("acked")
+        )
 
     def _judge_counts(self, partition: Partition, found: FinishedRange) -> None:
         """What a former life has committed comes first, and nothing else is known of it."""
         start = found.start + found.n.get("committed", 0)
-        there = {at: value for at, value in self._logs[partition].items() if start <= at < found.end}
+        there = {
+            at: value for at, value in self._logs[partition].items() if start <= at < found.end
+        }
         expected = Counter(_outcome(value) for value in there.values())
         expected["absent"] = found.end - start - len(there)
         if Counter(found.n) != expected + Counter(committed=start - found.start):
             self._violations.append(f"{found} should count {expected}")
         out = self._out()
-        unfinished = [value for value in there.values() if value.isdigit() and int(value) not in out]
+        unfinished = [
+            value for value in there.values() if value.isdigit() and int(value) not in out
+        ]
         if unfinished:
             self._violations.append(f"{found} has {unfinished}, which are not processed")
 

@@ -55,7 +55,9 @@ class Tally(StatefulBasicBolt):
 
 
 def explore_small_world(
-    seed: int, tell: Callable[[str], None] = untold, look: Callable[[LocalCluster], object] = lambda cluster: None
+    seed: int,
+    tell: Callable[[str], None] = untold,
+    look: Callable[[LocalCluster], object] = lambda cluster: None,
 ) -> Report:
     """Runs the schedule of a seed, and looks at it after each step among faults. Raises `ViolationError`."""
     random = Random(f"small {seed}")
@@ -108,7 +110,11 @@ def _strike(cluster: LocalCluster, number: int, random: Random) -> str:
         ("nothing", 40, lambda: None),
         ("epoch", 30, lambda: cluster.begin_checkpoint(BOLT)),
         ("kill", 4, lambda: cluster.crash(BOLT, number, random.choice(_DISKS))),
-        ("zombie", 8, lambda: cluster.pause(BOLT, number, random.choice(_HEIRS), random.random() < 0.7)),
+        (
+            "zombie",
+            8,
+            lambda: cluster.pause(BOLT, number, random.choice(_HEIRS), random.random() < 0.7),
+        ),
         ("scale", 8, lambda: cluster.scale(BOLT, random.randint(1, 2))),
         ("time", 10, lambda: cluster.advance_time(0.1, run=False)),
         ("stall", 3, lambda: cluster.stall(*(cluster.any_place(random) or ("none", 0)))),

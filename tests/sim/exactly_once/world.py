@@ -30,7 +30,9 @@ MESSAGES = 12
 _PARTITIONS = 2
 _FAULTS = 300
 _ROUNDS = 80  # seconds of calm, at most
-_QUIET = 20  # seconds in which nothing was left: more than a transaction that nobody ends can be open
+_QUIET = (
+    20  # seconds in which nothing was left: more than a transaction that nobody ends can be open
+)
 
 
 def explore_exactly_once(seed: int, tell: Callable[[str], None] = untold) -> Report:
@@ -48,7 +50,9 @@ def explore_exactly_once(seed: int, tell: Callable[[str], None] = untold) -> Rep
             raise ViolationError(f"seed {seed}: {error}") from None
         del report.faults["nothing"]
         report.seen, report.seconds = cluster.seen, cluster.now
-        report.executions = sum(len(cluster.sent(topology.bolt_topic(end))) for end in ("counted", "joined", "parts"))
+        report.executions = sum(
+            len(cluster.sent(topology.bolt_topic(end))) for end in ("counted", "joined", "parts")
+        )
     return report
 
 
@@ -70,7 +74,9 @@ def exact_topology(random: Random) -> Topology:
     split = random.choice((Split, SplitBatches))(trouble)
     count = random.choice((Count, CountBatches))(trouble)
     join = random.choice((Join, JoinBatches))(trouble)
-    builder.set_bolt("split", split, random.choice([1, 2])).set_num_tasks(2).shuffle_grouping("messages")
+    builder.set_bolt("split", split, random.choice([1, 2])).set_num_tasks(2).shuffle_grouping(
+        "messages"
+    )
     counting, joining = builder.set_bolt("count", count, 2), builder.set_bolt("join", join, 2)
     for stream in STREAMS:
         counting.fields_grouping("split", "key", stream)
@@ -83,7 +89,10 @@ def exact_topology(random: Random) -> Topology:
 
 def _among_faults(cluster: LocalCluster, random: Random) -> Counter[str]:
     struck: Counter[str] = Counter()
-    names = [*cluster.topology.components, *(["acker"] if cluster.topology.config.acker_tasks else [])]
+    names = [
+        *cluster.topology.components,
+        *(["acker"] if cluster.topology.config.acker_tasks else []),
+    ]
     for _ in range(_FAULTS):
         for _ in range(random.randint(1, 12)):
             cluster.step()
@@ -125,7 +134,11 @@ def _come_to_rest(cluster: LocalCluster) -> None:
 
 
 def _left(cluster: LocalCluster) -> dict[str, int]:
-    return {"pending": cluster.pending, "open trees": cluster.open_trees, "unsettled": cluster.unsettled}
+    return {
+        "pending": cluster.pending,
+        "open trees": cluster.open_trees,
+        "unsettled": cluster.unsettled,
+    }
 
 
 def _reckon(cluster: LocalCluster) -> None:
@@ -133,7 +146,11 @@ def _reckon(cluster: LocalCluster) -> None:
     parts = [(number, part) for number in range(MESSAGES) for part in range(PARTS)]
     counted = list(rows(cluster, topology.bolt_topic("counted")))
     expect_once("counted", ((number, part) for number, _, part, _ in counted), parts)
-    expect_once("joined", (number for (number,) in rows(cluster, topology.bolt_topic("joined"))), range(MESSAGES))
+    expect_once(
+        "joined",
+        (number for (number,) in rows(cluster, topology.bolt_topic("joined"))),
+        range(MESSAGES),
+    )
     expect_once("parts", rows(cluster, topology.bolt_topic("parts")), parts)
     by_key = expect_counts((key, count) for _, key, _, count in counted)
     left = {**_left(cluster), "dead letters": len(cluster.dead_letters)}
@@ -154,7 +171,9 @@ def rows(cluster: LocalCluster, topic: str) -> Iterable[tuple[Any, ...]]:
 def expect_once(what: str, found: Iterable[Any], wanted: Iterable[Any]) -> None:
     """That each of those is there, once, and nothing else."""
     found, wanted = Counter(found), Counter(wanted)
-    expect(found == wanted, f"{what}: too many {dict(found - wanted)}, missing {dict(wanted - found)}")
+    expect(
+        found == wanted, f"{what}: too many {dict(found - wanted)}, missing {dict(wanted - found)}"
+    )
 
 
 def expect_counts(found: Iterable[tuple[str, int]]) -> dict[str, list[int]]:
@@ -163,7 +182,10 @@ def expect_counts(found: Iterable[tuple[str, int]]) -> dict[str, list[int]]:
     for key, count in found:
         by_key.setdefault(key, []).append(count)
     for key, counts in by_key.items():
-        expect(sorted(counts) == list(range(1, len(counts) + 1)), f"the counts of {key!r} are {sorted(counts)}")
+        expect(
+            sorted(counts) == list(range(1, len(counts) + 1)),
+            f"the counts of {key!r} are {sorted(counts)}",
+        )
     return by_key
 
 

@@ -44,13 +44,18 @@ def test_the_pods_that_do_not_answer(stub: KubernetesStub, kstorm: Command) -> N
     stub.add("sentences", "spout")
     stub.add("split", "bolt", 2)
     stub.pages = {
-        "wc-sentences-0": {"instance": "wc-sentences-0", "not_ready": "\x1b[2JZooKeeper does not answer"},
+        "wc-sentences-0": {
+            "instance": "wc-sentences-0",
+            "not_ready": "\x1b[2JZooKeeper does not answer",
+        },
         "wc-split-0": {"instance": "wc-split-0"},
     }
     stub.trouble("wc-split-1", "CrashLoopBackOff", "back-off 5m0s")
     status = stub.pods[-1]["status"]
     status["containerStatuses"][0]["restartCount"] = 7
-    status["conditions"] = [{"type": "Ready", "status": "False", "lastTransitionTime": "2026-11-25T08:00:00Z"}]
+    status["conditions"] = [
+        {"type": "Ready", "status": "False", "lastTransitionTime": "2026-11-25T08:00:00Z"}
+    ]
     code, told, _ = kstorm("causes", "wordcount", "--window", "0.1")
     assert code == 0
     first, second, third, fourth = told.splitlines()
@@ -58,21 +63,36 @@ def test_the_pods_that_do_not_answer(stub: KubernetesStub, kstorm: Command) -> N
     assert second == "    wc-sentences-0: \\u001b[2JZooKeeper does not answer"
     assert third.startswith("split: 1 of 2 processes ready; since 08:00:00 UTC (")
     assert fourth == "    wc-split-1: CrashLoopBackOff: back-off 5m0s; it was restarted 7 times"
-    stub.pages = {name: {"instance": name} for name in ("wc-sentences-0", "wc-split-0", "wc-split-1")}
-    assert kstorm("causes", "wordcount", "--window", "0.1")[1].startswith("nothing holds wordcount back")
+    stub.pages = {
+        name: {"instance": name} for name in ("wc-sentences-0", "wc-split-0", "wc-split-1")
+    }
+    assert kstorm("causes", "wordcount", "--window", "0.1")[1].startswith(
+        "nothing holds wordcount back"
+    )
 
 
-def test_a_bolt_that_is_scaled_to_0_comes_first_with_what_waits_for_it(stub: KubernetesStub, kstorm: Command) -> None:
+def test_a_bolt_that_is_scaled_to_0_comes_first_with_what_waits_for_it(
+    stub: KubernetesStub, kstorm: Command
+) -> None:
     """A pod that can reach Kafka is asked, once for both looks; the ackers by their name in the topology."""
     stub.add("sentences", "spout")
     stub.add("split", "bolt", 0)
     stub.add("acker", "acker")
     stub.pages = {name: {"instance": name} for name in ("wc-sentences-0", "wc-acker-0")}
-    say_lag(stub, *(lag.encode({"split": Backlog(at, {0: behind})}) for at, behind in ((10.0, 500), (20.0, 900))))
+    say_lag(
+        stub,
+        *(
+            lag.encode({"split": Backlog(at, {0: behind})})
+            for at, behind in ((10.0, 500), (20.0, 900))
+        ),
+    )
     code, told, _ = kstorm("causes", "wordcount", "--window", "0.1")
     assert (code, told.splitlines()) == (
         0,
-        ["split is scaled to 0: no process of it is wanted", "    lag 900 records and rising by 40/s"],
+        [
+            "split is scaled to 0: no process of it is wanted",
+            "    lag 900 records and rising by 40/s",
+        ],
     )
     ((_, command),) = stub.commands
     assert command[command.index("kstorm") :] == [
@@ -116,11 +136,16 @@ def test_kafka_is_asked_from_here_where_it_is_named(
 
     monkeypatch.setattr(watching, "backlogs_of", asked)
     code, told, _ = kstorm("causes", "wordcount", "--window", "0.1", "--bootstrap", "h:9092")
-    assert (code, told.splitlines()) == (0, ["Kafka does not answer", "    no Kafka broker answered at 'h:9092'"])
+    assert (code, told.splitlines()) == (
+        0,
+        ["Kafka does not answer", "    no Kafka broker answered at 'h:9092'"],
+    )
     assert stub.commands == []
 
 
-def test_where_a_topology_is_looked_for(tmp_path: Path, kstorm: Command, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_where_a_topology_is_looked_for(
+    tmp_path: Path, kstorm: Command, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Among the runs of this machine first, or where one says; no answer of its processes is a cause, and no name a mistake."""
     monkeypatch.setenv("KSTORM_HOME", str(tmp_path))
     monkeypatch.delenv("KUBECONFIG", raising=False)
@@ -128,15 +153,24 @@ def test_where_a_topology_is_looked_for(tmp_path: Path, kstorm: Command, monkeyp
     monkeypatch.setattr(watching, "backlogs_of", lambda *_: {})
     assert "(there is none), and there is no kubeconfig" in kstorm("causes", "words")[2]
     workers = [
-        running.RunningWorker(f"{name}-0", name, "http://127.0.0.1:1") for name in build("w", "i", "o").components
+        running.RunningWorker(f"{name}-0", name, "http://127.0.0.1:1")
+        for name in build("w", "i", "o").components
     ]
-    running.write(tmp_path / "runs" / "1", running.describe(build("words", "in", "out"), "", "", workers))
+    running.write(
+        tmp_path / "runs" / "1", running.describe(build("words", "in", "out"), "", "", workers)
+    )
     code, told, _ = kstorm("causes", "words", "--window", "0.1")
     assert (code, "\nno process of " in told, "scaled to 0" in told) == (0, True, True), told
-    assert kstorm("causes", "words", "--window", "0.1", "--runs", str(tmp_path / "runs" / "1"))[1] == told
+    assert (
+        kstorm("causes", "words", "--window", "0.1", "--runs", str(tmp_path / "runs" / "1"))[1]
+        == told
+    )
     code, _, complained = kstorm("causes", "other", "--runs", str(tmp_path / "runs"))
     assert (code, "those there are: words" in complained) == (2, True)
-    assert "give the one or the other" in kstorm("causes", "words", "--runs", os.devnull, "--context", "x")[2]
+    assert (
+        "give the one or the other"
+        in kstorm("causes", "words", "--runs", os.devnull, "--context", "x")[2]
+    )
 
 
 def test_a_pod_is_asked_by_a_client_of_its_own(

@@ -95,7 +95,10 @@ def test_values_are_what_the_code_says(capsys: pytest.CaptureFixture[str]) -> No
             "shaped",
             "is not of the form package.module:attribute; there is shaped:topology, shaped:unacked, shaped:elsewhere, ",
         ),
-        ("shaped:topolgy", "the module shaped has no 'topolgy'; there is shaped:topology, shaped:unacked, "),
+        (
+            "shaped:topolgy",
+            "the module shaped has no 'topolgy'; there is shaped:topology, shaped:unacked, ",
+        ),
         ("shapd:topology", "on PYTHONPATH; there is shaped\n"),
         ("shaped_package.iner:topology", "there is no module 'shaped_package.iner' in "),
         ("shaped_package.iner:topology", "on PYTHONPATH; there is shaped_package.inner\n"),
@@ -103,7 +106,11 @@ def test_values_are_what_the_code_says(capsys: pytest.CaptureFixture[str]) -> No
     ],
 )
 def test_a_wrong_reference(
-    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, code: Path, reference: str, complaint: str
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+    code: Path,
+    reference: str,
+    complaint: str,
 ) -> None:
     """Says what there is instead, in a line; nothing is written that could be taken for values."""
     monkeypatch.chdir(code)
@@ -114,17 +121,25 @@ def test_a_wrong_reference(
 
 def test_no_ackers(capsys: pytest.CaptureFixture[str]) -> None:
     """A topology that tracks nothing has none."""
-    assert yaml.safe_load(run(capsys, "values", "shaped:unacked")[1])["ackers"] == {"tasks": 0, "replicas": 0}
+    assert yaml.safe_load(run(capsys, "values", "shaped:unacked")[1])["ackers"] == {
+        "tasks": 0,
+        "replicas": 0,
+    }
 
 
 @pytest.mark.parametrize(
     ("reference", "paths"),
     [
         ("shaped:topology", ["shaped.py"]),
-        ("shaped_package.inner:topology", ["shaped_package/__init__.py", "shaped_package/inner.py"]),
+        (
+            "shaped_package.inner:topology",
+            ["shaped_package/__init__.py", "shaped_package/inner.py"],
+        ),
     ],
 )
-def test_files(capsys: pytest.CaptureFixture[str], code: Path, reference: str, paths: list[str]) -> None:
+def test_files(
+    capsys: pytest.CaptureFixture[str], code: Path, reference: str, paths: list[str]
+) -> None:
     """The module, or all of its top package but the tests, comes back from the YAML as it was."""
     files = yaml.safe_load(run(capsys, "values", reference, "--files")[1])["topologyFiles"]
     assert files == {path: (code / path).read_text() for path in paths}
@@ -135,7 +150,9 @@ def test_files_too_large_for_a_config_map(capsys: pytest.CaptureFixture[str], co
     (code / "shaped.py").write_text(TOPOLOGY + "#" * 900_000)
     exit_code, _, complaint = run(capsys, "values", "shaped:topology", "--files")
     assert exit_code == 2
-    assert f"they have {len(TOPOLOGY) + 900_000} bytes: put the code into images instead" in complaint
+    assert (
+        f"they have {len(TOPOLOGY) + 900_000} bytes: put the code into images instead" in complaint
+    )
 
 
 def test_values_that_fit(capsys: pytest.CaptureFixture[str]) -> None:
@@ -159,10 +176,18 @@ def test_values_that_fit(capsys: pytest.CaptureFixture[str]) -> None:
         ({"components": {"new": {"kind": "bolt", "tasks": 1}}}, "components.new is in the values, but not in the code"),
     ],
 )  # fmt: skip
-def test_values_that_do_not_fit(capsys: pytest.CaptureFixture[str], change: dict[str, Any], complaint: str) -> None:
+def test_values_that_do_not_fit(
+    capsys: pytest.CaptureFixture[str], change: dict[str, Any], complaint: str
+) -> None:
     """Each difference is named with both sides, and the command that writes them anew."""
-    merged = {**OF_HELLO, **change, "components": {**OF_HELLO["components"], **change.get("components", {})}}  # type: ignore[dict-item]
-    merged["components"] = {id: shape for id, shape in merged["components"].items() if shape is not None}
+    merged = {
+        **OF_HELLO,
+        **change,
+        "components": {**OF_HELLO["components"], **change.get("components", {})},
+    }  # type: ignore[dict-item]
+    merged["components"] = {
+        id: shape for id, shape in merged["components"].items() if shape is not None
+    }
     code, _, said = run(capsys, "prepare", "--check-only", "--values", json.dumps(merged))
     assert code == 2
     assert complaint in said
@@ -177,12 +202,16 @@ def test_a_yaml_file_is_named_as_it_is_called_elsewhere() -> None:
 
 
 @pytest.mark.parametrize(
-    "text", ["{", "[]", "{}", '{"topologyName": "hello", "components": {}, "ackerTasks": 1, "x": 1}']
+    "text",
+    ["{", "[]", "{}", '{"topologyName": "hello", "components": {}, "ackerTasks": 1, "x": 1}'],
 )
 def test_what_is_no_shape_is_refused(capsys: pytest.CaptureFixture[str], text: str) -> None:
     """By name of the option."""
     code, _, said = run(capsys, "prepare", "--check-only", "--values", text)
-    assert (code, said.startswith("kstorm: --values is not what the chart gives there:")) == (2, True)
+    assert (code, said.startswith("kstorm: --values is not what the chart gives there:")) == (
+        2,
+        True,
+    )
 
 
 def test_a_shape_survives_json() -> None:
@@ -192,7 +221,9 @@ def test_a_shape_survives_json() -> None:
     assert list(shape.differences(shape)) == []
 
 
-@pytest.mark.parametrize(("reference", "sources"), [("topology", {"lines": 1}), ("elsewhere", {}), ("pattern", {})])
+@pytest.mark.parametrize(
+    ("reference", "sources"), [("topology", {"lines": 1}), ("elsewhere", {}), ("pattern", {})]
+)
 def test_ends(reference: str, sources: dict[str, int]) -> None:
     """Only topics of the deployment's own Kafka that have one name."""
     topology = load_topology(f"shaped:{reference}")
@@ -208,4 +239,7 @@ def test_a_probe_from_somewhere_to_nowhere(capsys: pytest.CaptureFixture[str]) -
 def test_a_probe_that_cannot_be_seen_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
     """Its marker must be in what is sent."""
     code, _, said = run(capsys, "probe", "--source", "a", "--sink", "b", "--message", "hello")
-    assert (code, said) == (2, "kstorm: --expect has {marker}, but --message 'hello' has not: it cannot come out\n")
+    assert (code, said) == (
+        2,
+        "kstorm: --expect has {marker}, but --message 'hello' has not: it cannot come out\n",
+    )

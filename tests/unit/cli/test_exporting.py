@@ -61,7 +61,9 @@ def exporter(begin: int, limits: Limits, marks: Any = None) -> Exporter:
     tail: Any = Tail(begin)
     log: Any = Log()
     collector: Any = None
-    return Exporter(SHAPE, log, tail, Outcomes(SHAPE, Slow()), collector, limits, marks, now=lambda: NOW / 1000)
+    return Exporter(
+        SHAPE, log, tail, Outcomes(SHAPE, Slow()), collector, limits, marks, now=lambda: NOW / 1000
+    )
 
 
 def test_what_ended_long_ago_is_left_out(wanted: list[int]) -> None:
@@ -74,7 +76,9 @@ def test_what_ended_long_ago_is_left_out(wanted: list[int]) -> None:
     assert "14 left out, older than 15 min" in behind.report()
 
 
-def test_it_says_how_far_it_is_when_all_of_that_is_done(wanted: list[int], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_it_says_how_far_it_is_when_all_of_that_is_done(
+    wanted: list[int], monkeypatch: pytest.MonkeyPatch
+) -> None:
     """What could not be read is tried again first, and is not marked as done."""
     marks = Marks()
     begun = exporter(NOW - 3 * MINUTE, Limits(), marks)
@@ -86,7 +90,10 @@ def test_it_says_how_far_it_is_when_all_of_that_is_done(wanted: list[int], monke
             begun.step(NOW)
     assert marks.stored == [NOW - 2 * MINUTE]
     begun.step(NOW)
-    assert (marks.stored, wanted) == ([NOW - 2 * MINUTE, NOW - MINUTE], [NOW - 2 * MINUTE, NOW - MINUTE])
+    assert (marks.stored, wanted) == (
+        [NOW - 2 * MINUTE, NOW - MINUTE],
+        [NOW - 2 * MINUTE, NOW - MINUTE],
+    )
 
 
 def _fails(*_: object) -> None:

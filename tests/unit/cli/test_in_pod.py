@@ -40,10 +40,24 @@ def answer(cluster: KubernetesStub, frames: Sequence[tuple[int, bytes]]) -> None
         (["activate", "wordcount"], "activate -- wordcount"),
         (["deactivate", "wordcount"], "deactivate -- wordcount"),
         (["drain", "wordcount"], "drain -- wordcount"),
-        (["drain", "wordcount", "--timeout", "5", "-n", "streams"], "drain --timeout=5 -- wordcount"),
+        (
+            ["drain", "wordcount", "--timeout", "5", "-n", "streams"],
+            "drain --timeout=5 -- wordcount",
+        ),
         (["offsets", "show", "--topology", "wordcount"], "offsets show --component=sentences --"),
         (
-            ["offsets", "reset", "--topology", "wordcount", "--to", "latest", "--partition", "3", "--partition", "4"],
+            [
+                "offsets",
+                "reset",
+                "--topology",
+                "wordcount",
+                "--to",
+                "latest",
+                "--partition",
+                "3",
+                "--partition",
+                "4",
+            ],
             "offsets reset --component=sentences --to=latest --partition=3 --partition=4 --",
         ),
         (
@@ -51,12 +65,25 @@ def answer(cluster: KubernetesStub, frames: Sequence[tuple[int, bytes]]) -> None
             "offsets set --component=sentences -- 0=7 1=9",
         ),
         (
-            ["offsets", "show", "--topology", "wordcount", "--root", "/a b", "--id", "x", "--topic", "lines"],
+            [
+                "offsets",
+                "show",
+                "--topology",
+                "wordcount",
+                "--root",
+                "/a b",
+                "--id",
+                "x",
+                "--topic",
+                "lines",
+            ],
             "offsets show --root=/a b --id=x --topic=lines --",
         ),
     ],
 )
-def test_it_is_run_in_a_spouts_pod(cluster: KubernetesStub, kstorm: Command, words: list[str], command: str) -> None:
+def test_it_is_run_in_a_spouts_pod(
+    cluster: KubernetesStub, kstorm: Command, words: list[str], command: str
+) -> None:
     """As it was given, but for where the cluster is; that is said before."""
     answer(cluster, [(1, b"done\n"), ended(0)])
     assert kstorm(*words) == (0, "done\n", IN_SPOUT)
@@ -64,9 +91,14 @@ def test_it_is_run_in_a_spouts_pod(cluster: KubernetesStub, kstorm: Command, wor
 
 
 @pytest.mark.parametrize("code", [0, 1, 2, 3])
-def test_output_errors_and_exit_code_are_the_pods(cluster: KubernetesStub, kstorm: Command, code: int) -> None:
+def test_output_errors_and_exit_code_are_the_pods(
+    cluster: KubernetesStub, kstorm: Command, code: int
+) -> None:
     """Each as it comes."""
-    answer(cluster, [(1, b"3 \xe2\x86\x92"), (2, b"kstorm: no\n"), (1, b" 4\n" + 200 * b"x"), ended(code)])
+    answer(
+        cluster,
+        [(1, b"3 \xe2\x86\x92"), (2, b"kstorm: no\n"), (1, b" 4\n" + 200 * b"x"), ended(code)],
+    )
     assert kstorm("drain", "wordcount") == (code, "3 → 4\n" + 200 * "x", f"{IN_SPOUT}kstorm: no\n")
 
 
@@ -161,8 +193,14 @@ def test_without_a_kubeconfig_it_is_run_here(
 @pytest.mark.parametrize(
     ("words", "says"),
     [
-        (["drain", "wordcount", "--zookeeper", "z:1", "-n", "streams"], "give the one or the other"),
-        (["offsets", "show", "--topology", "wordcount", "--zookeeper", "z:1"], "leave out --zookeeper and --bootstrap"),
+        (
+            ["drain", "wordcount", "--zookeeper", "z:1", "-n", "streams"],
+            "give the one or the other",
+        ),
+        (
+            ["offsets", "show", "--topology", "wordcount", "--zookeeper", "z:1"],
+            "leave out --zookeeper and --bootstrap",
+        ),
         (["offsets", "show", "--topology", "a:b", "-n", "streams"], "give its name by --topology"),
         (
             ["offsets", "show", "--topology", "wordcount", "--component", "split"],
@@ -231,11 +269,22 @@ def test_a_right_that_is_missing_is_named(cluster: KubernetesStub, kstorm: Comma
     [
         ([ended(127)], "has no command kstorm: its image kstorm-spout:1 is older than this"),
         (
-            [(3, b'{"status": "Failure", "reason": "InternalError", "message": "exec \\"env\\": not found"}')],
+            [
+                (
+                    3,
+                    b'{"status": "Failure", "reason": "InternalError", "message": "exec \\"env\\": not found"}',
+                )
+            ],
             'nothing could be run in the pod wc-sentences-0: exec "env": not found',
         ),
-        ([(3, b"garbage")], "the connection to the pod wc-sentences-0 has broken (no exit code was told)"),
-        ([(1, b"3 trees in flight\n")], "and what was run there may go on: look what has come of it"),
+        (
+            [(3, b"garbage")],
+            "the connection to the pod wc-sentences-0 has broken (no exit code was told)",
+        ),
+        (
+            [(1, b"3 trees in flight\n")],
+            "and what was run there may go on: look what has come of it",
+        ),
     ],
     ids=["no command", "not started", "no exit code", "broken off"],
 )
@@ -282,7 +331,10 @@ def test_kill_asks_an_ackers_pod(cluster: KubernetesStub, kstorm: Command, code:
     assert ended_with == 0
     assert "  ZooKeeper: that of the pod streams/wc-acker-0\n" in told
     assert ("It is killed all the same" in told) == bool(code)
-    assert given(cluster) == [("wc-acker-0", "drain --timeout=4 -- wordcount"), ("wc-acker-0", "forget -- wordcount")]
+    assert given(cluster) == [
+        ("wc-acker-0", "drain --timeout=4 -- wordcount"),
+        ("wc-acker-0", "forget -- wordcount"),
+    ]
     assert seen == [[], ["wc-sentences"]]
     assert scaled(cluster) == ["wc-sentences", *ALL_BUT_SPOUTS]
 
@@ -302,7 +354,9 @@ def test_what_cannot_be_drained_is_not_killed(cluster: KubernetesStub, kstorm: C
     assert error.endswith("could not drain 'wordcount', as it says above; nothing was scaled\n")
 
 
-def test_all_is_stopped_if_the_mark_cannot_be_undone(cluster: KubernetesStub, kstorm: Command) -> None:
+def test_all_is_stopped_if_the_mark_cannot_be_undone(
+    cluster: KubernetesStub, kstorm: Command
+) -> None:
     """And it is said that the topology stays deactivated."""
     cluster.on_exec = lambda pod, command: iter([ended(2 if "forget" in command else 0)])
     code, _, error = kstorm("kill", "wordcount", "--yes")

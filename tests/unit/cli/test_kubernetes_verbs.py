@@ -23,9 +23,17 @@ def cluster(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Kuberne
         stub.add("acker", "acker")
         stub.pages = {
             "wc-sentences-0": page("spout", [0, 1], 2, acked=1200, pending=7, remark="deactivated"),
-            "wc-split-0": page("bolt", [0, 2], 4, acked=30, latency_counts=[0, 98, 0, 0, 2], **erred(0, 4e3)),
+            "wc-split-0": page(
+                "bolt", [0, 2], 4, acked=30, latency_counts=[0, 98, 0, 0, 2], **erred(0, 4e3)
+            ),
             "wc-split-1": page(
-                "bolt", [1], 4, input_waits="a transaction is open", acked=3, failed=1, **erred(1, 130.0)
+                "bolt",
+                [1],
+                4,
+                input_waits="a transaction is open",
+                acked=3,
+                failed=1,
+                **erred(1, 130.0),
             ),
             "wc-count-0": page("bolt", [0, 1, 2, 3], 4),
             "wc-acker-0": page("acker", [0, 1, 2, 3], 4),
@@ -37,8 +45,17 @@ def cluster(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Kuberne
 
 def page(kind: str, tasks: list[int], num_tasks: int, **more: Any) -> dict[str, Any]:
     """What a service shows at `/status`."""
-    counts = dict.fromkeys(("emitted", "executed", "acked", "failed", "pending", "frames_in", "errors"), 0)
-    known = {"kind": kind, "tasks": tasks, "num_tasks": num_tasks, "not_ready": "", "last_error": "", **counts}
+    counts = dict.fromkeys(
+        ("emitted", "executed", "acked", "failed", "pending", "frames_in", "errors"), 0
+    )
+    known = {
+        "kind": kind,
+        "tasks": tasks,
+        "num_tasks": num_tasks,
+        "not_ready": "",
+        "last_error": "",
+        **counts,
+    }
     return {**known, "latency_counts": [], **more}
 
 
@@ -72,7 +89,10 @@ def test_list(cluster: KubernetesStub, kstorm: Command) -> None:
         "pods": 1,
         "pods_ready": 1,
     }
-    assert kstorm("topology", "list", "-n", "empty")[1] == "there is no topology in the namespace empty\n"
+    assert (
+        kstorm("topology", "list", "-n", "empty")[1]
+        == "there is no topology in the namespace empty\n"
+    )
 
 
 def test_describe(cluster: KubernetesStub, kstorm: Command) -> None:
@@ -82,7 +102,8 @@ def test_describe(cluster: KubernetesStub, kstorm: Command) -> None:
     shown = kstorm("topology", "describe", "wordcount")[1]
     assert shown.startswith("wordcount: namespace streams, release wc (kstorm-0.1.0)\n")
     assert (
-        "bolt split: deployment/wc-split, 2 wanted, scaled by the HorizontalPodAutoscaler hpa-split (1 to 4)" in shown
+        "bolt split: deployment/wc-split, 2 wanted, scaled by the HorizontalPodAutoscaler hpa-split (1 to 4)"
+        in shown
     )
     assert "ImagePullBackOff: no such image" in shown
     found = json.loads(kstorm("topology", "describe", "wordcount", "-o", "json")[1])
@@ -118,11 +139,14 @@ def test_status_says_why_a_spout_reads_nothing(cluster: KubernetesStub, kstorm: 
     """Its messages in flight may finish, and no others come."""
     cluster.pages["wc-sentences-0"] |= {"remark": "", "unread": "topic 'lines' cannot be read"}
     assert (
-        "wc-sentences-0: reads nothing: topic 'lines' cannot be read\n" in kstorm("topology", "status", "wordcount")[1]
+        "wc-sentences-0: reads nothing: topic 'lines' cannot be read\n"
+        in kstorm("topology", "status", "wordcount")[1]
     )
 
 
-def test_status_is_watched(cluster: KubernetesStub, kstorm: Command, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_status_is_watched(
+    cluster: KubernetesStub, kstorm: Command, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """A line of JSON at each look, until Ctrl-C."""
     rests: list[float] = []
 
@@ -131,22 +155,41 @@ def test_status_is_watched(cluster: KubernetesStub, kstorm: Command, monkeypatch
         if len(rests) == 2:
             raise KeyboardInterrupt
 
-    monkeypatch.setattr("kstorm.cli.topology.time", SimpleNamespace(sleep=rest))  # other threads may sleep
+    monkeypatch.setattr(
+        "kstorm.cli.topology.time", SimpleNamespace(sleep=rest)
+    )  # other threads may sleep
     code, shown, _ = kstorm("topology", "status", "wordcount", "--watch", "-o", "json")
     assert (code, rests) == (0, [2.0, 2.0])
-    assert [json.loads(line)[0]["component"] for line in shown.splitlines()] == ["sentences", "sentences"]
+    assert [json.loads(line)[0]["component"] for line in shown.splitlines()] == [
+        "sentences",
+        "sentences",
+    ]
 
 
 def test_scale(cluster: KubernetesStub, kstorm: Command) -> None:
     """By the scale subresource, so that no more right is needed; pods beyond the tasks stand by."""
-    assert kstorm("scale", "wordcount", "split=4", "acker=2") == (0, "split: 2 → 4\nacker: 1 → 2\n", "")
-    assert cluster.patches == [("wc-split", {"spec": {"replicas": 4}}), ("wc-acker", {"spec": {"replicas": 2}})]
-    assert any(
-        "PATCH /apis/apps/v1/namespaces/streams/statefulsets/wc-acker/scale" in each for each in cluster.requests
+    assert kstorm("scale", "wordcount", "split=4", "acker=2") == (
+        0,
+        "split: 2 → 4\nacker: 1 → 2\n",
+        "",
     )
-    assert kstorm("scale", "wordcount", "__acker=1")[:2] == (0, "acker: 2 → 1\n"), "as the topology calls them"
+    assert cluster.patches == [
+        ("wc-split", {"spec": {"replicas": 4}}),
+        ("wc-acker", {"spec": {"replicas": 2}}),
+    ]
+    assert any(
+        "PATCH /apis/apps/v1/namespaces/streams/statefulsets/wc-acker/scale" in each
+        for each in cluster.requests
+    )
+    assert kstorm("scale", "wordcount", "__acker=1")[:2] == (0, "acker: 2 → 1\n"), (
+        "as the topology calls them"
+    )
     warned = kstorm("scale", "wordcount", "split=6")
-    assert warned == (0, "split: 4 → 6\n", "kstorm: 'split' has 4 tasks: 2 pods stand by, for when another dies\n")
+    assert warned == (
+        0,
+        "split: 4 → 6\n",
+        "kstorm: 'split' has 4 tasks: 2 pods stand by, for when another dies\n",
+    )
 
 
 def test_scale_to_nothing_warns(cluster: KubernetesStub, kstorm: Command) -> None:
@@ -178,14 +221,18 @@ def test_what_an_autoscaler_scales_is_left_to_it(
     assert cluster.patches == []
 
 
-def test_what_an_autoscaler_leaves_at_nothing_can_be_started(cluster: KubernetesStub, kstorm: Command) -> None:
+def test_what_an_autoscaler_leaves_at_nothing_can_be_started(
+    cluster: KubernetesStub, kstorm: Command
+) -> None:
     """By hand, as it does nothing itself until there is a pod; KEDA does."""
     cluster.add("sink", "bolt", 0)
     cluster.autoscale("sink")
     assert kstorm("scale", "wordcount", "sink=1")[:2] == (0, "sink: 0 → 1\n")
     cluster.add("join", "bolt", 0)
     cluster.autoscale("join", scaled_object="wc-join")
-    assert "'join' is scaled by KEDA's ScaledObject" in refused(kstorm, "scale", "wordcount", "join=1")
+    assert "'join' is scaled by KEDA's ScaledObject" in refused(
+        kstorm, "scale", "wordcount", "join=1"
+    )
 
 
 def test_restart(cluster: KubernetesStub, kstorm: Command) -> None:
@@ -193,9 +240,16 @@ def test_restart(cluster: KubernetesStub, kstorm: Command) -> None:
     assert kstorm("restart", "wordcount", "split")[1] == "split: deployment/wc-split restarts\n"
     ((name, patch),) = cluster.patches
     assert name == "wc-split"
-    assert list(patch["spec"]["template"]["metadata"]["annotations"]) == ["kubectl.kubernetes.io/restartedAt"]
+    assert list(patch["spec"]["template"]["metadata"]["annotations"]) == [
+        "kubectl.kubernetes.io/restartedAt"
+    ]
     assert kstorm("restart", "wordcount")[0] == 0
-    assert [name for name, _ in cluster.patches[1:]] == ["wc-sentences", "wc-count", "wc-split", "wc-acker"]
+    assert [name for name, _ in cluster.patches[1:]] == [
+        "wc-sentences",
+        "wc-count",
+        "wc-split",
+        "wc-acker",
+    ]
 
 
 @pytest.mark.parametrize("follow", [False, True])
@@ -204,7 +258,10 @@ def test_logs(cluster: KubernetesStub, kstorm: Command, follow: bool) -> None:
     cluster.lines = {"wc-split-0": ["one", "two"], "wc-count-0": ["three"]}
     options = ["--follow"] if follow else []
     code, shown, error = kstorm("logs", "wordcount", "split", "count", *options)
-    assert (code, sorted(shown.splitlines())) == (0, ["[wc-count-0] three", "[wc-split-0] one", "[wc-split-0] two"])
+    assert (code, sorted(shown.splitlines())) == (
+        0,
+        ["[wc-count-0] three", "[wc-split-0] one", "[wc-split-0] two"],
+    )
     assert error == (
         'kstorm: wc-split-1: Kubernetes refuses: container "bolt" in pod "wc-split-1" is waiting to start\n'
     )
@@ -216,18 +273,25 @@ def test_a_wrong_component(cluster: KubernetesStub, kstorm: Command) -> None:
     has = "the topology 'wordcount' has no component 'spilt'; it has sentences, count, split, acker"
     assert refused(kstorm, "scale", "wordcount", "split=3", "spilt=3") == has
     assert refused(kstorm, "restart", "wordcount", "split", "spilt") == has
-    assert refused(kstorm, "scale", "wordcount", "split") == "split: give COMPONENT=PODS, such as split=4"
+    assert (
+        refused(kstorm, "scale", "wordcount", "split")
+        == "split: give COMPONENT=PODS, such as split=4"
+    )
     assert cluster.patches == []
 
 
-def test_a_component_that_is_written_with_its_topology(cluster: KubernetesStub, kstorm: Command) -> None:
+def test_a_component_that_is_written_with_its_topology(
+    cluster: KubernetesStub, kstorm: Command
+) -> None:
     """Well or wrongly: the two are told apart, and it is said what there is."""
     there = "there is no topology '{}' in the namespace streams; give components as words of their own: wordcount, and behind it "
     names = "some of sentences, count, split, acker"
     for word in ("wordcount:splitt=3", "wordcount:split=3"):
         assert refused(kstorm, "scale", word) == there.format(word) + names
     assert refused(kstorm, "restart", "wordcount:split") == there.format("wordcount:split") + names
-    assert refused(kstorm, "scale", "wordcount").endswith(f"Give COMPONENT=PODS, such as split=4, for {names}")
+    assert refused(kstorm, "scale", "wordcount").endswith(
+        f"Give COMPONENT=PODS, such as split=4, for {names}"
+    )
     assert cluster.patches == []
 
 
@@ -235,11 +299,15 @@ def test_a_wrong_name(cluster: KubernetesStub, kstorm: Command) -> None:
     """Helps on: those that there are, the release that was meant, the namespace where it is."""
     there = "there is no topology 'x' in the namespace streams"
     assert refused(kstorm, "restart", "x") == f"{there}; those there are: wordcount"
-    assert refused(kstorm, "restart", "wc").endswith("; the release 'wc' runs the topology wordcount")
+    assert refused(kstorm, "restart", "wc").endswith(
+        "; the release 'wc' runs the topology wordcount"
+    )
     cluster.add("lines", "spout", topology="x", namespace="one")
     assert refused(kstorm, "restart", "x") == f"{there}, but in one: add --namespace one"
     cluster.add("lines", "spout", topology="x", namespace="two")
-    assert refused(kstorm, "restart", "x") == f"{there}, but in one and two: choose one by --namespace"
+    assert (
+        refused(kstorm, "restart", "x") == f"{there}, but in one and two: choose one by --namespace"
+    )
     cluster.denied = {("list", "deployments")}
     assert "may not list deployments in the namespace streams" in refused(kstorm, "restart", "x")
 
@@ -272,7 +340,9 @@ def test_what_is_not_ours_is_left_alone(
 def test_two_releases_of_one_topology(cluster: KubernetesStub, kstorm: Command) -> None:
     """They would share topics; which one is meant cannot be known."""
     cluster.add("split", "bolt", release="second")
-    assert "is in several releases of the namespace streams: second, wc" in refused(kstorm, "restart", "wordcount")
+    assert "is in several releases of the namespace streams: second, wc" in refused(
+        kstorm, "restart", "wordcount"
+    )
 
 
 @pytest.mark.parametrize(
@@ -314,7 +384,9 @@ def test_a_user_whom_the_cluster_does_not_know(cluster: KubernetesStub, kstorm: 
     )
 
 
-def test_no_cluster_at_that_address(tmp_path: Path, kstorm: Command, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_no_cluster_at_that_address(
+    tmp_path: Path, kstorm: Command, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """The address is named."""
     stub = KubernetesStub()
     stub._server.server_close()
@@ -325,7 +397,9 @@ def test_no_cluster_at_that_address(tmp_path: Path, kstorm: Command, monkeypatch
 
 
 @pytest.mark.parametrize("content", [None, "", "no: config", "{"])
-def test_no_kubeconfig(tmp_path: Path, kstorm: Command, monkeypatch: pytest.MonkeyPatch, content: str | None) -> None:
+def test_no_kubeconfig(
+    tmp_path: Path, kstorm: Command, monkeypatch: pytest.MonkeyPatch, content: str | None
+) -> None:
     """Not there, or no kubeconfig."""
     path = tmp_path / "config"
     if content is not None:
@@ -338,7 +412,9 @@ def test_no_kubeconfig(tmp_path: Path, kstorm: Command, monkeypatch: pytest.Monk
 
 def test_a_context_that_is_not_there(cluster: KubernetesStub, kstorm: Command) -> None:
     """As kubectl would say."""
-    assert "Expected object with name nowhere" in refused(kstorm, "topology", "list", "--context", "nowhere")
+    assert "Expected object with name nowhere" in refused(
+        kstorm, "topology", "list", "--context", "nowhere"
+    )
 
 
 def test_without_the_client(kstorm: Command, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -86,7 +86,9 @@ def test_a_topologys_spout(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_a_place_of_its_own() -> None:
     """Without any topology at hand."""
-    found = find_reading(ReadingOptions(root="/r", id="i", topic="t", bootstrap="kafka:1", zookeeper="zookeeper:2"))
+    found = find_reading(
+        ReadingOptions(root="/r", id="i", topic="t", bootstrap="kafka:1", zookeeper="zookeeper:2")
+    )
     assert (found.config.zk_path, found.config.topic) == ("/r/i", "t")
     assert (found.settings.bootstrap_servers, found.zookeeper) == ("kafka:1", "zookeeper:2")
 
@@ -96,15 +98,23 @@ def test_a_place_of_its_own() -> None:
     [
         (["show"], "whose offsets? Give --topology"),
         (["show", "--root", "/r", "--id", "i"], "--root, --id and --topic go together"),
-        (["show", "--topology", "asked:two"], "the topology 'hello': give --component; those that do: 'lines', 'more'"),
-        (["show", "--topology", "asked:one", "--component", "sink"], "'sink' is no spout that reads Kafka"),
+        (
+            ["show", "--topology", "asked:two"],
+            "the topology 'hello': give --component; those that do: 'lines', 'more'",
+        ),
+        (
+            ["show", "--topology", "asked:one", "--component", "sink"],
+            "'sink' is no spout that reads Kafka",
+        ),
         (["show", "--topology", "asked:none"], "the module asked has no 'none'"),
         (["reset", "--topology", "asked:one", "--to", "then"], "--to then: give earliest"),
         (["set", "--topology", "asked:one", "0"], "0: give PARTITION=OFFSET"),
         (["show", "--root", "r", "--id", "i", "--topic", "t"], "zk_root is 'r'"),
     ],
 )
-def test_a_mistake_costs_one_line(arguments: list[str], says: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_mistake_costs_one_line(
+    arguments: list[str], says: str, capsys: pytest.CaptureFixture[str]
+) -> None:
     """On stderr, with exit code 2 and no stack trace."""
     with pytest.raises(SystemExit) as ended:
         main(["offsets", *arguments])

@@ -55,14 +55,23 @@ def test_a_span_for_each_tuple_below_what_it_hangs_on(collector: OtlpCollector) 
 
 def test_what_is_not_acked_is_an_error(collector: OtlpCollector) -> None:
     """As it is what somebody looks for."""
-    otlp.export([tree_of("the moon", forgets=True)], SHAPE, otlp.check(collector.url), lambda origin: "")
-    wrong = [span.name for span in collector.spans if span.status.code == span.status.STATUS_CODE_ERROR]
+    otlp.export(
+        [tree_of("the moon", forgets=True)], SHAPE, otlp.check(collector.url), lambda origin: ""
+    )
+    wrong = [
+        span.name for span in collector.spans if span.status.code == span.status.STATUS_CODE_ERROR
+    ]
     assert wrong == ["execute count"]
 
 
 def test_the_producers_span_is_linked(collector: OtlpCollector) -> None:
     """If the message has its header, and that is one."""
-    for header, links in ((PRODUCER, 1), ("", 0), ("00-0-0-0", 0), (f"00-{'0' * 32}-{'0' * 16}-01", 0)):
+    for header, links in (
+        (PRODUCER, 1),
+        ("", 0),
+        ("00-0-0-0", 0),
+        (f"00-{'0' * 32}-{'0' * 16}-01", 0),
+    ):
         tree = tree_of("a")
         init = tree.init
         assert init is not None
@@ -77,7 +86,9 @@ def _header(header: str, origin: Origin) -> str:
 
 
 def _with_origin(one: News) -> News:
-    return msgspec.structs.replace(one, origin=Origin("lines", 3, 9, 1)) if one.kind == "init" else one
+    return (
+        msgspec.structs.replace(one, origin=Origin("lines", 3, 9, 1)) if one.kind == "init" else one
+    )
 
 
 class JoinsTwo(Bolt):
@@ -100,18 +111,27 @@ class JoinsTwo(Bolt):
 def test_a_tuple_in_two_trees_is_linked_to_its_other_span() -> None:
     """It has a span in each of the two traces, each with a link to the other."""
     both = trees(["a", "b"], JoinsTwo(), third=True, tasks=1)
-    spans = [span for tree in both for span in otlp.spans_of(otlp.Case(tree), SHAPE, lambda origin: "")]
-    linked = {(c.trace_id, c.span_id): span.links for span in spans if span.links and (c := span.context)}
+    spans = [
+        span for tree in both for span in otlp.spans_of(otlp.Case(tree), SHAPE, lambda origin: "")
+    ]
+    linked = {
+        (c.trace_id, c.span_id): span.links for span in spans if span.links and (c := span.context)
+    }
     assert len(linked) == 2
     (one, to_other), (other, to_one) = linked.items()
-    assert [(link.context.trace_id, link.context.span_id) for link in (*to_other, *to_one)] == [other, one]
+    assert [(link.context.trace_id, link.context.span_id) for link in (*to_other, *to_one)] == [
+        other,
+        one,
+    ]
     assert one[0] != other[0]
 
 
 def test_what_timed_out_is_an_error() -> None:
     """Until when it did, as its spout tells nobody."""
     tree = tree_of("the moon", forgets=True)
-    (span, *_) = otlp.spans_of(otlp.Case(tree, "timed out", tree.begun + 30_000), SHAPE, lambda origin: "")
+    (span, *_) = otlp.spans_of(
+        otlp.Case(tree, "timed out", tree.begun + 30_000), SHAPE, lambda origin: ""
+    )
     assert span.status.status_code is StatusCode.ERROR
     assert span.status.description == "not complete within 30.0 s"
     assert ((span.end_time or 0) - (span.start_time or 0)) == 30_000_000_001
@@ -139,12 +159,16 @@ def test_headers_are_sent(collector: OtlpCollector, tmp_path: Path) -> None:
     assert (sent["authorization"], sent["x-scope"]) == ("Bearer a b=", "words")
 
 
-@pytest.mark.parametrize("line", ["Bearer secret", "A B: secret", "Name:", "Name: sécret", ": secret", "A: secret\x01"])
+@pytest.mark.parametrize(
+    "line", ["Bearer secret", "A B: secret", "Name:", "Name: sécret", ": secret", "A: secret\x01"]
+)
 def test_what_is_no_header_is_not_shown(tmp_path: Path, line: str) -> None:
     """It may be a login: file and line are named, and what to write."""
     file = tmp_path / "headers"
     file.write_text(f"Fine: too\n{line}\n")
-    with pytest.raises(ConfigError, match=r"headers: line 2 is no header: give a NAME: VALUE in ASCII") as refused:
+    with pytest.raises(
+        ConfigError, match=r"headers: line 2 is no header: give a NAME: VALUE in ASCII"
+    ) as refused:
         otlp.read_headers(file)
     assert "cret" not in str(refused.value)
     with pytest.raises(ConfigError, match=r"--headers-file is '.*gone', which cannot be read"):

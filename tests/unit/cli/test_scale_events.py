@@ -22,7 +22,11 @@ def cluster(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Kuberne
 
 def test_a_pod_notes_it(cluster: KubernetesStub, kstorm: Command) -> None:
     """Once for all that are named, with what came of it, for who gave the command."""
-    assert kstorm("scale", "wordcount", "split=4", "count=2") == (0, "split: 1 → 4\ncount: 1 → 2\n", "")
+    assert kstorm("scale", "wordcount", "split=4", "count=2") == (
+        0,
+        "split: 1 → 4\ncount: 1 → 2\n",
+        "",
+    )
     words = "note --what=split=4 count=2 --outcome=split: 1 → 4, count: 1 → 2 -- wordcount scale"
     assert given(cluster) == [("wc-acker-0", words)]
 
@@ -38,7 +42,9 @@ def test_what_was_refused_is_noted_too(cluster: KubernetesStub, kstorm: Command)
     cluster.autoscale("split")
     assert kstorm("scale", "wordcount", "split=3")[0] == 2
     ((_, words),) = given(cluster)
-    assert words.startswith("note --what=split=3 --outcome='split' is scaled by the HorizontalPodAutoscaler hpa-split")
+    assert words.startswith(
+        "note --what=split=3 --outcome='split' is scaled by the HorizontalPodAutoscaler hpa-split"
+    )
     for wrong in (["wordcount", "spilt=3"], ["wordcuont", "split=3"], ["wordcount"]):
         assert kstorm("scale", *wrong)[0] == 2
     assert len(cluster.commands) == 1
@@ -49,7 +55,12 @@ def test_what_was_refused_is_noted_too(cluster: KubernetesStub, kstorm: Command)
     [
         (True, True, 0, "operator may not get pods/exec in the namespace streams"),
         (False, False, 0, "no acker or spout of 'wordcount' has a pod that is ready"),
-        (False, True, 2, "the pod streams/wc-acker-0 could not note it; its image may be older than this command"),
+        (
+            False,
+            True,
+            2,
+            "the pod streams/wc-acker-0 could not note it; its image may be older than this command",
+        ),
     ],
 )
 def test_what_cannot_be_noted_is_told_and_stops_nobody(

@@ -36,7 +36,9 @@ class Bolt:
         self.outline = OUTLINE
         self.places: dict[int, set[str]] = {task: {f"wc-count-{task % 2}"} for task in range(TASKS)}
         """Of each task, by index, the processes that say that they have it."""
-        self.at_work: dict[int, set[str]] = {task: set(names) for task, names in self.places.items()}
+        self.at_work: dict[int, set[str]] = {
+            task: set(names) for task, names in self.places.items()
+        }
         """Those that answer for it."""
         self.rows: list[dict[str, Any]] = [{} for _ in range(TASKS)]
         self.offsets: dict[str, int] = {}
@@ -70,7 +72,10 @@ class Bolt:
         return self._told(index, query, {"offset": self.offsets.get(name, 6), "time": 37_741.0})
 
     def _told(self, index: int, query: Mapping[str, str], as_of: dict[str, Any]) -> tuple[int, Any]:
-        rows = {key: in_json(key, msgspec.msgpack.encode(value)) for key, value in sorted(self.rows[index].items())}
+        rows = {
+            key: in_json(key, msgspec.msgpack.encode(value))
+            for key, value in sorted(self.rows[index].items())
+        }
         about = {"component": "count", "task": index + FIRST, "as_of": as_of}
         if "key" in query:
             key = query["key"]
@@ -79,10 +84,18 @@ class Bolt:
                 if key in rows
                 else (404, {**about, "key": key, "error": "no"})
             )
-        keys = [key for key in rows if key.startswith(query.get("prefix", "")) and key > query.get("after", "")]
+        keys = [
+            key
+            for key in rows
+            if key.startswith(query.get("prefix", "")) and key > query.get("after", "")
+        ]
         shown = keys[: min(int(query["limit"]), 2)]
         entries = [{"key": key, **rows[key]} for key in shown]
-        return 200, {**about, "entries": entries, "next": shown[-1] if len(keys) > len(shown) else None}
+        return 200, {
+            **about,
+            "entries": entries,
+            "next": shown[-1] if len(keys) > len(shown) else None,
+        }
 
 
 @pytest.fixture
@@ -150,7 +163,10 @@ def test_what_several_tasks_have(bolt: Bolt, kstorm: Command) -> None:
     edge = msgspec.structs.replace(EDGES[0], grouped_by=[])
     bolt.outline = msgspec.structs.replace(OUTLINE, edges=[edge])
     bolt.rows[1]["the"], bolt.rows[3]["the"] = 2, 5
-    assert [(each.task, each.read()) for each in client().find("count", "the")] == [(FIRST + 1, 2), (FIRST + 3, 5)]
+    assert [(each.task, each.read()) for each in client().find("count", "the")] == [
+        (FIRST + 1, 2),
+        (FIRST + 3, 5),
+    ]
     with pytest.raises(ControlError, match=r"several tasks of 'count' have the key 'the' \(6, 8\)"):
         client().get("count", "the")
     assert len(kstorm("state", "get", "wordcount", "count", "the")[1].splitlines()) == 3
@@ -169,8 +185,13 @@ def test_scan(bolt: Bolt, kstorm: Command) -> None:
     assert len(kstorm("state", "scan", "wordcount", "count", "--limit", "3")[1].splitlines()) == 4
     lines = kstorm("state", "scan", "wordcount", "count", "--prefix", "x", "--json")[1].splitlines()
     assert [json.loads(line)["key"] for line in lines] == ["x\x1b[2J"]
-    assert "\x1b" not in lines[0] + kstorm("state", "scan", "wordcount", "count", "--prefix", "x")[1]
-    assert kstorm("state", "scan", "wordcount", "count", "--prefix", "z")[1] == "there is no such key\n"
+    assert (
+        "\x1b" not in lines[0] + kstorm("state", "scan", "wordcount", "count", "--prefix", "x")[1]
+    )
+    assert (
+        kstorm("state", "scan", "wordcount", "count", "--prefix", "z")[1]
+        == "there is no such key\n"
+    )
 
 
 def test_a_task_that_moves_is_looked_for_again(bolt: Bolt) -> None:
@@ -190,11 +211,16 @@ def test_a_task_that_moves_is_looked_for_again(bolt: Bolt) -> None:
     assert bolt.asked[-1] == (f"wc-count-{(task + 1) % 2}", task + FIRST)
 
 
-def test_a_task_that_nobody_has_is_told(bolt: Bolt, kstorm: Command, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_task_that_nobody_has_is_told(
+    bolt: Bolt, kstorm: Command, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """With exit code 3: it may come yet."""
     task = bolt.put("the", 3)
     bolt.at_work[task - FIRST] = set()
-    with pytest.raises(OverdueError, match=f"nobody tells the state of count:{task} after 0.1 s: its process does not"):
+    with pytest.raises(
+        OverdueError,
+        match=f"nobody tells the state of count:{task} after 0.1 s: its process does not",
+    ):
         client(patience=0.1).get("count", "the")
     bolt.places[task - FIRST] = set()
     with pytest.raises(OverdueError, match="no process has it"):
@@ -229,7 +255,12 @@ def test_a_task_that_was_taken_over_is_noticed(bolt: Bolt, monkeypatch: pytest.M
 
 @pytest.mark.parametrize(
     ("status", "error"),
-    [(401, "a token is needed: name its file"), (403, "nobody may ask"), (404, "'count' keeps no state"), (400, "no")],
+    [
+        (401, "a token is needed: name its file"),
+        (403, "nobody may ask"),
+        (404, "'count' keeps no state"),
+        (400, "no"),
+    ],
 )
 def test_a_refusal_is_told_at_once(bolt: Bolt, kstorm: Command, status: int, error: str) -> None:
     bolt.refusal = status, error
@@ -241,7 +272,9 @@ def test_a_refusal_is_told_at_once(bolt: Bolt, kstorm: Command, status: int, err
 def test_another_token_is_told(bolt: Bolt) -> None:
     """In the words of who gave one, and not of HTTP."""
     bolt.refusal = 401, "give the token, as Authorization: Bearer or in X-Kstorm-Token"
-    with pytest.raises(ControlError, match="the token that was given is another one than its services have: name"):
+    with pytest.raises(
+        ControlError, match="the token that was given is another one than its services have: name"
+    ):
         client(token=TOKEN).get("count", "the")
 
 
@@ -280,7 +313,10 @@ def test_a_key_that_no_url_can_have_is_refused(bolt: Bolt) -> None:
     """At once, by its own fault."""
     with pytest.raises(ControlError, match=r"it takes 7,0\d\d characters of a URL"):
         client().get("count", "x" * 7000)
-    for ask in (lambda: client().get("count", "\udc80"), lambda: list(client().scan("count", "\udc80"))):
+    for ask in (
+        lambda: client().get("count", "\udc80"),
+        lambda: list(client().scan("count", "\udc80")),
+    ):
         with pytest.raises(ConfigError, match=r"'\\udc80' cannot be written as UTF-8"):
             ask()
     assert bolt.asked == []
@@ -290,10 +326,15 @@ def test_who_may_not_ask_pods_is_told_which_right_it_takes(bolt: Bolt, kstorm: C
     bolt.cluster.denied.add(("get", "pods/proxy"))
     code, _, errors = kstorm("state", "get", "wordcount", "count", "the")
     right = "a Role must allow the verb get on pods/proxy"
-    assert (code, errors) == (2, f"kstorm: operator may not get pods/proxy in the namespace streams: {right}\n")
+    assert (code, errors) == (
+        2,
+        f"kstorm: operator may not get pods/proxy in the namespace streams: {right}\n",
+    )
 
 
-def test_in_a_pod_of_the_cluster_pods_are_asked_by_their_addresses(bolt: Bolt, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_in_a_pod_of_the_cluster_pods_are_asked_by_their_addresses(
+    bolt: Bolt, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Which takes no right to the proxy."""
     bolt.put("the", 3)
     bolt.cluster.denied.add(("get", "pods/proxy"))
@@ -301,7 +342,9 @@ def test_in_a_pod_of_the_cluster_pods_are_asked_by_their_addresses(bolt: Bolt, m
         pod["status"]["podIP"] = address
     names = {"http://10.0.0.1:6066": "wc-count-0", "http://[fd00::1]:6066": "wc-count-1"}
 
-    def question(url: str, page: str, query: Mapping[str, str], headers: Mapping[str, str]) -> tuple[int, Any] | None:
+    def question(
+        url: str, page: str, query: Mapping[str, str], headers: Mapping[str, str]
+    ) -> tuple[int, Any] | None:
         return bolt.answer(names[url], page, query)
 
     def inside(namespace: str | None, context: str | None) -> Cluster:
@@ -331,7 +374,9 @@ def test_the_token_goes_beside_the_login_of_kubernetes(
         if "/state/" in request
     ]
     assert len(asked) == 2
-    assert all((each["x-kstorm-token"], each["authorization"]) == (TOKEN, "Bearer t") for each in asked)
+    assert all(
+        (each["x-kstorm-token"], each["authorization"]) == (TOKEN, "Bearer t") for each in asked
+    )
     assert TOKEN not in str(bolt.cluster.requests)
 
 
@@ -344,7 +389,9 @@ class Local(HttpStub):
 
     def answer(self, method: str, path: str, body: dict[str, Any]) -> tuple[int, Any]:
         parts = urlsplit(path)
-        answer = self._bolt.answer(self._name, parts.path[1:], dict(parse_qsl(parts.query, keep_blank_values=True)))
+        answer = self._bolt.answer(
+            self._name, parts.path[1:], dict(parse_qsl(parts.query, keep_blank_values=True))
+        )
         return answer or (404, {})
 
 
@@ -354,7 +401,10 @@ def local(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Bolt]:
     monkeypatch.setenv("KSTORM_HOME", str(tmp_path))
     bolt = Bolt()
     with Local(bolt, "wc-count-0") as one, Local(bolt, "wc-count-1") as other:
-        workers = [running.RunningWorker(f"count-{n}", "count", each.url) for n, each in enumerate((one, other))]
+        workers = [
+            running.RunningWorker(f"count-{n}", "count", each.url)
+            for n, each in enumerate((one, other))
+        ]
         found = running.RunningTopology(OUTLINE, os.getpid(), "k:1", "z:1", workers)
         running.write(tmp_path / "runs" / "wordcount", found)
         yield bolt
@@ -365,9 +415,15 @@ def test_on_this_machine(local: Bolt, kstorm: Command, tmp_path: Path) -> None:
     for key in ("the", "", "a/b?c&d=%2F ß"):
         local.put(key, {"n": key})
         assert client().get("count", key) == {"n": key}
-    assert kstorm("state", "get", "wordcount", "count", "the", "--runs", str(tmp_path / "runs"))[0] == 0
+    assert (
+        kstorm("state", "get", "wordcount", "count", "the", "--runs", str(tmp_path / "runs"))[0]
+        == 0
+    )
     assert kstorm("state", "get", "hello", "count", "the", "--runs", str(tmp_path))[0] == 2
-    assert kstorm("state", "get", "wordcount", "count", "the", "--runs", str(tmp_path), "-n", "x")[0] == 2
+    assert (
+        kstorm("state", "get", "wordcount", "count", "the", "--runs", str(tmp_path), "-n", "x")[0]
+        == 2
+    )
 
 
 def test_follow_all_gives_the_keys_that_change(local: Bolt) -> None:

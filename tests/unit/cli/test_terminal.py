@@ -55,7 +55,9 @@ def cluster(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Kuberne
         stub.pods[0]["metadata"]["name"] = "spout-0"
         stub.pods[1]["metadata"]["name"] = "bolt-0"
         stub.trouble("bolt-0", "Error", ESCAPES)
-        counts = dict.fromkeys(("emitted", "executed", "acked", "failed", "pending", "frames_in", "errors"), 0)
+        counts = dict.fromkeys(
+            ("emitted", "executed", "acked", "failed", "pending", "frames_in", "errors"), 0
+        )
         page = {"kind": "spout", "tasks": [0], "num_tasks": 1, "latency_counts": [], **counts}
         evil = {
             "remark": ESCAPES,
@@ -75,7 +77,11 @@ def cluster(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Kuberne
 
 def obeyed(text: str) -> list[str]:
     """What of the evil texts a terminal would still obey; colours and cursor are the command's own."""
-    return [each for each in ("\x1b]0;", "\x07", "\x1b[2J ", "\x9b", "\u202e", "\r", "\x08") if each in text]
+    return [
+        each
+        for each in ("\x1b]0;", "\x07", "\x1b[2J ", "\x9b", "\u202e", "\r", "\x08")
+        if each in text
+    ]
 
 
 @pytest.mark.parametrize(
@@ -87,15 +93,21 @@ def obeyed(text: str) -> list[str]:
         (["logs", NAME], 1),
     ],
 )
-def test_what_the_cluster_says_is_shown_and_not_obeyed(show: Show, words: list[str], times: int) -> None:
+def test_what_the_cluster_says_is_shown_and_not_obeyed(
+    show: Show, words: list[str], times: int
+) -> None:
     """Names, what is wrong with pods, what services say of themselves and the types of their errors, and their logs."""
     out, _ = show(*words)
     assert obeyed(out) == []
     assert out.count("\\u001b]0;owned\\u0007") >= times
 
 
-@pytest.mark.parametrize("words", [["topology", "list"], ["topology", "status", NAME], ["topology", "describe", NAME]])
-def test_json_is_the_same_json(show: Show, capsys: pytest.CaptureFixture[str], words: list[str]) -> None:
+@pytest.mark.parametrize(
+    "words", [["topology", "list"], ["topology", "status", NAME], ["topology", "describe", NAME]]
+)
+def test_json_is_the_same_json(
+    show: Show, capsys: pytest.CaptureFixture[str], words: list[str]
+) -> None:
     """At a terminal and in a pipe, where each character is as it was."""
     out, _ = show(*words, "-o", "json")
     assert obeyed(out) == []
@@ -143,15 +155,21 @@ def piped_table(cells: tuple[str, ...], **environment: str) -> list[str]:
     """The lines that another process writes into a pipe."""
     code = "import sys; from rich.table import Table; from kstorm.runtime.terminal import Screen; table = Table('a', 'b'); "
     code += "table.add_row(*sys.argv[1:]); Screen().print(table)"
-    environ = {name: value for name, value in os.environ.items() if name not in ("COLUMNS", "FORCE_COLOR")}
+    environ = {
+        name: value for name, value in os.environ.items() if name not in ("COLUMNS", "FORCE_COLOR")
+    }
     command = [sys.executable, "-c", code, *cells]
-    done = subprocess.run(command, capture_output=True, text=True, check=True, env={**environ, **environment})
+    done = subprocess.run(
+        command, capture_output=True, text=True, check=True, env={**environ, **environment}
+    )
     return done.stdout.splitlines()
 
 
 def test_what_a_pod_prints(show: Show, cluster: KubernetesStub) -> None:
     """It knows of no terminal, so it does not look after it."""
-    cluster.on_exec = lambda pod, command: iter([(1, ESCAPES.encode()), (2, ESCAPES.encode()), ended(0)])
+    cluster.on_exec = lambda pod, command: iter(
+        [(1, ESCAPES.encode()), (2, ESCAPES.encode()), ended(0)]
+    )
     out, error = show("drain", NAME)
     assert obeyed(out + error) == []
     assert out == SHOWN
@@ -166,7 +184,9 @@ def test_logs_for_people() -> None:
         "try: raise ValueError(ESCAPES)\n"
         "except ValueError: log.exception(ESCAPES); logging.getLogger('faust').exception(ESCAPES)\n"
     )
-    shown = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=True).stdout
+    shown = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=True
+    ).stdout
     assert obeyed(shown) == []
     assert shown.count(f"ValueError: {SHOWN}") == 2
 
@@ -197,7 +217,9 @@ def test_of_all_characters() -> None:
         shown = printable(letter)
         assert shown == pipelines_printable(letter)
         control = unicodedata.category(letter) in ("Cc", "Cs", "Zl", "Zp") and letter not in "\t\n"
-        assert (shown != letter) == (control or unicodedata.bidirectional(letter) in _TURN or letter in _MARKS)
+        assert (shown != letter) == (
+            control or unicodedata.bidirectional(letter) in _TURN or letter in _MARKS
+        )
         if shown != letter:
             assert shown.isascii()
             assert json.loads(f'"{shown}"') == letter

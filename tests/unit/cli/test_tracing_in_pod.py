@@ -43,7 +43,9 @@ def cluster(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Kuberne
         ),
     ],
 )
-def test_a_spouts_pod_does_it(cluster: KubernetesStub, kstorm: Command, words: list[str], command: str) -> None:
+def test_a_spouts_pod_does_it(
+    cluster: KubernetesStub, kstorm: Command, words: list[str], command: str
+) -> None:
     """With the options as they were given; it has the topology's code, servers and logins."""
     code, _, complaint = kstorm(*words, "--topology", "wordcount")
     assert (code, given(cluster)) == (0, [(SPOUT, command)]), complaint
@@ -62,8 +64,14 @@ def test_no_other_pod_sends(cluster: KubernetesStub, kstorm: Command, words: lis
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (["--follow"], "--follow goes on for ever: set tracing.otlp.endpoint of its release, which runs that in a pod"),
-        (["--headers-file", "a"], "--headers-file is read here, and a pod of the topology sends: set tracing.otlp of"),
+        (
+            ["--follow"],
+            "--follow goes on for ever: set tracing.otlp.endpoint of its release, which runs that in a pod",
+        ),
+        (
+            ["--headers-file", "a"],
+            "--headers-file is read here, and a pod of the topology sends: set tracing.otlp of",
+        ),
         (["--slower-than", "2"], "--slower-than 2: give a time such as 500ms, 2s or 1m"),
         (
             ["--otlp", "http://localhost:4318"],
@@ -72,7 +80,9 @@ def test_no_other_pod_sends(cluster: KubernetesStub, kstorm: Command, words: lis
         (["--topology", "a:b"], "--bootstrap and MODULE:ATTR are for a topology here"),
     ],
 )
-def test_what_a_pod_is_not_for(cluster: KubernetesStub, kstorm: Command, words: list[str], said: str) -> None:
+def test_what_a_pod_is_not_for(
+    cluster: KubernetesStub, kstorm: Command, words: list[str], said: str
+) -> None:
     """It is refused here, with what to do, and nothing is run there."""
     everything = ["--otlp", COLLECTOR, "--topology", "wordcount", "--namespace", "streams", *words]
     code, _, complaint = kstorm("export-traces", *everything)
@@ -80,9 +90,13 @@ def test_what_a_pod_is_not_for(cluster: KubernetesStub, kstorm: Command, words: 
     assert complaint.startswith(f"kstorm: {said}")
 
 
-def test_a_collector_of_this_machine_is_not_the_pods(cluster: KubernetesStub, kstorm: Command) -> None:
+def test_a_collector_of_this_machine_is_not_the_pods(
+    cluster: KubernetesStub, kstorm: Command
+) -> None:
     """One tree would be sent to the pod itself just as well."""
-    code, _, complaint = kstorm("trace", "lines/3/17", "--topology", "wordcount", "--otlp", "http://127.0.0.1:4318")
+    code, _, complaint = kstorm(
+        "trace", "lines/3/17", "--topology", "wordcount", "--otlp", "http://127.0.0.1:4318"
+    )
     assert (code, cluster.commands) == (2, [])
     assert complaint.startswith("kstorm: --otlp http://127.0.0.1:4318: a pod of the topology sends")
 
@@ -94,5 +108,6 @@ def test_an_image_without_the_library(kstorm: Command, monkeypatch: pytest.Monke
     code, _, complaint = kstorm("export-traces", "--otlp", COLLECTOR)
     assert (code, complaint.count("\n")) == (2, 1)
     assert (
-        "pip install 'kstorm[otel]', or run it where the image is made FROM a kstorm-spout of this release" in complaint
+        "pip install 'kstorm[otel]', or run it where the image is made FROM a kstorm-spout of this release"
+        in complaint
     )

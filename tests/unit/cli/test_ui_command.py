@@ -20,7 +20,9 @@ def test_it_becomes_the_page_with_what_it_was_given(monkeypatch: pytest.MonkeyPa
     monkeypatch.setattr(os, "execv", become)
     with pytest.raises(SystemExit):
         main(["ui", "--namespace", "streams", "--port", "0"])
-    assert called == [(sys.executable, [sys.executable, "-m", "kstorm_ui", "--namespace=streams", "--port=0"])]
+    assert called == [
+        (sys.executable, [sys.executable, "-m", "kstorm_ui", "--namespace=streams", "--port=0"])
+    ]
 
 
 def test_without_the_package_it_says_what_to_install(

@@ -37,7 +37,9 @@ bolts:
 streams:
   - {from: lines, to: keep, grouping: {type: SHUFFLE}}
 """
-HERE = "config: {topology_acker_executors: 2}\ncomponents: [{id: time, class: 'datetime:timedelta'}]\n"
+HERE = (
+    "config: {topology_acker_executors: 2}\ncomponents: [{id: time, class: 'datetime:timedelta'}]\n"
+)
 PROPERTIES = "keep.workers: 2\n"
 
 Run = Callable[..., tuple[object, str, str]]
@@ -98,29 +100,46 @@ def test_files_are_those_of_the_classes(run: Run) -> None:
 def test_what_cannot_be_in_the_values(run: Run, folder: Path) -> None:
     """Files elsewhere, and resources of code that is to be in them."""
     inner = folder / "sites" / "t.yaml"
-    inner.write_text(WIRED.replace("sites/here.yaml", "../sites/here.yaml").replace("${keep.workers}", "2"))
+    inner.write_text(
+        WIRED.replace("sites/here.yaml", "../sites/here.yaml").replace("${keep.workers}", "2")
+    )
     assert run("values", "sites/t.yaml")[0] == 0
     inner.write_text(inner.read_text().replace("../sites/here.yaml", "../here.yaml"))
     (folder / "here.yaml").write_text(HERE)
     code, shown, said = run("values", "sites/t.yaml")
     assert (code, shown) == (2, "")
     assert (
-        f"sites/../here.yaml cannot be part of the chart's values: put it into {folder / 'sites'} or below it" in said
+        f"sites/../here.yaml cannot be part of the chart's values: put it into {folder / 'sites'} or below it"
+        in said
     )
-    resource = WIRED.replace("sites/here.yaml", "sites/here.yaml, resource: true").replace("${keep.workers}", "2")
+    resource = WIRED.replace("sites/here.yaml", "sites/here.yaml, resource: true").replace(
+        "${keep.workers}", "2"
+    )
     (folder / "t.yaml").write_text(resource)
     assert list(yaml.safe_load(run("values", "t.yaml")[1])["topologyFiles"]) == ["t.yaml"]
     code, _, said = run("values", "t.yaml", "--files")
     assert code == 2
-    assert "sites/here.yaml as a resource, which --files does not add: include it without resource" in said
+    assert (
+        "sites/here.yaml as a resource, which --files does not add: include it without resource"
+        in said
+    )
 
 
 def test_a_mistake_is_one_line(run: Run) -> None:
     """With the place; and a missing file."""
     for arguments, says in (
-        (("values", "t.yaml"), "t.yaml:10:18: ${keep.workers}: there is no file of properties: name it by --filter"),
-        (("values", "u.yaml"), "the topology's file u.yaml cannot be read: no such file or directory"),
-        (("values", "t.yaml", "--filter", "no"), "the file of properties no cannot be read: no such file or directory"),
+        (
+            ("values", "t.yaml"),
+            "t.yaml:10:18: ${keep.workers}: there is no file of properties: name it by --filter",
+        ),
+        (
+            ("values", "u.yaml"),
+            "the topology's file u.yaml cannot be read: no such file or directory",
+        ),
+        (
+            ("values", "t.yaml", "--filter", "no"),
+            "the file of properties no cannot be read: no such file or directory",
+        ),
     ):
         code, shown, said = run(*arguments)
         assert (code, shown, said.count("\n")) == (2, "", 1)
@@ -129,7 +148,10 @@ def test_a_mistake_is_one_line(run: Run) -> None:
 
 def test_a_service_loads_a_file(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """By its settings, or where there are none by the environment."""
-    assert Settings(topology="t.yaml", topology_filter="here.properties").load_topology().name == "wired"
+    assert (
+        Settings(topology="t.yaml", topology_filter="here.properties").load_topology().name
+        == "wired"
+    )
     with pytest.raises(ConfigError, match="there is no file of properties"):
         Settings(topology="t.yaml").load_topology()
     monkeypatch.setenv("KSTORM_TOPOLOGY_FILTER", str(folder / "here.properties"))
@@ -152,4 +174,7 @@ def test_prepare_compares_with_a_file(run: Run, monkeypatch: pytest.MonkeyPatch)
     shape = '{"topologyName": "wired", "ackerTasks": 4, "components": {"lines": {"kind": "spout", "tasks": 1}}}'
     code, _, said = run("prepare", "--check-only", f"--values={shape}")
     assert code == 2
-    assert "the chart's values are not those of t.yaml: components.keep is in the code, but not in the values" in said
+    assert (
+        "the chart's values are not those of t.yaml: components.keep is in the code, but not in the values"
+        in said
+    )

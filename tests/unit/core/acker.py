@@ -38,11 +38,15 @@ class Acker:
 
     def init(self, root: int, *edges: int, task: int = SPOUT) -> None:
         """The spout emitted tuples of these edges."""
-        self.take(AckFrame(VERSION, task, init_roots=pack_ids([root]), init_vals=pack_ids([xor(edges)])))
+        self.take(
+            AckFrame(VERSION, task, init_roots=pack_ids([root]), init_vals=pack_ids([xor(edges)]))
+        )
 
     def ack(self, root: int, edge: int, *children: int) -> None:
         """A bolt acked a tuple, having anchored these to it."""
-        self.take(AckFrame(VERSION, 0, roots=pack_ids([root]), vals=pack_ids([xor((edge, *children))])))
+        self.take(
+            AckFrame(VERSION, 0, roots=pack_ids([root]), vals=pack_ids([xor((edge, *children))]))
+        )
 
     def fail(self, *roots: int) -> None:
         """A bolt failed a tuple of these trees."""

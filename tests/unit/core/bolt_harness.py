@@ -73,7 +73,9 @@ class Harness:
         builder.set_spout("words", Words())
         declarer = builder.set_bolt("bolt", bolt, 2).add_configurations(**settings)
         declarer.shuffle_grouping("words").shuffle_grouping("words", "pairs")
-        builder.set_bolt("next", Bolt(), 2).shuffle_grouping("bolt").direct_grouping("bolt", "to-one")
+        builder.set_bolt("next", Bolt(), 2).shuffle_grouping("bolt").direct_grouping(
+            "bolt", "to-one"
+        )
         builder.set_bolt("sink", Bolt()).all_grouping("bolt").all_grouping("bolt", "errors")
         topology = builder.build()
         self.outbox = Outbox(topology)
@@ -105,7 +107,15 @@ class Harness:
     def give(self, *rows: Row, more: dict[int, dict[int, int]] | None = None) -> None:
         words, roots, edges = zip(*rows, strict=True)
         frame = TupleFrame(
-            VERSION, "words", 1, "default", len(rows), pack_ids(roots), pack_ids(edges), more or {}, [list(words)]
+            VERSION,
+            "words",
+            1,
+            "default",
+            len(rows),
+            pack_ids(roots),
+            pack_ids(edges),
+            more or {},
+            [list(words)],
         )
         self.run(self.task.receive(frame))
 
@@ -128,6 +138,14 @@ class Harness:
             for position, values in enumerate(zip(*frame.columns, strict=True)):
                 other = frame.more.get(position, {})
                 tuples.append(
-                    (send.topic, send.partition, frame.stream, list(values), roots[position], edges[position], other)
+                    (
+                        send.topic,
+                        send.partition,
+                        frame.stream,
+                        list(values),
+                        roots[position],
+                        edges[position],
+                        other,
+                    )
                 )
         return tuples

@@ -77,7 +77,11 @@ class Driven:
 
     def assign(self, **committed: int) -> list[Effect]:
         """`assign(t0=7)`: task 0, whose input goes on at offset 7."""
-        return self.do(self.engine.assigned({int(name[1:]): offset for name, offset in committed.items()}, self.now))
+        return self.do(
+            self.engine.assigned(
+                {int(name[1:]): offset for name, offset in committed.items()}, self.now
+            )
+        )
 
     def poll(self, task: int, *records: Record) -> list[Effect]:
         return self.do(self.engine.polled([(self.engine.slots[task], records)], Unit(), self.now))
@@ -117,7 +121,10 @@ def spout_engine(topology: Topology, component: str, journal: Journal | None = N
 
 
 def exact_bolt_engine(
-    topology: Topology, component: str, left: Iterable[tuple[bytes, bytes]] = (), journal: Journal | None = None
+    topology: Topology,
+    component: str,
+    left: Iterable[tuple[bytes, bytes]] = (),
+    journal: Journal | None = None,
 ) -> ExactBoltEngine:
     """The same, exactly once. `left`: what a former owner of any task has not finished."""
     return ExactBoltEngine(
@@ -151,5 +158,8 @@ def frame(offset: int, *words: str, component: str = "words", task: int = 1) -> 
     """A frame of one-field tuples, each in a tree of its own."""
     ids = b"".join((100 * offset + at + 1).to_bytes(8, "little") for at in range(len(words)))
     return Record(
-        offset, encode(TupleFrame(VERSION, component, task, "default", len(words), ids, ids, {}, [list(words)]))
+        offset,
+        encode(
+            TupleFrame(VERSION, component, task, "default", len(words), ids, ids, {}, [list(words)])
+        ),
     )

@@ -39,5 +39,7 @@ class Words(Positioned, Spout):
 
 def answer(made: Driven, transact: Transact, reached: int = 0) -> list[Effect]:
     """The transaction is committed, and a moment passes."""
-    effects = made.do(made.engine.committed(transact, dict.fromkeys(transact.changes, reached), made.now))
+    effects = made.do(
+        made.engine.committed(transact, dict.fromkeys(transact.changes, reached), made.now)
+    )
     return effects + made.tick(0)

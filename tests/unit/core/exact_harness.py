@@ -59,7 +59,8 @@ class ExactHarness:
         """What a cut now writes of what is not finished, by offset; None where nothing is left."""
         pairs = self.task.rows.changes()
         return {
-            int.from_bytes(key[1:], "big"): None if value is None else read_pair(key, value)[1] for key, value in pairs
+            int.from_bytes(key[1:], "big"): None if value is None else read_pair(key, value)[1]
+            for key, value in pairs
         }
 
     def acks(self) -> dict[int, int]:

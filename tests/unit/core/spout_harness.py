@@ -8,7 +8,15 @@ from kstorm.core.outbox import Outbox
 from kstorm.core.spout_task import SpoutTask
 from kstorm.core.tasks import Steps
 from kstorm.core.wire import VERSION, AckFrame, CompletionFrame, decode, pack_ids, unpack_ids
-from kstorm.topology import Bolt, Config, OutputFieldsDeclarer, Spout, Topology, TopologyBuilder, TopologyContext
+from kstorm.topology import (
+    Bolt,
+    Config,
+    OutputFieldsDeclarer,
+    Spout,
+    Topology,
+    TopologyBuilder,
+    TopologyContext,
+)
 
 T = 30.0
 
@@ -46,7 +54,9 @@ class Harness:
     def __init__(self, **settings: Any) -> None:
         builder = TopologyBuilder("t", Config(**settings))
         builder.set_spout("words", Script(), 2)
-        builder.set_bolt("bolt", Bolt(), 2).shuffle_grouping("words").direct_grouping("words", "to-one")
+        builder.set_bolt("bolt", Bolt(), 2).shuffle_grouping("words").direct_grouping(
+            "words", "to-one"
+        )
         builder.set_bolt("sink", Bolt()).all_grouping("words")
         self.topology: Topology = builder.build()
         self.outbox = Outbox(self.topology)
@@ -64,7 +74,9 @@ class Harness:
             self.now,
         )
         self.emit = self.task.collector.emit
-        self.spout.open(self.task.config, TopologyContext(self.topology, "words", 0), self.task.collector)
+        self.spout.open(
+            self.task.config, TopologyContext(self.topology, "words", 0), self.task.collector
+        )
         self.run(self.task.activate())
 
     def emitting(self, *args: Any, **how: Any) -> Callable[..., None]:

@@ -7,7 +7,15 @@ from kstorm.core.engine import Record
 from kstorm.core.engine.effects import Close, Commit, Effect, Keep, Release, Send, Transact
 from kstorm.core.ledger import Ledger
 from kstorm.core.outbox import CompletionBox
-from kstorm.core.wire import VERSION, AckFrame, CompletionFrame, decode, encode, pack_ids, unpack_ids
+from kstorm.core.wire import (
+    VERSION,
+    AckFrame,
+    CompletionFrame,
+    decode,
+    encode,
+    pack_ids,
+    unpack_ids,
+)
 from kstorm.testing import FeederSpout
 from kstorm.topology import Bolt, Config, Topology, TopologyBuilder, Tuple
 from tests.unit.core.engines import Driven, Journal, acker_engine, topics
@@ -81,13 +89,25 @@ def test_a_frame_that_is_none_becomes_a_dead_letter_and_its_neighbours_are_appli
     assert [commit.offsets for commit in acker.take(Commit)] == [{0: 6}]
 
 
-def test_a_batch_that_cannot_be_decoded_is_one_dead_letter_and_the_input_goes_on_behind_it() -> None:
+def test_a_batch_that_cannot_be_decoded_is_one_dead_letter_and_the_input_goes_on_behind_it() -> (
+    None
+):
     acker = ackers()
     acker.poll(0, begins(3, ENDED), Record(4, None, undecodable="as told", offsets=20))
     acker.poll(0, acks(24, ENDED))
-    letters = [record for send in acker.take(Send) for record in send.records if record.topic == "t.__dead_letters"]
+    letters = [
+        record
+        for send in acker.take(Send)
+        for record in send.records
+        if record.topic == "t.__dead_letters"
+    ]
     (letter,) = [decode_letter(record.value) for record in letters]
-    assert (letter.topic, letter.partition, letter.offset, letter.reason) == ("t.__acker", 0, 4, "as told")
+    assert (letter.topic, letter.partition, letter.offset, letter.reason) == (
+        "t.__acker",
+        0,
+        4,
+        "as told",
+    )
     assert (letter.kind, letters[0].key) == ("undecodable", b"t.__acker/0/4/__acker")
     acker.deliver()
     acker.tick(0)

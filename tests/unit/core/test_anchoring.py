@@ -19,7 +19,10 @@ def test_an_ack_is_the_edge_and_the_edges_of_the_children(bolt: Plain, harness: 
     bolt.do = execute
     harness.give(("a", 7, 10))
     sent = harness.sent()
-    assert [(topic, partition, stream, values, root) for topic, partition, stream, values, root, *_ in sent] == [
+    assert [
+        (topic, partition, stream, values, root)
+        for topic, partition, stream, values, root, *_ in sent
+    ] == [
         ("t.next", 0, "default", ["x"], 7),
         ("t.sink", 0, "default", ["x"], 7),
         ("t.sink", 0, "errors", ["y"], 7),
@@ -100,7 +103,9 @@ def test_emitting_after_the_ack_is_refused(bolt: Plain, harness: Harness, end: s
     def execute(tuple: Tuple) -> None:
         getattr(harness.collector, end)(tuple)
         for anchors in (tuple, [tuple]):
-            with pytest.raises(EmitError, match=r"'bolt' anchors to a tuple of 'words' that was acked.*emit first"):
+            with pytest.raises(
+                EmitError, match=r"'bolt' anchors to a tuple of 'words' that was acked.*emit first"
+            ):
                 harness.collector.emit(["x"], anchors)
         harness.collector.emit(["free"])
 

@@ -58,26 +58,45 @@ class Harness:
         builder.set_spout("in", FeederSpout("sentence"))
         builder.set_bolt("words", self.bolt).shuffle_grouping("in")
         builder.set_bolt("by-word", Bolt(), 4).fields_grouping("words", ["word"])
-        builder.set_bolt("any", Bolt(), 2).shuffle_grouping("words").direct_grouping("words", "to-one")
+        builder.set_bolt("any", Bolt(), 2).shuffle_grouping("words").direct_grouping(
+            "words", "to-one"
+        )
         topology = builder.build()
         self.outbox = Outbox(topology)
         self.errors: list[str] = []
         ids = iter(range(1 << 20, 1 << 30))
         self.task = BoltTask(
-            topology, "words", 0, self.bolt, self.outbox, ids.__next__, lambda error, _: self.errors.append(str(error))
+            topology,
+            "words",
+            0,
+            self.bolt,
+            self.outbox,
+            ids.__next__,
+            lambda error, _: self.errors.append(str(error)),
         )
         self.collector = self.task.collector
         self.bolt.prepare(self.task.config, TopologyContext(topology, "words", 0), self.collector)
 
     def give(
-        self, *sentences: str, roots: list[int] | None = None, more: dict[int, dict[int, int]] | None = None
+        self,
+        *sentences: str,
+        roots: list[int] | None = None,
+        more: dict[int, dict[int, int]] | None = None,
     ) -> None:
         """A frame; edge ids are 100 more than roots."""
         roots = list(range(1, len(sentences) + 1)) if roots is None else roots
         edges = pack_ids([root + 100 if root else 0 for root in roots])
         packed = pack_ids(roots) if any(roots) else b""
         frame = TupleFrame(
-            VERSION, "in", 1, "default", len(sentences), packed, edges if packed else b"", more or {}, [[*sentences]]
+            VERSION,
+            "in",
+            1,
+            "default",
+            len(sentences),
+            packed,
+            edges if packed else b"",
+            more or {},
+            [[*sentences]],
         )
         assert all(step is None for step in self.task.receive(frame))
 
@@ -95,20 +114,32 @@ class Harness:
     def acks(self) -> tuple[dict[int, int], set[int]]:
         """XOR by root, and what failed."""
         frames = [decode(AckFrame, send.value) for send in self.outbox.drain_acks()]
-        acked = {r: v for f in frames for r, v in zip(unpack_ids(f.roots), unpack_ids(f.vals), strict=True)}
+        acked = {
+            r: v
+            for f in frames
+            for r, v in zip(unpack_ids(f.roots), unpack_ids(f.vals), strict=True)
+        }
         return acked, {root for f in frames for root in unpack_ids(f.failed)}
 
 
 @given(
-    st.lists(st.tuples(st.integers(0, 5), st.lists(st.sampled_from("abcdefg"), max_size=5)), min_size=1, max_size=12),
+    st.lists(
+        st.tuples(st.integers(0, 5), st.lists(st.sampled_from("abcdefg"), max_size=5)),
+        min_size=1,
+        max_size=12,
+    ),
     st.booleans(),
 )
-def test_what_is_acked_and_what_is_emitted_cancel_out(sentences: list[tuple[int, list[str]]], shuffled: bool) -> None:
+def test_what_is_acked_and_what_is_emitted_cancel_out(
+    sentences: list[tuple[int, list[str]]], shuffled: bool
+) -> None:
     """For each tree, the XOR that the acker hears is that of the edges which arrived and of those which left."""
     harness = Harness()
 
     def split(batch: TupleBatch) -> None:
-        pairs = [(word, at) for at, sentence in enumerate(batch["sentence"]) for word in sentence.split()]
+        pairs = [
+            (word, at) for at, sentence in enumerate(batch["sentence"]) for word in sentence.split()
+        ]
         if shuffled:
             pairs.reverse()
         columns = [[word for word, _ in pairs], list(range(len(pairs)))]
@@ -116,7 +147,9 @@ def test_what_is_acked_and_what_is_emitted_cancel_out(sentences: list[tuple[int,
         harness.collector.ack_batch(batch)
 
     harness.bolt.do = split
-    harness.give(*(" ".join(words) for _, words in sentences), roots=[root for root, _ in sentences])
+    harness.give(
+        *(" ".join(words) for _, words in sentences), roots=[root for root, _ in sentences]
+    )
     sent = harness.sent()
     expected: dict[int, int] = {}
     for root, _ in sentences:
@@ -129,9 +162,9 @@ def test_what_is_acked_and_what_is_emitted_cancel_out(sentences: list[tuple[int,
     words = Counter(word for _, words in sentences for word in words)
     for consumer in ("t.by-word", "t.any"):
         assert Counter(values[0] for topic, _, values, _, _ in sent if topic == consumer) == words
-    assert Counter((values[0], root) for topic, _, values, root, _ in sent if topic == "t.any") == Counter(
-        (word, root) for root, words in sentences for word in words
-    )
+    assert Counter(
+        (values[0], root) for topic, _, values, root, _ in sent if topic == "t.any"
+    ) == Counter((word, root) for root, words in sentences for word in words)
 
 
 def test_a_batch_goes_where_its_tuples_would_go_one_by_one() -> None:
@@ -139,14 +172,18 @@ def test_a_batch_goes_where_its_tuples_would_go_one_by_one() -> None:
     harness, keys = Harness(), [f"k{number}" for number in range(50)]
     for key in keys:
         harness.collector.emit([key, 0])
-    one_by_one = {values[0]: at for topic, at, values, _, _ in harness.sent() if topic == "t.by-word"}
+    one_by_one = {
+        values[0]: at for topic, at, values, _, _ in harness.sent() if topic == "t.by-word"
+    }
     harness.collector.emit(["k0", 1])
     placed = harness.collector.emit_batch((keys, [2] * 50))
     harness.collector.emit(["k0", 3])
     sent = harness.sent()
     batched = {values[0]: at for topic, at, values, _, _ in sent if topic == "t.by-word"}
     assert batched == one_by_one
-    of_k0 = [values[1] for topic, _, values, _, _ in sent if topic == "t.by-word" and values[0] == "k0"]
+    of_k0 = [
+        values[1] for topic, _, values, _, _ in sent if topic == "t.by-word" and values[0] == "k0"
+    ]
     assert of_k0 == [1, 2, 3]
     by_shuffle = Counter(at for topic, at, _, _, _ in sent if topic == "t.any")
     assert by_shuffle == {0: 26, 1: 26}
@@ -168,7 +205,11 @@ def test_if_a_batch_raises_nothing_has_happened_and_only_the_bad_tuple_fails() -
     assert harness.errors == ["a reason"]
     assert harness.sent() == []
     assert harness.acks() == ({1: 101, 3: 103}, {2})
-    assert (harness.collector.emitted, harness.collector.acked, harness.collector.failed) == (0, 2, 1)
+    assert (harness.collector.emitted, harness.collector.acked, harness.collector.failed) == (
+        0,
+        2,
+        1,
+    )
     assert harness.task.unfinished == 0
 
 
@@ -220,7 +261,9 @@ def test_a_batch_may_be_acked_or_failed_later_and_once() -> None:
         ([["a"], [1]], {}, "emits a batch of 1 anchored to one of 2: say by positions"),
     ],
 )
-def test_what_does_not_fit_is_refused(columns: list[list[Any]], how: dict[str, Any], says: str) -> None:
+def test_what_does_not_fit_is_refused(
+    columns: list[list[Any]], how: dict[str, Any], says: str
+) -> None:
     """With the component, the stream and what to do."""
     harness = Harness()
     harness.give("a", "b")
@@ -249,7 +292,9 @@ class Split(BasicBolt):
             collector.emit([word])
 
     def execute_batch(self, batch: TupleBatch, collector: BasicOutputCollector) -> None:
-        pairs = [(word, at) for at, sentence in enumerate(batch["sentence"]) for word in sentence.split()]
+        pairs = [
+            (word, at) for at, sentence in enumerate(batch["sentence"]) for word in sentence.split()
+        ]
         collector.emit_batch([[word for word, _ in pairs]], [at for _, at in pairs])
         if any(word == "bad" for word, _ in pairs):
             raise FailedException
@@ -310,6 +355,10 @@ def test_a_basic_bolt_may_emit_on_any_stream() -> None:
         cluster.run_until_idle()
         assert cluster.failed("in") == [7]
         assert len(cluster.acked("in")) == 14
-        assert cluster.emitted("middle", "to-one") == cluster.emitted("middle") == cluster.emitted("middle", "unheard")
+        assert (
+            cluster.emitted("middle", "to-one")
+            == cluster.emitted("middle")
+            == cluster.emitted("middle", "unheard")
+        )
         cluster.advance_time(100)
         assert cluster.open_trees == 0

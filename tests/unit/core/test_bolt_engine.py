@@ -7,7 +7,19 @@ import pytest
 
 from kstorm.core.dead_letters import decode_letter
 from kstorm.core.engine import Record, Unit
-from kstorm.core.engine.effects import Abandon, Close, Commit, End, Keep, Open, Ready, Release, Run, Send, Transact
+from kstorm.core.engine.effects import (
+    Abandon,
+    Close,
+    Commit,
+    End,
+    Keep,
+    Open,
+    Ready,
+    Release,
+    Run,
+    Send,
+    Transact,
+)
 from kstorm.core.outgoing import Outgoing
 from kstorm.core.tasks import drive
 from kstorm.core.wire import VERSION, AckFrame, TupleFrame, decode, encode, unpack_ids
@@ -261,7 +273,9 @@ def test_a_task_lets_go_when_its_work_is_stored_and_has_arrived() -> None:
     (commit,) = bolt.take(Commit)
     assert (commit.offsets, commit.waits) == ({0: 1}, True)
     bolt.do(bolt.engine.committed(commit, {}, bolt.now))
-    assert [type(effect) for effect in bolt.effects if not isinstance(effect, Send | Keep | Ready)] == [Close, Release]
+    assert [
+        type(effect) for effect in bolt.effects if not isinstance(effect, Send | Keep | Ready)
+    ] == [Close, Release]
 
 
 def test_a_task_that_lets_go_has_no_part_in_later_checkpoints() -> None:
@@ -290,7 +304,12 @@ def test_a_task_does_not_wait_for_ever_for_what_does_not_arrive() -> None:
 
 def failed_by(bolt: Driven) -> set[int]:
     """The trees that were failed since this was last asked."""
-    frames = [decode(AckFrame, record.value) for send in bolt.take(Send) for record in send.records if is_ack(record)]
+    frames = [
+        decode(AckFrame, record.value)
+        for send in bolt.take(Send)
+        for record in send.records
+        if is_ack(record)
+    ]
     return {int(root) for each in frames for root in unpack_ids(each.failed)}
 
 
@@ -334,11 +353,18 @@ def test_what_is_held_is_forgotten_when_its_tree_has_timed_out() -> None:
     assert failed_by(bolt) == {101}
 
 
-def test_a_batch_that_cannot_be_decoded_is_one_dead_letter_and_the_input_goes_on_behind_it() -> None:
+def test_a_batch_that_cannot_be_decoded_is_one_dead_letter_and_the_input_goes_on_behind_it() -> (
+    None
+):
     bolt = driven(Pairs())
     bolt.assign(t0=0)
     bolt.poll(0, Record(0, None, undecodable="as told", offsets=7))
-    letters = [record for send in bolt.take(Send) for record in send.records if record.topic == "t.__dead_letters"]
+    letters = [
+        record
+        for send in bolt.take(Send)
+        for record in send.records
+        if record.topic == "t.__dead_letters"
+    ]
     (letter,) = [decode_letter(record.value) for record in letters]
     assert (letter.topic, letter.offset, letter.reason) == ("t.bolt", 0, "as told")
     bolt.deliver()
@@ -364,15 +390,26 @@ def test_what_was_executed_when_a_task_leaves_is_not_executed_again() -> None:
         gate = Gate()
         engine = bolt_engine(topology(gate), "bolt")
         bolt = Driven(engine)
-        effects = [*engine.assigned({0: 7, 1: 3}, 0.0), *engine.opened(0, (), 0.0), *engine.opened(1, (), 0.0)]
-        while runs := [effect for effect in effects if isinstance(effect, Run)]:  # their preparation
+        effects = [
+            *engine.assigned({0: 7, 1: 3}, 0.0),
+            *engine.opened(0, (), 0.0),
+            *engine.opened(1, (), 0.0),
+        ]
+        while runs := [
+            effect for effect in effects if isinstance(effect, Run)
+        ]:  # their preparation
             effects = []
             for one in runs:
                 await drive(one.steps)
                 effects += engine.ran(one, 0.0)
         slots = engine.slots
-        polled = [(slots[0], [frame(7, "a"), frame(8, "b"), frame(9, "c")]), (slots[1], [frame(3, "d")])]
-        side_by_side = [effect for effect in engine.polled(polled, Unit(), 0.0) if isinstance(effect, Run)]
+        polled = [
+            (slots[0], [frame(7, "a"), frame(8, "b"), frame(9, "c")]),
+            (slots[1], [frame(3, "d")]),
+        ]
+        side_by_side = [
+            effect for effect in engine.polled(polled, Unit(), 0.0) if isinstance(effect, Run)
+        ]
         assert len(side_by_side) == 2
         handling = [asyncio.ensure_future(drive(one.steps)) for one in side_by_side]
         await gate.at_b.wait()

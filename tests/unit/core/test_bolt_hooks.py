@@ -48,7 +48,9 @@ def test_a_bolt_has_a_part_in_its_checkpoint() -> None:
     assert [type(effect) for effect in bolt.effects] == [Keep, Send]
 
 
-@pytest.mark.parametrize(("stored", "steps"), [({}, ["init_state"]), ({b"a": b"\x01"}, ["pre_rollback", "init_state"])])
+@pytest.mark.parametrize(
+    ("stored", "steps"), [({}, ["init_state"]), ({b"a": b"\x01"}, ["pre_rollback", "init_state"])]
+)
 def test_a_bolt_hears_of_an_earlier_life(stored: dict[bytes, bytes], steps: list[str]) -> None:
     """Before its state, if there is any."""
     Hooked.steps = []

@@ -18,8 +18,16 @@ from tests.unit.core.bolt_harness import Basic, Harness, Plain
 def test_tuples_are_executed_in_order_with_their_source(bolt: Plain, harness: Harness) -> None:
     """Values by name, the source with its fields, root and edge."""
     harness.give(("a", 1, 10), ("b", 0, 0), ("c", 2, 20))
-    assert [(t["word"], t.root, t.edge) for t in bolt.got] == [("a", 1, 10), ("b", 0, 0), ("c", 2, 20)]
-    assert (bolt.got[0].source_component, bolt.got[0].source_task, bolt.got[0].source_stream) == ("words", 1, "default")
+    assert [(t["word"], t.root, t.edge) for t in bolt.got] == [
+        ("a", 1, 10),
+        ("b", 0, 0),
+        ("c", 2, 20),
+    ]
+    assert (bolt.got[0].source_component, bolt.got[0].source_task, bolt.got[0].source_stream) == (
+        "words",
+        1,
+        "default",
+    )
     assert harness.task.executed == 3
     assert harness.task.unfinished == 3
 
@@ -27,7 +35,11 @@ def test_tuples_are_executed_in_order_with_their_source(bolt: Plain, harness: Ha
 def test_untracked_frames(bolt: Plain, harness: Harness) -> None:
     """A frame without ids: its tuples have no tree, and acking them says nothing."""
     bolt.do = harness.collector.ack
-    harness.run(harness.task.receive(TupleFrame(VERSION, "words", 1, "pairs", 2, b"", b"", {}, [[1, 2], [3, 4]])))
+    harness.run(
+        harness.task.receive(
+            TupleFrame(VERSION, "words", 1, "pairs", 2, b"", b"", {}, [[1, 2], [3, 4]])
+        )
+    )
     assert [list(tuple) for tuple in bolt.got] == [[1, 3], [2, 4]]
     assert harness.outbox.acks == {}
     assert harness.task.unfinished == 0
@@ -36,7 +48,9 @@ def test_untracked_frames(bolt: Plain, harness: Harness) -> None:
 def test_a_long_frame_offers_pauses(bolt: Plain, harness: Harness) -> None:
     """Every so many tuples the driver may turn to something else; nothing is left out or done twice."""
     harness.task.pause_every = 4
-    frame = TupleFrame(VERSION, "words", 1, "default", 10, b"", b"", {}, [list(map(str, range(10)))])
+    frame = TupleFrame(
+        VERSION, "words", 1, "default", 10, b"", b"", {}, [list(map(str, range(10)))]
+    )
     assert [len(bolt.got) for _ in harness.task.receive(frame)] == [4, 8]
     assert [tuple[0] for tuple in bolt.got] == list(map(str, range(10)))
 
@@ -44,8 +58,18 @@ def test_a_long_frame_offers_pauses(bolt: Plain, harness: Harness) -> None:
 @pytest.mark.parametrize(
     ("component", "stream", "columns", "said"),
     [
-        ("sink", "default", [["a"]], "stream 'default' of 'sink', to which 'bolt' does not subscribe"),
-        ("words", "errors", [["a"]], "stream 'errors' of 'words', to which 'bolt' does not subscribe"),
+        (
+            "sink",
+            "default",
+            [["a"]],
+            "stream 'default' of 'sink', to which 'bolt' does not subscribe",
+        ),
+        (
+            "words",
+            "errors",
+            [["a"]],
+            "stream 'errors' of 'words', to which 'bolt' does not subscribe",
+        ),
         ("nobody", "default", [["a"]], "to which 'bolt' does not subscribe"),
         (
             "words",
@@ -72,7 +96,9 @@ def test_frames_of_one_source_that_differ(harness: Harness) -> None:
     """A good frame does not vouch for a later one."""
     harness.give(("a", 1, 10))
     with pytest.raises(FrameError, match="2 columns"):
-        harness.task.receive(TupleFrame(VERSION, "words", 1, "default", 1, b"", b"", {}, [["a"], ["b"]]))
+        harness.task.receive(
+            TupleFrame(VERSION, "words", 1, "default", 1, b"", b"", {}, [["a"], ["b"]])
+        )
 
 
 # Errors.
@@ -107,7 +133,9 @@ def test_an_error_after_the_ack_does_not_fail_the_tuple(bolt: Plain, harness: Ha
     assert len(harness.errors) == 1
 
 
-@pytest.mark.parametrize(("error", "reports"), [(FailedException, 0), (ReportedFailedException, 1), (KeyError, 1)])
+@pytest.mark.parametrize(
+    ("error", "reports"), [(FailedException, 0), (ReportedFailedException, 1), (KeyError, 1)]
+)
 def test_failing_quietly_and_failing_with_a_report(
     bolt: Plain, harness: Harness, error: type[Exception], reports: int
 ) -> None:
@@ -129,7 +157,11 @@ def test_failing_quietly_and_failing_with_a_report(
         (["a", "b"], {}, "'bolt' emits 2 values on the stream 'default', which declares 1 fields"),
         (["a"], {"task": 4}, "names a task on the stream 'default': declare it with direct=True"),
         (["a"], {"stream": "to-one"}, "direct stream 'to-one' without a task"),
-        (["a"], {"stream": "to-one", "task": 6}, r"emits to task 6 .*consumers' tasks are \[4, 5\]"),
+        (
+            ["a"],
+            {"stream": "to-one", "task": 6},
+            r"emits to task 6 .*consumers' tasks are \[4, 5\]",
+        ),
     ],
 )
 def test_wrong_emits_fail_the_tuple(
@@ -238,10 +270,21 @@ def test_an_async_execute() -> None:
 
     bolt.do = execute
     frame = TupleFrame(
-        VERSION, "words", 1, "default", 3, pack_ids([1, 2, 3]), pack_ids([10, 20, 30]), {}, [["a", "bad", "c"]]
+        VERSION,
+        "words",
+        1,
+        "default",
+        3,
+        pack_ids([1, 2, 3]),
+        pack_ids([10, 20, 30]),
+        {},
+        [["a", "bad", "c"]],
     )
     asyncio.run(drive(harness.task.receive(frame)))
-    assert [(values, root) for _, _, _, values, root, *_ in harness.sent()] == [(["a"], 1), (["c"], 3)]
+    assert [(values, root) for _, _, _, values, root, *_ in harness.sent()] == [
+        (["a"], 1),
+        (["c"], 3),
+    ]
     assert harness.outbox.fails == {2}
     assert set(harness.acks()) == {1, 3}
     assert harness.errors == [("cannot", "executing a tuple of 'words'")]
@@ -254,7 +297,9 @@ def test_an_execute_with_a_yield_in_it_fails_its_tuples(bolt: Plain, harness: Ha
         yield harness.collector.emit(["x"], tuple)
 
     bolt.do = execute
-    frame = TupleFrame(VERSION, "words", 1, "default", 1, pack_ids([1]), pack_ids([10]), {}, [["a"]])
+    frame = TupleFrame(
+        VERSION, "words", 1, "default", 1, pack_ids([1]), pack_ids([10]), {}, [["a"]]
+    )
     asyncio.run(drive(harness.task.receive(frame)))
     assert harness.outbox.fails == {1}
     assert "let it return nothing, or make it async" in harness.errors[0][0]
@@ -283,7 +328,9 @@ def test_no_ticks_unless_asked_for(bolt: Plain, harness: Harness) -> None:
     assert bolt.got == []
 
 
-@pytest.mark.parametrize("ends", [lambda harness, tick: None, lambda h, t: h.collector.ack(t), lambda h, t: h.nothing])
+@pytest.mark.parametrize(
+    "ends", [lambda harness, tick: None, lambda h, t: h.collector.ack(t), lambda h, t: h.nothing]
+)
 def test_ticks_are_never_unfinished(bolt: Plain, ends: Callable[[Harness, Tuple], Any]) -> None:
     """A bolt need not ack them: they are in no tree, and the count of forgotten tuples leaves them out."""
     harness = Harness(bolt, topology_tick_tuple_freq_secs=5)

@@ -21,7 +21,10 @@ WORDS, POLL = 10, 500
 def lines(number: int) -> list[str]:
     """Sentences of ten words, the same on every run."""
     random = Random(1)
-    return [f"{line} " + " ".join(f"word{random.randrange(500)}" for _ in range(WORDS)) for line in range(number)]
+    return [
+        f"{line} " + " ".join(f"word{random.randrange(500)}" for _ in range(WORDS))
+        for line in range(number)
+    ]
 
 
 def through(pipe: InProcess, sentences: list[str]) -> None:
@@ -62,7 +65,13 @@ def test_records_and_bytes_a_poll() -> None:
     ids = Random(3)
     pipe = InProcess(next_id=lambda: ids.getrandbits(64) | 1)
     through(pipe, lines(10 * POLL))
-    assert dict(pipe.work.records) == {"spout": 20, "split": 30, "count": 30, "sink": 10, "acker": 10}
+    assert dict(pipe.work.records) == {
+        "spout": 20,
+        "split": 30,
+        "count": 30,
+        "sink": 10,
+        "acker": 10,
+    }
     sent = {stage: total / (10 * POLL) for stage, total in pipe.work.sent_bytes.items()}
     assert sent["spout"] < 125
     assert sent["split"] < WORDS * 31

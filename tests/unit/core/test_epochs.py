@@ -93,7 +93,12 @@ def test_one_transaction_holds_everything() -> None:
     made.poll(0, frame(7, "a", "bad"))
     made.tick(1)
     (transact,) = made.take(Transact)
-    assert sorted(record.topic for record in transact.records) == ["counts", "t.__acker", "t.__dead_letters", "t.sink"]
+    assert sorted(record.topic for record in transact.records) == [
+        "counts",
+        "t.__acker",
+        "t.__dead_letters",
+        "t.sink",
+    ]
     assert (transact.offsets, {task: dict(some) for task, some in transact.changes.items()}) == (
         {0: 8, 1: 3},
         {0: {b"a": b"\x01"}},
@@ -108,19 +113,38 @@ def test_records_that_are_refused_for_good_become_dead_letters() -> None:
     made.poll(0, frame(0, "a"))  # the first is cut at once
     answer(made, made.take(Transact)[0])
     made.take(Keep)
-    headers: list[tuple[str, str | bytes | None]] = [("kstorm-source-topic", "lines"), ("raw", b"\xff"), ("none", None)]
+    headers: list[tuple[str, str | bytes | None]] = [
+        ("kstorm-source-topic", "lines"),
+        ("raw", b"\xff"),
+        ("none", None),
+    ]
     bad = Outgoing("counts", -1, "wörd", b"key", headers, 3)
     made.poll(0, frame(1, "a"))
     made.engine.outbox.records += [Outgoing("counts", -1, b"1", None, None, 3), bad]  # type: ignore[attr-defined]
     made.tick(1)
     (first,) = made.take(Transact)
-    made.do(made.engine.refused(first, {list(first.records).index(bad): "Kafka refused it"}, made.now))
+    made.do(
+        made.engine.refused(first, {list(first.records).index(bad): "Kafka refused it"}, made.now)
+    )
     assert made.take(Keep) == []
     (second,) = made.take(Transact)
-    assert (second.changes, second.offsets, second.positions) == (first.changes, first.offsets, first.positions)
+    assert (second.changes, second.offsets, second.positions) == (
+        first.changes,
+        first.offsets,
+        first.positions,
+    )
     assert list(second.records)[:-1] == [record for record in first.records if record is not bad]
-    (letter,) = [decode_letter(record.value) for record in second.records if record.topic == "t.__dead_letters"]
-    assert (letter.component, letter.task, letter.reason, letter.kind) == ("bolt", 3, "Kafka refused it", "refused")
+    (letter,) = [
+        decode_letter(record.value)
+        for record in second.records
+        if record.topic == "t.__dead_letters"
+    ]
+    assert (letter.component, letter.task, letter.reason, letter.kind) == (
+        "bolt",
+        3,
+        "Kafka refused it",
+        "refused",
+    )
     assert (letter.topic, letter.key, letter.value) == ("counts", b"key", "wörd".encode())
     assert letter.headers == [("kstorm-source-topic", "lines"), ("raw", "\\xff"), ("none", None)]
     assert made.engine.dead_letters == 1
@@ -135,7 +159,9 @@ def test_more_may_be_refused_when_it_is_written_again() -> None:
     made.assign(t0=0)
     for transact in made.take(Transact):
         answer(made, transact)
-    made.engine.outbox.records += [Outgoing("counts", -1, b"%d" % at, None, None, 3) for at in range(3)]  # type: ignore[attr-defined]
+    made.engine.outbox.records += [
+        Outgoing("counts", -1, b"%d" % at, None, None, 3) for at in range(3)
+    ]  # type: ignore[attr-defined]
     made.tick(1)
     for left in (2, 1):
         (transact,) = made.take(Transact)
@@ -184,7 +210,10 @@ def test_the_next_epoch_is_cut_after_the_answer() -> None:
     assert made.take(Transact) == made.take(Keep) == []  # type: ignore[comparison-overlap]
     assert dict(first.changes[0]) == {b"a": b"\x01"}
     answer(made, first, 41)
-    assert [type(effect) for effect in made.effects if not isinstance(effect, Ready)] == [Keep, Transact]
+    assert [type(effect) for effect in made.effects if not isinstance(effect, Ready)] == [
+        Keep,
+        Transact,
+    ]
     assert made.take(Keep)[0].reached == {0: 41}
     (second,) = made.take(Transact)
     assert (second.offsets, dict(second.changes[0])) == ({0: 2}, {b"a": b"\x02"})
@@ -206,7 +235,9 @@ def test_an_epoch_says_when_it_is_due() -> None:
     made.poll(0, frame(2, "a"))
     assert made.engine.due == inf
     answer(made, second)
-    assert made.engine.due == pytest.approx(1.031)  # by a twentieth later, as work was there to the last
+    assert made.engine.due == pytest.approx(
+        1.031
+    )  # by a twentieth later, as work was there to the last
     made.tick(0.022)
     assert len(made.take(Transact)) == 1
 
@@ -230,8 +261,12 @@ def waits(every: int, *parts: int, interval: int = 100) -> list[int]:
     return found
 
 
-@pytest.mark.parametrize(("interval", "every"), [(100, 100), (100, 103), (100, 105), (20, 20), (20, 21)])
-def test_cuts_come_to_be_soon_after_what_the_component_before_commits(interval: int, every: int) -> None:
+@pytest.mark.parametrize(
+    ("interval", "every"), [(100, 100), (100, 103), (100, 105), (20, 20), (20, 21)]
+)
+def test_cuts_come_to_be_soon_after_what_the_component_before_commits(
+    interval: int, every: int
+) -> None:
     """A burst is in one epoch then, which it does not wait long for."""
     assert max(waits(every, 0, 3, interval=interval)[-40:]) <= interval / 5
 
@@ -254,17 +289,25 @@ def test_nothing_is_cut_amid_an_execution() -> None:
             await drive(one.steps)
             engine.ran(one, 0.0)
         (running,) = [
-            one for one in engine.polled([(engine.slots[0], [frame(0, "a")])], Unit(), 0.0) if isinstance(one, Run)
+            one
+            for one in engine.polled([(engine.slots[0], [frame(0, "a")])], Unit(), 0.0)
+            if isinstance(one, Run)
         ]
         handling = asyncio.ensure_future(drive(running.steps))
         await asyncio.sleep(0)
-        engine.outbox.records.append(Outgoing("counts", 0, b"1"))  # something that an epoch could hold
+        engine.outbox.records.append(
+            Outgoing("counts", 0, b"1")
+        )  # something that an epoch could hold
         assert made.do(engine.checkpoint(60.0)) == []
         slow.go_on.set()
         await handling
         (transact,) = engine.ran(running, 61.0) + engine.tick(61.0)
         assert isinstance(transact, Transact)
-        assert sorted({record.topic for record in transact.records}) == ["counts", "t.__acker", "t.sink"]
+        assert sorted({record.topic for record in transact.records}) == [
+            "counts",
+            "t.__acker",
+            "t.sink",
+        ]
         assert transact.offsets == {0: 1}
 
     asyncio.run(run())
@@ -289,7 +332,10 @@ def test_a_poll_breaks_off_for_an_epoch_that_is_due() -> None:
     assert not whole.done
     made.tick(1)
     (second,) = made.take(Transact)
-    assert (second.offsets, dict(second.changes)) == ({0: 2, 1: 1}, {0: [(b"b", b"\x01")], 1: [(b"c", b"\x01")]})
+    assert (second.offsets, dict(second.changes)) == (
+        {0: 2, 1: 1},
+        {0: [(b"b", b"\x01")], 1: [(b"c", b"\x01")]},
+    )
     answer(made, second)
     assert whole.done
 
@@ -301,7 +347,9 @@ def test_a_poll_goes_on_while_an_epoch_is_written() -> None:
     made.poll(0, frame(0, "a"))
     made.tick(1)
     (first,) = made.take(Transact)
-    (running,) = made.engine.polled([(made.engine.slots[0], [frame(1, "b"), frame(2, "c")])], Unit(), made.now)
+    (running,) = made.engine.polled(
+        [(made.engine.slots[0], [frame(1, "b"), frame(2, "c")])], Unit(), made.now
+    )
     assert isinstance(running, Run)
     next(running.steps)
     made.tick(1)
@@ -347,7 +395,10 @@ def test_what_a_former_owner_left_is_read_again_and_tried() -> None:
     answer(made, nothing)
     made.tick(1)
     (transact,) = made.take(Transact)
-    assert (transact.offsets, dict(transact.changes[0])) == ({0: 4}, {b"a": b"\x01", next(iter(LEFT)): None})
+    assert (transact.offsets, dict(transact.changes[0])) == (
+        {0: 4},
+        {b"a": b"\x01", next(iter(LEFT)): None},
+    )
 
 
 def test_a_task_that_goes_on_with_what_was_left_is_in_every_transaction() -> None:
@@ -367,6 +418,8 @@ def test_a_frame_that_is_gone_ends_the_process() -> None:
     made.do(made.engine.fetched(fetch, [], made.now))
     (end,) = made.take(End)
     assert isinstance(end.error, LostInputError)
-    with pytest.raises(LostInputError, match=r"1 frames .*offsets \[3\].*raise the topic's retention.ms"):
+    with pytest.raises(
+        LostInputError, match=r"1 frames .*offsets \[3\].*raise the topic's retention.ms"
+    ):
         raise end.error
     assert made.take(Ready) == []

@@ -41,7 +41,9 @@ def test_the_trees_of_a_life_before_are_dropped(acker: Acker) -> None:
 
 def test_a_life_that_begins_with_trees_waits_for_them(acker: Acker) -> None:
     """The beginning of a frame comes before its inits."""
-    acker.take(AckFrame(VERSION, SPOUT, init_roots=pack_ids([1]), init_vals=pack_ids([2]), begins=True))
+    acker.take(
+        AckFrame(VERSION, SPOUT, init_roots=pack_ids([1]), init_vals=pack_ids([2]), begins=True)
+    )
     assert len(acker.ledger) == 1
 
 

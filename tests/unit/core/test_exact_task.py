@@ -8,7 +8,14 @@ from hypothesis import strategies as st
 
 from kstorm.core.exact.unfinished import MARK, Left, check_row, read_pair
 from kstorm.errors import FrameError
-from kstorm.topology import BasicBolt, BasicOutputCollector, Bolt, OutputFieldsDeclarer, Tuple, TupleBatch
+from kstorm.topology import (
+    BasicBolt,
+    BasicOutputCollector,
+    Bolt,
+    OutputFieldsDeclarer,
+    Tuple,
+    TupleBatch,
+)
 from tests.unit.core.exact_harness import ExactHarness
 
 
@@ -60,7 +67,11 @@ def test_wherever_an_execution_raises_all_takes_effect_once(raises_at: set[int])
     made.give(2, "c", "d")
     for _ in range(40):
         made.retry(100.0)
-    assert sorted(made.state.get("seen")) == sorted(record.value for record in made.written()) == ["a", "b", "c", "d"]
+    assert (
+        sorted(made.state.get("seen"))
+        == sorted(record.value for record in made.written())
+        == ["a", "b", "c", "d"]
+    )
     assert (made.left(), bolt.held, made.outbox.letters) == ({}, [], [])
     sent = made.sent_with_trees()
     assert sorted("".join(word for word, _ in sent)) == ["a", "b", "c", "d"]
@@ -68,7 +79,9 @@ def test_wherever_an_execution_raises_all_takes_effect_once(raises_at: set[int])
     for _, pairs in sent:
         for root, edge in pairs.items():
             trees[root] ^= edge
-    assert trees == {root: root for root in (101, 102, 201, 202)}  # the edges by which the tuples came
+    assert trees == {
+        root: root for root in (101, 102, 201, 202)
+    }  # the edges by which the tuples came
 
 
 class Cautious(Word, BasicBolt):
@@ -116,7 +129,13 @@ def test_a_failed_execution_leaves_nothing() -> None:
 def test_the_pause_grows_up_to_the_limit() -> None:
     """100 ms, 200 ms, and so on to the longest; also after more attempts than a number can count with."""
     made = ExactHarness(Pairs(), topology_bolt_retry_delay_max_ms=1000)
-    assert [made.task._pause_before(attempt) for attempt in (1, 2, 4, 5, 3000)] == [0.1, 0.2, 0.8, 1.0, 1.0]
+    assert [made.task._pause_before(attempt) for attempt in (1, 2, 4, 5, 3000)] == [
+        0.1,
+        0.2,
+        0.8,
+        1.0,
+        1.0,
+    ]
 
 
 class Refuses(Word, BasicBolt):
@@ -135,11 +154,12 @@ def test_a_tuple_without_further_retries_becomes_a_dead_letter() -> None:
         assert not made.outbox.letters or made.task.retried == 4
         made.retry(10.0)
     found = [to_store.letter for to_store in made.outbox.letters]
-    assert [(letter.topic, letter.partition, letter.offset, letter.attempts) for letter in found] == [
-        ("t.bolt", 0, 7, 3)
-    ] * 2
+    assert [
+        (letter.topic, letter.partition, letter.offset, letter.attempts) for letter in found
+    ] == [("t.bolt", 0, 7, 3)] * 2
     assert [letter.value for letter in found] == [
-        b'{"stream":"default","row":%d,"values":{"word":"%s"}}' % pair for pair in [(0, b"a"), (1, b"b")]
+        b'{"stream":"default","row":%d,"values":{"word":"%s"}}' % pair
+        for pair in [(0, b"a"), (1, b"b")]
     ]
     assert (made.sent(), made.acks(), made.left()) == ([], {701: 701, 702: 702}, {})
 
@@ -245,4 +265,7 @@ def test_a_pair_that_none_of_ours_has_written(key: bytes, value: bytes) -> None:
     with pytest.raises(FrameError):
         check_row(key, value)
     check_row(MARK + bytes(8), None)
-    assert read_pair(MARK + (5).to_bytes(8, "big"), b"\x91\x94\x00\x01\xc3\x07") == (5, [Left(0, 1, True, 7)])
+    assert read_pair(MARK + (5).to_bytes(8, "big"), b"\x91\x94\x00\x01\xc3\x07") == (
+        5,
+        [Left(0, 1, True, 7)],
+    )

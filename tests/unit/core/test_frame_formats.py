@@ -12,7 +12,16 @@ from msgspec.structs import astuple
 
 from kstorm.core.engine import Record
 from kstorm.core.engine.effects import Send
-from kstorm.core.wire import READERS, VERSION, WRITERS, AckFrame, CompletionFrame, Frame, TupleFrame, decode
+from kstorm.core.wire import (
+    READERS,
+    VERSION,
+    WRITERS,
+    AckFrame,
+    CompletionFrame,
+    Frame,
+    TupleFrame,
+    decode,
+)
 from kstorm.errors import ConfigError, FrameError
 from kstorm.testing import FeederSpout
 from kstorm.topology import (
@@ -40,7 +49,9 @@ def write_next(frame: Frame) -> bytes:
 
 
 def read_next(data: bytes) -> TupleFrame:
-    version, _, stream, task, component, *rest = msgspec.msgpack.Decoder(list, strict=False).decode(data)
+    version, _, stream, task, component, *rest = msgspec.msgpack.Decoder(list, strict=False).decode(
+        data
+    )
     return TupleFrame(version, component, task, stream, *rest)
 
 
@@ -132,7 +143,9 @@ def test_a_frame_of_a_format_that_is_not_read_becomes_a_dead_letter_that_says_wh
     ],
 )
 @pytest.mark.parametrize("kind", [TupleFrame, AckFrame, CompletionFrame])
-def test_the_reason_names_the_formats_that_are_read(kind: type[Any], version: int, advice: str) -> None:
+def test_the_reason_names_the_formats_that_are_read(
+    kind: type[Any], version: int, advice: str
+) -> None:
     """Also of a number that takes more than a byte, and of a frame whose other elements are not known."""
     data = msgspec.msgpack.encode([version, {"all": "else"}])
     said = rf"a {kind.__name__} of format version {version}; this kstorm reads version {VERSION} and {NEXT}; {advice}"
@@ -185,5 +198,7 @@ def test_the_setting_says_which_format_is_written(form: int) -> None:
 
 def test_a_format_that_this_release_does_not_write_is_refused() -> None:
     """Before anything is started."""
-    with pytest.raises(ConfigError, match=f"topology_frame_format is {NEXT}: this kstorm writes {VERSION};"):
+    with pytest.raises(
+        ConfigError, match=f"topology_frame_format is {NEXT}: this kstorm writes {VERSION};"
+    ):
         Config(topology_frame_format=NEXT)

@@ -10,7 +10,15 @@ from kstorm.core.bolt_task import BoltTask
 from kstorm.core.outbox import Outbox
 from kstorm.core.routing import stable_hash
 from kstorm.core.spout_task import SpoutTask
-from kstorm.core.wire import VERSION, AckFrame, TupleFrame, decode, pack_ids, unpack_ids, unpack_pairs
+from kstorm.core.wire import (
+    VERSION,
+    AckFrame,
+    TupleFrame,
+    decode,
+    pack_ids,
+    unpack_ids,
+    unpack_pairs,
+)
 from kstorm.errors import EmitError
 from kstorm.testing import LocalCluster
 from kstorm.testing.spouts import FeederSpout
@@ -32,7 +40,9 @@ from kstorm.topology import (
 class Picky(CustomStreamGrouping):
     """Everything goes to the first task but `bad`, on which it raises, `twice`, which the task gets twice, and `none`."""
 
-    def prepare(self, context: TopologyContext, component: str, stream: str, target_tasks: Sequence[int]) -> None:
+    def prepare(
+        self, context: TopologyContext, component: str, stream: str, target_tasks: Sequence[int]
+    ) -> None:
         self.target = target_tasks[0]
 
     def choose_tasks(self, task: int, values: Sequence[Any]) -> Sequence[int]:
@@ -112,17 +122,34 @@ class Harness:
         self.errors: list[BaseException] = []
         ids = count(1000)
         self.task = BoltTask(
-            topology, "bolt", 0, bolt, self.outbox, ids.__next__, lambda error, doing: self.errors.append(error)
+            topology,
+            "bolt",
+            0,
+            bolt,
+            self.outbox,
+            ids.__next__,
+            lambda error, doing: self.errors.append(error),
         )
         context = TopologyContext(topology, "bolt", 0)
-        bolt.prepare(self.task.config, context, *((self.task.collector,) if isinstance(bolt, Bolt) else ()))
+        bolt.prepare(
+            self.task.config, context, *((self.task.collector,) if isinstance(bolt, Bolt) else ())
+        )
 
     def give(self, *words: str) -> None:
         """A frame of words; the n-th has the root n and the edge 100 + n."""
         roots = range(1, len(words) + 1)
         edges = [100 + root for root in roots]
         packed = pack_ids(list(roots)), pack_ids(edges)
-        frame = TupleFrame(VERSION, "words", self.task.task_id - 1, "default", len(words), *packed, {}, [list(words)])
+        frame = TupleFrame(
+            VERSION,
+            "words",
+            self.task.task_id - 1,
+            "default",
+            len(words),
+            *packed,
+            {},
+            [list(words)],
+        )
         frame.task = self.task.topology.task_ids("words")[0]
         assert all(step is None for step in self.task.receive(frame))
 
@@ -151,7 +178,9 @@ def test_an_emit_that_a_grouping_refuses_leaves_nothing_behind() -> None:
     harness = Harness(bolt)
 
     def execute(tuple: Tuple) -> None:
-        with pytest.raises(EmitError, match=r"Picky\.choose_tasks raised LookupError for a tuple of 'bolt'"):
+        with pytest.raises(
+            EmitError, match=r"Picky\.choose_tasks raised LookupError for a tuple of 'bolt'"
+        ):
             bolt.collector.emit(["bad"], tuple)
         with pytest.raises(EmitError):
             bolt.collector.emit(["bad"], [tuple, tuple])
@@ -194,7 +223,9 @@ def test_a_basic_bolts_frame_holds_no_half_of_an_emit(catches: bool) -> None:
     harness.give("a", "bad", "b")
     sent, acked, failed = harness.balance()
     assert sent == [("t.first", "a"), ("t.first", "b"), ("t.second", "a"), ("t.second", "b")]
-    assert (acked, failed) == (({1: 101, 2: 102, 3: 103}, set()) if catches else ({1: 101, 3: 103}, {2}))
+    assert (acked, failed) == (
+        ({1: 101, 2: 102, 3: 103}, set()) if catches else ({1: 101, 3: 103}, {2})
+    )
 
 
 def test_a_basic_bolts_batch_is_taken_apart() -> None:
@@ -237,7 +268,9 @@ def test_a_batch_outside_of_a_batch_is_refused() -> None:
     assert "'bolt' calls emit_batch outside of execute_batch" in str(harness.errors[0])
 
 
-@pytest.mark.parametrize("words", [["twice"], ["a", "twice", "b", "twice"], ["none", "twice", "none"]])
+@pytest.mark.parametrize(
+    "words", [["twice"], ["a", "twice", "b", "twice"], ["none", "twice", "none"]]
+)
 def test_a_grouping_may_choose_a_task_twice_or_none(words: list[str]) -> None:
     """Each copy has an edge of its own, in a batch too: else the tree would never be complete."""
     harness = Harness(BasicBatches())
@@ -254,12 +287,19 @@ def test_a_spouts_emit_and_batch_are_refused_whole() -> None:
     """Nothing is sent, nothing is tracked, nobody is announced to the acker."""
     topology = wired(Basic())
     outbox = Outbox(topology)
-    task = SpoutTask(topology, "words", 0, Words(), outbox, count(1).__next__, lambda error, doing: None, 0.0)
+    task = SpoutTask(
+        topology, "words", 0, Words(), outbox, count(1).__next__, lambda error, doing: None, 0.0
+    )
     with pytest.raises(EmitError, match="Picky"):
         task.collector.emit(["bad"], 1)
     with pytest.raises(EmitError, match="Picky"):
         task.collector.emit_batch([["a", "bad"]], [1, 2])
-    assert (outbox.drain_tuples(), outbox.drain_acks(), task.in_flight, task.collector.emitted) == ([], [], 0, 0)
+    assert (outbox.drain_tuples(), outbox.drain_acks(), task.in_flight, task.collector.emitted) == (
+        [],
+        [],
+        0,
+        0,
+    )
     task.collector.emit_batch([["a", "twice", "none"]], [1, 2, 3])
     edges: dict[int, int] = {}
     for send in outbox.drain_tuples():
@@ -267,7 +307,9 @@ def test_a_spouts_emit_and_batch_are_refused_whole() -> None:
         for root, edge in unpack_pairs(frame.roots, frame.edges):
             edges[root] = edges.get(root, 0) ^ edge
     begun = [decode(AckFrame, send.value) for send in outbox.drain_acks()]
-    assert {root: val for ack in begun for root, val in unpack_pairs(ack.init_roots, ack.init_vals)} == edges
+    assert {
+        root: val for ack in begun for root, val in unpack_pairs(ack.init_roots, ack.init_vals)
+    } == edges
 
 
 def test_a_key_that_is_too_deep_is_named_and_refused() -> None:

@@ -7,7 +7,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kstorm.core.dead_letters import DeadLetter, LetterError, decode_letter, encode_letter, key_of, roots_of
+from kstorm.core.dead_letters import (
+    DeadLetter,
+    LetterError,
+    decode_letter,
+    encode_letter,
+    key_of,
+    roots_of,
+)
 from kstorm.core.ids import random_ids
 from kstorm.core.wire import MAX_ID
 from kstorm.errors import FrameError
@@ -46,7 +53,14 @@ text = st.text(st.characters(exclude_categories=["Cs"]))
         at=st.integers(0, 2**53),
         kind=text,
         error=st.none()
-        | st.builds(LetterError, type=text, message=text, component=text, task=st.integers(0, 65_535), where=text),
+        | st.builds(
+            LetterError,
+            type=text,
+            message=text,
+            component=text,
+            task=st.integers(0, 65_535),
+            where=text,
+        ),
         timestamp=st.integers(0, 2**53),
         row=st.integers(-1, 4000),
         roots=st.lists(text, max_size=100),
@@ -64,12 +78,16 @@ def test_a_dead_letter_survives(letter: DeadLetter) -> None:
 def test_a_letter_of_kstorm_0_1_is_read() -> None:
     """And one with fields that this release does not know."""
     old = b'{"topology":"t","component":"c","task":1,"reason":"failed","offset":7,"value":"eA==","newer":[1]}'
-    assert decode_letter(old) == DeadLetter(topology="t", component="c", task=1, reason="failed", offset=7, value=b"x")
+    assert decode_letter(old) == DeadLetter(
+        topology="t", component="c", task=1, reason="failed", offset=7, value=b"x"
+    )
 
 
 def test_the_key_is_the_place_and_who_gave_it_up() -> None:
     """So what is given up again replaces its letter, and what another component or another tuple has to say does not."""
-    letter = partial(DeadLetter, topology="t", task=1, reason="r", topic="orders", partition=3, offset=17)
+    letter = partial(
+        DeadLetter, topology="t", task=1, reason="r", topic="orders", partition=3, offset=17
+    )
     assert key_of(letter(component="c"), "x") == b"orders/3/17/c"
     assert key_of(letter(component="c", attempts=9), "y") == b"orders/3/17/c"
     different = [

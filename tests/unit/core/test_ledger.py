@@ -95,7 +95,8 @@ def test_any_order_completes(acker: Acker) -> None:
         edges = [chance.getrandbits(64) for _ in range(40)]
         news: list[Any] = [lambda root=root, edges=edges: acker.init(root, edges[0])]
         news += [
-            lambda root=root, e=edges[i], c=edges[2 * i + 1 : 2 * i + 3]: acker.ack(root, e, *c) for i in range(40)
+            lambda root=root, e=edges[i], c=edges[2 * i + 1 : 2 * i + 3]: acker.ack(root, e, *c)
+            for i in range(40)
         ]
         chance.shuffle(news)
         for tell in news[:-1]:
@@ -129,7 +130,9 @@ def test_a_fail_after_partial_acks_is_told_at_once(acker: Acker) -> None:
 def test_ack_and_fail_in_one_frame(acker: Acker) -> None:
     """A process that acked and failed tuples of one tree says both in one record: the tree fails."""
     acker.init(1, 0b10, 0b100)
-    acker.take(AckFrame(VERSION, 0, roots=pack_ids([1]), vals=pack_ids([0b10]), failed=pack_ids([1])))
+    acker.take(
+        AckFrame(VERSION, 0, roots=pack_ids([1]), vals=pack_ids([0b10]), failed=pack_ids([1]))
+    )
     assert acker.told == {"failed": {SPOUT: [1]}}
 
 
@@ -274,4 +277,10 @@ def test_counts(acker: Acker) -> None:
     acker.ack(1, 0b10)
     acker.fail(2)
     ledger = acker.ledger
-    assert (ledger.inits, ledger.acks, ledger.completed, ledger.failed, ledger.applied) == (2, 1, 1, 1, 3)
+    assert (ledger.inits, ledger.acks, ledger.completed, ledger.failed, ledger.applied) == (
+        2,
+        1,
+        1,
+        1,
+        3,
+    )

@@ -43,7 +43,9 @@ class LedgerMachine(RuleBasedStateMachine):
 
     @precondition(lambda self: self.world.executed_copies)
     @rule(process=processes, number=numbers, children=st.integers(0, 2))
-    def a_bolt_executes_again_with_fresh_children(self, process: int, number: int, children: int) -> None:
+    def a_bolt_executes_again_with_fresh_children(
+        self, process: int, number: int, children: int
+    ) -> None:
         self.world.execute(process, self.one_of(self.world.executed_copies, number), children)
 
     @precondition(lambda self: len(self.world.open_copies) > 1)
@@ -157,7 +159,9 @@ class WithForgetfulStamps(Ledger):
             self._stamps = stamps
 
 
-def found(ledger: type[Ledger], seeds: Iterable[int], steps: int = 120) -> set[type[AssertionError]]:
+def found(
+    ledger: type[Ledger], seeds: Iterable[int], steps: int = 120
+) -> set[type[AssertionError]]:
     """What goes wrong in some schedules."""
     kinds: set[type[AssertionError]] = set()
     for seed in seeds:

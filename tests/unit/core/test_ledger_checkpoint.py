@@ -112,7 +112,13 @@ def test_a_replay_skips_what_a_bucket_contains(acker: Acker) -> None:
 
     Without it the second `ack` of 0010 would undo the first, and the tree would be stuck.
     """
-    log = [("init", 1, 0b110), ("init", 2, 0b10), ("ack", 1, 0b10), ("init", 3, 0b10), ("ack", 3, 0b10)]
+    log = [
+        ("init", 1, 0b110),
+        ("init", 2, 0b10),
+        ("ack", 1, 0b10),
+        ("init", 3, 0b10),
+        ("ack", 3, 0b10),
+    ]
     for kind, root, edge in log:
         getattr(acker, kind)(root, edge)
     everything = acker.ledger.checkpoint()
@@ -122,7 +128,11 @@ def test_a_replay_skips_what_a_bucket_contains(acker: Acker) -> None:
         again.ack(1, 0b100)
         again.ack(2, 0b10)
         told = again.told["acked"][SPOUT]
-        assert sorted(set(told)) == [1, 2, 3]  # 3 twice where its completion was lost with the acker
+        assert sorted(set(told)) == [
+            1,
+            2,
+            3,
+        ]  # 3 twice where its completion was lost with the acker
         assert len(again.ledger) == 0
         assert (again.ledger.skipped_records > 0) == bool(kept)
 

@@ -87,7 +87,11 @@ def test_a_bolt_that_raises_says_what(bolt: Plain, harness: BoltHarness) -> None
     notes = {root: note for frame in acks(harness.outbox) for root, note in frame.notes.items()}
     task = harness.task.task_id
     assert notes[2].task == notes[6].task == task
-    assert (notes[2].type, notes[2].message, notes[2].where[:13]) == ("FailedException", "not today", "test_notes.py")
+    assert (notes[2].type, notes[2].message, notes[2].where[:13]) == (
+        "FailedException",
+        "not today",
+        "test_notes.py",
+    )
     assert notes[6] == Note(task)
     assert [frame.notes for frame in acks(harness.outbox)] == []
 
@@ -97,7 +101,10 @@ def test_each_acker_gets_the_notes_of_its_trees() -> None:
     outbox = Outbox(topology())
     outbox.fail([5, 6, 9], NOTE)
     found = {send.partition: decode(AckFrame, send.value).notes for send in outbox.drain_acks()}
-    assert {partition: notes for partition, notes in found.items() if notes} == {1: {5: NOTE, 9: NOTE}, 2: {6: NOTE}}
+    assert {partition: notes for partition, notes in found.items() if notes} == {
+        1: {5: NOTE, 9: NOTE},
+        2: {6: NOTE},
+    }
     outbox.fail(range(1, 1000), NOTE)
     assert not outbox.wants_notes
     frames = acks(outbox)

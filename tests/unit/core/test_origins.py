@@ -33,19 +33,25 @@ RUNS = st.lists(
 
 
 @given(RUNS, st.data())
-def test_what_is_written_is_read(runs: list[tuple[str, int, int, list[int]]], data: st.DataObject) -> None:
+def test_what_is_written_is_read(
+    runs: list[tuple[str, int, int, list[int]]], data: st.DataObject
+) -> None:
     """Whatever share of the trees a frame has, and in whatever order their messages are."""
     places = Places()
     columns = places.columns(runs)
     told = [
-        Origin(topic, partition, offset, attempt) for topic, partition, attempt, offsets in runs for offset in offsets
+        Origin(topic, partition, offset, attempt)
+        for topic, partition, attempt, offsets in runs
+        for offset in offsets
     ]
     mask = np.array(data.draw(st.lists(st.booleans(), min_size=len(told), max_size=len(told))))
     found = places.runs(columns[0][mask], columns[1][mask])
     kept = [origin for origin, here in zip(told, mask, strict=True) if here]
     assert list(read_origins(found, len(kept))) == kept
     for run in found:
-        assert [run.last] == [origin.offset for origin in read_origins([run], run.count) if origin][-1:]
+        assert [run.last] == [origin.offset for origin in read_origins([run], run.count) if origin][
+            -1:
+        ]
 
 
 def test_messages_in_a_row_take_no_bytes_each() -> None:
@@ -64,7 +70,11 @@ def test_some_are_unknown() -> None:
     assert list(read_origins([], 3)) == [None] * 3
     known = places.columns([("t", 4, 2, [7])])
     both = [np.concatenate(pair) for pair in zip(unknown(2), known, strict=True)]
-    assert list(read_origins(places.runs(both[0], both[1]), 3)) == [None, None, Origin("t", 4, 7, 2)]
+    assert list(read_origins(places.runs(both[0], both[1]), 3)) == [
+        None,
+        None,
+        Origin("t", 4, 7, 2),
+    ]
 
 
 @pytest.mark.parametrize(
@@ -97,14 +107,18 @@ def test_a_spout_that_knows_says_it(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("tests.unit.core.spout_harness.Script", Log)
     harness = Harness(topology_acker_tasks=2)
     harness.next_tuple(harness.emitting(["x"], 50))
-    harness.next_tuple(lambda: harness.task.collector.emit_batch([["a"] * 9], list(range(60, 69))) and None)
+    harness.next_tuple(
+        lambda: harness.task.collector.emit_batch([["a"] * 9], list(range(60, 69))) and None
+    )
     found: dict[int, Origin | None] = {}
     for send in harness.outbox.drain_acks():
         frame = decode(AckFrame, send.value)
         roots = unpack_ids(frame.init_roots)
         assert {root % 2 for root in roots} == {send.partition}
         found.update(zip(roots, read_origins(frame.origins, len(roots)), strict=True))
-    assert [found[root] for root in sorted(found)] == [Origin("log", 3, offset, 1) for offset in [50, *range(60, 69)]]
+    assert [found[root] for root in sorted(found)] == [
+        Origin("log", 3, offset, 1) for offset in [50, *range(60, 69)]
+    ]
 
 
 def test_other_spouts_need_not() -> None:
@@ -121,17 +135,25 @@ def test_of_a_kafka_spouts_message_ids() -> None:
     one, two = Partition("t", 1), Partition("u", 2)
 
     def origins(*ids: KafkaMessageId) -> Any:
-        return [(topic, partition, attempt, list(offsets)) for topic, partition, attempt, offsets in spout.origins(ids)]
+        return [
+            (topic, partition, attempt, list(offsets))
+            for topic, partition, attempt, offsets in spout.origins(ids)
+        ]
 
-    assert origins(KafkaMessageId(one, 4, 0, 1), KafkaMessageId(one, 4, 0, 1), KafkaMessageId(one, 6, 0, 1)) == [
-        ("t", 1, 1, [4, 4, 6])
-    ]
-    assert origins(KafkaMessageId(one, 4, 0, 1), KafkaMessageId(two, 4, 0, 1), KafkaMessageId(one, 5, 0, 1)) == [
+    assert origins(
+        KafkaMessageId(one, 4, 0, 1), KafkaMessageId(one, 4, 0, 1), KafkaMessageId(one, 6, 0, 1)
+    ) == [("t", 1, 1, [4, 4, 6])]
+    assert origins(
+        KafkaMessageId(one, 4, 0, 1), KafkaMessageId(two, 4, 0, 1), KafkaMessageId(one, 5, 0, 1)
+    ) == [
         ("t", 1, 1, [4]),
         ("u", 2, 1, [4]),
         ("t", 1, 1, [5]),
     ]
-    assert origins(KafkaMessageId(one, 4, 0, 2), KafkaMessageId(one, 5, 0, 1)) == [("t", 1, 2, [4]), ("t", 1, 1, [5])]
+    assert origins(KafkaMessageId(one, 4, 0, 2), KafkaMessageId(one, 5, 0, 1)) == [
+        ("t", 1, 2, [4]),
+        ("t", 1, 1, [5]),
+    ]
     assert origins(KafkaMessageId(one, 4, 0, 2)) == [("t", 1, 2, [4])]
 
 
@@ -139,7 +161,9 @@ def test_places_of_endless_retries_make_room() -> None:
     """Each attempt is a place of its own."""
     outbox = Outbox(topology())
     for attempt in range(1, 10_100):
-        outbox.init_columns(1, np.array([attempt], np.uint64), np.array([9], np.uint64), [("t", 0, attempt, [5])])
+        outbox.init_columns(
+            1, np.array([attempt], np.uint64), np.array([9], np.uint64), [("t", 0, attempt, [5])]
+        )
         (frame,) = [decode(AckFrame, send.value) for send in outbox.drain_acks()]
         assert list(read_origins(frame.origins, 1)) == [Origin("t", 0, 5, attempt)]
     assert len(outbox._places._places) < 10_001

@@ -35,7 +35,13 @@ def lane_of(outbox: Outbox, task: int = 1, partition: int = 0) -> Lane:
     return outbox.lane("a", task, "default", "t.bolt", partition, 4 + partition)
 
 
-def put(lane: Lane, values: Sequence[Any], root: int = 0, edge: int = 0, more: dict[int, int] | None = None) -> None:
+def put(
+    lane: Lane,
+    values: Sequence[Any],
+    root: int = 0,
+    edge: int = 0,
+    more: dict[int, int] | None = None,
+) -> None:
     if more:
         lane.more[len(lane.rows)] = more
     lane.rows.append(values)
@@ -81,7 +87,9 @@ def test_lanes_do_not_mix() -> None:
     outbox = Outbox(topology())
     for partition in (0, 1):
         put(lane_of(outbox, task=1 + partition, partition=partition), [partition])
-    assert [(send.partition, frame.task) for send in outbox.drain_tuples() for frame in tuples([send])] == [
+    assert [
+        (send.partition, frame.task) for send in outbox.drain_tuples() for frame in tuples([send])
+    ] == [
         (0, 1),
         (1, 2),
     ]
@@ -107,8 +115,14 @@ def test_tuples_without_fields() -> None:
     assert (frame.count, frame.columns, unpack_ids(frame.roots)) == (2, [], (1, 3))
 
 
-@given(st.integers(1, 7), st.lists(st.tuples(st.text(max_size=30), st.booleans()), max_size=40), st.integers(300, 500))
-def test_frames_are_split_by_tuples_and_bytes(most: int, given_tuples: list[tuple[str, bool]], most_bytes: int) -> None:
+@given(
+    st.integers(1, 7),
+    st.lists(st.tuples(st.text(max_size=30), st.booleans()), max_size=40),
+    st.integers(300, 500),
+)
+def test_frames_are_split_by_tuples_and_bytes(
+    most: int, given_tuples: list[tuple[str, bool]], most_bytes: int
+) -> None:
     """However a lane is cut into frames, each fits both caps, and together they hold every tuple with its ids, in order."""
     outbox = Outbox(topology(topology_frame_max_tuples=most, topology_frame_max_bytes=most_bytes))
     lane = lane_of(outbox)
@@ -134,7 +148,13 @@ def test_one_tuple_that_is_too_large_fails_alone() -> None:
     lane = lane_of(outbox)
     for number in range(8):
         big = number == 5
-        put(lane, ["x" * 3000 if big else "x" * 300], number + 1, 50 + number, {77: 78, 79: 80} if big else None)
+        put(
+            lane,
+            ["x" * 3000 if big else "x" * 300],
+            number + 1,
+            50 + number,
+            {77: 78, 79: 80} if big else None,
+        )
     frames = tuples(outbox.drain_tuples())
     assert [root for frame in frames for root in unpack_ids(frame.roots)] == [1, 2, 3, 4, 5, 7, 8]
     assert all(frame.more == {} for frame in frames)
@@ -203,7 +223,12 @@ def test_acks_go_to_the_acker_of_their_root() -> None:
     outbox.fails = {6, 9}
     outbox.resets = {7}
     frames = acks(outbox.drain_acks())
-    assert {acker: len(all_of_it) for acker, all_of_it in frames.items()} == {0: 1, 1: 1, 2: 1, 3: 1}
+    assert {acker: len(all_of_it) for acker, all_of_it in frames.items()} == {
+        0: 1,
+        1: 1,
+        2: 1,
+        3: 1,
+    }
     assert sorted(unpack_pairs(frames[0][0].roots, frames[0][0].vals)) == [(4, 40), (8, 80)]
     assert (unpack_ids(frames[1][0].roots), unpack_ids(frames[1][0].failed)) == ((5,), (9,))
     assert unpack_ids(frames[2][0].failed) == (6,)
@@ -227,7 +252,9 @@ def test_inits_name_their_spout_task() -> None:
     outbox.init(3, 12, 120)
     outbox.fails = {4}
     frames = acks(outbox.drain_acks())[0]
-    assert [(frame.task, list(unpack_pairs(frame.init_roots, frame.init_vals))) for frame in frames] == [
+    assert [
+        (frame.task, list(unpack_pairs(frame.init_roots, frame.init_vals))) for frame in frames
+    ] == [
         (1, [(4, 40), (8, 80)]),
         (3, [(12, 120)]),
         (0, []),
@@ -256,7 +283,9 @@ def test_frames_of_news_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     frames = acks(outbox.drain_acks())[0]
     assert all(len(c) <= 24 for f in frames for c in (f.init_roots, f.roots, f.failed, f.reset))
     assert [root for f in frames for root in unpack_ids(f.init_roots)] == list(range(40, 44))
-    assert [pair for f in frames for pair in unpack_pairs(f.roots, f.vals)] == [(r, r + 100) for r in range(1, 9)]
+    assert [pair for f in frames for pair in unpack_pairs(f.roots, f.vals)] == [
+        (r, r + 100) for r in range(1, 9)
+    ]
     assert sorted(root for f in frames for root in unpack_ids(f.failed)) == list(range(20, 25))
     assert [root for f in frames for root in unpack_ids(f.reset)] == [30]
 
@@ -264,7 +293,9 @@ def test_frames_of_news_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
 def completions(sends: list[Outgoing]) -> dict[tuple[str, int], list[CompletionFrame]]:
     frames: dict[tuple[str, int], list[CompletionFrame]] = {}
     for send in sends:
-        frames.setdefault((send.topic, send.partition), []).append(decode(CompletionFrame, send.value))
+        frames.setdefault((send.topic, send.partition), []).append(
+            decode(CompletionFrame, send.value)
+        )
     return frames
 
 

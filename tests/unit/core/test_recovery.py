@@ -20,7 +20,9 @@ def test_a_good_copy_reads_what_came_later() -> None:
 def test_a_copy_at_the_end_reads_nothing() -> None:
     """Not even if it has never seen a record of a topic that is empty."""
     assert recovery(COPY._replace(reached=199), LOG, NOW).start == 200
-    assert recovery(COPY._replace(reached=-1), LOG._replace(high=0), NOW) == Recovery(0, "", COPY.current)
+    assert recovery(COPY._replace(reached=-1), LOG._replace(high=0), NOW) == Recovery(
+        0, "", COPY.current
+    )
 
 
 def test_what_was_compacted_away_is_not_asked_for() -> None:
@@ -31,14 +33,35 @@ def test_what_was_compacted_away_is_not_asked_for() -> None:
 @pytest.mark.parametrize(
     ("copy", "log", "why"),
     [
-        pytest.param(None, LOG, "does not say", id="an empty disk, or one of a version that kept less"),
+        pytest.param(
+            None, LOG, "does not say", id="an empty disk, or one of a version that kept less"
+        ),
         pytest.param(COPY._replace(topic=b"other"), LOG, "another topic", id="of another topic"),
-        pytest.param(COPY, LOG._replace(high=99), "offset 99, and the log ends before 99", id="ahead of its log"),
+        pytest.param(
+            COPY,
+            LOG._replace(high=99),
+            "offset 99, and the log ends before 99",
+            id="ahead of its log",
+        ),
         pytest.param(COPY._replace(reached=200), LOG, "offset 200", id="ahead by one"),
-        pytest.param(COPY._replace(current=NOW - DAY), LOG, "86400 s old", id="older than deletions are kept"),
-        pytest.param(COPY._replace(current=NOW - 0.75 * DAY), LOG, "64800 s old", id="nearly so old"),
-        pytest.param(COPY._replace(current=NOW + DAY), LOG, "86400 s from now", id="of a clock that was wrong"),
-        pytest.param(COPY, LOG._replace(tombstone_secs=0.0), "kept for 0 s", id="a log that keeps no deletions"),
+        pytest.param(
+            COPY._replace(current=NOW - DAY), LOG, "86400 s old", id="older than deletions are kept"
+        ),
+        pytest.param(
+            COPY._replace(current=NOW - 0.75 * DAY), LOG, "64800 s old", id="nearly so old"
+        ),
+        pytest.param(
+            COPY._replace(current=NOW + DAY),
+            LOG,
+            "86400 s from now",
+            id="of a clock that was wrong",
+        ),
+        pytest.param(
+            COPY,
+            LOG._replace(tombstone_secs=0.0),
+            "kept for 0 s",
+            id="a log that keeps no deletions",
+        ),
     ],
 )
 def test_a_copy_that_is_not_to_be_trusted(copy: Copy | None, log: Log, why: str) -> None:

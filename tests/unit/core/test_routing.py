@@ -38,7 +38,9 @@ class Source(Spout):
         declarer.declare_stream("to-one", "key", direct=True)
 
 
-def wired(*group: Callable[[BoltDeclarer], object], tasks: int = TASKS, spouts: int = 2) -> Topology:
+def wired(
+    *group: Callable[[BoltDeclarer], object], tasks: int = TASKS, spouts: int = 2
+) -> Topology:
     """A spout and one bolt a grouping: task ids 1 and 2, then `tasks` for each bolt."""
     builder = TopologyBuilder("t")
     builder.set_spout("source", Source(), spouts)
@@ -53,7 +55,9 @@ def route_of(topology: Topology, stream: str = "default", task: int = 0) -> Stre
 
 def chosen(route: StreamRoutes, *values: Any) -> list[int]:
     """Ids of the tasks that get a tuple."""
-    return [target for choose in route.choosers for lane in choose(values) for target in lane.targets]
+    return [
+        target for choose in route.choosers for lane in choose(values) for target in lane.targets
+    ]
 
 
 def test_shuffle_gives_equal_shares() -> None:
@@ -83,7 +87,9 @@ def test_all_and_global() -> None:
 
 def test_each_consumer_gets_its_share() -> None:
     """Both consumers of a stream get its tuples, each by its own grouping, in the order of their declaration."""
-    route = route_of(wired(lambda b: b.global_grouping("source"), lambda b: b.all_grouping("source")))
+    route = route_of(
+        wired(lambda b: b.global_grouping("source"), lambda b: b.all_grouping("source"))
+    )
     assert chosen(route, 1, 2) == [3, 7, 8, 9, 10]
 
 
@@ -122,12 +128,27 @@ def test_equal_numbers_go_to_the_same_task(equal: Sequence[Any]) -> None:
 
 
 @pytest.mark.parametrize(
-    "key", [None, 1e300, -1e300, float("inf"), float("nan"), 2**64 - 1, -(2**63), b"x", ["a", 1], {"b": 1}]
+    "key",
+    [
+        None,
+        1e300,
+        -1e300,
+        float("inf"),
+        float("nan"),
+        2**64 - 1,
+        -(2**63),
+        b"x",
+        ["a", 1],
+        {"b": 1},
+    ],
 )
 def test_whatever_the_wire_can_carry_is_a_key(key: Any) -> None:
     """Large floats, lists and dicts too; equal dicts of another order are one key."""
     route = route_of(
-        wired(lambda b: b.fields_grouping("source", "key"), lambda b: b.partial_key_grouping("source", "key"))
+        wired(
+            lambda b: b.fields_grouping("source", "key"),
+            lambda b: b.partial_key_grouping("source", "key"),
+        )
     )
     assert chosen(route, key, 0)[:1] == chosen(route, key, 1)[:1]
     assert stable_hash([{"a": 1, "b": 2}]) == stable_hash([{"b": 2, "a": 1}])
@@ -173,7 +194,9 @@ def test_fields_grouping_is_the_same_in_every_process() -> None:
         ).stdout
         for seed in ("1", "2")
     }
-    assert outputs == {f"{[stable_hash([k]) for k in ('apple', b'apple', 7, 7.5, None, ['x', 1])]} 2\n"}
+    assert outputs == {
+        f"{[stable_hash([k]) for k in ('apple', b'apple', 7, 7.5, None, ['x', 1])]} 2\n"
+    }
 
 
 def test_the_hash_of_keys_never_changes() -> None:
@@ -213,7 +236,9 @@ def test_every_pair_of_tasks_is_some_keys_choice(length: int, fields: list[str])
     """Keys of one length too: two choices each, all 28 pairs of 8 tasks about as often, so all tasks share the load."""
     random = Random(length)
     letters = string.ascii_letters + string.digits + "äöüß€"
-    keys = list(dict.fromkeys("".join(random.choices(letters, k=length)) for _ in range(2000)))  # always in this order
+    keys = list(
+        dict.fromkeys("".join(random.choices(letters, k=length)) for _ in range(2000))
+    )  # always in this order
     topology = wired(lambda b: b.partial_key_grouping("source", fields), tasks=8)
     pairs = Counter(both_choices(topology, key) for key in keys)
     assert {len(pair) for pair in pairs} == {2}
@@ -272,7 +297,9 @@ class Chosen(CustomStreamGrouping):
         self.choice = choice
         self.prepared: list[tuple[int, str, str, list[int]]] = []
 
-    def prepare(self, context: TopologyContext, component: str, stream: str, target_tasks: Sequence[int]) -> None:
+    def prepare(
+        self, context: TopologyContext, component: str, stream: str, target_tasks: Sequence[int]
+    ) -> None:
         self.prepared.append((context.task_id, component, stream, list(target_tasks)))
 
     def choose_tasks(self, task: int, values: Sequence[Any]) -> Sequence[int]:
@@ -294,5 +321,8 @@ def test_custom_grouping_chooses_by_task_id() -> None:
 def test_custom_grouping_that_chooses_wrongly(choice: Any) -> None:
     """Ids that are no tasks of the consumer, or no list of ids, are refused with what was returned."""
     route = route_of(wired(lambda b: b.custom_grouping("source", Chosen(choice))))
-    with pytest.raises(EmitError, match=r"Chosen.choose_tasks returned .*: return a list of ids out of \[3, 4, 5, 6\]"):
+    with pytest.raises(
+        EmitError,
+        match=r"Chosen.choose_tasks returned .*: return a list of ids out of \[3, 4, 5, 6\]",
+    ):
         chosen(route, 1, 2)

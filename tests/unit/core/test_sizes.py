@@ -12,7 +12,10 @@ def test_a_record_has_the_length_that_a_broker_sees() -> None:
     """Counted by hand: 61 bytes before the records of a batch, then a length, attributes, two differences, the pairs."""
     assert record_bytes(Outgoing("t", 0, None)) == 61 + 1 + 3 + 1 + 1 + 1
     assert record_bytes(Outgoing("t", 0, b"value", b"key")) == 61 + 1 + 3 + (1 + 3) + (1 + 5) + 1
-    assert record_bytes(Outgoing("t", 0, "ü", None, [("name", b"v"), ("n", None)])) == 61 + 1 + 3 + 1 + 3 + 1 + 7 + 3
+    assert (
+        record_bytes(Outgoing("t", 0, "ü", None, [("name", b"v"), ("n", None)]))
+        == 61 + 1 + 3 + 1 + 3 + 1 + 7 + 3
+    )
 
 
 @pytest.mark.parametrize("length", [63, 64, 8191, 8192, 1_048_575, 1_048_576])
@@ -24,7 +27,9 @@ def test_lengths_are_written_with_seven_bits_a_byte(length: int) -> None:
     assert record_bytes(Outgoing("t", 0, b"x" * length)) == 61 + before + body
 
 
-@pytest.mark.parametrize(("kind", "part"), list(product(("text", "bytes"), ("value", "key", "header"))))
+@pytest.mark.parametrize(
+    ("kind", "part"), list(product(("text", "bytes"), ("value", "key", "header")))
+)
 def test_what_no_client_sends_is_too_large(kind: str, part: str) -> None:
     """Whatever it is that is long; up to the limit nothing is said."""
 
@@ -36,7 +41,9 @@ def test_what_no_client_sends_is_too_large(kind: str, part: str) -> None:
 
     spare = MAX_RECORD_BYTES - record_bytes(made(MAX_RECORD_BYTES // 2)) + MAX_RECORD_BYTES // 2
     assert too_large(made(spare)) == ""
-    assert "16,777,217 bytes with key and headers, the limit is 16,777,216" in too_large(made(spare + 1))
+    assert "16,777,217 bytes with key and headers, the limit is 16,777,216" in too_large(
+        made(spare + 1)
+    )
 
 
 def test_characters_of_several_bytes_count_as_such() -> None:

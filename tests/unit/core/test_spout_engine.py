@@ -8,8 +8,25 @@ import pytest
 from kstorm.core.dead_letters import Postmark, decode_letter
 from kstorm.core.engine import Record
 from kstorm.core.engine.effects import Close, Effect, Release, Send
-from kstorm.core.wire import VERSION, AckFrame, CompletionFrame, decode, encode, pack_ids, unpack_ids
-from kstorm.topology import Bolt, Config, Note, OutputFieldsDeclarer, Spout, Topology, TopologyBuilder, Tuple
+from kstorm.core.wire import (
+    VERSION,
+    AckFrame,
+    CompletionFrame,
+    decode,
+    encode,
+    pack_ids,
+    unpack_ids,
+)
+from kstorm.topology import (
+    Bolt,
+    Config,
+    Note,
+    OutputFieldsDeclarer,
+    Spout,
+    Topology,
+    TopologyBuilder,
+    Tuple,
+)
 from tests.unit.core.engines import Driven, Journal, spout_engine, topics
 
 
@@ -70,11 +87,22 @@ class Spouts(Driven):
 
     def begun(self) -> list[int]:
         """The roots of the trees whose begin was sent; what was sent is kept no longer."""
-        records = [record for send in self.take(Send) for record in send.records if record.topic == "t.__acker"]
-        return [root for record in records for root in unpack_ids(decode(AckFrame, record.value).init_roots)]
+        records = [
+            record
+            for send in self.take(Send)
+            for record in send.records
+            if record.topic == "t.__acker"
+        ]
+        return [
+            root
+            for record in records
+            for root in unpack_ids(decode(AckFrame, record.value).init_roots)
+        ]
 
     def complete(self, task: int, *roots: int) -> list[Effect]:
-        return self.poll(task, Record(0, encode(CompletionFrame(VERSION, 0, acked=pack_ids(roots)))))
+        return self.poll(
+            task, Record(0, encode(CompletionFrame(VERSION, 0, acked=pack_ids(roots))))
+        )
 
     def revoke(self, *tasks: int) -> list[Effect]:
         return self.do(self.spouts.revoked(tasks, self.now))
@@ -194,8 +222,15 @@ def test_completions_that_cannot_be_decoded_are_a_dead_letter() -> None:
     spout = Spouts(Numbers())
     spout.assign(t1=0)
     spout.poll(1, Record(3, None, undecodable="as told", offsets=4))
-    (letter,) = [decode_letter(record.value) for send in spout.take(Send) for record in send.records]
-    assert (letter.topic, letter.partition, letter.offset, letter.reason) == ("t.spout.__completions", 1, 3, "as told")
+    (letter,) = [
+        decode_letter(record.value) for send in spout.take(Send) for record in send.records
+    ]
+    assert (letter.topic, letter.partition, letter.offset, letter.reason) == (
+        "t.spout.__completions",
+        1,
+        3,
+        "as told",
+    )
 
 
 def test_a_spout_hears_when_its_dead_letter_is_stored() -> None:
@@ -206,7 +241,9 @@ def test_a_spout_hears_when_its_dead_letter_is_stored() -> None:
         def next_tuple(self) -> None:
             if self.waiting:
                 number = self.waiting.pop()
-                self.collector.dead_letter("no number", value=b"x", on_stored=partial(stored.append, number))
+                self.collector.dead_letter(
+                    "no number", value=b"x", on_stored=partial(stored.append, number)
+                )
 
     giving = Giving()
     spout = Spouts(giving)
@@ -241,8 +278,14 @@ def test_a_letter_has_the_component_whose_task_failed_and_what_the_process_puts_
     records = [record for send in spout.take(Send) for record in send.records]
     letters = [decode_letter(record.value) for record in records]
     errors = [letter.error for letter in letters if letter.error is not None]
-    assert [(error.component, error.task) for error in errors] == [("spout", 1), ("sink", 3), ("", 99)]
-    assert {(letter.at, letter.version, letter.kind) for letter in letters} == {(1700, "v7", "failed")}
+    assert [(error.component, error.task) for error in errors] == [
+        ("spout", 1),
+        ("sink", 3),
+        ("", 99),
+    ]
+    assert {(letter.at, letter.version, letter.kind) for letter in letters} == {
+        (1700, "v7", "failed")
+    }
     assert [record.key for record in records] == [b"spout/1/a", b"spout/1/b", b"spout/1/c"]
 
 

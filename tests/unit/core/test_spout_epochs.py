@@ -18,7 +18,11 @@ def spouts() -> tuple[Words, Driven]:
     spout = Words()
     builder = TopologyBuilder(
         "t",
-        Config(topology_processing_guarantee=EXACTLY_ONCE, topology_acker_tasks=1, topology_max_spout_pending=10**6),
+        Config(
+            topology_processing_guarantee=EXACTLY_ONCE,
+            topology_acker_tasks=1,
+            topology_max_spout_pending=10**6,
+        ),
     )
     builder.set_spout("words", spout)
     builder.set_bolt("sink", Bolt()).shuffle_grouping("words")
@@ -54,7 +58,10 @@ def test_a_spouts_position_is_committed_with_what_it_emitted() -> None:
     made.now = 1.0
     emit(made)
     (start,) = made.take(Transact)
-    assert (start.positions, [one.topic for one in start.records]) == ({("lines", 0): 0}, ["t.__acker"])
+    assert (start.positions, [one.topic for one in start.records]) == (
+        {("lines", 0): 0},
+        ["t.__acker"],
+    )
     answer(made, start)
     spout.committed.clear()
     made.tick(1)
@@ -95,7 +102,9 @@ def test_a_life_begins_in_its_first_epoch() -> None:
         made.now += 1.0
         emit(made)
         for transact in made.take(Transact):
-            frames = [decode(AckFrame, one.value) for one in transact.records if one.topic == "t.__acker"]
+            frames = [
+                decode(AckFrame, one.value) for one in transact.records if one.topic == "t.__acker"
+            ]
             heard += [(frame.begins, bool(frame.init_roots)) for frame in frames]
             answer(made, transact)
     assert heard[:2] == [(True, False), (False, True)]
@@ -136,7 +145,10 @@ def test_a_task_that_left_before_its_life_was_told_of_says_nothing() -> None:
     made.assign(t0=0)
     answer(made, made.take(Transact)[0])
     outbox = made.engine.outbox  # type: ignore[attr-defined]
-    for waits in (False, True):  # the second time its position is known, so there is nothing that an epoch is cut for
+    for waits in (
+        False,
+        True,
+    ):  # the second time its position is known, so there is nothing that an epoch is cut for
         if waits:
             made.assign(t0=0)
         assert outbox.has_acks is waits

@@ -6,7 +6,16 @@ from typing import Any
 import pytest
 
 from kstorm.core.tasks import drive
-from kstorm.core.wire import VERSION, AckFrame, CompletionFrame, TupleFrame, decode, pack_ids, unpack_ids, unpack_pairs
+from kstorm.core.wire import (
+    VERSION,
+    AckFrame,
+    CompletionFrame,
+    TupleFrame,
+    decode,
+    pack_ids,
+    unpack_ids,
+    unpack_pairs,
+)
 from kstorm.errors import EmitError, FrameError
 from tests.unit.core.spout_harness import Harness, T
 
@@ -69,7 +78,9 @@ def test_news_of_unknown_trees_is_counted_and_ignored(harness: Harness) -> None:
     assert harness.task.in_flight == 0
 
 
-def test_a_completion_frame_of_wrong_width_is_refused_before_anything_is_told(harness: Harness) -> None:
+def test_a_completion_frame_of_wrong_width_is_refused_before_anything_is_told(
+    harness: Harness,
+) -> None:
     """The frame is bad as a whole."""
     root = harness.send("m")
     with pytest.raises(FrameError, match="a column of 5 bytes"):
@@ -78,7 +89,9 @@ def test_a_completion_frame_of_wrong_width_is_refused_before_anything_is_told(ha
 
 
 @pytest.mark.parametrize("emitted_at", [0.0, 0.1, 7.0, 14.9, 15.0, 15.1, 29.0])
-def test_a_tree_times_out_between_one_and_one_and_a_half_timeouts(harness: Harness, emitted_at: float) -> None:
+def test_a_tree_times_out_between_one_and_one_and_a_half_timeouts(
+    harness: Harness, emitted_at: float
+) -> None:
     """Whenever it was emitted, and not twice."""
     harness.pass_time(emitted_at, every=0.05)
     harness.send("m")
@@ -201,7 +214,11 @@ def test_a_deactivated_spout_emits_nothing_and_hears_how_its_trees_end(harness: 
     harness.send("m3")
     harness.run(harness.task.deactivate())
     harness.next_tuple(harness.emitting(["apple"], "m4"))
-    assert (harness.task.in_flight, harness.task.active, harness.task.throttled) == (3, False, False)
+    assert (harness.task.in_flight, harness.task.active, harness.task.throttled) == (
+        3,
+        False,
+        False,
+    )
     harness.told(acked=[first], failed=[second])
     harness.pass_time(1.5 * T)
     assert (harness.spout.acked, harness.spout.failed) == (["m1"], ["m2", "m3"])
@@ -215,7 +232,12 @@ def test_a_spout_is_told_once(harness: Harness) -> None:
     told: list[str] = []
     harness.spout.activate = lambda: told.append("activate")  # type: ignore[method-assign]
     harness.spout.deactivate = lambda: told.append("deactivate")  # type: ignore[method-assign]
-    for steps in (harness.task.activate, harness.task.deactivate, harness.task.deactivate, harness.task.activate):
+    for steps in (
+        harness.task.activate,
+        harness.task.deactivate,
+        harness.task.deactivate,
+        harness.task.activate,
+    ):
         harness.run(steps())
     assert told == ["deactivate", "activate"]
 
@@ -298,7 +320,11 @@ def test_direct_emits(harness: Harness) -> None:
 @pytest.mark.parametrize(
     ("values", "how", "said"),
     [
-        (["a"], {"stream": "wrods"}, "'words' emits on the stream 'wrods', which it did not declare"),
+        (
+            ["a"],
+            {"stream": "wrods"},
+            "'words' emits on the stream 'wrods', which it did not declare",
+        ),
         (["a", "b"], {}, "emits 2 values on the stream 'default', which declares 1 fields"),
         ([], {"stream": "unheard"}, "emits 0 values on the stream 'unheard', which declares 2"),
         (["a"], {"task": 3}, "names a task on the stream 'default': declare it with direct=True"),
@@ -344,7 +370,11 @@ def test_a_spout_that_raises_goes_on(harness: Harness) -> None:
     harness.spout.on_ack = harness.spout.on_fail = boom
     acked, failed = harness.send("a"), harness.send("b")
     harness.told(acked=[acked], failed=[failed])
-    assert harness.errors == [("boom", "in next_tuple"), ("boom", "in ack of 'a'"), ("boom", "in fail of 'b'")]
+    assert harness.errors == [
+        ("boom", "in next_tuple"),
+        ("boom", "in ack of 'a'"),
+        ("boom", "in fail of 'b'"),
+    ]
     assert harness.task.in_flight == 1
     harness.pass_time(1.5 * T)
     assert harness.errors[3:] == [("boom", "in fail of 'm'")]
@@ -386,11 +416,21 @@ def test_dead_letters_of_a_spout(harness: Harness) -> None:
     """They wait in the outbox with the task's name on them, and with whom to tell when the broker has them."""
     stored: list[str] = []
     harness.task.collector.dead_letter(
-        "does not decode", value=b"\xff", topic="in", partition=3, offset=9, on_stored=lambda: stored.append("yes")
+        "does not decode",
+        value=b"\xff",
+        topic="in",
+        partition=3,
+        offset=9,
+        on_stored=lambda: stored.append("yes"),
     )
     (waiting,) = harness.outbox.letters
     letter = waiting.letter
-    assert (letter.topology, letter.component, letter.task, letter.reason) == ("t", "words", 1, "does not decode")
+    assert (letter.topology, letter.component, letter.task, letter.reason) == (
+        "t",
+        "words",
+        1,
+        "does not decode",
+    )
     assert (letter.topic, letter.partition, letter.offset, letter.value) == ("in", 3, 9, b"\xff")
     assert waiting.on_stored is not None
     waiting.on_stored()

@@ -37,7 +37,9 @@ class Table:
                 self.rows[key] = value
 
     def state(self) -> TaskState:
-        return TaskState(self.load, lambda start: [row for row in sorted(self.rows.items()) if row[0] >= start])
+        return TaskState(
+            self.load, lambda start: [row for row in sorted(self.rows.items()) if row[0] >= start]
+        )
 
 
 def test_what_is_stored_comes_back() -> None:
@@ -86,7 +88,12 @@ def test_deleting_tells_what_was_there() -> None:
     state = table.state()
     state.put("new", [1])
     state.put("none", None)
-    assert [state.delete(key) for key in ("stored", "new", "none", "broken")] == [7, [1], None, None]
+    assert [state.delete(key) for key in ("stored", "new", "none", "broken")] == [
+        7,
+        [1],
+        None,
+        None,
+    ]
     assert state.get("broken") is None
     table.checkpoint(state)
     assert table.rows == {}
@@ -216,7 +223,9 @@ class Unknown:
     """No class that MessagePack has."""
 
 
-@pytest.mark.parametrize("value", [Unknown(), 2**64, -(2**63) - 1, [2**64], 1j, "\ud800", {"a": Unknown()}])
+@pytest.mark.parametrize(
+    "value", [Unknown(), 2**64, -(2**63) - 1, [2**64], 1j, "\ud800", {"a": Unknown()}]
+)
 def test_a_value_that_cannot_be_stored_is_refused_when_it_is_put(value: Any) -> None:
     """With the key's name; what the key had stays, and the checkpoint is as if nothing had happened."""
     table = Table()
@@ -240,7 +249,9 @@ def test_a_value_that_no_record_can_hold_is_refused_when_it_is_put(value: Any) -
     assert state.take_changes() == []
 
 
-@pytest.mark.parametrize(("key", "error"), [(7, TypeError), ("\udc00", TypeError), ("k" * ((1 << 20) + 1), ValueError)])
+@pytest.mark.parametrize(
+    ("key", "error"), [(7, TypeError), ("\udc00", TypeError), ("k" * ((1 << 20) + 1), ValueError)]
+)
 def test_a_key_that_cannot_be_stored(key: Any, error: type[Exception]) -> None:
     """It is refused as well."""
     state = Table().state()
@@ -251,7 +262,8 @@ def test_a_key_that_cannot_be_stored(key: Any, error: type[Exception]) -> None:
 
 
 @pytest.mark.parametrize(
-    "value", [2**64 - 1, -(2**63), True, 0.5, float("nan"), "ä", "x" * 99, "x" * 100, b"", None, Colour.RED]
+    "value",
+    [2**64 - 1, -(2**63), True, 0.5, float("nan"), "ä", "x" * 99, "x" * 100, b"", None, Colour.RED],
 )
 def test_what_a_put_accepts_a_checkpoint_can_store(value: Any) -> None:
     """Whether it is encoded at once or later."""
@@ -276,7 +288,11 @@ def test_what_is_stored_is_the_value_as_it_was_put() -> None:
     assert table.state().get("words") == ["a", "b"]
 
 
-@given(st.lists(st.tuples(st.sampled_from("abcd"), st.none() | st.integers(0, 9) | st.just("checkpoint"))))
+@given(
+    st.lists(
+        st.tuples(st.sampled_from("abcd"), st.none() | st.integers(0, 9) | st.just("checkpoint"))
+    )
+)
 def test_a_state_is_a_dict_that_falls_back_to_its_checkpoint(steps: list[tuple[str, Any]]) -> None:
     """Whatever is put, deleted and checkpointed: reads see all changes, a new life sees the last checkpoint."""
     table = Table()
@@ -310,7 +326,9 @@ def test_a_state_is_a_dict_that_falls_back_to_its_checkpoint(steps: list[tuple[s
     st.text("abß\U0001f404/", max_size=2),
     st.none() | st.text("abß\U0001f404/", max_size=2),
 )
-def test_a_range_is_what_a_sorted_dict_would_give(changes: Any, start: str, end: str | None) -> None:
+def test_a_range_is_what_a_sorted_dict_would_give(
+    changes: Any, start: str, end: str | None
+) -> None:
     """Of what is stored, on its way there, and changed since."""
     table, truth = Table(), dict[str, int]()
     state = table.state()
@@ -327,7 +345,9 @@ def test_a_range_is_what_a_sorted_dict_would_give(changes: Any, start: str, end:
             assert dict(state.range()) == truth
         else:
             table.write(state.take_changes())
-    expected = [(key, truth[key]) for key in sorted(truth) if start <= key and (end is None or key < end)]
+    expected = [
+        (key, truth[key]) for key in sorted(truth) if start <= key and (end is None or key < end)
+    ]
     assert list(state.range(start, end)) == expected
 
 

@@ -26,7 +26,9 @@ def parents(sends: list[Outgoing]) -> Iterator[tuple[int, int, list[int]]]:
     """Of each tuple sent: its root, its edge, and its parents."""
     for send in sends:
         frame = decode(TupleFrame, send.value)
-        for at, (root, edge) in enumerate(zip(unpack_ids(frame.roots), unpack_ids(frame.edges), strict=True)):
+        for at, (root, edge) in enumerate(
+            zip(unpack_ids(frame.roots), unpack_ids(frame.edges), strict=True)
+        ):
             yield root, edge, frame.parents.get(at, [])
 
 
@@ -34,7 +36,9 @@ def parents(sends: list[Outgoing]) -> Iterator[tuple[int, int, list[int]]]:
 def test_one_and_many_agree(share: float, roots: list[int]) -> None:
     """Whoever asks for a column gets what who asks for each root gets."""
     trace, column = Tracing(share), np.array(roots, np.uint64)
-    assert trace.parents(column, column) == {at: [root] for at, root in enumerate(roots) if trace.picks(root)}
+    assert trace.parents(column, column) == {
+        at: [root] for at, root in enumerate(roots) if trace.picks(root)
+    }
 
 
 def test_it_is_that_share() -> None:
@@ -50,7 +54,9 @@ def test_it_is_that_share() -> None:
 
 def test_a_share_is_at_most_1() -> None:
     """Somebody may take it for per cent."""
-    with pytest.raises(ConfigError, match="topology_trace is 5: it is a share of the trees, from 0 to 1"):
+    with pytest.raises(
+        ConfigError, match="topology_trace is 5: it is a share of the trees, from 0 to 1"
+    ):
         Config(topology_trace=5)
 
 
@@ -86,7 +92,12 @@ def test_however_a_bolt_emits(bolt: type[Plain | Basic], monkeypatch: pytest.Mon
     harness = Harness(bolt())
     harness.give(("a", HIGH, 20), ("b", LOW, 30), ("c", HIGH - 1, 40), ("d", 0, 0))
     found = list(parents(harness.outbox.drain_tuples()))
-    assert {(root, tuple(edges)) for root, _, edges in found} == {(HIGH, (20,)), (LOW, ()), (HIGH - 1, (40,)), (0, ())}
+    assert {(root, tuple(edges)) for root, _, edges in found} == {
+        (HIGH, (20,)),
+        (LOW, ()),
+        (HIGH - 1, (40,)),
+        (0, ()),
+    }
     assert len(found) >= 8
 
 

@@ -11,7 +11,9 @@ WRITE, FLUSH, OFFSETS, COMMIT = ORDER
 BEGIN, ABORT, REPLACE = Request.BEGIN, Request.ABORT, Request.REPLACE
 
 
-def asked(transactions: Transactions, answers: Iterable[Answer], *, late: int = -1) -> list[Request]:
+def asked(
+    transactions: Transactions, answers: Iterable[Answer], *, late: int = -1
+) -> list[Request]:
     """The requests for one thing that is written, if these are the first answers and all else is done at once; but for number
     `late`, which takes its time."""
     writing, made, given = transactions.begin(), list[Request](), iter(answers)

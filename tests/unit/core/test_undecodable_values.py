@@ -15,7 +15,13 @@ from kstorm.core.wire import VERSION, Salvaged, TupleFrame, decode, encode, pack
 from kstorm.errors import FrameError
 from kstorm.testing import LocalCluster
 from kstorm.testing.spouts import FeederSpout
-from kstorm.topology import BasicBolt, BasicOutputCollector, OutputFieldsDeclarer, TopologyBuilder, Tuple
+from kstorm.topology import (
+    BasicBolt,
+    BasicOutputCollector,
+    OutputFieldsDeclarer,
+    TopologyBuilder,
+    Tuple,
+)
 from tests.unit.core.bolt_harness import Basic, Harness, Plain
 
 
@@ -42,7 +48,9 @@ BAD = [
 ]
 
 
-def frame_of(*values: Any, more: dict[int, dict[int, int]] | None = None, tracked: bool = True) -> TupleFrame:
+def frame_of(
+    *values: Any, more: dict[int, dict[int, int]] | None = None, tracked: bool = True
+) -> TupleFrame:
     """Of words; the n-th has the root n + 1 and the edge 100 + n."""
     count = len(values)
     roots, edges = pack_ids(range(1, count + 1)), pack_ids(range(100, 100 + count))
@@ -92,9 +100,16 @@ def test_a_bolt_executes_the_others_and_fails_it(kind: Any, bad: Any) -> None:
     assert harness.outbox.fails == {2}
     assert harness.acks() == {1: 100, 3: 102}
     ((said, doing),) = harness.errors
-    assert "1 of 3 tuples of 'words' on the stream 'default' hold a value that MessagePack encodes but cannot" in said
+    assert (
+        "1 of 3 tuples of 'words' on the stream 'default' hold a value that MessagePack encodes but cannot"
+        in said
+    )
     assert doing == "receiving"
-    assert (harness.task.executed, harness.task.collector.failed, harness.task.unfinished) == (3, 1, 0)
+    assert (harness.task.executed, harness.task.collector.failed, harness.task.unfinished) == (
+        3,
+        1,
+        0,
+    )
 
 
 class Batches(Basic):
@@ -109,7 +124,9 @@ class Batches(Basic):
 def test_a_frame_of_nothing_else(tracked: bool, bolt: Basic) -> None:
     """Nothing is executed; what is tracked fails."""
     harness = Harness(bolt)
-    harness.run(harness.task.receive(decode(TupleFrame, encode(frame_of(BAD[0], BAD[4], tracked=tracked)))))
+    harness.run(
+        harness.task.receive(decode(TupleFrame, encode(frame_of(BAD[0], BAD[4], tracked=tracked))))
+    )
     assert bolt.got == []
     assert harness.outbox.fails == ({1, 2} if tracked else set())
     assert len(harness.errors) == 1
@@ -118,7 +135,9 @@ def test_a_frame_of_nothing_else(tracked: bool, bolt: Basic) -> None:
 def test_what_was_encoded_deeper_than_it_may_be_read_is_read() -> None:
     """The depth that is allowed counts from where one stands: who reads may stand deeper than who wrote."""
     depth = next(
-        depth for depth in range(1000, 0, -1) if isinstance(_encoded(frame_of("a", nested(depth), "b")), bytes)
+        depth
+        for depth in range(1000, 0, -1)
+        if isinstance(_encoded(frame_of("a", nested(depth), "b")), bytes)
     )
     data = encode(frame_of("a", nested(depth), "b"))
     frame = deep_in_the_stack(100, lambda: decode(TupleFrame, data))
@@ -162,11 +181,20 @@ scalars: st.SearchStrategy[Any] = (
     | st.builds(msgspec.msgpack.Ext, st.integers(-128, 127), st.binary(max_size=13))
 )
 keys: st.SearchStrategy[Any] = (
-    st.none() | st.booleans() | st.integers(-9, 9) | st.text(max_size=2) | st.builds(Key) | st.builds(Struct)
+    st.none()
+    | st.booleans()
+    | st.integers(-9, 9)
+    | st.text(max_size=2)
+    | st.builds(Key)
+    | st.builds(Struct)
 )
-keys |= st.tuples(st.text(max_size=2), st.builds(Key)) | st.frozensets(st.text(max_size=2), max_size=2)
+keys |= st.tuples(st.text(max_size=2), st.builds(Key)) | st.frozensets(
+    st.text(max_size=2), max_size=2
+)
 anything = st.recursive(
-    scalars, lambda inner: st.lists(inner, max_size=3) | st.dictionaries(keys, inner, max_size=3), max_leaves=8
+    scalars,
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(keys, inner, max_size=3),
+    max_leaves=8,
 )
 
 

@@ -82,7 +82,11 @@ def test_a_delete_is_taken_back() -> None:
     made = table(a=1)
     made.state.put("b", 2)
     made.state.begin()
-    assert (made.state.delete("a"), made.state.delete("b"), made.state.delete("never")) == (1, 2, None)
+    assert (made.state.delete("a"), made.state.delete("b"), made.state.delete("never")) == (
+        1,
+        2,
+        None,
+    )
     made.state.take_back()
     assert dict(made.state.items()) == {"a": 1, "b": 2}
     assert made.state.take_changes() == [(b"b", b"\x02")]
@@ -187,11 +191,17 @@ def test_a_failed_execution_leaves_the_weight_of_the_cache(value: Any, following
 
 KEYS = ["a", "b", "c"]
 VALUES = st.one_of(
-    st.integers(0, 9), st.none(), st.just(LONG), st.lists(st.integers(0, 9), max_size=3), st.just({"of": [LONG]})
+    st.integers(0, 9),
+    st.none(),
+    st.just(LONG),
+    st.lists(st.integers(0, 9), max_size=3),
+    st.just({"of": [LONG]}),
 )
 STEPS = st.one_of(
     st.tuples(st.just("put"), st.sampled_from(KEYS), VALUES),
-    st.tuples(st.sampled_from(["get", "delete", "change", "change and put"]), st.sampled_from(KEYS)),
+    st.tuples(
+        st.sampled_from(["get", "delete", "change", "change and put"]), st.sampled_from(KEYS)
+    ),
     st.tuples(st.sampled_from(["begin", "take back", "cut", "stored"])),
 )
 
@@ -250,7 +260,9 @@ def test_it_is_as_a_dict_that_is_copied_before_each_execution(steps: list[tuple[
                 made.keep(cut)
                 cut = []
         assert dict(state.items()) == model.now
-        assert weight(state) == sum(240 + len(key) for key in state._cache) + sum(state._weights.values())
+        assert weight(state) == sum(240 + len(key) for key in state._cache) + sum(
+            state._weights.values()
+        )
     made.keep(cut)
     made.keep(state.take_changes())
     stored = Table()

@@ -74,4 +74,6 @@ def test_the_offset_never_passes_an_unfinished_unit(sizes: list[int], random: Ra
     random.shuffle(order)
     for _, unit in order:
         unit.close()
-        assert progress.finished == min((start for start, each in units if not each.done), default=offset)
+        assert progress.finished == min(
+            (start for start, each in units if not each.done), default=offset
+        )

@@ -30,10 +30,16 @@ KINDS: tuple[type[Any], ...] = (TupleFrame, AckFrame, CompletionFrame)
 ids = st.integers(1, MAX_ID)
 packed = st.lists(ids, max_size=4).map(pack_ids)
 scalars = (
-    st.none() | st.booleans() | st.integers(-(2**63), 2**64 - 1) | st.floats(allow_nan=False) | st.text() | st.binary()
+    st.none()
+    | st.booleans()
+    | st.integers(-(2**63), 2**64 - 1)
+    | st.floats(allow_nan=False)
+    | st.text()
+    | st.binary()
 )
 values = st.recursive(
-    scalars, lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(), inner, max_size=3)
+    scalars,
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(), inner, max_size=3),
 )
 
 
@@ -53,15 +59,29 @@ def tuple_frames(draw: st.DrawFn) -> TupleFrame:
         count,
         draw(column) if tracked else b"",
         draw(column) if tracked else b"",
-        draw(st.dictionaries(positions, st.dictionaries(ids, ids, min_size=1, max_size=3), max_size=min(2, count))),
+        draw(
+            st.dictionaries(
+                positions, st.dictionaries(ids, ids, min_size=1, max_size=3), max_size=min(2, count)
+            )
+        ),
         [draw(st.lists(values, min_size=count, max_size=count)) for _ in range(fields)],
     )
 
 
 ack_frames = st.builds(
-    AckFrame, st.just(VERSION), st.integers(0, 65_535), packed, packed, packed, packed, packed, packed
+    AckFrame,
+    st.just(VERSION),
+    st.integers(0, 65_535),
+    packed,
+    packed,
+    packed,
+    packed,
+    packed,
+    packed,
 )
-completion_frames = st.builds(CompletionFrame, st.just(VERSION), st.integers(0, 64), packed, packed, packed)
+completion_frames = st.builds(
+    CompletionFrame, st.just(VERSION), st.integers(0, 64), packed, packed, packed
+)
 
 
 @given(tuple_frames() | ack_frames | completion_frames)
@@ -112,7 +132,9 @@ def test_a_damaged_frame_is_a_frame_or_refused(frame: Frame, data: st.DataObject
             assert len(read.roots) in (0, 8 * read.count)
 
 
-def head(count: int = 1, roots: bytes = b"", edges: bytes = b"", more: Any = None, columns: Any = ((1,),)) -> bytes:
+def head(
+    count: int = 1, roots: bytes = b"", edges: bytes = b"", more: Any = None, columns: Any = ((1,),)
+) -> bytes:
     return msgspec.msgpack.encode([VERSION, "a", 1, "s", count, roots, edges, more or {}, columns])
 
 
@@ -152,7 +174,10 @@ def test_frames_of_another_version() -> None:
         CompletionFrame(7, 1),
     ]
     for frame in frames:
-        with pytest.raises(FrameError, match=rf"{type(frame).__name__} of format version {frame.version}.* version 1"):
+        with pytest.raises(
+            FrameError,
+            match=rf"{type(frame).__name__} of format version {frame.version}.* version 1",
+        ):
             decode(type(frame), encode(frame))
 
 

@@ -36,7 +36,11 @@ def of_the_pipeline() -> dict[str, Metric]:
     metrics = Metrics()
     found = {}
     for each in metrics.registry.collect():
-        (labels,) = [one._labelnames for one in vars(metrics).values() if getattr(one, "_name", "") == each.name]
+        (labels,) = [
+            one._labelnames
+            for one in vars(metrics).values()
+            if getattr(one, "_name", "") == each.name
+        ]
         name = each.name.removeprefix("kstorm_") + ("_total" if each.type == "counter" else "")
         found[name] = Metric(each.type, frozenset(labels), each.documentation)
     return found
@@ -44,17 +48,30 @@ def of_the_pipeline() -> dict[str, Metric]:
 
 def samples(node: ast.AST) -> Iterator[tuple[str, Metric]]:
     """`yield "name", "meaning", value, {"label": …}`."""
-    if not (isinstance(node, ast.Yield) and isinstance(node.value, ast.Tuple) and len(node.value.elts) == 4):
+    if not (
+        isinstance(node, ast.Yield)
+        and isinstance(node.value, ast.Tuple)
+        and len(node.value.elts) == 4
+    ):
         return
     name, meaning, _, labels = node.value.elts
     if isinstance(labels, ast.Dict):
         kind = "counter" if text(name).endswith("_total") else "gauge"
-        yield text(name), Metric(kind, frozenset(text(key) for key in labels.keys if key is not None), text(meaning))
+        yield (
+            text(name),
+            Metric(
+                kind, frozenset(text(key) for key in labels.keys if key is not None), text(meaning)
+            ),
+        )
 
 
 def histograms(node: ast.AST) -> Iterator[tuple[str, Metric]]:
     """`….add_latency("name", "meaning", latency)`."""
-    if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr == "add_latency":
+    if (
+        isinstance(node, ast.Call)
+        and isinstance(node.func, ast.Attribute)
+        and node.func.attr == "add_latency"
+    ):
         name, meaning, _ = node.args
         yield text(name), Metric("histogram", frozenset(), text(meaning))
 
@@ -65,7 +82,9 @@ def text(node: ast.expr) -> str:
         return "".join(map(text, node.values))
     if isinstance(node, ast.FormattedValue):
         return f"<{ast.unparse(node.value)}>"
-    assert isinstance(node, ast.Constant), f"{ast.unparse(node)} is no string: write the names of metrics out"
+    assert isinstance(node, ast.Constant), (
+        f"{ast.unparse(node)} is no string: write the names of metrics out"
+    )
     return str(node.value)
 
 
@@ -73,7 +92,8 @@ def documented() -> dict[str, Metric]:
     """The rows of the page's tables of metrics."""
     rows = re.findall(r"(?m)^\| `kstorm_(\S+)` \| (\w+) \| (.*?) ?\| (.*) \|$", PAGE)
     return {
-        name: Metric(kind, frozenset(re.findall(r"`(\w+)`", labels)), meaning) for name, kind, labels, meaning in rows
+        name: Metric(kind, frozenset(re.findall(r"`(\w+)`", labels)), meaning)
+        for name, kind, labels, meaning in rows
     }
 
 
@@ -101,9 +121,17 @@ def test_type_labels_and_meaning_are_those_of_the_code(name: str) -> None:
 def test_what_spouts_and_bolts_of_ours_count(file: str) -> None:
     """The keys of what their `metrics` returns, in one of the tables of names."""
     module = ast.parse((SOURCES / file).read_text())
-    (counted,) = [node for node in ast.walk(module) if isinstance(node, ast.FunctionDef) and node.name == "metrics"]
+    (counted,) = [
+        node
+        for node in ast.walk(module)
+        if isinstance(node, ast.FunctionDef) and node.name == "metrics"
+    ]
     names = {
-        text(key) for node in ast.walk(counted) if isinstance(node, ast.Dict) for key in node.keys if key is not None
+        text(key)
+        for node in ast.walk(counted)
+        if isinstance(node, ast.Dict)
+        for key in node.keys
+        if key is not None
     }
     tables = re.findall(r"(?m)^\| name \| meaning \|\n\|---\|---\|\n((?:\|.*\n)+)", PAGE)
     assert names

@@ -59,9 +59,13 @@ def test_links_lead_somewhere(page: Path) -> None:
 def test_the_index_has_every_page() -> None:
     """Of docs/ by docs/README.md, of docs/adr/ by docs/adr/README.md."""
     for folder in (DOCS, DOCS / "adr"):
-        linked = {(folder / target.partition("#")[0]).resolve() for target in links(folder / "README.md")}
+        linked = {
+            (folder / target.partition("#")[0]).resolve() for target in links(folder / "README.md")
+        }
         pages = set(folder.glob("*.md")) - {folder / "README.md"}
-        assert pages <= linked, f"missing in {name_of(folder / 'README.md')}: {sorted(map(name_of, pages - linked))}"
+        assert pages <= linked, (
+            f"missing in {name_of(folder / 'README.md')}: {sorted(map(name_of, pages - linked))}"
+        )
 
 
 def code(page: Path) -> list[str]:
@@ -104,7 +108,9 @@ def defined(file: Path) -> set[str]:
             found.add(name)
         if isinstance(node, ast.ClassDef):
             found |= {f"{node.name}.{name}" for inner in node.body for name in names(inner)}
-            found |= {f"{node.name}.{name}" for inner in ast.walk(node) for name in own_attributes(inner)}
+            found |= {
+                f"{node.name}.{name}" for inner in ast.walk(node) for name in own_attributes(inner)
+            }
     return found
 
 

@@ -9,7 +9,8 @@ from kstorm.cli.__main__ import app
 
 ROOT = Path(__file__).parents[3]
 PAGES = "".join(
-    page.read_text() for page in [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *(ROOT / "docs").rglob("*.md")]
+    page.read_text()
+    for page in [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *(ROOT / "docs").rglob("*.md")]
 )
 
 
@@ -23,7 +24,10 @@ def verbs() -> list[str]:
     for group in app.registered_groups:
         assert group.typer_instance is not None
         commands = group.typer_instance.registered_commands
-        found += [f"{group.name} {command.name or getattr(command.callback, '__name__', '')}" for command in commands]
+        found += [
+            f"{group.name} {command.name or getattr(command.callback, '__name__', '')}"
+            for command in commands
+        ]
     return sorted(found)
 
 
@@ -35,6 +39,8 @@ def test_a_verb_of_kstorm(verb: str) -> None:
     assert re.search(several, PAGES.replace("\\|", "|"))
 
 
-@pytest.mark.parametrize("verb", re.findall(r"(?m)^    ([a-z0-9]+)\) ready", (ROOT / "run").read_text()))
+@pytest.mark.parametrize(
+    "verb", re.findall(r"(?m)^    ([a-z0-9]+)\) ready", (ROOT / "run").read_text())
+)
 def test_a_verb_of_run(verb: str) -> None:
     assert re.search(rf"\./run {verb}\b", PAGES)

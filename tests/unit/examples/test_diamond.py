@@ -22,7 +22,9 @@ class Collector:
 
 def half(branch: str, answer: object, edge: int) -> Tuple:
     """One branch's answer about the same attempt."""
-    return Tuple(("order-1", branch, answer), Source(branch, "default", 1, FIELDS), root=77, edge=edge)
+    return Tuple(
+        ("order-1", branch, answer), Source(branch, "default", 1, FIELDS), root=77, edge=edge
+    )
 
 
 def join(*halves: Tuple) -> Collector:

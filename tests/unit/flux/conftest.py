@@ -30,7 +30,10 @@ def written(tmp_path: Path) -> Written:
     """Return what loads a file `t.yaml` of this text; further files by their names."""
 
     def load(
-        text: str, properties: str | None = None, environment: Mapping[str, str] | None = None, **files: str
+        text: str,
+        properties: str | None = None,
+        environment: Mapping[str, str] | None = None,
+        **files: str,
     ) -> Topology:
         (tmp_path / "t.yaml").write_text(text)
         for name, content in files.items():
@@ -39,7 +42,9 @@ def written(tmp_path: Path) -> Written:
         if properties is not None:
             chosen.write_text(properties)
         return load_file(
-            tmp_path / "t.yaml", environment=environment or {}, properties=None if properties is None else chosen
+            tmp_path / "t.yaml",
+            environment=environment or {},
+            properties=None if properties is None else chosen,
         )
 
     return load

@@ -147,7 +147,11 @@ class NGrouping(CustomStreamGrouping):
         self._targets: Sequence[int] = ()
 
     def prepare(
-        self, context: TopologyContext | None, component: str, stream: str, target_tasks: Sequence[int]
+        self,
+        context: TopologyContext | None,
+        component: str,
+        stream: str,
+        target_tasks: Sequence[int],
     ) -> None:
         self._targets = target_tasks[: self._n]
 
@@ -177,7 +181,9 @@ class TestBolt(LogInfoBolt):
 
     __test__ = False
 
-    def __init__(self, te: TestEnum | int, f: float = 0.0, b: bool = False, classes: Sequence[TestClass] = ()) -> None:
+    def __init__(
+        self, te: TestEnum | int, f: float = 0.0, b: bool = False, classes: Sequence[TestClass] = ()
+    ) -> None:
         self.given = (te, f, b, [one.field for one in classes])
         self.foo = self.bar = self.foobar = self.none = ""
         self.classes: list[str] = []
@@ -341,7 +347,9 @@ def trident_topology(name: str, config: Config) -> Topology:
     topology = TridentTopology(name, config)
     sentences = topology.new_stream("sentences", OpaqueTridentKafkaSpout(source))
     words = sentences.flat_map(str.split, Fields("word"))
-    counts = words.group_by(Fields("word")).persistent_aggregate(kstorm_state(), Count(), Fields("count"))
+    counts = words.group_by(Fields("word")).persistent_aggregate(
+        kstorm_state(), Count(), Fields("count")
+    )
     counts.new_values_stream().to_kafka("counts", key="word")
     return topology.build()
 

@@ -18,11 +18,18 @@ from kstorm.testing.kafka import FakeKafka
 
 ROOT = Path(__file__).parents[3]
 PAGE = (ROOT / "docs" / "flux.md").read_text()
-BLOCKS = [dedent(block).strip("\n") + "\n" for block in re.findall(r"(?m)^((?:    .*\n|\n(?=    ))+)", PAGE)]
+BLOCKS = [
+    dedent(block).strip("\n") + "\n"
+    for block in re.findall(r"(?m)^((?:    .*\n|\n(?=    ))+)", PAGE)
+]
 HELLO = next(block for block in BLOCKS if block.startswith("name: hello"))
 README = (ROOT / "README.md").read_text()
 CODE = dedent(
-    README[README.index("    from kstorm.kafka import KafkaBolt") : README.index("    source = SpoutConfig(")]
+    README[
+        README.index("    from kstorm.kafka import KafkaBolt") : README.index(
+            "    source = SpoutConfig("
+        )
+    ]
 )
 
 
@@ -33,7 +40,9 @@ def hello(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     (tmp_path / "topology.yaml").write_text(HELLO)
     monkeypatch.syspath_prepend(str(tmp_path))
     monkeypatch.chdir(tmp_path)
-    monkeypatch.delitem(sys.modules, "hello", raising=False)  # other tests have a module of this name
+    monkeypatch.delitem(
+        sys.modules, "hello", raising=False
+    )  # other tests have a module of this name
     return tmp_path / "topology.yaml"
 
 

@@ -25,7 +25,10 @@ streams:
 
 def including(override: str) -> str:
     """A topology that includes another, which has some things under the same names."""
-    return f"name: mine\nconfig: {{a: 1}}\nincludes: [{{file: other.yaml, override: {override}}}]\n" + WIRED
+    return (
+        f"name: mine\nconfig: {{a: 1}}\nincludes: [{{file: other.yaml, override: {override}}}]\n"
+        + WIRED
+    )
 
 
 def test_what_is_here_stays(written: Written) -> None:
@@ -49,7 +52,9 @@ def test_what_is_included_wins(written: Written) -> None:
 
 def test_included_files_include_files(written: Written) -> None:
     """Below the folder of the one that names them. (Storm's Flux leaves these out.)"""
-    topology = written("name: t\nincludes: [{file: a.yaml}]", a="includes: [{file: ./b.yaml}]", b=WIRED)
+    topology = written(
+        "name: t\nincludes: [{file: a.yaml}]", a="includes: [{file: ./b.yaml}]", b=WIRED
+    )
     assert list(topology.components) == ["words", "log"]
 
 
@@ -78,7 +83,9 @@ def test_included_files_include_files(written: Written) -> None:
         ),
     ],
 )
-def test_what_is_wrong_with_an_include(written: Written, text: str, files: dict[str, str], says: str) -> None:
+def test_what_is_wrong_with_an_include(
+    written: Written, text: str, files: dict[str, str], says: str
+) -> None:
     """The place is that of the file that is wrong."""
     with pytest.raises(KstormError) as caught:
         written(text, **files)

@@ -35,14 +35,20 @@ streams:
         ("name: a\nname: b\n", "t.yaml:2:1: the key 'name' is there twice: keep one"),
         ("- name", "t.yaml:1:1: the file must be a mapping, and is a list"),
         ("name: 3", "t.yaml:1:7: name must be text, and is a whole number"),
-        ("naem: t", "t.yaml:1:1: there is no key 'naem' in a topology's file; did you mean 'name'?"),
+        (
+            "naem: t",
+            "t.yaml:1:1: there is no key 'naem' in a topology's file; did you mean 'name'?",
+        ),
         ("spouts: {}", "t.yaml:1:9: spouts must be a list, and is a mapping"),
         ("name: t\n---\nname: u", "t.yaml:2:1: but found another document"),
         (
             "spouts: [{id: x, className: a}]",
             "t.yaml:1:18: 'className' is a key of Storm's Flux: write class: package.module:Class",
         ),
-        ("bolts: [{id: x, numTasks: 3}]", "t.yaml:1:17: 'numTasks' is a key of Storm's Flux: write tasks"),
+        (
+            "bolts: [{id: x, numTasks: 3}]",
+            "t.yaml:1:17: 'numTasks' is a key of Storm's Flux: write tasks",
+        ),
         (
             "workerHooks: []",
             "is a key of Storm's Flux: there are none; what a process needs is made in open() of its spout",
@@ -67,8 +73,14 @@ streams:
             "name: t\nconfig: {topology.debug: true}\n" + WIRED,
             "t.yaml:2:26: there is no setting 'topology.debug': did you mean",
         ),
-        ("name: t\nconfig: {topology_max_spout_pending: 0}\n" + WIRED, "t.yaml:2:38: topology_max_spout_pending is 0"),
-        ("name: t\n" + SPOUT + SPOUT.replace("words", "lines"), "t.yaml:3:1: the key 'spouts' is there twice"),
+        (
+            "name: t\nconfig: {topology_max_spout_pending: 0}\n" + WIRED,
+            "t.yaml:2:38: topology_max_spout_pending is 0",
+        ),
+        (
+            "name: t\n" + SPOUT + SPOUT.replace("words", "lines"),
+            "t.yaml:3:1: the key 'spouts' is there twice",
+        ),
         ("name: t\nspouts: [&a {id: x, class: *a}]", "t.yaml:2:10: this is part of itself"),
     ],
 )
@@ -82,23 +94,41 @@ def test_a_file_that_is_wrong(written: Written, text: str, says: str) -> None:
 @pytest.mark.parametrize(
     ("definition", "says"),
     [
-        ("class: LogInfoBolt", "t.yaml:7:12: the class 'LogInfoBolt' is not of the form package.module:attribute"),
+        (
+            "class: LogInfoBolt",
+            "t.yaml:7:12: the class 'LogInfoBolt' is not of the form package.module:attribute",
+        ),
         (
             f"class: {STORM}:LogInfBolt",
             f"t.yaml:7:12: the class '{STORM}:LogInfBolt': the module {STORM} has no 'LogInf",
         ),
-        ("class: nowhere:Bolt", "t.yaml:7:12: the class 'nowhere:Bolt': there is no module 'nowhere'"),
+        (
+            "class: nowhere:Bolt",
+            "t.yaml:7:12: the class 'nowhere:Bolt': there is no module 'nowhere'",
+        ),
         (f"class: {STORM}:WORDS", f"t.yaml:7:12: '{STORM}:WORDS' is a list, and no class"),
-        (f"class: {STORM}:TestWordSpout", "t.yaml:6:5: bolt 'log' is a TestWordSpout: give set_bolt an instance"),
+        (
+            f"class: {STORM}:TestWordSpout",
+            "t.yaml:6:5: bolt 'log' is a TestWordSpout: give set_bolt an instance",
+        ),
         (f"class: {STORM}:LogInfoBolt\n    args: [1]", "t.yaml:6:5: LogInfoBolt(): "),
-        (f"class: {STORM}:TestBolt\n    args: [BAZ]", "t.yaml:6:5: te is 'BAZ': it must be one of FOO, BAR"),
+        (
+            f"class: {STORM}:TestBolt\n    args: [BAZ]",
+            "t.yaml:6:5: te is 'BAZ': it must be one of FOO, BAR",
+        ),
         (
             f"class: {STORM}:TestBolt\n    args: [{{ref: none}}]",
             "t.yaml:8:12: there is no component 'none': the components are none",
         ),
         (f"class: {STORM}:TestBolt\n    args: [{{ref: [none]}}]", "there is no component ['none']"),
-        (f"class: {STORM}:TestBolt\n    factory: make", "t.yaml:8:14: TestBolt has no method 'make': it has "),
-        (f"class: {STORM}:TestBolt\n    factory: __new__", "t.yaml:8:14: TestBolt has no method '__new__'"),
+        (
+            f"class: {STORM}:TestBolt\n    factory: make",
+            "t.yaml:8:14: TestBolt has no method 'make': it has ",
+        ),
+        (
+            f"class: {STORM}:TestBolt\n    factory: __new__",
+            "t.yaml:8:14: TestBolt has no method '__new__'",
+        ),
         (
             f"class: {STORM}:TestBolt\n    args: [FOO]\n    config_methods: [{{name: with_fo}}]",
             "t.yaml:9:29: TestBolt has no method 'with_fo': it has ",
@@ -115,7 +145,10 @@ def test_a_file_that_is_wrong(written: Written, text: str, says: str) -> None:
             f"class: {STORM}:TestBolt\n    args: [FOO]\n    properties: [{{name: level}}]",
             "t.yaml:9:18: the property 'level' needs one of value, ref and reflist, and has none",
         ),
-        ("class: kstorm.kafka:KafkaHosts\n    args: [a, -1]", "t.yaml:6:5: KafkaHosts: refresh_freq_secs is -1"),
+        (
+            "class: kstorm.kafka:KafkaHosts\n    args: [a, -1]",
+            "t.yaml:6:5: KafkaHosts: refresh_freq_secs is -1",
+        ),
         (
             "class: kstorm.kafka:KafkaHosts\n    properties: [{name: refresh, value: 1}]",
             "t.yaml:8:17: KafkaHosts has no property 'refresh': it has bootstrap_servers, refresh_freq_secs",
@@ -128,7 +161,10 @@ def test_a_file_that_is_wrong(written: Written, text: str, says: str) -> None:
             f"class: {STORM}:LogInfoBolt\n    parallelism: 2\n    tasks: 1",
             "t.yaml:6:5: 'log' has 1 tasks for a parallelism of 2",
         ),
-        ("class: !!python/object/apply:os.system [ls]", "could not determine a constructor for the tag"),
+        (
+            "class: !!python/object/apply:os.system [ls]",
+            "could not determine a constructor for the tag",
+        ),
         ("class: !!python/name:os.system", "could not determine a constructor for the tag"),
     ],
 )
@@ -241,7 +277,9 @@ components:
 """
     bolt_of_a = f"bolts: [{{id: log, class: '{STORM}:ConfiguredBolt', args: [ref: a]}}]\n"
     wired = WIRED.replace(WIRED[WIRED.index("bolts:") : WIRED.index("streams:")], bolt_of_a)
-    with pytest.raises(KstormError, match=r"t\.yaml:4:63: the component 'a' needs itself: a → b → a"):
+    with pytest.raises(
+        KstormError, match=r"t\.yaml:4:63: the component 'a' needs itself: a → b → a"
+    ):
         written(circle + wired)
     forward = circle.replace(", args: [ref: a]}", "}")
     made = written(forward + wired).component("log").component
@@ -307,7 +345,8 @@ def test_a_value_that_yaml_does_not_read(written: Written, value: str) -> None:
 def test_a_file_that_is_not_there() -> None:
     """Says which."""
     with pytest.raises(
-        KstormError, match=r"the topology's file no/such\.yaml cannot be read: no such file or directory"
+        KstormError,
+        match=r"the topology's file no/such\.yaml cannot be read: no such file or directory",
     ):
         load_file(Path("no/such.yaml"))
     with pytest.raises(KstormError, match="is no path of a file"):

@@ -73,15 +73,26 @@ def test_numbers_of_the_wiring_come_from_outside(written: Written) -> None:
     text = text.replace("'${debug}'", "${debug}").replace(
         "LogInfoBolt", "LogInfoBolt\n    parallelism: ${log.workers}\n    tasks: ${ENV-TASKS}"
     )
-    topology = written(text, "# of a site\ntopology = here\n\n! too\nlog.workers: 3\ndebug=true\n", {"TASKS": "6"})
+    topology = written(
+        text, "# of a site\ntopology = here\n\n! too\nlog.workers: 3\ndebug=true\n", {"TASKS": "6"}
+    )
     log = topology.component("log")
-    assert (topology.name, topology.config.topology_debug, log.parallelism, log.num_tasks) == ("here", True, 3, 6)
+    assert (topology.name, topology.config.topology_debug, log.parallelism, log.num_tasks) == (
+        "here",
+        True,
+        3,
+        6,
+    )
 
 
 @pytest.mark.parametrize(
     ("text", "properties", "says"),
     [
-        ("${ENV-NO}", None, "t.yaml:3:7: ${ENV-NO}: the environment variable 'NO' is not set: set it"),
+        (
+            "${ENV-NO}",
+            None,
+            "t.yaml:3:7: ${ENV-NO}: the environment variable 'NO' is not set: set it",
+        ),
         (
             "${no}",
             None,
@@ -91,7 +102,11 @@ def test_numbers_of_the_wiring_come_from_outside(written: Written) -> None:
         ("${no[0]}", "no: 1", "the property 'no' of "),
         ("${no[0]}", "no: 1", "t.properties is no list"),
         ("${no[2]}", "no: [a, b]", "t.properties has 2 items, which count from 0"),
-        ("${no}", "no: [a, [b]]", "t.yaml:3:7: ${no} begins as a list, and is none of single values: [a, b]"),
+        (
+            "${no}",
+            "no: [a, [b]]",
+            "t.yaml:3:7: ${no} begins as a list, and is none of single values: [a, b]",
+        ),
         ("${no}", "no", "t.properties:1: 'no' is no property: write name: value, or name=value"),
         ("${no}", "no: 1\nno: 2", "t.properties:2: the property 'no' is there twice: keep one"),
         (
@@ -101,7 +116,9 @@ def test_numbers_of_the_wiring_come_from_outside(written: Written) -> None:
         ),
     ],
 )
-def test_what_cannot_be_put_in(written: Written, text: str, properties: str | None, says: str) -> None:
+def test_what_cannot_be_put_in(
+    written: Written, text: str, properties: str | None, says: str
+) -> None:
     """Is an error, and not left as it is."""
     with pytest.raises(KstormError) as caught:
         own(written, text, properties)

@@ -75,7 +75,15 @@ def test_each_example_is_valid(path: Path) -> None:
         {"streams": [{"from": "b", "to": "a"}]},
         {"streams": [{"from": "b", "to": "a", "grouping": {"type": "all"}}]},
         {"streams": [{"from": "b", "to": "a", "grouping": {"type": "FIELDS", "args": [1]}}]},
-        {"streams": [{"from": "b", "to": "a", "grouping": {"type": "CUSTOM", "custom_class": {"args": []}}}]},
+        {
+            "streams": [
+                {
+                    "from": "b",
+                    "to": "a",
+                    "grouping": {"type": "CUSTOM", "custom_class": {"args": []}},
+                }
+            ]
+        },
         {"includes": [{"resource": True}]},
         {"includes": ["a.yaml"]},
         {"topology_source": {"class": "a:B"}},
@@ -99,6 +107,7 @@ def test_every_setting_is_described() -> None:
     settings = schema()["$defs"]["Settings"]["properties"]
     assert "own" not in settings
     assert all(
-        setting["description"].endswith(".") or len(setting["description"]) > 20 for setting in settings.values()
+        setting["description"].endswith(".") or len(setting["description"]) > 20
+        for setting in settings.values()
     )
     assert settings["topology_max_spout_pending"]["default"] == 2000

@@ -24,7 +24,11 @@ OF_SENTENCES = sorted(" ".join(storm.SENTENCES).split())
 
 def load(name: str, properties: str | None = None) -> Topology:
     """The topology of an example."""
-    return load_file(FOLDER / f"{name}.yaml", environment=PATH, properties=FOLDER / properties if properties else None)
+    return load_file(
+        FOLDER / f"{name}.yaml",
+        environment=PATH,
+        properties=FOLDER / properties if properties else None,
+    )
 
 
 @pytest.mark.parametrize(
@@ -50,7 +54,11 @@ def load(name: str, properties: str | None = None) -> Topology:
     ],
 )
 def test_an_example_runs(
-    local_cluster: Callable[..., LocalCluster], name: str, properties: str | None, last: str, comes_out: list[str]
+    local_cluster: Callable[..., LocalCluster],
+    name: str,
+    properties: str | None,
+    last: str,
+    comes_out: list[str],
 ) -> None:
     """Every tuple arrives at the last bolt, in every tree."""
     cluster = local_cluster(load(name, properties))
@@ -135,7 +143,12 @@ def test_arguments_factories_methods_and_properties() -> None:
     """`config-methods-test`: each bolt was made and told as the file says."""
     bolts = [spec.component for spec in load("config-methods-test").bolts]
     told = [bolt for bolt in bolts if isinstance(bolt, storm.TestBolt)]
-    assert [bolt.given[0] for bolt in told] == [storm.TestEnum.FOO, storm.TestEnum.FOO, storm.TestEnum.BAR, 10]
+    assert [bolt.given[0] for bolt in told] == [
+        storm.TestEnum.FOO,
+        storm.TestEnum.FOO,
+        storm.TestEnum.BAR,
+        10,
+    ]
     first = told[0]
     assert first.given == (storm.TestEnum.FOO, 1.0, True, ["foo", "bar"])
     assert (first.foo, first.none, first.bar, first.foobar) == ("foo", "hit", "bar", "foobar")
@@ -186,10 +199,26 @@ def test_the_name_of_an_include_does_not_win() -> None:
 @pytest.mark.parametrize(
     ("name", "properties", "says"),
     [
-        ("bad_shell_test", None, ":13:9: add_component_config(name, value): too many positional arguments"),
-        ("bad_hbase", "hbase_bolt.properties", ":10:5: ColumnFields raised TypeError: 'count' is no list of names"),
-        ("bad_static_factory_test", None, "new_long_instance raised TypeError: 'This is not a valid parameter"),
-        ("component-config-invalid-test", None, "topology_debug is 'not-a-boolean': it must be bool"),
+        (
+            "bad_shell_test",
+            None,
+            ":13:9: add_component_config(name, value): too many positional arguments",
+        ),
+        (
+            "bad_hbase",
+            "hbase_bolt.properties",
+            ":10:5: ColumnFields raised TypeError: 'count' is no list of names",
+        ),
+        (
+            "bad_static_factory_test",
+            None,
+            "new_long_instance raised TypeError: 'This is not a valid parameter",
+        ),
+        (
+            "component-config-invalid-test",
+            None,
+            "topology_debug is 'not-a-boolean': it must be bool",
+        ),
         ("invalid-existing-topology", None, ":8:5: there are spouts and a topology_source"),
     ],
 )

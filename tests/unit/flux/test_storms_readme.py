@@ -59,7 +59,10 @@ streams:
 def with_component(component: str) -> str:
     """A topology whose bolt is told a component `it`."""
     bolt = f"  - {{id: bolt, class: {STORM}:ConfiguredBolt, args: [ref: it]}}\n"
-    wired = WIRED.replace("bolts:\n", f"bolts:\n{bolt}") + "  - {from: log, to: bolt, grouping: {type: SHUFFLE}}\n"
+    wired = (
+        WIRED.replace("bolts:\n", f"bolts:\n{bolt}")
+        + "  - {from: log, to: bolt, grouping: {type: SHUFFLE}}\n"
+    )
     return f"name: t\ncomponents:\n{component}\n{wired}"
 
 
@@ -79,7 +82,9 @@ def test_dry_run(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert ended.value.code == 0
     said = capsys.readouterr().out
     assert "topologyName: yaml-topology" in said
-    assert [line.strip() for line in said.splitlines() if line.startswith("  ") and line.endswith(":")][:3] == [
+    assert [
+        line.strip() for line in said.splitlines() if line.startswith("  ") and line.endswith(":")
+    ][:3] == [
         "spout-1:",
         "bolt-1:",
         "bolt-2:",
@@ -145,10 +150,14 @@ def test_a_reference_may_stand_above_what_it_names(written: Written, first: bool
         f"  - {{id: recordTranslator, class: {STORM}:TestClass, args: [x]}}\n",
         f"  - {{id: it, class: {STORM}:Configured, args: [{{ref: recordTranslator}}]}}\n",
     ]
-    assert it(written(with_component("".join(parts if first else parts[::-1])))).args[0].field == "x"
+    assert (
+        it(written(with_component("".join(parts if first else parts[::-1])))).args[0].field == "x"
+    )
 
 
-SELECTORS = "".join(f"  - {{id: f{number}, class: {STORM}:FieldSelector, args: [F{number}]}}\n" for number in (1, 2))
+SELECTORS = "".join(
+    f"  - {{id: f{number}, class: {STORM}:FieldSelector, args: [F{number}]}}\n" for number in (1, 2)
+)
 BINDING = f"{SELECTORS}  - {{id: it, class: {STORM}:StatementBuilder, args: [INSERT], config_methods: [{{name: bind, args: %s}}]}}"
 
 
@@ -158,7 +167,9 @@ def test_lists_of_references(written: Written) -> None:
     with pytest.raises(KstormError, match=r"t\.yaml:5:.* bind raised AttributeError"):
         written(with_component(BINDING % "[{reflist: [f1, f2]}]"))
     topology = written(
-        with_component(f"{SELECTORS}  - {{id: it, class: {STORM}:Configured, args: [reflist: [f1, f2]]}}")
+        with_component(
+            f"{SELECTORS}  - {{id: it, class: {STORM}:Configured, args: [reflist: [f1, f2]]}}"
+        )
     )
     assert [each.name for each in it(topology).args[0]] == ["F1", "F2"]
 
@@ -179,8 +190,12 @@ def test_properties_by_a_setter_or_an_attribute(written: Written) -> None:
     assert (bolt.weight, bolt.foo, bolt.level.field) == (10.0, 5, "x")
 
 
-@pytest.mark.parametrize(("value", "becomes"), [("10", 10.0), ("1.5", 1.5), ("true", True), ("null", None)])
-def test_a_whole_number_is_a_float_where_one_is_asked_for(written: Written, value: str, becomes: object) -> None:
+@pytest.mark.parametrize(
+    ("value", "becomes"), [("10", 10.0), ("1.5", 1.5), ("true", True), ("null", None)]
+)
+def test_a_whole_number_is_a_float_where_one_is_asked_for(
+    written: Written, value: str, becomes: object
+) -> None:
     """Of a setter, and of a constructor. Storm makes any number of any other; here no digits are lost."""
     topology = written(with_component(f"{PROPERTIES}      - {{name: weight, value: {value}}}"))
     found = it(topology).weight
@@ -201,12 +216,24 @@ def test_configuration_methods(written: Written) -> None:
 """
     one = f"  - {{id: one, class: {STORM}:TestClass, args: [x]}}"
     bolt = it(written(with_component(one + PROPERTIES.replace("    properties:\n", "") + methods)))
-    assert (bolt.foo, bolt.none, bolt.bar, bolt.foobar, bolt.classes) == ("foo", "hit", "bar", "foobar", ["x"])
+    assert (bolt.foo, bolt.none, bolt.bar, bolt.foobar, bolt.classes) == (
+        "foo",
+        "hit",
+        "bar",
+        "foobar",
+        ["x"],
+    )
 
 
 def test_a_member_of_an_enum_by_its_name(written: Written) -> None:
     """`rotationPolicy`: of an argument."""
-    policy = it(written(with_component(f"  - {{id: it, class: {STORM}:FileSizeRotationPolicy, args: [5.0, MB]}}")))
+    policy = it(
+        written(
+            with_component(
+                f"  - {{id: it, class: {STORM}:FileSizeRotationPolicy, args: [5.0, MB]}}"
+            )
+        )
+    )
     assert (policy.count, policy.units) == (5.0, storm.Units.MB)
 
 
@@ -215,7 +242,9 @@ def test_a_member_of_an_enum_by_its_name(written: Written) -> None:
 
 def test_the_topologys_config(written: Written) -> None:
     """What is a setting of kstorm's, and what is one's own."""
-    config = "{topology_max_spout_pending: 1000, topology_message_timeout_secs: 30, my.own: {a: [1]}}"
+    config = (
+        "{topology_max_spout_pending: 1000, topology_message_timeout_secs: 30, my.own: {a: [1]}}"
+    )
     found = written(f"name: t\nconfig: {config}\n{WIRED}").config
     assert (found.topology_max_spout_pending, found.topology_message_timeout_secs) == (1000, 30)
     assert found["my.own"] == {"a": [1]}
@@ -234,11 +263,15 @@ def test_an_existing_topology(written: Written) -> None:
 
 def test_tasks_and_parallelism(written: Written) -> None:
     """`numTasks` is `tasks`; memory and CPU are the chart's, which the error says."""
-    text = WORDCOUNT.replace("TestWordCounter\n    parallelism: 1", "TestWordCounter\n    parallelism: 2\n    tasks: 4")
+    text = WORDCOUNT.replace(
+        "TestWordCounter\n    parallelism: 1", "TestWordCounter\n    parallelism: 2\n    tasks: 4"
+    )
     spec = written(text).component("bolt-1")
     assert (spec.parallelism, spec.num_tasks) == (2, 4)
     for key in ("onHeapMemoryLoad", "offHeapMemoryLoad", "cpuLoad"):
-        with pytest.raises(KstormError, match=r"are values of the chart, components\.ID\.resources"):
+        with pytest.raises(
+            KstormError, match=r"are values of the chart, components\.ID\.resources"
+        ):
             written(WORDCOUNT.replace("    parallelism: 1\n", f"    {key}: 1\n", 1))
 
 
@@ -266,15 +299,16 @@ streams:
 """
     spout = written(text).component("kafka-spout").component
     assert isinstance(spout, KafkaSpout)
-    assert (spout.spout_config.start_offset_time, spout.spout_config.topic) == (EARLIEST_TIME, "myKafkaTopic")
+    assert (spout.spout_config.start_offset_time, spout.spout_config.topic) == (
+        EARLIEST_TIME,
+        "myKafkaTopic",
+    )
     assert spout.spout_config.kafka_properties == {"fetch.min.bytes": 1000}
 
 
 def test_a_map_is_an_argument(written: Written) -> None:
     """As that of `setProp`."""
-    component = (
-        f"  - {{id: it, class: {STORM}:Configured, config_methods: [{{name: tell, args: [a, {{b.c: 1, d: x}}]}}]}}"
-    )
+    component = f"  - {{id: it, class: {STORM}:Configured, config_methods: [{{name: tell, args: [a, {{b.c: 1, d: x}}]}}]}}"
     assert it(written(with_component(component))).told == {"a": {"b.c": 1, "d": "x"}}
 
 
@@ -282,7 +316,9 @@ def test_a_components_own_config(written: Written) -> None:
     """It is that component's alone, checked when the topology is built; names of one's own are passed on as they are."""
     own = "    config: {topology_tick_tuple_freq_secs: 5, my.own: yes-it-is}\n"
     topology = written(WORDCOUNT.replace("LogInfoBolt\n", f"LogInfoBolt\n{own}"))
-    found = {id: spec.config.topology_tick_tuple_freq_secs for id, spec in topology.components.items()}
+    found = {
+        id: spec.config.topology_tick_tuple_freq_secs for id, spec in topology.components.items()
+    }
     assert found == {"spout-1": None, "bolt-1": None, "bolt-2": 5}
     assert topology.component("bolt-2").config["my.own"] == "yes-it-is"
     with pytest.raises(KstormError, match="topology_tick_tuple_freq_secs is 'often': it must be"):
@@ -307,19 +343,28 @@ def test_a_components_own_config(written: Written) -> None:
 )
 def test_each_grouping(written: Written, type: str, further: str, kind: type) -> None:
     """On the default stream, unless another is named, which the emitter declares."""
-    text = WIRED.replace("TestWordSpout", "Streams").replace("{type: SHUFFLE}", f"{{type: {type}{further}}}")
+    text = WIRED.replace("TestWordSpout", "Streams").replace(
+        "{type: SHUFFLE}", f"{{type: {type}{further}}}"
+    )
     (found,) = written(f"name: t\n{text}").component("log").inputs
     assert isinstance(found.grouping, kind)
-    assert found.stream == (further.rpartition("stream_id: ")[2] if "stream_id" in further else "default")
+    assert found.stream == (
+        further.rpartition("stream_id: ")[2] if "stream_id" in further else "default"
+    )
 
 
 def test_a_stream_that_is_not_declared(written: Written) -> None:
     """Is refused, with those that are."""
-    with pytest.raises(KstormError, match=r"t\.yaml:10:5: .* of 'words', which does not declare it: its streams are"):
+    with pytest.raises(
+        KstormError,
+        match=r"t\.yaml:10:5: .* of 'words', which does not declare it: its streams are",
+    ):
         written(f"name: t\n{WIRED.replace('{type: SHUFFLE}', '{type: SHUFFLE, stream_id: later}')}")
 
 
-def test_connections_can_be_cyclical(written: Written, local_cluster: Callable[..., LocalCluster]) -> None:
+def test_connections_can_be_cyclical(
+    written: Written, local_cluster: Callable[..., LocalCluster]
+) -> None:
     """A bolt that subscribes to itself."""
     text = f"name: t\n{WIRED}  - {{from: log, to: log, grouping: {{type: SHUFFLE}}}}\n".replace(
         "LogInfoBolt", "Shortening"
@@ -344,7 +389,9 @@ def test_a_file_of_the_python_path(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     """`resource: true`, in place of the class path."""
     (tmp_path / "configs").mkdir()
     (tmp_path / "configs" / "wired.yaml").write_text(WIRED)
-    (tmp_path / "t.yaml").write_text("name: t\nincludes: [{file: configs/wired.yaml, resource: true}]\n")
+    (tmp_path / "t.yaml").write_text(
+        "name: t\nincludes: [{file: configs/wired.yaml, resource: true}]\n"
+    )
     monkeypatch.syspath_prepend(str(tmp_path))
     assert list(load_file(tmp_path / "t.yaml").components) == ["words", "log"]
 
@@ -363,4 +410,6 @@ def test_trident(written: Written, local_cluster: Callable[..., LocalCluster]) -
     cluster.run_until_idle()
     told = [json.loads(record.value() or b"") for record in kafka.records("counts")]
     assert topology.name == "my-trident-topology"
-    assert {each["word"]: each["count"] for each in told} == Counter(" ".join(storm.SENTENCES).split())
+    assert {each["word"]: each["count"] for each in told} == Counter(
+        " ".join(storm.SENTENCES).split()
+    )

@@ -42,6 +42,8 @@ def test_both_count_alike(local_cluster: Any) -> None:
         kafka = FakeKafka({"sentences": 1, "word-counts": 2})
         kafka.produce("sentences", "the cow jumped over the moon")
         local_cluster(each, kafka=kafka).run_until_idle()
-        found.append(sorted((record.key(), record.partition()) for record in kafka.records("word-counts")))
+        found.append(
+            sorted((record.key(), record.partition()) for record in kafka.records("word-counts"))
+        )
     assert found[0] == found[1]
     assert len(found[0]) == 6

@@ -17,7 +17,9 @@ _CPU_SECS = 120
 def small_pod() -> Iterator[None]:
     """More memory is a `MemoryError`. More time ends the process, as a decoder in C hears no signal."""
     unlimited = resource.getrlimit(resource.RLIMIT_DATA)
-    resource.setrlimit(resource.RLIMIT_DATA, (psutil.Process().memory_info().data + _TO_SPARE, unlimited[1]))
+    resource.setrlimit(
+        resource.RLIMIT_DATA, (psutil.Process().memory_info().data + _TO_SPARE, unlimited[1])
+    )
     before = signal.signal(signal.SIGPROF, signal.SIG_DFL)
     signal.setitimer(signal.ITIMER_PROF, _CPU_SECS)
     try:

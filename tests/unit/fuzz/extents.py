@@ -57,7 +57,9 @@ def read_all(scheme: Scheme, values: list[bytes]) -> tuple[list[Any], list[Any]]
     rows: list[Any] = []
     config = SpoutConfig(KafkaHosts(), "t", "/r", "i", scheme=SchemeAsMultiScheme(scheme))
     manager = PartitionManager(Partition("t", 0), config, cast("Any", collector), offset=0)
-    manager.fill([cast("SourceMessage", Message("t", 0, at, None, value)) for at, value in enumerate(values)])
+    manager.fill(
+        [cast("SourceMessage", Message("t", 0, at, None, value)) for at, value in enumerate(values)]
+    )
     deadline = time.monotonic() + 20
     while len(collector.letters) + len(rows) < len(values):
         manager.take(0.0, 9, 9, rows, [])

@@ -7,7 +7,15 @@ from typing import Any, Final, TypeVar
 import msgspec
 from hypothesis import strategies as st
 
-from kstorm.core.wire import MAX_ID, VERSION, AckFrame, CompletionFrame, TupleFrame, encode, pack_ids
+from kstorm.core.wire import (
+    MAX_ID,
+    VERSION,
+    AckFrame,
+    CompletionFrame,
+    TupleFrame,
+    encode,
+    pack_ids,
+)
 
 T = TypeVar("T")
 
@@ -36,8 +44,12 @@ LIES: Final = (
 )
 
 ids = st.sampled_from([0, 1, 2, MAX_ID]) | st.integers(0, MAX_ID)
-numbers = st.sampled_from([-(2**63), -1, 0, 1, 2, 65_536, 2**31, 2**63, 2**64 - 1]) | st.integers(0, 10)
-names = st.sampled_from(["words", "bolt", "sink", "default", "pairs", "__acker", ""]) | st.text(max_size=5)
+numbers = st.sampled_from([-(2**63), -1, 0, 1, 2, 65_536, 2**31, 2**63, 2**64 - 1]) | st.integers(
+    0, 10
+)
+names = st.sampled_from(["words", "bolt", "sink", "default", "pairs", "__acker", ""]) | st.text(
+    max_size=5
+)
 columns_of_ids = st.lists(ids, max_size=4).map(pack_ids) | st.binary(max_size=20)
 values: st.SearchStrategy[Any] = st.recursive(
     st.none()
@@ -46,7 +58,9 @@ values: st.SearchStrategy[Any] = st.recursive(
     | st.floats()
     | st.text(max_size=5)
     | st.binary(max_size=5),
-    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=3), inner, max_size=3),
+    lambda inner: (
+        st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=3), inner, max_size=3)
+    ),
     max_leaves=6,
 )
 anchors = st.dictionaries(numbers, st.dictionaries(numbers, numbers, max_size=2), max_size=2)
@@ -68,7 +82,12 @@ def tuple_frames(draw: st.DrawFn) -> bytes:
             roots,
             draw(column | columns_of_ids) if roots else b"",
             draw(st.just({}) | anchors),
-            draw(st.lists(st.lists(values, min_size=count, max_size=count) | st.lists(values, max_size=3), max_size=3)),
+            draw(
+                st.lists(
+                    st.lists(values, min_size=count, max_size=count) | st.lists(values, max_size=3),
+                    max_size=3,
+                )
+            ),
         )
     )
 
@@ -99,7 +118,13 @@ def damaged(draw: st.DrawFn, good: st.SearchStrategy[bytes]) -> bytes:
 
 def anything(good: st.SearchStrategy[bytes]) -> st.SearchStrategy[bytes]:
     """Whatever may lie where `good` is expected."""
-    return good | damaged(good) | st.binary(max_size=60) | values.map(msgspec.msgpack.encode) | st.sampled_from(LIES)
+    return (
+        good
+        | damaged(good)
+        | st.binary(max_size=60)
+        | values.map(msgspec.msgpack.encode)
+        | st.sampled_from(LIES)
+    )
 
 
 def bounded(data: bytes, call: Callable[[bytes], T]) -> T:
@@ -110,4 +135,6 @@ def bounded(data: bytes, call: Callable[[bytes], T]) -> T:
     finally:
         peak = tracemalloc.get_traced_memory()[1]
         tracemalloc.stop()
-        assert peak <= BYTES_A_BYTE * len(data) + BYTES_ANYWAY, f"{len(data)} bytes made us allocate {peak}"
+        assert peak <= BYTES_A_BYTE * len(data) + BYTES_ANYWAY, (
+            f"{len(data)} bytes made us allocate {peak}"
+        )

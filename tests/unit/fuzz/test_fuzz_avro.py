@@ -34,7 +34,11 @@ def number(value: int) -> bytes:
 
 
 def record(*fields: tuple[str, Any], name: str = "R") -> dict[str, Any]:
-    return {"type": "record", "name": name, "fields": [{"name": field, "type": kind} for field, kind in fields]}
+    return {
+        "type": "record",
+        "name": name,
+        "fields": [{"name": field, "type": kind} for field, kind in fields],
+    }
 
 
 def array(items: Any) -> dict[str, Any]:
@@ -65,7 +69,10 @@ BOMBS: dict[str, tuple[Any, bytes]] = {
     ),
     "empty arrays": (array(array("int")), number(4_000_000) + b"\0" * 4_000_000 + b"\0"),
     "empty maps": (array(mapping("int")), number(4_000_000) + b"\0" * 4_000_000 + b"\0"),
-    "a map": (mapping("null"), number(400_000) + b"".join(b"\x06%03x" % (at % 4096) for at in range(400_000)) + b"\0"),
+    "a map": (
+        mapping("null"),
+        number(400_000) + b"".join(b"\x06%03x" % (at % 4096) for at in range(400_000)) + b"\0",
+    ),
     "nulls": (array("null"), number(2**60) + b"\0"),
     "nulls, and their bytes": (array("null"), number(-(2**60)) + b"\0\0"),
     "as many nulls as there can be": (array("null"), number(-(2**63)) + b"\0\0"),
@@ -74,7 +81,10 @@ BOMBS: dict[str, tuple[Any, bytes]] = {
     "fixed of nothing": (array(NOTHING), number(2**40) + b"\0"),
     "records within records": (doubling(30), b"\0"),
     "two of each": (array(array("null")), number(10) + (number(99_999) + b"\0") * 10 + b"\0"),
-    "by a union": (array(["null", record(("a", "null"))]), number(400_000) + b"\x02" * 400_000 + b"\0"),
+    "by a union": (
+        array(["null", record(("a", "null"))]),
+        number(400_000) + b"\x02" * 400_000 + b"\0",
+    ),
 }
 
 
@@ -121,7 +131,9 @@ def test_a_bomb_takes_next_to_nothing(name: str, reading: Callable[..., Any]) ->
     schema, body = BOMBS[name]
 
     def read() -> None:
-        with pytest.raises(ValueError, match="more than 400,000 values, those within others counted too"):
+        with pytest.raises(
+            ValueError, match="more than 400,000 values, those within others counted too"
+        ):
             reading(schema, body)
 
     began = time.process_time()
@@ -129,7 +141,9 @@ def test_a_bomb_takes_next_to_nothing(name: str, reading: Callable[..., Any]) ->
     assert time.process_time() - began < 5
 
 
-def test_a_bomb_is_a_dead_letter_and_what_is_behind_it_is_read(reading: Callable[..., Any], stub: RegistryStub) -> None:
+def test_a_bomb_is_a_dead_letter_and_what_is_behind_it_is_read(
+    reading: Callable[..., Any], stub: RegistryStub
+) -> None:
     good = number(1) + b"\0"
     assert reading(array("null"), good) == [None]
     scheme = AvroScheme(SchemaRegistry(stub.url), "a")
@@ -174,7 +188,10 @@ def test_a_decimal_of_too_many_bytes_is_not_decoded(reading: Callable[..., Any])
 
 def test_a_schema_with_too_long_a_decimal_is_refused(reading: Callable[..., Any]) -> None:
     with pytest.raises(ValueError, match=r"a fixed 'F' of 1,025 bytes"):
-        reading({"type": "fixed", "name": "F", "size": 1025, "logicalType": "decimal", "precision": 9}, b"\0" * 1025)
+        reading(
+            {"type": "fixed", "name": "F", "size": 1025, "logicalType": "decimal", "precision": 9},
+            b"\0" * 1025,
+        )
 
 
 def test_as_many_values_as_there_may_be_are_read(reading: Callable[..., Any]) -> None:
@@ -214,7 +231,9 @@ def test_references_are_followed_and_a_schema_may_be_told_by_a_guid(
 # Whatever there is: the count is that of what the decoder makes.
 
 NAMES = st.just("N")
-PRIMITIVES = st.sampled_from(["null", "boolean", "int", "long", "float", "double", "bytes", "string"])
+PRIMITIVES = st.sampled_from(
+    ["null", "boolean", "int", "long", "float", "double", "bytes", "string"]
+)
 
 
 def records(inner: st.SearchStrategy[Any]) -> st.SearchStrategy[Any]:
@@ -228,12 +247,18 @@ def records(inner: st.SearchStrategy[Any]) -> st.SearchStrategy[Any]:
 SCHEMAS: st.SearchStrategy[Any] = st.recursive(
     PRIMITIVES
     | st.builds(lambda name: {"type": "enum", "name": name, "symbols": ["a", "b", "c"]}, NAMES)
-    | st.builds(lambda name, size: {"type": "fixed", "name": name, "size": size}, NAMES, st.integers(0, 5)),
+    | st.builds(
+        lambda name, size: {"type": "fixed", "name": name, "size": size}, NAMES, st.integers(0, 5)
+    ),
     lambda inner: (
         inner.map(array)
         | inner.map(mapping)
         | records(inner)
-        | st.builds(lambda kind, other: ["null", kind, other], records(inner), st.sampled_from(["int", "string"]))
+        | st.builds(
+            lambda kind, other: ["null", kind, other],
+            records(inner),
+            st.sampled_from(["int", "string"]),
+        )
     ),
     max_leaves=8,
 )
@@ -285,7 +310,9 @@ def bodies(draw: st.DrawFn, schema: Any) -> bytes:
             key += 1
             block += (number(3) + b"%03d" % key) if kind == "map" else b""
             block += draw(bodies(schema["values" if kind == "map" else "items"]))
-        made += (number(-size) + number(len(block)) if draw(st.booleans()) else number(size)) + block
+        made += (
+            number(-size) + number(len(block)) if draw(st.booleans()) else number(size)
+        ) + block
     return made + b"\0"
 
 
@@ -309,7 +336,10 @@ def test_what_is_damaged_is_refused_or_small(data: st.DataObject) -> None:
     schema = parse_schema(named(data.draw(SCHEMAS), itertools.count()))
     body = data.draw(bodies(schema))
     at = data.draw(st.integers(0, len(body)))
-    put = data.draw(st.binary(max_size=3) | st.sampled_from([number(2**60), number(-(2**60)), b"\xff" * 12, b""]))
+    put = data.draw(
+        st.binary(max_size=3)
+        | st.sampled_from([number(2**60), number(-(2**60)), b"\xff" * 12, b""])
+    )
     body = body[:at] + put + body[at + data.draw(st.integers(0, 2)) :]
 
     def read() -> Any:
@@ -328,7 +358,9 @@ def test_what_is_damaged_is_refused_or_small(data: st.DataObject) -> None:
 
 @given(st.data())
 def test_what_fastavro_writes_is_counted(data: st.DataObject) -> None:
-    value = data.draw(st.lists(st.dictionaries(st.text(max_size=3), st.none() | st.integers(-9, 9), max_size=4)))
+    value = data.draw(
+        st.lists(st.dictionaries(st.text(max_size=3), st.none() | st.integers(-9, 9), max_size=4))
+    )
     schema = parse_schema(array(mapping(["null", "long"])))
     out = BytesIO()
     schemaless_writer(out, schema, value)

@@ -82,7 +82,11 @@ def bombs(size: int) -> dict[str, bytes]:
     }
 
 
-BOMBS = [*((1_000_000, name) for name in bombs(9)), (3_500_000, "only the byte 0x90"), (3_500_000, "empty lists")]
+BOMBS = [
+    *((1_000_000, name) for name in bombs(9)),
+    (3_500_000, "only the byte 0x90"),
+    (3_500_000, "empty lists"),
+]
 
 
 def peak(call: Callable[[], Any]) -> int:
@@ -137,7 +141,10 @@ def test_a_record_that_is_too_long_for_a_frame_is_not_decoded(kind: str) -> None
     engine.poll(0, Record(1, b"\xc1" * most), Record(2, b"\xc1" * (most + 1)))
     letters = [decode_letter(record.value) for send in engine.take(Send) for record in send.records]
     assert [(letter.partition, letter.offset) for letter in letters] == [(0, 0), (0, 1), (0, 2)]
-    assert [f"has {most:,}, which topology_frame_max_bytes raises" in letter.reason for letter in letters] == [
+    assert [
+        f"has {most:,}, which topology_frame_max_bytes raises" in letter.reason
+        for letter in letters
+    ] == [
         True,
         False,
         True,
@@ -148,7 +155,9 @@ def test_a_topology_of_larger_frames_reads_larger_ones() -> None:
     """Those of its own, and with the slack that a rollout of the setting needs."""
     engine = bolt_engine(topology(topology_frame_max_bytes=8_000_000), "bolt")
     assert engine._longest_frame == 32_000_000
-    assert bolt_engine(topology(topology_frame_max_bytes=1000), "bolt")._longest_frame >= 1_000_000, "acks may need it"
+    assert (
+        bolt_engine(topology(topology_frame_max_bytes=1000), "bolt")._longest_frame >= 1_000_000
+    ), "acks may need it"
 
 
 def test_what_is_sent_is_read() -> None:
@@ -172,7 +181,9 @@ def test_values_are_counted_as_they_are(value: Any) -> None:
     """Neither fewer, nor more."""
     data = msgspec.msgpack.encode(value)
     count = _count(value)
-    data += b"\xc0" * (count + 2)  # what is behind it does not count, and makes it long enough to be looked at
+    data += b"\xc0" * (
+        count + 2
+    )  # what is behind it does not count, and makes it long enough to be looked at
     assert within(data, count)
     assert count == 1 or not within(data, count - 1)
 
@@ -226,9 +237,13 @@ def taken(
     return collector, peak(lambda: manager.take(0.0, 9, 9, rows, [])), rows
 
 
-@pytest.mark.parametrize("scheme", SCHEMES, ids=lambda scheme: type(getattr(scheme, "scheme", scheme)).__name__)
+@pytest.mark.parametrize(
+    "scheme", SCHEMES, ids=lambda scheme: type(getattr(scheme, "scheme", scheme)).__name__
+)
 @pytest.mark.parametrize("key", [None, b"k"])
-def test_a_message_that_is_too_long_is_never_shown_to_its_scheme(scheme: MultiScheme, key: bytes | None) -> None:
+def test_a_message_that_is_too_long_is_never_shown_to_its_scheme(
+    scheme: MultiScheme, key: bytes | None
+) -> None:
     """A batch of 2 kB can hold one of 60 MB."""
     value = b"[" * 60_000_000
     collector, memory, rows = taken(scheme, value, key)
@@ -249,7 +264,12 @@ def test_how_long_a_message_may_be_is_the_spouts_to_say() -> None:
 
 @pytest.mark.parametrize(
     "inner",
-    [b"[]," * 4_000_000 + b"1", b"{}," * 4_000_000 + b"1", b"1," * 8_000_000 + b"1", b"[" * 16_000_000],
+    [
+        b"[]," * 4_000_000 + b"1",
+        b"{}," * 4_000_000 + b"1",
+        b"1," * 8_000_000 + b"1",
+        b"[" * 16_000_000,
+    ],
     ids=["empty lists", "empty objects", "numbers", "nesting"],
 )
 @pytest.mark.parametrize("scheme", SCHEMES[-2:], ids=["json", "by a registry"])
@@ -283,14 +303,21 @@ def test_a_long_text_is_not_many_values() -> None:
 
 def test_the_dead_letter_of_a_bomb_is_none() -> None:
     """Of its value the beginning is kept, and no copy is made of the rest."""
-    letter = DeadLetter(topology="t", component="c", task=1, reason="too long", value=b"x" * 60_000_000)
+    letter = DeadLetter(
+        topology="t", component="c", task=1, reason="too long", value=b"x" * 60_000_000
+    )
     made: list[bytes] = []
     assert peak(lambda: made.append(encode_letter(letter))) < 5_000_000
-    assert decode_letter(made[0]).reason == "too long (of its 60000000 bytes the first 350000 are kept here)"
+    assert (
+        decode_letter(made[0]).reason
+        == "too long (of its 60000000 bytes the first 350000 are kept here)"
+    )
 
 
 def test_a_frame_of_ours_is_not_looked_at_for_nothing() -> None:
     """Of what has no more bytes than there may be values, none has too many."""
-    data = encode(TupleFrame(VERSION, "spout", 1, "default", 1, b"", b"", {}, [[[0] * (MOST_VALUES - 100)]]))
+    data = encode(
+        TupleFrame(VERSION, "spout", 1, "default", 1, b"", b"", {}, [[[0] * (MOST_VALUES - 100)]])
+    )
     assert len(data) < MOST_VALUES
     assert within(data)

@@ -32,8 +32,16 @@ WORDS = st.sampled_from(
     ]
 )
 VALUES = st.recursive(
-    WORDS | st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=4) | st.dates(),
-    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(KEYS | st.text(max_size=3), inner, max_size=5),
+    WORDS
+    | st.none()
+    | st.booleans()
+    | st.integers()
+    | st.floats()
+    | st.text(max_size=4)
+    | st.dates(),
+    lambda inner: (
+        st.lists(inner, max_size=3) | st.dictionaries(KEYS | st.text(max_size=3), inner, max_size=5)
+    ),
     max_leaves=30,
 )
 PIECES = st.sampled_from(
@@ -53,12 +61,17 @@ PIECES = st.sampled_from(
 )
 SECTIONS = ["config", "components", "includes", "spouts", "bolts", "streams", "topology_source"]
 ARGS = st.lists(VALUES, max_size=3)
-METHODS = st.fixed_dictionaries({"name": st.sampled_from(["with_foo", "with_none", "a"])}, optional={"args": ARGS})
+METHODS = st.fixed_dictionaries(
+    {"name": st.sampled_from(["with_foo", "with_none", "a"])}, optional={"args": ARGS}
+)
 PROPERTIES = st.fixed_dictionaries(
     {"name": st.sampled_from(["level", "time_len", "a"])}, optional={"value": VALUES, "ref": WORDS}
 )
 OBJECTS = st.fixed_dictionaries(
-    {"id": st.sampled_from("abc"), "class": st.sampled_from([f"tests.unit.flux.storm:{name}" for name in CLASSES])},
+    {
+        "id": st.sampled_from("abc"),
+        "class": st.sampled_from([f"tests.unit.flux.storm:{name}" for name in CLASSES]),
+    },
     optional={
         "args": ARGS,
         "kwargs": st.dictionaries(st.sampled_from(["te", "f", "a"]), VALUES, max_size=2),
@@ -106,11 +119,21 @@ def test_any_values(values: dict[str, object]) -> None:
     st.lists(STREAMS, max_size=3),
 )
 def test_any_objects(
-    folder: Path, components: list[object], spouts: list[object], bolts: list[object], streams: list[object]
+    folder: Path,
+    components: list[object],
+    spouts: list[object],
+    bolts: list[object],
+    streams: list[object],
 ) -> None:
     """That can be read, but hardly be made."""
     file = folder / "t.yaml"
-    wired = {"name": "t", "components": components, "spouts": spouts, "bolts": bolts, "streams": streams}
+    wired = {
+        "name": "t",
+        "components": components,
+        "spouts": spouts,
+        "bolts": bolts,
+        "streams": streams,
+    }
     file.write_text(yaml.safe_dump(wired))
     with suppress(KstormError):
         load_file(file, environment={"A": "[x, 1]"})

@@ -8,7 +8,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kstorm.core.wire import VERSION, AckFrame, CompletionFrame, TupleFrame, decode, encode, pack_ids
+from kstorm.core.wire import (
+    VERSION,
+    AckFrame,
+    CompletionFrame,
+    TupleFrame,
+    decode,
+    encode,
+    pack_ids,
+)
 from kstorm.errors import FrameError
 from kstorm.topology import TupleBatch
 from tests.unit.core.acker import Acker
@@ -37,7 +45,9 @@ def test_a_record_is_a_frame_or_refused(data: bytes) -> None:
             assert bounded(data, lambda data, kind=kind: decode(kind, data)).version == VERSION  # type: ignore[misc]
 
 
-@given(st.lists(anything(tuple_frames()), max_size=3), st.sampled_from(["plain", "basic", "batches"]))
+@given(
+    st.lists(anything(tuple_frames()), max_size=3), st.sampled_from(["plain", "basic", "batches"])
+)
 def test_a_bolt_task_takes_a_frame_or_refuses_it(records: list[bytes], kind: str) -> None:
     """What it emits and acks on account of a stranger's frame can be sent, and its own frames are executed after it."""
     bolt: Any = {"plain": Plain, "basic": Basic, "batches": Batches}[kind]()
@@ -124,7 +134,11 @@ def test_the_refusal_of_a_large_frame_is_short() -> None:
 def test_ids_of_zero() -> None:
     """A root of zero is no tree: its tuples are executed and nobody hears of them."""
     harness = Harness(Basic())
-    data = encode(TupleFrame(VERSION, "words", 1, "default", 2, pack_ids([0, 9]), pack_ids([3, 0]), {}, [["a", "b"]]))
+    data = encode(
+        TupleFrame(
+            VERSION, "words", 1, "default", 2, pack_ids([0, 9]), pack_ids([3, 0]), {}, [["a", "b"]]
+        )
+    )
     harness.run(harness.task.receive(decode(TupleFrame, data)))
     assert harness.task.executed == 2
     assert set(harness.acks()) <= {9}

@@ -44,11 +44,15 @@ def classes() -> tuple[Any, Any]:
     repeated int32 loose; float real; }
     Open { repeated Any anys; Open one; extensions; } with repeated Tree more = 100 added to it.
     """
-    file = descriptor_pb2.FileDescriptorProto(name="fuzz/tree.proto", package="fuzz", syntax="proto2")
+    file = descriptor_pb2.FileDescriptorProto(
+        name="fuzz/tree.proto", package="fuzz", syntax="proto2"
+    )
     file.dependency.append("google/protobuf/any.proto")
     tree = file.message_type.add(name="Tree")
     tree.field.add(name="number", number=1, type=FIELD.TYPE_INT64, label=ONE)
-    tree.field.add(name="trees", number=2, type=FIELD.TYPE_MESSAGE, type_name=".fuzz.Tree", label=MANY)
+    tree.field.add(
+        name="trees", number=2, type=FIELD.TYPE_MESSAGE, type_name=".fuzz.Tree", label=MANY
+    )
     for name, at, kind in (("packed", 3, FIELD.TYPE_INT32), ("wide", 4, FIELD.TYPE_FIXED64)):
         tree.field.add(name=name, number=at, type=kind, label=MANY).options.packed = True
     tree.field.add(name="texts", number=5, type=FIELD.TYPE_STRING, label=MANY)
@@ -62,30 +66,61 @@ def classes() -> tuple[Any, Any]:
         value = entry.field.add(name="value", number=2, type=kind, label=ONE)
         if kind == FIELD.TYPE_MESSAGE:
             value.type_name = ".fuzz.Tree"
-        tree.field.add(name=name, number=at, type=FIELD.TYPE_MESSAGE, type_name=f".fuzz.Tree.{entry.name}", label=MANY)
+        tree.field.add(
+            name=name,
+            number=at,
+            type=FIELD.TYPE_MESSAGE,
+            type_name=f".fuzz.Tree.{entry.name}",
+            label=MANY,
+        )
     for name, at, label in (("Leaf", 8, ONE), ("Leaves", 9, MANY)):
         group = tree.nested_type.add(name=name)
         group.field.add(name="text", number=1, type=FIELD.TYPE_STRING, label=ONE)
-        group.field.add(name="trees", number=2, type=FIELD.TYPE_MESSAGE, type_name=".fuzz.Tree", label=MANY)
-        tree.field.add(name=name.lower(), number=at, type=FIELD.TYPE_GROUP, type_name=f".fuzz.Tree.{name}", label=label)
-    tree.field.add(name="one", number=10, type=FIELD.TYPE_MESSAGE, type_name=".fuzz.Tree", label=ONE)
-    tree.field.add(name="wides", number=11, type=FIELD.TYPE_MESSAGE, type_name=".fuzz.Wide", label=MANY)
+        group.field.add(
+            name="trees", number=2, type=FIELD.TYPE_MESSAGE, type_name=".fuzz.Tree", label=MANY
+        )
+        tree.field.add(
+            name=name.lower(),
+            number=at,
+            type=FIELD.TYPE_GROUP,
+            type_name=f".fuzz.Tree.{name}",
+            label=label,
+        )
+    tree.field.add(
+        name="one", number=10, type=FIELD.TYPE_MESSAGE, type_name=".fuzz.Tree", label=ONE
+    )
+    tree.field.add(
+        name="wides", number=11, type=FIELD.TYPE_MESSAGE, type_name=".fuzz.Wide", label=MANY
+    )
     tree.field.add(name="loose", number=12, type=FIELD.TYPE_INT32, label=MANY)
     tree.field.add(name="real", number=13, type=FIELD.TYPE_FLOAT, label=ONE)
     wide = file.message_type.add(name="Wide")
     for at in range(1, WIDE + 1):
         wide.field.add(name=f"f{at}", number=at, type=FIELD.TYPE_STRING, label=ONE)
     opened = file.message_type.add(name="Open")
-    opened.field.add(name="anys", number=1, type=FIELD.TYPE_MESSAGE, type_name=".google.protobuf.Any", label=MANY)
-    opened.field.add(name="one", number=2, type=FIELD.TYPE_MESSAGE, type_name=".fuzz.Open", label=ONE)
-    opened.field.add(name="any", number=3, type=FIELD.TYPE_MESSAGE, type_name=".google.protobuf.Any", label=ONE)
+    opened.field.add(
+        name="anys", number=1, type=FIELD.TYPE_MESSAGE, type_name=".google.protobuf.Any", label=MANY
+    )
+    opened.field.add(
+        name="one", number=2, type=FIELD.TYPE_MESSAGE, type_name=".fuzz.Open", label=ONE
+    )
+    opened.field.add(
+        name="any", number=3, type=FIELD.TYPE_MESSAGE, type_name=".google.protobuf.Any", label=ONE
+    )
     opened.extension_range.add(start=100, end=200)
     file.extension.add(
-        name="more", number=100, type=FIELD.TYPE_MESSAGE, type_name=".fuzz.Tree", label=MANY, extendee=".fuzz.Open"
+        name="more",
+        number=100,
+        type=FIELD.TYPE_MESSAGE,
+        type_name=".fuzz.Tree",
+        label=MANY,
+        extendee=".fuzz.Open",
     )
     pool = descriptor_pool.Default()
     pool.Add(file)
-    return tuple(GetMessageClass(pool.FindMessageTypeByName(f"fuzz.{name}")) for name in ("Tree", "Open"))
+    return tuple(
+        GetMessageClass(pool.FindMessageTypeByName(f"fuzz.{name}")) for name in ("Tree", "Open")
+    )
 
 
 TREE, OPEN = classes()
@@ -151,7 +186,9 @@ def test_a_bomb_takes_next_to_nothing(name: str, reading: Callable[..., Any]) ->
     kind, field, body = BOMBS[name]
 
     def read() -> None:
-        with pytest.raises(ValueError, match=r"more than (4,000,000 fields, be they there or not|400,000 values)"):
+        with pytest.raises(
+            ValueError, match=r"more than (4,000,000 fields, be they there or not|400,000 values)"
+        ):
             reading(kind, field, body)
 
     began = time.process_time()
@@ -160,7 +197,9 @@ def test_a_bomb_takes_next_to_nothing(name: str, reading: Callable[..., Any]) ->
 
 
 @pytest.mark.parametrize("name", BOMBS)
-def test_how_many_values_there_may_be_is_for_a_scheme_to_say(name: str, reading: Callable[..., Any]) -> None:
+def test_how_many_values_there_may_be_is_for_a_scheme_to_say(
+    name: str, reading: Callable[..., Any]
+) -> None:
     kind, field, body = BOMBS[name]
     with pytest.raises(ValueError, match="more than 10 values"):
         reading(kind, field, body, most_values=10)
@@ -169,8 +208,12 @@ def test_how_many_values_there_may_be_is_for_a_scheme_to_say(name: str, reading:
 def test_as_many_values_as_there_may_be_are_read(reading: Callable[..., Any]) -> None:
     held: list[Any] = []
     most = MOST_VALUES - 3
-    assert memory_of(lambda: held.append(reading(TREE, "trees", b"\x12\0" * (most // 8)))) < TO_SPARE
-    assert memory_of(lambda: held.append(reading(TREE, "packed", long(3, b"\x01" * most)))) < TO_SPARE
+    assert (
+        memory_of(lambda: held.append(reading(TREE, "trees", b"\x12\0" * (most // 8)))) < TO_SPARE
+    )
+    assert (
+        memory_of(lambda: held.append(reading(TREE, "packed", long(3, b"\x01" * most)))) < TO_SPARE
+    )
     assert [len(each) for each in held] == [most // 8, most]
     with pytest.raises(ValueError, match="more than 400,000 values"):
         reading(TREE, "packed", long(3, b"\x01" * (most + 1)))
@@ -186,8 +229,11 @@ def test_as_many_places_as_there_may_be_are_read(reading: Callable[..., Any]) ->
 @pytest.mark.parametrize(
     "body",
     [
-        b"\x1a\x0d" + any_of("x/fuzz.Tree", b"") + long(3, any_of("x/google.protobuf.Struct", b"\x12\0" * 9)),
-        long(2, long(3, any_of("x/google.protobuf.Struct", b"\x12\0" * 9))) + long(2, long(3, long(1, b"x/fuzz.Tree"))),
+        b"\x1a\x0d"
+        + any_of("x/fuzz.Tree", b"")
+        + long(3, any_of("x/google.protobuf.Struct", b"\x12\0" * 9)),
+        long(2, long(3, any_of("x/google.protobuf.Struct", b"\x12\0" * 9)))
+        + long(2, long(3, long(1, b"x/fuzz.Tree"))),
     ],
 )
 def test_an_any_in_two_parts_is_refused(body: bytes, reading: Callable[..., Any]) -> None:
@@ -318,7 +364,8 @@ def test_what_is_damaged_is_refused_or_small(data: st.DataObject) -> None:
     body = data.draw(trees()).SerializeToString()
     at = data.draw(st.integers(0, len(body)))
     put = data.draw(
-        st.binary(max_size=3) | st.sampled_from([b"\xff" * 12, b"\x13\x14", b"\x52\0\x52\0", number(2**60)])
+        st.binary(max_size=3)
+        | st.sampled_from([b"\xff" * 12, b"\x13\x14", b"\x52\0\x52\0", number(2**60)])
     )
     body = body[:at] + put + body[at + data.draw(st.integers(0, 2)) :]
 

@@ -16,16 +16,26 @@ from kstorm.runtime.service.settings import Settings, from_environment, load_top
 from kstorm.topology import Config
 from tests.unit.fuzz.hostile import bounded, numbers, values
 
-TEXTS = st.sampled_from(["", " ", "²", "٣", "9" * 5000, "-1", "1e9", "\udcff", "\0", "[" * 5000, '{"a":' * 5000, "{}"])
+TEXTS = st.sampled_from(
+    ["", " ", "²", "٣", "9" * 5000, "-1", "1e9", "\udcff", "\0", "[" * 5000, '{"a":' * 5000, "{}"]
+)
 VARIABLES = [f"KSTORM_{name.upper()}" for name in Settings.__dataclass_fields__]
 NUMBERS = st.sampled_from(
     [10**400, -(10**400), 10**5000, 2**63, -1, 0, float("nan"), float("inf"), 1e308, 1e-308, True]
 )
 
-SPOUT_NUMBERS = [field.name for field in dataclasses.fields(SpoutConfig) if field.type in ("int", "float", int, float)]
+SPOUT_NUMBERS = [
+    field.name
+    for field in dataclasses.fields(SpoutConfig)
+    if field.type in ("int", "float", int, float)
+]
 
 
-@given(st.dictionaries(st.sampled_from(VARIABLES), TEXTS | st.text(max_size=10) | values.map(repr), max_size=4))
+@given(
+    st.dictionaries(
+        st.sampled_from(VARIABLES), TEXTS | st.text(max_size=10) | values.map(repr), max_size=4
+    )
+)
 def test_an_environment_is_settings_or_a_config_error(environment: dict[str, str]) -> None:
     """Nothing else is raised, and what was read can be shown."""
     with suppress(ConfigError):
@@ -37,7 +47,9 @@ def test_an_environment_is_settings_or_a_config_error(environment: dict[str, str
 
 @given(
     st.dictionaries(
-        st.text(max_size=5), st.text(max_size=5) | numbers | st.booleans() | st.lists(st.none(), max_size=2), max_size=3
+        st.text(max_size=5),
+        st.text(max_size=5) | numbers | st.booleans() | st.lists(st.none(), max_size=2),
+        max_size=3,
     )
 )
 def test_properties_are_text_or_refused(properties: dict[str, Any]) -> None:
@@ -50,7 +62,9 @@ def test_properties_are_text_or_refused(properties: dict[str, Any]) -> None:
 
 
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
-@given(content=st.binary(max_size=40) | TEXTS.map(lambda text: text.encode(errors="surrogateescape")))
+@given(
+    content=st.binary(max_size=40) | TEXTS.map(lambda text: text.encode(errors="surrogateescape"))
+)
 def test_a_file_of_secrets_is_read_or_refused(tmp_path: Path, content: bytes) -> None:
     """And the refusal says nothing of what is in it."""
     file = tmp_path / "secret"
@@ -61,7 +75,10 @@ def test_a_file_of_secrets_is_read_or_refused(tmp_path: Path, content: bytes) ->
         assert "hunter2" not in str(caught.value)
 
 
-@given(st.sampled_from([field.name for field in dataclasses.fields(Config) if field.name != "own"]), NUMBERS | values)
+@given(
+    st.sampled_from([field.name for field in dataclasses.fields(Config) if field.name != "own"]),
+    NUMBERS | values,
+)
 def test_a_config_is_one_or_a_config_error(name: str, value: Any) -> None:
     """The message has the name of the setting."""
     refused: ConfigError | None = None
@@ -93,10 +110,16 @@ def test_settings_of_ones_own_are_kept_or_a_config_error(own: dict[str, Any]) ->
 def test_a_spout_config_is_one_or_a_config_error(name: str, value: Any) -> None:
     """Numbers of any size."""
     with suppress(ConfigError):
-        assert getattr(SpoutConfig(KafkaHosts(), "topic", "/root", "id", **{name: value}), name) is value
+        assert (
+            getattr(SpoutConfig(KafkaHosts(), "topic", "/root", "id", **{name: value}), name)
+            is value
+        )
 
 
-@given(st.sampled_from(["", ".", "..", ":", ".a:b", "os:path.x", "a\0:b", "\udcff:x"]) | st.text(max_size=12))
+@given(
+    st.sampled_from(["", ".", "..", ":", ".a:b", "os:path.x", "a\0:b", "\udcff:x"])
+    | st.text(max_size=12)
+)
 def test_a_reference_is_a_topology_or_a_kstorm_error(reference: str) -> None:
     """No stack trace for a misspelt reference."""
     with pytest.raises(KstormError):

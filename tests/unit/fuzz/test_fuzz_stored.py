@@ -21,7 +21,9 @@ P0 = Partition("sentences", 0)
 OFFSET = StoredOffset.of(TopologyRef("words-1", "words"), P0, 2, Broker("kafka-0", 9092))
 json_values = st.recursive(
     st.none() | st.booleans() | numbers | st.integers() | st.floats() | st.text(max_size=5),
-    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=3), inner, max_size=3),
+    lambda inner: (
+        st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=3), inner, max_size=3)
+    ),
     max_leaves=6,
 )
 
@@ -35,7 +37,10 @@ def bucket() -> bytes:
     return stored
 
 
-@given(st.binary(max_size=5) | st.sampled_from([b"0", b"31", b"32", b"-1", b"\xb2"]), anything(st.just(bucket())))
+@given(
+    st.binary(max_size=5) | st.sampled_from([b"0", b"31", b"32", b"-1", b"\xb2"]),
+    anything(st.just(bucket())),
+)
 def test_a_bucket_is_restored_or_refused(key: bytes, value: bytes) -> None:
     """What passes the check of the changelog's reader can be restored; a ledger that took it works."""
     try:
@@ -74,12 +79,16 @@ def test_a_pair_of_a_state_is_read_or_refused(key: bytes, value: bytes | None) -
     anything(st.just(OFFSET.to_json()))
     | json_values.map(msgspec.json.encode)
     | numbers.map(lambda offset: OFFSET.to_json().replace(b'"offset":2', b'"offset":%d' % offset))
-    | st.sampled_from([b"[" * 5000, b'{"topology":' * 5000, OFFSET.to_json()[:-1] + b',"more":' + b"[" * 5000])
+    | st.sampled_from(
+        [b"[" * 5000, b'{"topology":' * 5000, OFFSET.to_json()[:-1] + b',"more":' + b"[" * 5000]
+    )
 )
 def test_an_offset_is_read_or_refused(data: bytes) -> None:
     """It is one that Kafka can have: -1 would mean the end of the partition, and skip all that is in it."""
     with suppress(ConfigError):
-        stored = bounded(data, lambda data: StoredOffset.from_json(data, P0, "/kstorm/words/partition_0"))
+        stored = bounded(
+            data, lambda data: StoredOffset.from_json(data, P0, "/kstorm/words/partition_0")
+        )
         assert 0 <= stored.offset < 2**63
 
 
@@ -93,17 +102,33 @@ def test_a_dead_letter_is_read_or_refused(data: bytes) -> None:
         assert isinstance(bounded(data, decode_letter), DeadLetter)
 
 
-@given(st.text(st.characters(), max_size=3), st.integers(0, 2_000_000), st.integers(0, 1_000_000), st.booleans())
-def test_a_dead_letter_can_be_written(reason: str, length: int, key_length: int, long: bool) -> None:
+@given(
+    st.text(st.characters(), max_size=3),
+    st.integers(0, 2_000_000),
+    st.integers(0, 1_000_000),
+    st.booleans(),
+)
+def test_a_dead_letter_can_be_written(
+    reason: str, length: int, key_length: int, long: bool
+) -> None:
     """Whatever the reason quotes and however large the message is, the letter fits into a record of Kafka's default size."""
-    found = letter(reason=reason * 400_000 if long else reason, value=bytes(length), key=bytes(key_length))
+    found = letter(
+        reason=reason * 400_000 if long else reason, value=bytes(length), key=bytes(key_length)
+    )
     data = encode_letter(found)
     assert len(data) < 1_000_000 * 0.9
     assert decode_letter(data).offset == 7
 
 
 def letter(**changes: Any) -> DeadLetter:
-    parts: dict[str, Any] = {"topology": "t", "component": "c", "task": 1, "reason": "why", "offset": 7, **changes}
+    parts: dict[str, Any] = {
+        "topology": "t",
+        "component": "c",
+        "task": 1,
+        "reason": "why",
+        "offset": 7,
+        **changes,
+    }
     return DeadLetter(**parts)
 
 
@@ -126,7 +151,9 @@ def test_a_deep_offset_is_refused() -> None:
 
 def test_a_reason_of_half_characters_can_be_written() -> None:
     """A user's scheme may quote what it read with `errors="surrogateescape"`."""
-    assert decode_letter(encode_letter(letter(reason="no date: \udcff"))).reason == r"no date: \udcff"
+    assert (
+        decode_letter(encode_letter(letter(reason="no date: \udcff"))).reason == r"no date: \udcff"
+    )
 
 
 def test_a_long_reason_is_cut() -> None:

@@ -40,7 +40,9 @@ payloads = st.none() | anything(st.text().map(str.encode))
 
 
 @given(st.sampled_from(SCHEMES), st.lists(st.tuples(payloads, payloads), min_size=1, max_size=4))
-def test_every_message_is_emitted_or_a_dead_letter_or_nothing(scheme: Any, records: list[tuple[Any, Any]]) -> None:
+def test_every_message_is_emitted_or_a_dead_letter_or_nothing(
+    scheme: Any, records: list[tuple[Any, Any]]
+) -> None:
     """And each is finished in the end, so that the offset moves past it."""
     collector = FakeCollector()
     config = SpoutConfig(KafkaHosts(), "t", "/r", "i", scheme=scheme)
@@ -68,7 +70,10 @@ def test_a_value_is_written_or_refused(value: Any) -> None:
     with suppress(TypeError, ValueError, RecursionError):
         assert isinstance(to_bytes(value), bytes | None)
     with suppress(TypeError, ValueError, RecursionError):
-        assert all(isinstance(each, str | bytes | None) for each in column(AnySerializer(), "t", [value, "text"]))
+        assert all(
+            isinstance(each, str | bytes | None)
+            for each in column(AnySerializer(), "t", [value, "text"])
+        )
 
 
 @given(st.lists(st.sampled_from(["well", "raises", "cancelled", "exits"]), max_size=6))
@@ -76,7 +81,9 @@ def test_each_order_is_answered(kinds: list[str]) -> None:
     """Whatever a call does, and whether or not somebody waits still, those behind it are made."""
     orders, futures = Orders(), list[tuple[str, "Future[int]"]]()
     for kind in kinds:
-        future = orders.give({"raises": lambda: 1 // 0, "exits": lambda: exit()}.get(kind, lambda: 1))
+        future = orders.give(
+            {"raises": lambda: 1 // 0, "exits": lambda: exit()}.get(kind, lambda: 1)
+        )
         if kind == "cancelled":
             future.cancel()
         futures.append((kind, future))

@@ -53,7 +53,9 @@ class End(BasicBolt):
         pass
 
 
-def topology(feeder: FeederSpout, second: Bolt | BasicBolt, third: bool = False, tasks: int = 2) -> Topology:
+def topology(
+    feeder: FeederSpout, second: Bolt | BasicBolt, third: bool = False, tasks: int = 2
+) -> Topology:
     builder = TopologyBuilder("t")
     builder.set_spout("feeder", feeder)
     builder.set_bolt("split", Split()).shuffle_grouping("feeder")
@@ -63,7 +65,9 @@ def topology(feeder: FeederSpout, second: Bolt | BasicBolt, third: bool = False,
     return builder.build()
 
 
-def trees(sentences: list[str], second: Bolt | BasicBolt, third: bool = False, tasks: int = 2) -> list[Tree]:
+def trees(
+    sentences: list[str], second: Bolt | BasicBolt, third: bool = False, tasks: int = 2
+) -> list[Tree]:
     """Of each sentence its tree, in order."""
     feeder = FeederSpout("sentence")
     with LocalCluster(topology(feeder, second, third, tasks)) as cluster:
@@ -82,7 +86,9 @@ def records(cluster: LocalCluster) -> Iterator[Record]:
 
 
 def roots(found: list[Record]) -> list[int]:
-    inits = (decode(AckFrame, record.value).init_roots for record in found if record.topic == "t.__acker")
+    inits = (
+        decode(AckFrame, record.value).init_roots for record in found if record.topic == "t.__acker"
+    )
     return [root for column in inits for root in unpack_ids(column)]
 
 

@@ -9,7 +9,9 @@ from kstorm.kafka.finished import VERSION, FinishedRange, Skipped
 
 def made(start: int, end: int, partition: int = 0, at: int = 0, **counts: int) -> FinishedRange:
     n = counts or {"acked": max(0, end - start)}
-    return FinishedRange(v=VERSION, reading="/r", topic="t", partition=partition, start=start, end=end, n=n, at=at)
+    return FinishedRange(
+        v=VERSION, reading="/r", topic="t", partition=partition, start=start, end=end, n=n, at=at
+    )
 
 
 def one(*ranges: FinishedRange) -> Account:
@@ -39,7 +41,9 @@ def test_what_is_in_two_ranges_is_counted_as_twice() -> None:
 def test_a_step_back_has_all_behind_it_accounted_for_anew() -> None:
     """Until that is read again it is not covered; who stepped back is told."""
     skip = Skipped(20, 8, "offsets set", "anna@laptop")
-    back = FinishedRange(v=VERSION, reading="/r", topic="t", partition=0, start=20, end=8, n={}, skipped=[skip])
+    back = FinishedRange(
+        v=VERSION, reading="/r", topic="t", partition=0, start=20, end=8, n={}, skipped=[skip]
+    )
     found = one(made(0, 10), made(10, 20), back)
     assert (found.end, found.gaps, found.skipped) == (8, [], [skip])
     assert one(made(0, 10), made(10, 20), back, made(9, 12)).gaps == [(8, 9)]
@@ -47,7 +51,10 @@ def test_a_step_back_has_all_behind_it_accounted_for_anew() -> None:
 
 def test_partitions_and_readings_are_apart() -> None:
     """Sorted, so a page has them in the same order each time."""
-    assert [each.partition for each in accounts([made(0, 1, 2), made(0, 1, 0), made(1, 2, 2)])] == [0, 2]
+    assert [each.partition for each in accounts([made(0, 1, 2), made(0, 1, 0), made(1, 2, 2)])] == [
+        0,
+        2,
+    ]
 
 
 @given(st.lists(st.tuples(st.integers(0, 60), st.integers(1, 9)), min_size=1, max_size=12))

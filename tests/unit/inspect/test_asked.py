@@ -21,7 +21,8 @@ SIMPLE = (
 ANY = st.recursive(
     SIMPLE,
     lambda inner: (
-        st.lists(inner, max_size=4) | st.dictionaries(st.text(max_size=4) | st.integers(0, 9), inner, max_size=4)
+        st.lists(inner, max_size=4)
+        | st.dictionaries(st.text(max_size=4) | st.integers(0, 9), inner, max_size=4)
     ),
     max_leaves=12,
 )
@@ -46,7 +47,9 @@ def test_what_json_can_hold_is_json(value: Any) -> None:
     assert through_json(msgspec.msgpack.encode(value))[1] == {"key": "k", "value": value}
 
 
-@pytest.mark.parametrize("value", [b"x", [b"x"], {1: 2}, float("nan"), float("inf"), msgspec.msgpack.Ext(5, b"")])
+@pytest.mark.parametrize(
+    "value", [b"x", [b"x"], {1: 2}, float("nan"), float("inf"), msgspec.msgpack.Ext(5, b"")]
+)
 def test_what_it_cannot_is_marked_as_such(value: Any) -> None:
     """The whole value is in Base64 then."""
     assert through_json(msgspec.msgpack.encode(value))[1].keys() == {"key", "msgpack"}

@@ -23,11 +23,16 @@ def component(
     gone: tuple[Process, ...] = (),
 ) -> Component:
     """Before, all that counts was at 0. `lag` is that before and now, of one partition or by partition."""
-    before = [Process(found["instance"], page(found["instance"], pid=found["pid"])) for found in after]
+    before = [
+        Process(found["instance"], page(found["instance"], pid=found["pid"])) for found in after
+    ]
     now = [*(Process(found["instance"], found) for found in after), *gone]
     first, second = lag or (None, None)
     wanted = len(now) if processes is None else processes
-    looks = Look(100.0, before, backlog(0.0, first)), Look(100.0 + SECONDS, now, backlog(SECONDS, second))
+    looks = (
+        Look(100.0, before, backlog(0.0, first)),
+        Look(100.0 + SECONDS, now, backlog(SECONDS, second)),
+    )
     return Component(name, kind, wanted, *looks)
 
 
@@ -49,7 +54,9 @@ def only(*components: Component) -> HoldUp:
 def sentences(waits: Any = None, lag: int = 0, **more: Any) -> Component:
     """A spout that sends to split. Its processes tell of the lag themselves."""
     edges = [{"stream": "default", "target": "split", "tuples": 5}]
-    found = page("sentences-0", edges=edges, waits=waits or {}, busy_seconds=1.0, source={"lag": lag}, **more)
+    found = page(
+        "sentences-0", edges=edges, waits=waits or {}, busy_seconds=1.0, source={"lag": lag}, **more
+    )
     return component("sentences", [found], "spout")
 
 
@@ -60,15 +67,23 @@ def split(**more: Any) -> Component:
 
 def test_nothing_holds_back_what_is_idle() -> None:
     """Nobody is busy, nobody waits, and some marks of transactions are no lag."""
-    count = component("count", [page("count-0", busy_seconds=8.4)], lag=({0: 0, 1: 0}, {0: 9, 1: 9}))
+    count = component(
+        "count", [page("count-0", busy_seconds=8.4)], lag=({0: 0, 1: 0}, {0: 9, 1: 9})
+    )
     assert causes([sentences(), split(busy_seconds=2.0), count]) == []
 
 
 def test_who_is_busy_is_the_cause_and_who_waits_for_it_comes_behind() -> None:
     """Through all that is between them; with the lags, and how fast they rise."""
-    count = component("count", [page("count-0", busy_seconds=9.8)], lag=({0: 50_000, 1: 1}, {0: 62_000, 1: 120}))
-    first, second = causes([sentences({"pending_limit": 9.0}, lag=4_000), split(busy_seconds=1.0), count])
-    assert first.said == "count is the bottleneck: 98 % busy, lag 62,120 records and rising by 1,212/s"
+    count = component(
+        "count", [page("count-0", busy_seconds=9.8)], lag=({0: 50_000, 1: 1}, {0: 62_000, 1: 120})
+    )
+    first, second = causes(
+        [sentences({"pending_limit": 9.0}, lag=4_000), split(busy_seconds=1.0), count]
+    )
+    assert (
+        first.said == "count is the bottleneck: 98 % busy, lag 62,120 records and rising by 1,212/s"
+    )
     assert first.evidence == ["count-0: 98 % busy", "count[0] has 62,000 of them"]
     assert second.said == "sentences waits for count"
     assert second.evidence == ["sentences-0: 90 % of the time", "lag 4,000 messages"]
@@ -77,8 +92,13 @@ def test_who_is_busy_is_the_cause_and_who_waits_for_it_comes_behind() -> None:
 def test_one_that_is_busy_and_misses_a_process_says_both() -> None:
     """In one line, since the one may be why of the other."""
     gone = Process("count-1", None, "CrashLoopBackOff: back-off 5m0s", 1_700_000_000.0)
-    cause = only(component("count", [page("count-0", busy_seconds=9.9)], lag=(900, 900), gone=(gone,)))
-    assert cause.said == "count is the bottleneck: 99 % busy, lag 900 records and level, 1 of 2 processes ready"
+    cause = only(
+        component("count", [page("count-0", busy_seconds=9.9)], lag=(900, 900), gone=(gone,))
+    )
+    assert (
+        cause.said
+        == "count is the bottleneck: 99 % busy, lag 900 records and level, 1 of 2 processes ready"
+    )
     assert cause.evidence == ["count-0: 99 % busy", "count-1: CrashLoopBackOff: back-off 5m0s"]
     assert in_words(cause, 1_700_000_240.0).endswith("ready; since 22:13:20 UTC (4 min)")
 
@@ -107,23 +127,35 @@ def test_a_component_that_is_scaled_to_0_comes_first() -> None:
 
 def test_pods_that_crash_or_are_not_ready() -> None:
     """Each with why, and since when where that is known; if nobody is left it stands still."""
-    gone = tuple(Process(f"split-{number}", None, "Error", 1_700_000_000.0 + number) for number in (1, 2))
+    gone = tuple(
+        Process(f"split-{number}", None, "Error", 1_700_000_000.0 + number) for number in (1, 2)
+    )
     cause = only(component("split", [page("split-0")], gone=gone))
     assert (cause.kind, cause.said) == ("processes missing", "split: 1 of 3 processes ready")
     assert (cause.evidence, cause.since) == (["split-1: Error", "split-2: Error"], 1_700_000_001.0)
     none = only(component("split", [], gone=gone))
-    assert (none.kind, none.said) == ("not there", "no process of split is ready, of 2 that should be")
+    assert (none.kind, none.said) == (
+        "not there",
+        "no process of split is ready, of 2 that should be",
+    )
     assert none.weight > cause.weight
-    recovers = component("split", [page("split-0"), page("split-1", not_ready="tasks [1] are being recovered")])
+    recovers = component(
+        "split", [page("split-0"), page("split-1", not_ready="tasks [1] are being recovered")]
+    )
     assert only(recovers).kind == "cannot work"
     assert only(recovers).evidence == ["split-1: tasks [1] are being recovered"]
-    many = component("split", [page("split-0")], gone=tuple(Process(f"p{number}", None) for number in range(8)))
+    many = component(
+        "split", [page("split-0")], gone=tuple(Process(f"p{number}", None) for number in range(8))
+    )
     assert only(many).evidence[-2:] == ["p4: does not answer", "and 3 more"]
 
 
 def test_a_kafka_that_is_away_is_told_once() -> None:
     """However many wait for it; who is not there for another reason is told besides."""
-    says = {"not_ready": "Kafka is away since …: no broker answered", "kafka_away_since": 1_700_000_000.0}
+    says = {
+        "not_ready": "Kafka is away since …: no broker answered",
+        "kafka_away_since": 1_700_000_000.0,
+    }
     spout = component("sentences", [page("sentences-0", **says)], "spout")
     count = component("count", [page("count-0"), page("count-1", **says)])
     cause = only(spout, count)
@@ -138,11 +170,20 @@ def test_a_kafka_that_is_away_is_told_once() -> None:
 
 def test_a_deactivated_topology_says_so_once() -> None:
     """By whom and since when, however many spouts it has; and no spout is slow then."""
-    told = {"active": False, "remark": "deactivated since … from h (pid 1)", "deactivated_since": 1_700_000_000.0}
-    others = component("others", [page("others-0", active=False, **{k: told[k] for k in ("remark",)})], "spout")
+    told = {
+        "active": False,
+        "remark": "deactivated since … from h (pid 1)",
+        "deactivated_since": 1_700_000_000.0,
+    }
+    others = component(
+        "others", [page("others-0", active=False, **{k: told[k] for k in ("remark",)})], "spout"
+    )
     cause = only(sentences(lag=90_000, **told), others)
     assert (cause.component, cause.kind) == ("", "deactivated")
-    assert (cause.evidence, cause.since) == (["deactivated since … from h (pid 1)"], 1_700_000_000.0)
+    assert (cause.evidence, cause.since) == (
+        ["deactivated since … from h (pid 1)"],
+        1_700_000_000.0,
+    )
     assert kinds(sentences(active=True)) == []
 
 
@@ -157,7 +198,11 @@ def test_a_transaction_that_hangs_holds_up_who_reads() -> None:
     """With where, and since when at the latest."""
     waits = "topic t partition 3: a transaction is open since at least 12 s"
     cause = only(split(input_waits=waits, input_waits_since=1_700_000_000.0))
-    assert (cause.kind, cause.evidence, cause.since) == ("open transaction", [waits], 1_700_000_000.0)
+    assert (cause.kind, cause.evidence, cause.since) == (
+        "open transaction",
+        [waits],
+        1_700_000_000.0,
+    )
 
 
 def test_a_spout_that_waits_while_nobody_is_busy() -> None:
@@ -189,7 +234,9 @@ def test_a_spout_that_is_slower_than_its_source() -> None:
     assert only(sentences(lag=300)).said.endswith("lag 300 messages, and emits none")
 
 
-@pytest.mark.parametrize(("executed", "hot"), [((9500, 500), True), ((90, 1), False), ((1000,) * 8, False)])
+@pytest.mark.parametrize(
+    ("executed", "hot"), [((9500, 500), True), ((90, 1), False), ((1000,) * 8, False)]
+)
 def test_one_hot_key(executed: tuple[int, ...], hot: bool) -> None:
     """Of a few tasks nearly all tuples."""
     tasks = {str(7 + number): {"executed": count} for number, count in enumerate(executed)}
@@ -200,7 +247,13 @@ def test_one_hot_key(executed: tuple[int, ...], hot: bool) -> None:
 def test_one_hot_key_of_many_tasks() -> None:
     """Three times its share; the lag shows where it waits."""
     tasks = {str(7 + number): {"executed": 6000 if number == 3 else 1000} for number in range(8)}
-    cause = only(component("count", [page("count-0", by_task=tasks, frames_in=900)], lag=({0: 0, 3: 0}, {0: 5, 3: 95})))
+    cause = only(
+        component(
+            "count",
+            [page("count-0", by_task=tasks, frames_in=900)],
+            lag=({0: 0, 3: 0}, {0: 5, 3: 95}),
+        )
+    )
     assert cause.said == "count: one of its 8 tasks has 46 % of the tuples, as one key is hot"
     assert cause.evidence == [
         "task 10: 6,000 of 13,000 tuples",
@@ -247,8 +300,16 @@ def test_snapshots_are_compared_component_by_component() -> None:
     """One that is new has nothing before; one that is gone is told no more."""
     before = Snapshot(1.0, {"old": ("bolt", 1)}, {"old": [Process("old-0", None)]})
     after = Snapshot(
-        2.0, {"new": ("bolt", 2)}, {"new": [Process("new-0", page("new-0"))]}, {"new": Backlog(2.0, {0: 5})}
+        2.0,
+        {"new": ("bolt", 2)},
+        {"new": [Process("new-0", page("new-0"))]},
+        {"new": Backlog(2.0, {0: 5})},
     )
     (found,) = between(before, after)
-    assert (found.name, found.kind, found.processes, found.before.processes) == ("new", "bolt", 2, ())
+    assert (found.name, found.kind, found.processes, found.before.processes) == (
+        "new",
+        "bolt",
+        2,
+        (),
+    )
     assert (found.ready, found.lag, found.growth) == (1, 5, None)

@@ -17,12 +17,22 @@ MESSAGE = Message("lines", 3, 105)
 def frame(*runs: OriginRun, roots: int | None = None) -> Record:
     count = sum(run.count for run in runs) if roots is None else roots
     ids = pack_ids(range(1, count + 1))
-    return Record("t.__acker", 1, 7, 1000, encode(AckFrame(1, 2, init_roots=ids, init_vals=ids, origins=list(runs))))
+    return Record(
+        "t.__acker",
+        1,
+        7,
+        1000,
+        encode(AckFrame(1, 2, init_roots=ids, init_vals=ids, origins=list(runs))),
+    )
 
 
 def test_the_trees_of_a_message_are_found_in_a_frame() -> None:
     """Each with its root, attempt, place and spout task; a message may be several tuples."""
-    record = frame(OriginRun("lines", 2, 1, 2, 104), OriginRun("lines", 3, 1, 3, 104), OriginRun("lines", 3, 4, 1, 105))
+    record = frame(
+        OriginRun("lines", 2, 1, 2, 104),
+        OriginRun("lines", 3, 1, 3, 104),
+        OriginRun("lines", 3, 4, 1, 105),
+    )
     assert list(begun_in(record, MESSAGE)) == [
         Begun(4, Origin("lines", 3, 105, 1), 1, 7, 1000, 2),
         Begun(6, Origin("lines", 3, 105, 4), 1, 7, 1000, 2),
@@ -47,7 +57,11 @@ def test_frames_without_origins_say_nothing() -> None:
 
 def test_first_attempts_tell_how_far_a_partition_is() -> None:
     """Retries do not, as they come whenever they come."""
-    record = frame(OriginRun("lines", 3, 1, 3, 104), OriginRun("lines", 3, 2, 1, 9), OriginRun("other", 3, 1, 1, 900))
+    record = frame(
+        OriginRun("lines", 3, 1, 3, 104),
+        OriginRun("lines", 3, 2, 1, 9),
+        OriginRun("other", 3, 1, 1, 900),
+    )
     assert seen_in(record, "lines", 3) == Seen(104, 106, 7, 1000)
     assert seen_in(frame(OriginRun("lines", 3, 2, 1, 9)), "lines", 3) is None
 

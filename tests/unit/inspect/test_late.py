@@ -19,7 +19,9 @@ def last_ack(tree: Tree) -> int:
 def test_who_never_acked_is_named_with_the_place_of_the_tuple() -> None:
     (tree,) = trees(["the cow jumped over the moon"], Forgets())
     (said,) = waited_for([tree], _LATER)
-    assert re.fullmatch(r"count\[[01]\], row \d+ of t\.count/[01]/\d+: sent 16 min before, and not acked", said)
+    assert re.fullmatch(
+        r"count\[[01]\], row \d+ of t\.count/[01]/\d+: sent 16 min before, and not acked", said
+    )
 
 
 def test_what_came_later_does_not_count_and_is_told() -> None:

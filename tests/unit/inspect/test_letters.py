@@ -9,7 +9,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kstorm.core.dead_letters import DeadLetter, LetterError, encode_letter
-from kstorm.inspect.letters import LetterRecord, Numbered, Selection, fingerprint, groups, kind_of, left, masked
+from kstorm.inspect.letters import (
+    LetterRecord,
+    Numbered,
+    Selection,
+    fingerprint,
+    groups,
+    kind_of,
+    left,
+    masked,
+)
 
 
 def letter(**changes: Any) -> DeadLetter:
@@ -23,13 +32,20 @@ def letter(**changes: Any) -> DeadLetter:
 
 
 def failed(message: str, **changes: Any) -> DeadLetter:
-    parts = {"type": "ValueError", "message": message, "component": "price", "task": 4, "where": "price.py:41"}
+    parts = {
+        "type": "ValueError",
+        "message": message,
+        "component": "price",
+        "task": 4,
+        "where": "price.py:41",
+    }
     return letter(kind="failed", error=LetterError(**{**parts, **changes}))
 
 
 def records(*letters: DeadLetter | None, key: bytes | None = b"k") -> list[LetterRecord]:
     return [
-        LetterRecord(number, key, None if one is None else encode_letter(one)) for number, one in enumerate(letters)
+        LetterRecord(number, key, None if one is None else encode_letter(one))
+        for number, one in enumerate(letters)
     ]
 
 
@@ -47,9 +63,7 @@ def test_a_tombstone_discards_what_came_before_it_and_nothing_after() -> None:
 
 def test_letters_of_kstorm_0_1_have_no_keys_and_are_all_left() -> None:
     """And no time but Kafka's."""
-    old = (
-        b'{"topology":"t","component":"lines","task":1,"reason":"cannot be deserialized: ValueError: 7","value":"eA=="}'
-    )
+    old = b'{"topology":"t","component":"lines","task":1,"reason":"cannot be deserialized: ValueError: 7","value":"eA=="}'
     found = left([LetterRecord(number, None, old, at=99) for number in range(3)])
     assert [one.number for one in found.letters] == [0, 1, 2]
     assert {(one.letter.at, one.letter.value, kind_of(one.letter)) for one in found.letters} == {
@@ -102,8 +116,16 @@ def test_a_message_is_masked(message: str, expected: str) -> None:
     assert masked(message) == expected
 
 
-@given(st.integers(0, 10**12), st.integers(0, 10**12), st.uuids(), st.uuids(), st.text("abc xyz", max_size=9))
-def test_numbers_ids_and_quotes_make_no_group(one: int, other: int, first: Any, second: Any, name: str) -> None:
+@given(
+    st.integers(0, 10**12),
+    st.integers(0, 10**12),
+    st.uuids(),
+    st.uuids(),
+    st.text("abc xyz", max_size=9),
+)
+def test_numbers_ids_and_quotes_make_no_group(
+    one: int, other: int, first: Any, second: Any, name: str
+) -> None:
     """Letters that differ in nothing else are alike."""
     assert fingerprint(failed(f"order {first} has {one} of 'x'")) == fingerprint(
         failed(f"order {second} has {other} of '{name}'")
@@ -120,7 +142,9 @@ def test_numbers_ids_and_quotes_make_no_group(one: int, other: int, first: Any, 
         letter(kind="timed_out", error=failed("no such product").error),
     ],
 )
-def test_what_differs_in_kind_component_type_place_or_words_is_another_group(other: DeadLetter) -> None:
+def test_what_differs_in_kind_component_type_place_or_words_is_another_group(
+    other: DeadLetter,
+) -> None:
     assert fingerprint(other) != fingerprint(failed("no such product"))
 
 
@@ -179,7 +203,9 @@ def test_a_wrong_expression_is_an_error() -> None:
 
 
 def _at(letter: DeadLetter, at: int) -> DeadLetter:
-    return DeadLetter(**{name: getattr(letter, name) for name in letter.__struct_fields__ if name != "at"}, at=at)
+    return DeadLetter(
+        **{name: getattr(letter, name) for name in letter.__struct_fields__ if name != "at"}, at=at
+    )
 
 
 def test_a_letter_that_is_new_is_read_by_its_own_json() -> None:

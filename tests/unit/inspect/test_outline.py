@@ -46,8 +46,13 @@ def test_it_has_the_names_and_numbers_of_its_topology() -> None:
     for task in range(1, topology.total_tasks + 1):
         assert found.name_of(task) == f"{topology.locate_task(task)[0]}:{task}"
     assert found.name_of(topology.total_tasks + 1) == f"task {topology.total_tasks + 1}"
-    assert (found.acker_tasks, found.exactly_once) == (topology.config.acker_tasks, topology.config.exactly_once)
-    wired = {(each.component, each.stream, bolt.id) for bolt in topology.bolts for each in bolt.inputs}
+    assert (found.acker_tasks, found.exactly_once) == (
+        topology.config.acker_tasks,
+        topology.config.exactly_once,
+    )
+    wired = {
+        (each.component, each.stream, bolt.id) for bolt in topology.bolts for each in bolt.inputs
+    }
     assert {(edge.source, edge.stream, edge.target) for edge in found.edges} == wired
     assert any(edge.grouping.startswith("fields ") for edge in found.edges)
     with pytest.raises(TopologyError, match="has no component 'nothing': it has "):
@@ -70,7 +75,12 @@ def test_it_says_what_a_kafka_spout_reads() -> None:
     component = found.component("lines")
     assert component.timeout_ms == inf
     assert component.reading == SpoutReading(
-        "in", "/kstorm", "mine", zk_connect="one:2181,two:9", bootstrap="k:1", retries=Retries(5, 1.0, 60_000, 2)
+        "in",
+        "/kstorm",
+        "mine",
+        zk_connect="one:2181,two:9",
+        bootstrap="k:1",
+        retries=Retries(5, 1.0, 60_000, 2),
     )
     config = component.reading.config
     assert (config.zk_connect, config.zk_path_of("in"), config.hosts) == (
@@ -86,12 +96,18 @@ def test_a_topic_has_a_reader_or_it_is_said_who_reads_what() -> None:
     found = outline(reading(topic="in-.*", kafka_topic_wildcard_match=True))
     assert found.reader_of("in-1") == "lines"
     assert found.readings["lines"].path_of("in-1") == "/kstorm/mine/in-1"
-    with pytest.raises(ConfigError, match=r"no spout of 't' reads the topic 'out'; they read 'in-\.\*' \(lines\)"):
+    with pytest.raises(
+        ConfigError, match=r"no spout of 't' reads the topic 'out'; they read 'in-\.\*' \(lines\)"
+    ):
         found.reader_of("out")
-    with pytest.raises(ConfigError, match="'end' is no spout that reads Kafka; those that do: lines"):
+    with pytest.raises(
+        ConfigError, match="'end' is no spout that reads Kafka; those that do: lines"
+    ):
         found.reader_of("in-1", "end")
     two = Outline("t", [each(id) for id in ("a", "b")])
-    with pytest.raises(ConfigError, match="several spouts read 'in': give --component; they are a, b"):
+    with pytest.raises(
+        ConfigError, match="several spouts read 'in': give --component; they are a, b"
+    ):
         two.reader_of("in")
     assert two.reader_of("in", "b") == "b"
     with pytest.raises(ConfigError, match=r"no spout reads Kafka$"):

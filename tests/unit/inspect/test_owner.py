@@ -39,8 +39,14 @@ def topology(tasks: int, *fields: str) -> Topology:
     return builder.build()
 
 
-@given(tasks=st.integers(1, 9), values=st.tuples(VALUES, VALUES), fields=st.sampled_from([("word",), ("day", "word")]))
-def test_it_is_the_groupings_choice(tasks: int, values: tuple[Any, Any], fields: tuple[str, ...]) -> None:
+@given(
+    tasks=st.integers(1, 9),
+    values=st.tuples(VALUES, VALUES),
+    fields=st.sampled_from([("word",), ("day", "word")]),
+)
+def test_it_is_the_groupings_choice(
+    tasks: int, values: tuple[Any, Any], fields: tuple[str, ...]
+) -> None:
     """For any values, fields and number of tasks."""
     built = topology(tasks, *fields)
     route = routes(built, "source", 1, Outbox(built))["default"]
@@ -53,7 +59,9 @@ def test_it_is_the_groupings_choice(tasks: int, values: tuple[Any, Any], fields:
 def test_a_list_of_json_as_the_key_is_what_was_grouped_by(values: tuple[Any, Any]) -> None:
     """If it has so many values as the grouping has fields; else the key is the only one."""
     told = outline(topology(7, "word", "day"))
-    assert owner(told, "count", likely_values(told, "count", json.dumps(values))) == owner(told, "count", values)
+    assert owner(told, "count", likely_values(told, "count", json.dumps(values))) == owner(
+        told, "count", values
+    )
     one = outline(topology(7, "word"))
     for key in ("the", json.dumps(values), "[", "[1", '{"a": 1}', "[" * 100_000):
         assert likely_values(one, "count", key) == [key]
@@ -64,7 +72,10 @@ def test_it_is_not_told_where_inputs_are_grouped_otherwise() -> None:
     """By another number of fields, or by none; one task alone has all there is."""
 
     def told(*grouped: list[str], tasks: int = 4) -> Outline:
-        edges = [OutlineEdge(f"s{number}", "default", "b", "", names) for number, names in enumerate(grouped)]
+        edges = [
+            OutlineEdge(f"s{number}", "default", "b", "", names)
+            for number, names in enumerate(grouped)
+        ]
         return Outline("t", [OutlineComponent("b", "bolt", tasks, 10)], edges)
 
     same = told(["word"], ["name"])

@@ -25,8 +25,12 @@ def test_neither_values_nor_the_texts_of_errors_are_left(quiet: bool) -> None:
     assert "(test_verdict.py:" in text
 
 
-@pytest.mark.parametrize(("kind", "said"), [("failed", "failed"), ("", "of a kind that is not known")])
+@pytest.mark.parametrize(
+    ("kind", "said"), [("failed", "failed"), ("", "of a kind that is not known")]
+)
 def test_of_a_dead_letter_its_kind_is_left(kind: str, said: str) -> None:
     """As its reason has the text of the error."""
     facts = Facts(now=NOW, timeout_ms=inf, letters=[Letter(17, "failed: no such word moon", kind)])
-    assert why(MESSAGE, *without_quotes([tree_of(Raises())], facts)).said == f"dead letter #17: {said}"
+    assert (
+        why(MESSAGE, *without_quotes([tree_of(Raises())], facts)).said == f"dead letter #17: {said}"
+    )

@@ -8,7 +8,16 @@ from kstorm.core.wire import AckFrame, TupleFrame, decode, encode
 from kstorm.inspect.gather import Record
 from kstorm.inspect.waiting import waits_for
 from kstorm.testing import FeederSpout, LocalCluster
-from tests.unit.inspect.rebuilding import End, Forgets, HoldsAndSends, rebuilt, records, roots, topology, trees
+from tests.unit.inspect.rebuilding import (
+    End,
+    Forgets,
+    HoldsAndSends,
+    rebuilt,
+    records,
+    roots,
+    topology,
+    trees,
+)
 
 
 def test_a_complete_tree_proves_itself_and_has_every_tuple_at_its_place() -> None:
@@ -66,9 +75,19 @@ def test_parents_are_exact_where_the_frame_says_them() -> None:
         below = [tuple for tuple in tree.tuples.values() if tuple.first.target == "sink"]
         assert [(len(tuple.parents), tuple.exact) for tuple in below] == [(2, False)] * 2
         same = [edge for edge, tuple in tree.tuples.items() if tuple.first.target == "count"]
-        said = [_saying(record, [same[1], same[0]]) if record.topic == "t.sink" else record for record in found]
-        exact = [t for t in rebuilt(cluster.topology, said, root).tuples.values() if t.first.target == "sink"]
-        assert [(list(tuple.parents), tuple.exact) for tuple in exact] == [([same[1]], True), ([same[0]], True)]
+        said = [
+            _saying(record, [same[1], same[0]]) if record.topic == "t.sink" else record
+            for record in found
+        ]
+        exact = [
+            t
+            for t in rebuilt(cluster.topology, said, root).tuples.values()
+            if t.first.target == "sink"
+        ]
+        assert [(list(tuple.parents), tuple.exact) for tuple in exact] == [
+            ([same[1]], True),
+            ([same[0]], True),
+        ]
 
 
 def _saying(record: Record, parents: list[int]) -> Record:
@@ -94,7 +113,9 @@ def _with_origin(record: Record) -> Record:
     frame = decode(AckFrame, record.value)
     if not frame.init_roots:
         return record
-    return record._replace(value=encode(msgspec.structs.replace(frame, origins=[OriginRun("lines", 3, 2, 1, 10482)])))
+    return record._replace(
+        value=encode(msgspec.structs.replace(frame, origins=[OriginRun("lines", 3, 2, 1, 10482)]))
+    )
 
 
 def test_what_is_read_twice_counts_once() -> None:
@@ -105,7 +126,9 @@ def test_what_is_read_twice_counts_once() -> None:
         cluster.run_until_idle()
         found = list(records(cluster))
         (root,) = roots(found)
-        assert rebuilt(cluster.topology, [*found, *reversed(found)], root) == rebuilt(cluster.topology, found, root)
+        assert rebuilt(cluster.topology, [*found, *reversed(found)], root) == rebuilt(
+            cluster.topology, found, root
+        )
 
 
 def test_a_second_init_is_of_no_account() -> None:
@@ -117,6 +140,9 @@ def test_a_second_init_is_of_no_account() -> None:
         found = list(records(cluster))
         (root,) = roots(found)
         init = next(record for record in found if record.topic == "t.__acker")
-        others = [r._replace(offset=r.offset + 1) if r.topic == "t.__acker" and r is not init else r for r in found]
+        others = [
+            r._replace(offset=r.offset + 1) if r.topic == "t.__acker" and r is not init else r
+            for r in found
+        ]
         again = [*others, init._replace(offset=init.offset + 1)]
         assert rebuilt(cluster.topology, again, root).proof.closed

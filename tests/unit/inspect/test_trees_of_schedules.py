@@ -18,7 +18,9 @@ pytestmark = pytest.mark.filterwarnings(
 )  # schedules are broken off amid executions
 
 
-def test_of_a_hundred_schedules_each_acked_tree_is_proven_and_each_open_one_names_what_is_not_acked() -> None:
+def test_of_a_hundred_schedules_each_acked_tree_is_proven_and_each_open_one_names_what_is_not_acked() -> (
+    None
+):
     """At least once: three of four open trees have a tuple named for certain, and acks of all that are complete are told apart."""
     rebuilt = Rebuilt()
     for seed in SEEDS:
@@ -64,7 +66,12 @@ def _what_was_sent_once_was_acked_once(tree: Tree) -> Waiting:
 
 def _no_acks_cancel_out(tree: Tree) -> Waiting:
     said = waits_for(tree)
-    return Waiting(unacked=[*said.unacked, *said.doubtful], twice=said.twice, strange=said.strange, among=said.among)
+    return Waiting(
+        unacked=[*said.unacked, *said.doubtful],
+        twice=said.twice,
+        strange=said.strange,
+        among=said.among,
+    )
 
 
 @pytest.mark.parametrize(
@@ -77,7 +84,9 @@ def _no_acks_cancel_out(tree: Tree) -> Waiting:
         ("tests.sim.trees.waits_for", _no_acks_cancel_out, 400),
     ],
 )
-def test_the_schedules_find_what_is_wrong(where: str, mutant: Callable[..., object], within: int) -> None:
+def test_the_schedules_find_what_is_wrong(
+    where: str, mutant: Callable[..., object], within: int
+) -> None:
     """Each rule taken out in turn is noticed."""
     with patch(where, mutant), pytest.raises(AssertionError, match=r"^seed \d+: "):
         _explore(within)

@@ -24,7 +24,9 @@ class Raises(BasicBolt):
         raise ValueError(f"no such word {tuple['word']}")
 
 
-def tree_of(second: Bolt | BasicBolt, change: Callable[[list[Record]], list[Record]] = lambda found: found) -> Tree:
+def tree_of(
+    second: Bolt | BasicBolt, change: Callable[[list[Record]], list[Record]] = lambda found: found
+) -> Tree:
     """The first tree of one sentence, of records that are `change`d."""
     feeder = FeederSpout("sentence")
     with LocalCluster(topology(feeder, second)) as cluster:
@@ -49,7 +51,9 @@ EXECUTED = {("t.count", partition): 9 for partition in range(2)}
 def test_a_tuple_that_its_bolt_forgot() -> None:
     """Its frame is committed, and nothing was heard of it."""
     verdict = asked(
-        [tree_of(Forgets())], committed=EXECUTED, owners={("t.count", 0): "count-0", ("t.count", 1): "count-0"}
+        [tree_of(Forgets())],
+        committed=EXECUTED,
+        owners={("t.count", 0): "count-0", ("t.count", 1): "count-0"},
     )
     assert verdict.kind is Kind.HELD
     assert verdict.said.startswith(
@@ -75,8 +79,14 @@ def test_a_tuple_in_a_queue_that_nobody_reads() -> None:
     assert verdict.said.startswith(
         f"queued at count[{verdict.blocked[0].task}], its frame is next, or being executed, no process"
     )
-    later = tree_of(Forgets(), lambda found: [r._replace(offset=5312) if r.topic == "t.count" else r for r in found])
-    assert "5,312 frames ahead, no process runs it" in asked([later], owners={("t.split", 0): "split-0"}).said
+    later = tree_of(
+        Forgets(),
+        lambda found: [r._replace(offset=5312) if r.topic == "t.count" else r for r in found],
+    )
+    assert (
+        "5,312 frames ahead, no process runs it"
+        in asked([later], owners={("t.split", 0): "split-0"}).said
+    )
     assert "no process" not in asked([later]).said  # nobody has asked who is there
 
 
@@ -84,7 +94,10 @@ def test_an_acker_that_is_behind() -> None:
     """All is acked, and it has not read that."""
     tree = tree_of(End(), without("t.feeder.__completions"))
     verdict = asked([tree], ends={("t.__acker", 0): 52}, owners={("t.split", 0): "split-0"})
-    assert (verdict.kind, verdict.said) == (Kind.ACKER, "acked; acker 0 is 52 records behind, and no process runs it")
+    assert (verdict.kind, verdict.said) == (
+        Kind.ACKER,
+        "acked; acker 0 is 52 records behind, and no process runs it",
+    )
     assert asked([tree], committed={("t.__acker", 0): 52}).kind is Kind.NOT_TOLD
 
 
@@ -103,9 +116,14 @@ def test_what_finished_ranges_say() -> None:
     assert said == "done at 00:00:50 UTC (10.0 s ago)"
     empty = msgspec.structs.replace(of, empty=[(100, 101)])
     assert "no tuple of it" in asked([], stored=110, finished=[empty]).said
-    skipped = msgspec.structs.replace(of, skipped=[Skipped(100, 105, "kstorm offsets set", "anna@laptop")])
+    skipped = msgspec.structs.replace(
+        of, skipped=[Skipped(100, 105, "kstorm offsets set", "anna@laptop")]
+    )
     assert asked([], stored=110, finished=[skipped]).kind is Kind.SKIPPED
-    assert asked([], stored=110, finished=[msgspec.structs.replace(of, dead=[(99, 101)])]).kind is Kind.DEAD
+    assert (
+        asked([], stored=110, finished=[msgspec.structs.replace(of, dead=[(99, 101)])]).kind
+        is Kind.DEAD
+    )
 
 
 def test_a_failure_says_who_why_and_when_it_is_tried_again() -> None:
@@ -131,9 +149,15 @@ def test_a_dead_letter_is_named() -> None:
 
 def test_a_message_that_was_not_read() -> None:
     """And how far the spout is from it."""
-    assert asked([], stored=40, emitted_to=59).said == "not read yet: the spout is 40 messages before it"
+    assert (
+        asked([], stored=40, emitted_to=59).said
+        == "not read yet: the spout is 40 messages before it"
+    )
     assert asked([], stored=40).kind is Kind.NOT_READ
-    assert asked([], stored=None, holder=None).said == "not read yet; no spout holds the lock of its partition"
+    assert (
+        asked([], stored=None, holder=None).said
+        == "not read yet; no spout holds the lock of its partition"
+    )
     assert asked([], stored=40, deactivated=True).said.endswith("; the topology is deactivated")
     assert asked([], stored=40, emitted_to=200).kind is Kind.NO_TREE
 

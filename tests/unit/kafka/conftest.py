@@ -73,7 +73,11 @@ class FakeCollector(SpoutCollector):
     refuse: Exception | None = None
 
     def emit(
-        self, values: Sequence[Any], message_id: Any = None, stream: str = "default", task: int | None = None
+        self,
+        values: Sequence[Any],
+        message_id: Any = None,
+        stream: str = "default",
+        task: int | None = None,
     ) -> Sequence[int]:
         if self.refuse is not None:
             raise self.refuse
@@ -120,12 +124,20 @@ class FakeSource:
     _ends: dict[Partition, int] = field(default_factory=dict)
 
     def produce(
-        self, partition: int, *offsets: int, body: bytes | None = b"text", topic: str = TOPIC, timestamp: int = 0
+        self,
+        partition: int,
+        *offsets: int,
+        body: bytes | None = b"text",
+        topic: str = TOPIC,
+        timestamp: int = 0,
     ) -> None:
         """Appends messages with these offsets, which may leave gaps."""
         log = self.logs.setdefault(Partition(topic, partition), [])
         stamp: Any = {"timestamp": (TIMESTAMP_CREATE_TIME, timestamp)} if timestamp else {}
-        log.extend(cast("SourceMessage", Message(topic, partition, offset, None, body, **stamp)) for offset in offsets)
+        log.extend(
+            cast("SourceMessage", Message(topic, partition, offset, None, body, **stamp))
+            for offset in offsets
+        )
 
     def produce_undecodable(self, partition: int, count: int) -> None:
         """Appends a batch of so many messages that no reader can decode."""
@@ -157,7 +169,9 @@ class FakeSource:
     def unassign(self, partition: Partition) -> None:
         self._asked = {asked for asked in self._asked if asked[0] != partition}
         self.positions.pop(partition, None)
-        self.waiting_faults = [f for f in self.waiting_faults if f.undecodable is None or f.partition != partition]
+        self.waiting_faults = [
+            f for f in self.waiting_faults if f.undecodable is None or f.partition != partition
+        ]
         self.stuck.discard(partition)
         self.paused.discard(partition)
 
@@ -177,9 +191,13 @@ class FakeSource:
             end = self._ends[partition] = self.end(partition)
             if not self.starts.get(partition, 0) <= position <= end:
                 self.stuck.add(partition)
-                self.waiting_faults.append(SourceFault("no such offset", partition, out_of_range=True))
+                self.waiting_faults.append(
+                    SourceFault("no such offset", partition, out_of_range=True)
+                )
                 continue
-            batches = [batch for batch in self.undecodable.get(partition, ()) if position < batch[1]]
+            batches = [
+                batch for batch in self.undecodable.get(partition, ()) if position < batch[1]
+            ]
             before = batches[0][0] if batches else end
             new = [m for m in self.logs[partition] if position <= (m.offset() or 0) < before][
                 : max_messages - len(found)
@@ -187,7 +205,9 @@ class FakeSource:
             found += new
             if batches and not new and len(found) < max_messages:
                 self.stuck.add(partition)
-                self.waiting_faults.append(SourceFault("as told", partition, undecodable=batches[0]))
+                self.waiting_faults.append(
+                    SourceFault("as told", partition, undecodable=batches[0])
+                )
             if new:
                 self.positions[partition] = new[-1].offset() + 1
         return found
@@ -365,7 +385,9 @@ class World:
     def open(self, *, tasks: int = 1, index: int = 0, **settings: Any) -> KafkaSpout:
         """Opens a spout with these settings of `SpoutConfig`."""
         hosts, topic = settings.pop("hosts", KafkaHosts()), settings.pop("topic", TOPIC)
-        spout = KafkaSpout(SpoutConfig(hosts, topic, "/kafka-spouts", "words", **settings), clock=lambda: self.now)
+        spout = KafkaSpout(
+            SpoutConfig(hosts, topic, "/kafka-spouts", "words", **settings), clock=lambda: self.now
+        )
         spout.open(Config(), self.context(spout, tasks, index), self.collector)
         return spout
 

@@ -15,7 +15,9 @@ def emit_next(manager: PartitionManager, collector: SpoutOutputCollector, now: f
     ids: list[Any] = []
     if not manager.take(now, 1, 1, rows, ids):
         return False
-    emit_rows(collector, rows, ids, manager._stream, tracked=manager._tracks, refuse=manager.refused)
+    emit_rows(
+        collector, rows, ids, manager._stream, tracked=manager._tracks, refuse=manager.refused
+    )
     if not manager._tracks:
         for id in ids:
             manager.ack(id)

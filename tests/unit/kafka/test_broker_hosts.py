@@ -31,14 +31,22 @@ def information(topic: str = "t") -> GlobalPartitionInformation:
 def test_storms_defaults() -> None:
     """`/brokers`, and a look every 60 seconds."""
     hosts = ZkHosts("zookeeper:2181/kafka")
-    assert (hosts.zk_connect, hosts.broker_zk_path, hosts.refresh_freq_secs) == ("zookeeper:2181/kafka", "/brokers", 60)
+    assert (hosts.zk_connect, hosts.broker_zk_path, hosts.refresh_freq_secs) == (
+        "zookeeper:2181/kafka",
+        "/brokers",
+        60,
+    )
     assert KafkaHosts().refresh_freq_secs == 60
     assert all(issubclass(kind, BrokerHosts) for kind in (KafkaHosts, ZkHosts, StaticHosts))
 
 
 def test_partitions_are_in_order() -> None:
     """However they were added; each with its leader."""
-    assert information().get_ordered_partitions() == [Partition("t", 0), Partition("t", 1), Partition("t", 2)]
+    assert information().get_ordered_partitions() == [
+        Partition("t", 0),
+        Partition("t", 1),
+        Partition("t", 2),
+    ]
     assert information().get_broker_for(2) == Broker("b", 9092)
     assert information().get_broker_for(3) is None
 
@@ -60,7 +68,10 @@ def test_static_hosts_name_the_brokers_to_connect_to() -> None:
         (lambda: ZkHosts("z:2181", refresh_freq_secs=0), "refresh_freq_secs is 0"),
         (lambda: KafkaHosts(refresh_freq_secs=float("nan")), "refresh_freq_secs is nan"),
         (lambda: StaticHosts(GlobalPartitionInformation("t")), "topic 't' has no partitions"),
-        (lambda: StaticHosts(GlobalPartitionInformation("t", {-1: UNKNOWN_BROKER})), "has partition -1"),
+        (
+            lambda: StaticHosts(GlobalPartitionInformation("t", {-1: UNKNOWN_BROKER})),
+            "has partition -1",
+        ),
         (lambda: Broker.from_string("kafka"), "'kafka': give host:port"),
         (lambda: Broker.from_string(":9092"), "':9092': give host:port"),
     ],
@@ -74,7 +85,9 @@ def test_hosts_that_cannot_be_are_refused(make: Callable[[], object], complaint:
 def test_static_hosts_and_the_config_name_the_same_topic() -> None:
     """And nothing is found by an expression where nobody is asked."""
     hosts = StaticHosts(information("t"))
-    with pytest.raises(ConfigError, match="topic is 'u', but StaticHosts has the partitions of 't'"):
+    with pytest.raises(
+        ConfigError, match="topic is 'u', but StaticHosts has the partitions of 't'"
+    ):
         SpoutConfig(hosts, "u", "/r", "i")
     with pytest.raises(ConfigError, match="StaticHosts finds no topics"):
         SpoutConfig(hosts, "t", "/r", "i", kafka_topic_wildcard_match=True)
@@ -91,7 +104,9 @@ def test_an_expression_matches_whole_names() -> None:
 
 def test_an_expression_that_is_none_is_refused() -> None:
     """The error names the place in the expression."""
-    with pytest.raises(ConfigError, match=r"topic is 'logs-\(', which is no regular expression: missing \)"):
+    with pytest.raises(
+        ConfigError, match=r"topic is 'logs-\(', which is no regular expression: missing \)"
+    ):
         SpoutConfig(KafkaHosts(), "logs-(", "/r", "i", kafka_topic_wildcard_match=True)
     assert SpoutConfig(KafkaHosts(), "logs-(", "/r", "i").topic == "logs-("
 

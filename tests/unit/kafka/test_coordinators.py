@@ -38,9 +38,16 @@ def emitted(world: "World", spout: KafkaSpout) -> dict[tuple[str, int], Any]:
 
 
 @pytest.mark.parametrize(
-    ("hosts", "kind"), [(KafkaHosts(), ZkCoordinator), (ZkHosts("z:2181"), ZkCoordinator), (STATIC, StaticCoordinator)]
+    ("hosts", "kind"),
+    [
+        (KafkaHosts(), ZkCoordinator),
+        (ZkHosts("z:2181"), ZkCoordinator),
+        (STATIC, StaticCoordinator),
+    ],
 )
-def test_the_hosts_decide_who_coordinates(world: "World", hosts: BrokerHosts, kind: type[object]) -> None:
+def test_the_hosts_decide_who_coordinates(
+    world: "World", hosts: BrokerHosts, kind: type[object]
+) -> None:
     """Only what is said beforehand is never looked up again."""
     assert type(world.open(hosts=hosts)._coordinator) is kind
 

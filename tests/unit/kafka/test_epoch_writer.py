@@ -20,7 +20,9 @@ class Sink(KafkaBolt):
 
     def __init__(self) -> None:
         super().__init__()
-        self.with_topic_selector("counts").with_tuple_to_kafka_mapper(FieldNameBasedTupleToKafkaMapper("key", "word"))
+        self.with_topic_selector("counts").with_tuple_to_kafka_mapper(
+            FieldNameBasedTupleToKafkaMapper("key", "word")
+        )
 
     def declare_output_fields(self, declarer: OutputFieldsDeclarer) -> None:
         declarer.declare("word")
@@ -32,7 +34,9 @@ class Sink(KafkaBolt):
         config, context, collector = self._given
         nobody: Any = None
         ports = KafkaPorts(nobody, nobody, lambda: writer, nobody)
-        super().prepare(config, TopologyContext(context.topology, "bolt", 0, {KAFKA: ports}), collector)
+        super().prepare(
+            config, TopologyContext(context.topology, "bolt", 0, {KAFKA: ports}), collector
+        )
 
 
 def harness(**settings: Any) -> ExactHarness:
@@ -46,7 +50,9 @@ def words(made: ExactHarness) -> list[str]:
     """What was written since the last call."""
     found = made.written()
     assert {record.task for record in found} <= {made.task.task_id}
-    return [record.value if isinstance(record.value, str) else record.value.decode() for record in found]
+    return [
+        record.value if isinstance(record.value, str) else record.value.decode() for record in found
+    ]
 
 
 def test_a_record_that_is_too_large_fails_its_tuple_alone() -> None:
@@ -59,7 +65,10 @@ def test_a_record_that_is_too_large_fails_its_tuple_alone() -> None:
     made.retry(60)
     assert words(made) == []
     (letter,) = [waiting.letter for waiting in made.outbox.letters]
-    assert "failed 2 times: BrokerError: a record for topic 'counts' cannot be written: it has 16,7" in letter.reason
+    assert (
+        "failed 2 times: BrokerError: a record for topic 'counts' cannot be written: it has 16,7"
+        in letter.reason
+    )
     assert made.left() == {0: None}
     assert "the limit is 16,777,216" in made.errors[0]
 

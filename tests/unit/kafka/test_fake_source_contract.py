@@ -25,7 +25,9 @@ class FakeLog:
     def expire(self, partition: int, before: int) -> None:
         where = self.reader.at(partition)
         self.reader.starts[where] = before
-        self.reader.logs[where] = [message for message in self.reader.logs[where] if message.offset() >= before]
+        self.reader.logs[where] = [
+            message for message in self.reader.logs[where] if message.offset() >= before
+        ]
 
 
 class TestFakeSource(SourceContract):

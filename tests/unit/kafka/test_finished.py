@@ -9,7 +9,15 @@ from msgspec.structs import replace
 
 from kstorm.errors import FrameError
 from kstorm.kafka import finished
-from kstorm.kafka.finished import CLAIMED, COMMITTED, FinishedRange, Outcomes, Skipped, decode_range, moved
+from kstorm.kafka.finished import (
+    CLAIMED,
+    COMMITTED,
+    FinishedRange,
+    Outcomes,
+    Skipped,
+    decode_range,
+    moved,
+)
 
 
 def until(outcomes: Outcomes, end: int) -> FinishedRange:
@@ -28,7 +36,11 @@ def test_what_is_not_an_exception_was_acked() -> None:
     found = until(outcomes, 20)
     assert found.n == {"acked": 4, "absent": 3, "empty": 1, "dead": 2}
     assert (found.start, found.end) == (10, 20)
-    assert (found.dead, found.empty, found.retried) == ([(11, 12), (17, 18)], [(16, 17)], [(18, 19, 3)])
+    assert (found.dead, found.empty, found.retried) == (
+        [(11, 12), (17, 18)],
+        [(16, 17)],
+        [(18, 19, 3)],
+    )
 
 
 def test_a_range_counts_what_is_below_its_end() -> None:
@@ -179,13 +191,18 @@ def test_the_record() -> None:
     outcomes = Outcomes(3)
     outcomes.dead(4)
     found = replace(until(outcomes, 6), partition=0)
-    assert found.encode() == b'{"v":1,"partition":0,"from":3,"to":6,"n":{"acked":2,"dead":1},"dead":[[4,5]]}'
+    assert (
+        found.encode()
+        == b'{"v":1,"partition":0,"from":3,"to":6,"n":{"acked":2,"dead":1},"dead":[[4,5]]}'
+    )
     assert decode_range(found.encode()) == found
     assert found.key == b"//0/3-6"
     assert until(outcomes, 7).key != found.key
 
 
-@pytest.mark.parametrize("data", [b"", b"{}", b"\xff", b'{"v":2,"from":0,"to":1,"n":{}}', b"[" * 100_000])
+@pytest.mark.parametrize(
+    "data", [b"", b"{}", b"\xff", b'{"v":2,"from":0,"to":1,"n":{}}', b"[" * 100_000]
+)
 def test_what_is_no_record_is_refused(data: bytes) -> None:
     with pytest.raises(FrameError, match="finished range"):
         decode_range(data)
@@ -227,7 +244,9 @@ class Life:
         return min(self.open, default=self.next)
 
 
-def run(log: list[str], acts: list[tuple[str, int]], write: Callable[[FinishedRange], None]) -> tuple[int, int]:
+def run(
+    log: list[str], acts: list[tuple[str, int]], write: Callable[[FinishedRange], None]
+) -> tuple[int, int]:
     """The offset that is stored in the end, and the highest that a range ever was confirmed to."""
     stored, life = 0, Life(log, 0)
     for act, number in acts:
@@ -252,7 +271,11 @@ def run(log: list[str], acts: list[tuple[str, int]], write: Callable[[FinishedRa
     st.lists(st.sampled_from(KINDS), max_size=40),
     st.lists(
         st.tuples(
-            st.sampled_from(["take"] * 4 + ["finish"] * 4 + ["reported", "reported", "arrives", "refused", "crash"]),
+            st.sampled_from(
+                ["take"] * 4
+                + ["finish"] * 4
+                + ["reported", "reported", "arrives", "refused", "crash"]
+            ),
             st.integers(0, 5),
         ),
         max_size=120,
@@ -266,7 +289,10 @@ def test_no_gap_and_no_wrong_count(log: list[str], acts: list[tuple[str, int]]) 
     assert set(range(stored)) <= covered
     for found in ranges:
         kinds = log[found.start : found.end]
-        expected = {"acked": kinds.count("message"), **{kind: kinds.count(kind) for kind in KINDS[1:]}}
+        expected = {
+            "acked": kinds.count("message"),
+            **{kind: kinds.count(kind) for kind in KINDS[1:]},
+        }
         assert found.n == {kind: count for kind, count in expected.items() if count}
         assert sum(found.n.values()) == found.end - found.start
         assert {at for first, end in found.dead for at in range(first, end)} == {

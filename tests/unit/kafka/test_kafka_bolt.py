@@ -233,14 +233,17 @@ def test_javas_serializers_are_told_where_to_be_set(side: str) -> None:
     """Storm's documentation sets them among the producer's properties; librdkafka has no such properties."""
     java = {f"{side}.serializer": "org.apache.kafka.common.serialization.StringSerializer"}
     with pytest.raises(
-        ConfigError, match=rf"property {side}\.serializer is 'org.*': say \.with_{side}_serializer\(StringS"
+        ConfigError,
+        match=rf"property {side}\.serializer is 'org.*': say \.with_{side}_serializer\(StringS",
     ):
         KafkaBolt().with_producer_properties(java)
 
 
 def test_a_task_runs_a_copy() -> None:
     """The template in the topology can be deep-copied, as every task does."""
-    assert copy.deepcopy(KafkaBolt().with_topic_selector("t").with_producer_properties({"acks": "1"}))
+    assert copy.deepcopy(
+        KafkaBolt().with_topic_selector("t").with_producer_properties({"acks": "1"})
+    )
 
 
 def test_without_a_topic_or_clients_it_says_what_is_missing(world: "World") -> None:
@@ -248,5 +251,7 @@ def test_without_a_topic_or_clients_it_says_what_is_missing(world: "World") -> N
     with pytest.raises(ConfigError, match=r"'sink' has no topic: add \.with_topic_selector"):
         prepared(world, KafkaBolt())
     bolt = KafkaBolt().with_topic_selector("t")
-    with pytest.raises(KstormError, match="'sink' reads or writes Kafka, but was given no Kafka clients"):
+    with pytest.raises(
+        KstormError, match="'sink' reads or writes Kafka, but was given no Kafka clients"
+    ):
         bolt.prepare(Config(), context(bolt, {}), Outcomes())

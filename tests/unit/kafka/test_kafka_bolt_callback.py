@@ -29,7 +29,9 @@ class Told(ProducerCallback):
     def prepare(self, config: Config, context: TopologyContext) -> None:
         self.task = context.task_index
 
-    def on_completion(self, metadata: RecordMetadata | None, error: BrokerError | None, tuple: Tuple) -> None:
+    def on_completion(
+        self, metadata: RecordMetadata | None, error: BrokerError | None, tuple: Tuple
+    ) -> None:
         self.ends.append((metadata, None if error is None else str(error), tuple))
         if self.outcomes is not None:
             self.settled.append(len(self.outcomes.acked) + len(self.outcomes.failed))
@@ -92,7 +94,9 @@ async def test_what_it_raises_changes_nothing(world: "World") -> None:
     assert outcomes.errors == [told.raises]
 
 
-async def test_it_hears_of_a_record_that_cannot_even_be_queued(world: "World", monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_it_hears_of_a_record_that_cannot_even_be_queued(
+    world: "World", monkeypatch: pytest.MonkeyPatch
+) -> None:
     """The tuple fails by the exception."""
     told = Told()
     bolt = KafkaBolt().with_topic_selector("t").with_producer_callback(told)

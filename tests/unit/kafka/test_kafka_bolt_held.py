@@ -84,7 +84,9 @@ async def test_one_that_waits_for_its_own_record_fails_as_well(world: "World") -
 
 
 @pytest.mark.parametrize("bound", ["MOST_TUPLES", "MOST_BYTES"])
-async def test_too_many_wait_where_they_are(world: "World", monkeypatch: pytest.MonkeyPatch, bound: str) -> None:
+async def test_too_many_wait_where_they_are(
+    world: "World", monkeypatch: pytest.MonkeyPatch, bound: str
+) -> None:
     """Once the store is full `execute` does not end, so the input stays in Kafka; all is written in order in the end."""
     monkeypatch.setattr(f"kstorm.kafka.held.{bound}", 3 if bound == "MOST_TUPLES" else 2500)
     made = bolt()
@@ -104,13 +106,17 @@ async def test_too_many_wait_where_they_are(world: "World", monkeypatch: pytest.
     monkeypatch.setattr(Registry, "there", True)
     await until(lambda: len(world.writer.records) == 5)
     await asyncio.gather(*waiting)
-    assert [record[2] for record in world.writer.records] == [message.encode() for message in messages]
+    assert [record[2] for record in world.writer.records] == [
+        message.encode() for message in messages
+    ]
     for record in world.writer.records:
         record[-1](None, object())
     assert (len(outcomes.acked), outcomes.failed) == (5, [])
 
 
-async def test_room_comes_also_by_those_that_waited_in_vain(world: "World", monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_room_comes_also_by_those_that_waited_in_vain(
+    world: "World", monkeypatch: pytest.MonkeyPatch
+) -> None:
     """So whoever waits for room waits no longer than the message timeout, however long the registry is away."""
     monkeypatch.setattr("kstorm.kafka.held.MOST_TUPLES", 2)
     made = bolt()

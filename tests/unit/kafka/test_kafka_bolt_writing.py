@@ -36,9 +36,16 @@ if TYPE_CHECKING:
         (LongSerializer(), 2**40, b"\x00\x00\x01\x00\x00\x00\x00\x00"),
     ],
 )
-def test_a_serializer_writes_as_kafkas_own_does(world: "World", serializer: Any, value: Any, written: bytes) -> None:
+def test_a_serializer_writes_as_kafkas_own_does(
+    world: "World", serializer: Any, value: Any, written: bytes
+) -> None:
     """For key and message, tuple by tuple and in batches; None stays none."""
-    bolt = KafkaBolt().with_topic_selector("t").with_key_serializer(serializer).with_value_serializer(serializer)
+    bolt = (
+        KafkaBolt()
+        .with_topic_selector("t")
+        .with_key_serializer(serializer)
+        .with_value_serializer(serializer)
+    )
     prepared(world, bolt)
     bolt.execute(tup(value, value))
     assert world.writer.records[0][1:3] == (written, written)
@@ -57,7 +64,9 @@ def test_a_serializer_writes_as_kafkas_own_does(world: "World", serializer: Any,
         (JsonSerializer(), object()),
     ],
 )
-def test_a_serializer_refuses_what_is_not_its_own(world: "World", serializer: Any, value: Any) -> None:
+def test_a_serializer_refuses_what_is_not_its_own(
+    world: "World", serializer: Any, value: Any
+) -> None:
     """The tuple fails by it; a batch writes nothing of it, so that only those fail that must."""
     bolt = KafkaBolt().with_topic_selector("t").with_value_serializer(serializer)
     prepared(world, bolt)
@@ -86,8 +95,12 @@ def test_a_mapper_takes_whole_frames_if_its_own_class_says_how(world: "World") -
         for one in batch.tuples():
             bolt.execute(one)
         keys, values = world.writer.batches.pop()[1:3]
-        written = [None if key is None else key.encode() for key in keys]  # librdkafka takes text as it is
-        assert list(zip(written, values, strict=True)) == [record[1:3] for record in world.writer.records]
+        written = [
+            None if key is None else key.encode() for key in keys
+        ]  # librdkafka takes text as it is
+        assert list(zip(written, values, strict=True)) == [
+            record[1:3] for record in world.writer.records
+        ]
         world.writer.records.clear()
 
 
@@ -127,7 +140,9 @@ def test_fire_and_forget_acks_before_the_broker_has_it(world: "World") -> None:
 def test_what_the_broker_never_says_is_not_acked_for(world: "World", name: str) -> None:
     """Without acknowledgements nobody knows what was written; who does not want to know says so."""
     bolt = KafkaBolt().with_topic_selector("t").with_producer_properties({name: 0})
-    with pytest.raises(ConfigError, match=rf"'sink' has the producer property {name}=0.*\.with_fire_and_forget"):
+    with pytest.raises(
+        ConfigError, match=rf"'sink' has the producer property {name}=0.*\.with_fire_and_forget"
+    ):
         prepared(world, bolt)
     prepared(world, bolt.with_fire_and_forget())
     assert world.own_writers == [{name: 0}]
@@ -152,7 +167,9 @@ class Asking:
 
 
 @pytest.mark.parametrize("sync", [True, False])
-async def test_tuples_wait_for_their_serializer(world: "World", sync: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_tuples_wait_for_their_serializer(
+    world: "World", sync: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Neither acked nor failed, and written in their order as soon as it can; that it takes long is reported once."""
     monkeypatch.setattr("kstorm.kafka.bolt._TRY_AGAIN_SECS", 0.001)
     monkeypatch.setattr("kstorm.kafka.bolt._TELL_AFTER", 3)
@@ -161,7 +178,11 @@ async def test_tuples_wait_for_their_serializer(world: "World", sync: bool, monk
     outcomes = prepared(world, bolt)
     batch = TupleBatch(tup().source, [["k"] * 2, [1, 2], ["t"] * 2])
     assert bolt.execute_batch(batch) is NotImplemented
-    executing = [asyncio.ensure_future(done) for each in batch.tuples() if (done := bolt.execute(each)) is not None]
+    executing = [
+        asyncio.ensure_future(done)
+        for each in batch.tuples()
+        if (done := bolt.execute(each)) is not None
+    ]
     async with asyncio.timeout(10):
         while not outcomes.errors:
             await asyncio.sleep(0.001)
@@ -174,7 +195,9 @@ async def test_tuples_wait_for_their_serializer(world: "World", sync: bool, monk
     async with asyncio.timeout(10):
         while len(world.writer.records) < (2 if sync else 3):
             await asyncio.sleep(0.001)
-    assert [record[2] for record in world.writer.records] == ([b"1", b"2"] if sync else [b"1", b"2", b"3"])
+    assert [record[2] for record in world.writer.records] == (
+        [b"1", b"2"] if sync else [b"1", b"2", b"3"]
+    )
     for record in world.writer.records:
         record[-1](None, object())
     await asyncio.gather(*executing)
@@ -182,7 +205,9 @@ async def test_tuples_wait_for_their_serializer(world: "World", sync: bool, monk
     assert [str(error) for error in outcomes.errors] == ["the registry does not answer"]
 
 
-async def test_a_tuple_that_waited_in_vain_fails(world: "World", monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_tuple_that_waited_in_vain_fails(
+    world: "World", monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Its schema turns out to be refused: nobody is there to hear of an exception, and it must not be forgotten."""
     monkeypatch.setattr("kstorm.kafka.bolt._TRY_AGAIN_SECS", 0.001)
     monkeypatch.setattr(Asking, "answer", Asking.answer)
@@ -203,7 +228,9 @@ def test_lineage_is_written_as_headers(world: "World") -> None:
     """Roots from the tuple, coordinates from its fields, the same tuple by tuple and in batches."""
     bolt = KafkaBolt().with_topic_selector("t").with_lineage("lines", part="position")
     prepared(world, bolt)
-    source = Source("split", "default", 1, Fields("key", "message", "partition", "offset", "position"))
+    source = Source(
+        "split", "default", 1, Fields("key", "message", "partition", "offset", "position")
+    )
     bolt.execute(Tuple(["k", "m", 3, 70, 2], source, root=10, more={255: 1}))
     place = [
         ("kstorm-source-topic", "lines"),
@@ -213,7 +240,9 @@ def test_lineage_is_written_as_headers(world: "World") -> None:
     ]
     assert world.writer.headers == [[("kstorm-roots", "000000000000000a,00000000000000ff"), *place]]
     ids = np.array([10, 2**64 - 1], np.uint64)
-    bolt.execute_batch(TupleBatch(source, [["k"] * 2, ["m"] * 2, [3, 3], [70, 71], [2, 0]], ids, ids))
+    bolt.execute_batch(
+        TupleBatch(source, [["k"] * 2, ["m"] * 2, [3, 3], [70, 71], [2, 0]], ids, ids)
+    )
     (first, second) = world.writer.headers[1:]
     assert first == [("kstorm-roots", "000000000000000a"), *place]
     assert dict(second)["kstorm-roots"] == "f" * 16
@@ -245,16 +274,23 @@ def test_the_header_traceparent_is_the_tuples_span(world: "World") -> None:
     source = tup().source
     trees = [(2**56 - 1, 7), (2**64 - 1, 2**64 - 1), (2**63 + 1, 9), (0, 0), (5, 0)]
     for root, edge in trees:
-        bolt.execute(Tuple(["k", "m", "t"], source, root=root, edge=edge, more={255: 1} if edge == 7 else None))
+        bolt.execute(
+            Tuple(
+                ["k", "m", "t"], source, root=root, edge=edge, more={255: 1} if edge == 7 else None
+            )
+        )
     one_by_one = [dict(headers).get("traceparent") for headers in world.writer.headers]
     hashed = trace_prefix(bolt.context.topology.name)
-    assert one_by_one == [
-        f"00-{hashed:016x}00ffffffffffffff-0000000000000007-03",
-        f"00-{hashed:016x}ffffffffffffffff-ffffffffffffffff-03",
-        f"00-{hashed:016x}8000000000000001-0000000000000009-02",  # its last 56 bits are low: not sampled
-        None,
-        None,
-    ]
+    assert (
+        one_by_one
+        == [
+            f"00-{hashed:016x}00ffffffffffffff-0000000000000007-03",
+            f"00-{hashed:016x}ffffffffffffffff-ffffffffffffffff-03",
+            f"00-{hashed:016x}8000000000000001-0000000000000009-02",  # its last 56 bits are low: not sampled
+            None,
+            None,
+        ]
+    )
     read = [parse(str(header)) for header in one_by_one[:3]]
     assert [parent and (parent.trace & (2**64 - 1), parent.span) for parent in read] == trees[:3]
     roots, edges = (np.array(column, np.uint64) for column in zip(*trees, strict=True))
@@ -291,4 +327,8 @@ def test_what_is_no_traceparent(header: str) -> None:
 def test_a_traceparent_of_a_later_version() -> None:
     """Is read as far as it is known."""
     for end in ("", "-more"):
-        assert parse(f"cc-{'a' * 32}-{'b' * 16}-01{end}") == (int("a" * 32, 16), int("b" * 16, 16), 1)
+        assert parse(f"cc-{'a' * 32}-{'b' * 16}-01{end}") == (
+            int("a" * 32, 16),
+            int("b" * 16, 16),
+            1,
+        )

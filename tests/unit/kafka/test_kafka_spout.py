@@ -20,7 +20,9 @@ if TYPE_CHECKING:
 def test_it_declares_the_schemes_fields() -> None:
     """On the stream that the config names."""
     declarer = OutputFieldsDeclarer("lines")
-    KafkaSpout(SpoutConfig(KafkaHosts(), "t", "", "s", output_stream_id="raw")).declare_output_fields(declarer)
+    KafkaSpout(
+        SpoutConfig(KafkaHosts(), "t", "", "s", output_stream_id="raw")
+    ).declare_output_fields(declarer)
     assert declarer.streams["raw"].fields == Fields("bytes")
 
 
@@ -35,7 +37,9 @@ def test_without_clients_it_says_what_is_missing(world: "World") -> None:
     spout = KafkaSpout(SpoutConfig(KafkaHosts(), "t", "", "s"))
     builder = TopologyBuilder("words")
     builder.set_spout("lines", spout)
-    with pytest.raises(KstormError, match="'lines' reads or writes Kafka, but was given no Kafka clients"):
+    with pytest.raises(
+        KstormError, match="'lines' reads or writes Kafka, but was given no Kafka clients"
+    ):
         spout.open(Config(), TopologyContext(builder.build(), "lines", 0), world.collector)
 
 
@@ -130,7 +134,9 @@ def test_a_failed_message_is_emitted_again(world: "World") -> None:
     assert world.offsets.offset() == 2
 
 
-def test_a_partition_at_its_limit_is_paused(world: "World", caplog: pytest.LogCaptureFixture) -> None:
+def test_a_partition_at_its_limit_is_paused(
+    world: "World", caplog: pytest.LogCaptureFixture
+) -> None:
     """It gathers no more messages while others go on, says so once, and is resumed when there is room again."""
     world.source.produce(0, *range(1200))
     world.source.produce(1, *range(5))
@@ -228,7 +234,10 @@ def test_its_metrics_are_logged_once_a_bucket(
             world.commit(spout)
     found = [record.getMessage() for record in caplog.records if "lag 3" in record.getMessage()]
     assert len(found) == lines
-    assert all(line.startswith("the spout of /kafka-spouts/words: partitions 1, lag 3, pending 3") for line in found)
+    assert all(
+        line.startswith("the spout of /kafka-spouts/words: partitions 1, lag 3, pending 3")
+        for line in found
+    )
 
 
 def test_its_metrics_say_how_far_it_is_behind(world: "World") -> None:

@@ -50,7 +50,9 @@ def test_while_the_lock_is_in_doubt_nothing_is_emitted(world: "World") -> None:
     assert world.run(spout) == [0, 1]
 
 
-def test_an_offset_that_expired_is_skipped(world: "World", caplog: pytest.LogCaptureFixture) -> None:
+def test_an_offset_that_expired_is_skipped(
+    world: "World", caplog: pytest.LogCaptureFixture
+) -> None:
     """The broker no longer has 3 to 9: reading continues at 10, and what was in flight is still waited for."""
     world.source.produce(0, 0, 1, 2)
     spout = world.open()
@@ -222,7 +224,9 @@ def test_a_scheme_that_waits_is_told_of_and_opened_and_closed(world: "World") ->
     assert Asking.calls == ["open", "close"]
 
 
-def test_a_partition_that_goes_on_elsewhere_while_it_is_paused_stays_held_back(world: "World") -> None:
+def test_a_partition_that_goes_on_elsewhere_while_it_is_paused_stays_held_back(
+    world: "World",
+) -> None:
     """The reader forgets its pause; the spout must know, or it gathers all that there is while it may emit nothing."""
     world.source.produce(0, *range(5000))
     spout = world.open(max_uncommitted_offsets=10)

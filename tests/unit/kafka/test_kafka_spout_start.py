@@ -31,8 +31,12 @@ def test_it_resumes_where_the_last_one_stopped(world: "World") -> None:
     assert world.run(world.open(start_offset_time=LATEST_TIME)) == [3, 4]
 
 
-@pytest.mark.parametrize(("time", "first"), [(EARLIEST_TIME, 0), (LATEST_TIME, 5), (1_700_000_000_000, 2)])
-def test_without_a_stored_offset_it_starts_at_the_configured_time(world: "World", time: int, first: int) -> None:
+@pytest.mark.parametrize(
+    ("time", "first"), [(EARLIEST_TIME, 0), (LATEST_TIME, 5), (1_700_000_000_000, 2)]
+)
+def test_without_a_stored_offset_it_starts_at_the_configured_time(
+    world: "World", time: int, first: int
+) -> None:
     """The oldest message, the newest, or a Unix time in ms."""
     world.source.produce(0, *range(5))
     world.source.times[1_700_000_000_000] = 2
@@ -78,7 +82,9 @@ def test_a_deployment_that_starts_over_is_known_again_at_once(world: "World") ->
 def test_ignoring_offsets_needs_an_id_of_the_deployment(world: "World") -> None:
     """Without one, a restart would begin at the start again and again."""
     world.topology_id = None
-    with pytest.raises(ConfigError, match=r"'lines' has ignore_zk_offsets set.*set KSTORM_TOPOLOGY_ID"):
+    with pytest.raises(
+        ConfigError, match=r"'lines' has ignore_zk_offsets set.*set KSTORM_TOPOLOGY_ID"
+    ):
         world.open(ignore_zk_offsets=True)
 
 
@@ -128,7 +134,11 @@ def test_nothing_is_emitted_before_its_start_is_stored(world: "World", time: int
     world.offsets.arrive()
     assert world.run(spout)[-2:] == [5, 6]
     world.source.produce(0, 7)
-    assert world.run(world.open(start_offset_time=LATEST_TIME))[-3:] == [5, 6, 7]  # the first one was killed
+    assert world.run(world.open(start_offset_time=LATEST_TIME))[-3:] == [
+        5,
+        6,
+        7,
+    ]  # the first one was killed
 
 
 def test_a_start_is_stored_by_this_deployment_before_it_is_used(world: "World") -> None:
@@ -159,7 +169,9 @@ def test_where_it_starts_over_is_stored_first(world: "World") -> None:
     assert world.offsets.offset() == 12
 
 
-def test_a_partition_that_is_lost_before_its_start_is_stored_is_started_anew(world: "World") -> None:
+def test_a_partition_that_is_lost_before_its_start_is_stored_is_started_anew(
+    world: "World",
+) -> None:
     """By whoever has it next, from where that is then."""
     world.source.produce(0, *range(5))
     world.offsets.slow = True
@@ -173,7 +185,9 @@ def test_a_partition_that_is_lost_before_its_start_is_stored_is_started_anew(wor
 
 
 @pytest.mark.parametrize("there_first", [True, False])
-def test_a_partition_that_is_found_later_is_read_from_its_beginning(world: "World", there_first: bool) -> None:
+def test_a_partition_that_is_found_later_is_read_from_its_beginning(
+    world: "World", there_first: bool
+) -> None:
     """What was written to it before it was found was written while the spout was at work. So it is with a topic."""
     if there_first:
         world.source.produce(0, *range(5))
@@ -194,7 +208,9 @@ def test_a_topic_that_is_found_later_is_read_from_its_beginning(world: "World") 
     """Those that were there are read from their end."""
     world.source.produce(0, 0, 1, topic="logs-a")
     hosts = KafkaHosts(refresh_freq_secs=2)
-    spout = world.open(start_offset_time=LATEST_TIME, topic="logs-.*", kafka_topic_wildcard_match=True, hosts=hosts)
+    spout = world.open(
+        start_offset_time=LATEST_TIME, topic="logs-.*", kafka_topic_wildcard_match=True, hosts=hosts
+    )
     assert world.run(spout) == []
     world.source.produce(0, 0, 1, topic="logs-b")
     world.source.produce(0, 2, topic="logs-a")

@@ -5,7 +5,10 @@ import logging
 import pytest
 
 from kstorm.errors import ConfigError
-from kstorm.kafka.partitions import calculate_partitions_for_task, calculate_partitions_of_topics_for_task
+from kstorm.kafka.partitions import (
+    calculate_partitions_for_task,
+    calculate_partitions_of_topics_for_task,
+)
 from kstorm.kafka.ports import Partition
 
 FIVE = [Partition("t", number) for number in range(5)]
@@ -43,7 +46,9 @@ TOPICS = [Partition(topic, number) for topic in ("a", "b", "c", "d") for number 
 def of_topics(partitions: list[Partition], tasks: int) -> dict[Partition, int]:
     """The task of each partition; fails if it has two."""
     dealt = [
-        (p, task) for task in range(tasks) for p in calculate_partitions_of_topics_for_task(partitions, tasks, task)
+        (p, task)
+        for task in range(tasks)
+        for p in calculate_partitions_of_topics_for_task(partitions, tasks, task)
     ]
     assert sorted(p for p, _ in dealt) == sorted(partitions)
     return dict(dealt)
@@ -56,7 +61,9 @@ def test_a_topic_that_comes_or_goes_moves_no_other(tasks: int) -> None:
     without = [partition for partition in TOPICS if partition.topic != "a"]
     grown = sorted([*TOPICS, Partition("0", 0), Partition("b", 3), Partition("bb", 0)])
     for after in (of_topics(without, tasks), of_topics(grown, tasks)):
-        assert {p: task for p, task in after.items() if p in before} == {p: before[p] for p in after if p in before}
+        assert {p: task for p, task in after.items() if p in before} == {
+            p: before[p] for p in after if p in before
+        }
 
 
 def test_topics_of_one_partition_are_spread() -> None:

@@ -8,7 +8,13 @@ import pytest
 from confluent_kafka import Message
 
 from kstorm.errors import EmitError, NotYetError
-from kstorm.kafka import KafkaHosts, PartitionManager, SchemeAsMultiScheme, SpoutConfig, StringScheme
+from kstorm.kafka import (
+    KafkaHosts,
+    PartitionManager,
+    SchemeAsMultiScheme,
+    SpoutConfig,
+    StringScheme,
+)
 from kstorm.kafka.above import MOST_RUNS, Run, runs_between
 from kstorm.kafka.config import ProcessingGuarantee
 from kstorm.kafka.offsets import StoredOffset, TopologyRef
@@ -50,7 +56,12 @@ def make(
     return PartitionManager(PARTITION, config, collector, offset=offset, stored=stored, done=done)
 
 
-def emit_all(collector: "FakeCollector", manager: PartitionManager, *messages: SourceMessage, now: float = 0.0) -> int:
+def emit_all(
+    collector: "FakeCollector",
+    manager: PartitionManager,
+    *messages: SourceMessage,
+    now: float = 0.0,
+) -> int:
     """Fills the manager and emits until there is nothing left; how many messages."""
     manager.fill(messages)
     count = 0
@@ -168,7 +179,9 @@ def test_a_retry_waits_for_its_delay_and_lets_others_pass(collector: "FakeCollec
     assert [offset for offset, _ in collector.take()] == [0]
 
 
-def test_after_the_limit_a_message_is_done_once_its_dead_letter_is_stored(collector: "FakeCollector") -> None:
+def test_after_the_limit_a_message_is_done_once_its_dead_letter_is_stored(
+    collector: "FakeCollector",
+) -> None:
     """It is put into the dead letters with bytes, coordinates and attempts; only when the broker has it does the offset move."""
     manager = make(collector, retry_limit=1)
     emit_all(collector, manager, message(3, b"bad", b"k"))
@@ -176,7 +189,12 @@ def test_after_the_limit_a_message_is_done_once_its_dead_letter_is_stored(collec
     emit_all(collector, manager)
     manager.fail(collector.take()[0][1], 0.0)
     (letter,) = collector.letters
-    assert (letter.value, letter.key, letter.topic, letter.partition) == (b"bad", b"k", "sentences", 0)
+    assert (letter.value, letter.key, letter.topic, letter.partition) == (
+        b"bad",
+        b"k",
+        "sentences",
+        0,
+    )
     assert (letter.offset, letter.attempts) == (3, 2)
     assert "retries are used up" in letter.reason
     assert manager.last_completed_offset == 3
@@ -270,7 +288,9 @@ def test_at_the_limit_only_retries_are_emitted(collector: "FakeCollector") -> No
 
 
 @pytest.mark.parametrize("limit", [1, 3, 7, 10])
-def test_a_partition_whose_every_message_fails_goes_on(collector: "FakeCollector", limit: int) -> None:
+def test_a_partition_whose_every_message_fails_goes_on(
+    collector: "FakeCollector", limit: int
+) -> None:
     """More failures than the limit, not divisible by it: every message is retried until it succeeds (STORM-2549)."""
     manager = make(collector, max_uncommitted_offsets=limit)
     manager.fill(map(message, range(25)))
@@ -363,7 +383,9 @@ def test_a_retry_that_cannot_be_read_yet_costs_no_retry(collector: "FakeCollecto
     assert manager.last_completed_offset == 1
 
 
-def test_a_retry_that_turns_out_to_be_unreadable_is_a_dead_letter(collector: "FakeCollector") -> None:
+def test_a_retry_that_turns_out_to_be_unreadable_is_a_dead_letter(
+    collector: "FakeCollector",
+) -> None:
     """A scheme may learn meanwhile that nobody knows the message's schema."""
     scheme = Asking()
     scheme.answer = None
@@ -410,7 +432,9 @@ def test_what_is_said_of_a_range_costs_nothing_for_each_message(collector: "Fake
     assert made[0] == made[1] < 120
 
 
-def test_what_is_acked_above_the_oldest_is_not_emitted_by_the_next_owner(collector: "FakeCollector") -> None:
+def test_what_is_acked_above_the_oldest_is_not_emitted_by_the_next_owner(
+    collector: "FakeCollector",
+) -> None:
     """A poison message holds the offset; of what came after it only the unfinished ones are emitted again."""
     manager = make(collector)
     emit_all(collector, manager, *map(message, [*range(6), *range(8, 12)]))
@@ -464,7 +488,9 @@ def test_of_very_many_runs_the_longest_are_kept() -> None:
     assert runs[-2:] == [(4999, 9000), (9001, 10_000)]
 
 
-@pytest.mark.parametrize(("offset", "done"), [(0, [(1, 3), (4, 8)]), (2, [(2, 3), (4, 8)]), (5, [(5, 8)]), (9, [])])
+@pytest.mark.parametrize(
+    ("offset", "done"), [(0, [(1, 3), (4, 8)]), (2, [(2, 3), (4, 8)]), (5, [(5, 8)]), (9, [])]
+)
 def test_a_spout_that_stores_nothing_above_keeps_what_a_former_one_has_left(
     collector: "FakeCollector", offset: int, done: list[Run]
 ) -> None:

@@ -39,7 +39,11 @@ class Ledger:
         self.open_letters: list[tuple[int, Callable[[], None]]] = []
 
     def emit(
-        self, values: Sequence[Any], message_id: Any = None, stream: str = "default", task: int | None = None
+        self,
+        values: Sequence[Any],
+        message_id: Any = None,
+        stream: str = "default",
+        task: int | None = None,
     ) -> Sequence[int]:
         self.emit_batch([list(values)], [message_id], stream)
         return (1,)
@@ -88,7 +92,10 @@ class OnePartition(RuleBasedStateMachine):
         self.letters_given: list[tuple[int, Callable[[], None]]] = []
         self.buried: set[int] = set()
 
-    @rule(gap=st.integers(0, 3), value=st.sampled_from([b"a", b"ab", b"ab", b"abc", b" ", b"!", b"?", b"a?b"]))
+    @rule(
+        gap=st.integers(0, 3),
+        value=st.sampled_from([b"a", b"ab", b"ab", b"abc", b" ", b"!", b"?", b"a?b"]),
+    )
     def produce(self, gap: int, value: bytes) -> None:
         offset = self.end + gap
         self.end = offset + 1
@@ -99,7 +106,9 @@ class OnePartition(RuleBasedStateMachine):
     def read_again(self, offset: int) -> None:
         """The reader was set back over what was emitted already."""
         if offset < self.manager.next_offset and offset in self.read:
-            self.manager.waiting.appendleft(cast("SourceMessage", Message("t", 0, offset, None, self.read[offset])))
+            self.manager.waiting.appendleft(
+                cast("SourceMessage", Message("t", 0, offset, None, self.read[offset]))
+            )
 
     @rule(target=trees, calls=st.integers(1, 4))
     def emit(self, calls: int) -> Any:
@@ -170,8 +179,14 @@ class OnePartition(RuleBasedStateMachine):
             "empty": len(empty),
             "dead": len(dead),
         }
-        assert (found.n if found else {}) == {outcome: count for outcome, count in expected.items() if count}
-        again = {offset for first, behind, _ in (found.retried if found else ()) for offset in range(first, behind)}
+        assert (found.n if found else {}) == {
+            outcome: count for outcome, count in expected.items() if count
+        }
+        again = {
+            offset
+            for first, behind, _ in (found.retried if found else ())
+            for offset in range(first, behind)
+        }
         assert again == {offset for offset in there if self.emissions.get(offset, 0) > 1}
         self.manager.outcomes.confirmed(end)
 
@@ -184,12 +199,16 @@ class OnePartition(RuleBasedStateMachine):
     def the_offset_is_as_far_as_it_may_be(self) -> None:
         emitted = [offset for offset in self.read if offset < self.manager.next_offset]
         unfinished = [offset for offset in emitted if offset not in self.finished]
-        assert self.manager.last_completed_offset == min(unfinished, default=self.manager.next_offset)
+        assert self.manager.last_completed_offset == min(
+            unfinished, default=self.manager.next_offset
+        )
 
     @invariant()
     def the_limit_holds(self) -> None:
         # The newest message may begin below the limit, and lie behind a gap.
-        newest = max((offset for offset in self.read if offset < self.manager.next_offset), default=-1)
+        newest = max(
+            (offset for offset in self.read if offset < self.manager.next_offset), default=-1
+        )
         before = max((offset for offset in self.read if offset < newest), default=-1)
         assert before + 1 - self.manager.last_completed_offset < 7
 

@@ -30,7 +30,9 @@ class Store:
     def load(self, partition: Partition) -> StoredOffset | None:
         if self.offset is None:
             return None
-        return replace(StoredOffset.of(OURS, partition, self.offset, UNKNOWN_BROKER), group=self.group)
+        return replace(
+            StoredOffset.of(OURS, partition, self.offset, UNKNOWN_BROKER), group=self.group
+        )
 
     def save(self, partition: Partition, stored: StoredOffset) -> None:
         if not self.away:
@@ -77,7 +79,9 @@ def positioned(
 ) -> PositionedOffsets:
     """Of the spout of `GROUP`."""
     memory = {} if emitted is None else emitted
-    return PositionedOffsets(store, reader, OURS, GROUP, memory, {} if committed is None else committed)
+    return PositionedOffsets(
+        store, reader, OURS, GROUP, memory, {} if committed is None else committed
+    )
 
 
 def starts_at(offsets: PositionedOffsets) -> int | None:
@@ -154,7 +158,9 @@ def test_what_somebody_else_has_stored_is_newer_than_the_position() -> None:
     assert store.group == "", "a crash here must start at 3 and not at 9"
     committed[P0] = 3
     store.away = True
-    assert [offsets.acquire(P0) for _ in range(2)] == [Ownership.WAITING] * 2, "a crash here must start at 3 as well"
+    assert [offsets.acquire(P0) for _ in range(2)] == [Ownership.WAITING] * 2, (
+        "a crash here must start at 3 as well"
+    )
     store.away, store.group = False, GROUP
     assert starts_at(offsets) == 3
 

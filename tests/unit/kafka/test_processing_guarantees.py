@@ -47,7 +47,10 @@ def test_at_least_once_is_the_default() -> None:
 
 def test_what_is_no_guarantee_is_refused() -> None:
     """The error names the three."""
-    with pytest.raises(ConfigError, match=r"is 'AT_MOST_ONCE': it must be one of ProcessingGuarantee\.AT_LEAST_ONCE"):
+    with pytest.raises(
+        ConfigError,
+        match=r"is 'AT_MOST_ONCE': it must be one of ProcessingGuarantee\.AT_LEAST_ONCE",
+    ):
         SpoutConfig(KafkaHosts(), "t", "", "s", processing_guarantee="AT_MOST_ONCE")  # type: ignore[arg-type]
 
 
@@ -167,7 +170,9 @@ def test_without_a_guarantee_zookeeper_is_not_waited_for(world: "World") -> None
 
 
 @pytest.mark.parametrize("guarantee", [AT_MOST_ONCE, NO_GUARANTEE])
-def test_what_cannot_be_emitted_is_a_dead_letter_all_the_same(world: "World", guarantee: ProcessingGuarantee) -> None:
+def test_what_cannot_be_emitted_is_a_dead_letter_all_the_same(
+    world: "World", guarantee: ProcessingGuarantee
+) -> None:
     """And what can be is emitted."""
     world.source.produce(0, 0, body=b"to be")
     world.source.produce(0, 1, body=b"\xff")

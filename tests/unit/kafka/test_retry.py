@@ -36,7 +36,12 @@ def delays(retry: ExponentialBackoffRetryManager, failures: int) -> list[float]:
     for _ in range(failures):
         retry.failed(1, 0.0)
         waited.append(
-            next(ms for ms in range(1000) if retry.next_failed_message_to_retry(ms / 1000) is not None) / 1000
+            next(
+                ms
+                for ms in range(1000)
+                if retry.next_failed_message_to_retry(ms / 1000) is not None
+            )
+            / 1000
         )
         retry.retry_started(1)
     return waited
@@ -133,7 +138,8 @@ def test_what_was_emitted_again_is_the_one_that_is_named() -> None:
     retry.retry_started(2)
     assert retry.next_failed_message_to_retry(0.0) == 1
     with pytest.raises(
-        ValueError, match="offset 2 is not waiting for its retry: it did not fail, or was retried since"
+        ValueError,
+        match="offset 2 is not waiting for its retry: it did not fail, or was retried since",
     ):
         retry.retry_started(2)
     assert retry.next_failed_message_to_retry(0.0) == 1
@@ -143,7 +149,9 @@ def test_the_manager_is_named_by_its_import_path() -> None:
     """As in Storm's documentation, *Storm Kafka Integration*, the class is a setting; a class itself will do too."""
     by_default = make_retry_manager(SpoutConfig(KafkaHosts(), "t", "", "s"))
     by_class = make_retry_manager(
-        SpoutConfig(KafkaHosts(), "t", "", "s", failed_message_retry_manager=ExponentialBackoffRetryManager)
+        SpoutConfig(
+            KafkaHosts(), "t", "", "s", failed_message_retry_manager=ExponentialBackoffRetryManager
+        )
     )
     assert isinstance(by_default, ExponentialBackoffRetryManager)
     assert isinstance(by_class, ExponentialBackoffRetryManager)
@@ -171,4 +179,6 @@ def test_a_policy_of_ones_own_decides(world: "World") -> None:
 def test_a_manager_that_cannot_be_imported_is_refused(path: str) -> None:
     """The error names the setting and its value."""
     with pytest.raises(ConfigError, match="failed_message_retry_manager is"):
-        make_retry_manager(SpoutConfig(KafkaHosts(), "t", "", "s", failed_message_retry_manager=path))
+        make_retry_manager(
+            SpoutConfig(KafkaHosts(), "t", "", "s", failed_message_retry_manager=path)
+        )

@@ -20,7 +20,9 @@ class Naive:
 
     def failed(self, offset: int, now: float) -> None:
         self.failures[offset] = self.failures.get(offset, 0) + 1
-        self.due_from[offset] = now + min(INITIAL * FACTOR ** (self.failures[offset] - 1), LONGEST) / 1000
+        self.due_from[offset] = (
+            now + min(INITIAL * FACTOR ** (self.failures[offset] - 1), LONGEST) / 1000
+        )
 
     def next(self, now: float) -> int | None:
         return min((offset for offset, due in self.due_from.items() if due <= now), default=None)
@@ -84,7 +86,9 @@ class Retries(RuleBasedStateMachine):
     @invariant()
     def the_limit_is_that_of_the_failures(self) -> None:
         for offset in range(5):
-            assert self.manager.retry_further(offset) is (self.model.failures.get(offset, 0) < LIMIT)
+            assert self.manager.retry_further(offset) is (
+                self.model.failures.get(offset, 0) < LIMIT
+            )
 
     def teardown(self) -> None:
         """In the end each that waits is named, once, and nothing stays behind."""

@@ -31,12 +31,22 @@ def message(value: bytes | None, key: bytes | None = None) -> SourceMessage:
     [
         (RawMultiScheme(), Fields("bytes"), [b"v\xc3\xa4"]),
         (SchemeAsMultiScheme(StringScheme()), Fields("str"), ["vä"]),
-        (MessageMetadataSchemeAsMultiScheme(StringScheme()), Fields("str", "partition", "offset"), ["vä", 3, 7]),
-        (KeyValueSchemeAsMultiScheme(StringKeyValueScheme()), Fields("key", "message"), ["k", "vä"]),
+        (
+            MessageMetadataSchemeAsMultiScheme(StringScheme()),
+            Fields("str", "partition", "offset"),
+            ["vä", 3, 7],
+        ),
+        (
+            KeyValueSchemeAsMultiScheme(StringKeyValueScheme()),
+            Fields("key", "message"),
+            ["k", "vä"],
+        ),
         (StringMultiSchemeWithTopic(), Fields("str", "topic"), ["vä", "t"]),
     ],
 )
-def test_each_scheme_gives_the_values_of_its_fields(scheme: MultiScheme, fields: Fields, values: list[Any]) -> None:
+def test_each_scheme_gives_the_values_of_its_fields(
+    scheme: MultiScheme, fields: Fields, values: list[Any]
+) -> None:
     """The fields are declared in the order of the values."""
     tuples = deserializer(scheme)(message("vä".encode(), b"k"))
     assert scheme.output_fields == fields

@@ -27,9 +27,17 @@ def config(**settings: Any) -> SpoutConfig:
 def test_the_defaults_are_storms() -> None:
     """Every field has its default of *Storm Kafka Integration*, but for `fetch_max_wait`, which says why."""
     made = config()
-    assert (made.fetch_size_bytes, made.socket_timeout_ms, made.buffer_size_bytes) == (1024 * 1024, 10_000, 1024 * 1024)
+    assert (made.fetch_size_bytes, made.socket_timeout_ms, made.buffer_size_bytes) == (
+        1024 * 1024,
+        10_000,
+        1024 * 1024,
+    )
     assert isinstance(made.scheme, RawMultiScheme)
-    assert (made.ignore_zk_offsets, made.start_offset_time, made.max_offset_behind) == (False, EARLIEST_TIME, None)
+    assert (made.ignore_zk_offsets, made.start_offset_time, made.max_offset_behind) == (
+        False,
+        EARLIEST_TIME,
+        None,
+    )
     assert made.use_start_offset_time_if_offset_out_of_range is True
     assert (made.state_update_interval_ms, made.metrics_time_bucket_size_in_secs) == (2000, 60)
     assert made.zk_path == "/kafkaspout-demo/reader"
@@ -42,7 +50,10 @@ def test_the_defaults_are_storms() -> None:
         ({"socket_timeout_ms": 0}, "socket_timeout_ms is 0"),
         ({"fetch_max_wait": 0}, "fetch_max_wait is 0"),
         ({"zk_port": 0}, "zk_port is 0"),
-        ({"zk_servers": "localhost"}, "zk_servers is 'localhost': it must be a list of one host or more"),
+        (
+            {"zk_servers": "localhost"},
+            "zk_servers is 'localhost': it must be a list of one host or more",
+        ),
         ({"retry_initial_delay_ms": -1}, "retry_initial_delay_ms is -1"),
         ({"retry_delay_max_ms": -1}, "retry_delay_max_ms is -1"),
         (
@@ -53,9 +64,15 @@ def test_the_defaults_are_storms() -> None:
         ({"fetch_size_bytes": None}, "fetch_size_bytes is None: it must be a whole number"),
         ({"retry_delay_multiplier": "2"}, "retry_delay_multiplier is '2': it must be at least 1"),
         ({"retry_delay_multiplier": float("nan")}, "retry_delay_multiplier is nan"),
-        ({"scheme": StringScheme()}, r"scheme is a StringScheme.*: wrap it, as SchemeAsMultiScheme\(StringScheme"),
+        (
+            {"scheme": StringScheme()},
+            r"scheme is a StringScheme.*: wrap it, as SchemeAsMultiScheme\(StringScheme",
+        ),
         ({"scheme": JsonScheme("word")}, "scheme is a JsonScheme"),
-        ({"scheme": AvroScheme(SchemaRegistry("http://registry"), "word")}, "scheme is a AvroScheme"),
+        (
+            {"scheme": AvroScheme(SchemaRegistry("http://registry"), "word")},
+            "scheme is a AvroScheme",
+        ),
         ({"buffer_size_bytes": -1}, "buffer_size_bytes is -1"),
         ({"metrics_time_bucket_size_in_secs": -1}, "metrics_time_bucket_size_in_secs is -1"),
         ({"start_offset_time": -3}, "start_offset_time is -3"),
@@ -131,11 +148,20 @@ def test_what_is_stored_is_storms_json() -> None:
         (b"", "no stored offset"),
         (b'{"offset": 3}', "no stored offset"),
         (SEED.replace('"offset": 2', '"offset": "2"').encode(), "no stored offset"),
-        (SEED.replace('"offset": 2', '"offset": 2, "done": [[1, 4]]').encode(), "what is done lies above the offset"),
-        (SEED.replace('"offset": 2', '"offset": 2, "done": [[5, 7], [6, 9]]').encode(), "run behind run"),
+        (
+            SEED.replace('"offset": 2', '"offset": 2, "done": [[1, 4]]').encode(),
+            "what is done lies above the offset",
+        ),
+        (
+            SEED.replace('"offset": 2', '"offset": 2, "done": [[5, 7], [6, 9]]').encode(),
+            "run behind run",
+        ),
         (SEED.replace('"offset": 2', '"offset": 2, "done": [[5, 5]]').encode(), "run behind run"),
         (SEED.replace("topic-storm", "other").encode(), "two spouts share one zk_root and id"),
-        (SEED.replace('"partition": 0', '"partition": 1').encode(), "two spouts share one zk_root and id"),
+        (
+            SEED.replace('"partition": 0', '"partition": 1').encode(),
+            "two spouts share one zk_root and id",
+        ),
     ],
 )
 def test_what_is_no_offset_of_this_partition_is_refused(data: bytes, complaint: str) -> None:

@@ -138,7 +138,10 @@ def test_a_start_behind_the_first_offset_is_skipped(world: "World") -> None:
     assert world.offsets.offset() is None
     found = decode_range(world.writer.records[0][2] or b"")
     assert (found.start, found.end, found.n) == (0, 5, {"skipped": 5})
-    assert found.skipped[0].why == "nothing was stored, so the partition is read from where start_offset_time=-1 is"
+    assert (
+        found.skipped[0].why
+        == "nothing was stored, so the partition is read from where start_offset_time=-1 is"
+    )
     answer(world)
     assert world.offsets.offset() == 5
 
@@ -189,7 +192,9 @@ def test_what_has_expired_is_skipped(world: "World", acked: bool) -> None:
     world.commit(spout)
     assert world.offsets.offset() == 12
     counts = [found.n for found in world.writer.finished]
-    assert {kind: sum(n.get(kind, 0) for n in counts) for kind in ("acked", "absent", "skipped")} == {
+    assert {
+        kind: sum(n.get(kind, 0) for n in counts) for kind in ("acked", "absent", "skipped")
+    } == {
         "acked": 4,
         "absent": 1,
         "skipped": 7,
@@ -214,7 +219,11 @@ def test_without_a_guarantee_ranges_are_claimed(world: "World") -> None:
         ({}, ProcessingGuarantee.NO_GUARANTEE, "claimed"),
         ({}, ProcessingGuarantee.AT_MOST_ONCE, "claimed"),
         ({"topology_acker_executors": 0}, ProcessingGuarantee.AT_LEAST_ONCE, "claimed"),
-        ({"topology_processing_guarantee": "exactly_once"}, ProcessingGuarantee.AT_LEAST_ONCE, "acked"),
+        (
+            {"topology_processing_guarantee": "exactly_once"},
+            ProcessingGuarantee.AT_LEAST_ONCE,
+            "acked",
+        ),
         (
             {"topology_processing_guarantee": "exactly_once", "topology_acker_executors": 0},
             ProcessingGuarantee.AT_LEAST_ONCE,
@@ -222,7 +231,9 @@ def test_without_a_guarantee_ranges_are_claimed(world: "World") -> None:
         ),
     ],
 )
-def test_no_more_is_said_than_is_known(settings: dict[str, Any], guarantee: ProcessingGuarantee, said: str) -> None:
+def test_no_more_is_said_than_is_known(
+    settings: dict[str, Any], guarantee: ProcessingGuarantee, said: str
+) -> None:
     """Without ackers nobody knows how a tree has ended, though the spout's `ack` is called."""
     config = SpoutConfig(KafkaHosts(), "sentences", "", "s", processing_guarantee=guarantee)
     builder = TopologyBuilder("words", Config(**settings))

@@ -113,4 +113,6 @@ def test_at_most_once_it_is_claimed_as_a_whole(world: "World") -> None:
         spout.next_tuple()
     assert [letter.offset for letter in world.collector.letters] == [1]
     assert world.offsets.offset() == 5
-    assert set().union(*(set(range(found.start, found.end)) for found in world.writer.finished)) == set(range(5))
+    assert set().union(
+        *(set(range(found.start, found.end)) for found in world.writer.finished)
+    ) == set(range(5))

@@ -6,7 +6,14 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from kstorm.kafka import KAFKA, ExponentialBackoffRetryManager, KafkaHosts, KafkaSpout, ProcessingGuarantee, SpoutConfig
+from kstorm.kafka import (
+    KAFKA,
+    ExponentialBackoffRetryManager,
+    KafkaHosts,
+    KafkaSpout,
+    ProcessingGuarantee,
+    SpoutConfig,
+)
 from kstorm.kafka.emitting import emit_rows
 from kstorm.testing import LocalCluster
 from kstorm.topology import (
@@ -41,7 +48,9 @@ class Odd:
 class Picky(CustomStreamGrouping):
     """Raises on one value."""
 
-    def prepare(self, context: TopologyContext, component: str, stream: str, target_tasks: Sequence[int]) -> None:
+    def prepare(
+        self, context: TopologyContext, component: str, stream: str, target_tasks: Sequence[int]
+    ) -> None:
         self.targets = target_tasks
 
     def choose_tasks(self, task: int, values: Sequence[Any]) -> Sequence[int]:
@@ -71,19 +80,33 @@ def topology(**settings: Any) -> Topology:
 
 
 BAD = [
-    ("raise", r"cannot be emitted: Picky\.choose_tasks raised LookupError for a tuple of 'lines' .*no task for it"),
+    (
+        "raise",
+        r"cannot be emitted: Picky\.choose_tasks raised LookupError for a tuple of 'lines' .*no task for it",
+    ),
     ("fine raise so far", r"cannot be emitted: Picky\.choose_tasks raised LookupError"),
-    ("None", "cannot be emitted: its scheme gives None in place of a tuple's values; to skip a message"),
+    (
+        "None",
+        "cannot be emitted: its scheme gives None in place of a tuple's values; to skip a message",
+    ),
     ("fine None", "cannot be emitted: its scheme gives None"),
-    ("two", "cannot be emitted: 'lines' emits 2 values on the stream 'default', which declares 1 fields"),
-    ("two fine", r"cannot be emitted: its scheme gives tuples of \[1, 2\] values, but they must be of one length"),
+    (
+        "two",
+        "cannot be emitted: 'lines' emits 2 values on the stream 'default', which declares 1 fields",
+    ),
+    (
+        "two fine",
+        r"cannot be emitted: its scheme gives tuples of \[1, 2\] values, but they must be of one length",
+    ),
     ("five", r"cannot be emitted: TypeError: object of type 'int' has no len\(\)"),
 ]
 
 
 @pytest.mark.parametrize("at", [0, 250, 499])
 @pytest.mark.parametrize(("bad", "reason"), BAD[:3])
-def test_499_neighbours_of_a_bad_message_are_processed(world: "World", bad: str, reason: str, at: int) -> None:
+def test_499_neighbours_of_a_bad_message_are_processed(
+    world: "World", bad: str, reason: str, at: int
+) -> None:
     """The batch that it was read with is 500 messages; they hung until the process ended."""
     for offset in range(500):
         world.source.produce(0, offset, body=bad.encode() if offset == at else b"w%d" % offset)
@@ -91,7 +114,12 @@ def test_499_neighbours_of_a_bad_message_are_processed(world: "World", bad: str,
         cluster.advance_time(3)  # the spout first looks up its partitions
         (letter,) = cluster.dead_letters
         assert re.search(reason, letter.reason)
-        assert (letter.topic, letter.partition, letter.offset, letter.value) == ("sentences", 0, at, bad.encode())
+        assert (letter.topic, letter.partition, letter.offset, letter.value) == (
+            "sentences",
+            0,
+            at,
+            bad.encode(),
+        )
         expected = [[f"w{offset}"] for offset in range(500) if offset != at]
         for bolt in ("all", "picked"):
             assert sorted(map(list, cluster.emitted(bolt))) == sorted(expected)
@@ -113,12 +141,16 @@ def test_a_message_is_emitted_whole_or_not_at_all(world: "World", bad: str, reas
         assert sorted(map(list, cluster.emitted("picked"))) == [["a"], ["b"], ["c"]]
 
 
-@pytest.mark.parametrize("guarantee", [ProcessingGuarantee.AT_MOST_ONCE, ProcessingGuarantee.NO_GUARANTEE])
+@pytest.mark.parametrize(
+    "guarantee", [ProcessingGuarantee.AT_MOST_ONCE, ProcessingGuarantee.NO_GUARANTEE]
+)
 def test_untracked_messages_too(world: "World", guarantee: ProcessingGuarantee) -> None:
     """Whatever is promised of them."""
     for offset, body in enumerate([b"a", b"raise", b"None", b"b"]):
         world.source.produce(0, offset, body=body)
-    with LocalCluster(topology(processing_guarantee=guarantee), resources={KAFKA: world.ports}) as cluster:
+    with LocalCluster(
+        topology(processing_guarantee=guarantee), resources={KAFKA: world.ports}
+    ) as cluster:
         cluster.advance_time(3)  # the spout first looks up its partitions
         assert [letter.offset for letter in cluster.dead_letters] == [1, 2]
         assert sorted(map(list, cluster.emitted("all"))) == [["a"], ["b"]]
@@ -134,7 +166,11 @@ def test_a_retry_that_cannot_be_emitted_is_a_dead_letter(collector: "FakeCollect
     collector.refuse = LookupError("gone")
     assert emit_next(manager, collector)
     (letter,) = collector.letters
-    assert (letter.offset, letter.attempts, letter.reason) == (0, 2, "cannot be emitted: LookupError: gone")
+    assert (letter.offset, letter.attempts, letter.reason) == (
+        0,
+        2,
+        "cannot be emitted: LookupError: gone",
+    )
     letter.stored()
     assert (manager.pending, manager.retries, manager.last_completed_offset) == (0, 0, 1)
 
@@ -160,7 +196,10 @@ def test_a_retry_manager_that_raises_forgets_no_message(collector: "FakeCollecto
     manager.fail(emitted[0], 0.0)
     manager.ack(emitted[2])
     assert [letter.offset for letter in collector.letters] == [1, 0]
-    assert collector.letters[1].reason == "failed, and its retry manager raised RuntimeError: not today"
+    assert (
+        collector.letters[1].reason
+        == "failed, and its retry manager raised RuntimeError: not today"
+    )
     assert {str(error) for error in collector.errors} == {"nor forgotten"}
     for letter in collector.letters:
         letter.stored()
@@ -180,7 +219,9 @@ class Guessing(ExponentialBackoffRetryManager):
 
 
 @pytest.mark.parametrize("guess", [1, 77])
-def test_a_retry_manager_that_names_another_message_retries_none(collector: "FakeCollector", guess: int) -> None:
+def test_a_retry_manager_that_names_another_message_retries_none(
+    collector: "FakeCollector", guess: int
+) -> None:
     """One that is in flight is not emitted twice, one that is unknown does not stop the partition."""
     manager = make(collector, failed_message_retry_manager=type("G", (Guessing,), {"guess": guess}))
     manager.fill([message(0), message(1)])

@@ -7,7 +7,13 @@ from confluent_kafka import Message
 
 from kstorm.core.notes import Note
 from kstorm.errors import EmitError
-from kstorm.kafka import KafkaHosts, PartitionManager, SchemeAsMultiScheme, SpoutConfig, StringScheme
+from kstorm.kafka import (
+    KafkaHosts,
+    PartitionManager,
+    SchemeAsMultiScheme,
+    SpoutConfig,
+    StringScheme,
+)
 from kstorm.kafka.ports import Partition, SourceMessage
 from tests.unit.kafka.one_by_one import emit_next
 
@@ -19,9 +25,13 @@ ZERO = Partition("sentences", 0)
 
 def make(collector: "FakeCollector", value: bytes = b"text", **settings: Any) -> PartitionManager:
     """A manager that has emitted one message, or given it up."""
-    config = SpoutConfig(KafkaHosts(), "sentences", "", "s", scheme=SchemeAsMultiScheme(StringScheme()), **settings)
+    config = SpoutConfig(
+        KafkaHosts(), "sentences", "", "s", scheme=SchemeAsMultiScheme(StringScheme()), **settings
+    )
     manager = PartitionManager(ZERO, config, collector, offset=0)
-    message = Message(*ZERO, 0, b"key", value, [("trace", b"\xff1"), ("none", None)], None, (1, 1700))
+    message = Message(
+        *ZERO, 0, b"key", value, [("trace", b"\xff1"), ("none", None)], None, (1, 1700)
+    )
     manager.fill([cast("SourceMessage", message)])
     emit_next(manager, collector)
     return manager
@@ -40,7 +50,10 @@ def fail_for_good(manager: PartitionManager, collector: "FakeCollector") -> None
 
 def test_what_a_message_has_beside_its_value(collector: "FakeCollector") -> None:
     fail_for_good(make(collector, retry_limit=0), collector)
-    assert (told(collector).headers, told(collector).timestamp) == ([("trace", "\\xff1"), ("none", None)], 1700)
+    assert (told(collector).headers, told(collector).timestamp) == (
+        [("trace", "\\xff1"), ("none", None)],
+        1700,
+    )
 
 
 @pytest.mark.parametrize("timed_out", [False, True])
@@ -56,7 +69,10 @@ def test_a_failure_has_what_the_failing_task_has_said(
     manager.next_offset += 1  # another one was read meanwhile
     collector.why_failed, collector.timed_out = note, timed_out
     fail_for_good(manager, collector)
-    assert (told(collector).kind, told(collector).error) == ("timed_out" if timed_out else "failed", note)
+    assert (told(collector).kind, told(collector).error) == (
+        "timed_out" if timed_out else "failed",
+        note,
+    )
 
 
 def test_what_cannot_be_read(collector: "FakeCollector") -> None:
@@ -75,4 +91,8 @@ def test_what_cannot_be_emitted(collector: "FakeCollector") -> None:
     make(collector)
     error = told(collector).error
     assert error is not None
-    assert (told(collector).kind, error.type, error.message) == ("refused", "EmitError", "two values for one field")
+    assert (told(collector).kind, error.type, error.message) == (
+        "refused",
+        "EmitError",
+        "two values for one field",
+    )

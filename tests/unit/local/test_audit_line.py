@@ -14,7 +14,10 @@ def test_what_the_audit_printed_is_one_line() -> None:
         "trees": {"said": 1250, "closed": 1251},
     }
     audited = read_audit(json.dumps({**found, "faults": []}))
-    assert str(audited) == "1,200 messages (10 dead, 1,190 done), gaps: 0, faults: 0; 1,250 trees reckoned again"
+    assert (
+        str(audited)
+        == "1,200 messages (10 dead, 1,190 done), gaps: 0, faults: 0; 1,250 trees reckoned again"
+    )
     assert audited.faults() == []
     assert audited.to_json() == {
         "messages": 1200,
@@ -30,7 +33,13 @@ def test_what_is_missing_is_a_fault() -> None:
     """So is what is not yet done: the topology was at rest. Without ackers there are no trees."""
     audited = read_audit(
         json.dumps(
-            {"messages": 3, "outcomes": {"gap": 1, "not due": 2}, "gaps": 1, "trees": None, "faults": ["gap: t[0] 7"]}
+            {
+                "messages": 3,
+                "outcomes": {"gap": 1, "not due": 2},
+                "gaps": 1,
+                "trees": None,
+                "faults": ["gap: t[0] 7"],
+            }
         )
     )
     assert str(audited) == "3 messages (1 gap, 2 not due), gaps: 1, faults: 1"

@@ -15,7 +15,10 @@ def test_a_sentence_has_8_to_12_words_and_all_lengths_occur() -> None:
     """Ten on average, which figures rely on."""
     lengths = Counter(len(text.split()) for text in texts(2000))
     assert sorted(lengths) == [8, 9, 10, 11, 12]
-    assert abs(sum(length * count for length, count in lengths.items()) / 2000 - WORDS_PER_SENTENCE) < 0.1
+    assert (
+        abs(sum(length * count for length, count in lengths.items()) / 2000 - WORDS_PER_SENTENCE)
+        < 0.1
+    )
 
 
 def test_there_are_5000_different_words_and_none_is_a_number() -> None:
@@ -42,5 +45,11 @@ def test_one_word_may_be_half_of_all() -> None:
 
 def test_the_truth_counts_every_word_of_every_sentence() -> None:
     """A word that occurs twice in a sentence counts twice."""
-    assert true_counts(["to be or not to be", "be quick"]) == {"to": 2, "be": 3, "or": 1, "not": 1, "quick": 1}
+    assert true_counts(["to be or not to be", "be quick"]) == {
+        "to": 2,
+        "be": 3,
+        "or": 1,
+        "not": 1,
+        "quick": 1,
+    }
     assert true_counts(texts(100)).total() == sum(len(text.split()) for text in texts(100))

@@ -2,7 +2,15 @@
 
 import pytest
 
-from tests.bench.figures import Growth, latencies_ms, quantile, spread, steady_window, throughput, whole_window
+from tests.bench.figures import (
+    Growth,
+    latencies_ms,
+    quantile,
+    spread,
+    steady_window,
+    throughput,
+    whole_window,
+)
 
 
 def test_the_window_is_from_25_to_95_percent_of_the_output() -> None:
@@ -51,7 +59,10 @@ def test_growth_is_even_between_samples() -> None:
 
 def test_latency_is_from_sending_to_the_last_count() -> None:
     """Only of sentences sent after the warm-up; ids are µs, stamps ms."""
-    assert latencies_ms({1_000_000: 1900, 2_000_000: 2030, 3_000_000: 3010}, 2_000_000) == [10.0, 30.0]
+    assert latencies_ms({1_000_000: 1900, 2_000_000: 2030, 3_000_000: 3010}, 2_000_000) == [
+        10.0,
+        30.0,
+    ]
 
 
 @pytest.mark.parametrize(("share", "value"), [(0.5, 50), (0.99, 99), (1.0, 100), (0.001, 1)])

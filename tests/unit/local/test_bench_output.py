@@ -39,7 +39,14 @@ def test_a_replay_is_over_and_correct() -> None:
 
 
 @pytest.mark.parametrize(
-    "record", [(b"tea", b"1 0", 9), (b"to", b"one 0", 9), (b"to", b"1", 9), (b"to", None, 9), (None, b"1 0", 9)]
+    "record",
+    [
+        (b"tea", b"1 0", 9),
+        (b"to", b"one 0", 9),
+        (b"to", b"1", 9),
+        (b"to", None, 9),
+        (None, b"1 0", 9),
+    ],
 )
 def test_what_cannot_be_is_strange(record: tuple[bytes | None, bytes | None, int]) -> None:
     """A word of no sentence, or a value that is no count."""

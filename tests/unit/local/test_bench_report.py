@@ -18,7 +18,9 @@ from tests.bench.rounds import with_ratios
 from tests.bench.short import run_short
 
 
-def run_of(contestant: str, speed: float, correct: bool | None = True, latencies: tuple[float, ...] = ()) -> Run:
+def run_of(
+    contestant: str, speed: float, correct: bool | None = True, latencies: tuple[float, ...] = ()
+) -> Run:
     """A run with every figure that runs without a rate have."""
     figures: dict[str, float | None] = {
         "sentences_per_s": speed,
@@ -35,7 +37,9 @@ def run_of(contestant: str, speed: float, correct: bool | None = True, latencies
     return Run(contestant, 10, figures, correct, Verdict(short, 3, 0), [speed, speed], latencies)
 
 
-RUNS = with_ratios([run_of("loop", 1000), run_of("kstorm", 500), run_of("loop", 3000), run_of("kstorm", 800)])
+RUNS = with_ratios(
+    [run_of("loop", 1000), run_of("kstorm", 500), run_of("loop", 3000), run_of("kstorm", 800)]
+)
 
 
 def table_of(runs: list[Run]) -> str:
@@ -66,7 +70,12 @@ def test_the_report_has_what_programs_rely_on() -> None:
     assert {"cpus", "python", "kafka"} <= set(report["machine"])
     assert [run["contestant"] for run in report["runs"]] == ["loop", "kstorm", "loop", "kstorm"]
     first = report["runs"][1]
-    assert (first["sentences"], first["correct"], first["over"], first["sentences_per_s"]) == (10, True, 3, 500)
+    assert (first["sentences"], first["correct"], first["over"], first["sentences_per_s"]) == (
+        10,
+        True,
+        3,
+        500,
+    )
     assert first["ratios"]["sentences_per_s"] == 0.25
     assert set(report["summary"]["kstorm"]["peak_rss_mb"]) == {"min", "median", "max"}
 
@@ -80,8 +89,17 @@ def test_only_wrong_counts_are_faults() -> None:
 
 def test_the_table_has_every_figure_within_80_columns() -> None:
     """Nothing is cut off."""
-    shown = table_of([*RUNS, run_of("faust", 5, correct=False), run_of("kstorm-untracked", 123456, correct=None)])
-    for text in ("faust", "over (1 WRONG)", "over (1 too slow)", "sentences a second", "memory at most, MB", "123,456"):
+    shown = table_of(
+        [*RUNS, run_of("faust", 5, correct=False), run_of("kstorm-untracked", 123456, correct=None)]
+    )
+    for text in (
+        "faust",
+        "over (1 WRONG)",
+        "over (1 too slow)",
+        "sentences a second",
+        "memory at most, MB",
+        "123,456",
+    ):
         assert text in shown
     assert "…" not in shown
     assert "0.25" in shown
@@ -89,7 +107,9 @@ def test_the_table_has_every_figure_within_80_columns() -> None:
 
 def test_a_run_fits_into_a_line() -> None:
     """With its name, its figures, and whether it is correct."""
-    assert outcome_line(run_of("faust", 500)).startswith("faust: sentences a second 500 · CPU s per million 2,000 · ")
+    assert outcome_line(run_of("faust", 500)).startswith(
+        "faust: sentences a second 500 · CPU s per million 2,000 · "
+    )
     assert outcome_line(run_of("faust", 500)).endswith("correct, over by 3")
     assert outcome_line(run_of("faust", 500, correct=False)).endswith("WRONG, over by 3")
 
@@ -120,13 +140,17 @@ def parsed(*arguments: str) -> BenchOptions:
 def test_the_command_line_becomes_options() -> None:
     """Without any, the defaults."""
     assert parsed() == BenchOptions()
-    assert parsed("--rounds", "1", "--sentences", "3,000", "--rate", "250", "--only", "loop") == BenchOptions(
-        rounds=1, sentences=3000, rate=250.0, only="loop"
-    )
+    assert parsed(
+        "--rounds", "1", "--sentences", "3,000", "--rate", "250", "--only", "loop"
+    ) == BenchOptions(rounds=1, sentences=3000, rate=250.0, only="loop")
 
 
-@pytest.mark.parametrize("wrong", [("--rounds", "0"), ("--sentences", "many"), ("--rate", "-1"), ("--rate", "nan")])
-def test_a_wrong_argument_is_named(wrong: tuple[str, str], capsys: pytest.CaptureFixture[str]) -> None:
+@pytest.mark.parametrize(
+    "wrong", [("--rounds", "0"), ("--sentences", "many"), ("--rate", "-1"), ("--rate", "nan")]
+)
+def test_a_wrong_argument_is_named(
+    wrong: tuple[str, str], capsys: pytest.CaptureFixture[str]
+) -> None:
     """By argparse, in the last line."""
     with pytest.raises(SystemExit, match="2"):
         parsed(*wrong)

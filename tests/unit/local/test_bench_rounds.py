@@ -41,7 +41,11 @@ def test_without_base_or_others_each_just_runs() -> None:
 
 def test_a_ratio_is_to_the_mean_of_the_base_before_and_after() -> None:
     """For what both have; the base itself has none."""
-    runs = [run_of("loop", rate=10, p50=None), run_of("faust", rate=5, p50=3, rss=7), run_of("loop", rate=30, p50=1)]
+    runs = [
+        run_of("loop", rate=10, p50=None),
+        run_of("faust", rate=5, p50=3, rss=7),
+        run_of("loop", rate=30, p50=1),
+    ]
     before, faust, after = with_ratios(runs)
     assert faust.ratios == {"rate": 0.25}
     assert not before.ratios

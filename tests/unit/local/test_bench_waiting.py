@@ -30,13 +30,20 @@ class StandInBroker:
 
 def wait_for(process: ManagedProcess, *totals: int) -> Wait:
     """A wait for a contestant whose counts grow like this."""
-    return Wait(process, cast(Broker, StandInBroker(totals)), "counts", Progress(Console(file=io.StringIO())))
+    return Wait(
+        process,
+        cast(Broker, StandInBroker(totals)),
+        "counts",
+        Progress(Console(file=io.StringIO())),
+    )
 
 
 @pytest.fixture
 def contestant(tmp_path: Path) -> Iterator[ManagedProcess]:
     """A contestant that does nothing, until it is stopped."""
-    process = ManagedProcess("faust", [sys.executable, "-c", "import time; time.sleep(60)"], workdir=tmp_path)
+    process = ManagedProcess(
+        "faust", [sys.executable, "-c", "import time; time.sleep(60)"], workdir=tmp_path
+    )
     process.start()
     yield process
     process.kill()
@@ -66,7 +73,9 @@ def test_a_deadline_ends_the_waiting(contestant: ManagedProcess) -> None:
     assert not wait_for(contestant, 1, 2).for_records(5, time.monotonic())
 
 
-def test_a_silent_contestant_ends_the_waiting(contestant: ManagedProcess, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_silent_contestant_ends_the_waiting(
+    contestant: ManagedProcess, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """What it has written by then is all."""
     monkeypatch.setattr("tests.bench.waiting._SILENCE_SECS", 0.1)
     assert not wait_for(contestant, 1, 2).for_records(5, None)
@@ -77,7 +86,9 @@ def test_one_that_never_writes_is_named_with_its_log(
 ) -> None:
     """In one line."""
     monkeypatch.setattr("tests.bench.waiting._START_SECS", 0.1)
-    with pytest.raises(LocalError, match=f"^faust wrote nothing within 0.1 s: see its log {contestant.log_path}$"):
+    with pytest.raises(
+        LocalError, match=f"^faust wrote nothing within 0.1 s: see its log {contestant.log_path}$"
+    ):
         wait_for(contestant, 0).for_first()
 
 
@@ -85,6 +96,7 @@ def test_one_that_dies_is_named_with_its_log(contestant: ManagedProcess) -> None
     """In one line, whatever was waited for."""
     contestant.kill()
     with pytest.raises(
-        LocalError, match=f"^faust ended by itself with exit code -9: see its log {contestant.log_path}$"
+        LocalError,
+        match=f"^faust ended by itself with exit code -9: see its log {contestant.log_path}$",
     ):
         wait_for(contestant, 1).for_records(5, None)

@@ -12,7 +12,13 @@ def test_the_busiest_of_those_that_count(tmp_path: Path) -> None:
     (tmp_path / WORKERS).write_text(
         json.dumps(
             [
-                {"component": "count", "cpu_seconds": 3, "executed": 60, **numbers, "busy_seconds": 2.0},
+                {
+                    "component": "count",
+                    "cpu_seconds": 3,
+                    "executed": 60,
+                    **numbers,
+                    "busy_seconds": 2.0,
+                },
                 {"component": "count", "cpu_seconds": 1, "executed": 40, **numbers},
                 {"component": "split", "cpu_seconds": 9, "executed": 10, **numbers},
             ]

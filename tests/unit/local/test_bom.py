@@ -41,7 +41,10 @@ def root(tmp_path: Path) -> Path:
     packages = tmp_path / "opt/kstorm/lib/python3.11/site-packages"
     write(packages / "uvloop-0.23.0.dist-info/METADATA", METADATA.format("uvloop", "0.23.0", ""))
     write(packages / "kstorm-0.1.0.dist-info/METADATA", METADATA.format("kstorm", "0.1.0", ""))
-    write(packages / "own-1.dist-info/METADATA", METADATA.format("own", "1", "License-Expression: MIT\n"))
+    write(
+        packages / "own-1.dist-info/METADATA",
+        METADATA.format("own", "1", "License-Expression: MIT\n"),
+    )
     write(packages / "pyspark/jars/zstd-jni-1.5.6-9.jar", "zstd")
     vendored = packages / "kstorm_ui/static/vendor"
     vendored.mkdir(parents=True)
@@ -88,7 +91,10 @@ def test_each_has_its_version_and_its_licence(root: Path) -> None:
     assert named(found, "tini")["purl"] == "pkg:deb/debian/tini@0.19.0-1%2Bb3?arch=amd64"
     assert named(found, "tini")["licenses"] == [{"license": {"name": "Expat"}}]
     assert named(found, "uvloop")["purl"] == "pkg:pypi/uvloop@0.23.0"
-    licences = {name: named(found, name)["licenses"] for name in ("uvloop", "kstorm", "own", "openjdk", "zstd-jni")}
+    licences = {
+        name: named(found, name)["licenses"]
+        for name in ("uvloop", "kstorm", "own", "openjdk", "zstd-jni")
+    }
     assert licences == {
         "uvloop": [{"expression": "MIT OR Apache-2.0"}],
         "kstorm": [{"expression": "Apache-2.0"}],
@@ -99,7 +105,10 @@ def test_each_has_its_version_and_its_licence(root: Path) -> None:
     kafka = named(found, "kafka_2.13")
     assert kafka["purl"].startswith("pkg:maven/org.apache.kafka/kafka_2.13@")
     assert kafka["hashes"] == [{"alg": "SHA-256", "content": hashlib.sha256(b"kafka").hexdigest()}]
-    assert named(found, "zstd-jni")["purl"] == "pkg:generic/zstd-jni@1.5.6-9?file_name=zstd-jni-1.5.6-9.jar"
+    assert (
+        named(found, "zstd-jni")["purl"]
+        == "pkg:generic/zstd-jni@1.5.6-9?file_name=zstd-jni-1.5.6-9.jar"
+    )
 
 
 def test_without_anything_it_is_empty(tmp_path: Path) -> None:

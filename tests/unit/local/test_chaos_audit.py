@@ -29,7 +29,13 @@ def words(texts: list[str] = TEXTS) -> list[Record]:
         for position, word in enumerate(rest):
             counts[word] = counts.get(word, 0) + 1
             value = {"id": id, "position": position, "word": word, "count": counts[word]}
-            found.append(Record(RecordPlace("words", 0, len(found)), json.dumps(value).encode(), 1100 + 10 * number))
+            found.append(
+                Record(
+                    RecordPlace("words", 0, len(found)),
+                    json.dumps(value).encode(),
+                    1100 + 10 * number,
+                )
+            )
     return found
 
 
@@ -39,7 +45,11 @@ def joined(texts: list[str] = TEXTS) -> list[Record]:
         Record(
             RecordPlace("joined", 0, number),
             json.dumps(
-                {"id": text.split()[0], "length": len(text.split()) - 1, "checksum": crc32(text.encode())}
+                {
+                    "id": text.split()[0],
+                    "length": len(text.split()) - 1,
+                    "checksum": crc32(text.encode()),
+                }
             ).encode(),
             1105 + 10 * number,
         )
@@ -55,7 +65,9 @@ def changed(record: Record, **values: object) -> Record:
 def test_what_is_whole_has_no_faults() -> None:
     """Every output once, every offset at its end, the last counts the truth."""
     offsets = [OffsetSeen(0, 1, 1105), OffsetSeen(0, 2, 1126), OffsetSeen(1, 1, 1200)]
-    found = audit(source(), words(), joined(), [], last={"m1", "m2"}, offsets=offsets, ends={0: 2, 1: 1})
+    found = audit(
+        source(), words(), joined(), [], last={"m1", "m2"}, offsets=offsets, ends={0: 2, 1: 1}
+    )
     # The words of m0 that do not come again have no last count.
     assert set(found.short) == {"or", "not"}
     found.short.clear()
@@ -70,14 +82,18 @@ def test_a_missing_word_is_a_lost_message(missing: int) -> None:
     records = words()
     gone = json.loads(records.pop(missing).value)
     found = audit(source(), records, joined(), [])
-    assert [(lost.id, lost.missing) for lost in found.lost] == [(gone["id"], f"word {gone['position']}")]
+    assert [(lost.id, lost.missing) for lost in found.lost] == [
+        (gone["id"], f"word {gone['position']}")
+    ]
     assert "1 messages are lost" in found.faults()[0]
 
 
 def test_a_missing_join_is_a_lost_message() -> None:
     """The other branch counts as well."""
     found = audit(source(), words(), joined()[:2], [])
-    assert [(lost.id, lost.missing, lost.timestamp) for lost in found.lost] == [("m2", "join", 1020)]
+    assert [(lost.id, lost.missing, lost.timestamp) for lost in found.lost] == [
+        ("m2", "join", 1020)
+    ]
 
 
 def test_outputs_beyond_the_first_are_duplicates_whatever_their_order() -> None:
@@ -138,7 +154,13 @@ def test_poison_must_be_in_the_dead_letters() -> None:
     """Of the source, and of internal topics; then it is neither lost nor given up."""
     messages = [*source(), Record(POISON, b"\xff\xfe", 1030)]
     frame = RecordPlace("internal", 0, 7)
-    found = audit(messages, words(), joined(), [Letter(POISON, 1500), Letter(frame, 1501)], poison=[POISON, frame])
+    found = audit(
+        messages,
+        words(),
+        joined(),
+        [Letter(POISON, 1500), Letter(frame, 1501)],
+        poison=[POISON, frame],
+    )
     assert found.faults() == []
     assert found.letters == 2
     found = audit(messages, words(), joined(), [Letter(POISON, 1500)], poison=[POISON, frame])
@@ -176,7 +198,9 @@ def test_an_offset_above_an_unfinished_message_is_found() -> None:
 
 def test_a_partition_that_does_not_end_at_its_end_is_found() -> None:
     """By the last look; one that was never seen stands at 0."""
-    found = audit(source(), words(), joined(), [], offsets=[OffsetSeen(0, 1, 2000)], ends={0: 2, 1: 1})
+    found = audit(
+        source(), words(), joined(), [], offsets=[OffsetSeen(0, 1, 2000)], ends={0: 2, 1: 1}
+    )
     assert found.unfinished == {0: (1, 2), 1: (0, 1)}
     assert "do not end" in found.faults()[0]
 
@@ -185,7 +209,9 @@ def test_what_is_no_text_may_be_there_again_and_again() -> None:
     """Each is a message of its own, and belongs into the dead letters."""
     bad = [Record(RecordPlace("in", 2, number), b"\xff\xfe no text", 1200) for number in range(2)]
     letters = [Letter(record.place, 1300) for record in bad]
-    found = audit([*source(), *bad], words(), joined(), letters, poison=[record.place for record in bad])
+    found = audit(
+        [*source(), *bad], words(), joined(), letters, poison=[record.place for record in bad]
+    )
     assert (found.lost, found.letters, found.without_letter) == ([], 2, [])
 
 
@@ -208,7 +234,9 @@ def parted_words() -> list[Record]:
 
 def test_a_message_of_which_a_tuple_is_a_dead_letter_is_whole_otherwise() -> None:
     """Its other outputs are there, once, and a letter for each tuple."""
-    found = audit(source(), parted_words(), joined(), ITS_LETTERS, parted={RecordPlace("in", 1, 0): PARTED})
+    found = audit(
+        source(), parted_words(), joined(), ITS_LETTERS, parted={RecordPlace("in", 1, 0): PARTED}
+    )
     assert found.faults() == []
     assert (found.letters, len(found.duplicates)) == (1, 0)
 
@@ -216,21 +244,29 @@ def test_a_message_of_which_a_tuple_is_a_dead_letter_is_whole_otherwise() -> Non
 def test_what_is_missing_of_it_is_lost() -> None:
     """Only what cannot come may be missing."""
     records = [record for record in parted_words() if b"m1" not in record.value]
-    found = audit(source(), records, joined(), ITS_LETTERS, parted={RecordPlace("in", 1, 0): PARTED})
+    found = audit(
+        source(), records, joined(), ITS_LETTERS, parted={RecordPlace("in", 1, 0): PARTED}
+    )
     assert [(lost.id, lost.missing) for lost in found.lost] == [("m1", "word 0")]
 
 
 def test_what_is_twice_of_it_is_a_duplicate() -> None:
     """A letter of one of its tuples excuses nothing."""
     found = audit(
-        source(), [*parted_words(), words()[6]], joined(), ITS_LETTERS, parted={RecordPlace("in", 1, 0): PARTED}
+        source(),
+        [*parted_words(), words()[6]],
+        joined(),
+        ITS_LETTERS,
+        parted={RecordPlace("in", 1, 0): PARTED},
     )
     assert [copy.id for copy in found.duplicates] == ["m1"]
 
 
 def test_what_must_not_come_of_it_is_corrupted() -> None:
     """The tuple would be there and given up."""
-    found = audit(source(), words(), joined(), ITS_LETTERS, parted={RecordPlace("in", 1, 0): PARTED})
+    found = audit(
+        source(), words(), joined(), ITS_LETTERS, parted={RecordPlace("in", 1, 0): PARTED}
+    )
     assert [json.loads(record.value)["word"] for record in found.corrupted] == ["quick"]
     never = Parted(frozenset({"join"}), ())
     found = audit(source(), words(), joined(), [], parted={RecordPlace("in", 1, 0): never})
@@ -241,14 +277,24 @@ def test_what_must_not_come_of_it_is_corrupted() -> None:
     ("letters", "wrong"),
     [
         pytest.param(ITS_LETTERS[:1], "0 in place of 1 of 'split'", id="one is missing"),
-        pytest.param(ITS_LETTERS[1:], "0 in place of 1 of 'check' for 'm1'", id="one with its id is missing"),
-        pytest.param([*ITS_LETTERS, ITS_LETTERS[0]], "2 in place of 1 of 'check' for 'm1'", id="one is twice"),
-        pytest.param([*ITS_LETTERS, Letter(NOWHERE, 1502, "words")], "1 in place of 0 of 'words'", id="of nothing"),
+        pytest.param(
+            ITS_LETTERS[1:], "0 in place of 1 of 'check' for 'm1'", id="one with its id is missing"
+        ),
+        pytest.param(
+            [*ITS_LETTERS, ITS_LETTERS[0]], "2 in place of 1 of 'check' for 'm1'", id="one is twice"
+        ),
+        pytest.param(
+            [*ITS_LETTERS, Letter(NOWHERE, 1502, "words")],
+            "1 in place of 0 of 'words'",
+            id="of nothing",
+        ),
     ],
 )
 def test_each_of_its_letters_must_be_there_once(letters: list[Letter], wrong: str) -> None:
     """Given up are just those tuples that nobody can process."""
-    found = audit(source(), parted_words(), joined(), letters, parted={RecordPlace("in", 1, 0): PARTED})
+    found = audit(
+        source(), parted_words(), joined(), letters, parted={RecordPlace("in", 1, 0): PARTED}
+    )
     assert found.wrong_letters == [wrong]
     assert "not as they should be" in found.faults()[0]
 

@@ -52,7 +52,9 @@ def test_what_one_fault_draws_does_not_change_the_next() -> None:
 def test_a_short_run_kills_each_role_once_and_writes_no_page() -> None:
     """A full one draws from all, and writes the page of the docs."""
     short, full = asked("--short"), asked()
-    assert [fault.name for fault in short.faults] == [f"kill-{role}" for role in SUBJECTS[WORD_COUNT].roles]
+    assert [fault.name for fault in short.faults] == [
+        f"kill-{role}" for role in SUBJECTS[WORD_COUNT].roles
+    ]
     assert short.report is None
     assert list(full.faults) == faults_of(SUBJECTS[WORD_COUNT])
     assert full.report is not None
@@ -108,16 +110,25 @@ def test_each_topology_has_the_faults_that_it_can_have(name: str) -> None:
         for variable, value in subject.environment.items():
             patched.setenv(variable, value)
         built = subject.topology()
-    processes = {f"{spec.id}-{number}" for spec in built.components.values() for number in range(spec.parallelism)}
+    processes = {
+        f"{spec.id}-{number}"
+        for spec in built.components.values()
+        for number in range(spec.parallelism)
+    }
     assert {*subject.behind_proxy} <= processes | {"acker-0"}
     assert subject.small_disk in processes
     assert {*subject.framed} == {spec.id for spec in built.bolts}
     assert {*subject.scaled} <= {spec.id for spec in built.bolts}
-    assert {each for some in subject.roles.values() for each in some} == {*built.components, "__acker"}
+    assert {each for some in subject.roles.values() for each in some} == {
+        *built.components,
+        "__acker",
+    }
     assert {*subject.stateful} <= {*subject.roles}
     short = asked("--topology", name, "--short")
     assert {fault.name for fault in short.faults} == {f"kill-{role}" for role in subject.roles}
-    assert ("poison-large" in [fault.name for fault in options.faults]) == (name in ("trident", "all"))
+    assert ("poison-large" in [fault.name for fault in options.faults]) == (
+        name in ("trident", "all")
+    )
 
 
 def test_streams_are_processed_exactly_once() -> None:

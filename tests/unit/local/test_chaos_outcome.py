@@ -39,20 +39,35 @@ def test_each_thing_belongs_to_the_fault_under_way_at_its_time() -> None:
     findings = ChaosFindings(
         messages=[500, 1000, 1500, 2000, 2001, 3000],
         lost=[
-            Lost(RecordPlace("in", 0, number), "m0", at, "join") for number, at in enumerate((900, 1500, 2500, 4001))
+            Lost(RecordPlace("in", 0, number), "m0", at, "join")
+            for number, at in enumerate((900, 1500, 2500, 4001))
         ],
-        duplicates=[Duplicate("m1", 2000, 900), Duplicate("m2", 2500, 900), Duplicate("m3", 3100, 3050)],
+        duplicates=[
+            Duplicate("m1", 2000, 900),
+            Duplicate("m2", 2500, 900),
+            Duplicate("m3", 3100, 3050),
+        ],
     )
-    found = outcome(findings, episode("kill-split", 1000, 2000), episode("sleep", 3000, 4000, replayed=7))
+    found = outcome(
+        findings, episode("kill-split", 1000, 2000), episode("sleep", 3000, 4000, replayed=7)
+    )
     split, sleep, between = row(found, "kill-split"), row(found, "sleep"), row(found, BETWEEN)
     assert (split.runs, split.messages, split.lost, split.duplicated) == (1, 3, 2, 1)
-    assert (sleep.runs, sleep.messages, sleep.lost, sleep.duplicated, sleep.replayed) == (1, 1, 1, 1, 7)
+    assert (sleep.runs, sleep.messages, sleep.lost, sleep.duplicated, sleep.replayed) == (
+        1,
+        1,
+        1,
+        1,
+        7,
+    )
     assert (between.messages, between.lost, between.duplicated) == (2, 1, 1)
 
 
 def test_the_worst_message_counts_wherever_it_was_under_way() -> None:
     """A message that came before a fault and is finished after it has waited in it; one between faults counts there."""
-    findings = ChaosFindings(spans=[(100, 200), (900, 1000), (950, 3000), (1500, 1600), (2100, 2900), (3500, 9000)])
+    findings = ChaosFindings(
+        spans=[(100, 200), (900, 1000), (950, 3000), (1500, 1600), (2100, 2900), (3500, 9000)]
+    )
     found = outcome(findings, episode("kill-split", 1000, 2000), episode("sleep", 3000, 4000))
     worst = {each.fault: each.worst for each in found.rows()}
     assert worst == {"kill-split": 2.05, "sleep": 5.5, BETWEEN: 0.8}
@@ -98,22 +113,32 @@ def test_exactly_once_nothing_may_be_there_too_often() -> None:
     assert [goal.met for goal in exact.goals()] == [True, True, False, False]
     assert outcome(findings).faults() == []
     assert len(outcome(findings).goals()) == 2
-    clean = ChaosOutcome(options("--guarantee", "exactly-once"), ChaosFindings(outputs=9), [], {}, 0)
+    clean = ChaosOutcome(
+        options("--guarantee", "exactly-once"), ChaosFindings(outputs=9), [], {}, 0
+    )
     assert [goal.met for goal in clean.goals()] == [True] * 4
     assert clean.faults() == []
 
 
 def test_only_a_run_with_every_fault_writes_the_page_by_itself() -> None:
     """What cannot be had here does not count; a file that was asked for is always written."""
-    episodes = [episode(fault.name, 1, 2) for fault in faults_of(SUBJECTS[WORD_COUNT]) if fault.name != "disk-full"]
+    episodes = [
+        episode(fault.name, 1, 2)
+        for fault in faults_of(SUBJECTS[WORD_COUNT])
+        if fault.name != "disk-full"
+    ]
     assert outcome(ChaosFindings(), *episodes).whole
     assert not outcome(ChaosFindings(), *episodes[1:]).whole
     assert ChaosOutcome(options("--report", "r.md"), ChaosFindings(), [], {}, 0).whole
 
 
-def test_the_page_has_the_table_and_what_is_wrong(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_page_has_the_table_and_what_is_wrong(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     """With the seed, the command and the versions; the terminal says the same."""
-    findings = ChaosFindings(messages=[1500], lost=[Lost(RecordPlace("in", 3, 14), "m0", 1500, "join")])
+    findings = ChaosFindings(
+        messages=[1500], lost=[Lost(RecordPlace("in", 3, 14), "m0", 1500, "join")]
+    )
     found = outcome(findings, episode("kill-acker", 1000, 2000, progress=3.25, replayed=12))
     write_page(sum_up(found), tmp_path / "page.md")
     page = (tmp_path / "page.md").read_text()
@@ -136,7 +161,9 @@ def test_the_page_of_the_docs_has_the_last_run_of_each_guarantee(tmp_path: Path)
     findings = ChaosFindings(messages=[1500], outputs=9, duplicates=[Duplicate("m1", 1600, 900)])
     renew_page(sum_up(outcome(findings, episode("sleep", 1000, 2000))), page)
     assert "Side by side" not in page.read_text()
-    exact = ChaosOutcome(options("--guarantee", "exactly-once"), ChaosFindings(), [episode("sleep", 1, 2)], {}, 0)
+    exact = ChaosOutcome(
+        options("--guarantee", "exactly-once"), ChaosFindings(), [episode("sleep", 1, 2)], {}, 0
+    )
     renew_page(sum_up(exact), page)
     both = page.read_text()
     assert "| sleep | 0 | 0 | 1 | 0 | 2.0 | 2.0 |" in both
@@ -150,7 +177,9 @@ def test_the_page_of_the_docs_has_a_run_of_streams_beside_those(tmp_path: Path) 
     """In a part of its own, with the late tuples; the table side by side is of the word count."""
     page = tmp_path / "reliability.md"
     for arguments in ([], ["--guarantee", "exactly-once"], ["--topology", "all"]):
-        made = ChaosOutcome(options(*arguments), ChaosFindings(late=3), [episode("sleep", 1, 2)], {}, 0)
+        made = ChaosOutcome(
+            options(*arguments), ChaosFindings(late=3), [episode("sleep", 1, 2)], {}, 0
+        )
         renew_page(sum_up(made), page)
     said = page.read_text()
     assert "| fault | lost, at least once | lost, exactly once | duplicated" in said

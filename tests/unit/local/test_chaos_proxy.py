@@ -114,7 +114,9 @@ def test_a_delay_is_added_in_each_direction_until_it_heals(proxy: Proxy) -> None
             client.sendall(b"x")
             time.sleep(0.01)
         assert read(client, 10) == b"x" * 10
-        assert 1 <= time.monotonic() - began < 5  # which is what each of the ten after the other would take
+        assert (
+            1 <= time.monotonic() - began < 5
+        )  # which is what each of the ten after the other would take
         proxy.heal()
         began = time.monotonic()
         client.sendall(b"y")

@@ -14,12 +14,28 @@ def spout(acked: int, pending: int = 0, pid: int = 1, **source: float) -> dict[s
     """The page of a spout's process."""
     source = {"partitions": 6, "retries": 0, "oldest_pending_seconds": 0.1, **source}
     counts = {"acked": acked, "pending": pending, "tasks": [0], "source": source}
-    return {"kind": "spout", "pid": pid, "begun_at": pid, "not_ready": "", "last_error": "", **counts}
+    return {
+        "kind": "spout",
+        "pid": pid,
+        "begun_at": pid,
+        "not_ready": "",
+        "last_error": "",
+        **counts,
+    }
 
 
-def bolt(executed: int, pid: int = 2, tasks: tuple[int, ...] = (0, 1), not_ready: str = "") -> dict[str, Any]:
+def bolt(
+    executed: int, pid: int = 2, tasks: tuple[int, ...] = (0, 1), not_ready: str = ""
+) -> dict[str, Any]:
     counts = {"executed": executed, "tasks": list(tasks)}
-    return {"kind": "bolt", "pid": pid, "begun_at": pid, "not_ready": not_ready, "last_error": "", **counts}
+    return {
+        "kind": "bolt",
+        "pid": pid,
+        "begun_at": pid,
+        "not_ready": not_ready,
+        "last_error": "",
+        **counts,
+    }
 
 
 STANDBY = bolt(0, pid=9, tasks=())
@@ -35,7 +51,10 @@ class Watched:
         self.pulse.reset()
 
     def see(
-        self, spout: dict[str, Any] | None, bolt: dict[str, Any] | None, other: dict[str, Any] | None = STANDBY
+        self,
+        spout: dict[str, Any] | None,
+        bolt: dict[str, Any] | None,
+        other: dict[str, Any] | None = STANDBY,
     ) -> bool:
         self._processes.pages = {"messages-0": spout, "split-0": bolt, "split-1": other}
         self.pulse.look()
@@ -78,7 +97,9 @@ def test_it_is_calm_when_what_was_there_at_the_moment_is_finished() -> None:
         assert not watched.pulse.calm_since(long_ago), pages
 
 
-def test_the_longest_stop_is_the_longest_time_without_a_completed_tree(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_longest_stop_is_the_longest_time_without_a_completed_tree(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     """Since the fault began."""
     clock = 1000.0
     monkeypatch.setattr(time, "monotonic", lambda: clock)

@@ -32,7 +32,9 @@ def given(number: int) -> Posted:
 def records(kafka: FakeKafka, topic: str) -> Iterator[Record]:
     for each in kafka.records(topic):
         yield Record(
-            RecordPlace(topic, each.partition() or 0, each.offset() or 0), each.value() or b"", each.timestamp()[1]
+            RecordPlace(topic, each.partition() or 0, each.offset() or 0),
+            each.value() or b"",
+            each.timestamp()[1],
         )
 
 
@@ -47,7 +49,9 @@ def run(seed: int = 0, *, kills: int = 0) -> ChaosFindings:
         for _ in range(kills):
             for _ in range(chance.randrange(300)):
                 cluster.step()
-            cluster.crash(chance.choice(list(built.components)), disk=chance.choice(["kept", "lost"]))
+            cluster.crash(
+                chance.choice(list(built.components)), disk=chance.choice(["kept", "lost"])
+            )
         cluster.run_until_idle()
         last = last_events(MESSAGES, RATE)
         for each in last:
@@ -103,7 +107,10 @@ def test_a_tuple_that_no_window_has_is_found(monkeypatch: pytest.MonkeyPatch) ->
     monkeypatch.setattr(Kept, "add", forget)
     found = run()
     assert {lost.id for lost in found.lost} >= {"m8"}
-    assert {lost.missing.partition(":")[0].partition(" ")[0] for lost in found.lost} <= {"window", "joined"}
+    assert {lost.missing.partition(":")[0].partition(" ")[0] for lost in found.lost} <= {
+        "window",
+        "joined",
+    }
 
 
 def test_a_tuple_that_a_window_has_twice_is_found(monkeypatch: pytest.MonkeyPatch) -> None:

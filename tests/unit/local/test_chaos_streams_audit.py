@@ -36,7 +36,9 @@ TOLD_OF: dict[tuple[str, str], list[dict[str, Any]]] = {
         {"group": "g0", "left": "m0", "left_at": 1000, "right": "m1", "right_at": 2500},
         {"group": "g1", "left": "m2", "left_at": 5000, "right": "m3", "right_at": 8500},
     ],
-    ("joined", "default"): [{"left:group": "g0", "left:id": "m0", "right:id": "m1"}],  # the others are a window apart
+    ("joined", "default"): [
+        {"left:group": "g0", "left:id": "m0", "right:id": "m1"}
+    ],  # the others are a window apart
     ("spans", "default"): [
         {"side": event.side, "span": [1, crc32(event.id.encode()), event.at, event.at]}
         for event in EVENTS[:4]
@@ -66,7 +68,9 @@ def told(**changed: Told) -> Told:
     """All that is told, in place of some components' something else; a late tuple as `windows_late`."""
     found: Told = []
     for (component, stream), some in TOLD_OF.items():
-        found += [{"of": component, "stream": stream, **each} for each in changed.get(component, some)]
+        found += [
+            {"of": component, "stream": stream, **each} for each in changed.get(component, some)
+        ]
     for component in ("windows", "joined", "spans"):
         for id in changed.get(f"{component}_late", []):
             values = {"component": "messages", "stream": "default", "values": {"id": id}}
@@ -83,10 +87,22 @@ def audited(
     branches: Sequence[str] = BRANCHES,
 ) -> ChaosFindings:
     topics = {
-        COUNTS: [record(COUNTS, offset, {"word": word, "count": n}) for offset, (word, n) in enumerate(counted)],
-        TOLD: [record(TOLD, offset, each) for offset, each in enumerate(told() if some is None else some)],
+        COUNTS: [
+            record(COUNTS, offset, {"word": word, "count": n})
+            for offset, (word, n) in enumerate(counted)
+        ],
+        TOLD: [
+            record(TOLD, offset, each)
+            for offset, each in enumerate(told() if some is None else some)
+        ],
     }
-    evidence = Evidence(source(events), lambda topic: iter(topics[topic]), letters, last={"last"}, parted=parted or {})
+    evidence = Evidence(
+        source(events),
+        lambda topic: iter(topics[topic]),
+        letters,
+        last={"last"},
+        parted=parted or {},
+    )
     return audit_streams(evidence, branches)
 
 
@@ -218,7 +234,10 @@ def test_a_late_message_is_in_no_window() -> None:
     found = audited(told(windows=rest, windows_late=["m3"]))  # type: ignore[list-item]
     assert (found.faults(), found.duplicates, found.late) == ([], [], 1)
     found = audited(told(windows_late=["m3"]))  # type: ignore[list-item]
-    assert [copy.id for copy in found.duplicates] == ["m3 in the window until 10000", "m3 in the window until 12000"]
+    assert [copy.id for copy in found.duplicates] == [
+        "m3 in the window until 10000",
+        "m3 in the window until 12000",
+    ]
     found = audited(told(windows=rest, windows_late=["m3", "m3"]))  # type: ignore[list-item]
     assert [copy.id for copy in found.duplicates] == ["m3 is late"]
     for wrong in ("m9", "last"):  # one that never was, and one for whose time it cannot be too late
@@ -247,7 +266,9 @@ def test_a_sum_that_is_not_shown_is_lost() -> None:
 def test_a_sum_that_is_shown_once_more_is_a_duplicate() -> None:
     """Though windows in a row may have the same."""
     found = spans(lambda some: some.append(some[0]))
-    assert [copy.id for copy in found.duplicates] == [f"the sums (1, {crc32(b'm0')}, 1000, 1000) of left"]
+    assert [copy.id for copy in found.duplicates] == [
+        f"the sums (1, {crc32(b'm0')}, 1000, 1000) of left"
+    ]
 
 
 def test_a_sum_of_no_window_is_corrupted() -> None:
@@ -267,12 +288,24 @@ def test_sums_have_no_late_message() -> None:
 
 def test_sums_of_several_messages_follow_their_windows() -> None:
     """Of two that are in some windows together."""
-    together = [Event("m0", 1000, "g0", "left", ""), Event("m1", 1250, "g0", "left", ""), EVENTS[-1]]
+    together = [
+        Event("m0", 1000, "g0", "left", ""),
+        Event("m1", 1250, "g0", "left", ""),
+        EVENTS[-1],
+    ]
     one, other = crc32(b"m0"), crc32(b"m1")
-    shown = [[1, one, 1000, 1000]] * 3 + [[2, one + other, 1000, 1250]] * 37 + [[1, other, 1250, 1250]] * 3
-    some: Told = [{"of": "spans", "stream": "default", "side": "left", "span": each} for each in shown]
+    shown = (
+        [[1, one, 1000, 1000]] * 3
+        + [[2, one + other, 1000, 1250]] * 37
+        + [[1, other, 1250, 1250]] * 3
+    )
+    some: Told = [
+        {"of": "spans", "stream": "default", "side": "left", "span": each} for each in shown
+    ]
     found = audited(some, events=together, branches=["window"])
-    assert {lost.missing.partition(" ")[0] for lost in found.lost} == {"window"}  # none of which is told
+    assert {lost.missing.partition(" ")[0] for lost in found.lost} == {
+        "window"
+    }  # none of which is told
     assert (found.corrupted, found.duplicates) == ([], [])
 
 
@@ -323,7 +356,12 @@ def test_only_the_branches_that_are_there_are_looked_for() -> None:
     """The others have told nothing."""
     nothing = dict[str, Told](windows=[], paired=[], joined=[])
     assert audited(told(**nothing), branches=["trident"]).faults() == []
-    assert audited(told(**nothing | {"windows": TOLD_OF["windows", "default"]}), [], branches=["window"]).faults() == []
+    assert (
+        audited(
+            told(**nothing | {"windows": TOLD_OF["windows", "default"]}), [], branches=["window"]
+        ).faults()
+        == []
+    )
     assert audited(told(windows=[]), [], branches=["join"]).faults() == []
 
 
@@ -337,15 +375,23 @@ def test_a_message_that_nobody_takes_must_be_nowhere() -> None:
     """Each branch has a letter for it, and nothing else of it."""
     bad = Event("bad", 900, "bad", "left", "to !raise be")
     place = RecordPlace("in", 0, 5)
-    letters = [Letter(RecordPlace("t", 0, n), 5000, of, "bad") for n, of in enumerate(("split", "windows", "left"))]
-    parted = {place: Parted(frozenset({NOWHERE}), (("split", True), ("windows", True), ("left", True)))}
+    letters = [
+        Letter(RecordPlace("t", 0, n), 5000, of, "bad")
+        for n, of in enumerate(("split", "windows", "left"))
+    ]
+    parted = {
+        place: Parted(frozenset({NOWHERE}), (("split", True), ("windows", True), ("left", True)))
+    }
     found = audited(events=[*EVENTS, bad], letters=letters, parted=parted)
     assert (found.faults(), found.letters) == ([], 1)
     found = audited(events=[*EVENTS, bad], letters=letters[1:], parted=parted)
     assert found.wrong_letters == ["0 in place of 1 of 'split' for 'bad'"]
     some = [{"task": 0, "start": -2000, "end": 2000, "ids": ["bad", "m0"], "new": ["bad", "m0"]}]
     found = audited(
-        told(windows=[*some, *TOLD_OF["windows", "default"][1:]]), events=[*EVENTS, bad], letters=letters, parted=parted
+        told(windows=[*some, *TOLD_OF["windows", "default"][1:]]),
+        events=[*EVENTS, bad],
+        letters=letters,
+        parted=parted,
     )
     assert len(found.corrupted) == 1
 
@@ -365,5 +411,9 @@ def test_dead_letters_and_offsets_are_as_for_any_topology() -> None:
     letters = [Letter(bad.place, 2000), Letter(RecordPlace("in", 0, 1), 2000)]
     offsets = [OffsetSeen(0, 4, 3000, 4), OffsetSeen(0, 5, 3001, 4)]
     found = audit_streams(replace(nothing, letters=letters, offsets=offsets, ends={0: 6}), [])
-    assert (found.without_letter, found.letters, found.given_up) == ([], 1, [RecordPlace("in", 0, 1)])
+    assert (found.without_letter, found.letters, found.given_up) == (
+        [],
+        1,
+        [RecordPlace("in", 0, 1)],
+    )
     assert (found.ahead, found.unfinished) == ([offsets[1]], {0: (5, 6)})

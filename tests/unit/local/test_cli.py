@@ -22,7 +22,10 @@ def test_an_interruption_is_not_lost_in_a_finalizer(
 ) -> None:
     """Python drops what is raised there."""
     monkeypatch.setattr(sys, "unraisablehook", sys.unraisablehook)
-    handlers = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)}
+    handlers = {
+        number: signal.getsignal(number)
+        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+    }
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
     def command() -> int:

@@ -15,7 +15,10 @@ def test_kafka_listens_where_it_is_told_and_says_where_it_is(tmp_path: Path) -> 
     assert settings["listeners"] == "PLAINTEXT://:9092,CONTROLLER://127.0.0.1:9093"
     assert settings["advertised.listeners"] == f"PLAINTEXT://{socket.gethostname()}:9092"
     assert settings["log.dirs"] == str(tmp_path / "log")
-    environ = {"KSTORM_LISTEN_PORT": "19092", "KSTORM_ADVERTISED_LISTENERS": "PLAINTEXT://kafka.test:19092"}
+    environ = {
+        "KSTORM_LISTEN_PORT": "19092",
+        "KSTORM_ADVERTISED_LISTENERS": "PLAINTEXT://kafka.test:19092",
+    }
     settings = container.kafka_settings(environ, tmp_path)
     assert settings["listeners"].startswith("PLAINTEXT://:19092,")
     assert settings["advertised.listeners"] == "PLAINTEXT://kafka.test:19092"
@@ -25,15 +28,27 @@ def test_settings_of_ones_own_win(tmp_path: Path) -> None:
     """One a line; a value may hold an equals sign."""
     environ = {"KSTORM_SETTINGS": "tickTime = 2000\n\n# for metrics\nextra=a=b"}
     settings = container.zookeeper_settings(environ, tmp_path)
-    assert (settings["tickTime"], settings["extra"], settings["clientPort"]) == ("2000", "a=b", "2181")
+    assert (settings["tickTime"], settings["extra"], settings["clientPort"]) == (
+        "2000",
+        "a=b",
+        "2181",
+    )
 
 
 @pytest.mark.parametrize(
     ("variable", "value", "says"),
     [
-        ("KSTORM_LISTEN_PORT", "tcp://10.96.0.7:9092", "KSTORM_LISTEN_PORT is 'tcp://10.96.0.7:9092'; give a port"),
+        (
+            "KSTORM_LISTEN_PORT",
+            "tcp://10.96.0.7:9092",
+            "KSTORM_LISTEN_PORT is 'tcp://10.96.0.7:9092'; give a port",
+        ),
         ("KSTORM_LISTEN_PORT", "9093", "other than 9093"),
-        ("KSTORM_SETTINGS", "no equals sign", "KSTORM_SETTINGS has the line 'no equals sign'; give name=value"),
+        (
+            "KSTORM_SETTINGS",
+            "no equals sign",
+            "KSTORM_SETTINGS has the line 'no equals sign'; give name=value",
+        ),
     ],
 )
 def test_a_mistake_names_the_variable(variable: str, value: str, says: str, tmp_path: Path) -> None:

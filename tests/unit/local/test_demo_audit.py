@@ -11,7 +11,9 @@ SENTENCES = [Produced("to be or not to be", 0, 7, 1000), Produced("be quick", 3,
 
 def record(word: str, count: int, place: str, timestamp: int = 1500) -> SinkRecord:
     """A record as the word count writes it."""
-    return SinkRecord(json.dumps({"word": word, "count": count, "id": place, "emitted_at": 1}).encode(), timestamp)
+    return SinkRecord(
+        json.dumps({"word": word, "count": count, "id": place, "emitted_at": 1}).encode(), timestamp
+    )
 
 
 def whole_output() -> list[SinkRecord]:
@@ -47,7 +49,10 @@ def test_a_message_is_lost_if_any_of_its_words_is_missing(missing: int) -> None:
 
 def test_a_word_whose_highest_count_is_too_low_is_short() -> None:
     """All ids may be there and a count lost nevertheless."""
-    records = [record("be", 2, "lines-3-0-0") if b'"count": 3' in each.value else each for each in whole_output()]
+    records = [
+        record("be", 2, "lines-3-0-0") if b'"count": 3' in each.value else each
+        for each in whole_output()
+    ]
     found = audit(SENTENCES, records)
     assert not found.lost
     assert found.short == {"be": 2}
@@ -60,7 +65,10 @@ def test_a_word_that_is_not_there_at_all_is_short() -> None:
 
 def test_a_replay_is_repeated_and_counts_over() -> None:
     """A sentence that was processed twice loses nothing, and its words' counts exceed the truth."""
-    found = audit(SENTENCES, [*whole_output(), record("be", 4, "lines-3-0-0"), record("quick", 2, "lines-3-0-1")])
+    found = audit(
+        SENTENCES,
+        [*whole_output(), record("be", 4, "lines-3-0-0"), record("quick", 2, "lines-3-0-1")],
+    )
     assert not found.lost
     assert not found.short
     assert found.over == {"be": 1, "quick": 1}

@@ -34,10 +34,14 @@ def without_kafka(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(held, "TopicLog", log)
     monkeypatch.setattr(held, "outline", lambda topology: topology)
     monkeypatch.setattr(held, "Tracer", lambda *_: SimpleNamespace(tree=lambda root, begun: root))
-    monkeypatch.setattr(held, "draw", lambda root, topology: [f"line {number}" for number in range(root)])
+    monkeypatch.setattr(
+        held, "draw", lambda root, topology: [f"line {number}" for number in range(root)]
+    )
 
 
-def slow(monkeypatch: pytest.MonkeyPatch, *found: tuple[int, float]) -> list[tuple[int, int | None]]:
+def slow(
+    monkeypatch: pytest.MonkeyPatch, *found: tuple[int, float]
+) -> list[tuple[int, int | None]]:
     """Roots, slowest first, each with how many seconds after the death its tree began; notes from when on they are looked for, and
     when they were open."""
     asked: list[tuple[int, int | None]] = []

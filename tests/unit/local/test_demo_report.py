@@ -17,7 +17,16 @@ from kstorm.local.demo.report import DemoOutcome, Load, Usage, print_summary
 from kstorm.topology.config import AT_LEAST_ONCE, EXACTLY_ONCE
 
 KEYS = {
-    *("messages", "acked", "failed", "replayed", "lost", "words_checked", "words_wrong", "words_over"),
+    *(
+        "messages",
+        "acked",
+        "failed",
+        "replayed",
+        "lost",
+        "words_checked",
+        "words_wrong",
+        "words_over",
+    ),
     *("sentences_per_s", "p50_ms", "p99_ms", "killed", "gold_rows", "cpu_seconds"),
 }
 AUDITED = Audited(2, {"done": 2}, 0, 2, [])
@@ -39,13 +48,18 @@ def outcome(
         for word, count in counts.items()
         for place in places[word]
     ]
-    records += [SinkRecord(json.dumps({"word": "a", "count": 1, "id": place}).encode(), 5) for place in repeated]
+    records += [
+        SinkRecord(json.dumps({"word": "a", "count": 1, "id": place}).encode(), 5)
+        for place in repeated
+    ]
     words = [GoldWord(word, max(count, 3), count) for word, count in gold.items()]
     rows = {"bronze": 3, "silver": 3, "quarantine": 0, "gold": len(gold)}
     load = Load(2, 2, 0, emitted, 2.0, 1.0, [0, 4], [])
     tables = Tables(Path("/tables"), rows, words, 1.0)
     usage = {"acker-0": Usage(1.25, 2**20)}
-    return DemoOutcome(guarantee, load, audit(produced, records), tables, AUDITED, usage, Path("/logs"))
+    return DemoOutcome(
+        guarantee, load, audit(produced, records), tables, AUDITED, usage, Path("/logs")
+    )
 
 
 def test_a_good_run_has_no_faults_and_a_complete_report() -> None:
@@ -54,7 +68,12 @@ def test_a_good_run_has_no_faults_and_a_complete_report() -> None:
     report = good.to_json()
     assert good.faults() == []
     assert set(report) >= KEYS
-    assert (report["lost"], report["words_wrong"], report["words_over"], report["replayed"]) == (0, 0, 0, 0)
+    assert (report["lost"], report["words_wrong"], report["words_over"], report["replayed"]) == (
+        0,
+        0,
+        0,
+        0,
+    )
     assert (report["words_checked"], report["gold_rows"], report["sentences_per_s"]) == (2, 2, 1.0)
     assert report["cpu_seconds"] == {"acker-0": 1.2}
     json.dumps(report)
@@ -62,7 +81,9 @@ def test_a_good_run_has_no_faults_and_a_complete_report() -> None:
 
 def test_at_least_once_a_replay_is_no_fault() -> None:
     """Counts may exceed the truth, and the report says by how much."""
-    replayed = outcome({"a": 3, "b": 1}, {"a": 2, "b": 1}, 3, AT_LEAST_ONCE, repeated=["lines-1-0-0"])
+    replayed = outcome(
+        {"a": 3, "b": 1}, {"a": 2, "b": 1}, 3, AT_LEAST_ONCE, repeated=["lines-1-0-0"]
+    )
     report = replayed.to_json()
     assert replayed.faults() == []
     assert (report["replayed"], report["words_over"], report["words_over_by"]) == (1, 1, {"a": 1})
@@ -81,13 +102,27 @@ def test_exactly_once_it_is_one() -> None:
     ("counts", "gold", "says"),
     [
         ({"a": 2}, {"a": 2, "b": 1}, "1 messages lack words in the sink topic, such as 0-0"),
-        ({"a": 1, "b": 1}, {"a": 2, "b": 1}, "1 words are counted short in the sink topic: 'a' 1 of 2"),
-        ({"a": 2, "b": 1}, {"a": 3, "b": 1}, "1 words are wrong in the gold table: 'a' 3 instead of 2"),
+        (
+            {"a": 1, "b": 1},
+            {"a": 2, "b": 1},
+            "1 words are counted short in the sink topic: 'a' 1 of 2",
+        ),
+        (
+            {"a": 2, "b": 1},
+            {"a": 3, "b": 1},
+            "1 words are wrong in the gold table: 'a' 3 instead of 2",
+        ),
         ({"a": 2, "b": 1}, {"a": 2}, "1 words are wrong in the gold table: 'b' 0 instead of 1"),
-        ({"a": 2, "b": 1}, {"a": 2, "b": 1, "c": 1}, "1 words are wrong in the gold table: 'c' 1 instead of 0"),
+        (
+            {"a": 2, "b": 1},
+            {"a": 2, "b": 1, "c": 1},
+            "1 words are wrong in the gold table: 'c' 1 instead of 0",
+        ),
     ],
 )
-def test_whatever_is_lost_or_wrong_is_a_fault(counts: dict[str, int], gold: dict[str, int], says: str) -> None:
+def test_whatever_is_lost_or_wrong_is_a_fault(
+    counts: dict[str, int], gold: dict[str, int], says: str
+) -> None:
     """Each kind of fault has its sentence, and makes words wrong or messages lost in the report."""
     bad = outcome(counts, gold)
     assert says in bad.faults()
@@ -106,7 +141,9 @@ def test_the_summary_shows_words_as_they_are() -> None:
     good = outcome({"a": 2, "b": 1}, {"a": 2, "b": 1})
     odd = Tables(Path("/tables"), good.tables.rows, [GoldWord("[red]", 9, 9)], 1.0)
     print_summary(
-        DemoOutcome(good.guarantee, good.load, good.findings, odd, AUDITED, good.usage, good.directory),
+        DemoOutcome(
+            good.guarantee, good.load, good.findings, odd, AUDITED, good.usage, good.directory
+        ),
         Console(file=shown, width=100),
     )
     assert "[red]" in shown.getvalue()
@@ -124,7 +161,9 @@ def test_the_tables_are_read_from_what_the_pipeline_left(tmp_path: Path) -> None
     """Rows from its report, words from its export."""
     rows = {"bronze": 4, "silver": 3, "quarantine": 1, "word_counts": 1, "counts_per_minute": 1}
     (tmp_path / "tables.json").write_text(json.dumps({"rows": rows}))
-    (tmp_path / "gold.jsonl").write_text('{"word": "a", "count": 4, "occurrences": 3, "position": {"offset": 7}}\n')
+    (tmp_path / "gold.jsonl").write_text(
+        '{"word": "a", "count": 4, "occurrences": 3, "position": {"offset": 7}}\n'
+    )
     tables = read_tables(tmp_path, 2.0)
     assert tables.rows == {"bronze": 4, "silver": 3, "quarantine": 1, "gold": 1}
     assert tables.words == [GoldWord("a", 4, 3)]

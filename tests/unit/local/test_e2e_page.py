@@ -26,7 +26,10 @@ after
 
 def outcome(trial: Trial, findings: Findings) -> E2eOutcome:
     """Of one disturbance, at 100 s, in which the sink stood still for 4 s."""
-    samples = [Sample(at, 0, sink) for at, sink in ((99.0, 5), (100.0, 6), (101.0, 6), (104.0, 7), (111.0, 7))]
+    samples = [
+        Sample(at, 0, sink)
+        for at, sink in ((99.0, 5), (100.0, 6), (101.0, 6), (104.0, 7), (111.0, 7))
+    ]
     episode = Episode("the spout's pod is deleted", 100.0, 103.25, 112.0)
     return E2eOutcome(trial, [episode], samples, findings, None, None, 10, [], "Kubernetes v1")
 
@@ -37,12 +40,19 @@ def test_each_run_replaces_its_own_table(tmp_path: Path) -> None:
     page.write_text(PAGE)
     words = outcome(WORDCOUNT, Findings(messages=10, due=40, slowest=[(102.0, 105.5)]))
     orders = outcome(
-        ORDERS, Findings(messages=10, due=9, letters=1, copies={"101": 2, "500": 1}, slowest=[(90.0, 101.0)])
+        ORDERS,
+        Findings(
+            messages=10, due=9, letters=1, copies={"101": 2, "500": 1}, slowest=[(90.0, 101.0)]
+        ),
     )
     for one in (orders, words, orders):
         check_page(page, one.trial.name)
         write_page(one, page)
-    begins, ends, written = "<!-- e2e orders begins -->", "<!-- e2e orders ends -->", page.read_text()
+    begins, ends, written = (
+        "<!-- e2e orders begins -->",
+        "<!-- e2e orders ends -->",
+        page.read_text(),
+    )
     assert "old words" not in written
     assert [line for line in written.splitlines() if line in PAGE.splitlines()] == [
         line for line in PAGE.splitlines() if line != "old words"
@@ -64,7 +74,9 @@ def test_a_page_without_a_place_is_refused_before_the_run(tmp_path: Path) -> Non
     with pytest.raises(ConfigError, match="there is no such page"):
         check_page(page, "orders")
     page.write_text(PAGE.replace("<!-- e2e orders ends -->", ""))
-    with pytest.raises(ConfigError, match="<!-- e2e orders begins --> and <!-- e2e orders ends -->"):
+    with pytest.raises(
+        ConfigError, match="<!-- e2e orders begins --> and <!-- e2e orders ends -->"
+    ):
         check_page(page, "orders")
     check_page(page, "wordcount")
 

@@ -18,9 +18,24 @@ Records = list[tuple[int, dict[str, Any]]]
 TEA = {"name": "tea", "price": "3.20", "count": 2}
 MESSAGES = [
     {"id": "o-0", "customer": {"name": "Ann", "country": "DE"}, "items": [TEA], "coupon": None},
-    {"id": "o-1", "customer": {"name": "Ben", "country": None}, "items": [TEA, TEA], "coupon": {"off": "2.80"}},
-    {"id": "o-2", "customer": {"name": "Ann", "country": "NO"}, "items": [TEA], "coupon": {"off": "9.99"}},
-    {"id": "p-3", "customer": {"name": "Ann", "country": "DE"}, "items": [{**TEA, "price": "3,20"}], "coupon": None},
+    {
+        "id": "o-1",
+        "customer": {"name": "Ben", "country": None},
+        "items": [TEA, TEA],
+        "coupon": {"off": "2.80"},
+    },
+    {
+        "id": "o-2",
+        "customer": {"name": "Ann", "country": "NO"},
+        "items": [TEA],
+        "coupon": {"off": "9.99"},
+    },
+    {
+        "id": "p-3",
+        "customer": {"name": "Ann", "country": "DE"},
+        "items": [{**TEA, "price": "3,20"}],
+        "coupon": None,
+    },
     {"id": "o-4", "customer": {"name": "Ann", "country": "FR"}, "items": [TEA], "coupon": None},
 ]
 POISON = 3
@@ -30,7 +45,14 @@ SINK: Records = [
     (4, {"id": "o-4", "customer": "Ann", "amount": "7.68", "orders": 2, "total": "15.30"}),
     (2, {"id": "o-2", "customer": "Ann", "amount": "0.00", "orders": 3, "total": "15.30"}),
 ]
-LETTERS = [{"topic": "orders.check", "partition": 1, "offset": 9, "value": {"partition": 0, "offset": POISON}}]
+LETTERS = [
+    {
+        "topic": "orders.check",
+        "partition": 1,
+        "offset": 9,
+        "value": {"partition": 0, "offset": POISON},
+    }
+]
 
 
 def output(offset: int, value: dict[str, Any]) -> Output:
@@ -51,7 +73,9 @@ def letter(found: dict[str, Any]) -> bytes:
 def audit(sink: Records = SINK, letters: list[dict[str, Any]] = LETTERS) -> Findings:
     tally = Tally(Orders())
     for offset, message in enumerate(MESSAGES):
-        tally.add_message(Place("orders", 0, offset), json.dumps(message).encode(), 10_000 + 100 * offset)
+        tally.add_message(
+            Place("orders", 0, offset), json.dumps(message).encode(), 10_000 + 100 * offset
+        )
     for offset, record in sink:
         tally.take_output(output(offset, record))
     for found in letters:
@@ -102,7 +126,10 @@ def test_an_order_that_is_there_twice_is_found() -> None:
     [
         (changed(4, total="15.31"), "Ann's total of 2 orders is 15.31, and should be 7.62 + 7.68"),
         (changed(2, total="15.31"), "Ann's 3 orders cost 15.30, and the last total is 15.31"),
-        (changed(1, amount="10.01", total="10.01"), "Ben's 1 orders cost 10.00, and the last total is 10.01"),
+        (
+            changed(1, amount="10.01", total="10.01"),
+            "Ben's 1 orders cost 10.00, and the last total is 10.01",
+        ),
         (changed(1, amount="10.01"), "of orders-0-1 it says"),
         (changed(1, customer="Ann"), "of orders-0-1 it says"),
         (changed(1, id="o-7"), "of orders-0-1 it says"),
@@ -131,7 +158,10 @@ SPOUTS = {"topic": "orders", "partition": 0, "offset": POISON}
     [
         ([], "no dead letter is about orders-0-3, which cannot be processed"),
         ([*LETTERS, SPOUTS], "dead letters are wrong: one more about orders-0-3"),
-        ([*LETTERS, {**SPOUTS, "offset": 0}], "dead letters are wrong: one about orders-0-0, which can be processed"),
+        (
+            [*LETTERS, {**SPOUTS, "offset": 0}],
+            "dead letters are wrong: one about orders-0-0, which can be processed",
+        ),
         (
             [SPOUTS, {"value": {"partition": 0, "offset": 0}}],
             "dead letters are wrong: one that does not say which message",

@@ -56,7 +56,10 @@ def test_docker_comes_first_where_its_daemon_answers(programs: Path) -> None:
 
 
 def test_a_target_is_built_tagged_loaded_and_weighed(
-    programs: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+    programs: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capfd: pytest.CaptureFixture[str],
 ) -> None:
     """The name and the tag are what the chart expects; the list of its parts is beside it."""
     stand_in(programs, "buildah", BUILDAH)
@@ -65,7 +68,10 @@ def test_a_target_is_built_tagged_loaded_and_weighed(
     assert images.main(["bolt", "--tag", "t1", "--base", "base:1"]) == 0
     [build] = [call for call in calls(programs, "buildah") if call.startswith("build ")]
     assert "--tag kstorm-bolt:t1 --build-arg BASE_IMAGE=base:1 " in build
-    assert "--label org.opencontainers.image.version=t1 --label org.opencontainers.image.revision=" in build
+    assert (
+        "--label org.opencontainers.image.version=t1 --label org.opencontainers.image.revision="
+        in build
+    )
     assert build.endswith(f"--target bolt {ROOT}")
     [labels] = [call for call in calls(programs, "buildah") if call.startswith("config ")]
     assert "--label org.opencontainers.image.version=t1" in labels
@@ -74,7 +80,9 @@ def test_a_target_is_built_tagged_loaded_and_weighed(
     assert "CycloneDX" in (tmp_path / "home/images/kstorm-bolt-t1.cdx.json").read_text()
 
 
-def test_only_what_needs_jars_gets_them(programs: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_only_what_needs_jars_gets_them(
+    programs: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
     """Laid out once, from this machine's cache, in place of the Dockerfile's stage that fetches them."""
     stand_in(programs, "buildah", BUILDAH)
     given: list[Path] = []
@@ -85,10 +93,17 @@ def test_only_what_needs_jars_gets_them(programs: Path, monkeypatch: pytest.Monk
     images.build_services(engines.find_engine(), ["acker", "kafka", "zookeeper"], "base:1", "t1")
     [jars] = given
     builds = [call for call in calls(programs, "buildah") if call.startswith("build ")]
-    assert [f"--build-context jars={jars}" in build for build in builds] == [False, False, True, True]
+    assert [f"--build-context jars={jars}" in build for build in builds] == [
+        False,
+        False,
+        True,
+        True,
+    ]
 
 
-def test_a_topology_is_built_on_each_service(programs: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_a_topology_is_built_on_each_service(
+    programs: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
     """From the folder where the command is given, as a user's own project."""
     stand_in(programs, "buildah", BUILDAH)
     monkeypatch.chdir(tmp_path)
@@ -100,7 +115,9 @@ def test_a_topology_is_built_on_each_service(programs: Path, monkeypatch: pytest
     ]
     builds = [call for call in calls(programs, "buildah") if call.startswith("build ")]
     given = [re.findall("--build-arg ([^ ]+)", build) for build in builds]
-    assert given == [[f"KSTORM_IMAGE=kstorm-{service}:t1"] for service in ("spout", "bolt", "acker")]
+    assert given == [
+        [f"KSTORM_IMAGE=kstorm-{service}:t1"] for service in ("spout", "bolt", "acker")
+    ]
     assert all(build.endswith(f" {tmp_path}") for build in builds)
 
 
@@ -109,17 +126,26 @@ def test_what_fails_is_named(programs: Path) -> None:
     stand_in(programs, "buildah", "case $1 in build) exit 3 ;; esac")
     with pytest.raises(LocalError, match="buildah could not build kstorm-bolt:t1"):
         images.build_services(engines.find_engine(), ["bolt"], "base:1", "t1")
-    with pytest.raises(LocalError, match="KSTORM_IMAGE_LOADER is 'no-such-loader', which cannot be run"):
+    with pytest.raises(
+        LocalError, match="KSTORM_IMAGE_LOADER is 'no-such-loader', which cannot be run"
+    ):
         engines.load("kstorm-bolt:t1", "no-such-loader")
 
 
 def test_a_base_that_cannot_be_pulled_can_be_made(programs: Path) -> None:
     """The error says by what."""
-    stand_in(programs, "buildah", "case $1 in inspect) exit 1 ;; pull) echo 'no such host' >&2; exit 1 ;; esac")
+    stand_in(
+        programs,
+        "buildah",
+        "case $1 in inspect) exit 1 ;; pull) echo 'no such host' >&2; exit 1 ;; esac",
+    )
     with pytest.raises(LocalError) as refused:
         images.main(["bolt", "--base", "base:1"])
     said = str(refused.value)
-    assert "the base image base:1 is not on this machine, and buildah pull --quiet base:1 failed: no such host" in said
+    assert (
+        "the base image base:1 is not on this machine, and buildah pull --quiet base:1 failed: no such host"
+        in said
+    )
     assert said.endswith("then give --base kstorm-base:bookworm")
 
 
@@ -127,7 +153,9 @@ def test_without_a_builder_nothing_else_is_begun(programs: Path) -> None:
     """Neither an environment nor a download: `./run images` says at once what it needs, and where that comes from."""
     (programs / "dirname").symlink_to(shutil.which("dirname", path=os.defpath) or "dirname")
     stand_in(programs, "docker", "exit 1")
-    done = subprocess.run(["/bin/bash", ROOT / "run", "images", "bolt"], capture_output=True, text=True, check=False)
+    done = subprocess.run(
+        ["/bin/bash", ROOT / "run", "images", "bolt"], capture_output=True, text=True, check=False
+    )
     assert (done.returncode, done.stdout) == (2, "")
     assert done.stderr.startswith(
         "kstorm: no docker answers and there is no buildah, and one of them builds the images"
@@ -139,12 +167,17 @@ def test_without_a_builder_nothing_else_is_begun(programs: Path) -> None:
 @pytest.mark.parametrize(
     ("arguments", "says"),
     [
-        (["bolts"], "there is no target 'bolts': give some of spout, bolt, acker, ui, pipeline, kafka, zookeeper"),
+        (
+            ["bolts"],
+            "there is no target 'bolts': give some of spout, bolt, acker, ui, pipeline, kafka, zookeeper",
+        ),
         (["--tag", "a/b"], "--tag 'a/b': a tag has letters"),
         (["--topology", "no/Dockerfile"], "--topology no/Dockerfile: there is no such file"),
     ],
 )
-def test_a_mistake_costs_a_line(arguments: list[str], says: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_mistake_costs_a_line(
+    arguments: list[str], says: str, capsys: pytest.CaptureFixture[str]
+) -> None:
     """Before anything is built."""
     with pytest.raises(SystemExit):
         images.parse(arguments)
@@ -153,7 +186,9 @@ def test_a_mistake_costs_a_line(arguments: list[str], says: str, capsys: pytest.
 
 def test_every_target_is_in_the_dockerfile() -> None:
     """And the base image has a default there."""
-    stages = set(re.findall(r"^FROM \S+ AS (\S+)$", (ROOT / "docker/Dockerfile").read_text(), re.MULTILINE))
+    stages = set(
+        re.findall(r"^FROM \S+ AS (\S+)$", (ROOT / "docker/Dockerfile").read_text(), re.MULTILINE)
+    )
     assert set(images.TARGETS) <= stages
     assert images.default_base().startswith("python:3.11-slim")
 
@@ -161,7 +196,9 @@ def test_every_target_is_in_the_dockerfile() -> None:
 def test_the_machines_registries_go_into_a_build_as_secrets(programs: Path, tmp_path: Path) -> None:
     """The registries that pip and uv use, and nothing about this machine's own folders."""
     stand_in(
-        programs, "pip", r"""echo "global.index-url='https://mirror.test/it'"; echo "global.cert='/etc/ca.crt'" """
+        programs,
+        "pip",
+        r"""echo "global.index-url='https://mirror.test/it'"; echo "global.cert='/etc/ca.crt'" """,
     )
     uv = tmp_path / "uv.toml"
     uv.touch()
@@ -176,11 +213,15 @@ def test_the_machines_registries_go_into_a_build_as_secrets(programs: Path, tmp_
     registries = secrets["registries"]
     assert stat.S_IMODE(registries.stat().st_mode) == 0o600
     shell = f'. {registries} && echo "$PIP_INDEX_URL $UV_DEFAULT_INDEX ${{PIP_CERT-}}${{UV_CACHE_DIR-}}"'
-    answer = subprocess.run(["/bin/sh", "-c", shell], env={}, capture_output=True, text=True, check=True)
+    answer = subprocess.run(
+        ["/bin/sh", "-c", shell], env={}, capture_output=True, text=True, check=True
+    )
     assert answer.stdout == "https://mirror.test/it https://user:it's@mirror.test \n"
 
 
 def test_settings_that_are_not_there_are_an_error(programs: Path, tmp_path: Path) -> None:
     """A build without them would ask the wrong registry."""
-    with pytest.raises(LocalError, match=r"the settings of uv should be in /no/uv\.toml, and there is no such file"):
+    with pytest.raises(
+        LocalError, match=r"the settings of uv should be in /no/uv\.toml, and there is no such file"
+    ):
         write_secrets(tmp_path, {"PATH": str(programs), "UV_CONFIG_FILE": "/no/uv.toml"})

@@ -67,12 +67,19 @@ def test_jars_are_fetched_once(repository: Path, capsys: pytest.CaptureFixture[s
 def test_images_get_a_folder_of_jars_a_server(repository: Path, tmp_path: Path) -> None:
     """Copies, since the folder is given to a build that may change it."""
     lay_out(tmp_path / "jars")
-    folders = {folder.name: {jar.name for jar in folder.iterdir()} for folder in (tmp_path / "jars").iterdir()}
-    assert folders["kafka"] == folders["spark"] == folders["mended"] == {"one-1.0.jar", "two-1.0.jar"}
+    folders = {
+        folder.name: {jar.name for jar in folder.iterdir()}
+        for folder in (tmp_path / "jars").iterdir()
+    }
+    assert (
+        folders["kafka"] == folders["spark"] == folders["mended"] == {"one-1.0.jar", "two-1.0.jar"}
+    )
     assert folders["zookeeper"] == {jar.name for jar in zookeeper_classpath()}
 
 
-def test_two_that_fetch_at_once_fetch_once(repository: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_two_that_fetch_at_once_fetch_once(
+    repository: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     """The second waits for the first and uses what it fetched."""
     with ThreadPoolExecutor() as pool:
         first, second = pool.submit(kafka_jars), pool.submit(kafka_jars)
@@ -99,7 +106,9 @@ def test_a_jar_changed_in_the_cache_is_refused(repository: Path) -> None:
         kafka_jars()
 
 
-def test_a_jar_that_the_cache_lacks_is_fetched(repository: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_jar_that_the_cache_lacks_is_fetched(
+    repository: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     """As after a new version of kstorm whose list has one more; the others stay as they are, since a server may run on them."""
     first, second = kafka_jars()
     before = first.stat()
@@ -119,7 +128,13 @@ def test_what_cannot_be_fetched_is_named(repository: Path) -> None:
 
 def test_every_listed_jar_is_pinned_by_version_and_content() -> None:
     """The committed lists hold whole coordinates and whole digests, and no jar twice."""
-    for set_name, count in ((KAFKA_SET, 46), (OLD_KAFKA_SET, 57), (SPARK_SET, 7), (S3_SET, 3), (MENDED_SET, 46)):
+    for set_name, count in (
+        (KAFKA_SET, 46),
+        (OLD_KAFKA_SET, 57),
+        (SPARK_SET, 7),
+        (S3_SET, 3),
+        (MENDED_SET, 46),
+    ):
         pinned = read_list(set_name)
         assert len({jar.file_name for jar in pinned}) == len(pinned) == count
         assert all(len(jar.sha256) == 64 and int(jar.sha256, 16) >= 0 for jar in pinned)
@@ -137,7 +152,10 @@ def test_the_jars_for_s3_are_of_the_hadoop_that_pyspark_ships() -> None:
         (["run", "--tables", "s3a://bucket/orders"], {}),
         (["run", "--tables=s3a://bucket/orders"], {}),
         (["summary"], {"KSTORM_PIPELINE_TABLES": "s3a://bucket/orders"}),
-        (["run", "--tables", "tables"], {"KSTORM_PIPELINE_CHECKPOINTS": "s3a://bucket/checkpoints"}),
+        (
+            ["run", "--tables", "tables"],
+            {"KSTORM_PIPELINE_CHECKPOINTS": "s3a://bucket/checkpoints"},
+        ),
     ],
 )
 def test_the_jars_for_s3_are_fetched_for_who_has_something_there(

@@ -28,9 +28,12 @@ def make_java(home: Path, version: str, *, vector: bool = True) -> Path:
 
 
 @pytest.mark.parametrize(
-    ("version", "usable"), [("1.8", False), ("11", False), ("17", True), ("21", True), ("24", False)]
+    ("version", "usable"),
+    [("1.8", False), ("11", False), ("17", True), ("21", True), ("24", False)],
 )
-def test_only_versions_that_kafka_and_spark_both_run_on_are_taken(tmp_path: Path, version: str, usable: bool) -> None:
+def test_only_versions_that_kafka_and_spark_both_run_on_are_taken(
+    tmp_path: Path, version: str, usable: bool
+) -> None:
     """Kafka needs 17, Spark 4.0 does not start where the security manager is gone."""
     home = make_java(tmp_path / "java", version)
     found = machine_java({"JAVA_HOME": str(home), "PATH": ""})
@@ -80,6 +83,13 @@ def test_a_java_without_the_module_gets_a_launcher_that_drops_only_that_flag(
     monkeypatch.setenv("JAVA_HOME", str(make_java(tmp_path / "a java's home", "21", vector=False)))
     launcher = Path(spark_environment()["JAVA_HOME"]) / "bin" / "java"
     assert cache in launcher.parents
-    arguments = ["-cp", "a b:*", "--add-modules=jdk.incubator.vector", "", "--add-modules=java.se", "$HOME"]
+    arguments = [
+        "-cp",
+        "a b:*",
+        "--add-modules=jdk.incubator.vector",
+        "",
+        "--add-modules=java.se",
+        "$HOME",
+    ]
     said = subprocess.run([launcher, *arguments], capture_output=True, text=True, check=True).stdout
     assert said.splitlines() == ["<-cp>", "<a b:*>", "<>", "<--add-modules=java.se>", "<$HOME>"]

@@ -38,7 +38,9 @@ def filled(folder: Path, *names: str) -> Path:
 
 def test_a_jar_takes_the_place_of_another_version(tmp_path: Path) -> None:
     """Of its own name alone; done again, nothing changes."""
-    jars = filled(tmp_path / "jars", "lz4-java-1.8.0.jar", "log4j-api-2.24.3.jar", "log4j-1.2-api-2.24.3.jar")
+    jars = filled(
+        tmp_path / "jars", "lz4-java-1.8.0.jar", "log4j-api-2.24.3.jar", "log4j-1.2-api-2.24.3.jar"
+    )
     new = filled(tmp_path / "new", "lz4-java-1.11.4.jar", "log4j-api-2.26.1.jar", "absent-1.0.jar")
     assert mend(jars, new.iterdir()) == ["log4j-api-2.24.3.jar", "lz4-java-1.8.0.jar"]
     expected = ["log4j-1.2-api-2.24.3.jar", "log4j-api-2.26.1.jar", "lz4-java-1.11.4.jar"]
@@ -50,8 +52,15 @@ def test_a_jar_takes_the_place_of_another_version(tmp_path: Path) -> None:
 
 def test_what_nothing_uses_goes(tmp_path: Path) -> None:
     """With Hive its old libraries; not what Spark needs of Hive's to read ORC."""
-    gone = ("commons-lang-2.6.jar", "derby-10.16.1.1.jar", "hive-exec-2.3.10-core.jar", "jackson-mapper-asl-1.9.13.jar")
-    jars = filled(tmp_path / "jars", "commons-lang3-3.17.0.jar", "hive-storage-api-2.8.1.jar", *gone)
+    gone = (
+        "commons-lang-2.6.jar",
+        "derby-10.16.1.1.jar",
+        "hive-exec-2.3.10-core.jar",
+        "jackson-mapper-asl-1.9.13.jar",
+    )
+    jars = filled(
+        tmp_path / "jars", "commons-lang3-3.17.0.jar", "hive-storage-api-2.8.1.jar", *gone
+    )
     (jars / "connect-repl").mkdir()
     assert mend(jars, []) == sorted([*gone, "connect-repl"])
     assert not unused("spark-sql_2.13-4.0.0.jar")

@@ -62,7 +62,10 @@ def test_it_waits_until_the_last_client_has_gone(
 
 
 def test_it_does_not_wait_if_it_is_only_started_again(
-    server: socket.socket, connect: Connect, rests: list[Callable[[], object]], monkeypatch: pytest.MonkeyPatch
+    server: socket.socket,
+    connect: Connect,
+    rests: list[Callable[[], object]],
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """The Service is there then, and the clients stay."""
     connect("127.0.0.2")
@@ -72,7 +75,10 @@ def test_it_does_not_wait_if_it_is_only_started_again(
 
 
 def test_it_does_not_wait_for_ever(
-    server: socket.socket, connect: Connect, rests: list[Callable[[], object]], monkeypatch: pytest.MonkeyPatch
+    server: socket.socket,
+    connect: Connect,
+    rests: list[Callable[[], object]],
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Somebody else's client may stay."""
     connect("127.0.0.2")
@@ -91,7 +97,12 @@ def test_the_servers_own_connections_do_not_count(server: socket.socket, connect
 
 @pytest.mark.parametrize(
     ("code", "known"),
-    [(socket.EAI_NONAME, False), (socket.EAI_NODATA, False), (socket.EAI_AGAIN, True), (None, True)],
+    [
+        (socket.EAI_NONAME, False),
+        (socket.EAI_NODATA, False),
+        (socket.EAI_AGAIN, True),
+        (None, True),
+    ],
 )
 def test_a_name_server_that_is_away_says_nothing(
     monkeypatch: pytest.MonkeyPatch, code: int | None, known: bool

@@ -31,7 +31,9 @@ def test_old_runs_are_removed_once_they_have_ended(tmp_path: Path) -> None:
     make_one = f"from kstorm.local.paths import *; print(run_directory(Path({str(tmp_path)!r})))"
     ended = [
         Path(
-            subprocess.run([sys.executable, "-c", make_one], capture_output=True, text=True, check=True).stdout.strip()
+            subprocess.run(
+                [sys.executable, "-c", make_one], capture_output=True, text=True, check=True
+            ).stdout.strip()
         )
         for _ in range(7)
     ]

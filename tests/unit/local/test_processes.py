@@ -50,14 +50,20 @@ def test_output_and_exit_code_are_kept(tmp_path: Path) -> None:
     process.start()
     assert process.wait(20) == 3
     assert not process.alive
-    assert process.log_tail().splitlines() == ["--- it, start 1: sh -c 'echo out; echo err >&2; exit 3'", "out", "err"]
+    assert process.log_tail().splitlines() == [
+        "--- it, start 1: sh -c 'echo out; echo err >&2; exit 3'",
+        "out",
+        "err",
+    ]
     assert process.log_tail(1) == "err\n"
 
 
 def test_the_environment_is_added_to(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A child sees its own variables beside those of its parent."""
     monkeypatch.setenv("INHERITED", "a")
-    process = ManagedProcess("it", ["sh", "-c", "echo $INHERITED$OWN"], workdir=tmp_path, environment={"OWN": "b"})
+    process = ManagedProcess(
+        "it", ["sh", "-c", "echo $INHERITED$OWN"], workdir=tmp_path, environment={"OWN": "b"}
+    )
     process.start()
     assert process.wait(20) == 0
     assert process.log_tail(1) == "ab\n"
@@ -168,7 +174,9 @@ def test_cpu_time_adds_up_over_lives(tmp_path: Path, eventually: Eventually) -> 
     process.kill()
 
 
-def test_a_child_outlives_the_thread_that_asked_for_it(tmp_path: Path, eventually: Eventually) -> None:
+def test_a_child_outlives_the_thread_that_asked_for_it(
+    tmp_path: Path, eventually: Eventually
+) -> None:
     """Linux ties a child's life to a thread of its parent; that thread must not be a short-lived one."""
     lives: list[ManagedProcess] = []
     thread = threading.Thread(target=lambda: lives.append(started(tmp_path, eventually, SLEEP)))
@@ -191,7 +199,9 @@ print(process.pid, flush=True)
 """
 
 
-@pytest.mark.skipif(sys.platform != "linux", reason="only Linux kills a child for the death of its parent")
+@pytest.mark.skipif(
+    sys.platform != "linux", reason="only Linux kills a child for the death of its parent"
+)
 def test_a_child_dies_with_a_killed_parent(tmp_path: Path, eventually: Eventually) -> None:
     """SIGKILL leaves a parent no time to stop anything, and still no child stays behind."""
     command = [sys.executable, "-c", PARENT.format(end="time.sleep(600)"), str(tmp_path)]
@@ -203,7 +213,9 @@ def test_a_child_dies_with_a_killed_parent(tmp_path: Path, eventually: Eventuall
     eventually(lambda: gone(child))
 
 
-@pytest.mark.skipif(sys.platform != "linux", reason="only Linux kills a child for the death of its parent")
+@pytest.mark.skipif(
+    sys.platform != "linux", reason="only Linux kills a child for the death of its parent"
+)
 def test_a_child_of_a_parent_that_is_dead_already_does_not_start() -> None:
     """A parent may die before its child has asked for the signal; then the child ends by itself."""
     not_the_parent = str(os.getpid() + 1)
@@ -214,7 +226,9 @@ def test_a_child_of_a_parent_that_is_dead_already_does_not_start() -> None:
 
 
 @pytest.mark.parametrize("end", ["", "raise SystemExit(1)", "1 / 0"])
-def test_a_child_dies_with_a_parent_that_ends(tmp_path: Path, eventually: Eventually, end: str) -> None:
+def test_a_child_dies_with_a_parent_that_ends(
+    tmp_path: Path, eventually: Eventually, end: str
+) -> None:
     """A parent that forgot to stop its child, or failed, takes it along."""
     command = [sys.executable, "-c", PARENT.format(end=end), str(tmp_path)]
     parent = subprocess.run(command, capture_output=True, text=True, check=False)

@@ -85,7 +85,11 @@ def test_what_is_not_meant_passes(proxy: RequestProxy, broker: Broker) -> None:
     """Of another kind, of another client, of one without a name; in pieces, and larger than any buffer."""
     strike = proxy.strike(Api.END_TXN, Fate.LOST, "count-0")
     large = request(Api.PRODUCE, 5, "count-0", bytes(3_000_000))
-    requests = [request(Api.PRODUCE, 3, "count-0"), request(Api.END_TXN, 4, "count-1"), request(26, -1 % 2**32, None)]
+    requests = [
+        request(Api.PRODUCE, 3, "count-0"),
+        request(Api.END_TXN, 4, "count-1"),
+        request(26, -1 % 2**32, None),
+    ]
     client = Client(proxy)
     assert all(map(client.ask, [*requests, large]))
     for byte in requests[0]:
@@ -110,7 +114,9 @@ def test_a_lost_request_does_not_arrive(proxy: RequestProxy, broker: Broker) -> 
 def test_an_unanswered_request_has_arrived(proxy: RequestProxy, broker: Broker) -> None:
     """And what is done then, is done before the client notices."""
     done: list[int] = []
-    strike = proxy.strike(Api.END_TXN, Fate.UNANSWERED, "count-0", then=lambda: done.append(len(broker.got)))
+    strike = proxy.strike(
+        Api.END_TXN, Fate.UNANSWERED, "count-0", then=lambda: done.append(len(broker.got))
+    )
     client = Client(proxy)
     assert client.ask(request(Api.PRODUCE, 1, "count-0"))
     assert not client.ask(request(Api.END_TXN, 2, "count-0"))
@@ -130,11 +136,15 @@ def test_a_late_answer_comes(proxy: RequestProxy) -> None:
     assert time.monotonic() - began >= SILENCE_SECS
 
 
-def test_a_swallowed_request_leaves_the_connection_mute(proxy: RequestProxy, broker: Broker) -> None:
+def test_a_swallowed_request_leaves_the_connection_mute(
+    proxy: RequestProxy, broker: Broker
+) -> None:
     """As a broker's is that never answers."""
     strike = proxy.strike(Api.JOIN_GROUP, Fate.SWALLOWED, "count-0")
     client = Client(proxy)
-    client.socket.sendall(request(Api.JOIN_GROUP, 1, "count-0") + request(Api.PRODUCE, 2, "count-0"))
+    client.socket.sendall(
+        request(Api.JOIN_GROUP, 1, "count-0") + request(Api.PRODUCE, 2, "count-0")
+    )
     client.socket.settimeout(SILENCE_SECS)
     with pytest.raises(TimeoutError):
         client.answer()

@@ -90,7 +90,9 @@ def test_a_folder_that_is_not_there_is_named(tmp_path: Path) -> None:
         Journal(tmp_path / "no/journal", SEEDS)
 
 
-def test_schedules_of_other_code_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_schedules_of_other_code_are_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """They prove nothing of this one."""
     path = tmp_path / "journal"
     with monkeypatch.context() as other:

@@ -16,7 +16,9 @@ Eventually = Callable[[Callable[[], object]], None]
 SLEEP = ["sleep", "600"]
 
 
-def test_a_killed_process_comes_back_after_the_delay(tmp_path: Path, eventually: Eventually) -> None:
+def test_a_killed_process_comes_back_after_the_delay(
+    tmp_path: Path, eventually: Eventually
+) -> None:
     """The death is followed by a restart, not before the delay is over."""
     with Supervisor(restart_delay=0.5) as supervisor:
         process = supervisor.add(ManagedProcess("it", SLEEP, workdir=tmp_path))
@@ -27,7 +29,9 @@ def test_a_killed_process_comes_back_after_the_delay(tmp_path: Path, eventually:
         assert process.starts == 2
 
 
-def test_a_process_that_keeps_failing_is_kept_being_started(tmp_path: Path, eventually: Eventually) -> None:
+def test_a_process_that_keeps_failing_is_kept_being_started(
+    tmp_path: Path, eventually: Eventually
+) -> None:
     """There is no number of deaths after which it is given up."""
     with Supervisor(restart_delay=0.01) as supervisor:
         process = supervisor.add(ManagedProcess("it", ["sh", "-c", "exit 1"], workdir=tmp_path))
@@ -64,7 +68,9 @@ def test_the_end_stops_all_side_by_side(tmp_path: Path) -> None:
     ignore = "import signal, time; signal.signal(signal.SIGTERM, signal.SIG_IGN); time.sleep(600)"
     supervisor = Supervisor(restart_delay=0.01)
     processes = [
-        supervisor.add(ManagedProcess(f"p{number}", [sys.executable, "-S", "-c", ignore], workdir=tmp_path))
+        supervisor.add(
+            ManagedProcess(f"p{number}", [sys.executable, "-S", "-c", ignore], workdir=tmp_path)
+        )
         for number in range(3)
     ]
     began = time.monotonic()

@@ -94,19 +94,27 @@ def test_every_package_is_locked_with_its_hash(name: str) -> None:
     entries = re.split(r"(?m)^(?=[A-Za-z0-9])", (ROOT / name).read_text())[1:]
     assert len(entries) == len(list(locked(ROOT / name))) >= 10
     for entry in entries:
-        assert re.match(r"[\w.-]+==\S+( ; .*)?( \\\n    --hash=sha256:[0-9a-f]{64})+\n", entry), entry
+        assert re.match(r"[\w.-]+==\S+( ; .*)?( \\\n    --hash=sha256:[0-9a-f]{64})+\n", entry), (
+            entry
+        )
 
 
 def test_a_licence_that_nobody_knows_or_wants_fails() -> None:
     """A choice is enough, and what belongs together counts together."""
     known = licences.Licences(
         allowed=frozenset({"MIT", "EPL-2.0"}),
-        packages=(("free", "MIT"), ("choice", "AGPL-3.0-only OR MIT"), ("both", "MIT AND GPL-3.0-only")),
+        packages=(
+            ("free", "MIT"),
+            ("choice", "AGPL-3.0-only OR MIT"),
+            ("both", "MIT AND GPL-3.0-only"),
+        ),
         jars=(),
         scripts=(),
         exceptions=(("late", LATE),),
     )
-    parts = [Part("package", name, "1", "lock") for name in ("free", "choice", "both", "new", "late")]
+    parts = [
+        Part("package", name, "1", "lock") for name in ("free", "choice", "both", "new", "late")
+    ]
     assert licences.complaints(parts, TODAY, known) == [
         "both 1 (lock) is under MIT AND GPL-3.0-only, which is not among the allowed licences of licences.toml",
         "the licence of new 1 (lock) is not known: look at it, and write it into licences.toml",
@@ -129,7 +137,10 @@ def test_our_list_says_what_the_packages_say() -> None:
 class Database(BaseHTTPRequestHandler):
     """Knows two bad jars, and one of our exceptions by another name."""
 
-    HOLES: ClassVar = {"org.apache.kafka:kafka_2.13": "GHSA-1", "org.apache.zookeeper:zookeeper": "GHSA-2"}
+    HOLES: ClassVar = {
+        "org.apache.kafka:kafka_2.13": "GHSA-1",
+        "org.apache.zookeeper:zookeeper": "GHSA-2",
+    }
 
     def do_POST(self) -> None:
         asked = json.loads(self.rfile.read(int(self.headers["Content-Length"])))["queries"]
@@ -144,7 +155,11 @@ class Database(BaseHTTPRequestHandler):
         self.wfile.write(json.dumps(content).encode())
 
     def known(self, package: dict[str, str], version: str) -> dict[str, Any]:
-        hole = self.HOLES.get(package["name"]) if package["ecosystem"] == "Maven" and version != "3.9.5" else None
+        hole = (
+            self.HOLES.get(package["name"])
+            if package["ecosystem"] == "Maven" and version != "3.9.5"
+            else None
+        )
         return {"vulns": [{"id": hole}]} if hole else {}
 
     def log_message(self, *_: object) -> None:
@@ -184,4 +199,7 @@ def test_without_a_database_one_line_says_so(
     assert deps.main([]) == 0
     said = capsys.readouterr().out
     assert said.count("\n") == 1
-    assert "the list of known holes alone was looked at, since no database answers: http://127.0.0.1:" in said
+    assert (
+        "the list of known holes alone was looked at, since no database answers: http://127.0.0.1:"
+        in said
+    )

@@ -26,7 +26,9 @@ def test_java_reads_every_certificate_of_the_machine(cache: Path) -> None:
     assert listing.stdout.count("trustedCertEntry") == len(context.get_ca_certs()) > 0
 
 
-def test_a_machine_without_a_bundle_leaves_java_its_own(cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_machine_without_a_bundle_leaves_java_its_own(
+    cache: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Where nothing is found nothing is changed."""
     monkeypatch.setenv("SSL_CERT_FILE", "/nowhere")
     monkeypatch.setattr(trust, "_BUNDLES", ())

@@ -18,7 +18,9 @@ def test_the_files_are_those_of_the_lock() -> None:
     """No network is needed to see that. Each package has its licence beside it."""
     for package in vendor.read_lock(PLACE):
         for file in package.files:
-            assert hashlib.sha256((PLACE / file.name).read_bytes()).hexdigest() == file.sha256, file.name
+            assert hashlib.sha256((PLACE / file.name).read_bytes()).hexdigest() == file.sha256, (
+                file.name
+            )
         assert any(file.source == "LICENSE" for file in package.files), package
     assert list(vendor.strangers(PLACE)) == []
 
@@ -26,7 +28,9 @@ def test_the_files_are_those_of_the_lock() -> None:
 def test_a_file_that_no_package_has_is_told_of(tmp_path: Path) -> None:
     shutil.copy(PLACE / vendor.LOCK, tmp_path)
     (tmp_path / "other.js").write_text("")
-    assert list(vendor.strangers(tmp_path)) == [f"{tmp_path / 'other.js'} belongs to no package of vendor.lock"]
+    assert list(vendor.strangers(tmp_path)) == [
+        f"{tmp_path / 'other.js'} belongs to no package of vendor.lock"
+    ]
 
 
 def test_another_tarball_is_refused(tmp_path: Path) -> None:

@@ -16,7 +16,17 @@ def snapshot() -> Snapshot:
     return Snapshot(
         [
             ComponentState("sentences", "spout", 1, 1, spout, lately, 5.0, "", None),
-            ComponentState("count", "bolt", 2, 1, Figures(executed=1234), Figures(), 5.0, "KeyError: 'x'", 180.0),
+            ComponentState(
+                "count",
+                "bolt",
+                2,
+                1,
+                Figures(executed=1234),
+                Figures(),
+                5.0,
+                "KeyError: 'x'",
+                180.0,
+            ),
             ComponentState("__acker", "acker", 1, 1, Figures(pending=28), Figures(), 5.0, "", None),
         ],
         ["count-1"],
@@ -45,15 +55,34 @@ def test_without_a_terminal_lines_do_not_come_with_every_look() -> None:
 def test_on_a_terminal_there_is_a_table() -> None:
     """A terminal shows every component with its counts, and the notes."""
     out = io.StringIO()
-    with LiveView(Console(file=out, width=200, force_terminal=True, _environ={"TERM": "xterm"}), 1000) as view:
+    with LiveView(
+        Console(file=out, width=200, force_terminal=True, _environ={"TERM": "xterm"}), 1000
+    ) as view:
         view.show(snapshot(), ["killed, and coming back: count-1"])
     shown = out.getvalue()
-    for part in ("component", "sentences", "__acker", "1/2", "1,234", "killed, and coming back: count-1"):
+    for part in (
+        "component",
+        "sentences",
+        "__acker",
+        "1/2",
+        "1,234",
+        "killed, and coming back: count-1",
+    ):
         assert part in shown
     assert "count: KeyError: 'x' (3 min ago)" in shown
 
 
 def test_seconds_are_shown_in_the_unit_that_suits() -> None:
     """Below a second in milliseconds."""
-    assert [format_seconds(seconds) for seconds in (0.0123, 0.9, 1.24)] == ["12 ms", "900 ms", "1.2 s"]
-    assert [format_age(seconds) for seconds in (0.6, 59.4, 179, 7200, 1e6)] == ["1 s", "59 s", "2 min", "2 h", "11 d"]
+    assert [format_seconds(seconds) for seconds in (0.0123, 0.9, 1.24)] == [
+        "12 ms",
+        "900 ms",
+        "1.2 s",
+    ]
+    assert [format_age(seconds) for seconds in (0.6, 59.4, 179, 7200, 1e6)] == [
+        "1 s",
+        "59 s",
+        "2 min",
+        "2 h",
+        "11 d",
+    ]

@@ -32,7 +32,9 @@ def test_the_processes_of_a_component_are_added_up() -> None:
     assert count.total.latency_counts == (1, 2)
 
 
-@pytest.mark.parametrize("another", [{"pid": 2}, {"begun_at": 2.0}], ids=["another process", "the same, begun anew"])
+@pytest.mark.parametrize(
+    "another", [{"pid": 2}, {"begun_at": 2.0}], ids=["another process", "the same, begun anew"]
+)
 def test_counts_survive_a_restart(another: dict[str, Any]) -> None:
     """A process that comes back begins at zero; the component does not. What is pending is as it is."""
     processes, watch = watched("count-0")
@@ -49,7 +51,10 @@ def test_counts_survive_a_restart(another: dict[str, Any]) -> None:
 def test_what_does_not_answer_or_is_not_ready_is_named() -> None:
     """Both a dead process and one that waits for its tasks are down."""
     processes, watch = watched("split-0", "count-0", "count-1")
-    processes.pages = {"split-0": page("bolt", 1), "count-0": {**page("bolt", 2), "not_ready": "recovering"}}
+    processes.pages = {
+        "split-0": page("bolt", 1),
+        "count-0": {**page("bolt", 2), "not_ready": "recovering"},
+    }
     assert watch.look().down == ["count-0", "count-1"]
 
 
@@ -87,8 +92,18 @@ def test_the_newest_error_is_shown_with_its_age() -> None:
     """Of all processes of a component, and of those that died since."""
     processes, watch = watched("count-0", "count-1")
     processes.pages = {
-        "count-0": {**page("bolt", 1), "last_error": "KeyError", "last_error_task": 0, "last_error_age": 5.0},
-        "count-1": {**page("bolt", 2), "last_error": "OSError", "last_error_task": 1, "last_error_age": 500.0},
+        "count-0": {
+            **page("bolt", 1),
+            "last_error": "KeyError",
+            "last_error_task": 0,
+            "last_error_age": 5.0,
+        },
+        "count-1": {
+            **page("bolt", 2),
+            "last_error": "OSError",
+            "last_error_task": 1,
+            "last_error_age": 500.0,
+        },
     }
     watch.look()
     processes.pages["count-0"] = page("bolt", 3)

@@ -8,7 +8,15 @@ import pytest
 
 from kstorm.errors import ConfigError
 from kstorm.kafka import MessageMetadataSchemeAsMultiScheme, RawMultiScheme, StringScheme
-from kstorm.queues import QUEUES, HostInfo, KestrelConfig, KestrelSpout, RabbitMQConfig, RabbitMQTls, hosts_for_task
+from kstorm.queues import (
+    QUEUES,
+    HostInfo,
+    KestrelConfig,
+    KestrelSpout,
+    RabbitMQConfig,
+    RabbitMQTls,
+    hosts_for_task,
+)
 from kstorm.queues.kestrel_config import host_infos
 from kstorm.runtime.service.resources import Resources
 from kstorm.runtime.service.settings import Settings
@@ -19,30 +27,57 @@ from kstorm.topology import OutputFieldsDeclarer
     ("make", "says"),
     [
         (lambda: RabbitMQConfig(""), "name the queue to read"),
-        (lambda: RabbitMQConfig("q", hosts=[]), r"hosts is \[\]: it must be a list of one host or more"),
+        (
+            lambda: RabbitMQConfig("q", hosts=[]),
+            r"hosts is \[\]: it must be a list of one host or more",
+        ),
         (lambda: RabbitMQConfig("q", hosts="rabbit"), "hosts is 'rabbit': it must be a list"),
         (lambda: RabbitMQConfig("q", hosts=["rabbit:x"]), "the host 'rabbit:x' is not of the form"),
         (lambda: RabbitMQConfig("q", hosts=[":5672"]), "the host ':5672' is not of the form"),
-        (lambda: RabbitMQConfig("q", prefetch_count=0), "prefetch_count is 0: it must be above 0 and at most 65535"),
-        (lambda: RabbitMQConfig("q", prefetch_count=65536), "prefetch_count is 65536: .* at most 65535"),
+        (
+            lambda: RabbitMQConfig("q", prefetch_count=0),
+            "prefetch_count is 0: it must be above 0 and at most 65535",
+        ),
+        (
+            lambda: RabbitMQConfig("q", prefetch_count=65536),
+            "prefetch_count is 65536: .* at most 65535",
+        ),
         (lambda: RabbitMQConfig("q", heartbeat_secs=0), "heartbeat_secs is 0: it must be above 0"),
         (
             lambda: RabbitMQConfig("q", connection_timeout_secs=-1.0),
             "connection_timeout_secs is -1.0: it must be above",
         ),
-        (lambda: RabbitMQConfig("q", reconnect_delay_max_ms=1), "reconnect_delay_max_ms is 1: .* which is 500"),
+        (
+            lambda: RabbitMQConfig("q", reconnect_delay_max_ms=1),
+            "reconnect_delay_max_ms is 1: .* which is 500",
+        ),
         (
             lambda: RabbitMQConfig("q", scheme=MessageMetadataSchemeAsMultiScheme(StringScheme())),
             "has neither, so take a SchemeAsMultiScheme",
         ),
-        (lambda: RabbitMQConfig("q", scheme=StringScheme()), r"scheme is a StringScheme.* SchemeAsMultiScheme\(String"),
+        (
+            lambda: RabbitMQConfig("q", scheme=StringScheme()),
+            r"scheme is a StringScheme.* SchemeAsMultiScheme\(String",
+        ),
         (lambda: KestrelConfig(open_reads=0), "open_reads is 0: it must be above 0"),
-        (lambda: KestrelConfig(blacklist_time_secs=float("nan")), "blacklist_time_secs is nan: it must be above 0"),
+        (
+            lambda: KestrelConfig(blacklist_time_secs=float("nan")),
+            "blacklist_time_secs is nan: it must be above 0",
+        ),
         (lambda: KestrelSpout([], 22133, "q"), r"hosts are \[\]: name one host or more"),
-        (lambda: KestrelSpout("kestrel:one", 22133, "q"), "'kestrel:one' is not of the form host or host:port"),
+        (
+            lambda: KestrelSpout("kestrel:one", 22133, "q"),
+            "'kestrel:one' is not of the form host or host:port",
+        ),
         (lambda: KestrelSpout("kestrel", 0, "q"), "'kestrel' with port 0 is no address"),
-        (lambda: KestrelSpout("kestrel", 22133, "a/open"), "the Kestrel queue 'a/open' has no proper name"),
-        (lambda: KestrelSpout("kestrel", 22133, "a b"), "the Kestrel queue 'a b' has no proper name"),
+        (
+            lambda: KestrelSpout("kestrel", 22133, "a/open"),
+            "the Kestrel queue 'a/open' has no proper name",
+        ),
+        (
+            lambda: KestrelSpout("kestrel", 22133, "a b"),
+            "the Kestrel queue 'a b' has no proper name",
+        ),
         (lambda: KestrelSpout("kestrel", 22133, "a\r\nset"), "has no proper name"),
         (lambda: KestrelSpout("kestrel", 22133, ""), "the Kestrel queue '' has no proper name"),
         (
@@ -58,7 +93,9 @@ def test_a_value_that_cannot_work_is_refused_by_name(make: Callable[[], Any], sa
 
 def test_no_password_is_shown() -> None:
     """Neither by the config nor by what holds it."""
-    config = RabbitMQConfig("q", username="me", password="very-secret", password_file="/secrets/rabbit")
+    config = RabbitMQConfig(
+        "q", username="me", password="very-secret", password_file="/secrets/rabbit"
+    )
     assert "very-secret" not in repr(config)
     assert "'me'" in repr(config)
 
@@ -66,7 +103,10 @@ def test_no_password_is_shown() -> None:
 def test_rabbitmqs_port_follows_from_tls_unless_it_is_named() -> None:
     hosts = ["a", "b:1234"]
     assert RabbitMQConfig("q", hosts=hosts).addresses == [("a", 5672), ("b", 1234)]
-    assert RabbitMQConfig("q", hosts=hosts, tls=RabbitMQTls()).addresses == [("a", 5671), ("b", 1234)]
+    assert RabbitMQConfig("q", hosts=hosts, tls=RabbitMQTls()).addresses == [
+        ("a", 5671),
+        ("b", 1234),
+    ]
 
 
 def test_the_prefetch_is_the_pending_limit_unless_it_is_named() -> None:
@@ -79,7 +119,17 @@ def test_the_prefetch_is_the_pending_limit_unless_it_is_named() -> None:
 def test_rabbitmq_is_given_longer_pauses_the_longer_it_is_away() -> None:
     """Doubling from 0.5 s up to 30 s; a pause is shortened by up to a half, so that not all consumers come at once."""
     one = RabbitMQConfig("q")
-    assert [one.delay(failures, 0) for failures in range(1, 10)] == [0.5, 1, 2, 4, 8, 16, 30, 30, 30]
+    assert [one.delay(failures, 0) for failures in range(1, 10)] == [
+        0.5,
+        1,
+        2,
+        4,
+        8,
+        16,
+        30,
+        30,
+        30,
+    ]
     assert one.delay(10_000, 0) == 30
     assert one.delay(3, 1) == 1
 
@@ -94,7 +144,12 @@ def test_kestrel_hosts_are_spread_over_tasks_as_storm_does() -> None:
     hosts = host_infos(["a", "b:1", "c"], 22133)
     assert hosts == [HostInfo("a", 22133), HostInfo("b", 1), HostInfo("c", 22133)]
     assert hosts_for_task(hosts, 1, 2) == hosts
-    assert [hosts_for_task(hosts, task, 4) for task in range(4)] == [[hosts[0]], [hosts[1]], [hosts[2]], [hosts[0]]]
+    assert [hosts_for_task(hosts, task, 4) for task in range(4)] == [
+        [hosts[0]],
+        [hosts[1]],
+        [hosts[2]],
+        [hosts[0]],
+    ]
 
 
 def test_open_reads_are_bounded_by_the_pending_limit() -> None:
@@ -117,11 +172,14 @@ def test_the_kestrel_spout_of_storms_documentation_can_be_written_as_it_stands_t
         assert spout.hosts == [HostInfo("kestrel.backtype.com", 22133)]
 
 
-def test_a_service_without_rabbitmqs_client_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_service_without_rabbitmqs_client_says_what_to_install(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setitem(sys.modules, "pika", None)
     monkeypatch.delitem(sys.modules, "kstorm.runtime.queues.rabbitmq", raising=False)
     ports = Resources(Settings(topology="unused:unused")).lent[QUEUES]
     with pytest.raises(
-        ConfigError, match=r"needs the module 'pika', which is not installed: install kstorm\[rabbitmq\]"
+        ConfigError,
+        match=r"needs the module 'pika', which is not installed: install kstorm\[rabbitmq\]",
     ):
         ports.open_rabbitmq(RabbitMQConfig("q"), 1)

@@ -77,7 +77,9 @@ def topology(spout: QueueSpout, bolt: Bolt | BasicBolt, **settings: Any) -> Topo
     return builder.build()
 
 
-def words_of(queue: MemoryQueue, local_cluster: Make, bolt: Bolt | BasicBolt, **settings: Any) -> LocalCluster:
+def words_of(
+    queue: MemoryQueue, local_cluster: Make, bolt: Bolt | BasicBolt, **settings: Any
+) -> LocalCluster:
     spout = RabbitMQSpout(RabbitMQConfig("words", scheme=Words()))
     return local_cluster(topology(spout, bolt, **settings), resources=queue.resources)
 
@@ -136,7 +138,9 @@ def test_a_message_that_times_out_goes_back(spout: QueueSpout, local_cluster: Ma
 
 @pytest.mark.parametrize("kstorm_seed", range(5))
 @pytest.mark.parametrize("spout", spouts(), ids=["rabbitmq", "kestrel"])
-def test_no_message_is_lost_when_the_spout_dies(spout: QueueSpout, local_cluster: Make, kstorm_seed: int) -> None:
+def test_no_message_is_lost_when_the_spout_dies(
+    spout: QueueSpout, local_cluster: Make, kstorm_seed: int
+) -> None:
     """Its connection dies with it: the queue has back what was open, and the next life emits it."""
     messages = [b"%d" % number for number in range(12)]
     queue = MemoryQueue(*messages)
@@ -147,10 +151,14 @@ def test_no_message_is_lost_when_the_spout_dies(spout: QueueSpout, local_cluster
     cluster.run_until_idle()
     assert set(queue.done) == set(messages)
     assert (queue.open, list(queue.waiting)) == ([], [])
-    assert {value for (value,) in cluster.emitted("bolt")} == {message.decode() for message in messages}
+    assert {value for (value,) in cluster.emitted("bolt")} == {
+        message.decode() for message in messages
+    }
 
 
-def test_a_message_of_several_tuples_leaves_with_the_last_of_their_trees(local_cluster: Make) -> None:
+def test_a_message_of_several_tuples_leaves_with_the_last_of_their_trees(
+    local_cluster: Make,
+) -> None:
     queue = MemoryQueue(b"a b c")
     cluster = words_of(queue, local_cluster, Hold())
     cluster.run_until_idle()
@@ -161,7 +169,9 @@ def test_a_message_of_several_tuples_leaves_with_the_last_of_their_trees(local_c
     assert queue.done == [b"a b c"]
 
 
-def test_a_message_of_several_tuples_goes_back_once_and_whole_if_one_of_them_fails(local_cluster: Make) -> None:
+def test_a_message_of_several_tuples_goes_back_once_and_whole_if_one_of_them_fails(
+    local_cluster: Make,
+) -> None:
     """What is heard of its other trees then is of no account, neither for the old attempt nor for the new one."""
     queue = MemoryQueue(b"a b c")
     cluster = words_of(queue, local_cluster, Hold())
@@ -190,7 +200,10 @@ def test_a_message_without_tuples_is_done_at_once(local_cluster: Make) -> None:
     [
         (b"!", "a message of the queue 'words' cannot be deserialized: ValueError: no words"),
         (b"?", "a message of the queue 'words' cannot be emitted: "),
-        (b"#", "a message of the queue 'words' cannot be emitted: its scheme gives None in place of a tuple's values"),
+        (
+            b"#",
+            "a message of the queue 'words' cannot be emitted: its scheme gives None in place of a tuple's values",
+        ),
     ],
 )
 def test_a_message_that_cannot_be_emitted_is_a_dead_letter_and_leaves_no_sooner_than_that_is_stored(
@@ -214,7 +227,9 @@ def test_a_message_that_cannot_be_emitted_is_a_dead_letter_and_leaves_no_sooner_
 class Picky(CustomStreamGrouping):
     """Raises on one value."""
 
-    def prepare(self, context: TopologyContext, component: str, stream: str, target_tasks: Sequence[int]) -> None:
+    def prepare(
+        self, context: TopologyContext, component: str, stream: str, target_tasks: Sequence[int]
+    ) -> None:
         self.targets = target_tasks
 
     def choose_tasks(self, task: int, values: Sequence[Any]) -> Sequence[int]:
@@ -231,7 +246,9 @@ class Take(BasicBolt):
 
 
 @pytest.mark.parametrize("value", [b"raise", b"fine raise fine"])
-def test_a_message_on_which_a_grouping_raises_is_a_dead_letter(value: bytes, local_cluster: Make) -> None:
+def test_a_message_on_which_a_grouping_raises_is_a_dead_letter(
+    value: bytes, local_cluster: Make
+) -> None:
     """None of its tuples is emitted, it does not stay open for ever, and what comes after it is processed."""
     queue = MemoryQueue(b"a", value, b"b")
     builder = TopologyBuilder("t")
@@ -242,7 +259,11 @@ def test_a_message_on_which_a_grouping_raises_is_a_dead_letter(value: bytes, loc
     cluster.run_until_idle()
     (letter,) = cluster.dead_letters
     assert "cannot be emitted: Picky.choose_tasks raised LookupError" in letter.reason
-    assert (letter.value, sorted(queue.done), queue.open) == (value, sorted([b"a", value, b"b"]), [])
+    assert (letter.value, sorted(queue.done), queue.open) == (
+        value,
+        sorted([b"a", value, b"b"]),
+        [],
+    )
     assert {word for (word,) in cluster.emitted("lines")} == {"a", "b"}
     assert cluster.errors == []
 
@@ -261,7 +282,9 @@ def test_the_readers_limit_is_the_pending_limit(local_cluster: Make) -> None:
     """RabbitMQ learns how many messages to send ahead, Kestrel's reader how many connections to make to each host."""
     queue = MemoryQueue()
     for spout in spouts():
-        local_cluster(topology(spout, Hold(), topology_max_spout_pending=7), resources=queue.resources)
+        local_cluster(
+            topology(spout, Hold(), topology_max_spout_pending=7), resources=queue.resources
+        )
     rabbit, kestrel = queue.opened_with
     assert isinstance(rabbit, tuple)
     assert isinstance(kestrel, tuple)
@@ -312,5 +335,7 @@ def test_a_problem_is_shown_to_the_readiness_check_and_reported_once(local_clust
 
 
 def test_a_spout_without_clients_says_where_to_run_it(local_cluster: Make) -> None:
-    with pytest.raises(KstormError, match="'lines' reads a queue, but was given no clients for queues: run it in a"):
+    with pytest.raises(
+        KstormError, match="'lines' reads a queue, but was given no clients for queues: run it in a"
+    ):
         local_cluster(topology(spouts()[0], Hold()))

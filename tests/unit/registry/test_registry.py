@@ -55,7 +55,9 @@ ENTRY = {"word": "cow", "count": 3}
 
 def word_count() -> Any:
     """A class as protoc would generate it: message WordCount { string word = 1; int64 count = 2; repeated string tags = 3; }"""
-    file = descriptor_pb2.FileDescriptorProto(name="word_count.proto", package="words", syntax="proto3")
+    file = descriptor_pb2.FileDescriptorProto(
+        name="word_count.proto", package="words", syntax="proto3"
+    )
     message = file.message_type.add(name="WordCount")
     kinds = descriptor_pb2.FieldDescriptorProto
     message.field.add(name="word", number=1, type=kinds.TYPE_STRING, label=kinds.LABEL_OPTIONAL)
@@ -113,7 +115,10 @@ def kinds(url: str) -> dict[str, tuple[Any, Any]]:
     return {
         "avro": (AvroScheme(registry, "count", "word"), AvroSerializer(registry, AVRO)),
         "json": (JsonSchemaScheme(registry, "count", "word"), JsonSchemaSerializer(registry, JSON)),
-        "protobuf": (ProtobufScheme(registry, PROTO, "count", "word"), ProtobufSerializer(registry, PROTO)),
+        "protobuf": (
+            ProtobufScheme(registry, PROTO, "count", "word"),
+            ProtobufSerializer(registry, PROTO),
+        ),
     }
 
 
@@ -122,7 +127,9 @@ def kind(request: pytest.FixtureRequest) -> str:
     return str(request.param)
 
 
-def test_what_a_serializer_writes_its_scheme_reads(stub: RegistryStub, opened: Any, kind: str) -> None:
+def test_what_a_serializer_writes_its_scheme_reads(
+    stub: RegistryStub, opened: Any, kind: str
+) -> None:
     """The schema is registered under the topic's subject, once; its id comes before the bytes; fields are in order."""
     scheme, serializer = map(opened, kinds(stub.url)[kind])
     written = at_last(lambda: serializer.serialize("counts", ENTRY))
@@ -166,12 +173,16 @@ def reasons_of(call: Callable[[], Any], wanted: str) -> str:
 
 
 @pytest.mark.parametrize("status", [200, 401, 404, 500, 503])
-def test_an_answer_that_is_none_of_a_registrys_is_no_answer(stub: RegistryStub, opened: Any, status: int) -> None:
+def test_an_answer_that_is_none_of_a_registrys_is_no_answer(
+    stub: RegistryStub, opened: Any, status: int
+) -> None:
     """Whatever else listens there, a proxy with a page of its own say: no message is given up for it."""
     scheme, serializer = map(opened, kinds(stub.url)["avro"])
     written = at_last(lambda: serializer.serialize("counts", ENTRY))
     stub.answers = status
-    assert "does not tell schema 1" in reasons_of(lambda: scheme.deserialize(written), "does not tell")
+    assert "does not tell schema 1" in reasons_of(
+        lambda: scheme.deserialize(written), "does not tell"
+    )
     stub.answers = None
     assert list(at_last(lambda: scheme.deserialize(written))) == [3, "cow"]
 
@@ -185,7 +196,9 @@ def test_a_schema_that_the_registry_does_not_know_makes_a_message_unreadable(
         at_last(lambda: reading.deserialize(b"\x00\x00\x00\x00\x4d\x00\x06cow\x06"))
 
 
-def test_bytes_that_are_none_of_a_registrys_are_refused_at_once(stub: RegistryStub, opened: Any, kind: str) -> None:
+def test_bytes_that_are_none_of_a_registrys_are_refused_at_once(
+    stub: RegistryStub, opened: Any, kind: str
+) -> None:
     """The registry is not even asked."""
     scheme = opened(kinds(stub.url)[kind][0])
     for value in (b"", b"\x00\x01", b"plain text", b'{"word": "a", "count": 1}'):
@@ -195,7 +208,9 @@ def test_bytes_that_are_none_of_a_registrys_are_refused_at_once(stub: RegistrySt
     assert stub.requests == []
 
 
-def test_bytes_that_do_not_fit_their_schema_are_refused(stub: RegistryStub, opened: Any, kind: str) -> None:
+def test_bytes_that_do_not_fit_their_schema_are_refused(
+    stub: RegistryStub, opened: Any, kind: str
+) -> None:
     """Not waited for: the schema is known."""
     scheme, serializer = map(opened, kinds(stub.url)[kind])
     written = at_last(lambda: serializer.serialize("counts", ENTRY))
@@ -212,11 +227,15 @@ def test_a_record_without_a_named_field_is_refused(stub: RegistryStub, opened: A
     scheme = opened(JsonSchemaScheme(registry, "word", "count"))
     with pytest.raises(ValueError, match="no member 'count', only 'word'"):
         at_last(lambda: scheme.deserialize(written))
-    with pytest.raises(ConfigError, match=r"words\.WordCount has no field 'size', only word, count, tags"):
+    with pytest.raises(
+        ConfigError, match=r"words\.WordCount has no field 'size', only word, count, tags"
+    ):
         ProtobufScheme(registry, PROTO, "word", "size")
 
 
-def test_a_readers_schema_fills_in_what_an_older_writer_did_not_have(stub: RegistryStub, opened: Any) -> None:
+def test_a_readers_schema_fills_in_what_an_older_writer_did_not_have(
+    stub: RegistryStub, opened: Any
+) -> None:
     """Avro's resolution, by confluent-kafka."""
     registry = SchemaRegistry(stub.url)
     writing = opened(AvroSerializer(registry, AVRO))
@@ -230,7 +249,9 @@ def test_a_readers_schema_fills_in_what_an_older_writer_did_not_have(stub: Regis
 def test_a_schema_may_refer_to_another(stub: RegistryStub, opened: Any) -> None:
     """Each is asked for in turn, and none is waited for."""
     stub.schemas = {
-        1: {"schema": '{"type": "record", "name": "Word", "fields": [{"name": "text", "type": "string"}]}'},
+        1: {
+            "schema": '{"type": "record", "name": "Word", "fields": [{"name": "text", "type": "string"}]}'
+        },
         2: {
             "schema": '{"type": "record", "name": "Count", "fields": [{"name": "word", "type": "Word"}]}',
             "references": [{"name": "Word", "subject": "word", "version": 1}],
@@ -238,13 +259,18 @@ def test_a_schema_may_refer_to_another(stub: RegistryStub, opened: Any) -> None:
     }
     stub.subjects = {"word": [1]}
     scheme = opened(AvroScheme(SchemaRegistry(stub.url), "word"))
-    assert list(at_last(lambda: scheme.deserialize(b"\x00\x00\x00\x00\x02\x06cow"))) == [{"text": "cow"}]
+    assert list(at_last(lambda: scheme.deserialize(b"\x00\x00\x00\x00\x02\x06cow"))) == [
+        {"text": "cow"}
+    ]
 
 
 def test_a_refused_schema_fails_the_tuple(stub: RegistryStub, opened: Any) -> None:
     """An incompatible schema stays so, however often it is asked."""
     serializer = opened(AvroSerializer(SchemaRegistry(stub.url), AVRO))
-    with pytest.raises(ValueError, match="refuses the id of 'refused-value': Schema being registered is incompatible"):
+    with pytest.raises(
+        ValueError,
+        match="refuses the id of 'refused-value': Schema being registered is incompatible",
+    ):
         at_last(lambda: serializer.serialize("refused", ENTRY))
 
 
@@ -271,10 +297,14 @@ def test_an_outage_puts_nothing_into_the_dead_letters(stub: RegistryStub, opened
     writing = opened(serializer)
     written = at_last(lambda: writing.serialize("t", ENTRY))
     collector, reading = FakeCollector(), opened(scheme)
-    config = SpoutConfig(KafkaHosts(), "t", "", "s", scheme=cast("MultiScheme", SchemeAsMultiScheme(reading)))
+    config = SpoutConfig(
+        KafkaHosts(), "t", "", "s", scheme=cast("MultiScheme", SchemeAsMultiScheme(reading))
+    )
     manager = PartitionManager(Partition("t", 0), config, collector, offset=0)
     values = [written, b"\x00\x00\x00\x00\x4d\x06cow\x06", written, b"?"]
-    manager.fill(cast("SourceMessage", Message("t", 0, at, None, value)) for at, value in enumerate(values))
+    manager.fill(
+        cast("SourceMessage", Message("t", 0, at, None, value)) for at, value in enumerate(values)
+    )
     stub.answers = 503
     deadline = time.monotonic() + 20
     while "503" not in str(manager.not_yet):
@@ -290,7 +320,9 @@ def test_an_outage_puts_nothing_into_the_dead_letters(stub: RegistryStub, opened
 
 
 @pytest.mark.parametrize("module", ["avro", "json_schema", "protobuf"])
-def test_without_the_extra_it_says_what_to_install(module: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_the_extra_it_says_what_to_install(
+    module: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """When a task opens it; the topology itself can be loaded by services that neither read nor write."""
     monkeypatch.setitem(sys.modules, f"confluent_kafka.schema_registry.{module}", None)
     scheme, serializer = kinds("http://localhost:1")[module.removesuffix("_schema")]
@@ -301,9 +333,13 @@ def test_without_the_extra_it_says_what_to_install(module: str, monkeypatch: pyt
 
 def test_wrong_settings_are_named(stub: RegistryStub) -> None:
     """In one line, without a password."""
-    with pytest.raises(ConfigError, match="a schema registry at 'host:8081': give http://host:port"):
+    with pytest.raises(
+        ConfigError, match="a schema registry at 'host:8081': give http://host:port"
+    ):
         SchemaRegistry("user:secret@host:8081")
-    assert "secret" not in repr(SchemaRegistry("http://user:secret@host:8081", {"basic.auth.user.info": "a:secret"}))
+    assert "secret" not in repr(
+        SchemaRegistry("http://user:secret@host:8081", {"basic.auth.user.info": "a:secret"})
+    )
     with pytest.raises(ConfigError, match="AvroScheme without fields"):
         AvroScheme(SchemaRegistry(stub.url))
     with pytest.raises(ConfigError, match=r"properties of the schema registry at \S+: .*no\.such"):

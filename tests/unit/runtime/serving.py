@@ -80,7 +80,10 @@ class Serving:
     async def until(self, open_connections: int, *, of: int) -> None:
         """Waits until so many are left `of` those that were made, and aiohttp remembers no more of them."""
         async with asyncio.timeout(30):
-            while (self.accepted, len(self.web.connections), len(self._of_aiohttp)) != (of, *[open_connections] * 2):
+            while (self.accepted, len(self.web.connections), len(self._of_aiohttp)) != (
+                of,
+                *[open_connections] * 2,
+            ):
                 await asyncio.sleep(0.01)
 
     @property

@@ -57,9 +57,16 @@ class Reader:
         self.fatal: list[Exception] = []
         self._loop = asyncio.new_event_loop()
         # What is to be called on the loop's thread is called at once.
-        monkeypatch.setattr(self._loop, "call_soon_threadsafe", lambda call, *arguments: call(*arguments))
+        monkeypatch.setattr(
+            self._loop, "call_soon_threadsafe", lambda call, *arguments: call(*arguments)
+        )
         self.thread = CompletionsReader(
-            Settings(topology="unused"), "news", self._loop, self.delivered.append, self._pass_over, self.fatal.append
+            Settings(topology="unused"),
+            "news",
+            self._loop,
+            self.delivered.append,
+            self._pass_over,
+            self.fatal.append,
         )
 
     def _pass_over(self, partition: int, batch: Undecodable) -> None:
@@ -112,9 +119,18 @@ def test_errors_that_pass_are_said_once_a_change(
             [trouble(KafkaError.TOPIC_AUTHORIZATION_FAILED, "Topic authorization failed")],
             "Kafka lets this user not read 'news': Topic authorization failed; allow it READ on it",
         ),
-        ([trouble(KafkaError._FATAL, "all is lost")], "reading 'news' failed for good: all is lost"),
-        ([trouble(KafkaError.UNKNOWN_MEMBER_ID, "stranger", fatal=True)], "reading 'news' failed for good: stranger"),
-        (KafkaException(KafkaError(KafkaError._FATAL, "raised")), "reading 'news' failed for good: raised"),
+        (
+            [trouble(KafkaError._FATAL, "all is lost")],
+            "reading 'news' failed for good: all is lost",
+        ),
+        (
+            [trouble(KafkaError.UNKNOWN_MEMBER_ID, "stranger", fatal=True)],
+            "reading 'news' failed for good: stranger",
+        ),
+        (
+            KafkaException(KafkaError(KafkaError._FATAL, "raised")),
+            "reading 'news' failed for good: raised",
+        ),
     ],
     ids=["not allowed", "fatal", "fatal by its flag", "fatal and raised"],
 )

@@ -16,7 +16,9 @@ PROCESS = {"bootstrap.servers": "kafka:9092", "security.protocol": "SSL", "fetch
 
 def properties(hosts: KafkaHosts | None = None, **settings: Any) -> dict[str, Any]:
     """The properties for these settings, in a process with some of its own."""
-    return consumer_properties(SpoutConfig(hosts or KafkaHosts(), "t", "/r", "words", **settings), PROCESS)
+    return consumer_properties(
+        SpoutConfig(hosts or KafkaHosts(), "t", "/r", "words", **settings), PROCESS
+    )
 
 
 @pytest.mark.parametrize(
@@ -35,7 +37,11 @@ def properties(hosts: KafkaHosts | None = None, **settings: Any) -> dict[str, An
         ({}, "socket.receive.buffer.bytes", 1024 * 1024),
         ({"buffer_size_bytes": 0}, "socket.receive.buffer.bytes", 0),
         ({}, "security.protocol", "SSL"),
-        ({"kafka_properties": {"security.protocol": "PLAINTEXT"}}, "security.protocol", "PLAINTEXT"),
+        (
+            {"kafka_properties": {"security.protocol": "PLAINTEXT"}},
+            "security.protocol",
+            "PLAINTEXT",
+        ),
         ({"client_id": "mine", "kafka_properties": {"client.id": "ours"}}, "client.id", "ours"),
         ({}, "bootstrap.servers", "kafka:9092"),
         ({"hosts": KafkaHosts("other:9092")}, "bootstrap.servers", "other:9092"),
@@ -56,10 +62,13 @@ def test_each_field_is_its_property(settings: dict[str, Any], name: str, value: 
         ("enable.partition.eof", True),
     ],
 )
-def test_the_offsets_are_the_spouts_business(name: str, value: object, caplog: pytest.LogCaptureFixture) -> None:
+def test_the_offsets_are_the_spouts_business(
+    name: str, value: object, caplog: pytest.LogCaptureFixture
+) -> None:
     """Who would have librdkafka commit, or replace an offset that the broker does not have, is told that it does not."""
     with pytest.raises(
-        ConfigError, match=rf"kafka_properties has {re.escape(name)}={value!r}, but it must be (false|error): "
+        ConfigError,
+        match=rf"kafka_properties has {re.escape(name)}={value!r}, but it must be (false|error): ",
     ):
         properties(kafka_properties={name: value})
     config = SpoutConfig(KafkaHosts(), "t", "/r", "words")
@@ -71,7 +80,11 @@ def test_the_offsets_are_the_spouts_business(name: str, value: object, caplog: p
 
 def test_the_same_as_the_spouts_is_no_mistake(caplog: pytest.LogCaptureFixture) -> None:
     """Properties that people share among consumers often have these."""
-    asked = {"enable.auto.commit": "False", "enable.auto.offset.store": False, "auto.offset.reset": "error"}
+    asked = {
+        "enable.auto.commit": "False",
+        "enable.auto.offset.store": False,
+        "auto.offset.reset": "error",
+    }
     with caplog.at_level(logging.WARNING):
         found = properties(kafka_properties=asked)
     assert {name: found[name] for name in SPOUTS_OWN_PROPERTIES} == SPOUTS_OWN_PROPERTIES

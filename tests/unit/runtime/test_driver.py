@@ -263,7 +263,9 @@ def test_a_consumer_does_not_wait_for_ever(monkeypatch: pytest.MonkeyPatch) -> N
 
 
 @pytest.mark.parametrize("drain", [20.0, 90.0, 600.0])
-def test_a_consumer_is_not_put_out_while_it_lets_go_of_tasks(monkeypatch: pytest.MonkeyPatch, drain: float) -> None:
+def test_a_consumer_is_not_put_out_while_it_lets_go_of_tasks(
+    monkeypatch: pytest.MonkeyPatch, drain: float
+) -> None:
     """It does not poll meanwhile, and the group rebalances without members that take longer than `max.poll.interval.ms`."""
     patience = revoke_secs(topology_drain_timeout_secs=drain)
     made: list[dict[str, Any]] = []

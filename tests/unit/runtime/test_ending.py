@@ -32,7 +32,9 @@ class Stopped:
         self.has_stopped = True
 
 
-def test_a_process_whose_service_has_stopped_waits_for_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_process_whose_service_has_stopped_waits_for_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Faust would sleep for a second, and for another if anything is left."""
     loop, service, slept, sleep = uvloop.new_event_loop(), Stopped(), list[float](), asyncio.sleep
 
@@ -43,7 +45,9 @@ def test_a_process_whose_service_has_stopped_waits_for_nothing(tmp_path: Path, m
 
     monkeypatch.setattr(asyncio, "sleep", noted)
     asyncio.set_event_loop(loop)
-    settings = Settings(topology="a:b", data_dir=tmp_path, web_host="127.0.0.1", web_port=reserve_port())
+    settings = Settings(
+        topology="a:b", data_dir=tmp_path, web_host="127.0.0.1", web_port=reserve_port()
+    )
     service.worker = ServiceWorker(make_app("t-sink", settings, service), service, loop)
     try:
         with pytest.raises(SystemExit) as ended:

@@ -36,7 +36,9 @@ class Queue:
         self.reports: list[Any] = []
         self._full = False
 
-    def produce(self, topic: str, value: Any, key: Any, partition: int, report: Any, headers: Any = None) -> None:
+    def produce(
+        self, topic: str, value: Any, key: Any, partition: int, report: Any, headers: Any = None
+    ) -> None:
         if self._full:
             raise BufferError
         if isinstance(value, str) and (error := self.refused.get(f"of_{value}")) is not None:
@@ -65,7 +67,9 @@ def test_all_are_handed_over_in_their_order_whenever_there_is_room() -> None:
 def test_a_record_that_is_refused_at_once_is_known_by_its_number() -> None:
     """In columns and out of them; those behind it are handed over all the same."""
     for records in (EPOCH, list(EPOCH)):
-        queue: Any = Queue(of_1=too_large(), of_5=UnicodeEncodeError("utf-8", "x", 0, 1, "surrogates"))
+        queue: Any = Queue(
+            of_1=too_large(), of_5=UnicodeEncodeError("utf-8", "x", 0, 1, "surrogates")
+        )
         refusals = Refusals(records)
         produce_unheard(queue, records, refusals)
         assert queue.taken == [TAKEN[0], TAKEN[2], TAKEN[3]]

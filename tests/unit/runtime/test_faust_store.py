@@ -21,7 +21,9 @@ COPY = Copy(b"topic", 41, 1_800_000_000.5)
 def make(folder: Path, name: str = "ledger") -> FaustStore:
     """A store of another process that has the same folder."""
     service: Any = None
-    return FaustStore(make_app("tables", Settings(topology="a:b", data_dir=folder), service), name, 2, folder)
+    return FaustStore(
+        make_app("tables", Settings(topology="a:b", data_dir=folder), service), name, 2, folder
+    )
 
 
 def test_the_members_of_faust_that_we_touch(tmp_path: Path) -> None:
@@ -43,7 +45,9 @@ def test_partitions_are_opened_side_by_side(tmp_path: Path) -> None:
     for number in range(20):
         store, together = make(tmp_path, f"table-{number}"), Barrier(2)
 
-        def open_one(partition: int, store: FaustStore = store, together: Barrier = together) -> None:
+        def open_one(
+            partition: int, store: FaustStore = store, together: Barrier = together
+        ) -> None:
             together.wait()
             store.open(partition)
             store.write(partition, [(b"a", b"1")], COPY)
@@ -101,7 +105,9 @@ def test_a_partition_that_is_not_open_is_not_opened_by_reading(tmp_path: Path) -
     assert store._store._dbs == {}
 
 
-def test_a_partition_that_another_process_has_is_waited_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_partition_that_another_process_has_is_waited_for(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """For a while; then the error names it."""
     first, second = make(tmp_path), make(tmp_path)
     first.open(0)

@@ -29,7 +29,9 @@ SETTINGS = Settings(topology="unused")
 
 def statistics(*sources: str) -> str:
     """What librdkafka tells if it knows brokers of these sources."""
-    return json.dumps({"brokers": {f"{place}": {"source": source} for place, source in enumerate(sources)}})
+    return json.dumps(
+        {"brokers": {f"{place}": {"source": source} for place, source in enumerate(sources)}}
+    )
 
 
 NONE, SOME = statistics("logical"), statistics("logical", "learned")
@@ -80,7 +82,10 @@ class Client:
     incremental_assign = assign
 
     def position(self, places: list[TopicPartition]) -> list[TopicPartition]:
-        return [TopicPartition(place.topic, place.partition, 9 if self.read else -1001) for place in places]
+        return [
+            TopicPartition(place.topic, place.partition, 9 if self.read else -1001)
+            for place in places
+        ]
 
     def pause(self, places: list[TopicPartition]) -> None:
         self.paused |= {(place.topic, place.partition) for place in places}
@@ -132,7 +137,9 @@ def test_a_source_reads_on_by_another_client(
     clients: list[Client], eventually: Eventually, has_read: bool, offset: int
 ) -> None:
     """From where it stands, or from where it was to begin; what is paused stays so."""
-    source = KafkaSource(SpoutConfig(KafkaHosts("kafka:9092"), "in", "", "words", client_id="reads"), {})
+    source = KafkaSource(
+        SpoutConfig(KafkaHosts("kafka:9092"), "in", "", "words", client_id="reads"), {}
+    )
     source.assign(Partition("in", 0), 3)
     source.pause(Partition("in", 0))
     clients[0].read = has_read
@@ -201,7 +208,9 @@ async def test_an_idle_writer_is_polled_until_it_is_closed(monkeypatch: pytest.M
     monkeypatch.setattr("kstorm.runtime.kafka.sink.SELDOM_MS", 1)
     monkeypatch.setattr(Writing, "told", SOME)
     monkeypatch.setattr(Writing, "polls", 0)
-    writer = KafkaWriter({"bootstrap.servers": "kafka:9092"}, None, lambda error: pytest.fail(str(error)))
+    writer = KafkaWriter(
+        {"bootstrap.servers": "kafka:9092"}, None, lambda error: pytest.fail(str(error))
+    )
     async with asyncio.timeout(10):
         while Writing.polls < 5:
             await asyncio.sleep(0.001)

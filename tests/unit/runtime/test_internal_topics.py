@@ -9,7 +9,9 @@ def test_brokers_that_are_away_are_to_be_started() -> None:
 
 def test_brokers_that_are_back_are_waited_for() -> None:
     """Nobody is told to lower a setting because a broker has just come back."""
-    assert remedy({1, 2}, in_sync={1}, brokers={1, 2}).startswith("the brokers 2 are there and have not caught up yet")
+    assert remedy({1, 2}, in_sync={1}, brokers={1, 2}).startswith(
+        "the brokers 2 are there and have not caught up yet"
+    )
 
 
 def test_more_replicas_are_asked_for_than_there_are() -> None:

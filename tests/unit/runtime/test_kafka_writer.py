@@ -34,20 +34,30 @@ async def until(condition: Callable[[], object]) -> None:
 
 
 @pytest.mark.parametrize("headers", [None, [[("name", "value")]] * 3])
-async def test_a_batch_is_reported_without_the_garbage_collector(no_collector: None, headers: Any) -> None:
+async def test_a_batch_is_reported_without_the_garbage_collector(
+    no_collector: None, headers: Any
+) -> None:
     """Nothing keeps a report once its last record's fate is known, also where records were refused."""
     writer = KafkaWriter(MOCK)
     ends: list[list[object]] = []
-    writer.write_batch("t", ["k"] * 3, ["a", "b", "c"], lambda errors: ends.append(list(errors)), headers)
     writer.write_batch(
-        "t", ["k"] * 3, ["a", "\ud800", "x" * 2_000_000], lambda errors: ends.append(list(errors)), headers
+        "t", ["k"] * 3, ["a", "b", "c"], lambda errors: ends.append(list(errors)), headers
+    )
+    writer.write_batch(
+        "t",
+        ["k"] * 3,
+        ["a", "\ud800", "x" * 2_000_000],
+        lambda errors: ends.append(list(errors)),
+        headers,
     )
     await until(lambda: len(ends) == 2)
     assert sorted(map(len, ends)) == [0, 2]
     await writer.close()
 
 
-async def test_a_single_record_is_reported_without_the_garbage_collector(no_collector: None) -> None:
+async def test_a_single_record_is_reported_without_the_garbage_collector(
+    no_collector: None,
+) -> None:
     """Once, with nothing known of it but that it is there; one that is refused at once raises and is not reported."""
     writer = KafkaWriter(MOCK)
     ends: list[tuple[object, object]] = []
@@ -97,7 +107,9 @@ class FatalProducer:
             self.told = True
             raise KafkaException(self.fatal)
         while self.waiting:
-            self.waiting.pop()(KafkaError(KafkaError.TOPIC_AUTHORIZATION_FAILED, "not this topic"), None)
+            self.waiting.pop()(
+                KafkaError(KafkaError.TOPIC_AUTHORIZATION_FAILED, "not this topic"), None
+            )
         return 1
 
     def produce(self, topic: str, value: object, key: object, partition: int, report: Any) -> None:
@@ -125,7 +137,9 @@ async def test_a_fatal_error_of_the_producer_is_told_to_whoever_ends_the_process
     """Of the process's producer and of one of the bolt's own, with address, topic and remedy; no sooner than it is known."""
     monkeypatch.setattr("kstorm.runtime.kafka.sink.Producer", FatalProducer)
     ends: list[Exception] = []
-    ports = Resources(Settings(topology="unused", bootstrap_servers="kafka:9092"), ends.append).lent[KAFKA]
+    ports = Resources(
+        Settings(topology="unused", bootstrap_servers="kafka:9092"), ends.append
+    ).lent[KAFKA]
     writer = ports.open_shared_writer() if own is None else ports.open_writer(own)
     ended: list[Any] = []
     writer.write("counts", b"k", b"v", lambda *end: ended.append(end))
@@ -136,13 +150,21 @@ async def test_a_fatal_error_of_the_producer_is_told_to_whoever_ends_the_process
         writer.write_batch("counts", ["k"], ["v"], ended.extend)
         assert ended[1:] == [FatalProducer.refused.str()]
     else:
-        with pytest.raises(BrokerError, match="a record for topic 'counts' was refused: Unable to produce"):
+        with pytest.raises(
+            BrokerError, match="a record for topic 'counts' was refused: Unable to produce"
+        ):
             writer.write("counts", b"k", b"v", lambda *end: ended.append(end))
-    for part in ("topic 'counts' of Kafka at kafka:9092", "may write nothing", "allow its user WRITE on that topic"):
+    for part in (
+        "topic 'counts' of Kafka at kafka:9092",
+        "may write nothing",
+        "allow its user WRITE on that topic",
+    ):
         assert part in str(ends[0])
 
 
-async def test_a_fatal_error_is_told_while_records_are_on_their_way(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_fatal_error_is_told_while_records_are_on_their_way(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     """And the records are still reported."""
     monkeypatch.setattr("kstorm.runtime.kafka.sink.Producer", SlowlyFatalProducer)
     ends: list[Exception] = []
@@ -188,7 +210,9 @@ asyncio.run(main())
 
 def test_by_default_it_ends_the_process() -> None:
     """At once, and says why."""
-    ended = subprocess.run([sys.executable, "-c", ALONE], capture_output=True, text=True, timeout=30, check=False)
+    ended = subprocess.run(
+        [sys.executable, "-c", ALONE], capture_output=True, text=True, timeout=30, check=False
+    )
     assert ended.returncode == 1
     assert ended.stderr.count("\n") == 1
     assert "a producer can write no more to topic 'counts' of Kafka at kafka:9092" in ended.stderr

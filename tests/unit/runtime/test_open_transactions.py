@@ -14,7 +14,9 @@ class World:
         self.now = 100.0
         self.found = OpenTransactions("in", lambda: self.now)
 
-    def after(self, seconds: float, logs: Mapping[int, tuple[int, int]], read: set[int] | None = None) -> str:
+    def after(
+        self, seconds: float, logs: Mapping[int, tuple[int, int]], read: set[int] | None = None
+    ) -> str:
         """What is wrong after these statistics: by partition up to where it is stable, and its end."""
         self.now += seconds
         partitions = {
@@ -32,7 +34,10 @@ def test_one_that_hangs_is_named() -> None:
     assert world.after(0, {3: (7, 9), 4: (5, 5)}) == ""
     assert world.after(4, {3: (7, 9), 4: (5, 5)}) == ""
     said = world.after(4, {3: (7, 20), 4: (5, 5)})
-    assert said == "topic in partition 3: a transaction is open since at least 8 s, from offset 7 on; readers wait"
+    assert (
+        said
+        == "topic in partition 3: a transaction is open since at least 8 s, from offset 7 on; readers wait"
+    )
     assert world.found.longest_secs == 8
     assert world.after(2, {3: (20, 20), 4: (5, 5)}) == ""
     assert world.found.longest_secs == 0

@@ -30,7 +30,9 @@ class Group:
             raise answer
         return answer
 
-    def first_said(self, *, has_tasks: bool = False, until: float = 100.0) -> tuple[float, set[int]]:
+    def first_said(
+        self, *, has_tasks: bool = False, until: float = 100.0
+    ) -> tuple[float, set[int]]:
         """When it first said which tasks nobody has; at infinity if not at all."""
         for step in count():
             self.now = step / 2

@@ -11,7 +11,9 @@ from kstorm.runtime.kafka.refusals import Refusals
 TOO_LARGE, INVALID = KafkaError.MSG_SIZE_TOO_LARGE, KafkaError.INVALID_RECORD
 
 
-def record(value: Any = b"v", key: bytes | None = b"k", topic: str = "counts", task: int = 7) -> Outgoing:
+def record(
+    value: Any = b"v", key: bytes | None = b"k", topic: str = "counts", task: int = 7
+) -> Outgoing:
     return Outgoing(topic, -1, value, key, None, task)
 
 
@@ -37,7 +39,13 @@ def test_one_that_was_refused_with_its_neighbours_is_not_known() -> None:
 def test_what_is_not_shorter_than_a_refused_one_is_refused() -> None:
     """In the same topic, and of a sink."""
     long, longer = b"x" * 50, b"x" * 51
-    records = [record(b"x"), record(long), record(longer), record(longer, topic="other"), record(longer, task=0)]
+    records = [
+        record(b"x"),
+        record(long),
+        record(longer),
+        record(longer, topic="other"),
+        record(longer, task=0),
+    ]
     assert sorted(refused(records, TOO_LARGE, 1).culprits()) == [1, 2]
 
 

@@ -57,19 +57,25 @@ def test_who_is_in_no_stateful_set_asks_nobody(api_server: ScaleStub) -> None:
     ("refusal", "says"),
     [
         pytest.param((403, {"kind": "Status", "code": 403}), "403 Forbidden", id="no right"),
-        pytest.param((401, {"kind": "Status", "code": 401}), "401 Unauthorized", id="no such account"),
+        pytest.param(
+            (401, {"kind": "Status", "code": 401}), "401 Unauthorized", id="no such account"
+        ),
         pytest.param((500, b"oops"), "500 Internal Server Error", id="broken"),
         pytest.param((200, {"kind": "Table"}), "'Table'", id="something else"),
         pytest.param((200, b"<html>"), "malformed", id="no JSON"),
     ],
 )
-def test_a_refusal_is_logged_and_the_pod_comes_back(api_server: ScaleStub, refusal: tuple[int, Any], says: str) -> None:
+def test_a_refusal_is_logged_and_the_pod_comes_back(
+    api_server: ScaleStub, refusal: tuple[int, Any], says: str
+) -> None:
     """As it was before anybody was asked: its tasks wait for it."""
     api_server.refusal = refusal
     assert says in why_unknown()
 
 
-def test_no_token_is_shown_to_a_server_that_is_not_trusted(api_server: ScaleStub, tmp_path: Path) -> None:
+def test_no_token_is_shown_to_a_server_that_is_not_trusted(
+    api_server: ScaleStub, tmp_path: Path
+) -> None:
     """Nor does it say who stays away."""
     other = Authority(tmp_path / "other", "stranger")
     (scale.ACCOUNT / "ca.crt").write_bytes(other.certificate.read_bytes())
@@ -88,7 +94,9 @@ def test_an_api_server_that_does_not_answer_is_not_waited_for(
     assert "refused" in why_unknown()
 
 
-def test_a_pod_without_a_token_comes_back(api_server: ScaleStub, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_pod_without_a_token_comes_back(
+    api_server: ScaleStub, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """And what is no pod at all."""
     (scale.ACCOUNT / "token").unlink()
     assert "No such file" in why_unknown()
@@ -102,15 +110,27 @@ def why_unknown() -> str:
     with capture_logs() as lines:
         assert not is_scaled_away(f"{SET}-2", SET, LOG)
     (line,) = lines
-    assert (line["event"], line["log_level"], line["stateful_set"]) == ("scale_unknown", "warning", SET)
+    assert (line["event"], line["log_level"], line["stateful_set"]) == (
+        "scale_unknown",
+        "warning",
+        SET,
+    )
     assert "statefulsets/scale" in line["hint"]
     return str(line["error"])
 
 
-@pytest.mark.parametrize("instance", ["count-0", "wc-count", "wc-count-x", "wc-count-1-0", "other-wc-count-0"])
+@pytest.mark.parametrize(
+    "instance", ["count-0", "wc-count", "wc-count-x", "wc-count-1-0", "other-wc-count-0"]
+)
 def test_an_instance_that_is_no_pod_of_the_stateful_set_is_refused(instance: str) -> None:
     """At the start, and not at the end."""
-    environment = {"KSTORM_TOPOLOGY": "a:b", "KSTORM_STATEFUL_SET": SET, "KSTORM_INSTANCE": instance}
-    with pytest.raises(ConfigError, match=f"KSTORM_INSTANCE is '{instance}', which is no pod of .* 'wc-count'"):
+    environment = {
+        "KSTORM_TOPOLOGY": "a:b",
+        "KSTORM_STATEFUL_SET": SET,
+        "KSTORM_INSTANCE": instance,
+    }
+    with pytest.raises(
+        ConfigError, match=f"KSTORM_INSTANCE is '{instance}', which is no pod of .* 'wc-count'"
+    ):
         from_environment(environment)
     assert from_environment(environment | {"KSTORM_INSTANCE": "wc-count-12"}).stateful_set == SET

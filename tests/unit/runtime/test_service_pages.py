@@ -27,7 +27,12 @@ class Troubled(BareDriver):
         quiet = stand_in(problem=str, longest_secs=0)
         self.producer = stand_in(records=0, bytes=0)
         self.consumer = stand_in(
-            transactions=quiet, throttled=False, joined=True, assignment=[3], stands_by=False, preparing=()
+            transactions=quiet,
+            throttled=False,
+            joined=True,
+            assignment=[3],
+            stands_by=False,
+            preparing=(),
         )
 
     def components(self) -> Any:
@@ -41,7 +46,10 @@ def test_no_text_of_an_exception_is_on_a_page(tmp_path: Path) -> None:
         driver = Troubled()
         driver.journal.error(ValueError(f"cannot read {CANARY}"), "in execute", 3)
         async with serving(tmp_path, driver) as served:
-            pages = {path: await served.get(path) for path in ("/livez", "/readyz", "/metrics", "/status")}
+            pages = {
+                path: await served.get(path)
+                for path in ("/livez", "/readyz", "/metrics", "/status")
+            }
             assert CANARY not in str(pages)
             assert "canary" not in str(pages)
             problem = "task 3 has a problem, ConnectionError: its text is in the log"
@@ -54,7 +62,9 @@ def test_no_text_of_an_exception_is_on_a_page(tmp_path: Path) -> None:
 
     with structlog.testing.capture_logs() as logged:
         run(main())
-    assert [(line["event"], line["task"], line.get("error", line.get("problem"))) for line in logged] == [
+    assert [
+        (line["event"], line["task"], line.get("error", line.get("problem"))) for line in logged
+    ] == [
         ("component_error", 3, f"ValueError: cannot read {CANARY}"),
         ("not_ready", 3, f"ConnectionError: no answer from {CANARY}"),
     ]

@@ -84,7 +84,9 @@ def test_a_topology_that_cannot_be_loaded_says_why(reference: str, says: str) ->
         load_topology(reference)
 
 
-def test_a_module_that_a_topology_needs_and_lacks_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_module_that_a_topology_needs_and_lacks_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """The error says whether the topology or a module that it needs is missing."""
     (tmp_path / "needy.py").write_text("import surely_not_installed\n")
     monkeypatch.syspath_prepend(tmp_path)
@@ -92,7 +94,9 @@ def test_a_module_that_a_topology_needs_and_lacks_is_named(tmp_path: Path, monke
         load_topology("needy:topology")
 
 
-def test_a_topology_may_be_a_function_or_an_object(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_topology_may_be_a_function_or_an_object(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """`topology = builder.build()` works as well as `def topology(): …`."""
     (tmp_path / "ready.py").write_text(
         "from examples.wordcount.topology import topology as make\nfound = make()\nwrong = 3\n"
@@ -109,7 +113,9 @@ def test_a_component_of_another_kind_is_named_with_those_that_there_are() -> Non
     settings = from_environment(GOOD | {"KSTORM_COMPONENT": "split"})
     topology = settings.load_topology()
     assert settings.component_of(topology, "bolt") == "split"
-    with pytest.raises(ConfigError, match=r"KSTORM_COMPONENT is 'split': the spouts of '.*' are 'sentences'$"):
+    with pytest.raises(
+        ConfigError, match=r"KSTORM_COMPONENT is 'split': the spouts of '.*' are 'sentences'$"
+    ):
         settings.component_of(topology, "spout")
 
 
@@ -138,10 +144,18 @@ def test_secrets_come_by_file_too(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("variable", "value", "says"),
     [
-        ("KSTORM_KAFKA_PROPERTIES_FILE", "/no/such/file", "cannot be read: No such file or directory"),
+        (
+            "KSTORM_KAFKA_PROPERTIES_FILE",
+            "/no/such/file",
+            "cannot be read: No such file or directory",
+        ),
         ("KSTORM_KAFKA_PROPERTIES_FILE", "/", "cannot be read: Is a directory"),
         ("KSTORM_KAFKA_PROPERTIES_FILE", __file__, "is no JSON object of names and values"),
-        ("KSTORM_KAFKA_PROPERTIES", '{"sasl.password": ["hunter2"]}', "is no JSON object of names and values"),
+        (
+            "KSTORM_KAFKA_PROPERTIES",
+            '{"sasl.password": ["hunter2"]}',
+            "is no JSON object of names and values",
+        ),
         ("KSTORM_ZOOKEEPER_AUTH", "me:hunter2", "is not of the form digest:user:password"),
         ("KSTORM_ZOOKEEPER_AUTH", "x509:me:hunter2", "digest:user:password or sasl:user:password"),
         ("KSTORM_ZOOKEEPER_AUTH", "digest:hunter2", "is not of the form digest:user:password"),
@@ -173,7 +187,10 @@ def test_how_to_connect_to_zookeeper() -> None:
         ('{"keyfile_password": "hunter2"}', "unknown field `keyfile_password`"),
         ('{"ca": ["hunter2"]}', "Expected `str`, got `array` - at `$.ca`"),
         ('{"keyfile": "/etc/tls.key"}', "has keyfile without certfile"),
-        ('{"ca": "/no/such/ca.crt"}', "has ca '/no/such/ca.crt', which cannot be used: No such file or directory"),
+        (
+            '{"ca": "/no/such/ca.crt"}',
+            "has ca '/no/such/ca.crt', which cannot be used: No such file or directory",
+        ),
         ('{"ca": "/"}', "has ca '/', which cannot be used: Is a directory"),
         ('{"ca": "a\\u0000b"}', r"has ca 'a\x00b', which cannot be used"),
     ],

@@ -12,7 +12,9 @@ PLACE = Partition("in", 0)
 def statistics(fetches: int, position: int = 4, stable: int = 10, queued: int = 0) -> Statistics:
     partition = {"next_offset": position, "ls_offset": stable, "fetchq_cnt": queued}
     brokers = {"a": {"req": {"Fetch": fetches}}, "b": {"req": {}}}
-    return read_statistics(json.dumps({"topics": {"in": {"partitions": {"0": partition}}}, "brokers": brokers}))
+    return read_statistics(
+        json.dumps({"topics": {"in": {"partitions": {"0": partition}}}, "brokers": brokers})
+    )
 
 
 def heard(*told: Statistics, read: tuple[Partition, ...] = (PLACE,)) -> list[tuple[Partition, int]]:

@@ -32,7 +32,11 @@ def word_of(task: int, built: Topology) -> str:
     from kstorm.inspect.owner import owner
 
     told = outline(built)
-    return next(word for word in map(str, range(100)) if owner(told, "count", [word]) == told.task_ids("count")[task])
+    return next(
+        word
+        for word in map(str, range(100))
+        if owner(told, "count", [word]) == told.task_ids("count")[task]
+    )
 
 
 @asynccontextmanager
@@ -43,9 +47,13 @@ async def serving(
     built = topology(TASKS, *fields.split())
     table, stored = recovered(folder / "state", HERE)
     port = reserve_port()
-    chosen = Settings(topology="a:b", data_dir=folder, web_host="127.0.0.1", web_port=port, **settings)
+    chosen = Settings(
+        topology="a:b", data_dir=folder, web_host="127.0.0.1", web_port=port, **settings
+    )
     app = make_app("t-count", chosen, Idle())
-    driver: Any = SimpleNamespace(settings=chosen, topology=built, component="count", stored=stored if keeps else None)
+    driver: Any = SimpleNamespace(
+        settings=chosen, topology=built, component="count", stored=stored if keeps else None
+    )
     add_state_pages(app, driver)
     await app.start()
     try:
@@ -67,11 +75,15 @@ class Asking:
 
     async def get(self, path: str, *headers: str, host: str = "127.0.0.1:1") -> tuple[int, Any]:
         lines = "".join(f"{line}\r\n" for line in (f"Host: {host}", *headers))
-        status, _, body = await self.served.ask(f"GET /state/{path} HTTP/1.1\r\n{lines}\r\n".encode())
+        status, _, body = await self.served.ask(
+            f"GET /state/{path} HTTP/1.1\r\n{lines}\r\n".encode()
+        )
         return status, json.loads(body)
 
 
-def asked(folder: Path, settings: dict[str, Any], ask: Callable[[Asking], Awaitable[None]], **how: Any) -> None:
+def asked(
+    folder: Path, settings: dict[str, Any], ask: Callable[[Asking], Awaitable[None]], **how: Any
+) -> None:
     async def main() -> None:
         async with serving(folder, settings, **how) as asking:
             await ask(asking)
@@ -133,15 +145,26 @@ def test_keys_come_in_pages(tmp_path: Path) -> None:
     """In their order, each page with where to go on."""
 
     async def ask(of: Asking) -> None:
-        of.table.keep(HERE, [(key.encode(), b"\xc4\x01x") for key in ("a", "b1", "b2", "b3")], 9, 2000.0)
+        of.table.keep(
+            HERE, [(key.encode(), b"\xc4\x01x") for key in ("a", "b1", "b2", "b3")], 9, 2000.0
+        )
         first = await of.get(f"count?task={of.here}&prefix=b&limit=2")
         shown = [{"key": key, "msgpack": "xAF4"} for key in ("b1", "b2")]
         as_of = {"offset": 9, "time": 2000.0}
-        assert first == (200, {"component": "count", "task": of.here, "as_of": as_of, "entries": shown, "next": "b2"})
+        assert first == (
+            200,
+            {"component": "count", "task": of.here, "as_of": as_of, "entries": shown, "next": "b2"},
+        )
         _, rest = await of.get(f"count?task={of.here}&prefix=b&limit=2&after=b2")
         assert ([each["key"] for each in rest["entries"]], rest["next"]) == (["b3"], None)
         assert len((await of.get(f"count?task={of.here}&limit=0"))[1]["entries"]) == 1
-        for wrong in ("limit=x", "task=99", "task=-1", "prefix=b", f"task={of.here}&limit=99999999999"):
+        for wrong in (
+            "limit=x",
+            "task=99",
+            "task=-1",
+            "prefix=b",
+            f"task={of.here}&limit=99999999999",
+        ):
             assert (await of.get(f"count?{wrong}"))[0] == 400, wrong
         assert (await of.get(f"count?key=a&by={{&task={of.here}"))[0] == 200
         assert (await of.get("count?key=a&by={"))[0] == 400
@@ -207,7 +230,9 @@ GOOD = {"KSTORM_TOPOLOGY": "examples.wordcount.topology:topology", "KSTORM_STATE
 
 def test_without_a_token_no_process_starts_that_others_reach(tmp_path: Path) -> None:
     """The default address is every one."""
-    with pytest.raises(ConfigError, match=r"others reach KSTORM_WEB_HOST=0.0.0.0: set KSTORM_STATE_TOKEN_FILE"):
+    with pytest.raises(
+        ConfigError, match=r"others reach KSTORM_WEB_HOST=0.0.0.0: set KSTORM_STATE_TOKEN_FILE"
+    ):
         from_environment(GOOD)
     assert from_environment({**GOOD, "KSTORM_WEB_HOST": "127.0.0.1"}).state_queries
     file = tmp_path / "token"

@@ -23,7 +23,9 @@ def recovered(folder: Path, task: int = 1) -> tuple[RecoveringTable, StoredState
     return made, StoredState(TaskStore(made, "changelog", structlog.get_logger()))
 
 
-def keys(stored: StoredState, prefix: str = "", after: str | None = None, most: int = 100) -> tuple[list[str], bool]:
+def keys(
+    stored: StoredState, prefix: str = "", after: str | None = None, most: int = 100
+) -> tuple[list[str], bool]:
     pairs, more = stored.page(1, prefix, after, most)
     return [key for key, _ in pairs], more
 
@@ -65,9 +67,14 @@ async def test_a_checkpoint_says_of_all_tasks_when_it_was(tmp_path: Path) -> Non
         made._copies[task] = Copy(b"topic", 6, 1000.0)
     changes = {1: [(b"the", b"\x03")]}
     await store.transact(Transact(changes, {0: 5, 1: 7}))
-    assert [store.copy(task) for task in (0, 1)] == [Copy(b"topic", 6, 1000.0)] * 2, "it is not kept yet"
+    assert [store.copy(task) for task in (0, 1)] == [Copy(b"topic", 6, 1000.0)] * 2, (
+        "it is not kept yet"
+    )
     store.keep(Keep(changes, {1: 9}))
-    assert [store.copy(task) for task in (0, 1)] == [Copy(b"topic", 6, 1200.0), Copy(b"topic", 9, 1200.0)]
+    assert [store.copy(task) for task in (0, 1)] == [
+        Copy(b"topic", 6, 1200.0),
+        Copy(b"topic", 9, 1200.0),
+    ]
     store.close(0)
     assert store.copy(0) is None
 

@@ -31,7 +31,9 @@ def table(folder: Path) -> RecoveringTable:
     service: Any = None
     settings = Settings(topology="a:b", data_dir=folder)
     app = make_app("tables", settings, service)
-    return RecoveringTable(app, "ledger", "changelog", 2, settings, structlog.get_logger(), anything)
+    return RecoveringTable(
+        app, "ledger", "changelog", 2, settings, structlog.get_logger(), anything
+    )
 
 
 async def test_a_disk_without_room_is_named(tmp_path: Path) -> None:
@@ -40,7 +42,8 @@ async def test_a_disk_without_room_is_named(tmp_path: Path) -> None:
     made._store._store._dbs[0] = FullDisk()
     made._copies[0] = Copy(b"topic", 6, 0.0)
     with pytest.raises(
-        StorageError, match=rf"partition 0 of the table 'ledger'.*{tmp_path}: {NO_ROOM}.*all of it is in Kafka"
+        StorageError,
+        match=rf"partition 0 of the table 'ledger'.*{tmp_path}: {NO_ROOM}.*all of it is in Kafka",
     ):
         made.keep(0, [(b"k", b"v")], 7, 0.0)
 
@@ -103,7 +106,12 @@ def read(
     """The pieces that are kept, each with the offset that it reaches; stops once there are so many."""
     pieces: Pieces = []
     found = drain(
-        changelog, 0, high, check, lambda some, to: pieces.append((some, to)), lambda: len(pieces) >= stop_after
+        changelog,
+        0,
+        high,
+        check,
+        lambda some, to: pieces.append((some, to)),
+        lambda: len(pieces) >= stop_after,
     )
     return pieces, found
 
@@ -132,7 +140,9 @@ def test_a_recovery_holds_no_more_than_a_piece(monkeypatch: pytest.MonkeyPatch) 
 
 def test_a_recovery_that_is_stopped_keeps_what_it_has() -> None:
     """The next one goes on behind it."""
-    pieces, _ = read(Changelog(*[(b"%d" % number, b"v") for number in range(50_000)]), 50_000, stop_after=1)
+    pieces, _ = read(
+        Changelog(*[(b"%d" % number, b"v") for number in range(50_000)]), 50_000, stop_after=1
+    )
     assert [reached for _, reached in pieces] == [2001]
 
 

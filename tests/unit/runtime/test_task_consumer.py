@@ -60,7 +60,11 @@ def consumer() -> Iterator[TaskConsumer]:
     """It has made no connection."""
     loop = asyncio.new_event_loop()
     made = TaskConsumer(
-        Settings(topology="a:b", bootstrap_servers="kafka:9092", kafka_properties={"test.mock.num.brokers": "1"}),
+        Settings(
+            topology="a:b",
+            bootstrap_servers="kafka:9092",
+            kafka_properties={"test.mock.num.brokers": "1"},
+        ),
         topic="in",
         group="words",
         session_timeout_ms=6000,
@@ -113,7 +117,8 @@ def test_tasks_begin_where_the_group_is() -> None:
 def test_offsets_that_cannot_be_read_begin_no_task(answer: Any) -> None:
     """A refusal of one partition has no offset either: taken for none, all of the task's log would be executed again."""
     with pytest.raises(
-        BrokerError, match=r"offsets of the group 'words' cannot be read from Kafka at kafka:9092: .*Group"
+        BrokerError,
+        match=r"offsets of the group 'words' cannot be read from Kafka at kafka:9092: .*Group",
     ):
         committed(answer)
 

@@ -63,7 +63,12 @@ def test_what_was_finished_is_kept_for_a_year_unless_the_configuration_says_othe
     """And never deleted for its size."""
     found = settings(make(), "t.__finished")
     assert (found["retention.ms"], found["retention.bytes"]) == ("31536000000", "-1")
-    assert settings(make(Config(topology_finished_retention_secs=None)), "t.__finished")["retention.ms"] == "-1"
+    assert (
+        settings(make(Config(topology_finished_retention_secs=None)), "t.__finished")[
+            "retention.ms"
+        ]
+        == "-1"
+    )
 
 
 def test_frames_are_kept_for_a_day_unless_the_configuration_says_otherwise() -> None:
@@ -82,13 +87,18 @@ def test_frames_are_kept_for_a_day_unless_the_configuration_says_otherwise() -> 
 def test_the_longest_frame_of_any_component_fits() -> None:
     """A component may have a limit of its own, and sends to others' topics."""
     for topic in ("t.count", "t.__acker"):
-        assert int(settings(make(topology_frame_max_bytes=3_000_000), topic)["max.message.bytes"]) > 3_000_000
+        assert (
+            int(settings(make(topology_frame_max_bytes=3_000_000), topic)["max.message.bytes"])
+            > 3_000_000
+        )
 
 
 @pytest.mark.parametrize(("replication", "insync"), [(1, None), (2, None), (3, "2"), (5, "2")])
 def test_what_is_acknowledged_is_on_two_brokers(replication: int, insync: str | None) -> None:
     """Of three or more; of fewer none could be away."""
-    assert {plan.settings.get("min.insync.replicas") for plan in plans(make(), replication).values()} == {insync}
+    assert {
+        plan.settings.get("min.insync.replicas") for plan in plans(make(), replication).values()
+    } == {insync}
 
 
 @pytest.mark.parametrize(
@@ -107,4 +117,7 @@ def test_the_page_says_what_the_code_does(topic: str, shown: str) -> None:
     """Each kind of topic has a row, with every setting in it."""
     plan: TopicPlan = plans(make(), 1)[topic]
     (row,) = (line for line in PAGE.read_text().splitlines() if line.startswith(f"| `{shown}` |"))
-    assert row.split(" | ")[3] == " ".join(f"`{name}={value}`" for name, value in plan.settings.items()) + " |"
+    assert (
+        row.split(" | ")[3]
+        == " ".join(f"`{name}={value}`" for name, value in plan.settings.items()) + " |"
+    )

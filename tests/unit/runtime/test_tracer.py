@@ -25,7 +25,9 @@ EVERY_MS: Final = 10_000
 HELD, FORGOTTEN = (9, 26), (5, 27)
 """Sentences: the first two are acked ten or twenty seconds later. One of each lies in the last minute."""
 SAID: Final = (
-    dict.fromkeys(HELD, "under the sun") | dict.fromkeys(FORGOTTEN, "over the moon") | {10: "noon", 28: "noon"}
+    dict.fromkeys(HELD, "under the sun")
+    | dict.fromkeys(FORGOTTEN, "over the moon")
+    | {10: "noon", 28: "noon"}
 )
 SENTENCES: Final = [SAID.get(number, "the cow jumped") for number in range(30)]
 
@@ -45,7 +47,10 @@ class Log(TopicLog):
 
     def everything(self) -> list[Record]:
         """In the order of time: one tree after the other."""
-        return sorted(self.read({place: self.bounds(place) for place in self._of}), key=lambda record: record.timestamp)
+        return sorted(
+            self.read({place: self.bounds(place) for place in self._of}),
+            key=lambda record: record.timestamp,
+        )
 
     def look_again(self) -> None:
         """They do not grow."""
@@ -54,7 +59,9 @@ class Log(TopicLog):
         return Bounds(0, len(self._of[place]))
 
     def offsets_at(self, places: Sequence[Place], ms: float) -> dict[Place, int]:
-        return {place: sum(record.timestamp < int(ms) for record in self._of[place]) for place in places}
+        return {
+            place: sum(record.timestamp < int(ms) for record in self._of[place]) for place in places
+        }
 
     def read(self, ranges: Ranges) -> Iterator[Record]:
         for place, (start, end) in ranges.items():
@@ -87,7 +94,11 @@ def told() -> tuple[Log, Any]:
             for record in records(cluster):
                 stamped.setdefault(record[:3], record._replace(timestamp=BEGIN + number * EVERY_MS))
         shape = cluster.topology
-        places = [(topic, partition) for topic, count in shape.topics().items() for partition in range(count)]
+        places = [
+            (topic, partition)
+            for topic, count in shape.topics().items()
+            for partition in range(count)
+        ]
         return Log(list(stamped.values()), places), shape
 
 
@@ -105,12 +116,18 @@ def test_what_is_read_is_enough(
     whole = rebuilt(shape, everything, root)
     tree = Tracer(outline(shape), log).tree(root, BEGIN + number * EVERY_MS)
     assert tree.outcome == ("open" if number in FORGOTTEN else "acked")
-    assert (tree.outcome, tree.tuples.keys(), tree.proof) == (whole.outcome, whole.tuples.keys(), whole.proof)
+    assert (tree.outcome, tree.tuples.keys(), tree.proof) == (
+        whole.outcome,
+        whole.tuples.keys(),
+        whole.proof,
+    )
     assert waits_for(tree).unacked == waits_for(whole).unacked
     assert bool(waits_for(tree).unacked) == (number in FORGOTTEN)
 
 
-@pytest.mark.parametrize(("number", "most_ms"), [(3, 10_000), (HELD[0], 40_000), (FORGOTTEN[0], 40_000)])
+@pytest.mark.parametrize(
+    ("number", "most_ms"), [(3, 10_000), (HELD[0], 40_000), (FORGOTTEN[0], 40_000)]
+)
 def test_no_more_is_read_than_it_takes(
     told: tuple[Log, Any], number: int, most_ms: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -122,7 +139,9 @@ def test_no_more_is_read_than_it_takes(
     Tracer(outline(shape), log).tree(root, BEGIN + number * EVERY_MS)
     begun = BEGIN + number * EVERY_MS
     assert log.read_from
-    assert {record.timestamp for record in log.read_from} <= set(range(begun, begun + most_ms + 1, EVERY_MS))
+    assert {record.timestamp for record in log.read_from} <= set(
+        range(begun, begun + most_ms + 1, EVERY_MS)
+    )
     topics = (shape.bolt_topic("split"), shape.bolt_topic("count"))
     tuples = {record.timestamp for record in log.read_from if record.topic in topics}
     assert tuples == {begun}
@@ -133,7 +152,11 @@ def test_several_trees_are_read_at_once(told: tuple[Log, Any], numbers: Sequence
     """By the same rule: all that there is of each, no record twice, and nothing of a time when none of them was at work."""
     log, shape = told
     everything = log.everything()
-    begun = {root: BEGIN + number * EVERY_MS for number, root in enumerate(roots(everything)) if number in numbers}
+    begun = {
+        root: BEGIN + number * EVERY_MS
+        for number, root in enumerate(roots(everything))
+        if number in numbers
+    }
     wanted = [Outcome(root, SLOW, at, at + 20_000) for root, at in begun.items()]
     log.read_from.clear()
     found = list(read_trees(outline(shape), log, wanted))
@@ -148,10 +171,14 @@ def test_several_trees_are_read_at_once(told: tuple[Log, Any], numbers: Sequence
             True,
         )
     assert len(read) == len({record[:3] for record in read})
-    assert {record.timestamp for record in read} <= {at + more for at in begun.values() for more in (0, 10_000, 20_000)}
+    assert {record.timestamp for record in read} <= {
+        at + more for at in begun.values() for more in (0, 10_000, 20_000)
+    }
 
 
-@pytest.mark.parametrize("numbers", [[26, 27, 28, 29], [5, 27], range(len(SENTENCES))], ids=["late", "open", "all"])
+@pytest.mark.parametrize(
+    "numbers", [[26, 27, 28, 29], [5, 27], range(len(SENTENCES))], ids=["late", "open", "all"]
+)
 def test_open_trees_are_read_at_once(
     told: tuple[Log, Any], numbers: Sequence[int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -160,7 +187,11 @@ def test_open_trees_are_read_at_once(
     log, shape = told
     monkeypatch.setattr(time, "time", lambda: (BEGIN + len(SENTENCES) * EVERY_MS) / 1000)
     everything = log.everything()
-    begun = {root: BEGIN + number * EVERY_MS for number, root in enumerate(roots(everything)) if number in numbers}
+    begun = {
+        root: BEGIN + number * EVERY_MS
+        for number, root in enumerate(roots(everything))
+        if number in numbers
+    }
     recent = Recent(log, shape.acker_topic, log.places(shape.acker_topic))
     log.read_from.clear()
     found = Reading(outline(shape), log, begun).read(3_600_000, recent=recent)
@@ -168,7 +199,11 @@ def test_open_trees_are_read_at_once(
     assert found.keys() == begun.keys()
     for root, tree in found.items():
         whole = rebuilt(shape, everything, root)
-        assert (tree.outcome, tree.tuples.keys(), tree.proof) == (whole.outcome, whole.tuples.keys(), whole.proof)
+        assert (tree.outcome, tree.tuples.keys(), tree.proof) == (
+            whole.outcome,
+            whole.tuples.keys(),
+            whole.proof,
+        )
     if min(begun.values()) >= recent.since:
         assert len(read) == len({record[:3] for record in read})
 

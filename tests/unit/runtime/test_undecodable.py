@@ -80,7 +80,11 @@ class Client:
         return Client.log.at(self.position)
 
     def consume(self, count: int, timeout: float) -> list[Message]:
-        return [Client.log.at(self.position)] if self.config.get("client.id") == "reads" and self.position >= 0 else []
+        return (
+            [Client.log.at(self.position)]
+            if self.config.get("client.id") == "reads" and self.position >= 0
+            else []
+        )
 
     def close(self) -> None:
         self.closed = True
@@ -149,7 +153,9 @@ def test_a_search_that_fails_is_begun_again_by_the_next_fault(
         return found
 
     with caplog.at_level(logging.WARNING):
-        eventually(lambda: not ended() and "Kafka at kafka:9092 did not tell it: away" in caplog.text, 10)
+        eventually(
+            lambda: not ended() and "Kafka at kafka:9092 did not tell it: away" in caplog.text, 10
+        )
     Client.refuses = False
     eventually(ended, 10)
     assert [(place, batch.end) for place, batch in found] == [(PLACE, 5)]

@@ -29,12 +29,17 @@ def ask(asked: Asked, seconds: float = 20.0) -> Any:
 
 def test_a_leader_that_is_being_made_is_waited_for() -> None:
     """A process that starts right after its topics ended for that."""
-    passing = (KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError.LEADER_NOT_AVAILABLE, KafkaError.NOT_LEADER_FOR_PARTITION)
+    passing = (
+        KafkaError.UNKNOWN_TOPIC_OR_PART,
+        KafkaError.LEADER_NOT_AVAILABLE,
+        KafkaError.NOT_LEADER_FOR_PARTITION,
+    )
     assert ask(Asked(*passing)) == (3, 7)
 
 
 @pytest.mark.parametrize(
-    ("code", "seconds"), [(KafkaError.TOPIC_AUTHORIZATION_FAILED, 20.0), (KafkaError.NOT_LEADER_FOR_PARTITION, 0.0)]
+    ("code", "seconds"),
+    [(KafkaError.TOPIC_AUTHORIZATION_FAILED, 20.0), (KafkaError.NOT_LEADER_FOR_PARTITION, 0.0)],
 )
 def test_what_does_not_pass_is_raised(code: int, seconds: float) -> None:
     """At once; and what passes, when the time is over."""

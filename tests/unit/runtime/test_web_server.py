@@ -87,7 +87,9 @@ def test_a_body_is_not_waited_for(tmp_path: Path) -> None:
 
     async def main() -> None:
         async with serving(tmp_path, alive()) as served:
-            status, _, _ = await served.ask(b"POST /livez HTTP/1.1\r\nHost: kstorm\r\nContent-Length: 9999\r\n\r\n")
+            status, _, _ = await served.ask(
+                b"POST /livez HTTP/1.1\r\nHost: kstorm\r\nContent-Length: 9999\r\n\r\n"
+            )
             assert status == 405
             await served.until(0, of=1)
 
@@ -108,7 +110,12 @@ def test_headers_without_end_are_refused(tmp_path: Path) -> None:
 
 def faust_pages() -> Iterator[str]:
     """The paths of all pages that Faust may serve by itself."""
-    listed = [*base.DEFAULT_BLUEPRINTS, *base.PRODUCTION_BLUEPRINTS, *base.DEBUG_BLUEPRINTS, *base.OPTIONAL_BLUEPRINTS]
+    listed = [
+        *base.DEFAULT_BLUEPRINTS,
+        *base.PRODUCTION_BLUEPRINTS,
+        *base.DEBUG_BLUEPRINTS,
+        *base.OPTIONAL_BLUEPRINTS,
+    ]
     for prefix, blueprint in listed:
         for route in symbol_by_name(blueprint).routes:
             yield re.sub(r"\{\w+\}", "x", prefix + route.uri)
@@ -119,17 +126,34 @@ def test_all_apps_of_faust_are_known() -> None:
     names = {module.name for module in pkgutil.iter_modules(apps.__path__)}
     assert names == {"router", "tables", "production_index", "graph", "stats", "metrics"}
     found = {*faust_pages()}
-    assert {"/", "/router/", "/router/topics", "/router/x/x/", "/table/x/x/", "/graph/", "/assignment/"} <= found
+    assert {
+        "/",
+        "/router/",
+        "/router/topics",
+        "/router/x/x/",
+        "/table/x/x/",
+        "/graph/",
+        "/assignment/",
+    } <= found
 
 
-def test_there_are_five_pages_and_no_other(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+def test_there_are_five_pages_and_no_other(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
     """None of those that Faust brings; and to ask for them is nothing for the log."""
 
     async def main() -> None:
         async with serving(tmp_path, alive()) as served:
             for path in ("/livez", "/readyz", "/metrics", "/status", "/topology"):
                 assert (await served.get(path))[0] == 200, path
-            for path in (*faust_pages(), "/livez/", "/status/x", "/%00", "/../etc/passwd", "//status"):
+            for path in (
+                *faust_pages(),
+                "/livez/",
+                "/status/x",
+                "/%00",
+                "/../etc/passwd",
+                "//status",
+            ):
                 assert await served.get(path) == (404, "404: Not Found"), path
 
     run(main())

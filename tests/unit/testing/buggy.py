@@ -189,7 +189,9 @@ def joined_by(join: Bolt) -> Topology:
     builder.set_spout("orders", FeederSpout("order", "amount"))
     builder.set_bolt("price", Branch(), 2).shuffle_grouping("orders")
     builder.set_bolt("check", Branch(), 2).shuffle_grouping("orders")
-    builder.set_bolt("join", join, 2).fields_grouping("price", "order").fields_grouping("check", "order")
+    builder.set_bolt("join", join, 2).fields_grouping("price", "order").fields_grouping(
+        "check", "order"
+    )
     builder.set_bolt("sink", TupleCaptureBolt()).shuffle_grouping("join")
     return builder.build()
 
@@ -203,7 +205,11 @@ def all_are_in_the_sink(cluster: LocalCluster) -> None:
 def all_are_in_the_books(cluster: LocalCluster) -> None:
     books: list[Any] = [cluster.instance("bolt-0", task) for task in range(2)]
     found = {order: amount for book in books for order, amount in book.amounts().items()}
-    wrong = {order: (found.get(order), amount) for order, amount in AMOUNTS.items() if found.get(order) != amount}
+    wrong = {
+        order: (found.get(order), amount)
+        for order, amount in AMOUNTS.items()
+        if found.get(order) != amount
+    }
     assert not wrong, f"booked, and what it should be: {wrong}"
 
 

@@ -173,7 +173,9 @@ class _Pondering(Spout):
         """One."""
         declarer.declare("number")
 
-    async def open(self, config: Config, context: TopologyContext, collector: SpoutOutputCollector) -> None:
+    async def open(
+        self, config: Config, context: TopologyContext, collector: SpoutOutputCollector
+    ) -> None:
         """Three are to be emitted."""
         super().open(config, context, collector)
         self.left = 3

@@ -52,14 +52,18 @@ class Forget(Bolt):
 def topology() -> Topology:
     builder = TopologyBuilder("t")
     builder.set_spout("sentences", Sentences(), 2)
-    builder.set_bolt("split", Split(), 2).shuffle_grouping("sentences").shuffle_grouping("sentences", "control")
+    builder.set_bolt("split", Split(), 2).shuffle_grouping("sentences").shuffle_grouping(
+        "sentences", "control"
+    )
     return builder.build()
 
 
 def test_all_tuples_of_every_stream_are_returned() -> None:
     """Also of streams that nobody hears; message ids are positions; named streams can be fed."""
     result = complete_topology(
-        topology(), {"sentences": [["the cow"], [""], FixedTuple(["stop", 1], "control"), ["moon"]]}, seed=5
+        topology(),
+        {"sentences": [["the cow"], [""], FixedTuple(["stop", 1], "control"), ["moon"]]},
+        seed=5,
     )
     assert sorted(result.emitted("split")) == [["cow"], ["moon"], ["the"]]
     assert result.emitted("split", "bad") == [[""]]
@@ -91,14 +95,20 @@ def test_a_bolt_that_resets_timeouts_for_ever() -> None:
 
     builder = TopologyBuilder("t")
     builder.set_spout("sentences", Sentences())
-    builder.set_bolt("r", Resetting()).shuffle_grouping("sentences").add_configurations(topology_tick_tuple_freq_secs=5)
-    with pytest.raises(Exception, match=r"1 tuples of 't' are neither acked nor failed.*reset_timeout"):
+    builder.set_bolt("r", Resetting()).shuffle_grouping("sentences").add_configurations(
+        topology_tick_tuple_freq_secs=5
+    )
+    with pytest.raises(
+        Exception, match=r"1 tuples of 't' are neither acked nor failed.*reset_timeout"
+    ):
         complete_topology(builder.build(), {"sentences": [["a"]]})
 
 
 def test_every_spout_is_given_tuples_and_nothing_else_is() -> None:
     """A misspelt name is answered with the spouts that there are."""
-    with pytest.raises(TopologyError, match="'sentence', which is no spout of 't': its spouts are sentences"):
+    with pytest.raises(
+        TopologyError, match="'sentence', which is no spout of 't': its spouts are sentences"
+    ):
         complete_topology(topology(), {"sentence": []})
     with pytest.raises(TopologyError, match="no tuples are given for the spout 'sentences'"):
         complete_topology(topology(), {})

@@ -22,13 +22,29 @@ def blocks(page: str) -> str:
     return "\n".join(lines) + "\n"
 
 
-@pytest.mark.parametrize(("page", "tests"), [("testing.md", 18), ("trident.md", 5), ("windows.md", 3)])
+@pytest.mark.parametrize(
+    ("page", "tests"), [("testing.md", 18), ("trident.md", 5), ("windows.md", 3)]
+)
 def test_the_blocks_of_the_page_run(page: str, tests: int, tmp_path: Path) -> None:
     """All of them, as one module of tests."""
     module = blocks((DOCS / page).read_text())
     (tmp_path / "test_page.py").write_text(module)
-    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "--tb=short", "test_page.py"]
-    env = {**os.environ, "CI": "true"}  # Hypothesis then draws the same each time, however slow the machine is
-    ran = subprocess.run(command, cwd=tmp_path, env=env, capture_output=True, text=True, check=False)
+    command = [
+        sys.executable,
+        "-m",
+        "pytest",
+        "-q",
+        "-p",
+        "no:cacheprovider",
+        "--tb=short",
+        "test_page.py",
+    ]
+    env = {
+        **os.environ,
+        "CI": "true",
+    }  # Hypothesis then draws the same each time, however slow the machine is
+    ran = subprocess.run(
+        command, cwd=tmp_path, env=env, capture_output=True, text=True, check=False
+    )
     assert ran.returncode == pytest.ExitCode.OK, ran.stdout + ran.stderr
     assert module.count("\ndef test_") == tests

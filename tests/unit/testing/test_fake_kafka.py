@@ -51,7 +51,9 @@ class Upper(BasicBolt):
 
 def config(topic: str = "lines", **settings: Any) -> SpoutConfig:
     hosts = settings.pop("hosts", KafkaHosts())
-    return SpoutConfig(hosts, topic, "/spouts", "t", scheme=SchemeAsMultiScheme(StringScheme()), **settings)
+    return SpoutConfig(
+        hosts, topic, "/spouts", "t", scheme=SchemeAsMultiScheme(StringScheme()), **settings
+    )
 
 
 def wired(source: SpoutConfig, bolt: KafkaBolt | None = None, tasks: int = 1) -> Topology:
@@ -120,7 +122,10 @@ def test_nothing_is_lost_among_faults(seed: int) -> None:
         for _ in range(random.randint(1, 4)):
             for _ in range(random.randint(1, 60)):
                 cluster.step()
-            victim, seconds = random.choice(("lines", "upper", "sink", "acker")), random.randint(1, 12)
+            victim, seconds = (
+                random.choice(("lines", "upper", "sink", "acker")),
+                random.randint(1, 12),
+            )
             match random.randrange(5):
                 case 0 | 1:
                     cluster.crash(victim)
@@ -212,11 +217,15 @@ def test_what_fails_is_emitted_again_and_holds_the_offset() -> None:
 def test_a_record_that_the_broker_refuses() -> None:
     """Its tuple fails, and is replayed until the broker takes it."""
     kafka, source = produced("a", "b", partitions=1), config()
-    kafka.refuse = lambda topic, key, value: "quota exceeded" if (topic, value) == ("out", b"B") else None
+    kafka.refuse = lambda topic, key, value: (
+        "quota exceeded" if (topic, value) == ("out", b"B") else None
+    )
     with kafka.cluster(wired(source)) as cluster:
         with pytest.raises(KstormError, match="is not idle after 5000 steps"):
             cluster.run_until_idle(5000)
-        assert set(out(kafka)) == {"A"}  # perhaps twice: it is written again with those that were refused beside it
+        assert set(out(kafka)) == {
+            "A"
+        }  # perhaps twice: it is written again with those that were refused beside it
         assert "quota exceeded" in str(cluster.errors[0].error)
         assert len(cluster.failed("lines")) > 1
         kafka.refuse = lambda topic, key, value: None

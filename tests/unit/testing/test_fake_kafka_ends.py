@@ -34,7 +34,11 @@ def test_servers_that_are_away(seed: int) -> None:
         before = out(kafka), kafka.stored_offset(source, 0), kafka.stored_offset(source, 1)
         kafka.produce("lines", "c")
         cluster.advance_time(5)
-        assert before == (out(kafka), kafka.stored_offset(source, 0), kafka.stored_offset(source, 1))
+        assert before == (
+            out(kafka),
+            kafka.stored_offset(source, 0),
+            kafka.stored_offset(source, 1),
+        )
         spout = cluster.instance("lines")
         assert isinstance(spout, KafkaSpout)
         assert "cannot be reached" in str(spout.problem())
@@ -67,7 +71,12 @@ def test_a_sink_topic_that_is_not_there() -> None:
         assert "there is no out[0]: the fake Kafka has the topics lines, t.__dead_letters, " in told
         assert told.endswith("; add one with create_topic")
         (letter,) = cluster.dead_letters
-        assert (letter.topic, letter.partition, letter.offset, letter.value) == ("lines", 0, 0, b"a")
+        assert (letter.topic, letter.partition, letter.offset, letter.value) == (
+            "lines",
+            0,
+            0,
+            b"a",
+        )
 
 
 @pytest.mark.parametrize("seed", SEEDS)
@@ -86,14 +95,18 @@ def test_batches_that_cannot_be_decoded(seed: int, guarantee: ProcessingGuarante
         assert set(out(kafka)) <= {"A", "B"}
         if guarantee is ProcessingGuarantee.AT_LEAST_ONCE:
             assert set(out(kafka)) == {"A", "B"}
-            assert {(letter.topic, letter.partition, letter.offset) for letter in cluster.dead_letters} == {
+            assert {
+                (letter.topic, letter.partition, letter.offset) for letter in cluster.dead_letters
+            } == {
                 ("lines", 0, 1),
                 ("lines", 0, 6),
             }
             assert "the batch of offsets 1 to 4 cannot be decoded" in cluster.dead_letters[0].reason
         assert kafka.stored_offset(source) == 7
         ranges = [decode_range(record.value() or b"") for record in kafka.records("t.__finished")]
-        assert {offset for found in ranges for offset in range(found.start, found.end)} == set(range(7))
+        assert {offset for found in ranges for offset in range(found.start, found.end)} == set(
+            range(7)
+        )
 
 
 def test_partitions_that_are_added() -> None:
@@ -132,7 +145,9 @@ def test_partitions_that_hosts_name() -> None:
         assert out(kafka) == {"B": 1}
 
 
-@pytest.mark.parametrize(("start", "expected"), [(EARLIEST_TIME, "ABC"), (LATEST_TIME, ""), (2000, "BC"), (9000, "")])
+@pytest.mark.parametrize(
+    ("start", "expected"), [(EARLIEST_TIME, "ABC"), (LATEST_TIME, ""), (2000, "BC"), (9000, "")]
+)
 def test_where_a_spout_starts(start: int, expected: str) -> None:
     """By time, where nothing is stored."""
     kafka = FakeKafka({"lines": 1, "out": 1})
@@ -205,14 +220,20 @@ def test_tombstones_keys_and_headers() -> None:
 def test_equal_keys_are_in_one_partition() -> None:
     """Others in turn."""
     kafka = FakeKafka({"t": 4})
-    assert len({kafka.produce("t", "v", key=f"k{number % 2}").partition() for number in range(20)}) <= 2
+    assert (
+        len({kafka.produce("t", "v", key=f"k{number % 2}").partition() for number in range(20)})
+        <= 2
+    )
     assert {kafka.produce("t", "v").partition() for _ in range(8)} == {0, 1, 2, 3}
 
 
 @pytest.mark.parametrize("seed", SEEDS)
 def test_at_most_once(seed: int) -> None:
     """Nothing is emitted that is not stored as done."""
-    kafka, source = produced(*"abcdef"), config(processing_guarantee=ProcessingGuarantee.AT_MOST_ONCE)
+    kafka, source = (
+        produced(*"abcdef"),
+        config(processing_guarantee=ProcessingGuarantee.AT_MOST_ONCE),
+    )
     with kafka.cluster(wired(source), seed) as cluster:
         for _ in range(25 + 4 * seed):
             cluster.step()
@@ -240,13 +261,20 @@ def test_a_bolt_that_waits_for_each_record(async_: bool) -> None:
 def test_a_bolt_by_hand() -> None:
     """The record is written, arrives, and is reported: three times."""
     kafka = FakeKafka({"out": 1})
-    bolt = KafkaBolt().with_topic_selector("out").with_tuple_to_kafka_mapper(FieldNameBasedTupleToKafkaMapper("k", "m"))
+    bolt = (
+        KafkaBolt()
+        .with_topic_selector("out")
+        .with_tuple_to_kafka_mapper(FieldNameBasedTupleToKafkaMapper("k", "m"))
+    )
     tester = BoltTester(bolt, "k", "m", resources=kafka.resources)
     message = tester.give(["key", "text"])
     assert (kafka.records("out"), tester.held) == ([], [message])
     assert kafka.act()
     tester.settle()
-    assert ([record.value() for record in kafka.records("out")], tester.held) == ([b"text"], [message])
+    assert ([record.value() for record in kafka.records("out")], tester.held) == (
+        [b"text"],
+        [message],
+    )
     assert kafka.act()
     tester.settle()
     assert tester.acked == [message]
@@ -266,9 +294,14 @@ def test_a_bolt_by_hand() -> None:
 
 def test_a_producer_of_its_own_is_closed() -> None:
     """With what is on its way sent; the shared one is the others' too."""
-    for bolt, left in ((KafkaBolt().with_producer_properties({"linger.ms": 1}), False), (KafkaBolt(), True)):
+    for bolt, left in (
+        (KafkaBolt().with_producer_properties({"linger.ms": 1}), False),
+        (KafkaBolt(), True),
+    ):
         kafka = FakeKafka({"out": 1})
-        tester = BoltTester(bolt.with_topic_selector("out"), "key", "message", resources=kafka.resources)
+        tester = BoltTester(
+            bolt.with_topic_selector("out"), "key", "message", resources=kafka.resources
+        )
         tester.give(["k", "m"])
         tester.close()
         assert bool(kafka.records("out")) is not left
@@ -295,7 +328,10 @@ def test_mistakes_of_a_test() -> None:
     """Messages name what there is."""
     kafka = FakeKafka({"lines": 2})
     for call in (lambda: kafka.produce("wrods", "x"), lambda: kafka.records("wrods")):
-        with pytest.raises(TopicError, match=r"there is no wrods\[0\]: the fake Kafka has the topics lines; add one"):
+        with pytest.raises(
+            TopicError,
+            match=r"there is no wrods\[0\]: the fake Kafka has the topics lines; add one",
+        ):
             call()
     with pytest.raises(TopicError, match=r"there is no lines\[7\]"):
         kafka.produce("lines", "x", partition=7)
@@ -304,7 +340,9 @@ def test_mistakes_of_a_test() -> None:
     with pytest.raises(TopicError, match="topic 'none' with 0 partitions"):
         FakeKafka({"none": 0})
     kafka.produce("lines", "x", partition=0, offset=5)
-    with pytest.raises(TopicError, match=r"lines\[0\] ends at 6: a record at offset 5 cannot be added"):
+    with pytest.raises(
+        TopicError, match=r"lines\[0\] ends at 6: a record at offset 5 cannot be added"
+    ):
         kafka.produce("lines", "x", partition=0, offset=5)
 
 

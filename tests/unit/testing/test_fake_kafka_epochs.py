@@ -37,7 +37,9 @@ class Upper(BasicBolt):
 
     def execute(self, tuple: Tuple, collector: BasicOutputCollector) -> None:
         line = tuple["str"]
-        collector.emit([None if line[:1] == "-" else line, None if line == "gone" else line.upper(), 7])
+        collector.emit(
+            [None if line[:1] == "-" else line, None if line == "gone" else line.upper(), 7]
+        )
 
 
 class Twice(Upper):
@@ -54,7 +56,9 @@ def exact(sink: KafkaBolt | None = None, bolt: Upper | None = None) -> Topology:
     )
     builder.set_spout("lines", KafkaSpout(config()))
     builder.set_bolt("upper", bolt or Upper()).shuffle_grouping("lines")
-    builder.set_bolt("sink", (sink or KafkaBolt()).with_topic_selector("out")).shuffle_grouping("upper")
+    builder.set_bolt("sink", (sink or KafkaBolt()).with_topic_selector("out")).shuffle_grouping(
+        "upper"
+    )
     return builder.build()
 
 
@@ -111,7 +115,8 @@ def be_away(kafka: FakeKafka) -> Callable[[], None]:
 
 
 @pytest.mark.parametrize(
-    ("trouble", "why"), [(refuse_b, "record for topic 'out': quota exceeded"), (delete_topic, "there is no out[0]")]
+    ("trouble", "why"),
+    [(refuse_b, "record for topic 'out': quota exceeded"), (delete_topic, "there is no out[0]")],
 )
 def test_an_epoch_waits_whole(trouble: Callable[[FakeKafka], Callable[[], None]], why: str) -> None:
     """What one of its records is refused for keeps all of it back; the same is written when the record is taken. Nothing is
@@ -227,7 +232,9 @@ def test_an_heir_waits_for_the_position_of_a_zombie(seed: int) -> None:
     """Whose transaction had been accepted: it may still be committed, and what it holds must not be emitted again."""
     kafka = produced("a", "b", partitions=1)
     with kafka.cluster(exact(), seed) as cluster:
-        while not ((at := cluster.processes("lines")[0].transacting) and at.handed_in and at.effect.records):
+        while not (
+            (at := cluster.processes("lines")[0].transacting) and at.handed_in and at.effect.records
+        ):
             cluster.step()
         cluster.pause("lines")
         cluster.advance_time(50)
@@ -291,7 +298,16 @@ def test_what_is_refused_for_good_is_a_dead_letter(refused: bool) -> None:
         cluster.run_until_idle()
         assert out(kafka) == {"A": 1, "C": 1}
         (letter,) = cluster.dead_letters
-        assert (letter.component, letter.topic, letter.key, (letter.value or b"")[:1]) == ("sink", "out", b"b", b"B")
+        assert (letter.component, letter.topic, letter.key, (letter.value or b"")[:1]) == (
+            "sink",
+            "out",
+            b"b",
+            b"B",
+        )
         assert "a record for the topic 'out' is refused: it is " in letter.reason
         assert [error.component for error in cluster.errors] == ["sink"]
-        assert (len(cluster.emitted("upper")), len(cluster.acked("lines")), cluster.pending) == (3, 3, 0)
+        assert (len(cluster.emitted("upper")), len(cluster.acked("lines")), cluster.pending) == (
+            3,
+            3,
+            0,
+        )

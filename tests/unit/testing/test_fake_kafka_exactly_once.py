@@ -23,7 +23,9 @@ COMPONENTS = ["sentences", "split", "count", "sink", "acker"]
 
 
 def word_count() -> Topology:
-    return build(config=Config(topology_processing_guarantee="exactly_once"), executors={"count": 2})
+    return build(
+        config=Config(topology_processing_guarantee="exactly_once"), executors={"count": 2}
+    )
 
 
 def source_of(topology: Topology) -> SpoutConfig:
@@ -46,21 +48,37 @@ def counts(kafka: FakeKafka) -> dict[str, list[int]]:
     return {word: sorted(own) for word, own in found.items()}
 
 
-EACH_ONCE = {word: list(range(1, many + 1)) for word, many in Counter(" ".join(LINES).split()).items()}
+EACH_ONCE = {
+    word: list(range(1, many + 1)) for word, many in Counter(" ".join(LINES).split()).items()
+}
 
 
 def expect_each_once(kafka: FakeKafka, cluster: LocalCluster) -> None:
     assert counts(kafka) == EACH_ONCE
-    assert (cluster.pending, cluster.open_trees, cluster.unsettled, cluster.dead_letters) == (0, 0, 0, [])
+    assert (cluster.pending, cluster.open_trees, cluster.unsettled, cluster.dead_letters) == (
+        0,
+        0,
+        0,
+        [],
+    )
     source = source_of(cluster.topology)
     assert [kafka.stored_offset(source, partition) for partition in (0, 1)] == [10, 10]
-    assert [finished(kafka, cluster.topology, partition) for partition in (0, 1)] == [set(range(10))] * 2
+    assert [finished(kafka, cluster.topology, partition) for partition in (0, 1)] == [
+        set(range(10))
+    ] * 2
 
 
 def finished(kafka: FakeKafka, topology: Topology, partition: int) -> set[int]:
     """The offsets of a partition that are in a range."""
-    ranges = [decode_range(record.value() or b"") for record in kafka.records(topology.finished_topic)]
-    return {offset for own in ranges if own.partition == partition for offset in range(own.start, own.end)}
+    ranges = [
+        decode_range(record.value() or b"") for record in kafka.records(topology.finished_topic)
+    ]
+    return {
+        offset
+        for own in ranges
+        if own.partition == partition
+        for offset in range(own.start, own.end)
+    }
 
 
 @pytest.mark.parametrize("seed", range(3))
@@ -142,7 +160,11 @@ def strike(kafka: FakeKafka, cluster: LocalCluster, random: Random) -> None:
         case 0 | 1:
             cluster.crash(victim, disk=random.choice(("kept", "lost", "old")))
         case 2:
-            cluster.pause(victim, heir=random.choice(("stranger", "namesake", "others")), sleeps=random.random() < 0.7)
+            cluster.pause(
+                victim,
+                heir=random.choice(("stranger", "namesake", "others")),
+                sleeps=random.random() < 0.7,
+            )
         case 3:
             cluster.scale(victim, random.randint(1, 2))
         case 4:
@@ -160,7 +182,10 @@ def test_what_is_not_committed_is_not_in_the_topic() -> None:
         (sink,) = cluster.processes("sink")
         written, ended = 0.0, False
         while not kafka.records("word-counts"):
-            written = sum(cast("KafkaBolt", cluster.instance("sink", task)).metrics()["written"] for task in (0, 1))
+            written = sum(
+                cast("KafkaBolt", cluster.instance("sink", task)).metrics()["written"]
+                for task in (0, 1)
+            )
             ended |= written > 0 and sink.transacting is not None and sink.transacting.handed_in
             cluster.step()
         assert written > 0

@@ -6,7 +6,14 @@ from typing import Any
 import pytest
 
 from kstorm.errors import BrokerError, FencedError
-from kstorm.kafka import EARLIEST_TIME, KafkaHosts, KafkaPorts, KafkaSpout, SpoutConfig, StoredOffset
+from kstorm.kafka import (
+    EARLIEST_TIME,
+    KafkaHosts,
+    KafkaPorts,
+    KafkaSpout,
+    SpoutConfig,
+    StoredOffset,
+)
 from kstorm.kafka.offsets import TopologyRef
 from kstorm.kafka.ports import KAFKA, Broker, OffsetStore, Ownership, Partition
 from kstorm.testing.kafka import FakeKafka
@@ -272,7 +279,9 @@ def test_who_waits_on_the_event_loop_is_answered_there(kafka: FakeKafka) -> None
 
     async def write() -> object | None:
         reported: asyncio.Future[object | None] = asyncio.get_running_loop().create_future()
-        ports(kafka).open_shared_writer().write("out", None, b"v", lambda error, record: reported.set_result(error))
+        ports(kafka).open_shared_writer().write(
+            "out", None, b"v", lambda error, record: reported.set_result(error)
+        )
         assert not reported.done()
         return await reported
 

@@ -28,8 +28,22 @@ def test_messages_are_acked_when_all_their_words_are_counted(feeder: FeederSpout
         feeder.feed(["untracked"])
         cluster.run_until_idle()
         assert sorted(cluster.acked("sentences")) == ["m1", "m2"]
-        assert sorted(cluster.emitted("split")) == [["a"], ["a"], ["a"], ["b"], ["c"], ["untracked"]]
-        assert sorted(cluster.emitted("count")) == [["a", 1], ["a", 2], ["a", 3], ["b", 1], ["c", 1], ["untracked", 1]]
+        assert sorted(cluster.emitted("split")) == [
+            ["a"],
+            ["a"],
+            ["a"],
+            ["b"],
+            ["c"],
+            ["untracked"],
+        ]
+        assert sorted(cluster.emitted("count")) == [
+            ["a", 1],
+            ["a", 2],
+            ["a", 3],
+            ["b", 1],
+            ["c", 1],
+            ["untracked", 1],
+        ]
         assert (cluster.pending, cluster.open_trees, cluster.failed("sentences")) == (0, 0, [])
         assert cluster.now == 0
 
@@ -131,7 +145,9 @@ def test_a_bolt_that_raises_fails_its_message_at_once(feeder: FeederSpout) -> No
         assert error.task in cluster.topology.task_ids("split")
 
 
-def test_a_held_tuple_times_out_between_one_and_one_and_a_half_timeouts(feeder: FeederSpout) -> None:
+def test_a_held_tuple_times_out_between_one_and_one_and_a_half_timeouts(
+    feeder: FeederSpout,
+) -> None:
     """The clock moves only by `advance_time`."""
     with LocalCluster(one_bolt(feeder, Hold())) as cluster:
         feeder.feed(["x"], 1)
@@ -152,7 +168,8 @@ def test_a_clock_does_not_go_back(feeder: FeederSpout, seconds: float) -> None:
     with LocalCluster(one_bolt(feeder, Hold())) as cluster:
         cluster.advance_time(0)
         with pytest.raises(
-            KstormError, match=r"advance_time\(.*\): a clock does not go back; give it 0 seconds or more"
+            KstormError,
+            match=r"advance_time\(.*\): a clock does not go back; give it 0 seconds or more",
         ):
             cluster.advance_time(seconds)
 
@@ -161,7 +178,9 @@ def test_without_timeouts_a_tree_is_open_until_it_ends(feeder: FeederSpout) -> N
     """The spout waits for it, and the ackers keep its row, for as many timeouts as may pass."""
     builder = TopologyBuilder("t", Config(topology_message_timeout_secs=5))
     builder.set_spout("feeder", feeder).add_configurations(topology_enable_message_timeouts=False)
-    builder.set_bolt("hold", Hold()).shuffle_grouping("feeder").add_configurations(topology_tick_tuple_freq_secs=1000)
+    builder.set_bolt("hold", Hold()).shuffle_grouping("feeder").add_configurations(
+        topology_tick_tuple_freq_secs=1000
+    )
     with LocalCluster(builder.build()) as cluster:
         feeder.feed(["x"], 1)
         cluster.advance_time(999)
@@ -174,7 +193,9 @@ def test_a_patient_spout(feeder: FeederSpout) -> None:
     """The ackers outlive the longest timeout of all spouts, not only the topology's own."""
     builder = TopologyBuilder("t", Config(topology_message_timeout_secs=5))
     builder.set_spout("feeder", feeder).add_configurations(topology_message_timeout_secs=60)
-    builder.set_bolt("hold", Hold()).shuffle_grouping("feeder").add_configurations(topology_tick_tuple_freq_secs=40)
+    builder.set_bolt("hold", Hold()).shuffle_grouping("feeder").add_configurations(
+        topology_tick_tuple_freq_secs=40
+    )
     with LocalCluster(builder.build()) as cluster:
         feeder.feed(["x"], 1)
         cluster.advance_time(39)
@@ -224,7 +245,9 @@ def test_a_frame_that_is_none_becomes_a_dead_letter(feeder: FeederSpout) -> None
         cluster.run_until_idle()
         assert cluster.acked("sentences") == [1]
         letters = sorted(cluster.dead_letters, key=lambda letter: letter.topic)
-        assert [(letter.topic, letter.partition, letter.offset, letter.value) for letter in letters] == [
+        assert [
+            (letter.topic, letter.partition, letter.offset, letter.value) for letter in letters
+        ] == [
             ("wc.__acker", 0, 0, b"junk"),
             ("wc.sentences.__completions", 1, 0, b"junk"),
             ("wc.split", 1, 0, bad),
@@ -240,7 +263,9 @@ def test_dead_letters_of_a_spout_are_confirmed(feeder: FeederSpout) -> None:
         def next_tuple(self) -> None:
             if not stored:
                 stored.append(0)
-                self.collector.dead_letter("no text", value=b"\xff", on_stored=lambda: stored.append(1))
+                self.collector.dead_letter(
+                    "no text", value=b"\xff", on_stored=lambda: stored.append(1)
+                )
 
     with LocalCluster(one_bolt(Picky("sentence"), Hold())) as cluster:
         cluster.run_until_idle()
@@ -284,7 +309,9 @@ def test_several_ackers_share_the_trees(feeder: FeederSpout) -> None:
             feeder.feed(["a"], number)
         cluster.run_until_idle()
         assert sorted(cluster.acked("sentences")) == list(range(30))
-        assert [bool(cluster._world.logs.records(("wc.__acker", task))) for task in range(4)] == [True] * 4
+        assert [bool(cluster._world.logs.records(("wc.__acker", task))) for task in range(4)] == [
+            True
+        ] * 4
 
 
 def test_a_spout_that_never_runs_dry(feeder: FeederSpout) -> None:
@@ -295,7 +322,9 @@ def test_a_spout_that_never_runs_dry(feeder: FeederSpout) -> None:
             self.collector.emit(["x"])
 
     with LocalCluster(one_bolt(Endless("sentence"), Hold())) as cluster:
-        with pytest.raises(KstormError, match="'t' is not idle after 500 steps: let its spouts run dry"):
+        with pytest.raises(
+            KstormError, match="'t' is not idle after 500 steps: let its spouts run dry"
+        ):
             cluster.run_until_idle(500)
         assert cluster.step()
 
@@ -318,7 +347,9 @@ def test_max_spout_pending_is_kept(feeder: FeederSpout) -> None:
 def test_unknown_names(feeder: FeederSpout) -> None:
     """Each is answered with the known ones."""
     with LocalCluster(wordcount(feeder)) as cluster:
-        with pytest.raises(TopologyError, match="no component 'splt': it has sentences, split, count"):
+        with pytest.raises(
+            TopologyError, match="no component 'splt': it has sentences, split, count"
+        ):
             cluster.crash("splt")
         with pytest.raises(TopologyError, match="'split' declares no stream 'x'"):
             cluster.emitted("split", "x")
@@ -390,7 +421,9 @@ def test_who_vanishes_loses_its_tasks_to_the_others(feeder: FeederSpout) -> None
 
 
 @pytest.mark.parametrize("heir", ["stranger", "namesake", "others"])
-def test_nothing_of_a_process_counts_that_was_taken_for_dead(feeder: FeederSpout, heir: Heir) -> None:
+def test_nothing_of_a_process_counts_that_was_taken_for_dead(
+    feeder: FeederSpout, heir: Heir
+) -> None:
     """What it counted without a checkpoint is counted again by its heir, and the two counts are not added up."""
     with LocalCluster(wordcount(feeder), seed=3) as cluster:
         feeder.feed(["a b c d"], "m1")

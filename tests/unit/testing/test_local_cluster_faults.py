@@ -19,7 +19,13 @@ def test_tasks_move_amid_the_work_and_nothing_is_replayed(feeder: FeederSpout, s
     with LocalCluster(wordcount(feeder, topology_acker_executors=2), seed) as cluster:
         for number in range(60):
             feeder.feed(["a"], number)
-        for component, executors in [("split", 1), ("count", 3), ("acker", 1), ("acker", 3), ("count", 1)] * 3:
+        for component, executors in [
+            ("split", 1),
+            ("count", 3),
+            ("acker", 1),
+            ("acker", 3),
+            ("count", 1),
+        ] * 3:
             for _ in range(30):
                 cluster.step()
             cluster.scale(component, executors)
@@ -32,7 +38,10 @@ def test_tasks_move_amid_the_work_and_nothing_is_replayed(feeder: FeederSpout, s
 
 def test_a_component_keeps_a_process(feeder: FeederSpout) -> None:
     """Nobody would run its tasks."""
-    with LocalCluster(wordcount(feeder)) as cluster, pytest.raises(TopologyError, match="'count' cannot run on 0"):
+    with (
+        LocalCluster(wordcount(feeder)) as cluster,
+        pytest.raises(TopologyError, match="'count' cannot run on 0"),
+    ):
         cluster.scale("count", 0)
 
 

@@ -101,7 +101,10 @@ def test_a_failing_test_tells_its_seed(pytester: pytest.Pytester) -> None:
     result = run(pytester, "--kstorm-seed", "4711")
     result.assert_outcomes(failed=3, passed=1)
     said = [line for line in result.outlines if "the seed of its clusters" in line]
-    assert said == ["the seed of its clusters: --kstorm-seed 4711", "the seed of its clusters: --kstorm-seed 77"]
+    assert said == [
+        "the seed of its clusters: --kstorm-seed 4711",
+        "the seed of its clusters: --kstorm-seed 77",
+    ]
 
 
 def test_the_seed_is_the_clusters(pytester: pytest.Pytester) -> None:

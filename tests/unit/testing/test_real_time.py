@@ -6,7 +6,15 @@ import pytest
 
 from kstorm.errors import KstormError
 from kstorm.testing import FeederSpout, LocalCluster, cluster
-from kstorm.topology import BasicBolt, BasicOutputCollector, Bolt, Config, Topology, TopologyBuilder, Tuple
+from kstorm.topology import (
+    BasicBolt,
+    BasicOutputCollector,
+    Bolt,
+    Config,
+    Topology,
+    TopologyBuilder,
+    Tuple,
+)
 from tests.unit.testing.wordcount import Hold, one_bolt
 
 
@@ -85,7 +93,9 @@ def test_time_spent_in_a_bolt_counts(clock: Clock) -> None:
 def test_run_for_really_waits() -> None:
     """And what is done meanwhile is checkpointed."""
     feeder = FeederSpout("x")
-    with LocalCluster(one_bolt(feeder, Hold(), topology_tick_tuple_freq_secs=0.1), simulated_time=False) as running:
+    with LocalCluster(
+        one_bolt(feeder, Hold(), topology_tick_tuple_freq_secs=0.1), simulated_time=False
+    ) as running:
         feeder.feed(["a"], 1)
         began = monotonic()
         running.run_for(0.3)
@@ -103,6 +113,8 @@ def test_the_real_clock_cannot_be_advanced() -> None:
     """The error says what to call."""
     with (
         LocalCluster(one_bolt(FeederSpout("x"), Hold()), simulated_time=False) as running,
-        pytest.raises(KstormError, match=r"the clock of 't' is real and cannot be advanced: .* run_for\(31\)"),
+        pytest.raises(
+            KstormError, match=r"the clock of 't' is real and cannot be advanced: .* run_for\(31\)"
+        ),
     ):
         running.advance_time(31)

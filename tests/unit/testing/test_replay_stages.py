@@ -11,8 +11,24 @@ from kstorm.kafka.orders import Order, encode_order, failure_key
 from kstorm.kafka.stages import Stages, stages_of
 from kstorm.testing import LocalCluster
 from kstorm.testing.kafka import FakeKafka
-from kstorm.topology import BasicOutputCollector, Config, FailedException, Topology, TopologyBuilder, Tuple
-from tests.unit.testing.test_replays import Price, events, last, out, produced, run_until_dead, source, wired
+from kstorm.topology import (
+    BasicOutputCollector,
+    Config,
+    FailedException,
+    Topology,
+    TopologyBuilder,
+    Tuple,
+)
+from tests.unit.testing.test_replays import (
+    Price,
+    events,
+    last,
+    out,
+    produced,
+    run_until_dead,
+    source,
+    wired,
+)
 
 COUNT = 30
 STAGE = [0] + [1] * 10 + [2] * (COUNT - 11)
@@ -84,7 +100,9 @@ def by_number(letters: list[DeadLetter]) -> list[DeadLetter]:
 
 def ends(kafka: FakeKafka) -> dict[int, str]:
     """By number: how the order ended, in a word; it ended once."""
-    found = [(int(event.what.split()[0]), event.outcome.split()[0].strip(":")) for event in events(kafka)]
+    found = [
+        (int(event.what.split()[0]), event.outcome.split()[0].strip(":")) for event in events(kafka)
+    ]
     assert len(dict(found)) == len(found)
     return dict(found)
 
@@ -163,7 +181,9 @@ def test_the_judgement_outlives_every_process(seed: int) -> None:
         pass_time(cluster)
         assert not {f"BAD {number}" for number in range(11, COUNT)} & set(out(kafka))
         assert set(last(kafka, "t.__orders").values()) == {None}
-        stopped = {event.what.split()[0] for event in events(kafka) if event.outcome.startswith("stopped")}
+        stopped = {
+            event.what.split()[0] for event in events(kafka) if event.outcome.startswith("stopped")
+        }
         assert stopped >= {str(number) for number in range(11, COUNT)}
 
 
@@ -187,7 +207,13 @@ def test_what_has_ended_is_not_begun_again_by_who_reads_of_it_later() -> None:
         dead = run_until_dead(cluster, 700)
         Price.mended = True
         for one in dead:
-            what = Order(number=1, topic=one.topic, partition=one.partition, offset=one.offset, value=one.value)
+            what = Order(
+                number=1,
+                topic=one.topic,
+                partition=one.partition,
+                offset=one.offset,
+                value=one.value,
+            )
             kafka.produce("t.__orders", encode_order(what), key_of(one, ""))
         pass_time(cluster)
         assert len(out(kafka)) == 700
@@ -198,7 +224,10 @@ def test_what_has_ended_is_not_begun_again_by_who_reads_of_it_later() -> None:
 
 def test_a_rate_is_kept_from_when_the_stage_begins() -> None:
     stages = Stages()
-    orders = [Order(number=n, topic="in", partition=0, offset=n, batch="b", stage=1, pace=n * 500) for n in range(3)]
+    orders = [
+        Order(number=n, topic="in", partition=0, offset=n, batch="b", stage=1, pace=n * 500)
+        for n in range(3)
+    ]
     assert not stages.may_begin(orders[0], 0.0), "nothing is known of it yet"
     stages.look(orders, 10_000.0)
     stages.look(orders, 10_600.0)

@@ -111,7 +111,9 @@ def events(kafka: FakeKafka) -> list[Event]:
 
 
 def letters_of(cluster: LocalCluster) -> list[DeadLetter]:
-    return sorted(cluster.dead_letters, key=lambda letter: (letter.partition, letter.offset, letter.attempts))
+    return sorted(
+        cluster.dead_letters, key=lambda letter: (letter.partition, letter.offset, letter.attempts)
+    )
 
 
 def run_until_dead(cluster: LocalCluster, count: int = 2) -> list[DeadLetter]:
@@ -133,7 +135,9 @@ def test_a_letter_says_which_bolt_failed_the_message_and_over_what() -> None:
 
 @pytest.mark.parametrize("seed", SEEDS)
 @pytest.mark.parametrize("tasks", [1, 2])
-def test_what_is_mended_is_processed_at_its_own_coordinates_and_its_letter_discarded(seed: int, tasks: int) -> None:
+def test_what_is_mended_is_processed_at_its_own_coordinates_and_its_letter_discarded(
+    seed: int, tasks: int
+) -> None:
     kafka, config = produced(*LINES), source()
     with kafka.cluster(wired(config, tasks), seed) as cluster:
         dead = run_until_dead(cluster)
@@ -161,7 +165,10 @@ def test_what_fails_again_has_a_letter_in_place_of_the_old_one(seed: int) -> Non
         order(kafka, dead)
         cluster.advance_time(5)
         again = [letter for letter in cluster.dead_letters if letter.replays]
-        assert sorted((letter.offset, letter.attempts, letter.replays) for letter in again) == [(0, 2, 1), (1, 2, 1)]
+        assert sorted((letter.offset, letter.attempts, letter.replays) for letter in again) == [
+            (0, 2, 1),
+            (1, 2, 1),
+        ]
         assert {key_of(letter, "") for letter in again} == {key_of(letter, "") for letter in dead}
         assert {letter.reason for letter in again} == {"failed again, when it was replayed"}
         assert set(last(kafka, "t.__orders").values()) == {None}
@@ -175,7 +182,10 @@ def test_what_fails_again_has_a_letter_in_place_of_the_old_one(seed: int) -> Non
 
 def test_a_thousand_letters_are_replayed_each_once() -> None:
     """More than a spout may have in flight."""
-    kafka, config = produced(*(f"bad {number}" for number in range(1000))), Config(topology_max_spout_pending=300)
+    kafka, config = (
+        produced(*(f"bad {number}" for number in range(1000))),
+        Config(topology_max_spout_pending=300),
+    )
     with kafka.cluster(wired(source(), 2, config)) as cluster:
         dead = run_until_dead(cluster, 1000)
         Price.mended = True
@@ -287,7 +297,14 @@ def test_where_nothing_can_be_replayed_the_order_ends(
             kafka,
             [
                 DeadLetter(
-                    topology="t", component="lines", task=1, reason="r", topic="in", partition=0, offset=0, value=b"x"
+                    topology="t",
+                    component="lines",
+                    task=1,
+                    reason="r",
+                    topic="in",
+                    partition=0,
+                    offset=0,
+                    value=b"x",
                 )
             ],
         )
@@ -305,7 +322,11 @@ def test_strangers_orders_are_left_alone() -> None:
     with kafka.cluster(wired(source())) as cluster:
         cluster.advance_time(5)
         found = Order(number=1, topic="in", partition=0, offset=0, value=b"good 9")
-        for key, value in ((b"in/0/0/other", encode_order(found)), (None, encode_order(found)), (b"x/lines", b"\xff")):
+        for key, value in (
+            (b"in/0/0/other", encode_order(found)),
+            (None, encode_order(found)),
+            (b"x/lines", b"\xff"),
+        ):
             kafka.produce("t.__orders", value, key)
         cluster.advance_time(5)
         assert out(kafka) == ["GOOD 0"]

@@ -28,7 +28,9 @@ def test_words_are_counted() -> None:
         cluster.run_until_idle()
         words = Counter(word for (word,) in cluster.emitted("words"))
         assert set(words) == set(TestWordSpout.WORDS)
-        assert sorted(sink.values("by-word")) == sorted([w, n + 1] for w, most in words.items() for n in range(most))
+        assert sorted(sink.values("by-word")) == sorted(
+            [w, n + 1] for w, most in words.items() for n in range(most)
+        )
         assert sorted(sink.values("all")) == [[count] for count in range(1, 101)]
         assert cluster.errors == []
 
@@ -52,7 +54,9 @@ def test_the_first_n_tasks(n: int) -> None:
     with LocalCluster(builder.build()) as cluster:
         cluster.run_until_idle()
         bolts = [cluster.instance("count", task) for task in range(3)]
-        assert [bolt.counts.total() for bolt in bolts if isinstance(bolt, TestWordCounter)] == [10] * n + [0] * (3 - n)
+        assert [bolt.counts.total() for bolt in bolts if isinstance(bolt, TestWordCounter)] == [
+            10
+        ] * n + [0] * (3 - n)
 
 
 @pytest.mark.parametrize("n", [0, 3])
@@ -61,5 +65,7 @@ def test_a_grouping_of_more_tasks_than_there_are(n: int) -> None:
     builder = TopologyBuilder("t")
     builder.set_spout("words", TestWordSpout())
     builder.set_bolt("bolt", Bolt(), 2).custom_grouping("words", NGrouping(n))
-    with pytest.raises(TopologyError, match=rf"NGrouping\({n}\) on a bolt of 2 tasks: give it 1 to 2"):
+    with pytest.raises(
+        TopologyError, match=rf"NGrouping\({n}\) on a bolt of 2 tasks: give it 1 to 2"
+    ):
         LocalCluster(builder.build())

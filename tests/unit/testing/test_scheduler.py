@@ -19,7 +19,9 @@ class Sleeper(Actor):
 def test_two_may_wake_up_at_the_same_step() -> None:
     """Also when one that went to sleep before them woke up in between."""
     scheduler, awake = Scheduler(Random(1)), list[str]()
-    first, second, third = (Sleeper(scheduler, name, awake) for name in ("first", "second", "third"))
+    first, second, third = (
+        Sleeper(scheduler, name, awake) for name in ("first", "second", "third")
+    )
     scheduler.put_to_sleep(first, 1)
     scheduler.put_to_sleep(second, 3)
     assert scheduler.step() is True

@@ -9,7 +9,14 @@ from typing import Any
 import pytest
 
 from kstorm.errors import ConfigError, TopologyError
-from kstorm.testing import FAULTS, FeederSpout, LocalCluster, SimulationError, TupleCaptureBolt, simulate
+from kstorm.testing import (
+    FAULTS,
+    FeederSpout,
+    LocalCluster,
+    SimulationError,
+    TupleCaptureBolt,
+    simulate,
+)
 from kstorm.testing.world import untold
 from kstorm.topology import (
     BasicBolt,
@@ -61,7 +68,9 @@ class CountInMemory(BasicBolt):
         self.counts[tuple["word"]] += 1
 
 
-def wired(count: BasicBolt | StatefulBasicBolt, split: BasicBolt | None = None, **config: Any) -> Topology:
+def wired(
+    count: BasicBolt | StatefulBasicBolt, split: BasicBolt | None = None, **config: Any
+) -> Topology:
     builder = TopologyBuilder("t", Config(**config))
     builder.set_spout("lines", FeederSpout("line"), 2)
     builder.set_bolt("split", split or Split(), 2).shuffle_grouping("lines")
@@ -100,7 +109,9 @@ def test_without_the_faults_that_repeat_work_counts_are_exact() -> None:
 
     report = simulate(wired(Count()), {"lines": LINES}, exact, SEEDS, faults=NO_REPEATS)
     assert report.replays == 0
-    assert {name for name in report.faults if "kill" in name or "zombie" in name or "disk" in name} == set()
+    assert {
+        name for name in report.faults if "kill" in name or "zombie" in name or "disk" in name
+    } == set()
     assert report.faults["scale"]
 
 
@@ -113,9 +124,13 @@ def test_what_is_kept_in_memory_is_found_to_be_lost() -> None:
         assert not lost, "words are missing"
 
     def run(seeds: Iterable[int], tell: Callable[[str], None]) -> None:
-        simulate(wired(CountInMemory()), {"lines": LINES}, all_counted, seeds, faults={"kill"}, tell=tell)
+        simulate(
+            wired(CountInMemory()), {"lines": LINES}, all_counted, seeds, faults={"kill"}, tell=tell
+        )
 
-    with pytest.raises(SimulationError, match=r"seed \d+: words are missing[^$]*only=\[[\d, ]*\], tell=print") as found:
+    with pytest.raises(
+        SimulationError, match=r"seed \d+: words are missing[^$]*only=\[[\d, ]*\], tell=print"
+    ) as found:
         run(SEEDS, untold)
     stories: list[list[str]] = [[], []]
     for story in stories:
@@ -135,7 +150,9 @@ def test_what_is_never_acked_is_named() -> None:
                 raise ValueError("no b here")
             super().execute(tuple, collector)
 
-    with pytest.raises(SimulationError, match=r"seed 5: the inputs \[1\] of 'lines' were not acked.*no b here"):
+    with pytest.raises(
+        SimulationError, match=r"seed 5: the inputs \[1\] of 'lines' were not acked.*no b here"
+    ):
         simulate(wired(Count(), Picky()), {"lines": LINES}, no_word_is_lost, [5])
 
 
@@ -170,7 +187,9 @@ def test_a_bolt_that_can_never_be_prepared() -> None:
         def prepare(self, config: Config, context: TopologyContext) -> None:
             raise RuntimeError("no database")
 
-    with pytest.raises(SimulationError, match=r"seed 3: processes .* 300 times.*'count'.*no database"):
+    with pytest.raises(
+        SimulationError, match=r"seed 3: processes .* 300 times.*'count'.*no database"
+    ):
         simulate(wired(Broken()), {"lines": LINES}, no_word_is_lost, [3])
 
 
@@ -231,6 +250,7 @@ def test_a_bolt_that_forgets_to_ack() -> None:
     builder.set_spout("lines", FeederSpout("line"))
     builder.set_bolt("hold", Hold()).shuffle_grouping("lines")
     with pytest.raises(
-        SimulationError, match=r"inputs \[0, 1, 2, 3, 4, 5\] of 'lines' were not acked within 30 timeouts"
+        SimulationError,
+        match=r"inputs \[0, 1, 2, 3, 4, 5\] of 'lines' were not acked within 30 timeouts",
     ):
         simulate(builder.build(), {"lines": LINES}, lambda cluster: None, [0])

@@ -24,7 +24,9 @@ def finds(bug: Bug, seed: int) -> bool:
 @pytest.mark.parametrize("bug", BUGS, ids=lambda bug: bug.name)
 def test_a_bug_is_found_and_its_mending_holds(bug: Bug, monkeypatch: pytest.MonkeyPatch) -> None:
     """In a good part of the seeds, with the default arguments."""
-    monkeypatch.setattr(sys.modules["kstorm.testing.simulate"], "fewest", lambda *_: [])  # which takes most of the time
+    monkeypatch.setattr(
+        sys.modules["kstorm.testing.simulate"], "fewest", lambda *_: []
+    )  # which takes most of the time
     assert sum(finds(bug, seed) for seed in SEEDS) >= bug.least * len(SEEDS)
     assert simulate(bug.right, INPUTS, bug.judge, SEEDS).schedules == len(SEEDS)
 
@@ -32,7 +34,9 @@ def test_a_bug_is_found_and_its_mending_holds(bug: Bug, monkeypatch: pytest.Monk
 def test_the_message_names_the_faults_that_are_needed() -> None:
     """And they alone find it again."""
     bug = BUGS[0]
-    with pytest.raises(SimulationError, match=r"are enough:\n(.*\n)*.*kill of a bolt, 'join' process") as found:
+    with pytest.raises(
+        SimulationError, match=r"are enough:\n(.*\n)*.*kill of a bolt, 'join' process"
+    ) as found:
         simulate(bug.wrong, INPUTS, bug.judge)
     message = str(found.value)
     only = [int(number) for number in message.split("only=[")[1].split("]")[0].split(", ")]
@@ -40,7 +44,9 @@ def test_the_message_names_the_faults_that_are_needed() -> None:
     with pytest.raises(SimulationError) as again:
         simulate(bug.wrong, INPUTS, bug.judge, [found.value.seed], only=only)
     complaints = [str(error.value).splitlines()[0].split(": [")[0] for error in (found, again)]
-    assert complaints[0] == complaints[1]  # of which messages may differ: with fewer faults others are lost
+    assert (
+        complaints[0] == complaints[1]
+    )  # of which messages may differ: with fewer faults others are lost
 
 
 def test_what_is_lost_without_any_fault() -> None:

@@ -51,7 +51,9 @@ def each_count_is_captured_once(cluster: LocalCluster) -> None:
 @pytest.mark.parametrize("ackers", [0, 1, 2])
 def test_each_count_is_captured_once(ackers: int) -> None:
     """Among all faults but one; and they were made, amid the work."""
-    report = simulate(wired(TupleCaptureBolt(), ackers), {"lines": LINES}, each_count_is_captured_once, SEEDS)
+    report = simulate(
+        wired(TupleCaptureBolt(), ackers), {"lines": LINES}, each_count_is_captured_once, SEEDS
+    )
     assert report.faults["kill of a bolt"] > 20
     assert report.faults["zombie of a bolt"] > 5
     assert report.faults["offsets set back"] == 0
@@ -62,11 +64,17 @@ def test_the_word_count_of_the_examples_into_a_topic() -> None:
     """Its KafkaBolt writes to a fake Kafka, one for each seed."""
 
     def each_count_is_in_the_topic_once(cluster: KafkaCluster) -> None:
-        records = [msgspec.json.decode(record.value() or b"") for record in cluster.kafka.records("word-counts")]
+        records = [
+            msgspec.json.decode(record.value() or b"")
+            for record in cluster.kafka.records("word-counts")
+        ]
         found = sorted((record["word"], record["count"]) for record in records)
         assert found == EACH_ONCE, f"in the topic {found}"
 
-    topology = build(config=Config(topology_processing_guarantee="exactly_once"), executors={"split": 2, "count": 2})
+    topology = build(
+        config=Config(topology_processing_guarantee="exactly_once"),
+        executors={"split": 2, "count": 2},
+    )
     inputs = [[line, 0, offset] for offset, [line] in enumerate(LINES)]
     report = simulate(
         topology,
@@ -115,7 +123,9 @@ class ForgetsOne(Bolt):
 
 def test_a_tuple_that_is_never_finished_is_found_out() -> None:
     """Though every input was emitted, and that is committed; the message says where it is."""
-    with pytest.raises(SimulationError, match=r"tuples that are not finished: sink\[\d\]\. Does a bolt hold"):
+    with pytest.raises(
+        SimulationError, match=r"tuples that are not finished: sink\[\d\]\. Does a bolt hold"
+    ):
         simulate(wired(ForgetsOne()), {"lines": LINES}, lambda cluster: None, range(1))
 
 
@@ -155,7 +165,8 @@ def test_an_heir_waits_for_what_a_zombie_may_still_commit() -> None:
 def test_a_spout_without_a_position_is_refused() -> None:
     """Where the topology's own had one: `build` would have refused it."""
     with pytest.raises(
-        TopologyError, match="a TestWordSpout in the place of 'lines' has no position: take a FeederSpout"
+        TopologyError,
+        match="a TestWordSpout in the place of 'lines' has no position: take a FeederSpout",
     ):
         replace_components(wired(TupleCaptureBolt()), {"lines": TestWordSpout()})
 

@@ -91,11 +91,24 @@ def test_a_topology_shrinks_to_what_matters() -> None:
 
 @pytest.mark.parametrize(
     "wanted",
-    ["FieldsGrouping", "PartialKeyGrouping", "AllGrouping", "GlobalGrouping", "NoneGrouping", "FanOut", "Drop", "Hold"],
+    [
+        "FieldsGrouping",
+        "PartialKeyGrouping",
+        "AllGrouping",
+        "GlobalGrouping",
+        "NoneGrouping",
+        "FanOut",
+        "Drop",
+        "Hold",
+    ],
 )
 def test_all_kinds_are_drawn(wanted: str) -> None:
     """Of groupings and of bolts."""
-    seen = find(topologies(), lambda topology: wanted in repr(topology), settings=settings(phases=[Phase.generate]))
+    seen = find(
+        topologies(),
+        lambda topology: wanted in repr(topology),
+        settings=settings(phases=[Phase.generate]),
+    )
     assert wanted in repr(seen)
 
 
@@ -111,7 +124,11 @@ class Direct(BasicBolt):
 
 
 @some
-@given(topologies(bolts=st.sampled_from([PassOn(), Direct()]), fields=["only"], max_bolts=3, max_tasks=2))
+@given(
+    topologies(
+        bolts=st.sampled_from([PassOn(), Direct()]), fields=["only"], max_bolts=3, max_tasks=2
+    )
+)
 def test_topologies_of_given_bolts(topology: Topology) -> None:
     """Streams are subscribed to as they were declared; the limits are kept."""
     result = complete_topology(topology, {spout.id: [["x"]] for spout in topology.spouts})
@@ -123,7 +140,9 @@ def test_topologies_of_given_bolts(topology: Topology) -> None:
 def test_without_hypothesis() -> None:
     """The error says what to install."""
     script = "import sys; sys.modules['hypothesis'] = None; import kstorm.testing.strategies"
-    ran = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=False)
+    ran = subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, text=True, check=False
+    )
     assert ran.stderr.splitlines()[-1] == (
         "ImportError: kstorm.testing.strategies needs Hypothesis, which is not installed: install kstorm[testing]"
     )

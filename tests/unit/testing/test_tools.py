@@ -3,7 +3,13 @@
 import pytest
 
 from kstorm.errors import TopologyError
-from kstorm.testing import FeederSpout, LocalCluster, TupleCaptureBolt, make_tuple, replace_components
+from kstorm.testing import (
+    FeederSpout,
+    LocalCluster,
+    TupleCaptureBolt,
+    make_tuple,
+    replace_components,
+)
 from kstorm.topology import TopologyBuilder
 from tests.unit.testing.wordcount import Hold, Split, one_bolt, wordcount
 
@@ -27,7 +33,11 @@ def test_ends_are_replaced() -> None:
         feeder.feed(["a"], 1)
         cluster.run_until_idle()
         assert (cluster.acked("feeder"), capture.values()) == ([1], [["a"]])
-        assert (capture.values("feeder"), capture.values("other"), capture.values(stream="side")) == ([["a"]], [], [])
+        assert (
+            capture.values("feeder"),
+            capture.values("other"),
+            capture.values(stream="side"),
+        ) == ([["a"]], [], [])
         cluster.crash("bolt")
         assert capture.values() == [["a"]]
         cluster.run_until_idle()
@@ -38,7 +48,9 @@ def test_ends_are_replaced() -> None:
 def test_ticks_are_not_captured() -> None:
     """They are none of the topology's tuples."""
     capture = TupleCaptureBolt()
-    with LocalCluster(one_bolt(FeederSpout("x"), capture, topology_tick_tuple_freq_secs=1)) as cluster:
+    with LocalCluster(
+        one_bolt(FeederSpout("x"), capture, topology_tick_tuple_freq_secs=1)
+    ) as cluster:
         cluster.advance_time(5)
         assert capture.tuples == []
 
@@ -48,9 +60,13 @@ def test_what_cannot_be_replaced() -> None:
     topology = wordcount(FeederSpout("sentence"))
     with pytest.raises(TopologyError, match="no component 'splt': it has sentences, split, count"):
         replace_components(topology, {"splt": Split()})
-    with pytest.raises(TopologyError, match="'split' is a bolt: a FeederSpout cannot take its place"):
+    with pytest.raises(
+        TopologyError, match="'split' is a bolt: a FeederSpout cannot take its place"
+    ):
         replace_components(topology, {"split": FeederSpout("x")})
-    with pytest.raises(TopologyError, match="'sentences' is a spout: a Split cannot take its place"):
+    with pytest.raises(
+        TopologyError, match="'sentences' is a spout: a Split cannot take its place"
+    ):
         replace_components(topology, {"sentences": Split()})
 
 
@@ -58,9 +74,13 @@ def test_a_replacement_of_many_streams() -> None:
     """It emits on what the original declared."""
     builder = TopologyBuilder("t")
     builder.set_spout("source", FeederSpout(streams={"default": ["a"], "side": ["b", "c"]}))
-    builder.set_bolt("end", TupleCaptureBolt()).shuffle_grouping("source").shuffle_grouping("source", "side")
+    builder.set_bolt("end", TupleCaptureBolt()).shuffle_grouping("source").shuffle_grouping(
+        "source", "side"
+    )
     feeder, capture = FeederSpout("anything"), TupleCaptureBolt()
-    with LocalCluster(replace_components(builder.build(), {"source": feeder, "end": capture})) as cluster:
+    with LocalCluster(
+        replace_components(builder.build(), {"source": feeder, "end": capture})
+    ) as cluster:
         feeder.feed([1, 2], stream="side")
         cluster.run_until_idle()
         assert [tuple.as_dict() for tuple in capture.tuples] == [{"b": 1, "c": 2}]

@@ -66,9 +66,15 @@ def refused(wire: Callable[[TopologyBuilder], Any], *said: str) -> None:
 @pytest.mark.parametrize("name", ["", "a b", "a.b", "__x", "-x", "x" * 65, "ä", None, 7])
 def test_ids_are_parts_of_topic_names(name: Any) -> None:
     """An id that no topic name could hold is refused, for topologies and for components."""
-    with pytest.raises(TopologyError, match=re.escape(f"topology id {name!r}: use 1 to 64 letters")):
+    with pytest.raises(
+        TopologyError, match=re.escape(f"topology id {name!r}: use 1 to 64 letters")
+    ):
         TopologyBuilder(name)
-    refused(lambda b: b.set_bolt(name, Silent()), f"component id {name!r}: use 1 to 64 letters", "topic names")
+    refused(
+        lambda b: b.set_bolt(name, Silent()),
+        f"component id {name!r}: use 1 to 64 letters",
+        "topic names",
+    )
 
 
 def test_good_ids_are_taken() -> None:
@@ -96,7 +102,12 @@ def test_wrong_kinds_of_components() -> None:
 
 def test_subscribing_to_an_unknown_component() -> None:
     """The message lists the components that there are."""
-    refused(lambda b: b.set_bolt("b", Silent()).shuffle_grouping("wrods"), "'wrods'", "no component", "words, b")
+    refused(
+        lambda b: b.set_bolt("b", Silent()).shuffle_grouping("wrods"),
+        "'wrods'",
+        "no component",
+        "words, b",
+    )
 
 
 def test_subscribing_to_an_unknown_stream() -> None:
@@ -119,7 +130,11 @@ def test_subscribing_to_a_component_without_outputs() -> None:
 
 def test_a_bolt_without_inputs() -> None:
     """A bolt that subscribes to nothing would never run."""
-    refused(lambda b: b.set_bolt("lonely", Silent()), "bolt 'lonely' subscribes to nothing", ".shuffle_grouping")
+    refused(
+        lambda b: b.set_bolt("lonely", Silent()),
+        "bolt 'lonely' subscribes to nothing",
+        ".shuffle_grouping",
+    )
 
 
 def test_subscribing_twice_to_one_stream() -> None:
@@ -142,19 +157,32 @@ def test_fields_grouping_on_an_undeclared_field() -> None:
 def test_fields_grouping_on_no_field() -> None:
     """It would send everything to one task: global_grouping says that better."""
     refused(
-        lambda b: b.set_bolt("b", Silent()).fields_grouping("words", []), "on no field", "name at least one", "global"
+        lambda b: b.set_bolt("b", Silent()).fields_grouping("words", []),
+        "on no field",
+        "name at least one",
+        "global",
     )
 
 
 def test_direct_streams_and_direct_groupings_belong_together() -> None:
     """Each without the other is refused, with its own remedy."""
-    refused(lambda b: b.set_bolt("b", Silent()).direct_grouping("words"), "do not fit", "direct=True")
-    refused(lambda b: b.set_bolt("b", Silent()).all_grouping("words", "to-one"), "do not fit", "use direct_grouping")
+    refused(
+        lambda b: b.set_bolt("b", Silent()).direct_grouping("words"), "do not fit", "direct=True"
+    )
+    refused(
+        lambda b: b.set_bolt("b", Silent()).all_grouping("words", "to-one"),
+        "do not fit",
+        "use direct_grouping",
+    )
 
 
 def test_a_grouping_that_is_none() -> None:
     """A grouping class, or a custom grouping without choose_tasks, is refused and not taken for shuffle."""
-    refused(lambda b: b.set_bolt("b", Silent()).grouping("words", FieldsGrouping), "FieldsGrouping", "an instance")  # type: ignore[arg-type]
+    refused(
+        lambda b: b.set_bolt("b", Silent()).grouping("words", FieldsGrouping),
+        "FieldsGrouping",
+        "an instance",
+    )  # type: ignore[arg-type]
     refused(
         lambda b: b.set_bolt("b", Silent()).custom_grouping("words", object()),  # type: ignore[arg-type]
         "bolt 'b'", "object", "CustomStreamGrouping",
@@ -189,7 +217,11 @@ def test_more_executors_than_tasks() -> None:
 
 def test_too_many_tasks() -> None:
     """Task ids must fit into the ledger's rows."""
-    refused(lambda b: b.set_bolt("b", Silent(), 65_535).shuffle_grouping("words"), "65536 tasks", "65535 is the most")
+    refused(
+        lambda b: b.set_bolt("b", Silent(), 65_535).shuffle_grouping("words"),
+        "65536 tasks",
+        "65535 is the most",
+    )
 
 
 def test_a_cycle_that_no_spout_feeds() -> None:
@@ -221,8 +253,17 @@ def test_streams_are_declared_once_and_do_not_look_internal() -> None:
             for stream in self.streams:
                 declarer.declare_stream(stream, "x")
 
-    refused(lambda b: b.set_bolt("b", Bad("s", "s")).shuffle_grouping("words"), "'b'", "'s' twice", "once")
-    refused(lambda b: b.set_bolt("b", Bad("__tick")).shuffle_grouping("words"), "'__tick'", "does not start with")
+    refused(
+        lambda b: b.set_bolt("b", Bad("s", "s")).shuffle_grouping("words"),
+        "'b'",
+        "'s' twice",
+        "once",
+    )
+    refused(
+        lambda b: b.set_bolt("b", Bad("__tick")).shuffle_grouping("words"),
+        "'__tick'",
+        "does not start with",
+    )
     refused(lambda b: b.set_bolt("b", Bad("")).shuffle_grouping("words"), "''", "use a name")
 
 
@@ -235,7 +276,9 @@ def test_settings_of_a_component() -> None:
 
     builder = TopologyBuilder("t", Config(topology_message_timeout_secs=9))
     builder.set_spout("words", Words()).set_max_spout_pending(7)
-    builder.set_bolt("b", Slow()).shuffle_grouping("words").add_configurations(topology_tick_tuple_freq_secs=2)
+    builder.set_bolt("b", Slow()).shuffle_grouping("words").add_configurations(
+        topology_tick_tuple_freq_secs=2
+    )
     topology = builder.build()
     assert topology.component("words").config.topology_max_spout_pending == 7
     config = topology.component("b").config
@@ -301,12 +344,18 @@ def test_every_grouping_is_recorded() -> None:
     builder = with_spout()
     builder.set_spout("other", Words())
     builder.set_bolt("echo", Echo()).none_grouping("words").local_or_shuffle_grouping("other")
-    bolt = builder.set_bolt("b", Silent()).custom_grouping("words", Custom()).global_grouping("words", "errors")
+    bolt = (
+        builder.set_bolt("b", Silent())
+        .custom_grouping("words", Custom())
+        .global_grouping("words", "errors")
+    )
     bolt.direct_grouping("words", "to-one").fields_grouping("other", "word").partial_key_grouping(
         "echo", Fields("word")
     )
     topology = builder.build()
-    kinds = [(i.component, i.stream, type(i.grouping).__name__) for i in topology.component("b").inputs]
+    kinds = [
+        (i.component, i.stream, type(i.grouping).__name__) for i in topology.component("b").inputs
+    ]
     assert kinds == [
         ("words", "default", "CustomGrouping"),
         ("words", "errors", "GlobalGrouping"),
@@ -314,7 +363,10 @@ def test_every_grouping_is_recorded() -> None:
         ("other", "default", "FieldsGrouping"),
         ("echo", "default", "PartialKeyGrouping"),
     ]
-    assert [i.grouping for i in topology.component("echo").inputs] == [NoneGrouping(), ShuffleGrouping()]
+    assert [i.grouping for i in topology.component("echo").inputs] == [
+        NoneGrouping(),
+        ShuffleGrouping(),
+    ]
     assert [(spec.id, grouping) for spec, grouping in topology.consumers("other", "default")] == [
         ("echo", ShuffleGrouping()),
         ("b", FieldsGrouping(Fields("word"))),

@@ -7,7 +7,14 @@ from typing import Any
 import pytest
 
 from kstorm.errors import ConfigError, TopologyError
-from kstorm.kafka import KafkaBolt, KafkaHosts, KafkaSpout, ProcessingGuarantee, ProducerCallback, SpoutConfig
+from kstorm.kafka import (
+    KafkaBolt,
+    KafkaHosts,
+    KafkaSpout,
+    ProcessingGuarantee,
+    ProducerCallback,
+    SpoutConfig,
+)
 from kstorm.queues import KestrelSpout, RabbitMQConfig, RabbitMQSpout
 from kstorm.testing import TestWordSpout
 from kstorm.topology import Bolt, Config, Spout, Topology, TopologyBuilder
@@ -49,12 +56,20 @@ def test_each_bolt_has_a_changelog() -> None:
         (lambda: RabbitMQSpout(RabbitMQConfig("words")), "the spout 'source' is a RabbitMQSpout"),
         (lambda: KestrelSpout("kestrel", 22133, "words"), "the spout 'source' is a KestrelSpout"),
         (TestWordSpout, "the spout 'source' is a TestWordSpout"),
-        (lambda: spout(processing_guarantee=ProcessingGuarantee.AT_MOST_ONCE), "its SpoutConfig asks for"),
-        (lambda: spout(processing_guarantee=ProcessingGuarantee.NO_GUARANTEE), "its SpoutConfig asks for"),
+        (
+            lambda: spout(processing_guarantee=ProcessingGuarantee.AT_MOST_ONCE),
+            "its SpoutConfig asks for",
+        ),
+        (
+            lambda: spout(processing_guarantee=ProcessingGuarantee.NO_GUARANTEE),
+            "its SpoutConfig asks for",
+        ),
         (lambda: spout(ignore_zk_offsets=True), "ignore_zk_offsets is set"),
     ],
 )
-def test_a_spout_without_a_position_of_its_own_is_refused(source: Callable[[], Spout], why: str) -> None:
+def test_a_spout_without_a_position_of_its_own_is_refused(
+    source: Callable[[], Spout], why: str
+) -> None:
     """What it emits could not be committed with where it is; at least once it is taken."""
     with pytest.raises(TopologyError, match=why):
         built(source(), sink())
@@ -69,14 +84,18 @@ def test_a_spout_without_a_position_of_its_own_is_refused(source: Callable[[], S
         (lambda: sink().with_producer_callback(ProducerCallback()), "a producer callback"),
     ],
 )
-def test_a_sink_outside_of_the_transaction_is_refused(bolt: Callable[[], KafkaBolt], why: str) -> None:
+def test_a_sink_outside_of_the_transaction_is_refused(
+    bolt: Callable[[], KafkaBolt], why: str
+) -> None:
     """Its records could not be in the transaction of its process; at least once it is taken."""
     with pytest.raises(TopologyError, match=f"'sink' cannot be processed exactly once: .*{why}"):
         built(spout(), bolt())
     built(spout(), bolt(), AT_LEAST_ONCE)
 
 
-@pytest.mark.parametrize(("whole", "own"), [(EXACTLY_ONCE, AT_LEAST_ONCE), (AT_LEAST_ONCE, EXACTLY_ONCE)])
+@pytest.mark.parametrize(
+    ("whole", "own"), [(EXACTLY_ONCE, AT_LEAST_ONCE), (AT_LEAST_ONCE, EXACTLY_ONCE)]
+)
 @pytest.mark.parametrize("name", ["source", "sink"])
 def test_a_component_has_no_guarantee_of_its_own(whole: str, own: str, name: str) -> None:
     """Its process would work in epochs or not, and its tasks the other way."""
@@ -84,7 +103,10 @@ def test_a_component_has_no_guarantee_of_its_own(whole: str, own: str, name: str
     declared: dict[str, Any] = {"source": builder.set_spout("source", spout())}
     declared["sink"] = builder.set_bolt("sink", sink()).shuffle_grouping("source")
     declared[name].add_configurations(topology_processing_guarantee=own)
-    with pytest.raises(TopologyError, match=rf"of '{name}': {GUARANTEE} is '{own}', and the topology's is '{whole}'"):
+    with pytest.raises(
+        TopologyError,
+        match=rf"of '{name}': {GUARANTEE} is '{own}', and the topology's is '{whole}'",
+    ):
         builder.build()
     declared[name].add_configurations(topology_processing_guarantee=whole)
     builder.build()
@@ -92,7 +114,9 @@ def test_a_component_has_no_guarantee_of_its_own(whole: str, own: str, name: str
 
 def test_a_guarantee_that_is_none() -> None:
     """The ones that there are are named; best effort has another switch."""
-    said = re.escape("must be one of 'at_least_once', 'exactly_once'; for best effort, set topology_acker_executors=0")
+    said = re.escape(
+        "must be one of 'at_least_once', 'exactly_once'; for best effort, set topology_acker_executors=0"
+    )
     with pytest.raises(ConfigError, match=f"{GUARANTEE} is 'at_most_once': it {said}"):
         Config(topology_processing_guarantee="at_most_once")
     assert not Config().exactly_once
@@ -118,6 +142,8 @@ def test_settings_out_of_their_range(setting: str, value: float, why: str) -> No
 def test_retries_can_be_off_and_at_once() -> None:
     """No retry, no pause and a pause that does not grow are choices."""
     config = Config(
-        topology_bolt_retry_limit=0, topology_bolt_retry_initial_delay_ms=0, topology_bolt_retry_delay_multiplier=1
+        topology_bolt_retry_limit=0,
+        topology_bolt_retry_initial_delay_ms=0,
+        topology_bolt_retry_delay_multiplier=1,
     )
     assert config.topology_bolt_retry_limit == config.topology_bolt_retry_initial_delay_ms == 0

@@ -17,12 +17,18 @@ def imported(file: Path) -> Iterator[str]:
         if isinstance(node, ast.ImportFrom) and (node.module or "").startswith(PACKAGE):
             yield str(node.module).removeprefix(PACKAGE)
         elif isinstance(node, ast.Import):
-            yield from (name.name.removeprefix(PACKAGE) for name in node.names if name.name.startswith(PACKAGE))
+            yield from (
+                name.name.removeprefix(PACKAGE)
+                for name in node.names
+                if name.name.startswith(PACKAGE)
+            )
 
 
 def test_there_is_no_circle_of_imports() -> None:
     """`TopologicalSorter` raises `CycleError`, naming the files, where there is one."""
-    needs = {file.stem: set(imported(file)) for file in FOLDER.glob("*.py") if file.stem != "__init__"}
+    needs = {
+        file.stem: set(imported(file)) for file in FOLDER.glob("*.py") if file.stem != "__init__"
+    }
     assert needs["components"]
     order = list(TopologicalSorter(needs).static_order())
     assert order.index("topology") < order.index("context") < order.index("components")

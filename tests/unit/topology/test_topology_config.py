@@ -56,7 +56,9 @@ def test_a_number_is_no_bool() -> None:
                 Config(**{name: number})  # type: ignore[arg-type]
 
 
-@pytest.mark.parametrize("field", [f.name for f in dataclasses.fields(Config) if f.name not in SWITCHES | {"own"}])
+@pytest.mark.parametrize(
+    "field", [f.name for f in dataclasses.fields(Config) if f.name not in SWITCHES | {"own"}]
+)
 def test_nothing_is_negative(field: str) -> None:
     """There is no count and no time below zero."""
     with pytest.raises(ConfigError, match=f"{field} is -1"):
@@ -100,15 +102,25 @@ def test_settings_of_ones_own() -> None:
     greeting = object()
     config = Config(topology_debug=True, own={"greeting": "hello", "my.limit": 5})
     assert (config["greeting"], config["my.limit"], config["topology_debug"]) == ("hello", 5, True)
-    assert (config.get("greeting"), config.get("nothing"), config.get("nothing", 7)) == ("hello", None, 7)
+    assert (config.get("greeting"), config.get("nothing"), config.get("nothing", 7)) == (
+        "hello",
+        None,
+        7,
+    )
     assert "my.limit" in config
     assert "topology_debug" in config
     assert "nothing" not in config
-    with pytest.raises(KeyError, match=r"no setting 'nothing': of one's own there are greeting, my\.limit"):
+    with pytest.raises(
+        KeyError, match=r"no setting 'nothing': of one's own there are greeting, my\.limit"
+    ):
         config["nothing"]
     changed = config.override(greeting=greeting, topology_debug=False, get=None)
     assert changed.own == {"greeting": greeting, "my.limit": 5, "get": None}
-    assert changed.override(own={"my.limit": 6}).own == {"greeting": greeting, "my.limit": 6, "get": None}
+    assert changed.override(own={"my.limit": 6}).own == {
+        "greeting": greeting,
+        "my.limit": 6,
+        "get": None,
+    }
     assert changed.topology_debug is False
     assert config.own == {"greeting": "hello", "my.limit": 5}
 
@@ -146,9 +158,13 @@ def test_a_setting_spelt_wrongly(name: str, meant: str) -> None:
 
 def test_names_that_are_none() -> None:
     """Kstorm's own prefix is kstorm's; a setting of it belongs to where it is checked; a name is a string."""
-    with pytest.raises(ConfigError, match="no setting 'topology_zzz': the settings are topology_acker_checkpoint"):
+    with pytest.raises(
+        ConfigError, match="no setting 'topology_zzz': the settings are topology_acker_checkpoint"
+    ):
         Config(own={"topology_zzz": 1})
-    with pytest.raises(ConfigError, match="own has 'topology_debug', which is a setting of kstorm's"):
+    with pytest.raises(
+        ConfigError, match="own has 'topology_debug', which is a setting of kstorm's"
+    ):
         Config(own={"topology_debug": 1})
     for name in ("", None, 7):
         with pytest.raises(ConfigError, match=f"{name!r} is not the name of a setting"):

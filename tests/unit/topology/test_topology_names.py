@@ -35,7 +35,9 @@ def wordcount(reverse: bool = False, ackers: int = 1) -> Topology:
         lambda: builder.set_spout("zero", Words(), 2),
         lambda: builder.set_spout("one", Words()),
         lambda: builder.set_bolt("log", Bolt()).shuffle_grouping("one"),
-        lambda: builder.set_bolt("count", Count(), 2).set_num_tasks(3).fields_grouping("zero", "word"),
+        lambda: (
+            builder.set_bolt("count", Count(), 2).set_num_tasks(3).fields_grouping("zero", "word")
+        ),
     ]
     for wire in reversed(wirings) if reverse else wirings:
         wire()
@@ -45,7 +47,10 @@ def wordcount(reverse: bool = False, ackers: int = 1) -> Topology:
 def test_task_ids_do_not_hang_on_the_order_of_the_wiring() -> None:
     """Spouts first, then by id; from 1 without gaps."""
     for topology in (wordcount(), wordcount(reverse=True)):
-        ids = {component: list(topology.task_ids(component)) for component in ("one", "zero", "count", "log")}
+        ids = {
+            component: list(topology.task_ids(component))
+            for component in ("one", "zero", "count", "log")
+        }
         assert ids == {"one": [1], "zero": [2, 3], "count": [4, 5, 6], "log": [7]}
         assert topology.total_tasks == 7
 
@@ -53,7 +58,11 @@ def test_task_ids_do_not_hang_on_the_order_of_the_wiring() -> None:
 def test_a_task_is_found_by_its_id() -> None:
     """`locate_task` is the inverse of `task_ids`."""
     topology = wordcount()
-    assert [topology.locate_task(task) for task in (1, 3, 6)] == [("one", 0), ("zero", 1), ("count", 2)]
+    assert [topology.locate_task(task) for task in (1, 3, 6)] == [
+        ("one", 0),
+        ("zero", 1),
+        ("count", 2),
+    ]
     for task in (0, 8, -1):
         with pytest.raises(TopologyError, match=f"no task {task}: its tasks are 1 to 7"):
             topology.locate_task(task)
@@ -61,7 +70,9 @@ def test_a_task_is_found_by_its_id() -> None:
 
 def test_an_unknown_component() -> None:
     """The message lists the known ones."""
-    with pytest.raises(TopologyError, match="'wc' has no component 'cuont': it has zero, one, log, count"):
+    with pytest.raises(
+        TopologyError, match="'wc' has no component 'cuont': it has zero, one, log, count"
+    ):
         wordcount().task_ids("cuont")
 
 

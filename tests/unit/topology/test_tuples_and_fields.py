@@ -57,12 +57,18 @@ def test_fields_by_position_and_a_selection_of_values() -> None:
 
 def test_looking_values_up() -> None:
     """Storm's select, fieldIndex, contains, and a value or else a default."""
-    tuple = Tuple(["apple", None, 3], Source("split", "default", 4, Fields("word", "kind", "count")))
+    tuple = Tuple(
+        ["apple", None, 3], Source("split", "default", 4, Fields("word", "kind", "count"))
+    )
     assert tuple.select("count", "word") == [3, "apple"]
     assert tuple.select(Fields("count", "word")) == tuple.select(["count"], "word") == [3, "apple"]
     assert tuple.select() == []
     assert tuple.field_index("count") == 2
-    assert (tuple.get("word"), tuple.get("wrod"), tuple.get("wrod", "none")) == ("apple", None, "none")
+    assert (tuple.get("word"), tuple.get("wrod"), tuple.get("wrod", "none")) == (
+        "apple",
+        None,
+        "none",
+    )
     assert tuple.get("kind", "some") is None
     for look in (tuple.select, tuple.field_index):
         with pytest.raises(KeyError, match="no field 'wrod'; this stream has word, kind, count"):
@@ -73,7 +79,9 @@ def test_looking_values_up() -> None:
 
 def test_values_of_a_tuple() -> None:
     """By name, by position, in order."""
-    tuple = Tuple(["apple", 3], Source("split", "default", 4, Fields("word", "count")), root=7, edge=9)
+    tuple = Tuple(
+        ["apple", 3], Source("split", "default", 4, Fields("word", "count")), root=7, edge=9
+    )
     assert (tuple["word"], tuple[1], tuple[-1]) == ("apple", 3, 3)
     assert list(tuple) == ["apple", 3]
     assert len(tuple) == 2
@@ -81,7 +89,11 @@ def test_values_of_a_tuple() -> None:
     assert "apple" not in tuple
     assert tuple.as_dict() == {"word": "apple", "count": 3}
     assert tuple.fields == Fields("word", "count")
-    assert (tuple.source_component, tuple.source_stream, tuple.source_task) == ("split", "default", 4)
+    assert (tuple.source_component, tuple.source_stream, tuple.source_task) == (
+        "split",
+        "default",
+        4,
+    )
     assert not tuple.is_tick
     with pytest.raises(KeyError, match="no field 'wrod'"):
         tuple["wrod"]

@@ -37,7 +37,9 @@ def came_out(do: Callable[[Stream], Stream], fields: Sequence[str], rows: Rows) 
     return result.emitted("out")
 
 
-def of_partition(do: Callable[[Stream], Stream], fields: Sequence[str], rows: Rows) -> list[list[Any]]:
+def of_partition(
+    do: Callable[[Stream], Stream], fields: Sequence[str], rows: Rows
+) -> list[list[Any]]:
     """What the operations, which are done in one bolt, give of these tuples as one batch of one task."""
     topology = wired(*fields, do=lambda stream: do(stream).name("out"))
     bolt = topology.component("out").component

@@ -20,7 +20,9 @@ def test_the_estimate_is_near(precision: int, error: float) -> None:
     rows = [(number,) for number in range(20_000)] * 10
     random.Random(7).shuffle(rows)
     parts = [
-        count.fold_columns([()] * 5_000, list(zip(*rows[start : start + 5_000], strict=True)), list)[()]
+        count.fold_columns(
+            [()] * 5_000, list(zip(*rows[start : start + 5_000], strict=True)), list
+        )[()]
         for start in range(0, 200_000, 5_000)
     ]
     whole = count.fold([()] * len(parts), parts)[()]
@@ -33,7 +35,9 @@ def test_few_are_counted_as_they_are() -> None:
     """Of one field or of several, of any kind of value; none are 0."""
     rows: Rows = [["a", 1], ["a", "1"], ["a", 1], ["b", None], ["b", 1.5]]
     for by in (["x", "y"], ["y"]):
-        found = of_partition(lambda s, by=by: s.partition_aggregate(by, ApproximateDistinct(), "n"), ["x", "y"], rows)  # type: ignore[misc]
+        found = of_partition(
+            lambda s, by=by: s.partition_aggregate(by, ApproximateDistinct(), "n"), ["x", "y"], rows
+        )  # type: ignore[misc]
         assert found == [[4]]
     count = ApproximateDistinct()
     assert count.result(count.zero()) == 0
@@ -42,7 +46,11 @@ def test_few_are_counted_as_they_are() -> None:
 def visitors() -> Topology:
     """How many a page has."""
     topology = TridentTopology("visitors")
-    visits = topology.new_stream("visits", FeederSpout("page", "visitor")).map(lambda *row: row).name("visited")
+    visits = (
+        topology.new_stream("visits", FeederSpout("page", "visitor"))
+        .map(lambda *row: row)
+        .name("visited")
+    )
     visitors = visits.group_by("page").persistent_aggregate(
         kstorm_state(), "visitor", ApproximateDistinct(), "visitors"
     )
@@ -58,7 +66,9 @@ def test_a_state_keeps_sketches_and_shows_numbers() -> None:
         found = last_by_key(sorted(cluster.emitted("count")))
         assert found == {"a": 7, "b": 7}
 
-    assert last_by_key(sorted(complete_topology(visitors(), {"visits": rows}).emitted("count"))) == {"a": 7, "b": 7}
+    assert last_by_key(
+        sorted(complete_topology(visitors(), {"visits": rows}).emitted("count"))
+    ) == {"a": 7, "b": 7}
     simulate(visitors, {"visits": rows}, exact, range(10))
 
 

@@ -1,6 +1,6 @@
 """What steps make of a frame is what they make of its tuples one by one, each anchored to the tuple that it comes of."""
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from random import Random
 from typing import Any, NamedTuple
 
@@ -56,17 +56,23 @@ def _function(chance: Random, fields: Fields, new: list[str]) -> Chosen:
 
 
 def _call(chance: Random, fields: Fields, new: list[str]) -> Chosen:
-    few: Callable[[int], Any] = lambda n: [[n] * len(new)] * (n % 3) if len(new) > 1 else [n] * (n % 3)  # noqa: E731
+    def few(n: int) -> Any:
+        return [[n] * len(new)] * (n % 3) if len(new) > 1 else [n] * (n % 3)
+
     return adding(few, Fields(chance.choice(fields.names)), Fields(new), fields)
 
 
 def _map(chance: Random, fields: Fields, new: list[str]) -> Chosen:
-    makes: Callable[..., Any] = lambda *values: sum(values) if len(new) == 1 else [sum(values)] * len(new)  # noqa: E731
+    def makes(*values: Any) -> Any:
+        return sum(values) if len(new) == 1 else [sum(values)] * len(new)
+
     return Fields(new), CallStep(makes, Picked(fields, fields), len(new), many=False)
 
 
 def _flat_map(chance: Random, fields: Fields, new: list[str]) -> Chosen:
-    makes: Callable[..., Any] = lambda *values: values if len(new) == 1 else [[v] * len(new) for v in values]  # noqa: E731
+    def makes(*values: Any) -> Any:
+        return values if len(new) == 1 else [[v] * len(new) for v in values]
+
     return Fields(new), CallStep(makes, Picked(fields, fields), len(new))
 
 
@@ -83,14 +89,20 @@ def some_steps(chance: Random) -> list[Step]:
     fields, steps = Fields("a", "b"), list[Step]()
     for number in range(chance.randint(1, 5)):
         new = [f"{name}{number}" for name in "xyz"[: chance.randint(1, 3)]]
-        fields, step = chance.choice((_function, _call, _map, _flat_map, _filter, _project))(chance, fields, new)
+        fields, step = chance.choice((_function, _call, _map, _flat_map, _filter, _project))(
+            chance, fields, new
+        )
         steps.append(step)
     return steps
 
 
 def rows_of(batch: Batch) -> list[tuple[Row, int]]:
     """With what each is anchored to."""
-    return list(zip(zip(*batch.columns(), strict=True), batch.all_positions(), strict=True)) if batch.size else []
+    return (
+        list(zip(zip(*batch.columns(), strict=True), batch.all_positions(), strict=True))
+        if batch.size
+        else []
+    )
 
 
 @pytest.mark.parametrize("seed", range(300))
@@ -100,7 +112,9 @@ def test_a_frame_comes_to_what_its_tuples_come_to(seed: int) -> None:
     steps = some_steps(chance)
     rows = [(chance.randint(0, 9), chance.randint(0, 9)) for _ in range(chance.randint(1, 6))]
     one_by_one = [
-        (row, place) for place, values in enumerate(rows) for row, _ in rows_of(run_all(steps, Batch.of_tuple(values)))
+        (row, place)
+        for place, values in enumerate(rows)
+        for row, _ in rows_of(run_all(steps, Batch.of_tuple(values)))
     ]
     before = Batch.of_rows(rows)
     columns = [list(column) for column in before.columns()]
@@ -155,7 +169,10 @@ def test_what_is_folded_at_once_is_what_is_combined_one_by_one(
     expected: dict[Row, tuple[Any, int]] = {}
     for place, row in enumerate(rows):
         key, value = own.values(row), aggregator.init(n.tuple(row))
-        expected[key] = (aggregator.combine(expected[key][0], value) if key in expected else value), place
+        expected[key] = (
+            (aggregator.combine(expected[key][0], value) if key in expected else value),
+            place,
+        )
     wanted = [((*key, aggregator.result(value)), place) for key, (value, place) in expected.items()]
 
     out = Fields("value")
@@ -197,7 +214,9 @@ def test_an_emit_of_another_number_of_values_is_refused(width: int, says: Says) 
         def execute(self, tuple: TridentTuple, collector: TridentCollector) -> None:
             collector.emit(says.values)
 
-    _, step = adding(Wrong(), Fields("n"), Fields(f"x{number}" for number in range(width)), Fields("n"))
+    _, step = adding(
+        Wrong(), Fields("n"), Fields(f"x{number}" for number in range(width)), Fields("n")
+    )
     with pytest.raises(EmitError, match=f"Wrong {says.error}"):
         step.run(Batch.of_tuple([1]))
 
@@ -223,8 +242,14 @@ def test_the_error_of_a_tuple_is_its_own() -> None:
         def execute(self, tuple: TridentTuple, collector: TridentCollector) -> None:
             collector.emit([10 // tuple["n"]])
 
-    topology = TridentTopology("t", Config(topology_processing_guarantee="exactly_once", topology_bolt_retry_limit=1))
-    stream: Stream = topology.new_stream("in", FeederSpout("n")).each("n", Picky(), "x").filter("x", lambda x: x > 1)
+    topology = TridentTopology(
+        "t", Config(topology_processing_guarantee="exactly_once", topology_bolt_retry_limit=1)
+    )
+    stream: Stream = (
+        topology.new_stream("in", FeederSpout("n"))
+        .each("n", Picky(), "x")
+        .filter("x", lambda x: x > 1)
+    )
     stream.group_by("x").persistent_aggregate(kstorm_state(), Count(), "count").name("count")
     result = complete_topology(topology.build(), {"in": [[5], [0], [5], [10]]})
     assert max(result.emitted("count")) == [2, 2]

@@ -64,7 +64,10 @@ NUMBERS: Rows = [["a", 1], ["b", 2], ["a", 3], ["b", 4]]
         (lambda s: s.each("n", lambda n: [n * 10], "ten").project("ten"), [[10], [20], [30], [40]]),
         (lambda s: s.each("n", lambda n: [(n, -n)] * (n == 1), ["x", "y"]), [["a", 1, 1, -1]]),
         (lambda s: s.each("n", lambda n: None, "x"), []),
-        (lambda s: s.map(lambda word, n: (n, word), ["n", "word"]), [[1, "a"], [2, "b"], [3, "a"], [4, "b"]]),
+        (
+            lambda s: s.map(lambda word, n: (n, word), ["n", "word"]),
+            [[1, "a"], [2, "b"], [3, "a"], [4, "b"]],
+        ),
         (lambda s: s.map(lambda word, n: word * n, "long"), [["a"], ["bb"], ["aaa"], ["bbbb"]]),
         (lambda s: s.flat_map(lambda word, n: [word] * (n == 4), "word"), [["b"]]),
         (lambda s: s.project("n", "word").filter(lambda n, word: n == 4), [[4, "b"]]),
@@ -77,7 +80,9 @@ def test_of_one_tuple_at_a_time(do: Any, expected: Rows) -> None:
 
 def test_a_function_adds_to_each_tuple() -> None:
     """As Storm's `each`: what was there stays."""
-    found = came_out(lambda s: s.each("sentence", Split(), "word"), ["sentence"], [["the cow"], [""]])
+    found = came_out(
+        lambda s: s.each("sentence", Split(), "word"), ["sentence"], [["the cow"], [""]]
+    )
     assert found == [["the cow", "the"], ["the cow", "cow"]]
 
 
@@ -87,7 +92,9 @@ def test_nulls_can_be_left_out() -> None:
 
 def test_a_peek_sees_all_and_changes_nothing() -> None:
     seen: list[dict[str, Any]] = []
-    found = came_out(lambda s: s.peek(lambda tuple: seen.append(tuple.as_dict())), ["n"], [[1], [2]])
+    found = came_out(
+        lambda s: s.peek(lambda tuple: seen.append(tuple.as_dict())), ["n"], [[1], [2]]
+    )
     assert found == [[1], [2]]
     assert seen == [{"n": 1}, {"n": 2}]
 
@@ -106,7 +113,9 @@ def test_a_value_of_each_batch() -> None:
 
 def test_groups_of_a_batch() -> None:
     """Whatever a batch is: over all of them it comes to the truth."""
-    found = came_out(lambda s: s.group_by("word").aggregate("n", Sum(), "total"), ["word", "n"], NUMBERS)
+    found = came_out(
+        lambda s: s.group_by("word").aggregate("n", Sum(), "total"), ["word", "n"], NUMBERS
+    )
     totals: dict[str, int] = {}
     for word, total in found:
         totals[word] = totals.get(word, 0) + total
@@ -116,7 +125,9 @@ def test_groups_of_a_batch() -> None:
 def test_an_aggregator_emits_what_it_likes() -> None:
     found = came_out(lambda s: s.partition_aggregate("n", Pairs(), ["n", "at"]), ["n"], [[5]])
     assert found == [[5, 1], [5, -1]]
-    grouped = came_out(lambda s: s.group_by("word").aggregate("n", Pairs(), ["n", "at"]), ["word", "n"], [["a", 5]])
+    grouped = came_out(
+        lambda s: s.group_by("word").aggregate("n", Pairs(), ["n", "at"]), ["word", "n"], [["a", 5]]
+    )
     assert grouped == [["a", 5, 1], ["a", 5, -1]]
 
 
@@ -144,7 +155,9 @@ def test_the_life_of_an_operation_is_its_tasks() -> None:
 
 
 class ToTheLast(CustomStreamGrouping):
-    def prepare(self, context: TopologyContext, component: str, stream: str, target_tasks: Any) -> None:
+    def prepare(
+        self, context: TopologyContext, component: str, stream: str, target_tasks: Any
+    ) -> None:
         self.last = target_tasks[-1]
 
     def choose_tasks(self, task: int, values: Any) -> list[int]:
@@ -176,7 +189,9 @@ def test_streams_are_merged_by_position() -> None:
     left = topology.new_stream("left", FeederSpout("word", "n"))
     right = topology.new_stream("right", FeederSpout("term", "many"))
     left.merge(right).group_by("word").aggregate("n", Sum(), "total").name("out")
-    result = complete_topology(topology.build(), {"left": [["a", 1]], "right": [["a", 2], ["b", 3]]})
+    result = complete_topology(
+        topology.build(), {"left": [["a", 1]], "right": [["a", 2], ["b", 3]]}
+    )
     totals: dict[str, int] = {}
     for word, total in result.emitted("out"):
         totals[word] = totals.get(word, 0) + total

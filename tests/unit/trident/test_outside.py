@@ -70,8 +70,16 @@ class Memory(BackingMap):
 def word_count(state: MapFactory, aggregator: Any = None) -> Topology:
     """Sentences to counts in a database."""
     topology = TridentTopology("wordcount")
-    words = topology.new_stream("sentences", FeederSpout("sentence")).each("sentence", str.split, "word").name("split")
-    counts = words.group_by("word").persistent_aggregate(state, aggregator or Count(), "count").parallelism_hint(2)
+    words = (
+        topology.new_stream("sentences", FeederSpout("sentence"))
+        .each("sentence", str.split, "word")
+        .name("split")
+    )
+    counts = (
+        words.group_by("word")
+        .persistent_aggregate(state, aggregator or Count(), "count")
+        .parallelism_hint(2)
+    )
     counts.name("count").new_values_stream().to_kafka("counts", key="word")
     asked = topology.new_stream("asked", FeederSpout("word"))
     asked.state_query(counts, "word", MapGet(), "n").to_kafka("answers")
@@ -88,7 +96,9 @@ def transactional(memory: Memory) -> dict[str, int]:
 
 
 @pytest.mark.parametrize(
-    ("kind", "stored"), [(OpaqueMap, opaque), (TransactionalMap, transactional)], ids=["opaque", "transactional"]
+    ("kind", "stored"),
+    [(OpaqueMap, opaque), (TransactionalMap, transactional)],
+    ids=["opaque", "transactional"],
 )
 def test_counts_are_exact_whatever_dies(
     kind: Callable[[BackingMap], MapFactory], stored: Callable[[Memory], dict[str, int]]
@@ -104,10 +114,14 @@ def test_counts_are_exact_whatever_dies(
         assert stored(databases[-1]) == COUNTS
         records = [json.loads(record.value() or b"") for record in cluster.kafka.records("counts")]
         assert len(records) == len({(record["word"], record["count"]) for record in records})
-        assert {word: max(r["count"] for r in records if r["word"] == word) for word in COUNTS} == COUNTS
+        assert {
+            word: max(r["count"] for r in records if r["word"] == word) for word in COUNTS
+        } == COUNTS
 
     inputs = {"sentences": [[line] for line in TEXT], "asked": []}
-    report = simulate(build, inputs, exact, range(80), kafka=lambda: FakeKafka({"counts": 2, "answers": 1}))
+    report = simulate(
+        build, inputs, exact, range(80), kafka=lambda: FakeKafka({"counts": 2, "answers": 1})
+    )
     assert sum(report.in_flight.values()) > 200
     assert sum(max(each.lives.values()) > 1 for each in databases) > 20, "tasks had several lives"
 
@@ -238,7 +252,9 @@ def test_a_database_that_is_ahead_is_another_ones() -> None:
     state: Any = State()
     found.begin(state)
     found.open()
-    with pytest.raises(StorageError, match="t/0 is at epoch 1, and the database has values of epoch 9"):
+    with pytest.raises(
+        StorageError, match="t/0 is at epoch 1, and the database has values of epoch 9"
+    ):
         found.load([["a"]])
 
 
@@ -259,7 +275,9 @@ def test_tuples_wait_for_a_database_that_is_away(monkeypatch: pytest.MonkeyPatch
     monkeypatch.setattr("kstorm.trident.bolts.AGAIN_SECS", 0.0)
     database = Absent()
     inputs: dict[str, Any] = {"sentences": [["a b a"], ["b"]], "asked": [["a"]]}
-    result = complete_topology(word_count(OpaqueMap(database)), inputs, kafka=FakeKafka({"counts": 1, "answers": 1}))
+    result = complete_topology(
+        word_count(OpaqueMap(database)), inputs, kafka=FakeKafka({"counts": 1, "answers": 1})
+    )
     assert database.away == 0
     assert (result.errors, result.dead_letters) == ([], [])
     assert opaque(database) == {"a": 2, "b": 2}
@@ -290,7 +308,9 @@ def test_the_value_before_is_kept_from_a_reducer_that_changes_it_in_place() -> N
     assert database.rows["a"][1:] == [[["a", "a"]], [["a"]]]
 
 
-def test_what_is_committed_and_not_yet_written_is_not_read_from_the_database(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_is_committed_and_not_yet_written_is_not_read_from_the_database(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     """However little is remembered."""
     monkeypatch.setattr("kstorm.trident.external._MOST_CACHED", 0)
     state: Any = State()

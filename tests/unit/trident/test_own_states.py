@@ -52,7 +52,9 @@ class Totals(State):
 
     def commit(self, txid: int) -> None:
         if self._life != self._ledger.lives[self._task]:
-            raise FencedError("it was paused, and another process has begun a life of its task since")
+            raise FencedError(
+                "it was paused, and another process has begun a life of its task since"
+            )
         last, before, after = self._ledger.parts[self._task]
         assert txid in (last, last + 1)
         self._ledger.again += txid == last
@@ -69,7 +71,9 @@ class TotalsFactory(StateFactory):
 
 
 class Add(StateUpdater):
-    def update_state(self, state: Totals, tuples: Sequence[TridentTuple], collector: TridentCollector) -> None:
+    def update_state(
+        self, state: Totals, tuples: Sequence[TridentTuple], collector: TridentCollector
+    ) -> None:
         for tuple in tuples:
             state.changes[tuple["word"]] += 1
 
@@ -97,7 +101,9 @@ def test_a_state_of_ones_own_class_is_exact_whatever_dies() -> None:
 
 def test_it_emits_nothing() -> None:
     with pytest.raises(TopologyError, match="Add emits nothing"):
-        wired("word", do=lambda s: s.partition_persist(TotalsFactory(Ledger()), "word", Add(), "word"))
+        wired(
+            "word", do=lambda s: s.partition_persist(TotalsFactory(Ledger()), "word", Add(), "word")
+        )
     with pytest.raises(TopologyError, match=r"give kstorm_state\(\), or a StateFactory"):
         wired("word", do=lambda s: s.partition_persist({}, "word", Add()))  # type: ignore[arg-type]
 
@@ -135,10 +141,16 @@ class Where(QueryFunction):
 def test_a_static_state_is_asked_where_the_tuple_is() -> None:
     """Storm's `newStaticState`."""
     cities = TridentTopology("t").new_static_state(CitiesFactory())
-    found = came_out(lambda s: s.state_query(cities, "who", Where(), "city"), ["who", "n"], [["ann", 1], ["bob", 2]])
+    found = came_out(
+        lambda s: s.state_query(cities, "who", Where(), "city"),
+        ["who", "n"],
+        [["ann", 1], ["bob", 2]],
+    )
     assert found == [["ann", 1, "Ulm"]]
     assert list(
-        wired("who", do=lambda s: s.map(lambda who: who).state_query(cities, "who", Where(), "city")).components
+        wired(
+            "who", do=lambda s: s.map(lambda who: who).state_query(cities, "who", Where(), "city")
+        ).components
     ) == [
         "in",
         "map",
@@ -149,15 +161,22 @@ def joined() -> Topology:
     """Orders and payments by their number."""
     topology = TridentTopology("t")
     orders = topology.new_stream("orders", FeederSpout("id", "who"))
-    payments = topology.new_stream("payments", FeederSpout("cents", "order")).filter(lambda cents, order: cents > 0)
-    topology.join(orders, "id", payments, "order", ["id", "who", "cents"]).name("both").parallelism_hint(2)
+    payments = topology.new_stream("payments", FeederSpout("cents", "order")).filter(
+        lambda cents, order: cents > 0
+    )
+    topology.join(orders, "id", payments, "order", ["id", "who", "cents"]).name(
+        "both"
+    ).parallelism_hint(2)
     return topology.build()
 
 
 ORDERS = [[number, f"who{number}"] for number in range(6)]
 PAYMENTS = [[10 + number, number % 8] for number in range(16)] + [[0, 1]]
 BOTH = sorted(
-    [number, f"who{number}", cents] for cents, order in PAYMENTS for number, _ in ORDERS if number == order and cents
+    [number, f"who{number}", cents]
+    for cents, order in PAYMENTS
+    for number, _ in ORDERS
+    if number == order and cents
 )
 
 

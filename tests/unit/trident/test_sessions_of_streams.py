@@ -40,14 +40,20 @@ def test_sums_of_sessions_survive_what_dies() -> None:
         records = [json.loads(record.value() or b"") for record in cluster.kafka.records("sums")]
         judged(Counter((record["user"], record["sum"]) for record in records), expected)
 
-    simulate(build(), {"in": [*INPUT, *CLOSING]}, judge, range(30), kafka=lambda: FakeKafka({"sums": 1}))
+    simulate(
+        build(), {"in": [*INPUT, *CLOSING]}, judge, range(30), kafka=lambda: FakeKafka({"sums": 1})
+    )
 
 
 @pytest.mark.parametrize(("aggregator", "expected"), [(CountOf(), [3, 1]), (First(), [1, 40])])
-def test_a_stream_keeps_a_value_of_a_session_and_no_tuple(aggregator: Any, expected: list[int]) -> None:
+def test_a_stream_keeps_a_value_of_a_session_and_no_tuple(
+    aggregator: Any, expected: list[int]
+) -> None:
     """However many there are."""
     window = Sessions(Duration(10)).with_timestamp_field("at")
-    _, step = aggregating(aggregator, Fields("user"), Fields("n"), Fields("x"), Fields("user", "n", "at"))
+    _, step = aggregating(
+        aggregator, Fields("user"), Fields("n"), Fields("x"), Fields("user", "n", "at")
+    )
     tester = BoltTester(window_bolt(window, step, Fields("user", "x")), "user", "n", "at")
     for time in (1, 8, 15, 40):
         tester.give(["ann", time, time])
@@ -71,7 +77,9 @@ def test_other_aggregators_have_the_tuples_of_each_session_of_each_group() -> No
             return tuple[0]
 
     window = Sessions(Duration(10)).with_timestamp_field("at")
-    _, step = aggregating(Last(), Fields("user"), Fields("n"), Fields("x"), Fields("user", "n", "at"))
+    _, step = aggregating(
+        Last(), Fields("user"), Fields("n"), Fields("x"), Fields("user", "n", "at")
+    )
     tester = BoltTester(window_bolt(window, step, Fields("user", "x")), "user", "n", "at")
     for user, time in [("ann", 1), ("bob", 3), ("ann", 9), ("ann", 100), ("bob", 500)]:
         tester.give([user, time, time])

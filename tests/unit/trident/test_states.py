@@ -53,7 +53,9 @@ def word_count(hint: int = 2) -> Topology:
     )
     counts.new_values_stream().to_kafka("counts", key="word")
     asked = topology.new_stream("asked", FeederSpout("word"))
-    asked.state_query(counts, Fields("word"), MapGet(), Fields("count")).map(lambda *row: row).name("answers")
+    asked.state_query(counts, Fields("word"), MapGet(), Fields("count")).map(lambda *row: row).name(
+        "answers"
+    )
     return topology.build()
 
 
@@ -67,7 +69,9 @@ def last_counts(cluster: LocalCluster) -> dict[str, int]:
 
 def test_words_are_counted_and_the_counts_can_be_asked() -> None:
     kafka = FakeKafka({"counts": 2})
-    result = complete_topology(word_count(), {"sentences": [[line] for line in TEXT], "asked": []}, kafka=kafka)
+    result = complete_topology(
+        word_count(), {"sentences": [[line] for line in TEXT], "asked": []}, kafka=kafka
+    )
     assert last_counts(result) == COUNTS
     with FakeKafka({"counts": 2}).cluster(word_count()) as cluster:
         spouts = {spec.id: spec.component for spec in cluster.topology.spouts}
@@ -87,7 +91,9 @@ def test_counts_are_exact_whatever_dies() -> None:
     def exact(cluster: KafkaCluster) -> None:
         records = [json.loads(record.value() or b"") for record in cluster.kafka.records("counts")]
         assert len(records) == len({(record["word"], record["count"]) for record in records})
-        assert {word: max(r["count"] for r in records if r["word"] == word) for word in COUNTS} == COUNTS
+        assert {
+            word: max(r["count"] for r in records if r["word"] == word) for word in COUNTS
+        } == COUNTS
 
     inputs = {"sentences": [[line] for line in TEXT], "asked": []}
     simulate(word_count(), inputs, exact, range(60), kafka=lambda: FakeKafka({"counts": 2}))
@@ -97,10 +103,14 @@ def test_a_part_is_combined_before_it_travels() -> None:
     """So a word travels once a batch, however often it is in it; and not where an operation would be a hop of its own."""
     topology = word_count()
     assert topology.component("split").streams["default"].fields == Fields("word", "value")
-    result = complete_topology(topology, {"sentences": [["a a a b"]], "asked": []}, kafka=FakeKafka({"counts": 2}))
+    result = complete_topology(
+        topology, {"sentences": [["a a a b"]], "asked": []}, kafka=FakeKafka({"counts": 2})
+    )
     assert sorted(result.emitted("split")) == [["a", 3], ["b", 1]]
     direct = TridentTopology("t")
-    direct.new_stream("words", FeederSpout("word")).group_by("word").persistent_aggregate(kstorm_state(), Count(), "n")
+    direct.new_stream("words", FeederSpout("word")).group_by("word").persistent_aggregate(
+        kstorm_state(), Count(), "n"
+    )
     assert list(direct.build().components) == ["words", "count"]
 
 
@@ -109,7 +119,11 @@ def test_only_the_fields_that_are_needed_travel() -> None:
 
     def travelling(*given: Any) -> Fields:
         topology = TridentTopology("t")
-        words = topology.new_stream("in", FeederSpout("place", "str")).each("str", Split(), "word").name("split")
+        words = (
+            topology.new_stream("in", FeederSpout("place", "str"))
+            .each("str", Split(), "word")
+            .name("split")
+        )
         words.group_by("place").persistent_aggregate(kstorm_state(), *given)
         return topology.build().component("split").streams["default"].fields
 
@@ -153,7 +167,9 @@ class Longest(ReducerAggregator):
 
 def test_a_reducer_goes_on_from_what_is_stored() -> None:
     def do(stream: Stream) -> Any:
-        return stream.group_by("place").persistent_aggregate(kstorm_state(), "word", Longest(), "longest")
+        return stream.group_by("place").persistent_aggregate(
+            kstorm_state(), "word", Longest(), "longest"
+        )
 
     rows = [["x", "cow"], ["x", "moon"], ["y", "a"], ["x", "the"]]
     found = cast("list[tuple[str, list[Any]]]", came_out(do, ["place", "word"], rows))
@@ -163,7 +179,9 @@ def test_a_reducer_goes_on_from_what_is_stored() -> None:
 class Known(StateUpdater):
     """Emits what it sees for the first time."""
 
-    def update_state(self, state: MapState, tuples: Sequence[TridentTuple], collector: TridentCollector) -> None:
+    def update_state(
+        self, state: MapState, tuples: Sequence[TridentTuple], collector: TridentCollector
+    ) -> None:
         for tuple in tuples:
             if state.get([tuple["id"]]) is None:
                 state.put([tuple["id"]], True)
@@ -172,9 +190,17 @@ class Known(StateUpdater):
 
 def test_an_updater_does_as_it_likes() -> None:
     def do(stream: Stream) -> Any:
-        return stream.partition_by("id").partition_persist(kstorm_state(), "id", Known(), "id").parallelism_hint(2)
+        return (
+            stream.partition_by("id")
+            .partition_persist(kstorm_state(), "id", Known(), "id")
+            .parallelism_hint(2)
+        )
 
-    assert sorted(came_out(do, ["id", "x"], [[1, 0], [2, 0], [1, 1], ["1", 0]]), key=str) == [["1"], [1], [2]]
+    assert sorted(came_out(do, ["id", "x"], [[1, 0], [2, 0], [1, 1], ["1", 0]]), key=str) == [
+        ["1"],
+        [1],
+        [2],
+    ]
 
 
 def test_a_query_sees_results_and_not_what_is_kept() -> None:
@@ -187,9 +213,9 @@ def test_a_query_sees_results_and_not_what_is_kept() -> None:
         .persistent_aggregate(kstorm_state(), "n", Average(), "mean")
         .parallelism_hint(3)
     )
-    topology.new_stream("asked", asked).state_query(means, ["p", "q"], MapGet(), "mean").map(lambda *row: row).name(
-        "out"
-    )
+    topology.new_stream("asked", asked).state_query(means, ["p", "q"], MapGet(), "mean").map(
+        lambda *row: row
+    ).name("out")
     with LocalCluster(topology.build()) as cluster:
         for number in (1, 2):
             spout.feed(["x", 1, number])
@@ -203,7 +229,15 @@ def test_a_query_sees_results_and_not_what_is_kept() -> None:
 
 
 @pytest.mark.parametrize(
-    "keys", [(["1"], [1]), (["[1]"], [1]), (["a", "b"], ["a,b"]), ([], [""]), ([None], ["null"]), (['["a"]'], ["a"])]
+    "keys",
+    [
+        (["1"], [1]),
+        (["[1]"], [1]),
+        (["a", "b"], ["a,b"]),
+        ([], [""]),
+        ([None], ["null"]),
+        (['["a"]'], ["a"]),
+    ],
 )
 def test_keys_that_differ_are_stored_apart(keys: tuple[list[Any], list[Any]]) -> None:
     assert text_of(keys[0]) != text_of(keys[1])
@@ -247,8 +281,12 @@ def test_what_a_batch_changed_is_taken_back_with_it() -> None:
         def zero(self) -> int:
             return 0
 
-    topology = TridentTopology("t", Config(topology_processing_guarantee="exactly_once", topology_bolt_retry_limit=1))
-    state = topology.new_stream("in", FeederSpout("n")).persistent_aggregate(kstorm_state(), "n", Picky(), "sum")
+    topology = TridentTopology(
+        "t", Config(topology_processing_guarantee="exactly_once", topology_bolt_retry_limit=1)
+    )
+    state = topology.new_stream("in", FeederSpout("n")).persistent_aggregate(
+        kstorm_state(), "n", Picky(), "sum"
+    )
     state.name("sum")
     result = complete_topology(topology.build(), {"in": [["1"], ["x"], ["2"], ["3"]]})
     assert result.emitted("sum")[-1] == [6]

@@ -48,21 +48,30 @@ class MyFilter(Filter):
 
 def test_a_function_copies_a_tuple_for_each_emit_and_drops_it_without_one() -> None:
     found = came_out(
-        lambda s: s.each(Fields("b"), MyFunction(), Fields("d")), ["a", "b", "c"], [[1, 2, 3], [4, 1, 6], [3, 0, 8]]
+        lambda s: s.each(Fields("b"), MyFunction(), Fields("d")),
+        ["a", "b", "c"],
+        [[1, 2, 3], [4, 1, 6], [3, 0, 8]],
     )
     assert found == [[1, 2, 3, 0], [1, 2, 3, 1], [4, 1, 6, 0]]
 
 
 def test_a_filter_of_all_fields() -> None:
-    assert came_out(lambda s: s.filter(MyFilter()), ["a", "b", "c"], [[1, 2, 3], [2, 1, 1], [2, 3, 4]]) == [[1, 2, 3]]
+    assert came_out(
+        lambda s: s.filter(MyFilter()), ["a", "b", "c"], [[1, 2, 3], [2, 1, 1], [2, 3, 4]]
+    ) == [[1, 2, 3]]
 
 
 def test_debug_and_equals(capsys: pytest.CaptureFixture[str]) -> None:
     """The built-in filters."""
     rows: Rows = [[1, 1], [1, 2], [None, None], [None, 1]]
-    found = came_out(lambda s: s.each(Fields("a", "b"), Equals()).each("a", Debug("same")), ["a", "b"], rows)
+    found = came_out(
+        lambda s: s.each(Fields("a", "b"), Equals()).each("a", Debug("same")), ["a", "b"], rows
+    )
     assert found == [[1, 1], [None, None]]
-    assert capsys.readouterr().out.splitlines() == ["DEBUG(same): {'a': 1}", "DEBUG(same): {'a': None}"]
+    assert capsys.readouterr().out.splitlines() == [
+        "DEBUG(same): {'a': 1}",
+        "DEBUG(same): {'a': None}",
+    ]
 
 
 # "map and flatMap", "peek".
@@ -81,7 +90,12 @@ def test_debug_and_equals(capsys: pytest.CaptureFixture[str]) -> None:
 def test_map_and_flat_map(do: Any, fields: list[str], expected: Rows) -> None:
     """Without output fields they keep the stream's, with some these are all that is left."""
     assert came_out(do, ["word"], [["the cow"]]) == expected
-    assert list(wired("word", do=lambda s: do(s).name("out")).component("out").streams["default"].fields) == fields
+    assert (
+        list(
+            wired("word", do=lambda s: do(s).name("out")).component("out").streams["default"].fields
+        )
+        == fields
+    )
 
 
 def test_a_peek_before_a_group() -> None:
@@ -142,9 +156,20 @@ def by_speed(one: TridentTuple, other: TridentTuple) -> int:
 @pytest.mark.parametrize(
     ("do", "expected"),
     [
-        (lambda s: s.min(functools.cmp_to_key(by_speed)).each("vehicle", Debug()), [[["slow", 20, 0.9], "d0"]]),
-        (lambda s: s.max(functools.cmp_to_key(by_speed)).project("driver").each("driver", Debug()), [["d1"]]),
-        (lambda s: s.min_by("vehicle", lambda vehicle: vehicle[2]), [[["middling", 50, 0.1], "d2"]]),
+        (
+            lambda s: s.min(functools.cmp_to_key(by_speed)).each("vehicle", Debug()),
+            [[["slow", 20, 0.9], "d0"]],
+        ),
+        (
+            lambda s: (
+                s.max(functools.cmp_to_key(by_speed)).project("driver").each("driver", Debug())
+            ),
+            [["d1"]],
+        ),
+        (
+            lambda s: s.min_by("vehicle", lambda vehicle: vehicle[2]),
+            [[["middling", 50, 0.1], "d2"]],
+        ),
         (lambda s: s.max_by("vehicle", lambda vehicle: vehicle[2]), [[["slow", 20, 0.9], "d0"]]),
     ],
 )
@@ -162,12 +187,21 @@ def test_the_first_of_a_batch() -> None:
         (FirstN(2), [[123, 2], [113, 54]]),
         (lambda stream: stream.project("count"), [[count] for _, count in rows]),
     ):
-        assert of_partition(lambda s, each=assembly: s.apply_assembly(each), ["device-id", "count"], rows) == expected  # type: ignore[misc]
-    assert of_partition(lambda s: s.apply_assembly(FirstN(9, "n")), ["n"], [[2], [None], [1]]) == [[1], [2]]
+        assert (
+            of_partition(
+                lambda s, each=assembly: s.apply_assembly(each), ["device-id", "count"], rows
+            )
+            == expected
+        )  # type: ignore[misc]
+    assert of_partition(lambda s: s.apply_assembly(FirstN(9, "n")), ["n"], [[2], [None], [1]]) == [
+        [1],
+        [2],
+    ]
     with pytest.raises(TopologyError, match=r"FirstN\(0\): give a number from 1 on"):
         FirstN(0)
     with pytest.raises(
-        TopologyError, match=r"test_storm_api.py:\d+: first\(1, m\): the stream has no field 'm', only 'n'"
+        TopologyError,
+        match=r"test_storm_api.py:\d+: first\(1, m\): the stream has no field 'm', only 'n'",
     ):
         wired("n", do=lambda s: s.apply_assembly(FirstN(1, "m")))
 
@@ -191,22 +225,46 @@ class CountAsAggregator(Aggregator):
 @pytest.mark.parametrize(
     ("do", "expected"),
     [
-        (lambda s: s.tumbling_window(Tuples(3), Fields("word"), CountAsAggregator(), Fields("count")), [3, 3]),
         (
-            lambda s: s.sliding_window(Tuples(4), Tuples(2), Fields("word"), CountAsAggregator(), Fields("count")),
+            lambda s: s.tumbling_window(
+                Tuples(3), Fields("word"), CountAsAggregator(), Fields("count")
+            ),
+            [3, 3],
+        ),
+        (
+            lambda s: s.sliding_window(
+                Tuples(4), Tuples(2), Fields("word"), CountAsAggregator(), Fields("count")
+            ),
             [2, 4, 4],
         ),
-        (lambda s: s.window(Window(Tuples(2)), Fields("word"), CountAsAggregator(), Fields("count")), [2, 2, 2]),
+        (
+            lambda s: s.window(
+                Window(Tuples(2)), Fields("word"), CountAsAggregator(), Fields("count")
+            ),
+            [2, 2, 2],
+        ),
         (lambda s: s.window(Window(Tuples(3), Tuples(3)), Count(), Fields("count")), [3, 3]),
-        (lambda s: s.tumbling_window(Duration.seconds(2), "word", CountAsAggregator(), Fields("count")), [6]),
-        (lambda s: s.sliding_window(Duration.seconds(4), Duration.seconds(2), Count(), Fields("count")), [6, 6]),
+        (
+            lambda s: s.tumbling_window(
+                Duration.seconds(2), "word", CountAsAggregator(), Fields("count")
+            ),
+            [6],
+        ),
+        (
+            lambda s: s.sliding_window(
+                Duration.seconds(4), Duration.seconds(2), Count(), Fields("count")
+            ),
+            [6, 6],
+        ),
     ],
 )
 def test_windows_by_count_and_by_duration(do: Any, expected: list[int]) -> None:
     """The tutorial's `TumblingCountWindow` and its like."""
     seen: list[int] = []
     topology = TridentTopology("t")
-    words = topology.new_stream("spout1", FeederSpout("sentence")).each("sentence", Split(), Fields("word"))
+    words = topology.new_stream("spout1", FeederSpout("sentence")).each(
+        "sentence", Split(), Fields("word")
+    )
     do(words).peek(lambda tuple: seen.append(tuple["count"])).name("out")
     with LocalCluster(topology.build()) as cluster:
         spout: Any = cluster.topology.component("spout1").component
@@ -244,7 +302,9 @@ class CountByCombination(CombinerAggregator):
 
 def test_a_sum_of_each_partition() -> None:
     found = [
-        of_partition(lambda s: s.partition_aggregate(Fields("b"), Sum(), Fields("sum")), ["a", "b"], rows)
+        of_partition(
+            lambda s: s.partition_aggregate(Fields("b"), Sum(), Fields("sum")), ["a", "b"], rows
+        )
         for rows in TASKS
     ]
     assert found == [[[3]], [[11]], [[20]]]
@@ -254,8 +314,12 @@ def test_a_sum_of_each_partition() -> None:
 def test_the_three_kinds_of_aggregators(count: Any) -> None:
     """A count as each of them, of a batch and of its groups."""
     for rows in TASKS:
-        assert of_partition(lambda s: s.partition_aggregate(count(), "n"), ["a", "b"], rows) == [[len(rows)]]
-        grouped = of_partition(lambda s: s.group_by("a").partition_aggregate(count(), "n"), ["a", "b"], rows)
+        assert of_partition(lambda s: s.partition_aggregate(count(), "n"), ["a", "b"], rows) == [
+            [len(rows)]
+        ]
+        grouped = of_partition(
+            lambda s: s.group_by("a").partition_aggregate(count(), "n"), ["a", "b"], rows
+        )
         assert last_by_key(grouped) == Counter(key for key, _ in rows)
     assert CountByCombination().zero() == 0
 
@@ -275,7 +339,9 @@ def chain(stream: Any, verb: str, *others: tuple[Any, ...]) -> Stream:
 def test_a_chain_of_each_partition() -> None:
     """One tuple with all results."""
     for rows, expected in zip(TASKS, [[2, 3], [2, 11], [3, 20]], strict=True):
-        assert of_partition(lambda s: chain(s, "partition_aggregate"), ["a", "b"], rows) == [expected]
+        assert of_partition(lambda s: chain(s, "partition_aggregate"), ["a", "b"], rows) == [
+            expected
+        ]
 
 
 class Each(Aggregator):
@@ -296,7 +362,9 @@ def test_a_chain_with_an_aggregator_has_each_of_its_tuples_with_the_others() -> 
     found = of_partition(lambda s: chain(s, "partition_aggregate", *others), ["a", "b"], TASKS[2])
     assert found == [[3, 20, 1, 3], [3, 20, 9, 3], [3, 20, 10, 3]]
     none = [(Fields("b"), FilteredOut(), Fields("each"))]
-    assert of_partition(lambda s: chain(s, "partition_aggregate", *none), ["a", "b"], TASKS[2]) == []
+    assert (
+        of_partition(lambda s: chain(s, "partition_aggregate", *none), ["a", "b"], TASKS[2]) == []
+    )
 
 
 class FilteredOut(Each):
@@ -304,11 +372,15 @@ class FilteredOut(Each):
         pass
 
 
-@pytest.mark.parametrize("others", [[], [(CountByReduction(), Fields("again"))]], ids=["combiners", "mixed"])
+@pytest.mark.parametrize(
+    "others", [[], [(CountByReduction(), Fields("again"))]], ids=["combiners", "mixed"]
+)
 def test_a_chain_of_groups_over_several_tasks(others: Any) -> None:
     """Combiners do a part before tuples travel; one of another kind has all of them travel."""
     topology = TridentTopology("t")
-    stream = topology.new_stream("in", FeederSpout("a", "b")).map(lambda a, b: (a, b)).name("before")
+    stream = (
+        topology.new_stream("in", FeederSpout("a", "b")).map(lambda a, b: (a, b)).name("before")
+    )
     chain(stream.group_by("a"), "aggregate", *others).name("out").parallelism_hint(2)
     rows = [row for task in TASKS for row in task] * 4
     result = complete_topology(topology.build(), {"in": rows})
@@ -322,7 +394,9 @@ def test_a_chain_of_groups_over_several_tasks(others: Any) -> None:
 
 def test_a_chain_shows_results_and_not_what_is_kept() -> None:
     """An average keeps a sum and a count."""
-    found = of_partition(lambda s: chain(s, "partition_aggregate", ("b", Average(), "mean")), ["a", "b"], TASKS[2])
+    found = of_partition(
+        lambda s: chain(s, "partition_aggregate", ("b", Average(), "mean")), ["a", "b"], TASKS[2]
+    )
     assert found == [[3, 20, 20 / 3]]
 
 
@@ -331,15 +405,26 @@ def test_a_chain_shows_results_and_not_what_is_kept() -> None:
     [
         (lambda s: s.chained_agg().chain_end(), "give at least one, and not none"),
         (
-            lambda s: s.chained_agg().aggregate(Count(), "n").partition_aggregate(Count(), "m").chain_end(),
+            lambda s: (
+                s.chained_agg()
+                .aggregate(Count(), "n")
+                .partition_aggregate(Count(), "m")
+                .chain_end()
+            ),
             "not aggregate and partition_aggregate",
         ),
         (
             lambda s: s.chained_agg().aggregate(Count(), ["n", "m"]).chain_end(),
             "Count gives one value: name one output field",
         ),
-        (lambda s: s.chained_agg().aggregate("x", Sum(), "n").chain_end(), r"test_storm_api.py:\d+: .*no field 'x'"),
-        (lambda s: s.group_by("a").chained_agg().aggregate(Count(), "a").chain_end(), "has a field 'a' already"),
+        (
+            lambda s: s.chained_agg().aggregate("x", Sum(), "n").chain_end(),
+            r"test_storm_api.py:\d+: .*no field 'x'",
+        ),
+        (
+            lambda s: s.group_by("a").chained_agg().aggregate(Count(), "a").chain_end(),
+            "has a field 'a' already",
+        ),
     ],
 )
 def test_chains_that_cannot_be(do: Any, message: str) -> None:
@@ -351,9 +436,14 @@ def test_chains_that_cannot_be(do: Any, message: str) -> None:
 
 
 def test_a_projection() -> None:
-    assert came_out(lambda s: s.project(Fields("b", "d")), ["a", "b", "c", "d"], [[1, 2, 3, 4]]) == [[2, 4]]
+    assert came_out(
+        lambda s: s.project(Fields("b", "d")), ["a", "b", "c", "d"], [[1, 2, 3, 4]]
+    ) == [[2, 4]]
 
 
 def test_a_count_of_a_batch() -> None:
     rows = [[number] for number in range(9)]
-    assert sum(n for (n,) in came_out(lambda s: s.aggregate(Count(), Fields("count")), ["x"], rows)) == 9
+    assert (
+        sum(n for (n,) in came_out(lambda s: s.aggregate(Count(), Fields("count")), ["x"], rows))
+        == 9
+    )

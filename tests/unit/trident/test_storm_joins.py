@@ -10,7 +10,15 @@ from kstorm.errors import TopologyError
 from kstorm.testing import FeederSpout, LocalCluster, complete_topology, simulate
 from kstorm.testing.kafka import FakeKafka, KafkaCluster
 from kstorm.topology import Topology
-from kstorm.trident import Count, JoinOutFieldsMode, JoinType, Sessions, Stream, TridentTopology, Window
+from kstorm.trident import (
+    Count,
+    JoinOutFieldsMode,
+    JoinType,
+    Sessions,
+    Stream,
+    TridentTopology,
+    Window,
+)
 from kstorm.windows import Count as Tuples
 from kstorm.windows import Duration
 from tests.unit.trident.streams import Rows, feed
@@ -81,7 +89,9 @@ def test_without_a_window_it_is_of_all_that_ever_came() -> None:
 def test_fields_may_be_preserved(how: Any) -> None:
     """All of each stream, in its order."""
     topology = TridentTopology("t")
-    one = topology.new_stream("one", FeederSpout("val1", "key", "val2")).project("val1", "key", "val2")
+    one = topology.new_stream("one", FeederSpout("val1", "key", "val2")).project(
+        "val1", "key", "val2"
+    )
     two = topology.new_stream("two", FeederSpout("val1", "x"))
     outputs = ["a", "key", "b", "c", "x"]
     topology.join(one, "key", two, "x", outputs, mode=JoinOutFieldsMode.PRESERVE, **how).name("out")
@@ -93,7 +103,9 @@ def test_fields_may_be_preserved(how: Any) -> None:
 
 def test_a_missing_sides_key_is_there() -> None:
     """As in Storm, in the fields of both."""
-    found = came_out_of(joined(["k", "a", "b", "x", "c"], kind="full", window=MINUTE, mode="preserve"))
+    found = came_out_of(
+        joined(["k", "a", "b", "x", "c"], kind="full", window=MINUTE, mode="preserve")
+    )
     assert ["m", None, None, "m", 8] in found
     assert ["l", 3, 4, "l", None] in found
 
@@ -112,7 +124,9 @@ def by_event_time() -> Topology:
     topology = TridentTopology("t")
     one, two = (topology.new_stream(name, FeederSpout("k", name, "at")) for name in ("one", "two"))
     window = Window(Duration(10)).with_timestamp_field("at").with_lag(Duration(100))
-    topology.join(one, "k", two, "k", ["k", "a", "at", "b", "then"], "full", window=window).to_kafka("joined")
+    topology.join(
+        one, "k", two, "k", ["k", "a", "at", "b", "then"], "full", window=window
+    ).to_kafka("joined")
     return topology.build()
 
 
@@ -132,7 +146,9 @@ def test_an_outer_join_is_exact_whatever_dies() -> None:
         cluster.advance_time(10)
         cluster.checkpoint()
         records = [json.loads(record.value() or b"") for record in cluster.kafka.records("joined")]
-        assert Counter((record["a"], record["b"]) for record in records if record["k"] < 9) == expected
+        assert (
+            Counter((record["a"], record["b"]) for record in records if record["k"] < 9) == expected
+        )
 
     inputs = {"one": ONE + CLOSING, "two": TWO + CLOSING}
     simulate(by_event_time(), inputs, judge, range(15), kafka=lambda: FakeKafka({"joined": 1}))
@@ -147,8 +163,14 @@ def test_an_outer_join_is_exact_whatever_dies() -> None:
         ),
         ({"kind": "outer"}, "'outer' is no JoinType: give inner, left, right, full"),
         ({"mode": "all"}, "'all' is no JoinOutFieldsMode: give compact, preserve"),
-        ({"mode": "preserve"}, "4 output fields, and 5 come out: all of the left stream and all of the right one"),
-        ({"window": Sessions(Duration.minutes(1))}, "streams are not joined within sessions: give the join a window="),
+        (
+            {"mode": "preserve"},
+            "4 output fields, and 5 come out: all of the left stream and all of the right one",
+        ),
+        (
+            {"window": Sessions(Duration.minutes(1))},
+            "streams are not joined within sessions: give the join a window=",
+        ),
         ({"outputs": ["a"]}, "1 output fields, and 4 come out: the key"),
     ],
 )
@@ -179,7 +201,9 @@ def test_the_last_hour_of_one_side() -> None:
     topology = TridentTopology("t")
     views, buys = last_hour(topology)
     window = Window(Duration.hours(1), Duration.minutes(30))
-    topology.join(buys, "buyer", views, "user", ["user", "cents", "page"], "left", window=window).name("out")
+    topology.join(
+        buys, "buyer", views, "user", ["user", "cents", "page"], "left", window=window
+    ).name("out")
     with LocalCluster(topology.build()) as cluster:
         feed(cluster, "views", ["ann", "/"])
         cluster.advance_time(1500)

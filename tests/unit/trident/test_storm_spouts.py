@@ -42,7 +42,9 @@ def test_two_streams_of_one_id_are_refused() -> None:
 
 
 @pytest.mark.parametrize("kind", [OpaqueTridentKafkaSpout, TransactionalTridentKafkaSpout])
-def test_positions_are_in_zookeeper_under_the_streams_id(kind: type[OpaqueTridentKafkaSpout]) -> None:
+def test_positions_are_in_zookeeper_under_the_streams_id(
+    kind: type[OpaqueTridentKafkaSpout],
+) -> None:
     """`transactional.zookeeper.root` is `/transactional`; the topology's name is under it, as ids are a topology's own."""
     topology = TridentTopology("t")
     topology.new_stream("spout1", kind(TridentKafkaConfig(KafkaHosts(), "lines"))).map(len)

@@ -52,7 +52,10 @@ def test_an_epoch_that_was_written_in_part_comes_to_the_same() -> None:
 
 @pytest.mark.parametrize(
     ("txid", "stored"),
-    [pytest.param(3, [3, [6], [4]], id="the-next"), pytest.param(2, [2, [3], [1]], id="the-same-again")],
+    [
+        pytest.param(3, [3, [6], [4]], id="the-next"),
+        pytest.param(2, [2, [3], [1]], id="the-same-again"),
+    ],
 )
 def test_an_opaque_value(txid: int, stored: list[Any]) -> None:
     """Of another epoch it goes on from the value, of the same one from the value before."""
@@ -113,7 +116,9 @@ class QueryLocation(QueryFunction):
 
 
 class LocationUpdater(StateUpdater):
-    def update_state(self, state: LocationDB, tuples: Sequence[TridentTuple], collector: TridentCollector) -> None:
+    def update_state(
+        self, state: LocationDB, tuples: Sequence[TridentTuple], collector: TridentCollector
+    ) -> None:
         state.set_locations_bulk([tuple[0] for tuple in tuples], [tuple[1] for tuple in tuples])
 
 
@@ -143,7 +148,9 @@ def test_a_map_state() -> None:
     own: Any = OwnState()
     state = MapState(own)
     state.multi_put([["a", 1], ["[b"]], [1, 2])
-    assert state.multi_update([["a", 1], ["c"]], [lambda value: value + 10, lambda value: value]) == [11, None]
+    assert state.multi_update(
+        [["a", 1], ["c"]], [lambda value: value + 10, lambda value: value]
+    ) == [11, None]
     assert state.multi_get([["a", 1], ["[b"], ["d"]]) == [11, 2, None]
     state.multi_remove([["c"]])
     assert sorted(state.get_tuples(), key=str) == [("[b", 2), ("a", 1, 11)]
@@ -156,8 +163,16 @@ def test_a_map_state() -> None:
 def all_of_it(number: Any = Count) -> Any:
     """A count of all tuples, and one by word; both are asked for by another stream."""
     topology = TridentTopology("t")
-    words = topology.new_stream("in", FeederSpout("sentence")).each("sentence", Split(), "word").name("words")
-    total = words.persistent_aggregate(kstorm_state(), Count(), "total").name("total").parallelism_hint(3)
+    words = (
+        topology.new_stream("in", FeederSpout("sentence"))
+        .each("sentence", Split(), "word")
+        .name("words")
+    )
+    total = (
+        words.persistent_aggregate(kstorm_state(), Count(), "total")
+        .name("total")
+        .parallelism_hint(3)
+    )
     counts = (
         words.group_by("word")
         .persistent_aggregate(kstorm_state(), number(), "count")
@@ -166,7 +181,9 @@ def all_of_it(number: Any = Count) -> Any:
     )
     asked = topology.new_stream("asked", FeederSpout("id"))
     asked.state_query(total, (), SnapshotGet(), "total").map(lambda *row: row).name("totals")
-    everything = asked.broadcast().state_query(counts, (), TupleCollectionGet(), Fields("word", "count"))
+    everything = asked.broadcast().state_query(
+        counts, (), TupleCollectionGet(), Fields("word", "count")
+    )
     everything.map(lambda *row: row).name("all")
     return topology.build()
 
@@ -177,7 +194,9 @@ def test_a_state_without_groups_has_one_value_and_it_is_asked_where_it_is() -> N
         feed(cluster, "asked", *([number] for number in range(5)))
         feed(cluster, "in", ["the cow the"])
         feed(cluster, "asked", *([number] for number in range(5, 10)))
-        assert sorted(cluster.emitted("totals")) == [[number, None if number < 5 else 3] for number in range(10)]
+        assert sorted(cluster.emitted("totals")) == [
+            [number, None if number < 5 else 3] for number in range(10)
+        ]
 
 
 def test_all_that_a_state_has_can_be_asked() -> None:
@@ -213,7 +232,12 @@ def test_a_state_in_a_database_does_not_list_what_a_task_has() -> None:
     counts = words.group_by("word").persistent_aggregate(OpaqueMap(Memory()), Count(), "count")
     asked = topology.new_stream("asked", FeederSpout("id")).broadcast()
     asked.state_query(counts, (), TupleCollectionGet(), Fields("word", "count")).name("all")
-    with pytest.raises(StorageError, match="a state in a database does not list"):  # for queries of one's own
+    with pytest.raises(
+        StorageError, match="a state in a database does not list"
+    ):  # for queries of one's own
         ShownMap(OpaqueMap(Memory()).map("count/0"), str).get_tuples()
-    with pytest.raises(TopologyError, match=r"test_storm_state.py:\d+: .*TupleCollectionGet of a state in a database"):
+    with pytest.raises(
+        TopologyError,
+        match=r"test_storm_state.py:\d+: .*TupleCollectionGet of a state in a database",
+    ):
         topology.build()

@@ -65,7 +65,11 @@ def words() -> Topology:
     )
     (
         topology.new_stream("words", FeederSpout("id", "args"))
-        .each(Fields("args"), lambda args: [(word, len(args.split())) for word in args.split()], Fields("word", "of"))
+        .each(
+            Fields("args"),
+            lambda args: [(word, len(args.split())) for word in args.split()],
+            Fields("word", "of"),
+        )
         .group_by(Fields("word"))
         .state_query(counts, Fields("word"), MapGet(), Fields("count"))
         .group_by(Fields("id", "of"))
@@ -81,9 +85,9 @@ def words() -> Topology:
 def test_the_count_of_words_and_the_sum_of_some_of_them() -> None:
     with LocalCluster(words()) as cluster:
         feed(cluster, "spout1", *([sentence] for sentence in SENTENCES * 3))
-        assert {word: max(n for w, n in cluster.emitted("counts") if w == word) for word in COUNTS} == Counter(
-            {word: 3 * count for word, count in COUNTS.items()}
-        )
+        assert {
+            word: max(n for w, n in cluster.emitted("counts") if w == word) for word in COUNTS
+        } == Counter({word: 3 * count for word, count in COUNTS.items()})
         feed(cluster, "words", [1, "cat dog the man"], [2, "cow"], [3, "cat"])
         assert sorted(cluster.emitted("answers")) == [[1, 3 * 4 + 3], [2, 3], [3, 0]]
 
@@ -92,7 +96,9 @@ def test_words_without_a_count_are_left_out() -> None:
     """By the tutorial's `FilterNull` and `Sum`: of each batch of a question's words a part of its sum."""
 
     def do(stream: Any) -> Any:
-        return stream.each(Fields("count"), FilterNull()).partition_aggregate(Fields("count"), Sum(), Fields("sum"))
+        return stream.each(Fields("count"), FilterNull()).partition_aggregate(
+            Fields("count"), Sum(), Fields("sum")
+        )
 
     asked: Rows = [["cat", None], ["the", 4], ["man", 1]]
     assert of_partition(do, ["word", "count"], asked) == [[5]]
@@ -112,7 +118,9 @@ def test_reads_of_a_batch_are_one_and_so_are_writes() -> None:
             return Database()
 
     topology = TridentTopology("t")
-    stream = topology.new_stream("in", FeederSpout("word")).state_query(Databases(), "word", MapGet(), "n")
+    stream = topology.new_stream("in", FeederSpout("word")).state_query(
+        Databases(), "word", MapGet(), "n"
+    )
     stream.name("out")
     complete_topology(topology.build(), {"in": [[str(number)] for number in range(20)]})
     assert sum(questions) == 20
@@ -122,7 +130,11 @@ def test_reads_of_a_batch_are_one_and_so_are_writes() -> None:
 def test_parts_are_counted_before_tuples_travel() -> None:
     """The tutorial's "partial aggregations": what leaves the bolt that splits is a count for each word."""
     topology = TridentTopology("t")
-    stream = topology.new_stream("in", FeederSpout("sentence")).each("sentence", Split(), "word").name("split")
+    stream = (
+        topology.new_stream("in", FeederSpout("sentence"))
+        .each("sentence", Split(), "word")
+        .name("split")
+    )
     stream.group_by("word").persistent_aggregate(kstorm_state(), Count(), "count").name("count")
     result = complete_topology(topology.build(), {"in": [["the the the the"]]})
     assert result.emitted("split") == [["the", 4]]
@@ -226,7 +238,9 @@ class DistinctByRequest(Aggregator):
     def init(self, batch_id: Any, collector: TridentCollector) -> dict[str, set[str]]:
         return {}
 
-    def aggregate(self, value: dict[str, set[str]], tuple: TridentTuple, collector: TridentCollector) -> None:
+    def aggregate(
+        self, value: dict[str, set[str]], tuple: TridentTuple, collector: TridentCollector
+    ) -> None:
         value.setdefault(tuple["args"], set()).update(tuple["followers"] or ())
 
     def complete(self, value: dict[str, set[str]], collector: TridentCollector) -> None:
@@ -242,7 +256,9 @@ def test_reach_in_one_task() -> None:
         .state_query(SingleKeyFactory(TWEETERS), "args", MapGet(), "tweeters")
         .each("tweeters", lambda tweeters: tweeters or [""], "tweeter")
         .state_query(SingleKeyFactory(FOLLOWERS), "tweeter", MapGet(), "followers")
-        .partition_aggregate(Fields("args", "followers"), DistinctByRequest(), Fields("args", "reach"))
+        .partition_aggregate(
+            Fields("args", "followers"), DistinctByRequest(), Fields("args", "reach")
+        )
         .parallelism_hint(3)
         .name("out")
     )
@@ -281,10 +297,14 @@ def test_the_output_of_functions_is_additive() -> None:
 
 def test_the_fields_of_aggregators_take_the_place_of_tuples() -> None:
     rows = [["a", 1], ["b", 2], ["a", 3]]
-    found = came_out(lambda s: s.aggregate(Fields("val2"), Sum(), Fields("sum")), ["val1", "val2"], rows)
+    found = came_out(
+        lambda s: s.aggregate(Fields("val2"), Sum(), Fields("sum")), ["val1", "val2"], rows
+    )
     assert sum(total for (total,) in found) == 6
     grouped = came_out(
-        lambda s: s.group_by(Fields("val1")).aggregate(Fields("val2"), Sum(), Fields("sum")), ["val1", "val2"], rows
+        lambda s: s.group_by(Fields("val1")).aggregate(Fields("val2"), Sum(), Fields("sum")),
+        ["val1", "val2"],
+        rows,
     )
     assert sum(total for key, total in grouped if key == "a") == 4
 
@@ -295,8 +315,12 @@ def test_the_fields_of_aggregators_take_the_place_of_tuples() -> None:
 def test_tuples_travel_where_they_have_to() -> None:
     """Operations up to a group or a shuffle are one bolt, and the state begins the next."""
     topology = TridentTopology("t")
-    stream = topology.new_stream("in", FeederSpout("a", "b")).each("a", lambda a: [a], "c").filter("b", FilterNull())
-    stream.group_by("c").persistent_aggregate(kstorm_state(), Count(), "n").new_values_stream().shuffle().map(
-        lambda c, n: n, "n"
+    stream = (
+        topology.new_stream("in", FeederSpout("a", "b"))
+        .each("a", lambda a: [a], "c")
+        .filter("b", FilterNull())
     )
+    stream.group_by("c").persistent_aggregate(
+        kstorm_state(), Count(), "n"
+    ).new_values_stream().shuffle().map(lambda c, n: n, "n")
     assert list(topology.build().components) == ["in", "lambda", "count", "map"]

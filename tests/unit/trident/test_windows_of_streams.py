@@ -14,13 +14,17 @@ from tests.unit.trident.streams import came_out, wired
 
 def test_so_many_tuples_each() -> None:
     """Of one task; without groups one value a window."""
-    found = came_out(lambda s: s.tumbling_window(Tuples(2), "n", Sum(), "sum"), ["n"], [[1], [2], [3], [4], [5]])
+    found = came_out(
+        lambda s: s.tumbling_window(Tuples(2), "n", Sum(), "sum"), ["n"], [[1], [2], [3], [4], [5]]
+    )
     assert sorted(found) == [[3], [7]]
 
 
 def test_windows_that_overlap() -> None:
     rows = [[1], [2], [3], [4]]
-    found = came_out(lambda s: s.sliding_window(Tuples(4), Tuples(2), "n", Sum(), "sum"), ["n"], rows)
+    found = came_out(
+        lambda s: s.sliding_window(Tuples(4), Tuples(2), "n", Sum(), "sum"), ["n"], rows
+    )
     assert sorted(found) == [[3], [10]]
 
 

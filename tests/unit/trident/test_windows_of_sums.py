@@ -26,7 +26,9 @@ FIELDS = Fields("key", "n", "at")
 def sums(window: Window) -> Any:
     """The bolt that adds up `n` by `key`."""
     return window_bolt(
-        window, aggregating(Sum(), Fields("key"), Fields("n"), Fields("sum"), FIELDS)[1], Fields("key", "sum")
+        window,
+        aggregating(Sum(), Fields("key"), Fields("n"), Fields("sum"), FIELDS)[1],
+        Fields("key", "sum"),
     )
 
 
@@ -37,7 +39,9 @@ def test_it_keeps_tuples_only_where_it_has_to() -> None:
     assert type(sums(Window(Duration(10), Count(2)))) is not CombiningBolt
 
 
-def by_definition(tuples: Sequence[tuple[str, int, int]], length: int, slide: int, until: int) -> list[list[Any]]:
+def by_definition(
+    tuples: Sequence[tuple[str, int, int]], length: int, slide: int, until: int
+) -> list[list[Any]]:
     """All sums of all windows, window by window."""
     found: list[list[Any]] = []
     for end in range(-40 // slide * slide, until + 1, slide):
@@ -53,14 +57,22 @@ def by_definition(tuples: Sequence[tuple[str, int, int]], length: int, slide: in
 @pytest.mark.parametrize("many", [0, 1000])
 @given(
     st.lists(
-        st.lists(st.tuples(st.sampled_from("abc"), st.integers(1, 9), st.integers(-20, 60)), max_size=6), max_size=6
+        st.lists(
+            st.tuples(st.sampled_from("abc"), st.integers(1, 9), st.integers(-20, 60)), max_size=6
+        ),
+        max_size=6,
     ),
     st.integers(1, 25),
     st.integers(1, 25),
     st.integers(0, 20),
 )
 def test_sums_are_what_they_are_by_definition(
-    many: int, at_once: int, rounds: list[list[tuple[str, int, int]]], length: int, slide: int, lag: int
+    many: int,
+    at_once: int,
+    rounds: list[list[tuple[str, int, int]]],
+    length: int,
+    slide: int,
+    lag: int,
 ) -> None:
     """Of all that was not late, each window once, whatever length and slide have in common; read by panes or by chains; whole or
     key by key."""
@@ -72,7 +84,9 @@ def test_sums_are_what_they_are_by_definition(
         check_by_definition(rounds, length, slide, lag)
 
 
-def check_by_definition(rounds: list[list[tuple[str, int, int]]], length: int, slide: int, lag: int) -> None:
+def check_by_definition(
+    rounds: list[list[tuple[str, int, int]]], length: int, slide: int, lag: int
+) -> None:
     """Of one kind of manager."""
     window = Window(Duration(length), Duration(slide)).with_timestamp_field("at")
     tester = BoltTester(sums(window.with_lag(Duration(lag)) if lag else window), FIELDS)
@@ -128,7 +142,10 @@ class Failing:
 @pytest.mark.parametrize("kind", [panes.PaneManager, chains.ChainManager])
 @given(
     st.lists(
-        st.lists(st.tuples(st.sampled_from("abc"), st.integers(1, 9), st.integers(1, 20)), max_size=6), max_size=8
+        st.lists(
+            st.tuples(st.sampled_from("abc"), st.integers(1, 9), st.integers(1, 20)), max_size=6
+        ),
+        max_size=8,
     ),
     st.integers(1, 60),
     st.integers(1, 30),
@@ -170,13 +187,22 @@ class Run:
     """Sums that are shown among failures, by one kind of manager. Whoever reads them stops at a part where `stops` says so."""
 
     def __init__(
-        self, kind: type[panes.PaneManager], length: int, slide: int, failures: Sequence[int], stops: list[bool]
+        self,
+        kind: type[panes.PaneManager],
+        length: int,
+        slide: int,
+        failures: Sequence[int],
+        stops: list[bool],
     ) -> None:
         failing, self._stops = Failing(failures), stops
         rows: dict[bytes, bytes] = {}
-        state = TaskState(rows.get, lambda start: sorted(pair for pair in rows.items() if pair[0] >= start))
+        state = TaskState(
+            rows.get, lambda start: sorted(pair for pair in rows.items() if pair[0] >= start)
+        )
         self._rows, self.state = rows, state
-        self._make: Callable[[], panes.PaneManager] = lambda: kind(state, length, slide, fold, failing)
+        self._make: Callable[[], panes.PaneManager] = lambda: kind(
+            state, length, slide, fold, failing
+        )
         self._manager = self._make()
         self.found: dict[tuple[int, str], int] = {}
 
@@ -236,7 +262,9 @@ def build() -> Topology:
 def test_sums_are_exact_whatever_dies(many: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """Nothing is late here, as the lag is longer than all. Read pane by pane or by chains."""
     monkeypatch.setattr(chains, "MANY", many)
-    expected = Counter((key, total) for key, total in by_definition([tuple(row) for row in INPUT], 20, 10, 900))  # type: ignore[misc]
+    expected = Counter(
+        (key, total) for key, total in by_definition([tuple(row) for row in INPUT], 20, 10, 900)
+    )  # type: ignore[misc]
 
     def judge(cluster: KafkaCluster) -> None:
         cluster.advance_time(10)
@@ -244,7 +272,9 @@ def test_sums_are_exact_whatever_dies(many: int, monkeypatch: pytest.MonkeyPatch
         records = [json.loads(record.value() or b"") for record in cluster.kafka.records("sums")]
         assert Counter((record["key"], record["sum"]) for record in records) == expected
 
-    simulate(build(), {"in": [*INPUT, *CLOSING]}, judge, range(25), kafka=lambda: FakeKafka({"sums": 1}))
+    simulate(
+        build(), {"in": [*INPUT, *CLOSING]}, judge, range(25), kafka=lambda: FakeKafka({"sums": 1})
+    )
 
 
 def test_a_look_at_long_windows_changes_little_and_reads_little() -> None:

@@ -39,7 +39,9 @@ def test_all_fields_that_are_wrong_are_named_with_their_lines() -> None:
         wired("n", do=do)
     first, second, third = str(refused.value).splitlines()
     assert "test_wiring.py:" in first
-    assert first.endswith("each(sentnce, Split → word): the stream has no field 'sentnce', only 'n'")
+    assert first.endswith(
+        "each(sentnce, Split → word): the stream has no field 'sentnce', only 'n'"
+    )
     assert second.endswith("project(n, m): the stream has no field 'm', only 'n'")
     assert third.endswith("the stream has a field 'n' already: give the new one another name")
 
@@ -47,19 +49,28 @@ def test_all_fields_that_are_wrong_are_named_with_their_lines() -> None:
 @pytest.mark.parametrize(
     ("do", "said"),
     [
-        (lambda s: s.group_by("x").persistent_aggregate(kstorm_state(), Count(), "n"), "no field 'x'"),
+        (
+            lambda s: s.group_by("x").persistent_aggregate(kstorm_state(), Count(), "n"),
+            "no field 'x'",
+        ),
         (lambda s: s.partition_by("x").map(lambda *row: row), "no field 'x'"),
         (
             lambda s: s.group_by("a").aggregate("a", Sum(), ["x", "y"]),
             "Sum gives one value: name one output field, not 2",
         ),
         (lambda s: s.persistent_aggregate(kstorm_state(), Pairs(), "n"), "the Aggregator Pairs"),
-        (lambda s: s.persistent_aggregate({}, Count(), "n"), r"the state is \{\}: give kstorm_state\(\)"),
+        (
+            lambda s: s.persistent_aggregate({}, Count(), "n"),
+            r"the state is \{\}: give kstorm_state\(\)",
+        ),
         (lambda s: s.group_by("a").aggregate(Count()), "was given 1 arguments"),
         (lambda s: s.merge(s.project("a")), "give them as many, by project"),
         (
             lambda s: s.state_query(
-                s.group_by("a", "b").persistent_aggregate(kstorm_state(), Count(), "n"), "a", MapGet(), "n"
+                s.group_by("a", "b").persistent_aggregate(kstorm_state(), Count(), "n"),
+                "a",
+                MapGet(),
+                "n",
             ),
             r"the state's key has 2 fields \(a, b\), and the query 1",
         ),
@@ -92,8 +103,14 @@ class Wide(Function):
     ("do", "said"),
     [
         (lambda s: s.each("n", Wide(), "x"), "Wide emitted 2 values, and has 1 output fields"),
-        (lambda s: s.each("n", lambda n: "word", "x"), "lambda returned str, where several results are expected"),
-        (lambda s: s.map(lambda n: (n,), ["x", "y"]), "lambda emitted 1 values, and has 2 output fields"),
+        (
+            lambda s: s.each("n", lambda n: "word", "x"),
+            "lambda returned str, where several results are expected",
+        ),
+        (
+            lambda s: s.map(lambda n: (n,), ["x", "y"]),
+            "lambda emitted 1 values, and has 2 output fields",
+        ),
     ],
 )
 def test_what_an_operation_gives_must_fit(do: Any, said: str) -> None:
@@ -128,7 +145,9 @@ def hinted() -> Topology:
     topology = TridentTopology("t")
     stream = topology.new_stream("in", FeederSpout("word")).parallelism_hint(2, tasks=4)
     counts = stream.map(str.upper).parallelism_hint(3).map(str.lower).name("lower").group_by("word")
-    counts.persistent_aggregate(kstorm_state(), Count(), "n").name("totals").parallelism_hint(5, tasks=10)
+    counts.persistent_aggregate(kstorm_state(), Count(), "n").name("totals").parallelism_hint(
+        5, tasks=10
+    )
     return topology.build()
 
 

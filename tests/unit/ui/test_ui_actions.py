@@ -44,7 +44,9 @@ def test_actions_are_named_by_a_value() -> None:
     """With commas between; by default none is, and a name that there is not is refused."""
     assert from_environment({}).actions == frozenset()
     assert from_environment({"KSTORM_UI_ACTIONS": "drain, replay"}).actions == {"drain", "replay"}
-    with pytest.raises(ConfigError, match="KSTORM_UI_ACTIONS has 'kill, replya': give some of activate,deactivate"):
+    with pytest.raises(
+        ConfigError, match="KSTORM_UI_ACTIONS has 'kill, replya': give some of activate,deactivate"
+    ):
         from_environment({"KSTORM_UI_ACTIONS": "replya,drain,kill"})
 
 
@@ -52,7 +54,9 @@ def test_who_edits_sees_values() -> None:
     """So that has to be said too."""
     with pytest.raises(ConfigError, match="set KSTORM_UI_SHOW_VALUES=true, or leave it out"):
         from_environment({"KSTORM_UI_ACTIONS": "edit"})
-    assert from_environment({"KSTORM_UI_ACTIONS": "edit", "KSTORM_UI_SHOW_VALUES": "true"}).actions == {"edit"}
+    assert from_environment(
+        {"KSTORM_UI_ACTIONS": "edit", "KSTORM_UI_SHOW_VALUES": "true"}
+    ).actions == {"edit"}
 
 
 @pytest.mark.parametrize(
@@ -71,23 +75,37 @@ def test_who_edits_sees_values() -> None:
         ("edit", {"value": "x"}, "Which letter"),
     ],
 )
-def test_what_cannot_be_meant(site: Site, state: TopologyState, verb: str, fields: dict[str, str], said: str) -> None:
+def test_what_cannot_be_meant(
+    site: Site, state: TopologyState, verb: str, fields: dict[str, str], said: str
+) -> None:
     """The field is named, and what may be given."""
     with pytest.raises(ConfigError, match=said):
         ordered.ordered(site, state, verb, fields, "anna")
 
 
-def test_what_a_form_means(site: Site, state: TopologyState, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_a_form_means(
+    site: Site, state: TopologyState, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Its numbers, its note, and a value with lines that end as they did before a browser sent them."""
     given: list[Any] = []
     for name in ("replay", "edit", "drain"):
         monkeypatch.setattr(acting, name, lambda *words, **more: given.append((words[1:], more)))
     ordered.ordered(site, state, "drain", {"timeout": " 2.5 "}, "anna")
-    fields = {"rate": "50", "limit": "3", "note": " mended ", "stages": "on", "kind": "failed", "until": "9"}
+    fields = {
+        "rate": "50",
+        "limit": "3",
+        "note": " mended ",
+        "stages": "on",
+        "kind": "failed",
+        "until": "9",
+    }
     assert ordered.ordered(site, state, "replay", fields, "anna").what == "kind failed"
     ordered.ordered(site, state, "edit", {"number": "7", "value": "a\r\nb\n"}, "anna")
     assert given[0] == ((2.5,), {})
-    assert given[1] == ((meant_by(fields),), {"rate": 50.0, "limit": 3, "note": "mended", "by_stages": True})
+    assert given[1] == (
+        (meant_by(fields),),
+        {"rate": 50.0, "limit": 3, "note": "mended", "by_stages": True},
+    )
     assert given[2][0] == (state.outline, 7, b"a\nb\n", "")
 
 
@@ -109,7 +127,14 @@ def test_letters_that_come_later_are_not_meant(monkeypatch: pytest.MonkeyPatch) 
 
 @pytest.mark.parametrize(
     ("value", "text"),
-    [(b"a\nb", "a\nb"), (None, ""), (b"\xff", None), (b"a\r\nb", None), ("\u202ea".encode(), None), (b"\0", None)],
+    [
+        (b"a\nb", "a\nb"),
+        (None, ""),
+        (b"\xff", None),
+        (b"a\r\nb", None),
+        ("\u202ea".encode(), None),
+        (b"\0", None),
+    ],
 )
 def test_a_form_holds_only_what_it_gives_back(value: bytes | None, text: str | None) -> None:
     """What it would change is not put into it."""
@@ -140,9 +165,14 @@ def test_one_of_a_kind_at_a_time() -> None:
     """Of a topology; another kind, and another topology, may go on."""
     deeds, held = Deeds(), Held()
     deed = deeds.start("shop", "drain", "", "anna", held)
-    with pytest.raises(ControlError, match=r"anna has begun to drain at .* UTC, and that is under way"):
+    with pytest.raises(
+        ControlError, match=r"anna has begun to drain at .* UTC, and that is under way"
+    ):
         deeds.start("shop", "drain", "", "bert", held)
-    others = [deeds.start("shop", "replay", "", "bert", held), deeds.start("mill", "drain", "", "bert", held)]
+    others = [
+        deeds.start("shop", "replay", "", "bert", held),
+        deeds.start("mill", "drain", "", "bert", held),
+    ]
     held.released.set()
     assert all(each.over.wait(60) for each in (deed, *others))
     assert (deed.state, deed.said) == ("done", "all is well")

@@ -48,9 +48,12 @@ def test_many_who_look_at_the_same_ask_once() -> None:
 
 
 @pytest.mark.parametrize(
-    ("error", "status"), [(AbsentError("no such message"), 404), (BrokerError("Kafka is away"), 503)]
+    ("error", "status"),
+    [(AbsentError("no such message"), 404), (BrokerError("Kafka is away"), 503)],
 )
-def test_what_is_not_there_is_another_thing_than_nobody_who_says(error: KstormError, status: int) -> None:
+def test_what_is_not_there_is_another_thing_than_nobody_who_says(
+    error: KstormError, status: int
+) -> None:
     """Each in words."""
 
     def ask() -> None:
@@ -66,7 +69,9 @@ def test_an_answer_has_no_problem() -> None:
     assert (found, bool(problem), problem.status) == (7, False, 200)
 
 
-def follow(looks: Sequence[tuple[str, bool]], most_secs: float = 60.0, slow: Event | None = None) -> str:
+def follow(
+    looks: Sequence[tuple[str, bool]], most_secs: float = 60.0, slow: Event | None = None
+) -> str:
     """What is sent to one who follows what looks like this, one after the other."""
     left = list(looks)
 
@@ -105,7 +110,9 @@ def test_what_grows_is_sent_until_it_is_over() -> None:
 
 def test_what_does_not_end_is_not_followed_for_ever() -> None:
     """The last piece can say so."""
-    assert "data: one last\n\nevent: over" in follow([("one", False), ("two", False)], most_secs=0.0)
+    assert "data: one last\n\nevent: over" in follow(
+        [("one", False), ("two", False)], most_secs=0.0
+    )
 
 
 def test_who_waits_for_a_slow_look_hears_something(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -61,19 +61,32 @@ def done(site: Site, state: TopologyState, verb: str, fields: dict[str, str]) ->
     ],
 )
 def test_a_pod_does_it(
-    cluster: KubernetesStub, site: Site, state: TopologyState, verb: str, fields: dict[str, str], words: str
+    cluster: KubernetesStub,
+    site: Site,
+    state: TopologyState,
+    verb: str,
+    fields: dict[str, str],
+    words: str,
 ) -> None:
     """For who asked; the last line is what came of it."""
-    cluster.on_exec = lambda pod, command: iter([(1, b"7 trees in flight\nwordcount is done\n"), ended(0)])
+    cluster.on_exec = lambda pod, command: iter(
+        [(1, b"7 trees in flight\nwordcount is done\n"), ended(0)]
+    )
     assert not asyncio.run(preview(site, state, verb, fields)).problem
     found = done(site, state, verb, fields)
     assert (found.state, found.said) == ("done", "wordcount is done")
-    assert cluster.commands == [("wc-sentences-0", ["env", f"KSTORM_OPERATOR={WHO}", "kstorm", *words.split()])]
+    assert cluster.commands == [
+        ("wc-sentences-0", ["env", f"KSTORM_OPERATOR={WHO}", "kstorm", *words.split()])
+    ]
 
 
-def test_what_it_could_not_do_is_said(cluster: KubernetesStub, site: Site, state: TopologyState) -> None:
+def test_what_it_could_not_do_is_said(
+    cluster: KubernetesStub, site: Site, state: TopologyState
+) -> None:
     """In the command's own words; so is that there is no pod."""
-    cluster.on_exec = lambda pod, command: iter([(2, b"kstorm: 'wordcount' still has 7 trees\n"), ended(3)])
+    cluster.on_exec = lambda pod, command: iter(
+        [(2, b"kstorm: 'wordcount' still has 7 trees\n"), ended(3)]
+    )
     found = done(site, state, "drain", {})
     assert (found.state, found.said) == ("failed", "'wordcount' still has 7 trees")
     for pod in ("wc-sentences-0", "wc-acker-0"):
@@ -82,7 +95,9 @@ def test_what_it_could_not_do_is_said(cluster: KubernetesStub, site: Site, state
     assert (found.state, found.said[:22]) == ("failed", "no spout or acker of '")
 
 
-def test_scaling_is_noted_by_a_pod(cluster: KubernetesStub, site: Site, state: TopologyState) -> None:
+def test_scaling_is_noted_by_a_pod(
+    cluster: KubernetesStub, site: Site, state: TopologyState
+) -> None:
     """As at a terminal."""
     assert done(site, state, "scale", {"component": "split", "pods": "3"}).said == "split: 1 → 3"
     ((pod, command),) = cluster.commands

@@ -60,7 +60,10 @@ def test_what_cannot_be_taken_in_is_no_end_either() -> None:
         await collector.look()
         return collector.problem
 
-    assert asyncio.run(look()) == "the page could not look at the moody source: ZeroDivisionError, see its log"
+    assert (
+        asyncio.run(look())
+        == "the page could not look at the moody source: ZeroDivisionError, see its log"
+    )
 
 
 def test_a_process_that_waits_for_kafka_has_no_lag_yet(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -77,10 +80,14 @@ def test_a_process_that_waits_for_kafka_has_no_lag_yet(monkeypatch: pytest.Monke
 
     monkeypatch.setattr(serve, "Lag", Asked)
     processes = [
-        ProcessReport("count-0", "count", {"pid": 1, "not_ready": "Kafka is away since 10:00"}, "", ""),
+        ProcessReport(
+            "count-0", "count", {"pid": 1, "not_ready": "Kafka is away since 10:00"}, "", ""
+        ),
         ProcessReport("split-0", "split", {"pid": 2, "kind": "bolt", "num_tasks": 4}, "", ""),
         ProcessReport("sink-0", "sink", None, "is Pending", ""),
     ]
-    report = TopologyReport("t", "here", [], processes, bootstrap="kafka:9092", zookeeper="zookeeper:2181")
+    report = TopologyReport(
+        "t", "here", [], processes, bootstrap="kafka:9092", zookeeper="zookeeper:2181"
+    )
     assert serve.LagOfAll()(report) == {"split": {0: 5}}
     assert asked == [{"split": 4}]

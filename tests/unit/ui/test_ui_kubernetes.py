@@ -31,7 +31,9 @@ def stub(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Kubernetes
 
 def test_from_outside_pods_are_asked_by_the_api_server(stub: KubernetesStub) -> None:
     """Each topology of the namespace with its components, the ackers under their own name; a pod that does not answer says so."""
-    found = {each.name: each for each in KubernetesSource(open_cluster(None, None), inside=False).look()}
+    found = {
+        each.name: each for each in KubernetesSource(open_cluster(None, None), inside=False).look()
+    }
     assert sorted(found) == ["payments", "wordcount"]
     words = found["wordcount"]
     assert words.place == "namespace streams"
@@ -42,10 +44,15 @@ def test_from_outside_pods_are_asked_by_the_api_server(stub: KubernetesStub) -> 
     }
     processes = {each.name: each for each in words.processes}
     assert processes["wc-split-0"].status == stub.pages["wc-split-0"]
-    assert (processes["wc-split-1"].status, processes["wc-split-1"].trouble) == (None, "does not answer")
+    assert (processes["wc-split-1"].status, processes["wc-split-1"].trouble) == (
+        None,
+        "does not answer",
+    )
 
 
-def test_inside_pods_are_asked_by_their_addresses(stub: KubernetesStub, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_inside_pods_are_asked_by_their_addresses(
+    stub: KubernetesStub, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Which takes no right to the proxy; one that has none yet is not asked."""
     asked: list[str] = []
 
@@ -60,7 +67,9 @@ def test_inside_pods_are_asked_by_their_addresses(stub: KubernetesStub, monkeypa
         if number:
             pod["status"]["podIP"] = "fd00::1" if number == 1 else f"10.0.0.{number}"
     processes = [
-        each for found in KubernetesSource(open_cluster(None, None), inside=True).look() for each in found.processes
+        each
+        for found in KubernetesSource(open_cluster(None, None), inside=True).look()
+        for each in found.processes
     ]
     assert {"http://[fd00::1]:6066", "http://10.0.0.2:6066"} <= set(asked)
     assert len(asked) == len(processes) - 1
@@ -71,9 +80,9 @@ def test_logs_are_of_the_container_and_of_the_one_before(stub: KubernetesStub) -
     """Asked of a pod that was seen; the one before only after a restart. What cannot be had is said."""
     source = KubernetesSource(open_cluster(None, None), inside=False)
     stub.lines["wc-split-0"] = ["now"]
-    (container,) = next(pod for pod in stub.pods if pod["metadata"]["name"] == "wc-split-0")["status"][
-        "containerStatuses"
-    ]
+    (container,) = next(pod for pod in stub.pods if pod["metadata"]["name"] == "wc-split-0")[
+        "status"
+    ]["containerStatuses"]
     with pytest.raises(AbsentError, match="there is no pod wc-split-0 of wordcount"):
         source.log("wordcount", "wc-split-0")
     source.look()
@@ -93,7 +102,9 @@ def test_logs_are_of_the_container_and_of_the_one_before(stub: KubernetesStub) -
         source.log("wordcount", "wc-split-0")
 
 
-def test_a_pod_tells_once_what_the_topology_declares(stub: KubernetesStub, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_pod_tells_once_what_the_topology_declares(
+    stub: KubernetesStub, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """And another one is asked when that one is gone or began anew, as its code may be another. One of an older release has no such
     page."""
     asked: list[str] = []

@@ -9,7 +9,9 @@ from kstorm_ui.sources.logs import MOST_BYTES, last_of, lives_in
 
 
 def start(number: int, *lines: str) -> str:
-    return "".join(f"{line}\n" for line in (f"--- count-0, start {number}: python -m kstorm_bolt", *lines))
+    return "".join(
+        f"{line}\n" for line in (f"--- count-0, start {number}: python -m kstorm_bolt", *lines)
+    )
 
 
 def test_a_log_is_cut_into_lives(tmp_path: Path) -> None:
@@ -18,7 +20,11 @@ def test_a_log_is_cut_into_lives(tmp_path: Path) -> None:
     log.write_text(start(1, "old") + start(2, "Traceback", "killed") + start(3, "ready"))
     newest, before = lives_in(log)
     assert (newest.name, newest.lines[1:], newest.is_cut) == ("start 3", ["ready"], False)
-    assert (before.name, before.lines[1:], before.is_cut) == ("start 2", ["Traceback", "killed"], False)
+    assert (before.name, before.lines[1:], before.is_cut) == (
+        "start 2",
+        ["Traceback", "killed"],
+        False,
+    )
     log.write_text(start(1, "alone"))
     assert [each.lines[1:] for each in lives_in(log)] == [["alone"]]
     with pytest.raises(AbsentError, match="cannot be read: No such file"):
@@ -28,7 +34,9 @@ def test_a_log_is_cut_into_lives(tmp_path: Path) -> None:
 def test_the_life_before_is_found_behind_a_talkative_one(tmp_path: Path) -> None:
     """However much more that has said than is shown."""
     log = tmp_path / "count-0.log"
-    log.write_text(start(1, "the last words") + start(2, *(f"line {number}" for number in range(200_000))))
+    log.write_text(
+        start(1, "the last words") + start(2, *(f"line {number}" for number in range(200_000)))
+    )
     newest, before = lives_in(log)
     assert (len(newest.lines), newest.lines[-1], newest.is_cut) == (500, "line 199999", True)
     assert before.lines[-1] == "the last words"

@@ -18,7 +18,15 @@ _POINT = Point(1.0, 1.0, 1.0, 0.0, 0.0, None, None, None)
 
 def page(pid: int = 1, **more: Any) -> dict[str, Any]:
     """A `/status`."""
-    return {"kind": "bolt", "pid": pid, "begun_at": 100.0, "tasks": [0], "num_tasks": 2, "not_ready": "", **more}
+    return {
+        "kind": "bolt",
+        "pid": pid,
+        "begun_at": 100.0,
+        "tasks": [0],
+        "num_tasks": 2,
+        "not_ready": "",
+        **more,
+    }
 
 
 def report(
@@ -57,7 +65,9 @@ def test_a_pod_that_is_gone_leaves_what_it_counted() -> None:
     memory = Memory(0.0)
     memory.learn(report(page(executed=500), names=("count-a",)), {}, 0.0, 200.0)
     for second in range(2, 90, 2):
-        memory.learn(report(page(pid=2, executed=second), names=("count-b",)), {}, float(second), 200.0)
+        memory.learn(
+            report(page(pid=2, executed=second), names=("count-b",)), {}, float(second), 200.0
+        )
         assert count_of(memory).execute_rate <= 1.0
     assert count_of(memory).executed == 588
     assert [each.name for each in memory.state.processes["count"]] == ["count-b"]
@@ -85,7 +95,10 @@ def test_a_window_says_how_far_it_reaches() -> None:
     assert ten.says == "Counts of the last 10 min."
     three = window(memory, "10800", 1800.0)
     assert three.figures["count"].executed == 3000
-    assert three.says == "The page has watched for 30 min, so these are counts of that time, not of 3 h."
+    assert (
+        three.says
+        == "The page has watched for 30 min, so these are counts of that time, not of 3 h."
+    )
     assert window(memory, "all", 1800.0).figures["count"].executed == 3000
     assert window(memory, "nonsense", 1800.0).key == "all"
 
@@ -94,7 +107,11 @@ def test_an_hour_of_samples_and_a_day_of_minutes_are_kept() -> None:
     """Nothing more, however long it runs."""
     history = History()
     for second in range(0, 100_000, 50):
-        history.add(float(second), {"count": _POINT}, {"count": Figures(executed=second, latency_counts=(1, 2))})
+        history.add(
+            float(second),
+            {"count": _POINT},
+            {"count": Figures(executed=second, latency_counts=(1, 2))},
+        )
     points = list(history.points("count"))
     assert points[0][0] == 99_950 - HOUR
     oldest = history.before(-1.0)
@@ -106,17 +123,31 @@ def test_an_hour_of_samples_and_a_day_of_minutes_are_kept() -> None:
 @pytest.mark.parametrize(
     ("more", "lag", "why"),
     [
-        ({"not_ready": "tasks [0] are being recovered"}, 0, "no process of count is ready, of 1 that should be"),
+        (
+            {"not_ready": "tasks [0] are being recovered"},
+            0,
+            "no process of count is ready, of 1 that should be",
+        ),
         ({}, 500, "count reads nothing, lag 500 records and rising by 250/s"),
         ({}, 9, ""),  # marks of transactions, which no group commits
-        ({"frames_in": 200}, 5000, "count is 50.0 s behind, lag 5,000 records and rising by 2,500/s"),
+        (
+            {"frames_in": 200},
+            5000,
+            "count is 50.0 s behind, lag 5,000 records and rising by 2,500/s",
+        ),
         ({"frames_in": 200}, 50, ""),
         ({"frames_in": 200, "busy_seconds": 1.99}, 0, "count is the bottleneck: 100 % busy"),
         ({"frames_in": 200, "busy_seconds": 1.0}, 0, ""),
-        ({"kafka_away_since": 90.0, "not_ready": "Kafka is away"}, 0, "Kafka does not answer 1 of 2 processes"),
+        (
+            {"kafka_away_since": 90.0, "not_ready": "Kafka is away"},
+            0,
+            "Kafka does not answer 1 of 2 processes",
+        ),
     ],
 )
-def test_a_line_is_held_back_by_what_holds_its_target(more: dict[str, Any], lag: int, why: str) -> None:
+def test_a_line_is_held_back_by_what_holds_its_target(
+    more: dict[str, Any], lag: int, why: str
+) -> None:
     """As `kstorm causes` says it, and so does the list above the table."""
     memory = Memory(0.0)
     memory.learn(report(page(frames_in=0, busy_seconds=0.0)), {"count": {0: 0}}, 0.0, 200.0)
@@ -148,7 +179,10 @@ def test_causes_are_of_the_last_seconds() -> None:
     assert [told[second] for second in (20, 30, 40, 50)] == [[], ["busy"], ["busy"], []]
     memory.learn(report(page(busy_seconds=20, instance="count-0"), None, wanted=2), {}, 60.0, 200.0)
     [cause] = held(memory.state)
-    assert (cause.said, cause.evidence) == ("count: 1 of 2 processes ready", ["count-1: does not answer"])
+    assert (cause.said, cause.evidence) == (
+        "count: 1 of 2 processes ready",
+        ["count-1: does not answer"],
+    )
 
 
 def test_ackers_that_are_behind_are_told_of() -> None:
@@ -156,13 +190,19 @@ def test_ackers_that_are_behind_are_told_of() -> None:
     memory = Memory(0.0)
     memory.learn(report(page(frames_in=0), kind="acker"), {}, 0.0, 200.0)
     memory.learn(report(page(frames_in=200), kind="acker"), {"count": {0: 5000}}, 2.0, 200.0)
-    assert [cause.said for cause in held(memory.state)] == ["count is 50.0 s behind, lag 5,000 records: add ackers"]
+    assert [cause.said for cause in held(memory.state)] == [
+        "count is 50.0 s behind, lag 5,000 records: add ackers"
+    ]
 
 
 def test_counts_of_edges_are_added_over_processes_and_lives() -> None:
     """An edge that only `/status` knows is one too."""
-    first = Counts.of({"edges": [{"stream": "s", "target": "t", "tuples": 5}], "waits": {"queue": 1.0}})
-    second = Counts.of({"edges": [{"stream": "s", "target": "t", "tuples": 7}], "busy_seconds": 2.0})
+    first = Counts.of(
+        {"edges": [{"stream": "s", "target": "t", "tuples": 5}], "waits": {"queue": 1.0}}
+    )
+    second = Counts.of(
+        {"edges": [{"stream": "s", "target": "t", "tuples": 7}], "busy_seconds": 2.0}
+    )
     both = first + second
     assert (both.edges, both.busy, both.waits) == ({("s", "t"): 12}, 2.0, {"queue": 1.0})
     assert (both - first).edges == {("s", "t"): 7}
@@ -198,7 +238,9 @@ def test_tasks_are_told_by_the_ids_of_the_topology() -> None:
     whole = page(tasks=[0, 2], by_task={"11": {"executed": 5}, "13": {"executed": 7}})
     recovers = page(tasks=[1, 3], by_task={"14": {"executed": 9}})
     memory.learn(report(recovers, whole), {"count": {3: 40}}, 0.0, 200.0)
-    found = [(each.task, each.process, each.executed, each.lag) for each in memory.state.tasks["count"]]
+    found = [
+        (each.task, each.process, each.executed, each.lag) for each in memory.state.tasks["count"]
+    ]
     assert found == [
         (0, "count-1", 5, None),
         (1, "count-0", None, None),

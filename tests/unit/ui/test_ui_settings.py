@@ -13,7 +13,9 @@ def test_where_others_reach_it_it_has_a_login(host: str) -> None:
     """A token or a proxy's header; at this machine's own addresses neither is needed."""
     with pytest.raises(ConfigError, match="set KSTORM_UI_TOKEN_FILE or KSTORM_UI_USER_HEADER"):
         from_environment({"KSTORM_UI_HOST": host})
-    assert from_environment({"KSTORM_UI_HOST": host, "KSTORM_UI_USER_HEADER": "X-User"}).host == host
+    assert (
+        from_environment({"KSTORM_UI_HOST": host, "KSTORM_UI_USER_HEADER": "X-User"}).host == host
+    )
     assert from_environment({"KSTORM_UI_HOST": "127.0.0.1"}).host == "127.0.0.1"
 
 
@@ -34,7 +36,10 @@ def test_values_are_shown_only_if_that_is_said() -> None:
 
 def test_logs_are_shown_of_this_machine_to_this_machine() -> None:
     """Else only if that is said; and not if the contrary is."""
-    here, login = {"KSTORM_UI_RUNS": ".kstorm/runs"}, {"KSTORM_UI_HOST": "0.0.0.0", "KSTORM_UI_USER_HEADER": "X-User"}
+    here, login = (
+        {"KSTORM_UI_RUNS": ".kstorm/runs"},
+        {"KSTORM_UI_HOST": "0.0.0.0", "KSTORM_UI_USER_HEADER": "X-User"},
+    )
     assert from_environment(here).shows_logs
     assert not from_environment({**here, **login}).shows_logs
     assert not from_environment({}).shows_logs

@@ -23,7 +23,9 @@ def letter(number: int = 0, message: str = "no user 'anna' of 17", **changes: An
         "headers": [("user", "anna")],
         "at": 100 * HOUR,
         "kind": "failed",
-        "error": LetterError(type="ValueError", message=message, component="price", task=2, where="price.py:41"),
+        "error": LetterError(
+            type="ValueError", message=message, component="price", task=2, where="price.py:41"
+        ),
     }
     return Numbered(number, DeadLetter(**{**parts, **changes}), b"k")
 
@@ -55,10 +57,21 @@ def test_a_group_has_its_letters_by_the_hour() -> None:
 def test_events_of_a_letter_are_those_of_its_number_and_of_its_place() -> None:
     """A message that failed again has a letter with another number."""
     ordered = Event(at=1, who="a", verb="replay", what="1, 20, 3 (group 3f2a)")
-    ended = Event(at=2, who="lines, task 1", verb="replay", what="3 (in/3/103)", outcome="failed again: no 'x' 7")
+    ended = Event(
+        at=2,
+        who="lines, task 1",
+        verb="replay",
+        what="3 (in/3/103)",
+        outcome="failed again: no 'x' 7",
+    )
     more = Event(at=3, who="a", verb="discard", what="1, 2 and 40 more")
     moved = Event(at=3, who="a", verb="offsets set", what="1")
-    assert [sorted(numbers_of(event)) for event in (ordered, ended, more, moved)] == [[1, 3, 20], [3], [1, 2], []]
+    assert [sorted(numbers_of(event)) for event in (ordered, ended, more, moved)] == [
+        [1, 3, 20],
+        [3],
+        [1, 2],
+        [],
+    ]
     events = [ordered, ended, more, moved]
     assert about(events, 3, "") == [ordered, ended]
     assert about(events, 9, "in/3/103") == [ended]

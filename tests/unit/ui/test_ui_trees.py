@@ -12,10 +12,17 @@ _SHAPE = outline(topology(FeederSpout("sentence"), End()))
 def test_a_bar_is_within_its_place() -> None:
     """However short it is; and the critical path is said in words."""
     found = shown_tree(tree_of(End()), _SHAPE, 0, values=False)
-    assert [row.name.partition(":")[0] for row in found.rows] == ["feeder", "split", "count", "count"]
+    assert [row.name.partition(":")[0] for row in found.rows] == [
+        "feeder",
+        "split",
+        "count",
+        "count",
+    ]
     assert [row.indent for row in found.rows] == [0, 1, 2, 2]
     assert all(row.x >= 0 and row.width >= 2 and row.x + row.width <= BAR for row in found.rows)
-    assert [row.said.startswith("critical path") for row in found.rows] == [row.row.critical for row in found.rows]
+    assert [row.said.startswith("critical path") for row in found.rows] == [
+        row.row.critical for row in found.rows
+    ]
     assert any(row.row.critical for row in found.rows)
 
 
@@ -26,13 +33,20 @@ def test_a_tuple_that_is_not_acked_reaches_to_the_end() -> None:
     assert held.x + held.width == BAR
     assert "not acked: the tree waits for it" in held.said
     assert "moon" in held.said
-    assert "moon" not in "".join(row.said for row in shown_tree(tree_of(Forgets()), _SHAPE, 0, values=False).rows)
+    assert "moon" not in "".join(
+        row.said for row in shown_tree(tree_of(Forgets()), _SHAPE, 0, values=False).rows
+    )
 
 
 def test_an_open_tree_grows_with_the_time() -> None:
     """So what was acked takes less and less of it, and one that is complete stays as it is."""
     for bolt, waits in ((Forgets(), True), (End(), False)):
         tree = tree_of(bolt)
-        soon, late = (shown_tree(tree, _SHAPE, tree.begun + after, values=False) for after in (1, 1_000_000))
-        widths = [sum(row.width for row in found.rows if row.row.end is not None) for found in (soon, late)]
+        soon, late = (
+            shown_tree(tree, _SHAPE, tree.begun + after, values=False) for after in (1, 1_000_000)
+        )
+        widths = [
+            sum(row.width for row in found.rows if row.row.end is not None)
+            for found in (soon, late)
+        ]
         assert (widths[1] <= widths[0], soon.rows == late.rows) == (True, not waits)

@@ -25,10 +25,14 @@ class Shown(WindowedBolt):
 class Run:
     """A windowed bolt with a clock, which stands at 1 s."""
 
-    def __init__(self, bolt: WindowedBolt, inputs: dict[Any, Sequence[str]] | None = None, **settings: Any) -> None:
+    def __init__(
+        self, bolt: WindowedBolt, inputs: dict[Any, Sequence[str]] | None = None, **settings: Any
+    ) -> None:
         self.now = 1.0
         fields = inputs or {"in": ["n", "ts"]}
-        self.tester = BoltTester(bolt, inputs=fields, resources={CLOCK: lambda: self.now}, **settings)
+        self.tester = BoltTester(
+            bolt, inputs=fields, resources={CLOCK: lambda: self.now}, **settings
+        )
 
     def give(self, *numbers: int, at: int | None = None, source: str = "in") -> None:
         """Tuples, each with its number as its time unless it is said."""

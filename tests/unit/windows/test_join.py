@@ -8,10 +8,16 @@ from kstorm.errors import TopologyError
 from kstorm.testing import BoltTester
 from kstorm.windows import Count, JoinBolt
 
-INPUTS: dict[Any, list[str]] = {"orders": ["id", "who"], "payments": ["order", "cents"], "people": ["name", "home"]}
+INPUTS: dict[Any, list[str]] = {
+    "orders": ["id", "who"],
+    "payments": ["order", "cents"],
+    "people": ["name", "home"],
+}
 
 
-def joined(join: JoinBolt, *tuples: tuple[str, list[Any]], stream: str = "default") -> list[list[Any]]:
+def joined(
+    join: JoinBolt, *tuples: tuple[str, list[Any]], stream: str = "default"
+) -> list[list[Any]]:
     """What comes of one window of these."""
     tester = BoltTester(join.with_tumbling_window(Count(len(tuples))), inputs=INPUTS)
     for source, values in tuples:
@@ -31,7 +37,11 @@ ALL = (
 
 
 def test_every_combination_of_equal_fields() -> None:
-    join = JoinBolt("orders", "id").join("payments", "order", "orders").select("id, who, payments:cents")
+    join = (
+        JoinBolt("orders", "id")
+        .join("payments", "order", "orders")
+        .select("id, who, payments:cents")
+    )
     assert joined(join, *ALL) == [[1, "ann", 500], [1, "ann", 700]]
 
 
@@ -43,7 +53,9 @@ def test_what_has_no_partner_stays_in_a_left_join() -> None:
 def test_three_sources_and_a_field_within_a_map() -> None:
     """The third is joined by another field of the first."""
     join = JoinBolt("orders", "id").join("payments", "order", "orders")
-    join.left_join("people", "name", "orders", prior_field="who").select("cents", "people:home.city", "home.street")
+    join.left_join("people", "name", "orders", prior_field="who").select(
+        "cents", "people:home.city", "home.street"
+    )
     assert joined(join, *ALL) == [[500, "Ulm", None], [700, "Ulm", None]]
 
 
@@ -56,13 +68,22 @@ def test_a_partner_of_a_partner_that_is_not_there() -> None:
 def test_one_is_not_true_and_maps_can_be_keys() -> None:
     join = JoinBolt("orders", "id").join("payments", "order", "orders").select("who", "cents")
     found = joined(
-        join, ("orders", [1, "a"]), ("payments", [True, 5]), ("orders", [{"x": 1}, "b"]), ("payments", [{"x": 1}, 6])
+        join,
+        ("orders", [1, "a"]),
+        ("payments", [True, 5]),
+        ("orders", [{"x": 1}, "b"]),
+        ("payments", [{"x": 1}, 6]),
     )
     assert found == [["b", 6]]
 
 
 def test_a_stream_to_emit_on() -> None:
-    join = JoinBolt("orders", "id").join("payments", "order", "orders").select("id").with_output_stream("both")
+    join = (
+        JoinBolt("orders", "id")
+        .join("payments", "order", "orders")
+        .select("id")
+        .with_output_stream("both")
+    )
     assert joined(join, *ALL, stream="both") == [[1], [1]]
 
 

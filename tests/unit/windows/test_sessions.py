@@ -143,7 +143,9 @@ def test_a_session_goes_on_for_as_long_as_somebody_comes() -> None:
         run.tester.tick()
     assert run.shown() == []
     run.watermark(20_000)
-    assert [(first, last, len(numbers)) for first, last, numbers in run.shown()] == [(0, 9990, 1000)]
+    assert [(first, last, len(numbers)) for first, last, numbers in run.shown()] == [
+        (0, 9990, 1000)
+    ]
 
 
 def test_by_the_clock() -> None:
@@ -173,7 +175,9 @@ def test_keys_of_several_fields_or_of_none() -> None:
             """The key alone."""
             self.collector.emit([list(window.key), 0, 0, len(window)])
 
-    several = Run(Keys().with_session_window(Duration(10), ["user", "n"]).with_timestamp_field("at"))
+    several = Run(
+        Keys().with_session_window(Duration(10), ["user", "n"]).with_timestamp_field("at")
+    )
     for user, number in [("a", 1), ("a\x00", 1), ("a", "1"), ("", None), ("a", 1)]:
         several.tester.give([user, number, 5])
     several.watermark(100)
@@ -244,7 +248,9 @@ def by_definition(tuples: Sequence[Given], gap: int) -> dict[str, list[list[int]
     return found
 
 
-ROUNDS = st.lists(st.lists(st.tuples(st.sampled_from("ab"), st.integers(-20, 90)), max_size=8), max_size=7)
+ROUNDS = st.lists(
+    st.lists(st.tuples(st.sampled_from("ab"), st.integers(-20, 90)), max_size=8), max_size=7
+)
 
 
 @given(ROUNDS, st.integers(1, 20), st.integers(0, 40), st.booleans())
@@ -256,8 +262,12 @@ def test_sessions_are_what_they_are_by_definition(
     bolt = visits(gap)
     run = Run(bolt.with_lag(Duration(lag)) if lag else bolt)
     window = Sessions(Duration(gap)).with_timestamp_field("at")
-    _, step = aggregating(Sum(), Fields("user"), Fields("n"), Fields("sum"), Fields("user", "n", "at"))
-    sums = window_bolt(window.with_lag(Duration(lag)) if lag else window, step, Fields("user", "sum"))
+    _, step = aggregating(
+        Sum(), Fields("user"), Fields("n"), Fields("sum"), Fields("user", "n", "at")
+    )
+    sums = window_bolt(
+        window.with_lag(Duration(lag)) if lag else window, step, Fields("user", "sum")
+    )
     assert type(sums) is CombiningBolt
     summed = BoltTester(sums, "user", "n", "at")
     kept: list[Given] = []
@@ -278,7 +288,9 @@ def test_sessions_are_what_they_are_by_definition(
     for user, sessions in by_definition(kept, gap).items():
         complete = [each for each in sessions if each[-1] + gap <= watermark]
         assert run.shown(user) == [[each[0], each[-1], each] for each in complete]
-        assert [total for who, total in summed.emitted() if who == user] == [sum(each) for each in complete]
+        assert [total for who, total in summed.emitted() if who == user] == [
+            sum(each) for each in complete
+        ]
 
 
 INPUT: list[list[Any]] = [["abc"[number % 3], number, (number * 37) % 400] for number in range(60)]
@@ -301,14 +313,23 @@ def test_sessions_survive_what_dies() -> None:
 
         def execute(self, window: TupleWindow) -> None:
             """Its tuples."""
-            self.collector.emit([window.key[0], json.dumps([window.key[0], [tuple["at"] for tuple in window]])])
+            self.collector.emit(
+                [window.key[0], json.dumps([window.key[0], [tuple["at"] for tuple in window]])]
+            )
 
     def build() -> Topology:
         builder = TopologyBuilder("sessions", Config(topology_processing_guarantee="exactly_once"))
         builder.set_spout("in", FeederSpout("user", "n", "at"))
-        bolt = Written().with_session_window(Duration(GAP), "user").with_timestamp_field("at").with_lag(Duration(1000))
+        bolt = (
+            Written()
+            .with_session_window(Duration(GAP), "user")
+            .with_timestamp_field("at")
+            .with_lag(Duration(1000))
+        )
         builder.set_bolt("visits", bolt, 2).set_num_tasks(2).fields_grouping("in", Fields("user"))
-        builder.set_bolt("sink", KafkaBolt().with_topic_selector("visits")).shuffle_grouping("visits")
+        builder.set_bolt("sink", KafkaBolt().with_topic_selector("visits")).shuffle_grouping(
+            "visits"
+        )
         return builder.build()
 
     expected = Counter(
@@ -323,7 +344,13 @@ def test_sessions_survive_what_dies() -> None:
         records = cluster.kafka.records("visits")
         judged(Counter((record.value() or b"").decode() for record in records), expected)
 
-    report = simulate(build(), {"in": [*INPUT, *CLOSING]}, judge, range(40), kafka=lambda: FakeKafka({"visits": 1}))
+    report = simulate(
+        build(),
+        {"in": [*INPUT, *CLOSING]},
+        judge,
+        range(40),
+        kafka=lambda: FakeKafka({"visits": 1}),
+    )
     assert sum(report.in_flight.values()) > 200
 
 
@@ -336,7 +363,9 @@ def test_the_last_call_says_what_windows_there_are() -> None:
 
 
 @pytest.mark.parametrize("at_once", [1, 3, 50])
-def test_very_many_sessions_are_shown_a_part_at_a_time(at_once: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_very_many_sessions_are_shown_a_part_at_a_time(
+    at_once: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """With each tick and each tuple, since all that is changed at once is in memory; none is shown twice, and none is left out."""
     monkeypatch.setattr(executor, "AT_ONCE", at_once)
     run = Run(visits())
@@ -348,7 +377,9 @@ def test_very_many_sessions_are_shown_a_part_at_a_time(at_once: int, monkeypatch
     assert len(run.tester.emitted()) == min(20, 2 * at_once)
     for _ in range(20):
         run.tester.tick()
-    assert Counter(user for user, *_ in run.tester.emitted()) == Counter(f"u{number}" for number in range(20))
+    assert Counter(user for user, *_ in run.tester.emitted()) == Counter(
+        f"u{number}" for number in range(20)
+    )
 
 
 @pytest.mark.parametrize(("piece", "at_once"), [(1, 1), (3, 7), (5000, 50_000)])
@@ -358,7 +389,9 @@ def test_a_window_of_very_many_sums_is_shown_a_part_at_a_time(
     """What comes meanwhile, by a clock that has gone back, is of the next window."""
     monkeypatch.setattr(executor, "AT_ONCE", at_once)
     monkeypatch.setattr(panes, "PIECE", piece)
-    _, step = aggregating(Sum(), Fields("user"), Fields("n"), Fields("sum"), Fields("user", "n", "at"))
+    _, step = aggregating(
+        Sum(), Fields("user"), Fields("n"), Fields("sum"), Fields("user", "n", "at")
+    )
     now = 1.0
     bolt = window_bolt(Window(Duration.seconds(10)), step, Fields("user", "sum"))
     tester = BoltTester(bolt, "user", "n", "at", resources={CLOCK: lambda: now})

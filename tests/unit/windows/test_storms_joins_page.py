@@ -68,7 +68,10 @@ def test_fields_of_one_name_are_told_apart_by_their_source() -> None:
 def test_a_join_field_within_a_map() -> None:
     """Nested fields may be joined by, without a source in front."""
     tester = BoltTester(
-        JoinBolt("a", "user.id").join("b", "who.id", "a").select("x, y").with_tumbling_window(Count(3)),
+        JoinBolt("a", "user.id")
+        .join("b", "who.id", "a")
+        .select("x, y")
+        .with_tumbling_window(Count(3)),
         inputs={"a": ["user", "x"], "b": ["who", "y"]},
     )
     tester.give([{"id": 1}, "x1"], "a")
@@ -79,13 +82,19 @@ def test_a_join_field_within_a_map() -> None:
 
 def test_a_join_with_a_source_that_comes_later_is_refused() -> None:
     with pytest.raises(TopologyError, match="has not joined 'spout3'"):
-        JoinBolt("spout1", "key1").join("spout2", "userId", "spout3").join("spout3", "key3", "spout1")
+        JoinBolt("spout1", "key1").join("spout2", "userId", "spout3").join(
+            "spout3", "key3", "spout1"
+        )
 
 
 def test_joins_are_made_in_the_order_in_which_they_are_said() -> None:
     """A left join of what an inner join has thrown out does not bring it back."""
     tuples: list[tuple[str, list[Any]]] = [("orders", [1, "ann"]), ("people", ["zoe", {}])]
-    join = JoinBolt("orders", "id").join("payments", "order", "orders").left_join("people", "name", "orders", "who")
+    join = (
+        JoinBolt("orders", "id")
+        .join("payments", "order", "orders")
+        .left_join("people", "name", "orders", "who")
+    )
     found = joined(join.select("id"), *tuples)
     assert found == []
 
@@ -98,7 +107,11 @@ def test_a_join_by_named_streams_of_several_bolts() -> None:
         ("bolt3", "stream2"): ["userId", "y"],
         ("bolt4", "stream1"): ["key1", "x"],
     }
-    join = JoinBolt("stream1", "key1", by_stream=True).join("stream2", "userId", "stream1").select("userId, key1, x, y")
+    join = (
+        JoinBolt("stream1", "key1", by_stream=True)
+        .join("stream2", "userId", "stream1")
+        .select("userId, key1, x, y")
+    )
     tester = BoltTester(join.with_tumbling_window(Count(4)), inputs=inputs)
     for bolt in ("bolt1", "bolt2", "bolt4"):
         tester.give([7, bolt], (bolt, "stream1"))
@@ -108,8 +121,15 @@ def test_a_join_by_named_streams_of_several_bolts() -> None:
 
 def test_a_sliding_window_joins_what_stays_in_it_again() -> None:
     """The second of the tips."""
-    join = JoinBolt("a", "id").join("b", "id", "a").select("a:id").with_window(Duration(20), Duration(10))
-    tester = BoltTester(join.with_timestamp_field("at"), inputs={"a": ["id", "at"], "b": ["id", "at"]})
+    join = (
+        JoinBolt("a", "id")
+        .join("b", "id", "a")
+        .select("a:id")
+        .with_window(Duration(20), Duration(10))
+    )
+    tester = BoltTester(
+        join.with_timestamp_field("at"), inputs={"a": ["id", "at"], "b": ["id", "at"]}
+    )
     tester.give([1, 5], "a")
     tester.give([1, 6], "b")
     tester.give([2, 100], "a")
@@ -141,7 +161,9 @@ def test_join_bolt_example() -> None:
     builder = TopologyBuilder("join-example")
     builder.set_spout("genderSpout", FeederSpout("id", "gender"))
     builder.set_spout("ageSpout", FeederSpout("id", "age"))
-    builder.set_bolt("joiner", joiner, 3).fields_grouping("genderSpout", "id").fields_grouping("ageSpout", "id")
+    builder.set_bolt("joiner", joiner, 3).fields_grouping("genderSpout", "id").fields_grouping(
+        "ageSpout", "id"
+    )
     with LocalCluster(builder.build()) as cluster:
         genders: Any = cluster.topology.component("genderSpout").component
         ages: Any = cluster.topology.component("ageSpout").component

@@ -24,7 +24,9 @@ class SlidingWindowSum(WindowedBolt):
 
     def execute(self, window: TupleWindow) -> None:
         """Looks at no others."""
-        self.sum += sum(tuple[0] for tuple in window.new) - sum(tuple[0] for tuple in window.expired)
+        self.sum += sum(tuple[0] for tuple in window.new) - sum(
+            tuple[0] for tuple in window.expired
+        )
         self.collector.emit([self.sum])
 
 
@@ -44,8 +46,12 @@ def test_sliding_window_topology() -> None:
     """A sum of the last thirty numbers every ten, and the average of three sums."""
     builder = TopologyBuilder("test")
     builder.set_spout("integer", FeederSpout("value", "ts", "msgid"))
-    builder.set_bolt("slidingsum", SlidingWindowSum().with_window(Count(30), Count(10))).shuffle_grouping("integer")
-    builder.set_bolt("tumblingavg", TumblingWindowAvg().with_tumbling_window(Count(3))).shuffle_grouping("slidingsum")
+    builder.set_bolt(
+        "slidingsum", SlidingWindowSum().with_window(Count(30), Count(10))
+    ).shuffle_grouping("integer")
+    builder.set_bolt(
+        "tumblingavg", TumblingWindowAvg().with_tumbling_window(Count(3))
+    ).shuffle_grouping("slidingsum")
     numbers = list(range(60))
     result = complete_topology(builder.build(), {"integer": [[n, 0, n] for n in numbers]})
     sums = [sum(numbers[max(0, end - 30) : end]) for end in range(10, 61, 10)]
@@ -56,7 +62,9 @@ def test_sliding_window_topology() -> None:
 def test_sliding_tuple_ts_topology() -> None:
     """The sum of five seconds every three, by times of the day before; nobody minds that they are past."""
     bolt = SlidingWindowSum().with_window(Duration.seconds(5), Duration.seconds(3))
-    tester = BoltTester(bolt.with_timestamp_field("ts").with_lag(Duration.seconds(5)), "value", "ts", "msgid")
+    tester = BoltTester(
+        bolt.with_timestamp_field("ts").with_lag(Duration.seconds(5)), "value", "ts", "msgid"
+    )
     yesterday = 1_764_000_000_000
     assert yesterday % 3000 == 0
     for second in range(1, 21):
@@ -89,7 +97,9 @@ def stateful() -> Topology:
     """The last five, every three."""
     builder = TopologyBuilder("test", Config(topology_processing_guarantee="exactly_once"))
     builder.set_spout("spout", FeederSpout("value", "msgid"))
-    builder.set_bolt("sumbolt", WindowSum().with_window(Count(5), Count(3))).shuffle_grouping("spout")
+    builder.set_bolt("sumbolt", WindowSum().with_window(Count(5), Count(3))).shuffle_grouping(
+        "spout"
+    )
     return builder.build()
 
 
@@ -129,7 +139,9 @@ class Averages(StatefulWindowedBolt):
 
 def test_persistent_windowing_topology() -> None:
     """Ten seconds every two; windows are in the state without being asked, and `new` and `expired` are there as well."""
-    run = Run(Averages().with_window(Duration.seconds(10), Duration.seconds(2)), {"in": ["n", "ts"]})
+    run = Run(
+        Averages().with_window(Duration.seconds(10), Duration.seconds(2)), {"in": ["n", "ts"]}
+    )
     for second, number in [(1.0, 10), (3.0, 20), (11.5, 60)]:
         run.tick(second)
         run.give(number)

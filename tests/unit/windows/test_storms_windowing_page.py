@@ -112,8 +112,14 @@ CONFIGURATIONS: list[tuple[Callable[[WindowedBolt], WindowedBolt], list[list[int
     (lambda bolt: bolt.with_window(Count(4), Count(2)), [[1, 2], [1, 2, 3, 4], [3, 4, 5, 6]]),
     (lambda bolt: bolt.with_window(Count(2)), [[1], [1, 2], [2, 3], [3, 4], [4, 5], [5, 6]]),
     (lambda bolt: bolt.with_window(Count(2), Duration.seconds(2)), [[1, 2], [3, 4], [5, 6]]),
-    (lambda bolt: bolt.with_window(Duration.seconds(4), Duration.seconds(2)), [[1, 2], [1, 2, 3, 4], [3, 4, 5, 6]]),
-    (lambda bolt: bolt.with_window(Duration.seconds(2)), [[1], [1, 2], [2, 3], [3, 4], [4, 5], [5, 6]]),
+    (
+        lambda bolt: bolt.with_window(Duration.seconds(4), Duration.seconds(2)),
+        [[1, 2], [1, 2, 3, 4], [3, 4, 5, 6]],
+    ),
+    (
+        lambda bolt: bolt.with_window(Duration.seconds(2)),
+        [[1], [1, 2], [2, 3], [3, 4], [4, 5], [5, 6]],
+    ),
     (lambda bolt: bolt.with_window(Duration.seconds(3), Count(2)), [[1, 2], [2, 3, 4], [4, 5, 6]]),
     (lambda bolt: bolt.with_tumbling_window(Count(2)), [[1, 2], [3, 4], [5, 6]]),
     (lambda bolt: bolt.with_tumbling_window(Duration.seconds(2)), [[1, 2], [3, 4], [5, 6]]),
@@ -206,7 +212,9 @@ def test_late_tuples_go_to_a_bolt_elsewhere() -> None:
         cluster.advance_time(2)
         spout.feed([2, 5])
         cluster.run_until_idle()
-        assert cluster.emitted("late") == [[{"component": "in", "stream": "default", "values": {"n": 2, "ts": 5}}]]
+        assert cluster.emitted("late") == [
+            [{"component": "in", "stream": "default", "values": {"n": 2, "ts": 5}}]
+        ]
 
 
 @pytest.mark.parametrize(
@@ -218,7 +226,9 @@ def test_late_tuples_go_to_a_bolt_elsewhere() -> None:
     ],
 )
 def test_what_is_for_event_time_needs_a_timestamp(configure: Any) -> None:
-    with pytest.raises(TopologyError, match="call with_timestamp_field or with_timestamp_extractor"):
+    with pytest.raises(
+        TopologyError, match="call with_timestamp_field or with_timestamp_extractor"
+    ):
         BoltTester(configure(Shown().with_tumbling_window(Duration(10))), "n", "ts")
 
 
@@ -233,7 +243,9 @@ def test_watermarks_come_each_second_or_as_is_said() -> None:
 
 def test_the_example_of_watermarks() -> None:
     """Windows of 20 s, every 10, a lag of 5: what is shown after each of two watermarks, the second of which leaps two hours."""
-    bolt = in_time(Shown().with_window(Duration.seconds(20), Duration.seconds(10))).with_lag(Duration.seconds(5))
+    bolt = in_time(Shown().with_window(Duration.seconds(20), Duration.seconds(10))).with_lag(
+        Duration.seconds(5)
+    )
     run = Run(bolt)
     numbered(
         run,
@@ -299,7 +311,9 @@ def test_what_an_iterator_goes_over_is_not_in_memory_at_once() -> None:
     run.give(*range(1, 1001))
     run.tester.checkpoint()
     tester: Any = run.tester
-    tester._state._load_all = lambda start: (pair for pair in Counting(tester._stored).items() if pair[0] >= start)
+    tester._state._load_all = lambda start: (
+        pair for pair in Counting(tester._stored).items() if pair[0] >= start
+    )
     tester._state._make_room()
     run.give(1001)
     run.tick()

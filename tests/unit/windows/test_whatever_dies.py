@@ -25,14 +25,21 @@ class Numbers(WindowedBolt):
     def execute(self, window: TupleWindow) -> None:
         """One for each window."""
         numbers = [tuple["n"] for tuple in window]
-        self.collector.emit([f"{window.end_timestamp}", json.dumps([window.end_timestamp, numbers])])
+        self.collector.emit(
+            [f"{window.end_timestamp}", json.dumps([window.end_timestamp, numbers])]
+        )
 
 
 def build() -> Topology:
     """Keyed numbers, windows of 10 ms, and what came too late."""
     builder = TopologyBuilder("windows", Config(topology_processing_guarantee="exactly_once"))
     builder.set_spout("in", FeederSpout("key", "n", "ts"))
-    bolt = Numbers().with_tumbling_window(Duration(10)).with_timestamp_field("ts").with_lag(Duration(20))
+    bolt = (
+        Numbers()
+        .with_tumbling_window(Duration(10))
+        .with_timestamp_field("ts")
+        .with_lag(Duration(20))
+    )
     windows = builder.set_bolt("windows", bolt.with_late_tuple_stream("late"), 2).set_num_tasks(2)
     windows.fields_grouping("in", Fields("key"))
     builder.set_bolt("sink", KafkaBolt().with_topic_selector("windows")).shuffle_grouping("windows")
@@ -107,4 +114,8 @@ def test_what_a_failed_look_has_shown_is_shown_again() -> None:
         cluster.advance_time(5)
         cluster.checkpoint()
     assert seen == [10, 20, 10, 20, 30]
-    assert [json.loads(record.value() or b"") for record in kafka.records("out")] == [[10, [5]], [20, [15]], [30, [25]]]
+    assert [json.loads(record.value() or b"") for record in kafka.records("out")] == [
+        [10, [5]],
+        [20, [15]],
+        [30, [25]],
+    ]

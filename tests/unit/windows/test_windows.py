@@ -12,7 +12,14 @@ from hypothesis import strategies as st
 from kstorm.errors import ConfigError, TopologyError
 from kstorm.testing import BoltTester
 from kstorm.topology import OutputFieldsDeclarer
-from kstorm.windows import LATE_TUPLE, Count, Duration, StatefulWindowedBolt, TupleWindow, WindowedBolt
+from kstorm.windows import (
+    LATE_TUPLE,
+    Count,
+    Duration,
+    StatefulWindowedBolt,
+    TupleWindow,
+    WindowedBolt,
+)
 from tests.unit.windows.shown import Run, Shown
 
 
@@ -113,7 +120,9 @@ def test_a_clock_that_goes_back_shows_nothing_twice(back: float) -> None:
 
 def test_event_time() -> None:
     """Windows end by what tuples say, a lag behind the latest; the clock moves nothing."""
-    bolt = Shown().with_tumbling_window(Duration(10)).with_timestamp_field("ts").with_lag(Duration(5))
+    bolt = (
+        Shown().with_tumbling_window(Duration(10)).with_timestamp_field("ts").with_lag(Duration(5))
+    )
     run = Run(bolt)
     run.give(3, 12, 8, 14)
     run.tick(99.0)
@@ -166,7 +175,12 @@ def test_an_input_that_has_not_begun_is_waited_for() -> None:
 
 
 def test_an_idle_input_does_not_hold_time_back() -> None:
-    bolt = Shown().with_tumbling_window(Duration(10)).with_timestamp_field("ts").with_idle_timeout(Duration.seconds(60))
+    bolt = (
+        Shown()
+        .with_tumbling_window(Duration(10))
+        .with_timestamp_field("ts")
+        .with_idle_timeout(Duration.seconds(60))
+    )
     run = Run(bolt, {"in": ["n", "ts"], "other": ["n", "ts"]})
     run.give(7, source="other")
     run.give(5)
@@ -193,7 +207,8 @@ def test_late_tuples_have_a_stream_of_their_own() -> None:
     run.tick()
     run.give(20, 21, 3)
     assert run.tester.emitted("late") == [
-        [{"component": "in", "stream": "default", "values": {"n": number, "ts": number}}] for number in (20, 3)
+        [{"component": "in", "stream": "default", "values": {"n": number, "ts": number}}]
+        for number in (20, 3)
     ]
     run.give(30)
     run.tick()
@@ -208,7 +223,11 @@ def test_late_tuples_have_a_stream_of_their_own() -> None:
 
 def test_tuples_come_by_their_time_whatever_their_order() -> None:
     """Times before 1970 too."""
-    run = Run(Shown().with_tumbling_window(Duration(10)).with_timestamp_extractor(lambda tuple: tuple["ts"]))
+    run = Run(
+        Shown()
+        .with_tumbling_window(Duration(10))
+        .with_timestamp_extractor(lambda tuple: tuple["ts"])
+    )
     run.give(-4, -7, 9, -12, 5)
     run.tick()
     assert [all for all, _, _ in run.shown] == [[-12], [-7, -4]]
@@ -223,7 +242,9 @@ def test_a_tuple_without_a_time_fails(time: Any) -> None:
     run.give(5, 11)
     run.tick()
     assert len(run.tester.failed) == 1
-    assert "it must be a whole number, the Unix time in milliseconds" in str(run.tester.errors[0].error)
+    assert "it must be a whole number, the Unix time in milliseconds" in str(
+        run.tester.errors[0].error
+    )
     assert run.shown == [[[5], [5], []]]
 
 
@@ -292,7 +313,10 @@ def test_a_state_of_its_own() -> None:
 @pytest.mark.parametrize(
     ("make", "said"),
     [
-        (lambda: Shown(), "it has no window: call with_window, with_tumbling_window or with_session_window"),
+        (
+            lambda: Shown(),
+            "it has no window: call with_window, with_tumbling_window or with_session_window",
+        ),
         (
             lambda: Shown().with_tumbling_window(Count(1)).with_lag(Duration(1)),
             "event time .lag., and no tuple says its time",
@@ -319,7 +343,9 @@ def test_an_extent_that_is_none(wrong: Any) -> None:
 
 
 def test_units() -> None:
-    assert Duration.days(1) == Duration.hours(24) == Duration.minutes(1440) == Duration.of(86_400_000)
+    assert (
+        Duration.days(1) == Duration.hours(24) == Duration.minutes(1440) == Duration.of(86_400_000)
+    )
     assert LATE_TUPLE == "late_tuple"
 
 
@@ -334,7 +360,9 @@ def test_it_emits_only_while_a_window_is_shown() -> None:
     assert len(run.shown) == 1
 
 
-def by_definition(times: Sequence[int], length: int, slide: int, until: int) -> dict[int, list[int]]:
+def by_definition(
+    times: Sequence[int], length: int, slide: int, until: int
+) -> dict[int, list[int]]:
     """All windows that have a tuple, by their end."""
     found: dict[int, list[int]] = defaultdict(list)
     for end in range(-slide * 4, until + 1, slide):
@@ -368,4 +396,6 @@ def test_windows_of_event_time_are_what_they_are_by_definition(
         watermark = max(watermark, latest - lag) if latest >= 0 else watermark
     shown = {end: all for all, _, _, _, end in run.tester.emitted()}
     assert len(shown) == len(run.tester.emitted())
-    assert shown == {end: all for end, all in by_definition(kept, length, slide, watermark).items() if all}
+    assert shown == {
+        end: all for end, all in by_definition(kept, length, slide, watermark).items() if all
+    }

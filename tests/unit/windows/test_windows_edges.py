@@ -235,7 +235,12 @@ def test_a_process_that_dies_amid_a_window_goes_on_with_it() -> None:
     """The watermark too: what was late stays late, and an end that was shown is not shown again."""
     builder = TopologyBuilder("t", Config(topology_processing_guarantee="exactly_once"))
     builder.set_spout("in", FeederSpout("n", "ts"))
-    bolt = Shown().with_window(Duration(20), Duration(10)).with_timestamp_field("ts").with_late_tuple_stream("late")
+    bolt = (
+        Shown()
+        .with_window(Duration(20), Duration(10))
+        .with_timestamp_field("ts")
+        .with_late_tuple_stream("late")
+    )
     builder.set_bolt("windows", bolt).shuffle_grouping("in")
     with LocalCluster(builder.build()) as cluster:
         spout: Any = cluster.topology.component("in").component
@@ -264,14 +269,18 @@ def test_a_process_that_dies_amid_a_window_goes_on_with_it() -> None:
 # What a window costs.
 
 
-def definition(times: Sequence[int], length: int, slide: int) -> list[tuple[list[int], list[int], list[int]]]:
+def definition(
+    times: Sequence[int], length: int, slide: int
+) -> list[tuple[list[int], list[int], list[int]]]:
     """Windows by number: all, new, expired."""
     found = []
     before: list[int] = []
     for end in range(slide, len(times) + 1, slide):
         inside = list(times[max(0, end - length) : end])
         had = times[: end - slide]
-        found.append((inside, [n for n in inside if n not in had], [n for n in before if n not in inside]))
+        found.append(
+            (inside, [n for n in inside if n not in had], [n for n in before if n not in inside])
+        )
         before = inside
     return found
 
@@ -305,11 +314,14 @@ class NewAndExpired(WindowedBolt):
 
 
 @pytest.mark.parametrize(
-    ("length", "slide"), [(Count(2000), Count(1)), (Duration(2000), Count(1)), (Duration(2000), Duration(1))]
+    ("length", "slide"),
+    [(Count(2000), Count(1)), (Duration(2000), Count(1)), (Duration(2000), Duration(1))],
 )
 def test_what_a_tuple_costs_does_not_hang_on_the_windows_length(length: Any, slide: Any) -> None:
     """Of a bolt that looks at what is new and what has left: it is the pairs of the state that are read."""
-    tester = BoltTester(NewAndExpired().with_window(length, slide).with_timestamp_field("ts"), "n", "ts")
+    tester = BoltTester(
+        NewAndExpired().with_window(length, slide).with_timestamp_field("ts"), "n", "ts"
+    )
     read = 0
     ranges = tester._state.range
 

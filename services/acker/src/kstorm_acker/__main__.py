@@ -11,7 +11,9 @@ from kstorm.topology import Topology
 def make_driver(settings: Settings, topology: Topology, log: Logger) -> AckerDriver:
     """The driver; raises `ConfigError` if the topology wants no ackers."""
     if not topology.config.acker_tasks:
-        raise ConfigError(f"topology {topology.name!r} has topology_acker_executors=0: it runs without ackers")
+        raise ConfigError(
+            f"topology {topology.name!r} has topology_acker_executors=0: it runs without ackers"
+        )
     return AckerDriver(settings, topology, log)
 
 

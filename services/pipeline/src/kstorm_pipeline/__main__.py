@@ -62,9 +62,13 @@ def _main(words: Sequence[str]) -> int:
             become(words[0], words[1:], os.environ)
         arguments = make_parser().parse_args(words)
         logging.basicConfig(
-            level=logging.INFO, format="%(asctime)s %(levelname)s %(message)s", datefmt="%Y-%m-%dT%H:%M:%S"
+            level=logging.INFO,
+            format="%(asctime)s %(levelname)s %(message)s",
+            datefmt="%Y-%m-%dT%H:%M:%S",
         )
-        logging.getLogger("py4j").setLevel(logging.CRITICAL)  # its errors reach us as exceptions too
+        logging.getLogger("py4j").setLevel(
+            logging.CRITICAL
+        )  # its errors reach us as exceptions too
         return _command(arguments, load(arguments, os.environ, needs=_needs(arguments)))
     except SettingsError as error:
         print(f"kstorm_pipeline: {error}", file=sys.stderr)
@@ -77,7 +81,11 @@ def _main(words: Sequence[str]) -> int:
 def _needs(arguments: argparse.Namespace) -> tuple[str, ...]:
     """The settings without which the command cannot be."""
     needs = _NEEDS.get(arguments.command, ())
-    return (*needs, *_NEEDS["audit"]) if arguments.command == "run" and arguments.audit is not None else needs
+    return (
+        (*needs, *_NEEDS["audit"])
+        if arguments.command == "run" and arguments.audit is not None
+        else needs
+    )
 
 
 def _command(arguments: argparse.Namespace, settings: Settings) -> int:
@@ -115,9 +123,13 @@ def _with_spark(arguments: argparse.Namespace, settings: Settings, monitor: Moni
         elif arguments.command == "maintain":
             sys.stdout.writelines(map(report.json_line, maintain(spark, settings, tables)))
         elif arguments.command == "describe":
-            sys.stdout.writelines(map(report.json_line, describe(spark, settings, tables, arguments.table)))
+            sys.stdout.writelines(
+                map(report.json_line, describe(spark, settings, tables, arguments.table))
+            )
         elif arguments.command == "show":
-            sys.stdout.writelines(report.show(spark, tables, arguments.table, arguments.n, arguments.by))
+            sys.stdout.writelines(
+                report.show(spark, tables, arguments.table, arguments.n, arguments.by)
+            )
         else:
             sys.stdout.write(report.json_line(report.summary(spark, tables)))
     finally:
@@ -125,7 +137,9 @@ def _with_spark(arguments: argparse.Namespace, settings: Settings, monitor: Moni
     return 0
 
 
-def _audit(arguments: argparse.Namespace, spark: SparkSession, settings: Settings, tables: Tables) -> int:
+def _audit(
+    arguments: argparse.Namespace, spark: SparkSession, settings: Settings, tables: Tables
+) -> int:
     """Print what an audit has found; 1 if that must not be."""
     since = arguments.since
     if arguments.last is not None:
@@ -135,7 +149,12 @@ def _audit(arguments: argparse.Namespace, spark: SparkSession, settings: Setting
 
 
 def _account(
-    spark: SparkSession, settings: Settings, tables: Tables, times: Times, expect: int, file: Path | None
+    spark: SparkSession,
+    settings: Settings,
+    tables: Tables,
+    times: Times,
+    expect: int,
+    file: Path | None,
 ) -> int:
     outcome = audit(spark, settings, tables, times, expect)
     text = report.json_line(outcome.summary())
@@ -163,9 +182,14 @@ def make_parser() -> argparse.ArgumentParser:
         prog="kstorm_pipeline", description="Turns the sink topic into Delta tables with Spark."
     )
     commands = parser.add_subparsers(dest="command", required=True)
-    of_run = commands.add_parser("run", help="bring the tables up to date with the topic, or keep them so")
+    of_run = commands.add_parser(
+        "run", help="bring the tables up to date with the topic, or keep them so"
+    )
     of_run.add_argument(
-        "--report", type=Path, metavar="FILE", help="afterwards write how many rows each table has, as JSON"
+        "--report",
+        type=Path,
+        metavar="FILE",
+        help="afterwards write how many rows each table has, as JSON",
     )
     of_run.add_argument(
         "--export",
@@ -187,7 +211,8 @@ def make_parser() -> argparse.ArgumentParser:
     )
     of_rebuild.add_argument("table", metavar="TABLE", help="a gold table of the pipeline")
     of_audit = commands.add_parser(
-        "audit", help="account for every message that a topology has read; exit code 1 if one is missing"
+        "audit",
+        help="account for every message that a topology has read; exit code 1 if one is missing",
     )
     of_audit.add_argument(
         "--from",
@@ -197,9 +222,14 @@ def make_parser() -> argparse.ArgumentParser:
         help="messages from this time on, such as 2026-11-23T10:00 (UTC)",
     )
     of_audit.add_argument(
-        "--last", type=_positive, metavar="HOURS", help="messages of so many hours, up to now, instead of --from"
+        "--last",
+        type=_positive,
+        metavar="HOURS",
+        help="messages of so many hours, up to now, instead of --from",
     )
-    of_audit.add_argument("--to", dest="until", type=_time, metavar="TIME", help="and before this one")
+    of_audit.add_argument(
+        "--to", dest="until", type=_time, metavar="TIME", help="and before this one"
+    )
     of_audit.add_argument(
         "--expect",
         type=_count,
@@ -207,20 +237,31 @@ def make_parser() -> argparse.ArgumentParser:
         metavar="N",
         help="how many records of the sink each acked message must have at least",
     )
-    of_audit.add_argument("--report", type=Path, metavar="FILE", help="write what is printed to a file too")
+    of_audit.add_argument(
+        "--report", type=Path, metavar="FILE", help="write what is printed to a file too"
+    )
     of_maintain = commands.add_parser(
         "maintain",
         help="put small files together, delete old ones, drop old records of bronze; beside a run if need be",
     )
     of_describe = commands.add_parser(
-        "describe", help="print columns, rows, files, size, last batch and declaration of tables, as JSON"
+        "describe",
+        help="print columns, rows, files, size, last batch and declaration of tables, as JSON",
     )
-    of_describe.add_argument("table", metavar="TABLE", nargs="?", help="such as silver; without, all")
+    of_describe.add_argument(
+        "table", metavar="TABLE", nargs="?", help="such as silver; without, all"
+    )
     of_show = commands.add_parser("show", help="print rows of a table, as JSON lines")
     of_show.add_argument("table", metavar="TABLE", help="such as silver")
-    of_show.add_argument("--n", type=_positive, default=_SHOWN, metavar="N", help=f"how many (default {_SHOWN})")
-    of_show.add_argument("--by", metavar="COLUMN", help="those with the greatest values of a column")
-    of_summary = commands.add_parser("summary", help="print the number of rows of every table, as JSON")
+    of_show.add_argument(
+        "--n", type=_positive, default=_SHOWN, metavar="N", help=f"how many (default {_SHOWN})"
+    )
+    of_show.add_argument(
+        "--by", metavar="COLUMN", help="those with the greatest values of a column"
+    )
+    of_summary = commands.add_parser(
+        "summary", help="print the number of rows of every table, as JSON"
+    )
     for command in (of_run, of_rebuild, of_audit, of_maintain, of_describe, of_show, of_summary):
         _add_settings(command)
     return parser
@@ -229,11 +270,15 @@ def make_parser() -> argparse.ArgumentParser:
 def _add_settings(command: argparse.ArgumentParser) -> None:
     """A flag for each setting; a flag that is not given is None, so that the environment can speak."""
     texts = help_texts()
-    group = command.add_argument_group("settings", f"each also from the environment, as {PREFIX}NAME")
+    group = command.add_argument_group(
+        "settings", f"each also from the environment, as {PREFIX}NAME"
+    )
     for each in fields(Settings):
         text = texts[each.name].replace("%", "%%")
         if each.name in PAIRS:
-            group.add_argument(PAIRS[each.name], dest=each.name, action="append", metavar="NAME=VALUE", help=text)
+            group.add_argument(
+                PAIRS[each.name], dest=each.name, action="append", metavar="NAME=VALUE", help=text
+            )
         else:
             group.add_argument(flag(each.name), metavar="VALUE", help=text)
 
@@ -249,7 +294,9 @@ def _time(text: str) -> datetime:
     try:
         return parse_time(text)
     except ValueError:
-        raise argparse.ArgumentTypeError(f"{text!r} is no time such as 2026-11-23T10:00 or 2026-11-23") from None
+        raise argparse.ArgumentTypeError(
+            f"{text!r} is no time such as 2026-11-23T10:00 or 2026-11-23"
+        ) from None
 
 
 def _count(text: str) -> int:

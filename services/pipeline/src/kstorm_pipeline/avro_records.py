@@ -13,7 +13,14 @@ from pyspark.sql.avro.functions import from_avro
 
 from kstorm_pipeline.avro_references import inlined
 from kstorm_pipeline.errors import PipelineError
-from kstorm_pipeline.registry_records import BROKEN, ID, PAYLOAD, Decoder, RegistryRecords, check_columns
+from kstorm_pipeline.registry_records import (
+    BROKEN,
+    ID,
+    PAYLOAD,
+    Decoder,
+    RegistryRecords,
+    check_columns,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -77,7 +84,9 @@ class _AvroDecoder(Decoder):
         problem = _incompatible(spark, self._plain, text)
         if problem is None:
             return text, "the value is not what that schema says"
-        logger.warning("schema id %d cannot always become the reader's schema: %s", schema.id, problem)
+        logger.warning(
+            "schema id %d cannot always become the reader's schema: %s", schema.id, problem
+        )
         return text, f"it does not resolve to the reader's schema: {problem}"
 
     def decode(self, rows: DataFrame, writers: Mapping[int, tuple[str, str]]) -> DataFrame:
@@ -91,7 +100,9 @@ class _AvroDecoder(Decoder):
         try:
             rows = rows.withColumn("__value", value)
         except Py4JJavaError as error:
-            raise PipelineError(f"Spark makes no columns of the reader's Avro schema: {_said(error)}") from None
+            raise PipelineError(
+                f"Spark makes no columns of the reader's Avro schema: {_said(error)}"
+            ) from None
         rows = rows.withColumns({name: sf.col("__value").getField(name) for name in self._fields})
         was_read = sf.col("__value").getField(_READ).isNotNull()
         return rows.withColumn(BROKEN, sf.when(~was_read, broken)).drop("__value")
@@ -112,8 +123,14 @@ def _incompatible(spark: SparkSession, reader: str, writer: str) -> str | None:
     """Why not everything that one schema writes can be read by the other, or None."""
     avro: Any = spark._jvm.org.apache.avro  # type: ignore[union-attr]
     try:
-        parsed = [avro.Schema.Parser().setValidateDefaults(False).parse(text) for text in (reader, writer)]
-        found = avro.SchemaCompatibility.checkReaderWriterCompatibility(*parsed).getResult().getIncompatibilities()
+        parsed = [
+            avro.Schema.Parser().setValidateDefaults(False).parse(text) for text in (reader, writer)
+        ]
+        found = (
+            avro.SchemaCompatibility.checkReaderWriterCompatibility(*parsed)
+            .getResult()
+            .getIncompatibilities()
+        )
         return "; ".join(map(_shown, found)) or None
     except Py4JJavaError as error:
         return _said(error)

@@ -44,7 +44,9 @@ class _Names:
         space = name.rpartition(".")[0]
         made = {**node, "name": name.rpartition(".")[2], "namespace": space}
         if "fields" in node:
-            made["fields"] = [{**each, "type": self.take(each["type"], space)} for each in node["fields"]]
+            made["fields"] = [
+                {**each, "type": self.take(each["type"], space)} for each in node["fields"]
+            ]
         if self._defines:
             self._known[name] = made
         return made

@@ -38,7 +38,11 @@ def written_by(pipeline: Pipeline) -> dict[str, tuple[str, ...]]:
 
 
 def check_checkpoints(
-    spark: SparkSession, settings: Settings, tables: Tables, pipeline: Pipeline, rebuilt: Collection[str] = ()
+    spark: SparkSession,
+    settings: Settings,
+    tables: Tables,
+    pipeline: Pipeline,
+    rebuilt: Collection[str] = (),
 ) -> None:
     """Raise PipelineError if a query has a checkpoint without tables, or tables with rows without a checkpoint.
 
@@ -48,17 +52,23 @@ def check_checkpoints(
         place = checkpoint(settings, query)
         remedy = f"put it back, or delete {place} and the tables {', '.join(names)} to have them built anew"
         if has_begun(spark, settings, query):
-            missing = [name for name in names if name not in rebuilt and not tables.exists(spark, name)]
+            missing = [
+                name for name in names if name not in rebuilt and not tables.exists(spark, name)
+            ]
             if missing and missing[0] in pipeline.golds:
                 if tables.is_empty(spark, "silver"):
                     continue
                 remedy = f"put it back, or {how_to_build(pipeline, missing[0])}"
             if missing:
-                raise PipelineError(f"the table {tables.path(missing[0])} is missing, its checkpoint is not: {remedy}")
+                raise PipelineError(
+                    f"the table {tables.path(missing[0])} is missing, its checkpoint is not: {remedy}"
+                )
         else:
             for name in names:
                 if tables.exists(spark, name) and not tables.is_empty(spark, name):
-                    raise PipelineError(f"the checkpoint {place} is missing, its table {name} is not: {remedy}")
+                    raise PipelineError(
+                        f"the checkpoint {place} is missing, its table {name} is not: {remedy}"
+                    )
 
 
 def how_to_build(pipeline: Pipeline, name: str) -> str:
@@ -67,15 +77,15 @@ def how_to_build(pipeline: Pipeline, name: str) -> str:
         return ANEW
     if pipeline.golds[name].replays:
         return f"{ANEW} (`rebuild` cannot build {name}: it has replays=True, and silver has no replays)"
-    return (
-        f"have it built from silver by `rebuild {name}`, beside a run with the old pipeline if need be, and start again"
-    )
+    return f"have it built from silver by `rebuild {name}`, beside a run with the old pipeline if need be, and start again"
 
 
 def has_half_a_batch(spark: SparkSession, settings: Settings, query: str) -> bool:
     """Whether the query has begun a batch that is not noted as done; it will be the first of the next run."""
     folders = (f"{checkpoint(settings, query)}/{folder}" for folder in ("offsets", "commits"))
-    begun, done = ({name for name in names_in(spark, folder) if name.isdigit()} for folder in folders)
+    begun, done = (
+        {name for name in names_in(spark, folder) if name.isdigit()} for folder in folders
+    )
     return not begun <= done
 
 

@@ -38,4 +38,6 @@ def is_conflict(spark: SparkSession, error: Exception) -> bool:
     if not isinstance(error, Py4JJavaError):
         return False
     gateway = spark.sparkContext._gateway
-    return bool(is_instance_of(gateway, error.java_exception, "java.util.ConcurrentModificationException"))
+    return bool(
+        is_instance_of(gateway, error.java_exception, "java.util.ConcurrentModificationException")
+    )

@@ -42,17 +42,31 @@ _ARGUMENTS = {
 
 def become(role: str, arguments: Sequence[str], environment: Mapping[str, str]) -> NoReturn:
     """Replace this process by the driver or the executor; raises SettingsError if Spark did not start this process."""
-    command = driver_command(arguments, environment) if role == "driver" else executor_command(environment)
+    command = (
+        driver_command(arguments, environment)
+        if role == "driver"
+        else executor_command(environment)
+    )
     os.chdir(tempfile.gettempdir())  # where Spark puts files; the root may be read-only
     os.execvpe(command[0], command, environment)  # noqa: S606
 
 
 def executor_command(environment: Mapping[str, str]) -> list[str]:
     """The JVM of an executor."""
-    java = Path(environment["JAVA_HOME"], "bin", "java") if environment.get("JAVA_HOME") else Path("java")
+    java = (
+        Path(environment["JAVA_HOME"], "bin", "java")
+        if environment.get("JAVA_HOME")
+        else Path("java")
+    )
     heap = _variable(environment, "SPARK_EXECUTOR_MEMORY")
-    arguments = [part for flag, name in _ARGUMENTS.items() for part in (flag, _variable(environment, name))]
-    places = (environment.get("SPARK_CONF_DIR"), environment.get("SPARK_CLASSPATH"), f"{_SPARK}/jars/*")
+    arguments = [
+        part for flag, name in _ARGUMENTS.items() for part in (flag, _variable(environment, name))
+    ]
+    places = (
+        environment.get("SPARK_CONF_DIR"),
+        environment.get("SPARK_CLASSPATH"),
+        f"{_SPARK}/jars/*",
+    )
     classpath = ":".join(filter(None, places))
     return [
         str(java),

@@ -25,7 +25,9 @@ def rows_in(spark: SparkSession, path: str) -> int:
 def rows_of(files: list[dict[str, Any]]) -> int | None:
     """The rows of `noted_files`; None if Delta has not noted those of each."""
     noted = [json.loads(each.get("stats") or "{}").get("numRecords") for each in files]
-    deleted = (each["deletionVector"]["cardinality"] for each in files if each.get("deletionVector"))
+    deleted = (
+        each["deletionVector"]["cardinality"] for each in files if each.get("deletionVector")
+    )
     return None if None in noted else sum(noted) - sum(deleted)
 
 
@@ -52,7 +54,11 @@ class DeltaLog:
         """The table's files as the log has each, where Delta has them in memory, as of a table of few; else None."""
         noted = self._snapshot.checksumOpt()
         files = noted.get().allFiles() if noted.isDefined() else noted
-        return [json.loads(each.json())["add"] for each in self._as_java(files.get())] if files.isDefined() else None
+        return (
+            [json.loads(each.json())["add"] for each in self._as_java(files.get())]
+            if files.isDefined()
+            else None
+        )
 
     def files_as_rows(self) -> DataFrame:
         """A row for each file: `path`, `partitionValues`, `stats` as JSON and others."""
@@ -108,7 +114,9 @@ class DeltaLog:
         mode = self._jvm.org.apache.spark.sql.SaveMode.Append
         write = getattr(delta, "DeltaOperations$Write")(mode, nothing, nothing, nothing)
         transaction.registerPostCommitHook(getattr(getattr(delta.hooks, "AutoCompact$"), "MODULE$"))
-        transaction.commit(self._jvm.scala.jdk.javaapi.CollectionConverters.asScala(actions).toSeq(), write)
+        transaction.commit(
+            self._jvm.scala.jdk.javaapi.CollectionConverters.asScala(actions).toSeq(), write
+        )
         return True
 
     def _as_java(self, found: Any) -> Any:

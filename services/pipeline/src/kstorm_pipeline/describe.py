@@ -19,14 +19,18 @@ if TYPE_CHECKING:
     from kstorm_pipeline.tables import Tables
 
 
-def describe(spark: SparkSession, settings: Settings, tables: Tables, name: str | None) -> Iterator[dict[str, object]]:
+def describe(
+    spark: SparkSession, settings: Settings, tables: Tables, name: str | None
+) -> Iterator[dict[str, object]]:
     """Describe one table, or each; raises PipelineError if it is not there."""
     check_there(spark, tables, name)
     for each in [name] if name else tables.names(spark):
         yield _describe(spark, settings, tables, each)
 
 
-def _describe(spark: SparkSession, settings: Settings, tables: Tables, name: str) -> dict[str, object]:
+def _describe(
+    spark: SparkSession, settings: Settings, tables: Tables, name: str
+) -> dict[str, object]:
     log = DeltaLog(spark, tables.path(name))
     query = query_id(spark, settings, "bronze" if name == "bronze" else "refine")
     found: dict[str, object] = {
@@ -37,7 +41,9 @@ def _describe(spark: SparkSession, settings: Settings, tables: Tables, name: str
         "bytes": log.bytes,
         "version": log.version,
         "last_batch": None if query is None else log.last_batch(query),
-        "columns": {each.name: each.dataType.simpleString() for each in tables.read(spark, name).schema},
+        "columns": {
+            each.name: each.dataType.simpleString() for each in tables.read(spark, name).schema
+        },
     }
     declared = log.property(DEFINITION)
     return found if declared is None else {**found, "definition": json.loads(declared)}

@@ -15,7 +15,13 @@ if TYPE_CHECKING:
 
 _FULL = "No space left on device", "Disk quota exceeded", "There is not enough space"
 _FORBIDDEN = (
-    *("Read-only file system", "AccessControlException", "AccessDenied", "Permission denied", "403 Forbidden"),
+    *(
+        "Read-only file system",
+        "AccessControlException",
+        "AccessDenied",
+        "Permission denied",
+        "403 Forbidden",
+    ),
     *("NoAuthWithAWSException", "InvalidAccessKeyId", "SignatureDoesNotMatch"),
 )
 _NO_PLACE = (
@@ -24,13 +30,29 @@ _NO_PLACE = (
     "UnsupportedFileSystemException.*",
     r"Class \S+FileSystem not found",
 )
-_STRANGER = r"(?:Topic|Group|Cluster)AuthorizationException.*", "(?:Sasl|Ssl)AuthenticationException.*"
+_STRANGER = (
+    r"(?:Topic|Group|Cluster)AuthorizationException.*",
+    "(?:Sasl|Ssl)AuthenticationException.*",
+)
 _NO_KAFKA = (
-    *("Timed out waiting for a node assignment", r"Cannot fetch record for offset.*", r"Timeout of \d+ms expired.*"),
-    *(r"kafka\.common\.errors\.TimeoutException.*", "DisconnectException.*", "BrokerNotAvailableException.*"),
+    *(
+        "Timed out waiting for a node assignment",
+        r"Cannot fetch record for offset.*",
+        r"Timeout of \d+ms expired.*",
+    ),
+    *(
+        r"kafka\.common\.errors\.TimeoutException.*",
+        "DisconnectException.*",
+        "BrokerNotAvailableException.*",
+    ),
 )
 _NO_STORAGE = (
-    *("UnknownHostException.*", "ConnectException.*", "NoHttpResponseException.*", "SdkClientException.*"),
+    *(
+        "UnknownHostException.*",
+        "ConnectException.*",
+        "NoHttpResponseException.*",
+        "SdkClientException.*",
+    ),
     "ApiCallTimeoutException.*",
 )
 _NO_MEMORY = ("OutOfMemoryError.*",)
@@ -49,13 +71,19 @@ _LINES = {
 }
 """By what tells of them. A text may tell of several, the causes of others first."""
 _LONGEST = 200
-_NOT_THE_USERS = tuple(str(Path(file).parent) for file in (__file__, pyspark.__file__, py4j.__file__))
+_NOT_THE_USERS = tuple(
+    str(Path(file).parent) for file in (__file__, pyspark.__file__, py4j.__file__)
+)
 _RAISED = re.compile(r"^(?:\w+\.)*(\w+(?:Error|Exception): \S.*)", re.MULTILINE)
 
 
 def blame(error: Exception) -> str | None:
     """One line for what a function of the user's has raised, or what Spark has where it was called; None if it was no such one."""
-    frames = [each for each in extract_tb(error.__traceback__) if not each.filename.startswith(_NOT_THE_USERS)]
+    frames = [
+        each
+        for each in extract_tb(error.__traceback__)
+        if not each.filename.startswith(_NOT_THE_USERS)
+    ]
     if not frames:
         return None
     where, said = frames[-1], str(error).strip().split("\n", 1)[0]

@@ -40,7 +40,14 @@ if TYPE_CHECKING:
     from kstorm_pipeline.pipeline import Gold
     from kstorm_pipeline.refine import Batch
 
-PLACES = ("kafka_partition", "kafka_offset", "kafka_timestamp", "source_topic", "source_partition", "source_offset")
+PLACES = (
+    "kafka_partition",
+    "kafka_offset",
+    "kafka_timestamp",
+    "source_topic",
+    "source_partition",
+    "source_offset",
+)
 """What `latest` wants to know of a row, if it is not ordered by a column."""
 
 _PAIRWISE = (SOURCE_ORDER, SINK_ORDER)
@@ -68,11 +75,18 @@ def _merge_once(batch: Batch, gold: Gold, rows: DataFrame) -> int:
             f"the table {path} was put in place with another declaration while this run went on: it is {declared}, and this run has"
             f" {gold.declared}. End this run; only one may write the tables"
         )
-    return merge(batch.spark, path, gold, rows, BatchId(query_id_of(batch.spark), batch.number), log)
+    return merge(
+        batch.spark, path, gold, rows, BatchId(query_id_of(batch.spark), batch.number), log
+    )
 
 
 def merge(
-    spark: SparkSession, path: str, gold: Gold, rows: DataFrame, batch: BatchId, log: DeltaLog | None = None
+    spark: SparkSession,
+    path: str,
+    gold: Gold,
+    rows: DataFrame,
+    batch: BatchId,
+    log: DeltaLog | None = None,
 ) -> int:
     """Merge what rows of silver give to a table of this form, in a commit that carries the batch; return how many rows.
     `log` is the table's, if it has just been read."""
@@ -94,7 +108,12 @@ def _merge(spark: SparkSession, path: str, gold: Gold, given: DataFrame) -> int:
         table = DeltaTable.forPath(spark, path).alias("t")
         same = sf.expr(" AND ".join(f"t.{key} <=> s.{key}" for key in quoted(gold.keys)))
         merging = table.merge(given.alias("s"), same & _near(gold, given))
-        done = merging.whenMatchedUpdate(set=_changes(gold)).whenNotMatchedInsertAll().execute().first()
+        done = (
+            merging.whenMatchedUpdate(set=_changes(gold))
+            .whenNotMatchedInsertAll()
+            .execute()
+            .first()
+        )
         return int(done["num_affected_rows"]) if done else 0
     finally:
         given.unpersist()
@@ -118,7 +137,9 @@ def gather(gold: Gold, made: DataFrame) -> DataFrame:
         made = made.withColumn("__topic", sf.col(f"{POSITION}.topic")).withColumn(
             "__partition", sf.col(f"{POSITION}.partition")
         )
-        last = sf.max_by(newest, sf.struct(f"{POSITION}.offset", f"{POSITION}.record")).alias("__newest")
+        last = sf.max_by(newest, sf.struct(f"{POSITION}.offset", f"{POSITION}.record")).alias(
+            "__newest"
+        )
         made = made.groupBy(*keys, "__topic", "__partition").agg(*_sums(gold, made), last)
         by_time = [f"__newest.{POSITION}.{name}" for name in ("at", "topic", "partition")]
         last = sf.max_by("__newest", sf.struct(*by_time)).alias("__newest")
@@ -154,13 +175,21 @@ def _sums(gold: Gold, rows: DataFrame) -> list[Column]:
     for name, values in gold.distinct.items():
         sketch = name + SKETCH
         again = "__newest" in rows.columns
-        found.append((sf.hll_union_agg(sketch) if again else sf.hll_sketch_agg(quoted([values])[0])).alias(sketch))
+        found.append(
+            (sf.hll_union_agg(sketch) if again else sf.hll_sketch_agg(quoted([values])[0])).alias(
+                sketch
+            )
+        )
     return found
 
 
 def _position(gold: Gold, rows: DataFrame) -> Column:
     """Where a row comes from, as the table's order wants it."""
-    own = {"topic": sf.lit(""), "partition": sf.col("kafka_partition"), "offset": sf.col("kafka_offset")}
+    own = {
+        "topic": sf.lit(""),
+        "partition": sf.col("kafka_partition"),
+        "offset": sf.col("kafka_offset"),
+    }
     if gold.order == SINK_ORDER:
         parts = own
     elif gold.order == SOURCE_ORDER:
@@ -215,10 +244,14 @@ def _near(gold: Gold, given: DataFrame) -> Column:
     near = sf.lit(True)
     for key in times:
         hour = sf.floor(sf.unix_seconds(quoted([key])[0]) / 3600)
-        found = facts_of(given, sf.collect_set(hour), sf.count_if(sf.col(quoted([key])[0]).isNull()))
+        found = facts_of(
+            given, sf.collect_set(hour), sf.count_if(sf.col(quoted([key])[0]).isNull())
+        )
         column = sf.col(f"t.{quoted([key])[0]}")
         hours = join_spans(Span(("", 0), each, each) for each in found[0])
-        within = any_of((column >= _hour(span.first)) & (column < _hour(span.last + 1)) for span in hours)
+        within = any_of(
+            (column >= _hour(span.first)) & (column < _hour(span.last + 1)) for span in hours
+        )
         near = near & (within | column.isNull() if found[1] else within)
     return near
 

@@ -90,14 +90,21 @@ class JsonRecords:
         columns = list(columns_of(self.schema))
         times = [each.name for each in columns if isinstance(each.dataType, TimestampType)]
         if wrong := [name for name in self.millis if name not in times]:
-            raise PipelineError(f"json_records: millis names {wrong[0]!r}, which is no TIMESTAMP among its columns")
+            raise PipelineError(
+                f"json_records: millis names {wrong[0]!r}, which is no TIMESTAMP among its columns"
+            )
         return [
-            StructField(each.name, LongType(), each.nullable) if each.name in self.millis else each for each in columns
+            StructField(each.name, LongType(), each.nullable) if each.name in self.millis else each
+            for each in columns
         ]
 
 
 def json_records(
-    schema: str, *, reject: Mapping[str, str] | None = None, key: str | None = None, millis: str | Iterable[str] = ()
+    schema: str,
+    *,
+    reject: Mapping[str, str] | None = None,
+    key: str | None = None,
+    millis: str | Iterable[str] = (),
 ) -> JsonRecords:
     """Read JSON objects into the columns of `schema` (SQL: `customer STRING NOT NULL, amount DECIMAL(18,2), items ARRAY<STRING>`).
 
@@ -110,7 +117,9 @@ def json_records(
         raise PipelineError(
             f"json_records takes columns as SQL, such as 'customer STRING, amount DECIMAL(18,2)', not {schema!r}"
         )
-    return JsonRecords(schema, dict(reject or {}), key, (millis,) if isinstance(millis, str) else tuple(millis))
+    return JsonRecords(
+        schema, dict(reject or {}), key, (millis,) if isinstance(millis, str) else tuple(millis)
+    )
 
 
 def read_json(rows: DataFrame, value: Column, fields: list[StructField], reason: str) -> DataFrame:
@@ -121,15 +130,23 @@ def read_json(rows: DataFrame, value: Column, fields: list[StructField], reason:
             f"records of JSON cannot have a column {taken[0]!r}: the pipeline has one of that name beside them. Leave it out, and"
             " write a reader of your own if you need it"
         )
-    rows = rows.withColumns({"__bytes": value, "__large": too_large(value), "__text": value.cast("string")})
+    rows = rows.withColumns(
+        {"__bytes": value, "__large": too_large(value), "__text": value.cast("string")}
+    )
     valid = sf.col("__large").isNull() & sf.is_valid_utf8("__text")
     rows = with_json(rows, "__json", sf.when(valid, sf.col("__text")))
     names = [each.name for each in fields]
-    rows = rows.withColumns({_raw(name): sf.try_variant_get("__json", _path(name), "variant") for name in names})
+    rows = rows.withColumns(
+        {_raw(name): sf.try_variant_get("__json", _path(name), "variant") for name in names}
+    )
     typed = {each.name: _typed(sf.col(_raw(each.name)), each.dataType) for each in fields}
-    rows = rows.withColumns(typed | {_type(name): sf.schema_of_variant(_raw(name)) for name in names})
+    rows = rows.withColumns(
+        typed | {_type(name): sf.schema_of_variant(_raw(name)) for name in names}
+    )
     rows = rows.withColumn(reason, _reason(fields))
-    return rows.drop("__bytes", "__large", "__text", "__json", *map(_raw, names), *map(_type, names))
+    return rows.drop(
+        "__bytes", "__large", "__text", "__json", *map(_raw, names), *map(_type, names)
+    )
 
 
 def _reason(fields: list[StructField]) -> Column:
@@ -187,7 +204,9 @@ def _fits(value: Column, kind: DataType) -> Column:
         for each in kind:
             part = sf.try_variant_get(value, _path(each.name), "variant")
             there = sf.coalesce(sf.schema_of_variant(part) != "VOID", sf.lit(False))
-            fits = fits & (_fits(part, each.dataType) if each.nullable else there & _fits(part, each.dataType))
+            fits = fits & (
+                _fits(part, each.dataType) if each.nullable else there & _fits(part, each.dataType)
+            )
     elif isinstance(kind, ArrayType):
         parts = sf.try_variant_get(value, "$", "array<variant>")
         fits = fits & sf.forall(parts, lambda part: _fits(part, kind.elementType))
@@ -206,7 +225,9 @@ def _check(reason: Column, each: StructField) -> Column:
     wrong = sf.concat(sf.lit(f"field {name} is not {_json_type(kind)[1]} but "), found)
     misfit = sf.concat(sf.lit(f"field {name} does not fit {kind.simpleString().upper()}: "), found)
     if not each.nullable:
-        reason = reason.when(found.isNull(), f"field {name} is missing").when(found == "VOID", wrong)
+        reason = reason.when(found.isNull(), f"field {name} is missing").when(
+            found == "VOID", wrong
+        )
     there = found.isNotNull() & (found != "VOID")
     return reason.when(there & ~_is_of(found, kind), wrong).when(there & ~_becomes(each), misfit)
 

@@ -75,7 +75,9 @@ class _Types:
         kind = self._plain(others[0], node, document, above) if len(others) == 1 else VariantType()
         return kind, "null" in types
 
-    def _plain(self, name: Any, node: dict[str, Any], document: str, above: tuple[str, ...]) -> DataType:
+    def _plain(
+        self, name: Any, node: dict[str, Any], document: str, above: tuple[str, ...]
+    ) -> DataType:
         match name:
             case "string" if node.get("contentEncoding") == "base64":
                 return BinaryType()
@@ -107,7 +109,9 @@ class _Types:
             return MapType(StringType(), kind, null)
         return VariantType()
 
-    def _referred(self, reference: str, document: str, above: tuple[str, ...]) -> tuple[DataType, bool]:
+    def _referred(
+        self, reference: str, document: str, above: tuple[str, ...]
+    ) -> tuple[DataType, bool]:
         name, _, path = reference.partition("#")
         document = name or document
         place = f"{document}#{path}"

@@ -11,7 +11,13 @@ from kstorm_pipeline.ddl import columns_of
 from kstorm_pipeline.errors import PipelineError
 from kstorm_pipeline.json_records import read_json
 from kstorm_pipeline.json_schema import columns_of_schema
-from kstorm_pipeline.registry_records import BROKEN, PAYLOAD, Decoder, RegistryRecords, check_columns
+from kstorm_pipeline.registry_records import (
+    BROKEN,
+    PAYLOAD,
+    Decoder,
+    RegistryRecords,
+    check_columns,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -39,7 +45,8 @@ class JsonSchemaRecords(RegistryRecords):
         if schema is None:
             return _JsonDecoder(columns=self.columns, schema=self.schema or "")
         return _JsonDecoder(
-            schema=schema.text, references={name: each.text for name, each in schema.references.items()}
+            schema=schema.text,
+            references={name: each.text for name, each in schema.references.items()},
         )
 
 
@@ -62,7 +69,9 @@ def json_schema_records(
     names a column for the record's key as text.
     """
     if schema is not None and columns is not None:
-        raise PipelineError("json_schema_records takes its columns from schema= or from columns=, not from both")
+        raise PipelineError(
+            "json_schema_records takes its columns from schema= or from columns=, not from both"
+        )
     return JsonSchemaRecords(registry, subject, dict(reject or {}), key, schema, columns)
 
 
@@ -70,7 +79,11 @@ class _JsonDecoder(Decoder):
     """Of JSON each object says by itself what its fields are called, so a writer's schema adds nothing."""
 
     def __init__(
-        self, *, columns: str | None = None, schema: str = "", references: Mapping[str, str] | None = None
+        self,
+        *,
+        columns: str | None = None,
+        schema: str = "",
+        references: Mapping[str, str] | None = None,
     ) -> None:
         self._ddl = columns
         self._columns = None if columns is not None else columns_of_schema(schema, references or {})
@@ -82,6 +95,10 @@ class _JsonDecoder(Decoder):
 
     def decode(self, rows: DataFrame, writers: Mapping[int, None]) -> DataFrame:
         """See `Decoder`."""
-        columns = columns_of(self._ddl) if self._columns is None and self._ddl is not None else self._columns
+        columns = (
+            columns_of(self._ddl)
+            if self._columns is None and self._ddl is not None
+            else self._columns
+        )
         assert columns is not None, "columns come from a schema or from SQL"
         return read_json(rows, sf.col(PAYLOAD), list(columns), BROKEN)

@@ -17,13 +17,17 @@ def load_pipeline(reference: str) -> Pipeline:
         return Pipeline()
     module_name, _, attribute = reference.partition(":")
     if not module_name or module_name.startswith(".") or not attribute:
-        raise SettingsError(f"the pipeline {reference!r} is not of the form package.module:attribute")
+        raise SettingsError(
+            f"the pipeline {reference!r} is not of the form package.module:attribute"
+        )
     if "" not in sys.path and str(Path.cwd()) not in sys.path:
         sys.path.insert(0, str(Path.cwd()))
     try:
         found = getattr(importlib.import_module(module_name), attribute)
     except ModuleNotFoundError as error:
-        if error.name is None or not (module_name == error.name or module_name.startswith(f"{error.name}.")):
+        if error.name is None or not (
+            module_name == error.name or module_name.startswith(f"{error.name}.")
+        ):
             raise SettingsError(
                 f"the pipeline {reference!r} needs the module {error.name!r}, which is not installed"
             ) from None
@@ -31,8 +35,12 @@ def load_pipeline(reference: str) -> Pipeline:
             f"the pipeline {reference!r}: there is no module {error.name!r} in {Path.cwd()} or on PYTHONPATH"
         ) from None
     except AttributeError:
-        raise SettingsError(f"the pipeline {reference!r}: the module {module_name} has no {attribute!r}") from None
+        raise SettingsError(
+            f"the pipeline {reference!r}: the module {module_name} has no {attribute!r}"
+        ) from None
     pipeline = found() if callable(found) else found
     if not isinstance(pipeline, Pipeline):
-        raise SettingsError(f"{reference!r} is a {type(pipeline).__name__}, not a kstorm_pipeline.Pipeline")
+        raise SettingsError(
+            f"{reference!r} is a {type(pipeline).__name__}, not a kstorm_pipeline.Pipeline"
+        )
     return pipeline

@@ -66,7 +66,9 @@ def mark_replays(good: DataFrame, replays: DataFrame | None) -> DataFrame:
     if replays is None:
         return good.withColumn("replay", sf.lit(False))
     marked = good.join(replays.withColumn("__replay", sf.lit(True)), list(_PLACE), "left")
-    return marked.withColumn("replay", sf.coalesce("__replay", sf.lit(False))).select(*good.columns, "replay")
+    return marked.withColumn("replay", sf.coalesce("__replay", sf.lit(False))).select(
+        *good.columns, "replay"
+    )
 
 
 def any_of(conditions: Iterable[Column]) -> Column:
@@ -89,7 +91,9 @@ def _of_names(held: DataFrame, named: DataFrame, size: int) -> DataFrame:
     names go to where these rows are, as numbers, or all of them would have to be sorted to find nothing."""
     names = named.select(sf.xxhash64("occurrence").alias("__hash"))
     hashed = held.withColumn("__hash", sf.xxhash64("occurrence"))
-    return hashed.join(sf.broadcast(names) if size <= _MANY else names, "__hash", "left_semi").drop("__hash")
+    return hashed.join(sf.broadcast(names) if size <= _MANY else names, "__hash", "left_semi").drop(
+        "__hash"
+    )
 
 
 def _all_differ(named: DataFrame, size: int) -> bool:
@@ -115,6 +119,9 @@ def _within(spans: Iterable[Span]) -> str:
         topics.setdefault(span.owner[0], {}).setdefault(span.owner[1], []).append(offsets)
     found = []
     for topic, partitions in topics.items():
-        of_topic = (f"source_partition = {number} AND ({' OR '.join(each)})" for number, each in partitions.items())
+        of_topic = (
+            f"source_partition = {number} AND ({' OR '.join(each)})"
+            for number, each in partitions.items()
+        )
         found.append(f"source_topic = '{topic}' AND ({' OR '.join(of_topic)})")
     return " OR ".join(found) or "false"

@@ -45,7 +45,9 @@ _MOST_UNREAD = 1000
 """Commits of bronze: with more than so many not read, nobody looks whether they have records."""
 
 
-def maintain(spark: SparkSession, settings: Settings, tables: Tables) -> Iterator[dict[str, object]]:
+def maintain(
+    spark: SparkSession, settings: Settings, tables: Tables
+) -> Iterator[dict[str, object]]:
     """Maintain each table in turn; yield what was done to it. Raises PipelineError if there are none.
 
     What fails at one table is a warning, and does not keep the others from it.
@@ -68,11 +70,21 @@ def maintain(spark: SparkSession, settings: Settings, tables: Tables) -> Iterato
             if name != "bronze" or all_read or _has_read_old_files(session, tables, read):
                 DeltaTable.forPath(session, tables.path(name)).vacuum()
         except (PySparkException, Py4JError) as error:
-            again = "another commit came between" if is_conflict(session, error) else str(error).partition("\n")[0]
+            again = (
+                "another commit came between"
+                if is_conflict(session, error)
+                else str(error).partition("\n")[0]
+            )
             logger.warning("maintain: %s is left until the next time: %s", name, again)
         seconds = round(time.monotonic() - started, 1)
         after = DeltaLog(session, tables.path(name)).files
-        yield {"table": name, "files_before": before, "files": after, "rows_dropped": dropped, "seconds": seconds}
+        yield {
+            "table": name,
+            "files_before": before,
+            "files": after,
+            "rows_dropped": dropped,
+            "seconds": seconds,
+        }
 
 
 def compact(spark: SparkSession, tables: Tables, name: str) -> None:
@@ -102,7 +114,12 @@ def read_up_to(spark: SparkSession, settings: Settings, tables: Tables) -> int:
     if not unread or left > _MOST_UNREAD:
         return unread - 1
     if left > 0:
-        commits = DeltaTable.forPath(spark, tables.path("bronze")).history(left).select("operation").collect()
+        commits = (
+            DeltaTable.forPath(spark, tables.path("bronze"))
+            .history(left)
+            .select("operation")
+            .collect()
+        )
         if any(row.operation == "WRITE" for row in commits):
             return unread - 1
     return last
@@ -116,7 +133,8 @@ def _has_read_old_files(spark: SparkSession, tables: Tables, read: int) -> bool:
     if read >= log.version or (written is not None and time.time() - written < log.file_retention):
         return True
     logger.warning(
-        "maintain: old files of bronze stay, as `refine` has not read all that bronze had %d s ago", log.file_retention
+        "maintain: old files of bronze stay, as `refine` has not read all that bronze had %d s ago",
+        log.file_retention,
     )
     return False
 

@@ -69,7 +69,11 @@ def _last_of_few(files: list[dict[str, Any]]) -> dict[int, float]:
     found: dict[int, float] = {}
     for each in files:
         if (bucket := each["partitionValues"]["source_bucket"]) is not None:
-            last = json.loads(each.get("stats") or "{}").get("maxValues", {}).get("source_offset", math.inf)
+            last = (
+                json.loads(each.get("stats") or "{}")
+                .get("maxValues", {})
+                .get("source_offset", math.inf)
+            )
             found[int(bucket)] = max(last, found.get(int(bucket), -1))
     return found
 

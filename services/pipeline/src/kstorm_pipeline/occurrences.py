@@ -42,8 +42,13 @@ def name_occurrences(rows: DataFrame, identity: tuple[str, ...]) -> DataFrame:
     rows = rows.withColumn("__lineage", sf.when(_has_lineage(), lineage))
     declared = _declared(identity) if identity else sf.lit(None).cast("string")
     rows = rows.withColumn("occurrence", sf.coalesce("__lineage", declared))
-    places = {"kafka_partition": sf.col("record.partition"), "kafka_offset": sf.col("record.offset")}
-    rows = rows.withColumns(places | {"kafka_timestamp": readable_timestamp(), **source_of("occurrence")})
+    places = {
+        "kafka_partition": sf.col("record.partition"),
+        "kafka_offset": sf.col("record.offset"),
+    }
+    rows = rows.withColumns(
+        places | {"kafka_timestamp": readable_timestamp(), **source_of("occurrence")}
+    )
     rows = rows.withColumn("reason", sf.coalesce(_too_late(), "reason", _nameless(identity)))
     return rows.drop("__lineage", *(f"__{name}" for name in _LINEAGE))
 
@@ -63,11 +68,20 @@ def source_of(name: str) -> dict[str, Column]:
     whole = sf.col(name)
     tail = sf.substring_index(whole, "-", -3)
     topic = sf.substring(whole, sf.lit(1), sf.length(whole) - sf.length(tail) - 1)
-    partition, offset, part = (sf.split_part(tail, sf.lit("-"), sf.lit(place)) for place in (1, 2, 3))
-    told = (topic != "") & (part != "") & partition.rlike(r"\A[0-9]{1,9}\z") & offset.rlike(r"\A[0-9]{1,18}\z")
+    partition, offset, part = (
+        sf.split_part(tail, sf.lit("-"), sf.lit(place)) for place in (1, 2, 3)
+    )
+    told = (
+        (topic != "")
+        & (part != "")
+        & partition.rlike(r"\A[0-9]{1,9}\z")
+        & offset.rlike(r"\A[0-9]{1,18}\z")
+    )
     told = told & topic.rlike(r"\A[a-zA-Z0-9._-]{1,249}\z")
     number = partition.try_cast("int")
-    bucket = sf.pmod(sf.crc32(topic.cast("binary")) + number, sf.lit(BUCKETS)).cast("int")  # as `bucket_of` says it
+    bucket = sf.pmod(sf.crc32(topic.cast("binary")) + number, sf.lit(BUCKETS)).cast(
+        "int"
+    )  # as `bucket_of` says it
     found = {
         "source_topic": topic,
         "source_partition": number,
@@ -101,7 +115,9 @@ def _declared(identity: tuple[str, ...]) -> Column:
 
 def _too_late() -> Column:
     at = sf.col("record.timestamp")
-    text = sf.concat(sf.lit("the Kafka timestamp is after the year 9999: "), sf.unix_millis(at), sf.lit(" ms"))
+    text = sf.concat(
+        sf.lit("the Kafka timestamp is after the year 9999: "), sf.unix_millis(at), sf.lit(" ms")
+    )
     return sf.when(at.isNotNull() & readable_timestamp().isNull(), text)
 
 
@@ -112,5 +128,9 @@ def _nameless(identity: tuple[str, ...]) -> Column:
         text = sf.col(name).cast("string")
         missing = sf.col("__lineage").isNull() & text.isNull()
         empty = sf.col("__lineage").isNull() & (text == "")
-        reason = sf.when(missing, f"field {name} is missing").when(empty, f"field {name} is empty").otherwise(reason)
+        reason = (
+            sf.when(missing, f"field {name} is missing")
+            .when(empty, f"field {name} is empty")
+            .otherwise(reason)
+        )
     return reason

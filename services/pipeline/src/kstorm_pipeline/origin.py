@@ -50,7 +50,9 @@ def open_origin(spark: SparkSession, settings: Settings, tables: Tables) -> Iter
     try:
         admin = spark._jvm.org.apache.kafka.clients.admin.Admin.create(properties)  # type: ignore[union-attr]
     except Py4JJavaError as error:
-        raise PipelineError(f"the settings for Kafka's client do not work: {_cause(error)}") from error
+        raise PipelineError(
+            f"the settings for Kafka's client do not work: {_cause(error)}"
+        ) from error
     try:
         yield Origin(spark, settings, tables, admin)
     finally:
@@ -98,7 +100,10 @@ class Origin:
             raise self._made_anew(known[_ID], self._first)
         if _ID not in known:
             if begun:
-                logger.info("the tables do not say of which topic they are; they are taken to be of %s", self._first)
+                logger.info(
+                    "the tables do not say of which topic they are; they are taken to be of %s",
+                    self._first,
+                )
             if not self.properties.items() <= noted.items():
                 self._tables.set_properties(self._spark, "bronze", self.properties)
 
@@ -122,7 +127,11 @@ class Origin:
             partitions.put(place, kafka.clients.admin.OffsetSpec.forTimestamp(_LAST_TIME + 1))
         found = self._admin.listOffsets(partitions).all().get()
         offsets = sorted((place.partition(), found[place].offset()) for place in found)
-        return [f"partition {partition}, offset {offset}" for partition, offset in offsets if offset >= 0]
+        return [
+            f"partition {partition}, offset {offset}"
+            for partition, offset in offsets
+            if offset >= 0
+        ]
 
     def _id(self) -> str:
         return str(self._describe().topicId())
@@ -139,12 +148,22 @@ class Origin:
                 raise PipelineError(
                     f"there is no topic {topic!r} at {self._settings.bootstrap_servers}: create it or correct --topic"
                 ) from error
-            remedy = "; give the pipeline's user DESCRIBE and READ of it" if "AuthorizationException" in cause else ""
-            raise PipelineError(f"Kafka does not say what the topic {topic!r} is: {cause}{remedy}") from error
+            remedy = (
+                "; give the pipeline's user DESCRIBE and READ of it"
+                if "AuthorizationException" in cause
+                else ""
+            )
+            raise PipelineError(
+                f"Kafka does not say what the topic {topic!r} is: {cause}{remedy}"
+            ) from error
 
     def _made_anew(self, before: str, now: str) -> PipelineError:
         checkpoints, tables = self._settings.checkpoint_root, self._settings.tables
-        places = tables if checkpoints.startswith(f"{tables.rstrip('/')}/") else f"{tables} and {checkpoints}"
+        places = (
+            tables
+            if checkpoints.startswith(f"{tables.rstrip('/')}/")
+            else f"{tables} and {checkpoints}"
+        )
         return PipelineError(
             f"the topic {self._settings.topic!r} was deleted and made anew: its id is {now}, and the tables are made of {before}."
             f" Give --tables another place for the new topic, or delete {places} to start over"

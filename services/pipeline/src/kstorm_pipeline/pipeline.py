@@ -116,7 +116,13 @@ class Gold:
         rules = {rule: self.columns_by(rule) for rule in RULES if self.columns_by(rule)}
         order = {"order": self.order} if "latest" in rules else {}
         distinct = {"distinct": dict(self.distinct)} if self.distinct else {}
-        return {"keys": list(self.keys), **rules, **distinct, **order, **({"replays": True} if self.replays else {})}
+        return {
+            "keys": list(self.keys),
+            **rules,
+            **distinct,
+            **order,
+            **({"replays": True} if self.replays else {}),
+        }
 
     @property
     def declared(self) -> str:
@@ -159,7 +165,9 @@ class Pipeline:
     def silver(self, function: RowFunction) -> RowFunction:
         """Decorate the function from typed rows to the rows of silver. It may look at each row by itself, and at nothing else."""
         if self.silver_function is not None:
-            raise PipelineError(f"a pipeline has one silver function: {self.silver_function.__name__} is it already")
+            raise PipelineError(
+                f"a pipeline has one silver function: {self.silver_function.__name__} is it already"
+            )
         self.silver_function = function
         return function
 
@@ -202,7 +210,9 @@ class Pipeline:
         made_of = _names(keys)
         counted = dict(distinct or {})
         sketches = [column + SKETCH for column in counted]
-        _check(name, [*made_of, *(column for column, _ in columns), *counted, *sketches], self.golds)
+        _check(
+            name, [*made_of, *(column for column, _ in columns), *counted, *sketches], self.golds
+        )
         if not made_of or not (columns or counted):
             raise PipelineError(
                 f"the gold table {name!r} needs keys, and a column with a rule ({', '.join(RULES)}, distinct)"
@@ -210,7 +220,14 @@ class Pipeline:
 
         def declare(function: RowFunction) -> RowFunction:
             self.golds[name] = Gold(
-                name, made_of, dict(columns), counted, function, order or SOURCE_ORDER, order is not None, replays
+                name,
+                made_of,
+                dict(columns),
+                counted,
+                function,
+                order or SOURCE_ORDER,
+                order is not None,
+                replays,
             )
             return function
 

@@ -20,7 +20,9 @@ def names_in(spark: SparkSession, place: str) -> list[str]:
     try:
         return [str(each.getPath().getName()) for each in files.listStatus(path)]
     except Py4JJavaError as error:
-        if is_instance_of(spark.sparkContext._gateway, error.java_exception, "java.io.FileNotFoundException"):
+        if is_instance_of(
+            spark.sparkContext._gateway, error.java_exception, "java.io.FileNotFoundException"
+        ):
             return []
         reason = str(error.java_exception).partition("\n")[0]
         raise PipelineError(f"{place} cannot be read: {reason}") from error

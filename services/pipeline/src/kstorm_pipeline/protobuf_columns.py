@@ -68,13 +68,19 @@ _SCALARS: Mapping[int, tuple[DataType, Convert]] = {
     FieldDescriptor.TYPE_STRING: (StringType(), _text),
     FieldDescriptor.TYPE_BYTES: (BinaryType(), _same),
     **dict.fromkeys(
-        (FieldDescriptor.TYPE_INT32, FieldDescriptor.TYPE_SINT32, FieldDescriptor.TYPE_SFIXED32), (IntegerType(), _same)
+        (FieldDescriptor.TYPE_INT32, FieldDescriptor.TYPE_SINT32, FieldDescriptor.TYPE_SFIXED32),
+        (IntegerType(), _same),
     ),
     **dict.fromkeys(
-        (FieldDescriptor.TYPE_INT64, FieldDescriptor.TYPE_SINT64, FieldDescriptor.TYPE_SFIXED64), (LongType(), _same)
+        (FieldDescriptor.TYPE_INT64, FieldDescriptor.TYPE_SINT64, FieldDescriptor.TYPE_SFIXED64),
+        (LongType(), _same),
     ),
-    **dict.fromkeys((FieldDescriptor.TYPE_UINT32, FieldDescriptor.TYPE_FIXED32), (LongType(), _same)),
-    **dict.fromkeys((FieldDescriptor.TYPE_UINT64, FieldDescriptor.TYPE_FIXED64), (DecimalType(20, 0), Decimal)),
+    **dict.fromkeys(
+        (FieldDescriptor.TYPE_UINT32, FieldDescriptor.TYPE_FIXED32), (LongType(), _same)
+    ),
+    **dict.fromkeys(
+        (FieldDescriptor.TYPE_UINT64, FieldDescriptor.TYPE_FIXED64), (DecimalType(20, 0), Decimal)
+    ),
 }
 
 
@@ -105,7 +111,9 @@ def rows_of(descriptor: Any, *, emit_defaults: bool) -> Rows:
     """
     found = _Making(emit_defaults).message(descriptor, ())
     if found is None:
-        raise PipelineError(f"the Protobuf message {descriptor.full_name} has no fields that columns could be made of")
+        raise PipelineError(
+            f"the Protobuf message {descriptor.full_name} has no fields that columns could be made of"
+        )
     return found
 
 
@@ -150,14 +158,18 @@ class _Making:
         if found is None or not field.is_repeated:
             return found
         kind, convert = found
-        return ArrayType(kind), (list if convert is _same else lambda values: [convert(each) for each in values])
+        return ArrayType(kind), (
+            list if convert is _same else lambda values: [convert(each) for each in values]
+        )
 
     def _map(self, entry: Any, above: tuple[str, ...]) -> tuple[DataType, Convert] | None:
         key, value = self._single(entry["key"], above), self._single(entry["value"], above)
         if key is None or value is None:
             return None
         (key_kind, key_of), (value_kind, value_of) = key, value
-        return MapType(key_kind, value_kind), lambda found: {key_of(k): value_of(v) for k, v in found.items()}
+        return MapType(key_kind, value_kind), lambda found: {
+            key_of(k): value_of(v) for k, v in found.items()
+        }
 
     def _single(self, field: Any, above: tuple[str, ...]) -> tuple[DataType, Convert] | None:
         """One value of a field, however many there may be."""

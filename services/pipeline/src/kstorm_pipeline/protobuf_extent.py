@@ -24,9 +24,18 @@ MOST_PLACES = 4_000_000
 _NUMBER, _EIGHT, _LENGTH, _GROUP, _GROUP_END, _FOUR = range(6)
 """How what is behind a tag is stepped over: the tag's last three bits."""
 _WIRE: Mapping[int, int] = {
-    **dict.fromkeys((FieldDescriptor.TYPE_DOUBLE, FieldDescriptor.TYPE_FIXED64, FieldDescriptor.TYPE_SFIXED64), _EIGHT),
-    **dict.fromkeys((FieldDescriptor.TYPE_FLOAT, FieldDescriptor.TYPE_FIXED32, FieldDescriptor.TYPE_SFIXED32), _FOUR),
-    **dict.fromkeys((FieldDescriptor.TYPE_STRING, FieldDescriptor.TYPE_BYTES, FieldDescriptor.TYPE_MESSAGE), _LENGTH),
+    **dict.fromkeys(
+        (FieldDescriptor.TYPE_DOUBLE, FieldDescriptor.TYPE_FIXED64, FieldDescriptor.TYPE_SFIXED64),
+        _EIGHT,
+    ),
+    **dict.fromkeys(
+        (FieldDescriptor.TYPE_FLOAT, FieldDescriptor.TYPE_FIXED32, FieldDescriptor.TYPE_SFIXED32),
+        _FOUR,
+    ),
+    **dict.fromkeys(
+        (FieldDescriptor.TYPE_STRING, FieldDescriptor.TYPE_BYTES, FieldDescriptor.TYPE_MESSAGE),
+        _LENGTH,
+    ),
     FieldDescriptor.TYPE_GROUP: _GROUP,
 }
 _WIDTHS = {_EIGHT: 8, _FOUR: 4}
@@ -100,7 +109,9 @@ class _Walk:
         """Where it ends, a message that begins at `at`: at `end`, or behind the tag that ends its group."""
         self._places += kind.places
         if self._places > MOST_PLACES:
-            raise TooLargeError(f"its messages have more than {MOST_PLACES:,} fields, be they there or not")
+            raise TooLargeError(
+                f"its messages have more than {MOST_PLACES:,} fields, be they there or not"
+            )
         while at < end:
             tag, at = self._number(at)
             if tag & 7 == _GROUP_END:

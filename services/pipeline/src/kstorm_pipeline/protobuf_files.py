@@ -31,9 +31,18 @@ if TYPE_CHECKING:
 
     from kstorm_pipeline.registry import Schema
 
-_BRING_ALONG = (any_pb2, api_pb2, duration_pb2, empty_pb2, field_mask_pb2, source_context_pb2, struct_pb2)
+_BRING_ALONG = (
+    any_pb2,
+    api_pb2,
+    duration_pb2,
+    empty_pb2,
+    field_mask_pb2,
+    source_context_pb2,
+    struct_pb2,
+)
 _WELL_KNOWN = {
-    each.DESCRIPTOR.name: each.DESCRIPTOR for each in (*_BRING_ALONG, timestamp_pb2, type_pb2, wrappers_pb2)
+    each.DESCRIPTOR.name: each.DESCRIPTOR
+    for each in (*_BRING_ALONG, timestamp_pb2, type_pb2, wrappers_pb2)
 } | {DESCRIPTOR.name: DESCRIPTOR}
 """What a registry does not have, as each that reads Protobuf has it by itself."""
 
@@ -94,7 +103,9 @@ def open_message(files: bytes, name: str, whose: str = "the reader's Protobuf sc
         raise PipelineError(f"{whose} makes no sense: {' '.join(str(error).split())}") from None
 
 
-def _named(messages: Iterable[Any], above: tuple[int, ...], prefix: str) -> Iterator[tuple[tuple[int, ...], str]]:
+def _named(
+    messages: Iterable[Any], above: tuple[int, ...], prefix: str
+) -> Iterator[tuple[tuple[int, ...], str]]:
     for at, each in enumerate(messages):
         yield (*above, at), prefix + each.name
         yield from _named(each.nested_type, (*above, at), f"{prefix}{each.name}.")
@@ -127,7 +138,9 @@ def _sorted(files: list[FileDescriptorProto], whose: str) -> bytes:
     def add(file: FileDescriptorProto, above: tuple[str, ...]) -> None:
         for name in file.dependency:
             if name in above:
-                raise PipelineError(f"{whose}: the files of its Protobuf schema import each other: {name}")
+                raise PipelineError(
+                    f"{whose}: the files of its Protobuf schema import each other: {name}"
+                )
             if name not in found:
                 add(known.get(name) or _imported(name, whose), (*above, name))
         found[file.name] = file

@@ -15,10 +15,23 @@ from pyspark.sql.types import StringType, StructField, StructType
 
 from kstorm_pipeline.errors import PipelineError
 from kstorm_pipeline.protobuf_columns import rows_of
-from kstorm_pipeline.protobuf_files import files_of_class, files_of_schema, files_of_set, message_names, open_message
+from kstorm_pipeline.protobuf_files import (
+    files_of_class,
+    files_of_schema,
+    files_of_set,
+    message_names,
+    open_message,
+)
 from kstorm_pipeline.protobuf_reading import Reading, read_message
 from kstorm_pipeline.protobuf_versions import difference
-from kstorm_pipeline.registry_records import BROKEN, ID, PAYLOAD, Decoder, RegistryRecords, check_columns
+from kstorm_pipeline.registry_records import (
+    BROKEN,
+    ID,
+    PAYLOAD,
+    Decoder,
+    RegistryRecords,
+    check_columns,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -91,7 +104,9 @@ def protobuf_records(
         raise PipelineError(
             f"protobuf_records takes as schema= a generated class or bytes of a set of descriptors, not {schema!r}"
         )
-    return ProtobufRecords(registry, subject, dict(reject or {}), key, schema, message, emit_defaults)
+    return ProtobufRecords(
+        registry, subject, dict(reject or {}), key, schema, message, emit_defaults
+    )
 
 
 class _ProtobufDecoder(Decoder):
@@ -104,7 +119,9 @@ class _ProtobufDecoder(Decoder):
     def learn(self, spark: SparkSession, schema: Schema) -> Written:
         """The messages of a writer's schema, each with the reason for what cannot be read."""
         files = files_of_schema(schema, self._reading.files)
-        return {place: self._reason(schema, files, name) for place, name in message_names(files).items()}
+        return {
+            place: self._reason(schema, files, name) for place, name in message_names(files).items()
+        }
 
     def _reason(self, schema: Schema, files: bytes, name: str) -> str | None:
         if name != self._reading.message:
@@ -112,7 +129,9 @@ class _ProtobufDecoder(Decoder):
         problem = difference(open_message(files, name, f"schema id {schema.id}"), self._descriptor)
         if problem is None:
             return None
-        logger.warning("schema id %d cannot always become the reader's schema: %s", schema.id, problem)
+        logger.warning(
+            "schema id %d cannot always become the reader's schema: %s", schema.id, problem
+        )
         return f"it does not resolve to the reader's schema: {problem}"
 
     def decode(self, rows: DataFrame, writers: Mapping[int, Written]) -> DataFrame:
@@ -124,7 +143,10 @@ class _ProtobufDecoder(Decoder):
                 return None
             return read_message(reading, writers[id], bytes(payload))
 
-        read_it = sf.udf(read, StructType([StructField("broken", StringType()), StructField("value", self._columns)]))
+        read_it = sf.udf(
+            read,
+            StructType([StructField("broken", StringType()), StructField("value", self._columns)]),
+        )
         # As if it gave another answer each time: else Spark would call it once for each condition on what it returns.
         rows = rows.withColumn("__read", read_it.asNondeterministic()(ID, PAYLOAD))
         value = sf.col("__read").getField("value")

@@ -46,8 +46,14 @@ def _difference(writer: Any, reader: Any, seen: set[tuple[str, str]]) -> str | N
 def _of_field(written: Any, field: Any, seen: set[tuple[str, str]]) -> str | None:
     before, now = _shown(written), _shown(field)
     fits = written.type == field.type or field.type in _WIDER.get(written.type, ())
-    if not fits or _is_map(written) != _is_map(field) or (written.is_repeated and not field.is_repeated):
-        return f"field {field.number} ({field.full_name}) is {before} there, and {now} in the reader's"
+    if (
+        not fits
+        or _is_map(written) != _is_map(field)
+        or (written.is_repeated and not field.is_repeated)
+    ):
+        return (
+            f"field {field.number} ({field.full_name}) is {before} there, and {now} in the reader's"
+        )
     if field.message_type is not None and written.message_type is not None:
         return _difference(written.message_type, field.message_type, seen)
     return None
@@ -57,7 +63,11 @@ def _is_map(field: Any) -> bool:
     return field.message_type is not None and bool(field.message_type.GetOptions().map_entry)
 
 
-_NAMES = {getattr(Kind, name): name.removeprefix("TYPE_").lower() for name in vars(Kind) if name.startswith("TYPE_")}
+_NAMES = {
+    getattr(Kind, name): name.removeprefix("TYPE_").lower()
+    for name in vars(Kind)
+    if name.startswith("TYPE_")
+}
 
 
 def _shown(field: Any) -> str:

@@ -63,7 +63,9 @@ def read_rows(pipeline: Pipeline, rows: DataFrame) -> DataFrame:
     for whose, names in (("identity", pipeline.identity_columns), ("without", pipeline.without)):
         lacking = [name for name in names if name not in read.columns]
         if lacking:
-            raise PipelineError(f"the pipeline's {whose} names {lacking[0]!r}, which is no column of its records")
+            raise PipelineError(
+                f"the pipeline's {whose} names {lacking[0]!r}, which is no column of its records"
+            )
     return name_occurrences(read, pipeline.identity_columns)
 
 
@@ -100,7 +102,11 @@ def malformed_rows(rows: DataFrame, records: DataFrame) -> DataFrame:
     )
     # Found by their places: to ask a second reading for its reasons would have Spark read once more for each use of one.
     fields = [name for name in RECORD if name != "timestamp"]
-    return rows.drop("timestamp").join(malformed, ["partition", "offset"]).select(*fields, "timestamp", "reason")
+    return (
+        rows.drop("timestamp")
+        .join(malformed, ["partition", "offset"])
+        .select(*fields, "timestamp", "reason")
+    )
 
 
 def _check_names(whose: str, names: list[str]) -> None:
@@ -108,7 +114,9 @@ def _check_names(whose: str, names: list[str]) -> None:
     own = {*columns_of(NAMED).names, "replay"}
     taken = [name for name in names if name.lower() in own]
     if taken:
-        raise PipelineError(f"{whose} have a column {taken[0]!r}, which silver has of its own: rename it")
+        raise PipelineError(
+            f"{whose} have a column {taken[0]!r}, which silver has of its own: rename it"
+        )
 
 
 def named_columns() -> list[str]:

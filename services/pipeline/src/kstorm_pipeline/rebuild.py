@@ -83,24 +83,38 @@ def rebuild(
     _, all_of_it = give(gold, _silver(session, tables, schemas, -1, last))
     _replace(session, tables.beside(), name, all_of_it, kept(name) | says)
     rows = tables.beside().count(spark, name)
-    logger.info("rebuild: %s has %d rows; the next start of the pipeline puts them in place", name, rows)
+    logger.info(
+        "rebuild: %s has %d rows; the next start of the pipeline puts them in place", name, rows
+    )
     return {"table": name, "rows": rows, "batch": last}
 
 
 def find_rebuilt(
-    spark: SparkSession, settings: Settings, tables: Tables, pipeline: Pipeline, schemas: Mapping[str, StructType]
+    spark: SparkSession,
+    settings: Settings,
+    tables: Tables,
+    pipeline: Pipeline,
+    schemas: Mapping[str, StructType],
 ) -> list[str]:
     """The gold tables that are built and not yet put in place, as this pipeline declares them."""
     query = query_id(spark, settings, "refine")
     return (
         []
         if query is None
-        else [name for name in pipeline.golds if _is_ready(spark, query, tables, pipeline.golds[name], schemas)]
+        else [
+            name
+            for name in pipeline.golds
+            if _is_ready(spark, query, tables, pipeline.golds[name], schemas)
+        ]
     )
 
 
 def put_in_place(
-    spark: SparkSession, settings: Settings, tables: Tables, gold: Gold, schemas: Mapping[str, StructType]
+    spark: SparkSession,
+    settings: Settings,
+    tables: Tables,
+    gold: Gold,
+    schemas: Mapping[str, StructType],
 ) -> None:
     """Merge into a table that is built what silver has got since, and replace the table of its name by it."""
     session, built = spark.newSession(), tables.beside().path(gold.name)
@@ -112,7 +126,9 @@ def put_in_place(
     has = max(int(log.property(_BATCH) or 0), log.last_batch(query) or 0)
     logger.info("%s was built anew up to batch %d, silver is at %d", gold.name, has, last)
     if has < last:
-        merge(session, built, gold, _silver(session, tables, schemas, has, last), BatchId(query, last))
+        merge(
+            session, built, gold, _silver(session, tables, schemas, has, last), BatchId(query, last)
+        )
     switch(session, tables, gold, query, last)
     tables.beside().drop(session, gold.name)
 
@@ -127,7 +143,9 @@ def switch(spark: SparkSession, tables: Tables, gold: Gold, query: str, last: in
         held = held if known is None else known
     says |= {DEFINITION: gold.declared, _ID: built.property(_ID) or ""}
     # A table that has the batch already would refuse the commit.
-    carrying: AbstractContextManager[None] = once(spark, query, last) if held < last else nullcontext()
+    carrying: AbstractContextManager[None] = (
+        once(spark, query, last) if held < last else nullcontext()
+    )
     rows = tables.beside().read(spark, gold.name)
     with carrying:
         commit_again(spark, gold.name, lambda: _replace(spark, tables, gold.name, rows, says))
@@ -144,29 +162,43 @@ def _find(pipeline: Pipeline, name: str) -> Gold:
         raise PipelineError(f"the pipeline has no gold table {name!r}; its gold tables are {known}")
     gold = pipeline.golds[name]
     if gold.replays:
-        raise PipelineError(f"{name} has replays=True, and silver, which tables are built from, has no replays: {ANEW}")
+        raise PipelineError(
+            f"{name} has replays=True, and silver, which tables are built from, has no replays: {ANEW}"
+        )
     return gold
 
 
 def _is_table(spark: SparkSession, tables: Tables, name: str) -> bool:
     """Whether it can be read; of a folder that a crash has left half deleted something may be there."""
     try:
-        return tables.exists(spark, name) and DeltaLog(spark, tables.path(name)).property(_ID) is not None
+        return (
+            tables.exists(spark, name)
+            and DeltaLog(spark, tables.path(name)).property(_ID) is not None
+        )
     except (Py4JError, PySparkException):
         return False
 
 
-def _is_ready(spark: SparkSession, query: str, tables: Tables, gold: Gold, schemas: Mapping[str, StructType]) -> bool:
+def _is_ready(
+    spark: SparkSession, query: str, tables: Tables, gold: Gold, schemas: Mapping[str, StructType]
+) -> bool:
     beside = tables.beside()
     if not _is_table(spark, beside, gold.name):
         return False
     log = DeltaLog(spark, beside.path(gold.name))
     says = {name: log.property(name) for name in (DEFINITION, _QUERY, _ID)}
     columns = _types(beside.read(spark, gold.name).schema)
-    if tables.exists(spark, gold.name) and DeltaLog(spark, tables.path(gold.name)).property(_ID) == says[_ID]:
+    if (
+        tables.exists(spark, gold.name)
+        and DeltaLog(spark, tables.path(gold.name)).property(_ID) == says[_ID]
+    ):
         beside.drop(spark, gold.name)
         return False
-    if (says[DEFINITION], says[_QUERY], columns) == (gold.declared, query, _types(schemas[gold.name])):
+    if (says[DEFINITION], says[_QUERY], columns) == (
+        gold.declared,
+        query,
+        _types(schemas[gold.name]),
+    ):
         return True
     logger.warning(
         "%s is of another declaration, or of another silver: `rebuild %s` builds it again",
@@ -185,7 +217,9 @@ def _last_batch(spark: SparkSession, tables: Tables, query: str) -> int | None:
     return DeltaLog(spark, tables.path("silver")).last_batch(query)
 
 
-def _silver(spark: SparkSession, tables: Tables, schemas: Mapping[str, StructType], after: int, last: int) -> DataFrame:
+def _silver(
+    spark: SparkSession, tables: Tables, schemas: Mapping[str, StructType], after: int, last: int
+) -> DataFrame:
     """The rows that the batches after one and up to another added, as the pipeline's functions get them."""
     rows = tables.read(spark, "silver").where(sf.col("batch").between(after + 1, last))
     new = [each for each in schemas["silver"] if each.name not in rows.columns]
@@ -193,7 +227,9 @@ def _silver(spark: SparkSession, tables: Tables, schemas: Mapping[str, StructTyp
     return rows.select(*quoted(name for name in schemas["silver"].names if name != "batch"))
 
 
-def _replace(spark: SparkSession, tables: Tables, name: str, rows: DataFrame, properties: Mapping[str, str]) -> None:
+def _replace(
+    spark: SparkSession, tables: Tables, name: str, rows: DataFrame, properties: Mapping[str, str]
+) -> None:
     """Write a table's columns, properties and content in one commit."""
     writer = rows.writeTo(tables.sql_name(name)).using("delta")
     for key, value in properties.items():

@@ -9,7 +9,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from pyspark.sql import functions as sf
-from pyspark.sql.types import ArrayType, DateType, MapType, StructType, TimestampNTZType, TimestampType
+from pyspark.sql.types import (
+    ArrayType,
+    DateType,
+    MapType,
+    StructType,
+    TimestampNTZType,
+    TimestampType,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -51,9 +58,9 @@ def with_json(rows: DataFrame, name: str, text: Column) -> DataFrame:
     # column of its own the text is parsed once, and not again in each branch of a condition.
     rows = rows.withColumn("__listed", sf.try_parse_json(sf.concat(sf.lit("["), text, sf.lit("]"))))
     second = sf.try_variant_get("__listed", "$[1]", "variant")
-    return rows.withColumn(name, sf.when(second.isNull(), sf.try_variant_get("__listed", "$[0]", "variant"))).drop(
-        "__listed"
-    )
+    return rows.withColumn(
+        name, sf.when(second.isNull(), sf.try_variant_get("__listed", "$[0]", "variant"))
+    ).drop("__listed")
 
 
 def too_large(bytes_: Column) -> Column:
@@ -84,7 +91,9 @@ def times_fit(value: Column, kind: DataType) -> Column | None:
         of_map = isinstance(kind, MapType)
         inner = kind.valueType if isinstance(kind, MapType) else kind.elementType
         if times_fit(sf.lit(None), inner) is not None:
-            fits = sf.forall(sf.map_values(value) if of_map else value, lambda each: _all_fit(each, inner))
+            fits = sf.forall(
+                sf.map_values(value) if of_map else value, lambda each: _all_fit(each, inner)
+            )
     return None if fits is None else sf.coalesce(fits, sf.lit(True))
 
 
@@ -99,8 +108,12 @@ def _read_any(rows: DataFrame) -> DataFrame:
     rows = rows.withColumn("__bytes", value).withColumn("__raw", sf.col("__bytes").cast("string"))
     rows = rows.withColumn("__text", sf.when(sf.is_valid_utf8("__raw"), sf.col("__raw")))
     rows = with_json(rows, "__json", sf.col("__text"))
-    found = sf.coalesce("__json", sf.col("__text").cast("variant"), sf.col("__bytes").cast("variant"))
-    return rows.withColumns({"key": text_of("key"), "value": found}).drop("__bytes", "__raw", "__text", "__json")
+    found = sf.coalesce(
+        "__json", sf.col("__text").cast("variant"), sf.col("__bytes").cast("variant")
+    )
+    return rows.withColumns({"key": text_of("key"), "value": found}).drop(
+        "__bytes", "__raw", "__text", "__json"
+    )
 
 
 def _read_text(rows: DataFrame) -> DataFrame:

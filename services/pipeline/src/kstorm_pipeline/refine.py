@@ -114,14 +114,18 @@ def refine(
     done = Refined()
     with _kept(pipeline, rows, batch_id, arrow) as (records, written):
         facts = (written.survey() if written is not None else None) or survey(records)
-        batch = Batch(tables, pipeline, batch_id, rows, records, facts, marks or Marks(tables), written)
+        batch = Batch(
+            tables, pipeline, batch_id, rows, records, facts, marks or Marks(tables), written
+        )
         done.size, done.reason = facts.size, facts.reason
         if facts.malformed:
             done.step("quarantine", partial(write_quarantine, batch))
         if facts.good:
             _refine_good(batch, done)
     figures = (batch_id, facts.size, done.rows.get("silver", 0), done.replays, facts.malformed)
-    logger.info("refine: batch %d: %d rows in, %d to silver, %d replays dropped, %d quarantined", *figures)
+    logger.info(
+        "refine: batch %d: %d rows in, %d to silver, %d replays dropped, %d quarantined", *figures
+    )
     return done
 
 
@@ -150,7 +154,11 @@ def write_quarantine(batch: Batch) -> int:
 
 def write_silver(batch: Batch, fresh: DataFrame, count: int) -> int:
     """Append the rows that silver gets, `count` of them; on a second run they are there, and Delta refuses the commit."""
-    if batch.written is not None and count == batch.facts.size and batch.pipeline.silver_function is None:
+    if (
+        batch.written is not None
+        and count == batch.facts.size
+        and batch.pipeline.silver_function is None
+    ):
         batch.written.commit(batch.spark, batch.number)
         return count
     rows = fresh.withColumn("batch", sf.lit(batch.number).cast("bigint"))
@@ -164,12 +172,16 @@ def _refine_good(batch: Batch, done: Refined) -> None:
     """Write the records that can be read."""
     replays = find_replays(batch)
     marked = mark_replays(batch.good, replays)
-    if replays is None and batch.pipeline.silver_function is None:  # all go to silver as they are, and are kept already
+    if (
+        replays is None and batch.pipeline.silver_function is None
+    ):  # all go to silver as they are, and are kept already
         _write_good(batch, marked, batch.facts.good, done)
         return
     marked = refine_rows(batch.pipeline, marked).persist()
     try:
-        fresh, done.replays = facts_of(marked, sf.count_if(~sf.col("replay")), sf.count_if("replay"))
+        fresh, done.replays = facts_of(
+            marked, sf.count_if(~sf.col("replay")), sf.count_if("replay")
+        )
         _write_good(batch, marked, fresh, done)
     finally:
         marked.unpersist()

@@ -59,7 +59,9 @@ class Registry:
     def __init__(self, url: str, options: Mapping[str, str]) -> None:
         unknown = sorted(set(options) - set(OPTIONS))
         if unknown:
-            raise SettingsError(f"the schema registry's option {unknown[0]!r} is none of {', '.join(OPTIONS)}")
+            raise SettingsError(
+                f"the schema registry's option {unknown[0]!r} is none of {', '.join(OPTIONS)}"
+            )
         self._addresses = [address.strip().rstrip("/") for address in url.split(",")]
         self.shown = ",".join(map(without_login, self._addresses))
         """Where it is, for messages: without user and password."""
@@ -74,7 +76,9 @@ class Registry:
 
     def latest(self, subject: str) -> Schema | None:
         """The latest schema of a subject, None if there is no such subject."""
-        found = self._ask(f"/subjects/{quote(subject, safe='')}/versions/latest", f"the subject {subject!r}")
+        found = self._ask(
+            f"/subjects/{quote(subject, safe='')}/versions/latest", f"the subject {subject!r}"
+        )
         return None if found is None else self._schema(int(found["id"]), found)
 
     def _schema(self, id: int, found: Any) -> Schema:
@@ -83,7 +87,9 @@ class Registry:
     def _made(self, id: int, found: Any, references: Mapping[str, Schema]) -> Schema:
         kind, text = found.get("schemaType") or "AVRO", found["schema"]
         if kind == "PROTOBUF":  # whose text says nothing to who has no compiler of it
-            text = (self._once(f"/schemas/ids/{id}?format=serialized", f"schema id {id}") or found)["schema"]
+            text = (self._once(f"/schemas/ids/{id}?format=serialized", f"schema id {id}") or found)[
+                "schema"
+            ]
         return Schema(id, kind, text, references)
 
     def _references(self, id: int, found: Any, above: tuple[str, ...]) -> dict[str, Schema]:
@@ -95,7 +101,9 @@ class Registry:
             what = f"version {version} of the subject {subject!r}, to which schema id {id} refers"
             answer = self._once(f"/subjects/{quote(subject, safe='')}/versions/{version}", what)
             if answer is None:
-                raise PipelineError(f"the schema registry at {self.shown} does not have {what}: register it again")
+                raise PipelineError(
+                    f"the schema registry at {self.shown} does not have {what}: register it again"
+                )
             collected |= self._references(id, answer, (*above, name))
             collected[name] = self._made(int(answer["id"]), answer, {})
         return collected
@@ -125,7 +133,8 @@ class Registry:
     def _get(self, address: str, path: str) -> Any:
         parts = urlsplit(address)
         place = parts._replace(netloc=parts.netloc.rpartition("@")[2]).geturl()
-        request = Request(place + path, headers={"Accept": _ACCEPT, **self._login(parts.username, parts.password)})  # noqa: S310
+        headers = {"Accept": _ACCEPT, **self._login(parts.username, parts.password)}
+        request = Request(place + path, headers=headers)  # noqa: S310
         try:
             with self._opener.open(request, timeout=_TIMEOUT_SECONDS) as answer:
                 return _object(answer.read(), f"{answer.status}")
@@ -144,7 +153,9 @@ class Registry:
             return {"Authorization": f"Bearer {token}"}
         login = f"{unquote(user)}:{unquote(password or '')}" if user else ""
         login = self._options.get("basic.auth.user.info", login)
-        return {"Authorization": f"Basic {base64.b64encode(login.encode()).decode()}"} if login else {}
+        return (
+            {"Authorization": f"Basic {base64.b64encode(login.encode()).decode()}"} if login else {}
+        )
 
 
 class _NoAnswerError(Exception):
@@ -170,7 +181,11 @@ def _opener(options: Mapping[str, str]) -> OpenerDirector:
     try:
         context = ssl.create_default_context(cafile=options.get("ssl.ca.location"))
         if certificate := options.get("ssl.certificate.location"):
-            context.load_cert_chain(certificate, options.get("ssl.key.location"), options.get("ssl.key.password"))
+            context.load_cert_chain(
+                certificate, options.get("ssl.key.location"), options.get("ssl.key.password")
+            )
     except OSError as error:  # a file that is not there, or not what it should be
-        raise SettingsError(f"the schema registry's certificates cannot be used: {error.strerror or error}") from None
+        raise SettingsError(
+            f"the schema registry's certificates cannot be used: {error.strerror or error}"
+        ) from None
     return build_opener(HTTPSHandler(context=context))

@@ -98,7 +98,8 @@ class RegistryRecords(ABC):
         if choice:
             found, what = registry.schema(int(choice)), f"schema id {choice}"
             logger.info(
-                "the records become the columns of %s, by which a batch was begun; the next run takes the latest", what
+                "the records become the columns of %s, by which a batch was begun; the next run takes the latest",
+                what,
             )
         else:
             found, what = registry.latest(subject), f"subject {subject!r}"
@@ -108,16 +109,24 @@ class RegistryRecords(ABC):
                 " subject= or schema="
             )
         if found.kind != self.kind:
-            raise PipelineError(f"the {what} is {found.kind}, and the pipeline reads {self.kind}: correct records=")
+            raise PipelineError(
+                f"the {what} is {found.kind}, and the pipeline reads {self.kind}: correct records="
+            )
         if not choice:
-            logger.info("the records become the columns of schema id %d, the latest of %s", found.id, subject)
+            logger.info(
+                "the records become the columns of schema id %d, the latest of %s",
+                found.id,
+                subject,
+            )
         return found
 
 
 class OpenRecords:
     """The records of one run, and the schemas that it has met."""
 
-    def __init__(self, records: RegistryRecords, registry: Registry, decoder: Decoder, choice: str) -> None:
+    def __init__(
+        self, records: RegistryRecords, registry: Registry, decoder: Decoder, choice: str
+    ) -> None:
         self.choice = choice
         """The id of the reader's schema, if it is the latest."""
         self._records, self._registry, self._decoder = records, registry, decoder
@@ -127,14 +136,19 @@ class OpenRecords:
 
     def prepare(self, rows: DataFrame) -> Callable[[DataFrame], DataFrame]:
         """What reads a batch of bronze rows, once the schemas in it are known; raises PipelineError if the registry is away."""
-        found = rows.select(_schema_id(sf.col("value")).alias("id")).where("id is not null").distinct()
+        found = (
+            rows.select(_schema_id(sf.col("value")).alias("id")).where("id is not null").distinct()
+        )
         ids = sorted(row[0] for row in found.collect())
         new = [id for id in ids if id not in self._writers and id not in self._others]
         unknown = [id for id in new if not self._meet(rows.sparkSession, id)]
         if unknown:
             shown = ", ".join(map(str, unknown[:_SHOWN])) + (" …" if len(unknown) > _SHOWN else "")
             logger.warning(
-                "the schema registry at %s does not know %d schema ids: %s", self._registry.shown, len(unknown), shown
+                "the schema registry at %s does not know %d schema ids: %s",
+                self._registry.shown,
+                len(unknown),
+                shown,
             )
         writers = {id: self._writers[id] for id in ids if id in self._writers}
         others = {id: self._others[id] for id in ids if id in self._others}
@@ -152,11 +166,14 @@ class OpenRecords:
             logger.info("schema id %d is known from now on", id)
         return True
 
-    def _read(self, writers: Mapping[int, Any], others: Mapping[int, str], rows: DataFrame) -> DataFrame:
+    def _read(
+        self, writers: Mapping[int, Any], others: Mapping[int, str], rows: DataFrame
+    ) -> DataFrame:
         """The rows with typed columns and `reason`."""
         rows = rows.withColumn(ID, _schema_id(sf.col("record.value")))
         rows = rows.withColumn(
-            PAYLOAD, sf.when(sf.col(ID).isin(*writers), sf.expr(f"substr(record.value, {_HEADER + 1})"))
+            PAYLOAD,
+            sf.when(sf.col(ID).isin(*writers), sf.expr(f"substr(record.value, {_HEADER + 1})")),
         )
         rows = self._decoder.decode(rows, writers)
         typed = [each for each in rows.schema if each.name not in _OURS]
@@ -165,7 +182,10 @@ class OpenRecords:
         of_id = sf.coalesce(self._other_reason(others), _reason(writers, typed))
         reason = (
             sf.when(sf.col("record.value").isNull(), "the value is null")
-            .when(sf.col(ID).isNull(), "the value does not begin with the id of a schema: byte 0, and 4 more")
+            .when(
+                sf.col(ID).isNull(),
+                "the value does not begin with the id of a schema: byte 0, and 4 more",
+            )
             .when(of_id.isNotNull(), sf.concat(sf.lit("schema id "), ID, sf.lit(": "), of_id))
         )
         rows = rows.withColumn("reason", sf.coalesce(reason, rejected(self._records.reject)))
@@ -193,11 +213,15 @@ def check_columns(names: list[str]) -> list[str]:
     """The names of a schema's fields, as columns; raises PipelineError for one that cannot be a column beside ours."""
     for name in names:
         if name.lower() in _OURS:
-            raise PipelineError(f"the schema has a field {name!r}, which the pipeline has a column of its own for")
+            raise PipelineError(
+                f"the schema has a field {name!r}, which the pipeline has a column of its own for"
+            )
     return names
 
 
 def _schema_id(value: Column) -> Column:
     """The id of the schema that a value was written with, null if it has none."""
     hexed = sf.hex(sf.substring(value, 1, _HEADER))
-    return sf.when(hexed.rlike("^00[0-9A-F]{8}$"), sf.conv(sf.substring(hexed, 3, 8), 16, 10).cast("bigint"))
+    return sf.when(
+        hexed.rlike("^00[0-9A-F]{8}$"), sf.conv(sf.substring(hexed, 3, 8), 16, 10).cast("bigint")
+    )

@@ -40,7 +40,11 @@ def main(jars: str, options: str) -> None:
     with TemporaryDirectory() as folder:
         given = tuple(jars.split(","))
         settings = Settings(
-            tables=folder, jars=given, master="local[2]", shuffle_partitions=2, driver_java_options=options
+            tables=folder,
+            jars=given,
+            master="local[2]",
+            shuffle_partitions=2,
+            driver_java_options=options,
         )
         spark = start_spark(settings)
         _rehearse(spark, settings)
@@ -60,29 +64,44 @@ def _rehearse(spark: SparkSession, settings: Settings) -> None:
 
     for begin in (0, 100):
         _records(spark, begin).write.format("delta").mode("append").save(tables.path("bronze"))
-        stream = spark.readStream.format("delta").load(tables.path("bronze")).writeStream.foreachBatch(write)
+        stream = (
+            spark.readStream.format("delta")
+            .load(tables.path("bronze"))
+            .writeStream.foreachBatch(write)
+        )
         place = str(Path(settings.tables) / "_checkpoint")
-        stream.option("checkpointLocation", place).trigger(availableNow=True).start().awaitTermination()
+        stream.option("checkpointLocation", place).trigger(
+            availableNow=True
+        ).start().awaitTermination()
     report.summary(spark, tables)
 
 
 def _pipeline() -> Pipeline:
-    pipeline = Pipeline(records=json_records("word STRING, count BIGINT, id STRING"), identity="id", without="id")
+    pipeline = Pipeline(
+        records=json_records("word STRING, count BIGINT, id STRING"), identity="id", without="id"
+    )
 
-    @pipeline.gold("words", keys=["word"], latest=["count"], add=["times"], order="sink", replays=True)
+    @pipeline.gold(
+        "words", keys=["word"], latest=["count"], add=["times"], order="sink", replays=True
+    )
     def words(rows: DataFrame) -> DataFrame:
         return rows.withColumn("times", sf.lit(1))
 
     @pipeline.gold("minutes", keys=["minute", "word"], add=["times"])
     def minutes(rows: DataFrame) -> DataFrame:
-        return rows.withColumns({"minute": sf.date_trunc("minute", "kafka_timestamp"), "times": sf.lit(1)})
+        return rows.withColumns(
+            {"minute": sf.date_trunc("minute", "kafka_timestamp"), "times": sf.lit(1)}
+        )
 
     return pipeline
 
 
 def _records(spark: SparkSession, begin: int) -> DataFrame:
     at = datetime.now(UTC)
-    values = [json.dumps({"word": "w", "count": n, "id": f"t-0-{n}-0"}).encode() for n in range(begin, begin + 100)]
+    values = [
+        json.dumps({"word": "w", "count": n, "id": f"t-0-{n}-0"}).encode()
+        for n in range(begin, begin + 100)
+    ]
     rows = [(b"w", value, "t", 0, begin + place, at, None) for place, value in enumerate(values)]
     return spark.createDataFrame(rows, columns_of(BRONZE))
 
@@ -95,7 +114,9 @@ def _open_kafka(spark: SparkSession) -> None:
     conf = jvm.java.util.HashMap()
     conf.put("bootstrap.servers", _NOWHERE)
     for each in ("key", "value"):
-        conf.put(f"{each}.deserializer", "org.apache.kafka.common.serialization.ByteArrayDeserializer")
+        conf.put(
+            f"{each}.deserializer", "org.apache.kafka.common.serialization.ByteArrayDeserializer"
+        )
     jvm.org.apache.kafka.clients.consumer.KafkaConsumer(conf).close()
 
 

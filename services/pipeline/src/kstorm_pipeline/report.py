@@ -33,7 +33,9 @@ def summary(spark: SparkSession, tables: Tables) -> dict[str, int]:
         if files is None:
             others[name] = log
     found |= _sum_up_many(others)
-    return {name: tables.count(spark, name) if rows is None else rows for name, rows in found.items()}
+    return {
+        name: tables.count(spark, name) if rows is None else rows for name, rows in found.items()
+    }
 
 
 def _sum_up_many(logs: dict[str, DeltaLog]) -> dict[str, int | None]:
@@ -53,17 +55,23 @@ def check_there(spark: SparkSession, tables: Tables, name: str | None = None) ->
     """Raise PipelineError if there are no tables, or not the one of that name."""
     found = tables.names(spark)
     if not found:
-        raise PipelineError(f"there are no tables at {tables.root}: run the pipeline first, or correct --tables")
+        raise PipelineError(
+            f"there are no tables at {tables.root}: run the pipeline first, or correct --tables"
+        )
     if name is not None and name not in found:
         raise PipelineError(f"there is no table {tables.path(name)}: there are {', '.join(found)}")
 
 
-def show(spark: SparkSession, tables: Tables, name: str, n: int, by: str | None = None) -> Iterator[str]:
+def show(
+    spark: SparkSession, tables: Tables, name: str, n: int, by: str | None = None
+) -> Iterator[str]:
     """`n` rows of a table as lines of JSON; those with the greatest `by` first, if that is given."""
     rows = _read(spark, tables, name)
     if by is not None:
         if by not in rows.columns:
-            raise PipelineError(f"the table {name} has no column {by!r}; it has {', '.join(rows.columns)}")
+            raise PipelineError(
+                f"the table {name} has no column {by!r}; it has {', '.join(rows.columns)}"
+            )
         others = [each.name for each in rows.schema if each.dataType.typeName() == "string"]
         rows = rows.orderBy(sf.desc(by), *others)
     return _lines(rows.limit(n))

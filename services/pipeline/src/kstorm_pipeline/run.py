@@ -59,7 +59,11 @@ _BYTES_PER_BATCH = "64m"
 
 
 def run(
-    spark: SparkSession, settings: Settings, tables: Tables, pipeline: Pipeline, monitor: Monitor | None = None
+    spark: SparkSession,
+    settings: Settings,
+    tables: Tables,
+    pipeline: Pipeline,
+    monitor: Monitor | None = None,
 ) -> None:
     """Bring the tables of the pipeline up to date with the topic, or keep them so, as the trigger says; tell the monitor.
 
@@ -121,7 +125,9 @@ class _Running:
             self.blames.extend(filter(None, [blame(error)]))
 
 
-def _follow(spark: SparkSession, settings: Settings, tables: Tables, pipeline: Pipeline, running: _Running) -> None:
+def _follow(
+    spark: SparkSession, settings: Settings, tables: Tables, pipeline: Pipeline, running: _Running
+) -> None:
     """Start the queries, one after the other or side by side, and watch them to their end."""
     starts = [
         partial(_bronze, spark, settings, tables, running),
@@ -138,7 +144,9 @@ def _follow(spark: SparkSession, settings: Settings, tables: Tables, pipeline: P
 
 
 @contextmanager
-def _looks_taken(spark: SparkSession, settings: Settings, tables: Tables, metrics: Metrics) -> Iterator[None]:
+def _looks_taken(
+    spark: SparkSession, settings: Settings, tables: Tables, metrics: Metrics
+) -> Iterator[None]:
     """For as long as the block lasts, show what no batch tells, if somebody can ask."""
     if not settings.http_port:
         yield
@@ -146,14 +154,18 @@ def _looks_taken(spark: SparkSession, settings: Settings, tables: Tables, metric
     bronze = BronzeLag(spark, settings, tables.path("bronze"))
     with closing(TopicLag(spark, settings)) as topic:
         looks = {
-            "how far the tables are behind": partial(at_lag, metrics, {"bronze": topic.find, "silver": bronze.find}),
+            "how far the tables are behind": partial(
+                at_lag, metrics, {"bronze": topic.find, "silver": bronze.find}
+            ),
             "what the last audits found": partial(at_audits, metrics, spark, tables.path(COMPLETE)),
         }
         with looking(looks):
             yield
 
 
-def _bronze(spark: SparkSession, settings: Settings, tables: Tables, running: _Running) -> StreamingQuery:
+def _bronze(
+    spark: SparkSession, settings: Settings, tables: Tables, running: _Running
+) -> StreamingQuery:
     """Topic to bronze. Spark's checkpoint and Delta's log together write each (partition, offset) exactly once."""
 
     def copy(rows: DataFrame, number: int) -> None:
@@ -195,7 +207,9 @@ def _refine(
 def _start(writer: DataStreamWriter, name: str, settings: Settings) -> StreamingQuery:
     writer = writer.queryName(name).option("checkpointLocation", checkpoint(settings, name))
     if settings.trigger == "continuous":
-        writer = writer.trigger(processingTime=f"{round(settings.interval_seconds * 1000)} milliseconds")
+        writer = writer.trigger(
+            processingTime=f"{round(settings.interval_seconds * 1000)} milliseconds"
+        )
     else:
         writer = writer.trigger(availableNow=True)
     return writer.start()
@@ -205,7 +219,10 @@ def _start(writer: DataStreamWriter, name: str, settings: Settings) -> Streaming
 def _signals() -> Iterator[threading.Event]:
     """Turn SIGTERM and SIGINT into an event."""
     stop = threading.Event()
-    before = {number: signal.signal(number, lambda *_: stop.set()) for number in (signal.SIGTERM, signal.SIGINT)}
+    before = {
+        number: signal.signal(number, lambda *_: stop.set())
+        for number in (signal.SIGTERM, signal.SIGINT)
+    }
     try:
         yield stop
     finally:
@@ -213,7 +230,9 @@ def _signals() -> Iterator[threading.Event]:
             signal.signal(number, handler)
 
 
-def _explained(error: StreamingQueryException, settings: Settings, running: _Running) -> PipelineError:
+def _explained(
+    error: StreamingQueryException, settings: Settings, running: _Running
+) -> PipelineError:
     """One line for what a person can mend; the full text of anything else goes to the log first."""
     text = str(error)
     if not running.problems and "failOnDataLoss" in text:
@@ -239,7 +258,9 @@ def _explained(error: StreamingQueryException, settings: Settings, running: _Run
     if line := explain(text, settings):
         return PipelineError(line)
     logger.error("%s", text)
-    return PipelineError(f"a query failed: {running.blames[0] if running.blames else last_raised(text)}")
+    return PipelineError(
+        f"a query failed: {running.blames[0] if running.blames else last_raised(text)}"
+    )
 
 
 def check_brokers(settings: Settings) -> None:
@@ -248,9 +269,13 @@ def check_brokers(settings: Settings) -> None:
     for server in settings.bootstrap_servers.split(","):
         host, _, port = server.rpartition(":")
         try:
-            socket.create_connection((host.strip("[]"), int(port)), timeout=_CONNECT_SECONDS).close()
+            socket.create_connection(
+                (host.strip("[]"), int(port)), timeout=_CONNECT_SECONDS
+            ).close()
         except OSError as error:
             reasons.append(f"{server}: {error.strerror or error}")
         else:
             return
-    raise PipelineError(f"no Kafka broker answers ({'; '.join(reasons)}); is it up and --bootstrap-servers right?")
+    raise PipelineError(
+        f"no Kafka broker answers ({'; '.join(reasons)}); is it up and --bootstrap-servers right?"
+    )

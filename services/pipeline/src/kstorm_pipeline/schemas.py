@@ -37,13 +37,19 @@ def find_schemas(spark: SparkSession, pipeline: Pipeline) -> dict[str, StructTyp
     """The columns of every table of the pipeline; raises PipelineError if it cannot be carried out."""
     bronze = columns_of(BRONZE)
     try:
-        read = good_rows(pipeline, read_rows(pipeline, spark.createDataFrame([], bronze)).drop("record"))
+        read = good_rows(
+            pipeline, read_rows(pipeline, spark.createDataFrame([], bronze)).drop("record")
+        )
         rows = refine_rows(pipeline, read.withColumn("replay", sf.lit(False)))
         silver = rows.drop("replay")
         golds = {name: _gold_columns(gold, rows) for name, gold in pipeline.golds.items()}
     except (AnalysisException, ParseException) as error:
         raise PipelineError(f"the pipeline cannot be carried out: {_one_line(error)}") from error
-    own = {"bronze": bronze, "silver": _silver_columns(silver.schema), "quarantine": columns_of(QUARANTINE)}
+    own = {
+        "bronze": bronze,
+        "silver": _silver_columns(silver.schema),
+        "quarantine": columns_of(QUARANTINE),
+    }
     return own | golds
 
 
@@ -72,11 +78,17 @@ def check_tables(
 
 
 def find_problem(
-    spark: SparkSession, tables: Tables, pipeline: Pipeline, schemas: dict[str, StructType], name: str
+    spark: SparkSession,
+    tables: Tables,
+    pipeline: Pipeline,
+    schemas: dict[str, StructType],
+    name: str,
 ) -> str | None:
     """Why a table that there is has another form than the pipeline would write, or None."""
     found = tables.read(spark, name).schema
-    problem = _difference(found, schemas[name], may_grow=name == "silver" and "batch" in found.names)
+    problem = _difference(
+        found, schemas[name], may_grow=name == "silver" and "batch" in found.names
+    )
     if problem is None and name in pipeline.golds:
         problem = _redeclared(tables.properties(spark, name).get(DEFINITION), pipeline.golds[name])
     return problem
@@ -110,12 +122,18 @@ def _difference(found: StructType, wanted: StructType, *, may_grow: bool) -> str
 
 def _redeclared(before: str | None, gold: Gold) -> str | None:
     """How the declaration of a gold table has changed, or None."""
-    return None if before in (None, gold.declared) else f"it was declared as {before}, and is now {gold.declared}"
+    return (
+        None
+        if before in (None, gold.declared)
+        else f"it was declared as {before}, and is now {gold.declared}"
+    )
 
 
 def _grow(spark: SparkSession, tables: Tables, new: list[StructField]) -> None:
     if new:
-        columns = ", ".join(f"{quoted([each.name])[0]} {each.dataType.simpleString()}" for each in new)
+        columns = ", ".join(
+            f"{quoted([each.name])[0]} {each.dataType.simpleString()}" for each in new
+        )
         logger.info("silver gets new columns, null in the rows that it has: %s", columns)
         spark.sql(f"ALTER TABLE {tables.sql_name('silver')} ADD COLUMNS ({columns})")
 
@@ -159,7 +177,12 @@ def _silver_columns(made: StructType) -> StructType:
 
 
 def _nullable(schema: StructType) -> StructType:
-    return StructType([StructField(each.name, each.dataType, nullable=True, metadata=each.metadata) for each in schema])
+    return StructType(
+        [
+            StructField(each.name, each.dataType, nullable=True, metadata=each.metadata)
+            for each in schema
+        ]
+    )
 
 
 def _one_line(error: AnalysisException | ParseException) -> str:

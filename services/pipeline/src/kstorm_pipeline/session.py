@@ -32,7 +32,8 @@ PACKAGES = (
 """What Spark needs beyond its own jars, where no jars are given."""
 _LARGEST = 64 * 1024 * 1024
 _LIMITS = " ".join(
-    f"-Dorg.apache.avro.limits.{name}.maxLength={_LARGEST}" for name in ("bytes", "string", "collectionItems")
+    f"-Dorg.apache.avro.limits.{name}.maxLength={_LARGEST}"
+    for name in ("bytes", "string", "collectionItems")
 )
 """Avro makes room for what the bytes of a record announce before it looks whether they are there: one broken record would take
 the whole heap."""
@@ -44,7 +45,9 @@ JVM_OPTIONS = f"-Dlog4j2.configurationFile={Path(__file__).with_name('log4j2.pro
 compile all that it runs often."""
 
 
-_SECRET = re.compile(r"secret|passw|passphrase|token|(access|account|private|encryption)[._-]?key", re.IGNORECASE)
+_SECRET = re.compile(
+    r"secret|passw|passphrase|token|(access|account|private|encryption)[._-]?key", re.IGNORECASE
+)
 """What is in the name of a setting that is secret."""
 
 
@@ -77,7 +80,11 @@ def _start_jvm(conf: Mapping[str, str]) -> None:
     those alone that are no secret; the session has the others set in the JVM that runs, which hands them to executors when they
     ask.
     """
-    shown = {name: value for name, value in conf.items() if not isinstance(value, Mounted) and not _SECRET.search(name)}
+    shown = {
+        name: value
+        for name, value in conf.items()
+        if not isinstance(value, Mounted) and not _SECRET.search(name)
+    }
     SparkContext._ensure_initialized(conf=SparkConf(loadDefaults=False).setAll(list(shown.items())))
 
 
@@ -97,7 +104,9 @@ def _conf(settings: Settings) -> dict[str, str]:
         # Delta's own bookkeeping runs as Spark jobs too, in 50 tasks unless told otherwise.
         "spark.databricks.delta.snapshotPartitions": str(settings.shuffle_partitions),
         # VACUUM lists files in as many tasks as this says: by default 10,000, which take a minute and a half for one file.
-        "spark.sql.sources.parallelPartitionDiscovery.parallelism": str(settings.shuffle_partitions),
+        "spark.sql.sources.parallelPartitionDiscovery.parallelism": str(
+            settings.shuffle_partitions
+        ),
         # Else it adds two commits to a table's log each time, though nothing of the table has changed.
         "spark.databricks.delta.vacuum.logging.enabled": "false",
         # A batch writes a few small files. Where batches follow one another for ever, Delta makes one of every fifty.
@@ -124,7 +133,11 @@ def _conf(settings: Settings) -> dict[str, str]:
     }
     if settings.master.startswith("k8s:"):
         conf |= _in_pods(settings)
-    elif settings.jars and settings.master.startswith("local[") and not any(map(is_url, settings.jars)):
+    elif (
+        settings.jars
+        and settings.master.startswith("local[")
+        and not any(map(is_url, settings.jars))
+    ):
         # One JVM is all there is: it has the jars on its class path, where an archive of classes may have theirs too.
         conf["spark.driver.extraClassPath"] = ":".join(settings.jars)
     elif settings.jars:

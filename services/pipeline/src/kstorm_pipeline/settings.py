@@ -126,7 +126,9 @@ class Settings:
         return (self.checkpoints or f"{self.tables.rstrip('/')}/_checkpoints").rstrip("/")
 
 
-def load(arguments: Namespace, environment: Mapping[str, str], *, needs: Sequence[str] = ()) -> Settings:
+def load(
+    arguments: Namespace, environment: Mapping[str, str], *, needs: Sequence[str] = ()
+) -> Settings:
     """The settings from parsed flags (None where not given) and the environment.
 
     `needs` are those without which the command cannot be, beside `tables`. Raises SettingsError with one line that names the
@@ -144,7 +146,9 @@ def load(arguments: Namespace, environment: Mapping[str, str], *, needs: Sequenc
                 **_pairs(each.name, given or ()),
             }
         elif given is not None or text:
-            values[each.name] = _PARSERS.get(each.name, _plain)(each.name, text if given is None else str(given))
+            values[each.name] = _PARSERS.get(each.name, _plain)(
+                each.name, text if given is None else str(given)
+            )
     for name in ("tables", *needs):
         if not values.get(name):
             raise SettingsError(f"{_name(name)} is not set")
@@ -199,19 +203,25 @@ def _registries(name: str, text: str) -> str:
     for address in text.split(","):
         parts = urlsplit(address.strip())
         if parts.scheme not in ("http", "https") or not parts.hostname:
-            raise SettingsError(f"{_name(name)} has {without_login(address)!r}, which is not http://host:port")
+            raise SettingsError(
+                f"{_name(name)} has {without_login(address)!r}, which is not http://host:port"
+            )
     return text
 
 
 def _topic(name: str, text: str) -> str:
     if not _TOPIC.fullmatch(text):
-        raise SettingsError(f"{_name(name)} is {text!r}; a topic has letters, digits, '.', '_' and '-', at most 249")
+        raise SettingsError(
+            f"{_name(name)} is {text!r}; a topic has letters, digits, '.', '_' and '-', at most 249"
+        )
     return text
 
 
 def _master(name: str, text: str) -> str:
     if not _MASTER.fullmatch(text):
-        raise SettingsError(f"{_name(name)} is {text!r}; give local[*], spark://host:port, k8s://https://… or yarn")
+        raise SettingsError(
+            f"{_name(name)} is {text!r}; give local[*], spark://host:port, k8s://https://… or yarn"
+        )
     return text
 
 
@@ -283,7 +293,11 @@ def find_jars(name: str, text: str) -> tuple[str, ...]:
     jars: list[str] = []
     for jar in filter(None, map(str.strip, text.split(","))):
         path = Path(jar).absolute()
-        found = [jar] if is_url(jar) else sorted(map(str, [path] if path.is_file() else path.parent.glob(path.name)))
+        found = (
+            [jar]
+            if is_url(jar)
+            else sorted(map(str, [path] if path.is_file() else path.parent.glob(path.name)))
+        )
         if not found:
             raise SettingsError(f"{_name(name)} has {jar!r}, and there is no such file")
         jars += found
@@ -292,7 +306,9 @@ def find_jars(name: str, text: str) -> tuple[str, ...]:
 
 def _memory(name: str, text: str) -> str:
     if not _MEMORY.fullmatch(text):
-        raise SettingsError(f"{_name(name)} is {text!r}; give a number followed by m or g, such as 800m")
+        raise SettingsError(
+            f"{_name(name)} is {text!r}; give a number followed by m or g, such as 800m"
+        )
     return text
 
 
@@ -310,7 +326,9 @@ def _json_object(name: str, text: str, or_else: str = "") -> dict[str, str]:
     if not isinstance(found, dict):
         # The value stays out of the message: options carry passwords.
         raise SettingsError(f"{_name(name)} cannot be read; give {or_else}a JSON object")
-    return {key: value if isinstance(value, str) else json.dumps(value) for key, value in found.items()}
+    return {
+        key: value if isinstance(value, str) else json.dumps(value) for key, value in found.items()
+    }
 
 
 def _mounted(name: str, file: str) -> dict[str, str]:
@@ -330,7 +348,9 @@ def _text_of(name: str, file: str) -> str:
         return Path(file).read_text()
     except (OSError, ValueError) as error:
         reason = error.strerror if isinstance(error, OSError) else "it is not a text file"
-        raise SettingsError(f"{PREFIX}{name.upper()}_FILE is {file!r}, which cannot be read: {reason}") from None
+        raise SettingsError(
+            f"{PREFIX}{name.upper()}_FILE is {file!r}, which cannot be read: {reason}"
+        ) from None
 
 
 def _pairs(name: str, texts: list[str] | tuple[str, ...]) -> dict[str, str]:
@@ -342,8 +362,12 @@ def _pairs(name: str, texts: list[str] | tuple[str, ...]) -> dict[str, str]:
 
 def _check_together(settings: Settings) -> None:
     refuse_weaker(settings.spark_conf)
-    if settings.starting_offsets.startswith("{") and settings.topic not in json.loads(settings.starting_offsets):
-        raise SettingsError(f"{_name('starting_offsets')} does not name the topic {settings.topic!r}")
+    if settings.starting_offsets.startswith("{") and settings.topic not in json.loads(
+        settings.starting_offsets
+    ):
+        raise SettingsError(
+            f"{_name('starting_offsets')} does not name the topic {settings.topic!r}"
+        )
 
 
 _PARSERS = {

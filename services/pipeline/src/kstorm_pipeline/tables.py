@@ -48,7 +48,10 @@ def kept(name: str) -> dict[str, str]:
 
     What somebody else has set for a table stays. `refine` may have old files of bronze still to read, so these stay for longer.
     """
-    return {_FILES: "interval 7 days" if name == "bronze" else "interval 1 day", _LOG: "interval 7 days"}
+    return {
+        _FILES: "interval 7 days" if name == "bronze" else "interval 1 day",
+        _LOG: "interval 7 days",
+    }
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,7 +78,11 @@ class Tables:
 
     def names(self, spark: SparkSession) -> list[str]:
         """The tables that there are: ours first, gold after them."""
-        names = [name for name in names_in(spark, self.root) if is_there(spark, f"{self.path(name)}/_delta_log")]
+        names = [
+            name
+            for name in names_in(spark, self.root)
+            if is_there(spark, f"{self.path(name)}/_delta_log")
+        ]
         return [name for name in OWN if name in names] + sorted(set(names) - set(OWN))
 
     def create(
@@ -87,7 +94,9 @@ class Tables:
         """Create the tables that are missing, with these columns and, by name, these properties."""
         for name, schema in schemas.items():
             if not self.exists(spark, name):
-                builder = DeltaTable.createIfNotExists(spark).location(self.path(name)).addColumns(schema)
+                builder = (
+                    DeltaTable.createIfNotExists(spark).location(self.path(name)).addColumns(schema)
+                )
                 for key, value in {**kept(name), **(properties or {}).get(name, {})}.items():
                     builder = builder.property(key, value)
                 if name in PARTITIONED_BY:

@@ -24,7 +24,12 @@ _STOP_SECONDS = 45.0
 """How long the batches in hand may take after a stop; less than the 60 s after which Kubernetes kills."""
 
 
-def watch(queries: Sequence[StreamingQuery], stop: threading.Event, monitor: Monitor, ending: threading.Event) -> None:
+def watch(
+    queries: Sequence[StreamingQuery],
+    stop: threading.Event,
+    monitor: Monitor,
+    ending: threading.Event,
+) -> None:
     """Follow the queries until all have ended or `stop` is set; none is active afterwards. What they do is told to the monitor.
     `ending` is set before one is ended that may be amid a batch.
 
@@ -70,7 +75,11 @@ class _Log:
                 self._metrics.add_batch(str(progress.name), progress.numInputRows, seconds)
                 if progress.numInputRows:
                     logger.info(
-                        "%s: batch %d: %d rows, %.1f s", progress.name, progress.batchId, progress.numInputRows, seconds
+                        "%s: batch %d: %d rows, %.1f s",
+                        progress.name,
+                        progress.batchId,
+                        progress.numInputRows,
+                        seconds,
                     )
         if not (self._query.isActive and self._query.status["isTriggerActive"]):
             self._began = self._spoke = now

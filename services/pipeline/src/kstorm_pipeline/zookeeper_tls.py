@@ -46,14 +46,17 @@ class ZooKeeperTls:
             except (ssl.SSLError, ValueError) as error:  # ValueError: a password that is too long
                 why = getattr(error, "reason", None) or error
                 raise self._unusable(
-                    "certfile", f"its key does not fit ({why}): see to keyfile and keyfile_password_file"
+                    "certfile",
+                    f"its key does not fit ({why}): see to keyfile and keyfile_password_file",
                 ) from None
         return context
 
     def _password(self) -> str:
         """Asked for if the key has one; without this OpenSSL would ask whoever sits at the terminal."""
         if not self.keyfile_password_file:
-            raise self._unusable("certfile", "its key has a password: name a file with it in keyfile_password_file")
+            raise self._unusable(
+                "certfile", "its key has a password: name a file with it in keyfile_password_file"
+            )
         return self._text_of("keyfile_password_file").rstrip("\r\n")
 
     def _text_of(self, name: str) -> str:
@@ -64,7 +67,9 @@ class ZooKeeperTls:
             raise self._unusable(name, str(reason)) from None
 
     def _unusable(self, name: str, why: str) -> SettingsError:
-        return SettingsError(f"--zookeeper-tls has {name} {getattr(self, name)!r}, which cannot be used: {why}")
+        return SettingsError(
+            f"--zookeeper-tls has {name} {getattr(self, name)!r}, which cannot be used: {why}"
+        )
 
 
 def parse_tls(name: str, text: str) -> ZooKeeperTls:
@@ -75,7 +80,9 @@ def parse_tls(name: str, text: str) -> ZooKeeperTls:
         found = json.loads(text)
     except (ValueError, RecursionError):
         found = None
-    if not isinstance(found, dict) or any(type(value) is not kinds.get(key) for key, value in found.items()):
+    if not isinstance(found, dict) or any(
+        type(value) is not kinds.get(key) for key, value in found.items()
+    ):
         names = ", ".join(kinds)
         raise SettingsError(
             f"{name} cannot be read; give a JSON object with some of {names}: texts, but for check_hostname, which is true or false"

@@ -27,16 +27,30 @@ def main() -> None:
 
 
 def _settings(found: UiSettings) -> UiSettings:
-    parser = argparse.ArgumentParser(prog="kstorm-ui", description="Show running topologies in a browser.")
-    parser.add_argument("--runs", type=Path, metavar="DIR", help="the folder of a run of this machine, or of several")
+    parser = argparse.ArgumentParser(
+        prog="kstorm-ui", description="Show running topologies in a browser."
+    )
+    parser.add_argument(
+        "--runs",
+        type=Path,
+        metavar="DIR",
+        help="the folder of a run of this machine, or of several",
+    )
     parser.add_argument("--namespace", "-n", help="on Kubernetes; else the context's")
     parser.add_argument("--context", help="of the kubeconfig; else its current one")
-    parser.add_argument("--port", type=int, help=f"where to listen; 0 for any that is free ({found.port})")
+    parser.add_argument(
+        "--port", type=int, help=f"where to listen; 0 for any that is free ({found.port})"
+    )
     given: Mapping[str, object] = {
         name: value for name, value in vars(parser.parse_args()).items() if value is not None
     }
     settings = replace(found, **given)  # type: ignore[arg-type]
-    if settings.runs is None and settings.namespace is None and settings.context is None and any(find(runs())):
+    if (
+        settings.runs is None
+        and settings.namespace is None
+        and settings.context is None
+        and any(find(runs()))
+    ):
         return replace(settings, runs=runs())
     return settings
 

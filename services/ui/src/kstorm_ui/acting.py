@@ -89,7 +89,8 @@ def by_pod(cluster: Cluster, name: str, who: str, verb: str, *options: str) -> A
         pod = PodCommand(own, find(own, name), "spout", "acker")
         if pod.run(verb, *options, "--", name, out=out, errors=errors, quiet=True, who=who):
             raise ControlError(
-                " ".join(errors.getvalue().removeprefix("kstorm: ").split()) or f"{pod} could not do that"
+                " ".join(errors.getvalue().removeprefix("kstorm: ").split())
+                or f"{pod} could not do that"
             )
         return deed.said
 
@@ -108,7 +109,9 @@ class _Told(StringIO):
             self._deed.said = lines[-1]
 
 
-def scale(cluster: Cluster, settings: Settings | None, name: str, who: str, component: str, pods: int) -> Act:
+def scale(
+    cluster: Cluster, settings: Settings | None, name: str, who: str, component: str, pods: int
+) -> Act:
     """As `kstorm scale`. Without `settings` a pod notes it."""
 
     def act(_: Deed) -> str:
@@ -126,11 +129,15 @@ def scale(cluster: Cluster, settings: Settings | None, name: str, who: str, comp
     return act
 
 
-def replay(where: Where, meant: Meant, *, rate: float | None, limit: int | None, note: str, by_stages: bool) -> Act:
+def replay(
+    where: Where, meant: Meant, *, rate: float | None, limit: int | None, note: str, by_stages: bool
+) -> Act:
     """As `kstorm dlq replay`; then says what becomes of the orders, as long as that does not take long."""
 
     def act(deed: Deed) -> str:
-        with noted(where.name, "replay", str(meant), said=note, who=where.who, settings=where.settings) as told:
+        with noted(
+            where.name, "replay", str(meant), said=note, who=where.who, settings=where.settings
+        ) as told:
             found, others = replayable(
                 where.settings, where.name, meant.letters(where.settings, where.name), force=False
             )
@@ -141,7 +148,13 @@ def replay(where: Where, meant: Meant, *, rate: float | None, limit: int | None,
             begin = _end_of_events(where)
             many = by_stages and meant.number is None and len(letters) > 1
             told.outcome = order(
-                where.settings, where.name, letters, rate=rate, who=where.who, note=note, by_stages=many
+                where.settings,
+                where.name,
+                letters,
+                rate=rate,
+                who=where.who,
+                note=note,
+                by_stages=many,
             )
         return _followed(deed, where, letters, begin, told.outcome)
 
@@ -152,13 +165,17 @@ def edit(where: Where, outline: Outline, number: int, value: bytes, note: str) -
     """As `kstorm dlq edit`, but for the scheme, which reads the value when the order is carried out."""
 
     def act(deed: Deed) -> str:
-        with noted(where.name, "edit", str(number), said=note, who=where.who, settings=where.settings) as told:
+        with noted(
+            where.name, "edit", str(number), said=note, who=where.who, settings=where.settings
+        ) as told:
             one = read_one(where.settings, where.name, number)
             if why := why_no_edit(where.settings, outline, one):
                 raise ControlError(f"{number} cannot be edited: {why}")
             check_other(one, value)
             begin = _end_of_events(where)
-            told.outcome = order_edited(where.settings, where.name, one, value, who=where.who, note=note)
+            told.outcome = order_edited(
+                where.settings, where.name, one, value, who=where.who, note=note
+            )
         return _followed(deed, where, [one], begin, told.outcome)
 
     return act
@@ -168,7 +185,9 @@ def discard(where: Where, meant: Meant, note: str) -> Act:
     """As `kstorm dlq discard`."""
 
     def act(_: Deed) -> str:
-        with noted(where.name, "discard", str(meant), said=note, who=where.who, settings=where.settings) as told:
+        with noted(
+            where.name, "discard", str(meant), said=note, who=where.who, settings=where.settings
+        ) as told:
             letters = meant.letters(where.settings, where.name)
             check_discardable(where.name, letters)
             told.what = named(letters, meant.wanted.group)
@@ -196,7 +215,9 @@ def _end_of_events(where: Where) -> int | None:
     return None if there is None else there[1]
 
 
-def _followed(deed: Deed, where: Where, letters: Sequence[Numbered], begin: int | None, ordered: str) -> str:
+def _followed(
+    deed: Deed, where: Where, letters: Sequence[Numbered], begin: int | None, ordered: str
+) -> str:
     """What became of the orders, as the spouts' events say behind `begin`. The deed itself is over: others may begin."""
     deed.end("done", ordered)
     if begin is None or not _following.acquire(blocking=False):
@@ -228,6 +249,10 @@ def _outcomes(deed: Deed, where: Where, letters: Sequence[Numbered], begin: int)
         left.remove(event.what)
         told = outcome_text(event.outcome)
         ended[told if len(letters) == 1 else told.partition(":")[0]] += 1
-        yield told if len(letters) == 1 else ", ".join(f"{count:,} {outcome}" for outcome, count in ended.most_common())
+        yield (
+            told
+            if len(letters) == 1
+            else ", ".join(f"{count:,} {outcome}" for outcome, count in ended.most_common())
+        )
         if not left:
             return

@@ -13,7 +13,18 @@ from starlette.types import ASGIApp
 
 from kstorm_ui.collector import Collector
 from kstorm_ui.pages import actions as actions_pages
-from kstorm_ui.pages import audit, events, letters, login, logs, message, sources, topologies, topology, why
+from kstorm_ui.pages import (
+    audit,
+    events,
+    letters,
+    login,
+    logs,
+    message,
+    sources,
+    topologies,
+    topology,
+    why,
+)
 from kstorm_ui.security import Guard, who_asks
 from kstorm_ui.site import HERE, Site
 
@@ -55,4 +66,6 @@ def make_app(
         Mount("/static", StaticFiles(directory=HERE / "static")),
     ]
     errors: Any = {404: partial(login.not_found, site)}
-    return Guard(Starlette(routes=routes, lifespan=lifespan, exception_handlers=errors), token, user_header)
+    return Guard(
+        Starlette(routes=routes, lifespan=lifespan, exception_handlers=errors), token, user_header
+    )

@@ -42,7 +42,9 @@ class Asked:
         """Something was changed: what was asked before may not be so any more. From any thread."""
         self._true_since = time.monotonic()
 
-    async def answer(self, name: object, ask: Callable[[], Any], kept: float = KEPT_SECS) -> tuple[Any, Problem]:
+    async def answer(
+        self, name: object, ask: Callable[[], Any], kept: float = KEPT_SECS
+    ) -> tuple[Any, Problem]:
         """The answer, not older than `kept` seconds, and why there is none."""
         now = time.monotonic()
         self._asked = {

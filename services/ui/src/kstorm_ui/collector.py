@@ -24,7 +24,9 @@ LagOf = Callable[[TopologyReport], Lags]
 class Collector:
     """Looks until it is stopped. `problem` says why the last look failed, empty if it did not."""
 
-    def __init__(self, source: Source, lag_of: LagOf = lambda report: {}, every: float = SAMPLE_SECS) -> None:
+    def __init__(
+        self, source: Source, lag_of: LagOf = lambda report: {}, every: float = SAMPLE_SECS
+    ) -> None:
         self.source = source
         self.problem = ""
         self.memories: dict[str, Memory] = {}
@@ -49,7 +51,9 @@ class Collector:
         except KstormError as error:
             self.problem = str(error)
         except Exception as error:
-            problem = f"the page could not look at {self.source}: {type(error).__name__}, see its log"
+            problem = (
+                f"the page could not look at {self.source}: {type(error).__name__}, see its log"
+            )
             if problem != self.problem:
                 log.exception("looking at %s", self.source)
             self.problem = problem

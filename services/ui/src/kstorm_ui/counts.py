@@ -37,9 +37,14 @@ class Counts:
         for each in status.get("edges") or ():
             edges[str(each["stream"]), str(each["target"])] += int(each["tuples"])
         busy = status.get("busy_seconds")
-        waits = {str(cause): float(seconds) for cause, seconds in (status.get("waits") or {}).items()}
+        waits = {
+            str(cause): float(seconds) for cause, seconds in (status.get("waits") or {}).items()
+        }
         return cls(
-            Figures.of(status), edges if "edges" in status else None, None if busy is None else float(busy), waits
+            Figures.of(status),
+            edges if "edges" in status else None,
+            None if busy is None else float(busy),
+            waits,
         )
 
     def __add__(self, other: Self) -> Self:
@@ -57,7 +62,9 @@ class Counts:
         told = self.busy is not None or other.busy is not None
         return type(self)(
             figures,
-            None if self.edges is None and other.edges is None else _added(self.edges or {}, other.edges or {}, sign),
+            None
+            if self.edges is None and other.edges is None
+            else _added(self.edges or {}, other.edges or {}, sign),
             (self.busy or 0.0) + sign * (other.busy or 0.0) if told else None,
             _added(self.waits, other.waits, sign),
         )

@@ -26,7 +26,12 @@ class Deed:
     """One of them. A thread of its own does it, and writes here; everybody reads."""
 
     def __init__(
-        self, verb: str, what: str, who: str, closing: threading.Event, ended: Callable[[], None] = lambda: None
+        self,
+        verb: str,
+        what: str,
+        who: str,
+        closing: threading.Event,
+        ended: Callable[[], None] = lambda: None,
     ) -> None:
         self.verb, self.what, self.who = verb, what, who
         self.begun = time.time()
@@ -90,7 +95,9 @@ class Deeds:
         kept.insert(0, deed)
         for old in [each for each in kept[MOST_KEPT:] if each.over.is_set()]:
             kept.remove(old)
-        thread = threading.Thread(target=self._run, args=(deed, act), name=f"{verb} {topology}", daemon=True)
+        thread = threading.Thread(
+            target=self._run, args=(deed, act), name=f"{verb} {topology}", daemon=True
+        )
         self._threads = {each for each in self._threads if each.is_alive()} | {thread}
         thread.start()
         return deed

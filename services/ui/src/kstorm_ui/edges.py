@@ -18,7 +18,9 @@ def edges_of(
     second, for each that counts; `causes`: what holds the topology back. An edge is held back by what holds its target, or by
     a Kafka that is away."""
     held = {
-        cause.component: cause.said for cause in reversed(causes) if cause.kind not in ("pending limit", "deactivated")
+        cause.component: cause.said
+        for cause in reversed(causes)
+        if cause.kind not in ("pending limit", "deactivated")
     }
     by_id = {each.component: each for each in components}
     found: dict[tuple[str, str], list[OutlineEdge]] = {}

@@ -33,4 +33,6 @@ def _snapshot(report: TopologyReport, lags: Lags, now: float) -> Snapshot:
         process = Process(each.name, each.status, each.trouble, each.since)
         processes.setdefault(each.component, []).append(process)
     wanted = {each.component: (each.kind, each.processes) for each in report.components}
-    return Snapshot(now, wanted, processes, {name: Backlog(now, behind) for name, behind in lags.items()})
+    return Snapshot(
+        now, wanted, processes, {name: Backlog(now, behind) for name, behind in lags.items()}
+    )

@@ -45,7 +45,9 @@ class History:
         while self._points[0][0] < now - HOUR:
             self._points.popleft()
         if not self._minutes or now - self._minutes[-1][0] >= _MINUTE:
-            self._minutes.append((now, {component: _pack(figures) for component, figures in totals.items()}))
+            self._minutes.append(
+                (now, {component: _pack(figures) for component, figures in totals.items()})
+            )
             while self._minutes[0][0] < now - DAY - _MINUTE:
                 self._minutes.popleft()
 

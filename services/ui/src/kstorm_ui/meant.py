@@ -24,7 +24,9 @@ class Meant(msgspec.Struct, frozen=True):
     def __str__(self) -> str:
         if self.number is not None:
             return str(self.number)
-        said = [f"{name} {text}" for name, text in msgspec.structs.asdict(self.wanted).items() if text]
+        said = [
+            f"{name} {text}" for name, text in msgspec.structs.asdict(self.wanted).items() if text
+        ]
         return ", ".join(said) or "all"
 
     @property

@@ -48,7 +48,9 @@ class Memory:
             self._seen[key] = now
         self._forget(now)
         totals = {key: lives.total for key, lives in self._lives.items()}
-        self.totals = {each.component: self._sum(totals, each.component).figures for each in report.components}
+        self.totals = {
+            each.component: self._sum(totals, each.component).figures for each in report.components
+        }
         since = self._remember(now, totals)
         looked = _Look(report, lags, now - since[0], clock)
         components = [
@@ -62,13 +64,18 @@ class Memory:
             bootstrap=report.bootstrap,
             zookeeper=report.zookeeper,
             outline=report.outline,
-            active=all(process.status.get("active", True) for process in report.processes if process.status),
+            active=all(
+                process.status.get("active", True) for process in report.processes if process.status
+            ),
             components=components,
             edges=self._edges(report, components, totals, since[1], looked.secs, causes),
             causes=causes,
             looked=clock,
             processes={
-                each.component: [self._process(process, looked, since[1]) for process in looked.of(each.component)]
+                each.component: [
+                    self._process(process, looked, since[1])
+                    for process in looked.of(each.component)
+                ]
                 for each in report.components
             },
             tasks={each.component: _tasks(looked, each.component) for each in report.components},
@@ -76,7 +83,8 @@ class Memory:
             answered=True,
         )
         points = {
-            each.component: _point(each, self._recent_of(each.component, since[1], totals)) for each in components
+            each.component: _point(each, self._recent_of(each.component, since[1], totals))
+            for each in components
         }
         self.history.add(now, points, self.totals)
         return self.state
@@ -150,7 +158,11 @@ class Memory:
             lag=lag,
             behind=_behind(lag, _rate(worked_off, looked.secs)),
             busy=None if recent.busy is None else min(1.0, _rate(recent.busy, of_all)),
-            waits={cause: _rate(seconds, of_all) for cause, seconds in recent.waits.items() if seconds > 0},
+            waits={
+                cause: _rate(seconds, of_all)
+                for cause, seconds in recent.waits.items()
+                if seconds > 0
+            },
             errors=total.figures.errors,
             last_error=error,
             last_error_age=age,
@@ -171,7 +183,9 @@ class Memory:
             if report.status is not None
             else report.trouble or "does not answer",
             remark="; ".join(
-                str(said) for key in ("remark", "control_problem", "input_waits", "unread") if (said := page.get(key))
+                str(said)
+                for key in ("remark", "control_problem", "input_waits", "unread")
+                if (said := page.get(key))
             ),
             tasks=list(page.get("tasks", ())),
             starts=lives.starts,
@@ -181,7 +195,9 @@ class Memory:
             acked=figures.acked,
             failed=figures.failed,
             pending=figures.pending,
-            rate=_rate(recent.figures.executed if executes else recent.figures.emitted, looked.secs),
+            rate=_rate(
+                recent.figures.executed if executes else recent.figures.emitted, looked.secs
+            ),
             p50=figures.latency(0.5),
             p99=figures.latency(0.99),
             errors=figures.errors,
@@ -203,7 +219,9 @@ class Memory:
         for each in components:
             counted = self._recent_of(each.component, before, totals).edges
             if counted is not None:
-                rates[each.component] = {edge: _rate(count, secs) for edge, count in counted.items()}
+                rates[each.component] = {
+                    edge: _rate(count, secs) for edge, count in counted.items()
+                }
         return edges_of(report.outline.edges if report.outline else (), rates, components, causes)
 
 
@@ -230,7 +248,12 @@ def _rate(count: float, secs: float) -> float:
 def _own(pages: Iterable[Mapping[str, Any]]) -> Mapping[str, float]:
     found: Counter[str] = Counter()
     for page in pages:
-        found.update({str(name): value for name, value in (page.get("source") or page.get("own") or {}).items()})
+        found.update(
+            {
+                str(name): value
+                for name, value in (page.get("source") or page.get("own") or {}).items()
+            }
+        )
     return dict(found)
 
 
@@ -247,7 +270,9 @@ def _behind(lag: int | None, rate: float) -> float | None:
 
 
 def _newest_error(pages: Iterable[Mapping[str, Any]]) -> tuple[str, float | None]:
-    errors = [(last_error(page), page.get("last_error_age")) for page in pages if page.get("last_error")]
+    errors = [
+        (last_error(page), page.get("last_error_age")) for page in pages if page.get("last_error")
+    ]
     return min(errors, key=lambda error: inf if error[1] is None else error[1], default=("", None))
 
 
@@ -258,7 +283,10 @@ def _tasks(looked: _Look, component: str) -> Sequence[TaskState]:
     found = []
     for name, page in pages:
         for task in page.get("tasks", ()):
-            counts = {key: told.get(task, {}).get(key) for key in ("executed", "emitted", "failed", "pending")}
+            counts = {
+                key: told.get(task, {}).get(key)
+                for key in ("executed", "emitted", "failed", "pending")
+            }
             found.append(TaskState(task=task, process=name, lag=lags.get(task), **counts))
     return sorted(found, key=lambda each: each.task)
 
@@ -267,10 +295,18 @@ def _told_of_tasks(pages: Sequence[Mapping[str, Any]]) -> Mapping[int, Mapping[s
     """What processes tell of each task, by its number in the component: `by_task` has ids of the whole topology, in the same order.
     A process that still recovers one has fewer there; which is told by another process, that says where the ids begin."""
     of_pages = [
-        ({int(id): told for id, told in (page.get("by_task") or {}).items()}, page.get("tasks", ())) for page in pages
+        ({int(id): told for id, told in (page.get("by_task") or {}).items()}, page.get("tasks", ()))
+        for page in pages
     ]
-    first = next((min(told) - min(tasks) for told, tasks in of_pages if told and len(told) == len(tasks)), None)
-    return {} if first is None else {id - first: counts for told, _ in of_pages for id, counts in told.items()}
+    first = next(
+        (min(told) - min(tasks) for told, tasks in of_pages if told and len(told) == len(tasks)),
+        None,
+    )
+    return (
+        {}
+        if first is None
+        else {id - first: counts for told, _ in of_pages for id, counts in told.items()}
+    )
 
 
 def _point(state: ComponentState, recent: Counts) -> Point:

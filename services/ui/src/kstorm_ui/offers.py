@@ -23,7 +23,9 @@ def on_letter(actions: Set[str]) -> Sequence[str]:
 
 def on_letters(actions: Set[str], group: str) -> Sequence[str]:
     """The same on many: those that are discarded are of one group."""
-    return [name for name in ("replay", "discard") if name in actions and (group or name != "discard")]
+    return [
+        name for name in ("replay", "discard") if name in actions and (group or name != "discard")
+    ]
 
 
 def about(verb: str) -> str:

@@ -28,14 +28,19 @@ class Ordered(NamedTuple):
     """The letters that are meant, of an action on such."""
 
 
-def ordered(site: Site, state: TopologyState, verb: str, fields: Mapping[str, str], who: str) -> Ordered:
+def ordered(
+    site: Site, state: TopologyState, verb: str, fields: Mapping[str, str], who: str
+) -> Ordered:
     """What the form of an action means. Raises `ConfigError` naming the field and what may be given."""
     settings = settings_of(state.bootstrap, state.zookeeper)
     if verb == "scale" and site.cluster is not None:
         component, pods = fields.get("component", ""), _whole(fields, "pods", 0, MOST_PODS)
         if state.component(component) is None or pods is None:
             raise ConfigError("Which component, and how many pods of it?")
-        return Ordered(f"{component} to {pods}", acting.scale(site.cluster, settings, state.name, who, component, pods))
+        return Ordered(
+            f"{component} to {pods}",
+            acting.scale(site.cluster, settings, state.name, who, component, pods),
+        )
     if settings is None:
         return _by_pod(site, state, verb, fields, who)
     where = Where(settings, state.name, who)
@@ -51,11 +56,17 @@ def ordered(site: Site, state: TopologyState, verb: str, fields: Mapping[str, st
         case "replay":
             rate, limit = _number(fields, "rate"), _whole(fields, "limit", 1, 10**9)
             if rate is not None and rate < 0.001:
-                raise ConfigError(f"rate: {fields['rate']!r}: give 0.001 a second or more, or nothing")
-            act = acting.replay(where, meant, rate=rate, limit=limit, note=note, by_stages="stages" in fields)
+                raise ConfigError(
+                    f"rate: {fields['rate']!r}: give 0.001 a second or more, or nothing"
+                )
+            act = acting.replay(
+                where, meant, rate=rate, limit=limit, note=note, by_stages="stages" in fields
+            )
         case "edit":
             if meant.number is None or state.outline is None:
-                raise ConfigError("Which letter? And has a process told yet what the topology declares?")
+                raise ConfigError(
+                    "Which letter? And has a process told yet what the topology declares?"
+                )
             value = fields.get("value", "").replace("\r\n", "\n").encode()
             act = acting.edit(where, state.outline, meant.number, value, note)
         case _:
@@ -65,7 +76,9 @@ def ordered(site: Site, state: TopologyState, verb: str, fields: Mapping[str, st
     return Ordered(str(meant), act, meant)
 
 
-def _by_pod(site: Site, state: TopologyState, verb: str, fields: Mapping[str, str], who: str) -> Ordered:
+def _by_pod(
+    site: Site, state: TopologyState, verb: str, fields: Mapping[str, str], who: str
+) -> Ordered:
     if not done_by_pod(site, verb) or site.cluster is None:
         raise ConfigError(NOT_TOLD)
     timeout = _number(fields, "timeout") if verb == "drain" else None
@@ -95,5 +108,7 @@ def _whole(fields: Mapping[str, str], name: str, least: int, most: int) -> int |
     if found is None:
         return None
     if found != int(found) or not least <= found <= most:
-        raise ConfigError(f"{name}: {fields[name]!r}: give a whole number from {least:,} to {most:,}")
+        raise ConfigError(
+            f"{name}: {fields[name]!r}: give a whole number from {least:,} to {most:,}"
+        )
     return int(found)

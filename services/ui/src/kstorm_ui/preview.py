@@ -36,7 +36,9 @@ class Preview(msgspec.Struct, frozen=True):
     """Of a message that is to be edited; None if a form cannot hold it, since it is no text."""
 
 
-async def preview(site: Site, state: TopologyState, verb: str, fields: Mapping[str, str]) -> Preview:
+async def preview(
+    site: Site, state: TopologyState, verb: str, fields: Mapping[str, str]
+) -> Preview:
     """Raises `ConfigError` or `ControlError` saying why it cannot be done."""
     if verb not in _OF_LETTERS:
         if settings_of(state.bootstrap, state.zookeeper) is None and not done_by_pod(site, verb):
@@ -77,7 +79,9 @@ def _edited(settings: Settings, topology: str, outline: Outline, meant: Meant) -
 
 def _of(meant: Meant, letters: Sequence[Numbered], others: Mapping[str, int]) -> Preview:
     """What comes after them is not meant."""
-    return Preview(meant=meant.upto(max(one.number for one in letters)), letters=letters, others=others)
+    return Preview(
+        meant=meant.upto(max(one.number for one in letters)), letters=letters, others=others
+    )
 
 
 def form_text(value: bytes | None) -> str | None:

@@ -68,10 +68,14 @@ class Guard:
         elif self._token:
             if path not in _OPEN and not self._knows(scope, headers):
                 looks = scope["method"] == "GET" and not path.startswith("/api/")
-                return RedirectResponse("/login", 303) if looks else PlainTextResponse("log in\n", 401)
+                return (
+                    RedirectResponse("/login", 303) if looks else PlainTextResponse("log in\n", 401)
+                )
         elif not is_own(_host(headers)):
             # Else a page of anybody's could read this one, by a name of its own that leads to this machine.
-            return PlainTextResponse("without a login the page answers to localhost and 127.0.0.1 alone\n", 421)
+            return PlainTextResponse(
+                "without a login the page answers to localhost and 127.0.0.1 alone\n", 421
+            )
         if scope["method"] not in ("GET", "HEAD") and not _same_origin(headers):
             return PlainTextResponse("this came from another page\n", 403)
         return None

@@ -76,7 +76,9 @@ class PageServer(uvicorn.Server):
 def _source(settings: UiSettings) -> Source:
     if settings.runs is not None:
         if not settings.runs.is_dir():
-            raise ConfigError(f"--runs {settings.runs}: there is no such folder; start a topology by ./run topology")
+            raise ConfigError(
+                f"--runs {settings.runs}: there is no such folder; start a topology by ./run topology"
+            )
         return LocalSource(settings.runs)
     cluster = open_cluster(settings.namespace, settings.context)
     return KubernetesSource(cluster, inside=not cluster.context)
@@ -109,12 +111,17 @@ class LagOfAll:
     def __call__(self, report: TopologyReport) -> Lags:
         """As `kstorm_ui.collector.LagOf`."""
         settings = settings_of(report.bootstrap, report.zookeeper)
-        if settings is None or monotonic() - self._silent.get(settings.bootstrap_servers, -inf) < _SILENT_SECS:
+        if (
+            settings is None
+            or monotonic() - self._silent.get(settings.bootstrap_servers, -inf) < _SILENT_SECS
+        ):
             return {}
         told = {
             process.component: int(process.status["num_tasks"])
             for process in report.processes
-            if process.status is not None and "num_tasks" in process.status and process.status.get("kind") != "spout"
+            if process.status is not None
+            and "num_tasks" in process.status
+            and process.status.get("kind") != "spout"
         }
         if not told:  # they wait for Kafka themselves
             return {}

@@ -55,9 +55,13 @@ class UiSettings:
         try:
             token = self.token_file.read_text().strip()
         except (OSError, UnicodeDecodeError) as error:
-            raise ConfigError(f"KSTORM_UI_TOKEN_FILE: {self.token_file} cannot be read ({error})") from None
+            raise ConfigError(
+                f"KSTORM_UI_TOKEN_FILE: {self.token_file} cannot be read ({error})"
+            ) from None
         if len(token) < 16:
-            raise ConfigError(f"KSTORM_UI_TOKEN_FILE: the token in {self.token_file} is shorter than 16 characters")
+            raise ConfigError(
+                f"KSTORM_UI_TOKEN_FILE: the token in {self.token_file} is shorter than 16 characters"
+            )
         return token
 
 
@@ -70,7 +74,9 @@ def from_environment(environ: Mapping[str, str] = os.environ) -> UiSettings:
             continue
         if name == "port":
             if not (text.isdigit() and int(text) < 65_536):
-                raise ConfigError(f"KSTORM_UI_PORT is {text!r}: give a port, such as {DEFAULT_PORT}, or 0 for any")
+                raise ConfigError(
+                    f"KSTORM_UI_PORT is {text!r}: give a port, such as {DEFAULT_PORT}, or 0 for any"
+                )
             values[name] = int(text)
         elif name in ("show_values", "logs"):
             if text not in ("true", "false"):
@@ -96,7 +102,9 @@ def _actions(text: str) -> frozenset[str]:
     found = frozenset(name.strip() for name in text.split(","))
     unknown = ", ".join(sorted(found - {*ACTIONS}))
     if unknown:
-        raise ConfigError(f"KSTORM_UI_ACTIONS has {unknown!r}: give some of {','.join(ACTIONS)}, with commas between")
+        raise ConfigError(
+            f"KSTORM_UI_ACTIONS has {unknown!r}: give some of {','.join(ACTIONS)}, with commas between"
+        )
     return found
 
 
@@ -105,4 +113,6 @@ def settings_of(bootstrap: str, zookeeper: str) -> Settings | None:
     logins too. None if nobody says where Kafka is."""
     if bootstrap:
         return Settings(topology="", bootstrap_servers=bootstrap, zookeeper=zookeeper)
-    return with_or_without_topology(os.environ) if "KSTORM_BOOTSTRAP_SERVERS" in os.environ else None
+    return (
+        with_or_without_topology(os.environ) if "KSTORM_BOOTSTRAP_SERVERS" in os.environ else None
+    )

@@ -63,7 +63,11 @@ class Trend(msgspec.Struct, frozen=True):
     def heights(self) -> Sequence[tuple[int, int]]:
         """Of each bar its place from the left and its height, of 20."""
         most = max(self.bars)
-        return [(place * 4, max(2, round(20 * count / most))) for place, count in enumerate(self.bars) if count]
+        return [
+            (place * 4, max(2, round(20 * count / most)))
+            for place, count in enumerate(self.bars)
+            if count
+        ]
 
 
 class ShownGroup(msgspec.Struct, frozen=True):
@@ -163,7 +167,10 @@ def facts(one: Numbered) -> Iterator[tuple[str, str]]:
 
 def _facts(one: Numbered) -> Iterator[tuple[str, str]]:
     letter, error = one.letter, one.letter.error
-    yield "written", f"{texts.moment(letter.at / 1000)} UTC by {letter.component}, task {letter.task}"
+    yield (
+        "written",
+        f"{texts.moment(letter.at / 1000)} UTC by {letter.component}, task {letter.task}",
+    )
     yield "kind", kind_of(letter)
     if error is not None:
         yield "error", error_of(one)
@@ -184,7 +191,11 @@ def has_coordinates(one: Numbered) -> bool:
 
 def about(events: Iterable[Event], number: int, place: str) -> list[Event]:
     """The events of a letter: those that name its number, and those of its message by its coordinates, if these are known."""
-    return [event for event in events if number in numbers_of(event) or (place and f"({place})" in event.what)]
+    return [
+        event
+        for event in events
+        if number in numbers_of(event) or (place and f"({place})" in event.what)
+    ]
 
 
 def numbers_of(event: Event) -> frozenset[int]:

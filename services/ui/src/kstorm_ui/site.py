@@ -47,12 +47,16 @@ class Site:
         show_logs: bool = False,
     ) -> None:
         self.collector, self.show_values, self.show_logs = collector, show_values, show_logs
-        self.cluster = collector.source.cluster if isinstance(collector.source, KubernetesSource) else None
+        self.cluster = (
+            collector.source.cluster if isinstance(collector.source, KubernetesSource) else None
+        )
         self.actions = actions if self.cluster is not None else actions - {"scale"}
         """Those that this page does: of what it may, what can be done here."""
         self.deeds = Deeds(self._changed)
         self.asked = Asked(4)
-        self.read = Asked(2)  # as each takes a core for seconds, and up to 64 MB for what was fetched ahead
+        self.read = Asked(
+            2
+        )  # as each takes a core for seconds, and up to 64 MB for what was fetched ahead
         self._templates = Environment(
             loader=FileSystemLoader(HERE / "templates"),
             autoescape=True,
@@ -114,7 +118,11 @@ class Site:
 
         async def answer(request: Request) -> Response:
             shown = await make(request)
-            return json({"error": str(shown.problem)}, shown.problem.status) if shown.problem else json(shown.data)
+            return (
+                json({"error": str(shown.problem)}, shown.problem.status)
+                if shown.problem
+                else json(shown.data)
+            )
 
         return Route(f"{API}{path}", answer)
 

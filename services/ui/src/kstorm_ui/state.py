@@ -136,11 +136,18 @@ class TopologyState(msgspec.Struct, frozen=True):
     @property
     def troubles(self) -> list[tuple[str, str]]:
         """Processes that do not do their share, and why."""
-        return [(each.name, each.trouble) for some in self.processes.values() for each in some if each.trouble]
+        return [
+            (each.name, each.trouble)
+            for some in self.processes.values()
+            for each in some
+            if each.trouble
+        ]
 
     @property
     def missing(self) -> list[str]:
         """Components of which fewer processes were found than there should be."""
         return [
-            each.component for each in self.components if len(self.processes.get(each.component, ())) < each.processes
+            each.component
+            for each in self.components
+            if len(self.processes.get(each.component, ())) < each.processes
         ]

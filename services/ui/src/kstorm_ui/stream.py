@@ -29,7 +29,9 @@ Growth = Callable[[bool], Awaitable[tuple[str, bool]]]
 
 def stream(collector: Collector, piece: Piece) -> StreamingResponse:
     """Sends at once, and after each look."""
-    return StreamingResponse(_events(collector, piece), media_type="text/event-stream", headers=_HEADERS)
+    return StreamingResponse(
+        _events(collector, piece), media_type="text/event-stream", headers=_HEADERS
+    )
 
 
 async def _events(collector: Collector, piece: Piece) -> AsyncIterator[bytes]:
@@ -68,7 +70,9 @@ async def _growing(collector: Collector, look: Growth, deadline: float) -> Async
 
 
 def _both(html: str, sample: Any) -> bytes:
-    return _piece(html) + f"event: sample\ndata: {msgspec.json.encode(sample).decode()}\n\n".encode()
+    return (
+        _piece(html) + f"event: sample\ndata: {msgspec.json.encode(sample).decode()}\n\n".encode()
+    )
 
 
 def _piece(html: str) -> bytes:

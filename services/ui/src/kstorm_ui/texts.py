@@ -41,7 +41,9 @@ def age(seconds: float | None) -> str:
 
 def moment(seconds: float) -> str:
     """`2026-11-25 09:41:07`, by UTC's clock; a dash if it is not known."""
-    return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%d %H:%M:%S") if seconds else NOTHING
+    return (
+        datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%d %H:%M:%S") if seconds else NOTHING
+    )
 
 
 def share(value: float | None) -> str:

@@ -59,4 +59,6 @@ def _shown(row: Row, topology: Outline, length: int, values: bool) -> ShownRow:
     end = BAR if row.end is None else row.end * BAR // length
     width = min(BAR - x, max(_THINNEST, end - x))
     said = [*(["critical path"] if row.critical else []), *filter(None, said_of(row, values))]
-    return ShownRow(row, name_of(row, topology), min(row.depth, _DEEPEST), x, width, ", ".join(said))
+    return ShownRow(
+        row, name_of(row, topology), min(row.depth, _DEEPEST), x, width, ", ".join(said)
+    )

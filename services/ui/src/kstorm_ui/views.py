@@ -31,7 +31,9 @@ def health(state: TopologyState) -> str:
 
 def held(state: TopologyState) -> Sequence[HoldUp]:
     """What holds it back, a sentence each with its evidence, the most telling first: as `kstorm causes` says."""
-    return [msgspec.structs.replace(cause, said=in_words(cause, state.looked)) for cause in state.causes]
+    return [
+        msgspec.structs.replace(cause, said=in_words(cause, state.looked)) for cause in state.causes
+    ]
 
 
 class ComponentRow(msgspec.Struct, frozen=True):
@@ -68,7 +70,9 @@ def rows(state: TopologyState, window: Window) -> list[ComponentRow]:
 def _row(state: ComponentState, figures: Figures) -> ComponentRow:
     now = {name: getattr(state, name) for name in ComponentRow.__struct_fields__}
     counted = {name: getattr(figures, name) for name in ("emitted", "executed", "acked", "failed")}
-    return ComponentRow(**{**now, **counted, "p50": figures.latency(0.5), "p99": figures.latency(0.99)})
+    return ComponentRow(
+        **{**now, **counted, "p50": figures.latency(0.5), "p99": figures.latency(0.99)}
+    )
 
 
 def skew(tasks: Sequence[TaskState]) -> float | None:
@@ -92,7 +96,9 @@ def graph(state: TopologyState) -> dict[str, Any]:
     }
 
 
-def chart(memory: Memory, components: Sequence[str], keys: Sequence[str]) -> dict[str, list[float | None]]:
+def chart(
+    memory: Memory, components: Sequence[str], keys: Sequence[str]
+) -> dict[str, list[float | None]]:
     """Columns for a chart, `ago` in seconds before the newest sample; values are summed over the components."""
     found: dict[float, list[Point]] = {}
     for component in components:
@@ -130,7 +136,11 @@ def _node(topology: str, state: ComponentState) -> dict[str, Any]:
     facts = [f"{texts.rate(rate)}/s", f"up {up}"]
     if state.lag is not None:
         facts.append(f"lag {texts.count(state.lag)}")
-    spoken = [f"{state.component}, {state.kind}", f"{texts.rate(rate)} tuples a second", f"{up} processes ready"]
+    spoken = [
+        f"{state.component}, {state.kind}",
+        f"{texts.rate(rate)} tuples a second",
+        f"{up} processes ready",
+    ]
     if state.lag is not None:
         spoken.append(f"{texts.count(state.lag)} records behind")
     return {

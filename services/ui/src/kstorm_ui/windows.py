@@ -34,16 +34,25 @@ def window(memory: Memory, key: str, now: float) -> Window:
     key = key if key in WINDOWS else ALL
     label, secs = WINDOWS[key]
     if secs is None:
-        return Window(key, memory.totals, "Counts since each process first started, as far as this page has seen.")
+        return Window(
+            key,
+            memory.totals,
+            "Counts since each process first started, as far as this page has seen.",
+        )
     before = memory.history.before(now - secs)
     since, figures = before if before is not None else (now, {})
-    shown = {name: total - figures[name] if name in figures else total for name, total in memory.totals.items()}
+    shown = {
+        name: total - figures[name] if name in figures else total
+        for name, total in memory.totals.items()
+    }
     shown = {name: _now_pending(each, memory.totals[name]) for name, each in shown.items()}
     span = now - since
     if span >= secs:
         return Window(key, shown, f"Counts of the last {format_age(span)}.")
     return Window(
-        key, shown, f"The page has watched for {format_age(span)}, so these are counts of that time, not of {label}."
+        key,
+        shown,
+        f"The page has watched for {format_age(span)}, so these are counts of that time, not of {label}.",
     )
 
 

@@ -76,7 +76,9 @@ def _group() -> None:
 
 def main(arguments: Sequence[str] | None = None) -> NoReturn:
     """Runs the command; by default with the process's arguments."""
-    logging.getLogger().addHandler(logging.NullHandler())  # what clients complain of is told by errors, once
+    logging.getLogger().addHandler(
+        logging.NullHandler()
+    )  # what clients complain of is told by errors, once
     warnings.simplefilter("ignore")
     with guarded():
         _run(arguments)

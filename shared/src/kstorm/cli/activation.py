@@ -25,11 +25,14 @@ from kstorm.runtime.service.settings import with_or_without_topology
 from kstorm.runtime.zookeeper.topologies import Topologies, open_topologies
 
 ZooKeeper = Annotated[
-    str | None, typer.Option("--zookeeper", metavar="HOST:PORT", help="ZooKeeper; else KSTORM_ZOOKEEPER.")
+    str | None,
+    typer.Option("--zookeeper", metavar="HOST:PORT", help="ZooKeeper; else KSTORM_ZOOKEEPER."),
 ]
 
 
-def activate(name: Name, zookeeper: ZooKeeper = None, namespace: Namespace = None, context: Context = None) -> None:
+def activate(
+    name: Name, zookeeper: ZooKeeper = None, namespace: Namespace = None, context: Context = None
+) -> None:
     """Has a deactivated topology's spouts emit again."""
     run_in_pod(name, zookeeper, namespace, context, ["activate"])
     with known(name, zookeeper) as topologies, noted(name, "activate"):
@@ -37,7 +40,9 @@ def activate(name: Name, zookeeper: ZooKeeper = None, namespace: Namespace = Non
     print(said)
 
 
-def deactivate(name: Name, zookeeper: ZooKeeper = None, namespace: Namespace = None, context: Context = None) -> None:
+def deactivate(
+    name: Name, zookeeper: ZooKeeper = None, namespace: Namespace = None, context: Context = None
+) -> None:
     """Has a topology's spouts stop to emit; what is in flight finishes. It stays so over restarts."""
     run_in_pod(name, zookeeper, namespace, context, ["deactivate"])
     with known(name, zookeeper) as topologies, noted(name, "deactivate"):
@@ -49,7 +54,9 @@ def drain(
     name: Name,
     timeout: Annotated[
         float | None,
-        typer.Option(metavar="SECS", min=0, help="Longest wait; else as long as a tree may be in flight."),
+        typer.Option(
+            metavar="SECS", min=0, help="Longest wait; else as long as a tree may be in flight."
+        ),
     ] = None,
     zookeeper: ZooKeeper = None,
     namespace: Namespace = None,
@@ -84,6 +91,10 @@ def known(name: str, zookeeper: str | None) -> Iterator[Topologies]:
 @contextmanager
 def open_zookeeper(connect: str | None) -> Iterator[Topologies]:
     """The topologies of a ZooKeeper, by default the environment's, with the environment's login."""
-    settings = with_or_without_topology(os.environ | ({} if connect is None else {"KSTORM_ZOOKEEPER": connect}))
-    with open_topologies(settings.zookeeper, settings.zookeeper_auth, settings.zookeeper_tls) as topologies:
+    settings = with_or_without_topology(
+        os.environ | ({} if connect is None else {"KSTORM_ZOOKEEPER": connect})
+    )
+    with open_topologies(
+        settings.zookeeper, settings.zookeeper_auth, settings.zookeeper_tls
+    ) as topologies:
         yield topologies

@@ -36,7 +36,9 @@ class Askable(Protocol):
         ...
 
 
-def open_askable(name: str, place: Path | None, namespace: str | None, context: str | None) -> Askable:
+def open_askable(
+    name: str, place: Path | None, namespace: str | None, context: str | None
+) -> Askable:
     """The topology of that name: from the folder of a run if `place` names one or it runs on this machine, else on Kubernetes.
 
     Raises `ConfigError` if both are named, `ControlError` if there is neither.
@@ -84,13 +86,19 @@ class OnThisMachine:
 
     def processes(self, component: str) -> Sequence[Process]:
         """See `Askable`."""
-        return [_ByAddress(worker.url) for worker in self._find().workers if worker.component == component]
+        return [
+            _ByAddress(worker.url)
+            for worker in self._find().workers
+            if worker.component == component
+        ]
 
     def _find(self) -> RunningTopology:
         for each in find(self._place):
             if each.name == self._name:
                 return each
-        raise ControlError(f"there is no topology {self._name!r} that runs from {self._place} ({_names(self._place)})")
+        raise ControlError(
+            f"there is no topology {self._name!r} that runs from {self._place} ({_names(self._place)})"
+        )
 
 
 class OnKubernetes:
@@ -108,12 +116,18 @@ class OnKubernetes:
                 found = None if answer is None else parse_outline(answer[1])
                 if found is not None:
                     return found
-        raise ControlError(f"no pod of {self._name!r} tells its wiring: see `kstorm topology status {self._name}`")
+        raise ControlError(
+            f"no pod of {self._name!r} tells its wiring: see `kstorm topology status {self._name}`"
+        )
 
     def processes(self, component: str) -> Sequence[Process]:
         """See `Askable`."""
-        workloads = [each for each in find_workloads(self._cluster, self._name) if each.id == component]
-        return [self._process(pod) for workload in workloads for pod in self._cluster.pods(workload)]
+        workloads = [
+            each for each in find_workloads(self._cluster, self._name) if each.id == component
+        ]
+        return [
+            self._process(pod) for workload in workloads for pod in self._cluster.pods(workload)
+        ]
 
     def _process(self, pod: Pod) -> Process:
         if self._cluster.context or not pod.address:

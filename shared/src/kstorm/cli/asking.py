@@ -29,7 +29,9 @@ _AT_ONCE: Final = 64
 class Asking:
     """As long as it is open. Raises `KstormError` if Kafka or ZooKeeper do not answer."""
 
-    def __init__(self, topology: Outline, spout: str, reading: Reading, log: TopicLog, *, quotes: bool = True) -> None:
+    def __init__(
+        self, topology: Outline, spout: str, reading: Reading, log: TopicLog, *, quotes: bool = True
+    ) -> None:
         """`quotes`: whether texts of errors may be said, which may quote the message."""
         self._topology, self._spout, self._reading, self._log = topology, spout, reading, log
         self._quotes = quotes
@@ -41,11 +43,15 @@ class Asking:
         login = settings.zookeeper_auth, settings.zookeeper_tls
         with open_log(reading) as log:
             self._logs: Mapping[Partition, Log] = log.partitions()
-        self._nodes: OffsetNodes = self._open.enter_context(open_nodes(reading.zookeeper, reading.root_of, *login))
+        self._nodes: OffsetNodes = self._open.enter_context(
+            open_nodes(reading.zookeeper, reading.root_of, *login)
+        )
         with open_topologies(settings.zookeeper, *login) as topologies:
             self._deactivated = topologies.deactivation(self._topology.name) is not None
         self._around: Surroundings = look_around(self._topology, settings, self._log)
-        self._positions = positions_of(settings, reading.group, list(self._logs)) if reading.group else {}
+        self._positions = (
+            positions_of(settings, reading.group, list(self._logs)) if reading.group else {}
+        )
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -59,9 +65,13 @@ class Asking:
             numbers = sorted(place.partition for place in self._logs if place.topic == topic)
             if not numbers:
                 raise AbsentError(f"Kafka has no topic {topic!r}")
-            raise AbsentError(f"topic {topic!r} has the partitions {numbers[0]} to {numbers[-1]}, but no {partition}")
+            raise AbsentError(
+                f"topic {topic!r} has the partitions {numbers[0]} to {numbers[-1]}, but no {partition}"
+            )
         if offset >= log.end:
-            raise AbsentError(f"{topic}/{partition} ends at {log.end}: there is no message at {offset} yet")
+            raise AbsentError(
+                f"{topic}/{partition} ends at {log.end}: there is no message at {offset} yet"
+            )
 
     def oldest(self) -> Iterator[Message]:
         """Of each partition the first message that is not done, if there is one."""
@@ -96,4 +106,8 @@ class Asking:
             position=self._positions.get(place),
             emitted_to=newest,
         )
-        return judge(message, trees, facts) if self._quotes else judge(message, *without_quotes(trees, facts))
+        return (
+            judge(message, trees, facts)
+            if self._quotes
+            else judge(message, *without_quotes(trees, facts))
+        )

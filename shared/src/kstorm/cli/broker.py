@@ -9,20 +9,27 @@ from kstorm.errors import BrokerError
 from kstorm.runtime.kafka.admin import Admin
 from kstorm.runtime.service.settings import Settings, with_or_without_topology
 
-Topic = Annotated[str, typer.Argument(metavar="TOPIC", help="The topic's name.", show_default=False)]
+Topic = Annotated[
+    str, typer.Argument(metavar="TOPIC", help="The topic's name.", show_default=False)
+]
 Bootstrap = Annotated[
-    str | None, typer.Option("--bootstrap", metavar="HOST:PORT", help="Kafka; else KSTORM_BOOTSTRAP_SERVERS.")
+    str | None,
+    typer.Option("--bootstrap", metavar="HOST:PORT", help="Kafka; else KSTORM_BOOTSTRAP_SERVERS."),
 ]
 
 
 def settings_for(bootstrap: str | None) -> Settings:
     """The environment's settings, its login too, with another Kafka if one is named."""
-    return with_or_without_topology(os.environ | ({} if bootstrap is None else {"KSTORM_BOOTSTRAP_SERVERS": bootstrap}))
+    return with_or_without_topology(
+        os.environ | ({} if bootstrap is None else {"KSTORM_BOOTSTRAP_SERVERS": bootstrap})
+    )
 
 
 def num_partitions(settings: Settings, topic: str) -> int:
     """How many a topic has; raises `BrokerError` if there is no such topic, or no broker that answers."""
     found = Admin(settings).partition_counts().get(topic)
     if not found:
-        raise BrokerError(f"Kafka at {settings.bootstrap_servers!r} has no topic {topic!r}: create it, or name another")
+        raise BrokerError(
+            f"Kafka at {settings.bootstrap_servers!r} has no topic {topic!r}: create it, or name another"
+        )
     return found

@@ -29,13 +29,20 @@ def causes(
     window: Annotated[
         float,
         typer.Option(
-            "--window", min=0.1, metavar="SECONDS", help="How long to look: between two looks at each process."
+            "--window",
+            min=0.1,
+            metavar="SECONDS",
+            help="How long to look: between two looks at each process.",
         ),
     ] = 5.0,
     json: Annotated[bool, typer.Option("--json", help="For programs.")] = False,
     from_runs: Annotated[
         Path | None,
-        typer.Option("--runs", metavar="DIR", help="One of this machine, from the folder of its run, or of several."),
+        typer.Option(
+            "--runs",
+            metavar="DIR",
+            help="One of this machine, from the folder of its run, or of several.",
+        ),
     ] = None,
     bootstrap: Bootstrap = None,
     namespace: Namespace = None,
@@ -56,7 +63,11 @@ def causes(
 
 
 def _watched(
-    name: str, from_runs: Path | None, bootstrap: str | None, namespace: str | None, context: str | None
+    name: str,
+    from_runs: Path | None,
+    bootstrap: str | None,
+    namespace: str | None,
+    context: str | None,
 ) -> Watched:
     far = namespace is not None or context is not None
     if from_runs is not None and (far or bootstrap is not None):

@@ -59,8 +59,14 @@ class Cluster:
 
     def workloads(self, everywhere: bool = False) -> Sequence[Workload]:
         """Those of all topologies, each's spouts first, its ackers last. `everywhere`: in all namespaces."""
-        found = [workload_of(item, type) for type, item in self._list(everywhere, label_selector=SELECTOR)]
-        return sorted(found, key=lambda each: (each.namespace, each.topology, _ORDER[each.kind], each.component))
+        found = [
+            workload_of(item, type)
+            for type, item in self._list(everywhere, label_selector=SELECTOR)
+        ]
+        return sorted(
+            found,
+            key=lambda each: (each.namespace, each.topology, _ORDER[each.kind], each.component),
+        )
 
     def strangers(self, name: str) -> Sequence[str]:
         """Workloads that bear a name, or belong to a release of that name, and lack a label of ours."""
@@ -87,7 +93,14 @@ class Cluster:
                 workload.namespace, _request_timeout=_PATIENCE
             )
         scalers = map(autoscaler_of, found.items)
-        return next((each for each in scalers if (each.type, each.target) == (workload.type, workload.name)), None)
+        return next(
+            (
+                each
+                for each in scalers
+                if (each.type, each.target) == (workload.type, workload.name)
+            ),
+            None,
+        )
 
     def status(self, pod: Pod) -> dict[str, Any] | None:
         """What the pod's `/status` says; as `page`."""
@@ -158,12 +171,20 @@ class Cluster:
             patch(workload.name, workload.namespace, body, _request_timeout=_PATIENCE)
 
     def logs(
-        self, pod: Pod, follow: bool, tail: int | None, *, previous: bool = False, most_bytes: int | None = None
+        self,
+        pod: Pod,
+        follow: bool,
+        tail: int | None,
+        *,
+        previous: bool = False,
+        most_bytes: int | None = None,
     ) -> Iterator[str]:
         """The lines of its service's log; `follow`: until the pod ends. `previous`: of the container that ran before the last
         restart."""
         given = {"tail_lines": tail, "limit_bytes": most_bytes, "previous": previous or None}
-        options: dict[str, Any] = {name: value for name, value in given.items() if value is not None}
+        options: dict[str, Any] = {
+            name: value for name, value in given.items() if value is not None
+        }
         if not follow:  # else a service that has nothing to say for a while would be left
             options["_request_timeout"] = _PATIENCE
         with self._errors():
@@ -203,8 +224,14 @@ class Cluster:
         """Deployments and StatefulSets, each with the word for what it is."""
         apps = self._apps
         listings = {
-            "deployment": (apps.list_namespaced_deployment, apps.list_deployment_for_all_namespaces),
-            "statefulset": (apps.list_namespaced_stateful_set, apps.list_stateful_set_for_all_namespaces),
+            "deployment": (
+                apps.list_namespaced_deployment,
+                apps.list_deployment_for_all_namespaces,
+            ),
+            "statefulset": (
+                apps.list_namespaced_stateful_set,
+                apps.list_stateful_set_for_all_namespaces,
+            ),
         }
         for type, (here, anywhere) in listings.items():
             with self._errors():
@@ -235,7 +262,11 @@ _ORDER: Final = {"spout": 0, "bolt": 1, "acker": 2}
 
 def is_named() -> bool:
     """Whether there is a kubeconfig, or this is a pod: so `open_cluster` has something to go by."""
-    return bool(os.environ.get("KUBECONFIG")) or "KUBERNETES_SERVICE_HOST" in os.environ or _default_file().exists()
+    return (
+        bool(os.environ.get("KUBECONFIG"))
+        or "KUBERNETES_SERVICE_HOST" in os.environ
+        or _default_file().exists()
+    )
 
 
 def open_cluster(namespace: str | None, context: str | None) -> Cluster:
@@ -276,13 +307,17 @@ def _default_file() -> Path:
 def _context_of(config: Any, file: str, context: str | None) -> tuple[str, str]:
     """The name of the context that is meant, and its namespace."""
     contexts, current = config.list_kube_config_contexts(file)
-    chosen = current if context is None else next(each for each in contexts if each["name"] == context)
+    chosen = (
+        current if context is None else next(each for each in contexts if each["name"] == context)
+    )
     return str(chosen["name"]), str(chosen["context"].get("namespace") or "default")
 
 
 def _is_silence(error: Any) -> bool:
     """Whether a pod does not answer; one that is being made has no address, which the API server says in these words."""
-    return error.status in _SILENT or (error.status == _BAD_REQUEST and "address not allowed" in str(error.body))
+    return error.status in _SILENT or (
+        error.status == _BAD_REQUEST and "address not allowed" in str(error.body)
+    )
 
 
 def _refusal(error: Any) -> str:
@@ -292,15 +327,15 @@ def _refusal(error: Any) -> str:
     except (TypeError, ValueError, LookupError):
         message = str(error.reason)
     message = _in_one_line(message)
-    lacks = re.search(r'User "([^"]*)" cannot (\w+) resource "([^"]*)"(?: in API group "([^"]*)")?', message)
+    lacks = re.search(
+        r'User "([^"]*)" cannot (\w+) resource "([^"]*)"(?: in API group "([^"]*)")?', message
+    )
     if error.status == 403 and lacks:
         user, verb, resource, group = lacks.groups()
         where = re.search(r'in the namespace "([^"]*)"', message)
         of_group = f" of {group}" if group else ""
         in_namespace = f" in the namespace {where[1]}" if where else " in all namespaces"
-        return (
-            f"{user} may not {verb} {resource}{in_namespace}: a Role must allow the verb {verb} on {resource}{of_group}"
-        )
+        return f"{user} may not {verb} {resource}{in_namespace}: a Role must allow the verb {verb} on {resource}{of_group}"
     if error.status == 401:
         return f"Kubernetes does not know this user ({message}): log in again, or choose another --context"
     return f"Kubernetes refuses: {message}"

@@ -22,19 +22,28 @@ _POLL_SECS: Final = 0.2
 
 def consume(
     topic: Topic,
-    follow: Annotated[bool, typer.Option("--follow", "-f", help="Go on with what comes, until Ctrl-C.")] = False,
+    follow: Annotated[
+        bool, typer.Option("--follow", "-f", help="Go on with what comes, until Ctrl-C.")
+    ] = False,
     tail: Annotated[
-        int | None, typer.Option(min=0, metavar="RECORDS", help="Only so many of each partition's last.")
+        int | None,
+        typer.Option(min=0, metavar="RECORDS", help="Only so many of each partition's last."),
     ] = None,
     bootstrap: Bootstrap = None,
 ) -> None:
     """Prints the records of a topic, those that there are now. It takes part in no group."""
     settings = settings_for(bootstrap)
     partitions = num_partitions(settings, topic)
-    config = {"group.id": "kstorm-consume", "enable.auto.commit": False, "enable.partition.eof": True}
+    config = {
+        "group.id": "kstorm-consume",
+        "enable.auto.commit": False,
+        "enable.partition.eof": True,
+    }
     consumer = Consumer({**settings.client_config, **config})
     try:
-        consumer.assign([_begin(consumer, TopicPartition(topic, number), tail) for number in range(partitions)])
+        consumer.assign(
+            [_begin(consumer, TopicPartition(topic, number), tail) for number in range(partitions)]
+        )
         for record in _records(consumer, settings, partitions, follow):
             sys.stdout.write(f"{_text(record.key())}\t{_text(record.value())}\n")
     except KeyboardInterrupt:
@@ -47,10 +56,14 @@ def consume(
 
 def _begin(consumer: Consumer, place: TopicPartition, tail: int | None) -> TopicPartition:
     first, end = consumer.get_watermark_offsets(place, timeout=_ASK_SECS)
-    return TopicPartition(place.topic, place.partition, first if tail is None else max(first, end - tail))
+    return TopicPartition(
+        place.topic, place.partition, first if tail is None else max(first, end - tail)
+    )
 
 
-def _records(consumer: Consumer, settings: Settings, partitions: int, follow: bool) -> Iterator[Message]:
+def _records(
+    consumer: Consumer, settings: Settings, partitions: int, follow: bool
+) -> Iterator[Message]:
     """Until the end of every partition has been seen, or for ever. What came is shown whenever nothing more is there."""
     unread = set(range(partitions))
     while unread or follow:

@@ -50,13 +50,20 @@ class Copies(NamedTuple):
     """Of the topics that there are."""
 
 
-def copyable(options: TopologyOptions, letters: Sequence[Numbered], *, to: str | None, force: bool) -> Copies:
+def copyable(
+    options: TopologyOptions, letters: Sequence[Numbered], *, to: str | None, force: bool
+) -> Copies:
     """Raises `BrokerError` if Kafka does not say, `ConfigError` if there is no topic `to`."""
     partitions = Admin(options.settings).partition_counts()
     if to is not None and to not in partitions:
-        raise ConfigError(f"--to {to}: Kafka at {options.settings.bootstrap_servers} has no such topic")
+        raise ConfigError(
+            f"--to {to}: Kafka at {options.settings.bootstrap_servers} has no such topic"
+        )
     under_way = open_orders(options.settings, options.name) if letters else set()
-    replays = {one.number: replays_of(one.letter) for one in read_whole(options.settings, options.name, letters)}
+    replays = {
+        one.number: replays_of(one.letter)
+        for one in read_whole(options.settings, options.name, letters)
+    }
     code, found, others = _code(options), [], Counter[str]()
     for one in letters:
         why = _why_not(one, options.name, to, partitions, under_way)
@@ -71,7 +78,13 @@ def copyable(options: TopologyOptions, letters: Sequence[Numbered], *, to: str |
 
 
 def copy_noted(
-    options: TopologyOptions, copies: Copies, what: str, *, to: str | None, rate: float | None, note: str
+    options: TopologyOptions,
+    copies: Copies,
+    what: str,
+    *,
+    to: str | None,
+    rate: float | None,
+    note: str,
 ) -> None:
     """Copies them, and notes among the events how many of `what`, also if it is broken off. Raises `BrokerError`."""
     done, why = 0, "broken off"
@@ -85,14 +98,16 @@ def copy_noted(
     finally:
         kept = sum(one.key is None for one in copies.letters)
         of_them = f"; {kept:,} of kstorm 0.1 cannot be discarded" if kept else ""
-        outcome = (
-            f"{done:,} copied to {to or 'their topics'}, and their letters discarded{of_them}{why and f'; then: {why}'}"
+        outcome = f"{done:,} copied to {to or 'their topics'}, and their letters discarded{of_them}{why and f'; then: {why}'}"
+        note_event(
+            options.name, "replay", what, said=note, outcome=outcome, settings=options.settings
         )
-        note_event(options.name, "replay", what, said=note, outcome=outcome, settings=options.settings)
         print(outcome)
 
 
-def _copied(options: TopologyOptions, copies: Copies, *, to: str | None, rate: float | None) -> Iterator[int]:
+def _copied(
+    options: TopologyOptions, copies: Copies, *, to: str | None, rate: float | None
+) -> Iterator[int]:
     """Copies them, so many a second or all at once, and discards the letters of what Kafka has; yields how many it took each time.
     Raises `BrokerError` if it does not take one."""
     letters, begun = read_whole(options.settings, options.name, copies.letters), False
@@ -103,18 +118,28 @@ def _copied(options: TopologyOptions, copies: Copies, *, to: str | None, rate: f
         begun = True
         made = [_copy_of(one, options.name, to, copies.partitions) for one in some]
         taken, problem = write_copies(options.settings, made)
-        ended = [one.key for number, one in enumerate(some) if number in taken and one.key is not None]
+        ended = [
+            one.key for number, one in enumerate(some) if number in taken and one.key is not None
+        ]
         if ended:
-            write_topic(options.settings, NamesOf(options.name).dead_letters_topic, [(key, None) for key in ended])
+            write_topic(
+                options.settings,
+                NamesOf(options.name).dead_letters_topic,
+                [(key, None) for key in ended],
+            )
         yield len(taken)
         if problem:
-            raise BrokerError(f"Kafka at {options.settings.bootstrap_servers!r} did not take a copy: {problem}")
+            raise BrokerError(
+                f"Kafka at {options.settings.bootstrap_servers!r} did not take a copy: {problem}"
+            )
 
 
 def replays_of(letter: DeadLetter) -> int:
     """How often its message was replayed, also as a copy of another."""
     told = next((value for name, value in letter.headers if name == REPLAYS), None)
-    return max(letter.replays, int(told) if told is not None and told.isascii() and told.isdigit() else 0)
+    return max(
+        letter.replays, int(told) if told is not None and told.isascii() and told.isdigit() else 0
+    )
 
 
 def _copy_of(one: Numbered, topology: str, to: str | None, partitions: Mapping[str, int]) -> Copy:
@@ -137,7 +162,13 @@ def _copy_of(one: Numbered, topology: str, to: str | None, partitions: Mapping[s
     )
 
 
-def _why_not(one: Numbered, topology: str, to: str | None, partitions: Mapping[str, int], under_way: set[bytes]) -> str:
+def _why_not(
+    one: Numbered,
+    topology: str,
+    to: str | None,
+    partitions: Mapping[str, int],
+    under_way: set[bytes],
+) -> str:
     letter = one.letter
     if letter.topic.startswith(f"{topology}."):
         return "it is a tuple, or a record of kstorm's own topics"
@@ -150,19 +181,25 @@ def _why_not(one: Numbered, topology: str, to: str | None, partitions: Mapping[s
     if not letter.topic and to is None:
         return "it came from no topic: say by --to TOPIC where its copy goes"
     if to is None and letter.topic not in partitions:
-        return (
-            f"this Kafka has no topic {letter.topic!r}: give another by --to, or the Kafka that has it by --bootstrap"
-        )
+        return f"this Kafka has no topic {letter.topic!r}: give another by --to, or the Kafka that has it by --bootstrap"
     return ""
 
 
 def _why_ordered(
-    one: Numbered, topology: str, code: Topology | None, partitions: Mapping[str, int], under_way: set[bytes]
+    one: Numbered,
+    topology: str,
+    code: Topology | None,
+    partitions: Mapping[str, int],
+    under_way: set[bytes],
 ) -> str:
     """Why an order is the better way; empty if there is none."""
     letter = one.letter
     gone = letter.topic in partitions and letter.partition >= partitions[letter.topic]
-    if gone or NamesOf(topology).orders_topic not in partitions or why_not_ordered(one, topology, under_way):
+    if (
+        gone
+        or NamesOf(topology).orders_topic not in partitions
+        or why_not_ordered(one, topology, under_way)
+    ):
         return ""
     if code is None:
         return (
@@ -182,13 +219,15 @@ def _obeys(topology: Topology, component: str) -> bool:
 
 def _code(options: TopologyOptions) -> Topology | None:
     """The topology itself, where it is at hand, as in its pods."""
-    named = options.topology if is_code(options.topology or "") else os.environ.get("KSTORM_TOPOLOGY", "")
+    named = (
+        options.topology
+        if is_code(options.topology or "")
+        else os.environ.get("KSTORM_TOPOLOGY", "")
+    )
     if not is_code(named or ""):
         return None
     return code_of(options, "a copy is for a spout that carries out no orders")
 
 
-_ORDER: Final = (
-    "its spout can be ordered to emit it at its own coordinates: leave out --mode produce (--force copies it anyway)"
-)
+_ORDER: Final = "its spout can be ordered to emit it at its own coordinates: leave out --mode produce (--force copies it anyway)"
 _OFTEN: Final = f"it was replayed {MOST_REPLAYS} times, and failed again; --force copies it"

@@ -23,7 +23,9 @@ def check_discardable(topology: str, letters: Sequence[Numbered]) -> None:
 
 def discard_all(settings: Settings, topology: str, letters: Sequence[Numbered]) -> str:
     """Discards them; how many, in words. Raises `BrokerError` if Kafka does not have that of all of them."""
-    write_topic(settings, NamesOf(topology).dead_letters_topic, [(one.key, None) for one in letters])
+    write_topic(
+        settings, NamesOf(topology).dead_letters_topic, [(one.key, None) for one in letters]
+    )
     return f"{len(letters):,} discarded"
 
 

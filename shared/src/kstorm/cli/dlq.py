@@ -61,13 +61,24 @@ from kstorm.runtime.kafka.one_partition import follow_topic
 from kstorm.runtime.terminal import Screen
 from kstorm.topology.names import NamesOf
 
-app = typer.Typer(help="A topology's dead letters: what could not be processed, and why.", no_args_is_help=True)
+app = typer.Typer(
+    help="A topology's dead letters: what could not be processed, and why.", no_args_is_help=True
+)
 
-Kind = Annotated[str | None, typer.Option(metavar="KIND", help="Only undecodable, failed, timed_out, …")]
+Kind = Annotated[
+    str | None, typer.Option(metavar="KIND", help="Only undecodable, failed, timed_out, …")
+]
 Component = Annotated[str | None, typer.Option(metavar="ID", help="Only those of this component.")]
-Since = Annotated[str | None, typer.Option(metavar="TIME", help="Only from then on: 30m, 2h, 1d, or a time.")]
-Match = Annotated[str | None, typer.Option(metavar="RE", help="Only those whose reason or error has it.")]
-OfGroup = Annotated[str | None, typer.Option("--group", metavar="HEX", help="Only those of a group, by its beginning.")]
+Since = Annotated[
+    str | None, typer.Option(metavar="TIME", help="Only from then on: 30m, 2h, 1d, or a time.")
+]
+Match = Annotated[
+    str | None, typer.Option(metavar="RE", help="Only those whose reason or error has it.")
+]
+OfGroup = Annotated[
+    str | None,
+    typer.Option("--group", metavar="HEX", help="Only those of a group, by its beginning."),
+]
 Json = Annotated[bool, typer.Option("--json", help="A JSON object a line.")]
 
 _CANARY: Final = "Of --all and --group: first 1, then 10, then the rest; it stops when more than 20 % fail again."
@@ -77,7 +88,9 @@ _CANARY: Final = "Of --all and --group: first 1, then 10, then the rest; it stop
 @with_options(TopologyOptions)
 def list_(
     options: TopologyOptions,
-    group: Annotated[bool, typer.Option("--group", help="A line for those that are alike.")] = False,
+    group: Annotated[
+        bool, typer.Option("--group", help="A line for those that are alike.")
+    ] = False,
     kind: Kind = None,
     component: Component = None,
     since: Since = None,
@@ -94,17 +107,26 @@ def list_(
             print(line)
         return
     screen = Screen(markup=False, emoji=False, highlight=False)
-    screen.print((table_of_groups(alike) if group else table_of(letters)) if letters else "no dead letters")
+    screen.print(
+        (table_of_groups(alike) if group else table_of(letters)) if letters else "no dead letters"
+    )
 
 
 @app.command()
 @with_options(TopologyOptions)
 def show(
     options: TopologyOptions,
-    number: Annotated[int, typer.Argument(metavar="NUMBER", min=0, help="Of the letter.", show_default=False)],
-    raw: Annotated[bool, typer.Option("--raw", help="The record as it is: JSON, the message in base64.")] = False,
+    number: Annotated[
+        int, typer.Argument(metavar="NUMBER", min=0, help="Of the letter.", show_default=False)
+    ],
+    raw: Annotated[
+        bool, typer.Option("--raw", help="The record as it is: JSON, the message in base64.")
+    ] = False,
     why: Annotated[
-        bool, typer.Option("--why", help="Of one that timed out: find in the topics what its tree waited for.")
+        bool,
+        typer.Option(
+            "--why", help="Of one that timed out: find in the topics what its tree waited for."
+        ),
     ] = False,
 ) -> None:
     """Shows all of a letter, with what its message holds."""
@@ -112,7 +134,9 @@ def show(
     one = read_one(options.settings, options.name, number)
     if why:
         told = "\n".join(waited(options, one.letter))
-        one = msgspec.structs.replace(one, letter=msgspec.structs.replace(one.letter, waiting_on=told))
+        one = msgspec.structs.replace(
+            one, letter=msgspec.structs.replace(one.letter, waiting_on=told)
+        )
     if raw:
         print(json_of(one, whole=True))
         return
@@ -143,9 +167,13 @@ def export(
 @with_options(TopologyOptions)
 def discard(
     options: TopologyOptions,
-    numbers: Annotated[list[int] | None, typer.Argument(metavar="NUMBER…", help="Of the letters.")] = None,
+    numbers: Annotated[
+        list[int] | None, typer.Argument(metavar="NUMBER…", help="Of the letters.")
+    ] = None,
     group: OfGroup = None,
-    note: Annotated[str, typer.Option(metavar="TEXT", help="Why; it is kept among the topology's events.")] = "",
+    note: Annotated[
+        str, typer.Option(metavar="TEXT", help="Why; it is kept among the topology's events.")
+    ] = "",
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Only show which they are.")] = False,
 ) -> None:
@@ -154,7 +182,14 @@ def discard(
         raise ConfigError("which letters? Give their numbers, or --group")
     wanted = numbers or []
     if options.is_far:
-        _far(options, "discard", {"group": group, "note": note or None}, wanted, yes=yes, dry_run=dry_run)
+        _far(
+            options,
+            "discard",
+            {"group": group, "note": note or None},
+            wanted,
+            yes=yes,
+            dry_run=dry_run,
+        )
     found = read_letters(options.settings, options.name)
     letters = chosen(found, _selection(wanted, group))
     _check_discardable(options, found, letters, wanted, group)
@@ -163,7 +198,9 @@ def discard(
         return
     if not yes:
         ask("discard", options.name, len(letters))
-    with noted(options.name, "discard", named(letters, group), said=note, settings=options.settings) as deed:
+    with noted(
+        options.name, "discard", named(letters, group), said=note, settings=options.settings
+    ) as deed:
         afterwards = when_deleted(options.settings, options.name)
         deed.outcome = discard_all(options.settings, options.name, letters)
     print(f"{deed.outcome}{afterwards}")
@@ -173,21 +210,33 @@ def discard(
 @with_options(TopologyOptions)
 def replay(
     options: TopologyOptions,
-    numbers: Annotated[list[int] | None, typer.Argument(metavar="NUMBER…", help="Of the letters.")] = None,
+    numbers: Annotated[
+        list[int] | None, typer.Argument(metavar="NUMBER…", help="Of the letters.")
+    ] = None,
     group: OfGroup = None,
     every: Annotated[bool, typer.Option("--all", help="All that can be.")] = False,
-    limit: Annotated[int | None, typer.Option(metavar="N", min=1, help="At most so many, the oldest.")] = None,
-    rate: Annotated[float | None, typer.Option(metavar="N", min=0.001, help="So many a second; else at once.")] = None,
-    note: Annotated[str, typer.Option(metavar="TEXT", help="Why; it is kept among the topology's events.")] = "",
+    limit: Annotated[
+        int | None, typer.Option(metavar="N", min=1, help="At most so many, the oldest.")
+    ] = None,
+    rate: Annotated[
+        float | None, typer.Option(metavar="N", min=0.001, help="So many a second; else at once.")
+    ] = None,
+    note: Annotated[
+        str, typer.Option(metavar="TEXT", help="Why; it is kept among the topology's events.")
+    ] = "",
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
-    force: Annotated[bool, typer.Option("--force", help="Also what was replayed three times.")] = False,
+    force: Annotated[
+        bool, typer.Option("--force", help="Also what was replayed three times.")
+    ] = False,
     mode: Annotated[
         Mode,
         typer.Option(
             help="order: its spout emits it. produce: it is copied to a topic, if no spout can be ordered to."
         ),
     ] = Mode.ORDER,
-    to: Annotated[str | None, typer.Option(metavar="TOPIC", help="Where copies go; else to their own topics.")] = None,
+    to: Annotated[
+        str | None, typer.Option(metavar="TOPIC", help="Where copies go; else to their own topics.")
+    ] = None,
     canary: Annotated[bool, typer.Option("--canary/--no-canary", help=_CANARY)] = True,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Only show which they are.")] = False,
 ) -> None:
@@ -206,7 +255,9 @@ def replay(
     selected = chosen(found, _selection(wanted, group))
     _check_there(options, selected, wanted)
     copies = copyable(options, selected, to=to, force=force) if mode is Mode.PRODUCE else None
-    letters, others = copies[:2] if copies else replayable(options.settings, options.name, selected, force=force)
+    letters, others = (
+        copies[:2] if copies else replayable(options.settings, options.name, selected, force=force)
+    )
     for why, count in others.items():
         print(f"kstorm: {count:,} not replayed: {why}", file=sys.stderr)
     if wanted and others:
@@ -228,7 +279,13 @@ def replay(
     by_stages = canary and not wanted and len(letters) > 1
     with noted(options.name, "replay", what, said=note, settings=options.settings) as deed:
         deed.outcome = order(
-            options.settings, options.name, letters, rate=rate, who=operator(), note=note, by_stages=by_stages
+            options.settings,
+            options.name,
+            letters,
+            rate=rate,
+            who=operator(),
+            note=note,
+            by_stages=by_stages,
         )
     print(f"{deed.outcome}: `kstorm events` says what became of each")
 
@@ -297,7 +354,9 @@ def _far(
     in_pod(options, f"dlq {verb}", {**given, "yes": True}, numbers)
 
 
-def _check_there(options: TopologyOptions, letters: Sequence[Numbered], numbers: Sequence[int]) -> None:
+def _check_there(
+    options: TopologyOptions, letters: Sequence[Numbered], numbers: Sequence[int]
+) -> None:
     missing = set(numbers) - {one.number for one in letters}
     if missing:
         raise ControlError(
@@ -307,11 +366,17 @@ def _check_there(options: TopologyOptions, letters: Sequence[Numbered], numbers:
 
 
 def _check_discardable(
-    options: TopologyOptions, found: Left, letters: Sequence[Numbered], numbers: Sequence[int], group: str | None
+    options: TopologyOptions,
+    found: Left,
+    letters: Sequence[Numbered],
+    numbers: Sequence[int],
+    group: str | None,
 ) -> None:
     _check_there(options, letters, numbers)
     if not letters:
-        raise ControlError(f"no dead letter of {options.name!r} is in the group {group}; it has {len(found.letters):,}")
+        raise ControlError(
+            f"no dead letter of {options.name!r} is in the group {group}; it has {len(found.letters):,}"
+        )
     check_discardable(options.name, letters)
 
 
@@ -351,5 +416,8 @@ def _selection(
 
 def _chosen(found: Left, selection: Selection) -> list[Numbered]:
     if found.strange:
-        print(f"kstorm: {found.strange:,} records there are no dead letters, and are left out", file=sys.stderr)
+        print(
+            f"kstorm: {found.strange:,} records there are no dead letters, and are left out",
+            file=sys.stderr,
+        )
     return chosen(found, selection)

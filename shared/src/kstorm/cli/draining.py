@@ -38,7 +38,10 @@ def drain(topologies: Topologies, name: str, timeout: float | None, who: str, wa
     topologies.deactivate(name, who)
     spouts = obey(topologies, name, False, wait)
     if timeout is None:
-        timeout = max((spout.message_timeout_secs for spout in spouts), default=0.0) * _ROTATION + _SLACK_SECS
+        timeout = (
+            max((spout.message_timeout_secs for spout in spouts), default=0.0) * _ROTATION
+            + _SLACK_SECS
+        )
 
     def look() -> str:
         if topologies.deactivation(name) is None:
@@ -62,7 +65,9 @@ def obey(topologies: Topologies, name: str, active: bool, wait: Wait) -> Sequenc
         return f"not heard yet by {_names(others)}" if others else ""
 
     if left := wait(look, _OBEY_SECS):
-        raise OverdueError(f"{name!r}: {left}, after {_OBEY_SECS:.0f} s; their /status says what is wrong")
+        raise OverdueError(
+            f"{name!r}: {left}, after {_OBEY_SECS:.0f} s; their /status says what is wrong"
+        )
     return topologies.spouts(name)
 
 
@@ -94,12 +99,20 @@ def in_flight(spouts: Sequence[SpoutReport]) -> str:
 def waiting(spouts: Sequence[SpoutReport]) -> str:
     """What will be emitted again, in words; empty if nothing."""
     messages = sum(spout.waiting for spout in spouts)
-    return f"; {messages:,} messages that failed are emitted again once it is active" if messages else ""
+    return (
+        f"; {messages:,} messages that failed are emitted again once it is active"
+        if messages
+        else ""
+    )
 
 
 def processes(spouts: Sequence[SpoutReport]) -> str:
     """The number of spout processes, in words."""
-    return f"{len(spouts)} spout process{'' if len(spouts) == 1 else 'es'}" if spouts else "no spout process runs"
+    return (
+        f"{len(spouts)} spout process{'' if len(spouts) == 1 else 'es'}"
+        if spouts
+        else "no spout process runs"
+    )
 
 
 def _names(spouts: Sequence[SpoutReport]) -> str:

@@ -39,23 +39,36 @@ _MOST_BYTES: Final = 1_000_000
 @with_options(TopologyOptions)
 def edit(
     options: TopologyOptions,
-    number: Annotated[int, typer.Argument(metavar="NUMBER", min=0, help="Of the letter.", show_default=False)],
+    number: Annotated[
+        int, typer.Argument(metavar="NUMBER", min=0, help="Of the letter.", show_default=False)
+    ],
     value: Annotated[
-        str | None, typer.Option(metavar="TEXT", help="The new value; else $EDITOR shows the old one.")
+        str | None,
+        typer.Option(metavar="TEXT", help="The new value; else $EDITOR shows the old one."),
     ] = None,
-    file: Annotated[Path | None, typer.Option(metavar="FILE", help="A file with the new value.", exists=True)] = None,
+    file: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="A file with the new value.", exists=True)
+    ] = None,
     stdin: Annotated[int | None, typer.Option(min=0, max=_MOST_BYTES, hidden=True)] = None,
-    note: Annotated[str, typer.Option(metavar="TEXT", help="Why; it is kept among the topology's events.")] = "",
+    note: Annotated[
+        str, typer.Option(metavar="TEXT", help="Why; it is kept among the topology's events.")
+    ] = "",
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
-    force: Annotated[bool, typer.Option("--force", help="Also what was replayed three times.")] = False,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only show the tuples that the new value makes.")] = False,
+    force: Annotated[
+        bool, typer.Option("--force", help="Also what was replayed three times.")
+    ] = False,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Only show the tuples that the new value makes.")
+    ] = False,
 ) -> None:
     """Has the spout emit a letter's message with another value, at its own coordinates. The scheme must be able to read it."""
     if sum(each is not None for each in (value, file, stdin)) > 1:
         raise ConfigError("give the new value by --value or by --file, or neither for an editor")
     given = _given(value, file, stdin)
     if options.is_far:
-        _far(options, number, given, {"note": note or None, "force": force}, yes=yes, dry_run=dry_run)
+        _far(
+            options, number, given, {"note": note or None, "force": force}, yes=yes, dry_run=dry_run
+        )
     topology = code_of(options, "its scheme has to check the new value")
     one = read_one(options.settings, options.name, number)
     spout = _spout(topology, one)
@@ -70,7 +83,9 @@ def edit(
     if not yes:
         ask("edit", options.name, 1)
     with noted(options.name, "edit", f"{number}", said=note, settings=options.settings) as deed:
-        deed.outcome = order_edited(options.settings, options.name, one, new, who=operator(), note=note)
+        deed.outcome = order_edited(
+            options.settings, options.name, one, new, who=operator(), note=note
+        )
     print(f"{deed.outcome}: `kstorm events` says what became of it")
 
 
@@ -88,7 +103,11 @@ def ask(verb: str, name: str, count: int | None = None) -> None:
         raise ControlError(
             f"nobody can be asked whether to {verb} dead letters of {name!r}, and nothing was changed: give --yes if that is right"
         )
-    which = "this dead letter" if count == 1 else f"these{'' if count is None else f' {count:,}'} dead letters"
+    which = (
+        "this dead letter"
+        if count == 1
+        else f"these{'' if count is None else f' {count:,}'} dead letters"
+    )
     if not typer.confirm(f"{verb.capitalize()} {which} of {name}?"):
         print("nothing was changed")
         raise typer.Exit(1)
@@ -106,7 +125,9 @@ def _given(value: str | None, file: Path | None, stdin: int | None) -> bytes | N
         return None
     found = sys.stdin.buffer.read(stdin)
     if len(found) < stdin:
-        raise ControlError(f"of the new value's {stdin} bytes only {len(found)} came, and nothing was ordered")
+        raise ControlError(
+            f"of the new value's {stdin} bytes only {len(found)} came, and nothing was ordered"
+        )
     return found
 
 
@@ -126,14 +147,18 @@ def _far(
             raise typer.Exit(code)
         value = _edited(base64.b64decode(json.loads(shown.getvalue()).get("value") or ""))
     if len(value) > _MOST_BYTES:
-        raise ControlError(f"the new value has {len(value):,} bytes, and an order has at most {_MOST_BYTES:,}")
+        raise ControlError(
+            f"the new value has {len(value):,} bytes, and an order has at most {_MOST_BYTES:,}"
+        )
     given = {**given, "stdin": len(value)}
     if not yes or dry_run:
         code = run_far(options, "dlq edit", {**given, "dry-run": True}, [number], content=value)
         if code or dry_run:
             raise typer.Exit(code or 0)
         ask("edit", options.name, 1)
-    raise typer.Exit(run_far(options, "dlq edit", {**given, "yes": True}, [number], content=value) or 0)
+    raise typer.Exit(
+        run_far(options, "dlq edit", {**given, "yes": True}, [number], content=value) or 0
+    )
 
 
 def _spout(topology: Topology, one: Numbered) -> KafkaSpout:
@@ -142,7 +167,9 @@ def _spout(topology: Topology, one: Numbered) -> KafkaSpout:
     spec = topology.components.get(name)
     spout = None if spec is None else spec.component
     by_kafka = isinstance(spout, KafkaSpout)
-    why = why_not_edited(one, topology.name, exactly_once=topology.config.exactly_once, by_kafka=by_kafka)
+    why = why_not_edited(
+        one, topology.name, exactly_once=topology.config.exactly_once, by_kafka=by_kafka
+    )
     if why or not isinstance(spout, KafkaSpout):
         raise ControlError(f"{number} cannot be edited: {why}")
     guarantee = spout.spout_config.processing_guarantee
@@ -163,7 +190,9 @@ def _edited(old: bytes) -> bytes:
     """What an editor makes of it. A newline that the editor puts behind a last line without one is left off."""
     editor = next((found for name in _EDITORS if (found := os.environ.get(name))), None)
     if editor is None:
-        raise ConfigError("EDITOR is not set: name your editor by it, or give the new value by --value or --file")
+        raise ConfigError(
+            "EDITOR is not set: name your editor by it, or give the new value by --value or --file"
+        )
     with TemporaryDirectory(prefix="kstorm-") as folder:  # nobody else may read it
         path = Path(folder, "value")
         path.write_bytes(old)
@@ -173,7 +202,9 @@ def _edited(old: bytes) -> bytes:
         except (OSError, ValueError) as error:
             raise ConfigError(f"the editor {editor!r} cannot be used: {error}") from None
     if code:
-        raise ControlError(f"the editor {editor!r} ended with exit code {code}, and nothing was ordered")
+        raise ControlError(
+            f"the editor {editor!r} ended with exit code {code}, and nothing was ordered"
+        )
     return new.removesuffix(b"\n") if not old.endswith(b"\n") else new
 
 
@@ -184,7 +215,9 @@ def _tuples(spout: KafkaSpout, one: Numbered, value: bytes) -> Sequence[Values]:
     wanted = len(config.scheme.output_fields.names)
     open_scheme(config.scheme)
     try:
-        tuples: list[Values] = list(deserializer(config.scheme, config.max_message_bytes)(message) or ())
+        tuples: list[Values] = list(
+            deserializer(config.scheme, config.max_message_bytes)(message) or ()
+        )
         widths = {len(values) for values in tuples}
     except NotYetError as error:
         raise ControlError(
@@ -209,4 +242,8 @@ def _show(spout: KafkaSpout, tuples: Sequence[Values]) -> None:
     if not tuples:
         print("no tuple: with this value there is nothing to process, and the letter is discarded")
     for values in tuples:
-        print(printable(", ".join(f"{name}={value!r}" for name, value in zip(names, values, strict=True))))
+        print(
+            printable(
+                ", ".join(f"{name}={value!r}" for name, value in zip(names, values, strict=True))
+            )
+        )

@@ -36,14 +36,20 @@ def ends_amiss(topology: Topology, settings: Settings) -> Iterator[str]:
     own = topology.topics().keys() | topology.changelogs().keys()
     for spec in topology.spouts:
         if isinstance(spec.component, KafkaSpout):
-            yield from _of_spout(f"the spout {spec.id!r} reads", spec.component.spout_config, settings, own)
+            yield from _of_spout(
+                f"the spout {spec.id!r} reads", spec.component.spout_config, settings, own
+            )
     for spec in topology.bolts:
         if isinstance(spec.component, KafkaBolt) and spec.component.topic:
-            kafka = _Kafka.of(f"the bolt {spec.id!r} writes", settings, spec.component.producer_properties or {})
+            kafka = _Kafka.of(
+                f"the bolt {spec.id!r} writes", settings, spec.component.producer_properties or {}
+            )
             yield from kafka.amiss([spec.component.topic], AclOperation.WRITE)
 
 
-def _of_spout(does: str, config: SpoutConfig, settings: Settings, own: Collection[str]) -> Iterator[str]:
+def _of_spout(
+    does: str, config: SpoutConfig, settings: Settings, own: Collection[str]
+) -> Iterator[str]:
     hosts, topics, brokers = config.hosts, [config.topic], None
     if isinstance(hosts, ZkHosts):
         try:
@@ -56,10 +62,16 @@ def _of_spout(does: str, config: SpoutConfig, settings: Settings, own: Collectio
     there = {"bootstrap.servers": brokers} if brokers else {}
     kafka = _Kafka.of(does, settings, {**there, **config.kafka_properties})
     if config.kafka_topic_wildcard_match:
-        found = topics if isinstance(hosts, ZkHosts) else topics_matching(config.topic, kafka.topics())
+        found = (
+            topics if isinstance(hosts, ZkHosts) else topics_matching(config.topic, kafka.topics())
+        )
         topics = [topic for topic in found if topic not in own]
         if not topics:
-            where = f"ZooKeeper at {hosts.zk_connect}" if isinstance(hosts, ZkHosts) else f"Kafka at {kafka.servers}"
+            where = (
+                f"ZooKeeper at {hosts.zk_connect}"
+                if isinstance(hosts, ZkHosts)
+                else f"Kafka at {kafka.servers}"
+            )
             yield f"{does} every topic that matches {config.topic!r}, and {where} has none: create one, or correct the expression"
             return
     partitions = hosts.partition_information.partition_map if isinstance(hosts, StaticHosts) else ()
@@ -108,13 +120,19 @@ class _Kafka:
         try:
             return self.admin.partition_counts().keys()
         except BrokerError as error:
-            raise (BrokerError(f"{self.does} at another Kafka: {error}") if self.elsewhere else error) from None
+            raise (
+                BrokerError(f"{self.does} at another Kafka: {error}") if self.elsewhere else error
+            ) from None
 
-    def amiss(self, topics: Sequence[str], right: AclOperation, partitions: Iterable[int] = ()) -> Iterator[str]:
+    def amiss(
+        self, topics: Sequence[str], right: AclOperation, partitions: Iterable[int] = ()
+    ) -> Iterator[str]:
         """What is wrong with topics that the component uses; `partitions` are those that it names."""
         self.topics()  # says best why a broker lets nobody in
         asked = self.admin.client.describe_topics(
-            TopicCollection(list(topics)), include_authorized_operations=True, request_timeout=_ANSWER_SECS
+            TopicCollection(list(topics)),
+            include_authorized_operations=True,
+            request_timeout=_ANSWER_SECS,
         )
         for topic, answer in asked.items():
             try:
@@ -143,7 +161,9 @@ class _Kafka:
                 return f"and may not even see whether it is there: {self._remedy(right)}"
             case code if code == _OLD_BROKER:
                 return ""
-        raise BrokerError(f"Kafka at {self.servers} would not describe the topic {topic!r}: {error.str()}")
+        raise BrokerError(
+            f"Kafka at {self.servers} would not describe the topic {topic!r}: {error.str()}"
+        )
 
     def _remedy(self, right: AclOperation) -> str:
         login = who(self.settings.client_config)

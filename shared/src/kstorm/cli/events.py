@@ -17,7 +17,9 @@ from kstorm.printable import printable
 from kstorm.runtime.kafka.event_log import read_events
 from kstorm.runtime.terminal import Screen
 
-Since = Annotated[str | None, typer.Option(metavar="TIME", help="Only from then on: 30m, 2h, 1d, or a time.")]
+Since = Annotated[
+    str | None, typer.Option(metavar="TIME", help="Only from then on: 30m, 2h, 1d, or a time.")
+]
 Json = Annotated[bool, typer.Option("--json", help="A JSON object a line.")]
 
 
@@ -33,5 +35,11 @@ def events(options: TopologyOptions, since: Since = None, json: Json = False) ->
         return
     table = Table("when (UTC)", "who", "what", "note", "outcome")
     for event in found:
-        table.add_row(shown(event.at), event.who, f"{event.verb} {event.what}".strip(), event.note, event.outcome)
+        table.add_row(
+            shown(event.at),
+            event.who,
+            f"{event.verb} {event.what}".strip(),
+            event.note,
+            event.outcome,
+        )
     Screen(markup=False, emoji=False, highlight=False).print(table if found else "nothing is noted")

@@ -124,7 +124,9 @@ def _exit_code(pod: Pod, told: bytes) -> int:
     for cause in (status.get("details") or {}).get("causes") or ():
         if cause.get("reason") == "ExitCode":
             return int(cause["message"])
-    raise ControlError(f"nothing could be run in the pod {pod.name}: {' '.join(str(status.get('message')).split())}")
+    raise ControlError(
+        f"nothing could be run in the pod {pod.name}: {' '.join(str(status.get('message')).split())}"
+    )
 
 
 def _unseen(pod: Pod, why: str) -> ControlError:

@@ -34,35 +34,61 @@ _UNBOUNDED: Final = 1 << 40
 def export_traces(
     options: TopologyOptions,
     otlp_url: Annotated[
-        str, typer.Option("--otlp", metavar="URL", help="The collector: OTLP over HTTP.", show_default=False)
+        str,
+        typer.Option(
+            "--otlp", metavar="URL", help="The collector: OTLP over HTTP.", show_default=False
+        ),
     ],
     follow: Annotated[
-        bool, typer.Option("--follow", "-f", help="Go on until Ctrl-C; begin where it left off, else now.")
+        bool,
+        typer.Option(
+            "--follow", "-f", help="Go on until Ctrl-C; begin where it left off, else now."
+        ),
     ] = False,
     since: Annotated[
         str | None,
-        typer.Option("--since", metavar="AGE", help="Begin so long ago: 30s, 10m, 2h. Else 10m, or see --follow."),
+        typer.Option(
+            "--since",
+            metavar="AGE",
+            help="Begin so long ago: 30s, 10m, 2h. Else 10m, or see --follow.",
+        ),
     ] = None,
     slower_than: Annotated[
         str | None,
-        typer.Option("--slower-than", metavar="TIME", help="Complete trees too that took longer: 500ms, 2s."),
+        typer.Option(
+            "--slower-than", metavar="TIME", help="Complete trees too that took longer: 500ms, 2s."
+        ),
     ] = None,
     slowest_share: Annotated[
         float | None,
         typer.Option(
-            "--slowest-share", metavar="SHARE", help="Or those slower than all but this share of the last: 0.01."
+            "--slowest-share",
+            metavar="SHARE",
+            help="Or those slower than all but this share of the last: 0.01.",
         ),
     ] = None,
-    most: Annotated[int, typer.Option("--most", min=1, metavar="TREES", help="Sent at most for each minute.")] = 100,
+    most: Annotated[
+        int, typer.Option("--most", min=1, metavar="TREES", help="Sent at most for each minute.")
+    ] = 100,
     limit_mb: Annotated[
-        int, typer.Option("--limit-mb", min=1, metavar="MB", help="Read at most for the trees of each minute.")
+        int,
+        typer.Option(
+            "--limit-mb", min=1, metavar="MB", help="Read at most for the trees of each minute."
+        ),
     ] = 512,
     max_lag: Annotated[
-        str, typer.Option("--max-lag", metavar="AGE", help="With --follow: leave out trees that ended longer ago.")
+        str,
+        typer.Option(
+            "--max-lag", metavar="AGE", help="With --follow: leave out trees that ended longer ago."
+        ),
     ] = "15m",
     headers_file: Annotated[
         Path | None,
-        typer.Option("--headers-file", metavar="FILE", help="Headers for the collector, one NAME: VALUE a line."),
+        typer.Option(
+            "--headers-file",
+            metavar="FILE",
+            help="Headers for the collector, one NAME: VALUE a line.",
+        ),
     ] = None,
 ) -> None:
     """Sends the trees that failed or timed out, and slow ones, to a collector of OpenTelemetry, as spans."""
@@ -71,25 +97,45 @@ def export_traces(
     lag = parse_age(max_lag, "--max-lag")
     if options.is_far:
         _check_far(otlp_url, follow, headers_file)
-        given = {"since": since, "slower-than": slower_than, "slowest-share": slowest_share, "most": most}
-        in_pod(options, "export-traces", {"otlp": otlp_url, **given, "limit-mb": limit_mb}, kinds=["spout"])
+        given = {
+            "since": since,
+            "slower-than": slower_than,
+            "slowest-share": slowest_share,
+            "most": most,
+        }
+        in_pod(
+            options,
+            "export-traces",
+            {"otlp": otlp_url, **given, "limit-mb": limit_mb},
+            kinds=["spout"],
+        )
     from kstorm.cli import otlp  # it takes a while
 
     url = otlp.check(otlp_url)
     headers = {} if headers_file is None else otlp.read_headers(headers_file)
     reference = reference_of(options, "it says which topics the trees are in")
-    reading = TracingOptions(reference, bootstrap=options.bootstrap, limit_mb=_UNBOUNDED, within=float("inf"))
+    reading = TracingOptions(
+        reference, bootstrap=options.bootstrap, limit_mb=_UNBOUNDED, within=float("inf")
+    )
     from kstorm.cli.exporting import Exporter, Limits, export_until
     from kstorm.cli.exporting import follow as go_on
     from kstorm.runtime.tracing.tail import Marks, Tail
 
-    with _ends_quietly(), _opened(reading, follow) as tracing, otlp.Collector(url, headers) as collector:
+    with (
+        _ends_quietly(),
+        _opened(reading, follow) as tracing,
+        otlp.Collector(url, headers) as collector,
+    ):
         now = int(time.time() * 1000)
         marks = Marks(tracing.settings, tracing.topology.group(_GROUP)) if follow else None
         begin = _begin(None if marks is None else marks.load(), age, now, follow)
         outcomes = Outcomes(tracing.topology, slow)
         tail = Tail(tracing.topology, tracing.log, outcomes, begin)
-        limits = Limits(most, limit_mb, 1000 * lag) if follow else Limits(most, limit_mb, float("inf"), _PATIENCE_SECS)
+        limits = (
+            Limits(most, limit_mb, 1000 * lag)
+            if follow
+            else Limits(most, limit_mb, float("inf"), _PATIENCE_SECS)
+        )
         exporter = Exporter(tracing.topology, tracing.log, tail, outcomes, collector, limits, marks)
         try:
             if follow:
@@ -153,7 +199,9 @@ def _slow(slower_than: str | None, share: float | None) -> Slow:
     if slower_than is not None and share is not None:
         raise ConfigError("give either --slower-than or --slowest-share")
     if share is not None and not 0 < share < 1:
-        raise ConfigError(f"--slowest-share {share:g}: give a share of the trees between 0 and 1, such as 0.01")
+        raise ConfigError(
+            f"--slowest-share {share:g}: give a share of the trees between 0 and 1, such as 0.01"
+        )
     if slower_than is None:
         return Slow(share=share)
     found = re.fullmatch(r"([0-9]{1,9}(?:\.[0-9]{1,3})?)(ms|s|m)", slower_than)

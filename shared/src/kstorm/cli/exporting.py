@@ -122,7 +122,9 @@ class Exporter:
     def report(self) -> str:
         """What was done since the last report."""
         tally, self.tally = self.tally, Tally()
-        kinds = ", ".join(f"{tally.sent[kind]} {kind}" for kind in (FAILED, TIMED_OUT, SLOW) if tally.sent[kind])
+        kinds = ", ".join(
+            f"{tally.sent[kind]} {kind}" for kind in (FAILED, TIMED_OUT, SLOW) if tally.sent[kind]
+        )
         spans = f" ({kinds}; {many(tally.spans, 'span')})" if kinds else ""
         sent = f"{many(tally.sent.total(), 'tree')} sent{spans}"
         limits = self._limits
@@ -198,7 +200,9 @@ class Exporter:
             if self._collector.takes(()):
                 return False
             if self._now() - began >= self._limits.patience:
-                raise ControlError(f"{url} takes no spans: is there a collector that speaks OTLP over HTTP?")
+                raise ControlError(
+                    f"{url} takes no spans: is there a collector that speaks OTLP over HTTP?"
+                )
             self.wait(tries, f"{url} takes no spans. What ends meanwhile waits in Kafka")
         raise AssertionError
 
@@ -217,7 +221,9 @@ def export_until(exporter: Exporter, until: int) -> None:
         exporter.step(until)
 
 
-def follow(exporter: Exporter, settle_ms: int = 1_000, look_secs: float = 1.0, tell_secs: float = 60.0) -> None:
+def follow(
+    exporter: Exporter, settle_ms: int = 1_000, look_secs: float = 1.0, tell_secs: float = 60.0
+) -> None:
     """For ever; says each minute what was done, if anything was."""
     tries, told = 0, time.monotonic()
     while True:

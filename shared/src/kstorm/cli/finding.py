@@ -9,11 +9,16 @@ from kstorm.cli.cluster import Cluster
 from kstorm.cli.workloads import Workload
 from kstorm.errors import ControlError
 
-Name = Annotated[str, typer.Argument(metavar="NAME", help="The topology's name.", show_default=False)]
-Namespace = Annotated[
-    str | None, typer.Option("--namespace", "-n", metavar="NAMESPACE", help="Else the context's namespace.")
+Name = Annotated[
+    str, typer.Argument(metavar="NAME", help="The topology's name.", show_default=False)
 ]
-Context = Annotated[str | None, typer.Option(metavar="CONTEXT", help="Of the kubeconfig; else its current one.")]
+Namespace = Annotated[
+    str | None,
+    typer.Option("--namespace", "-n", metavar="NAMESPACE", help="Else the context's namespace."),
+]
+Context = Annotated[
+    str | None, typer.Option(metavar="CONTEXT", help="Of the kubeconfig; else its current one.")
+]
 
 
 def find(cluster: Cluster, name: str) -> Sequence[Workload]:
@@ -37,7 +42,9 @@ def component(workloads: Sequence[Workload], name: str) -> Workload:
         if name in (workload.component, workload.id):
             return workload
     names = ", ".join(workload.component for workload in workloads)
-    raise ControlError(f"the topology {workloads[0].topology!r} has no component {name!r}; it has {names}")
+    raise ControlError(
+        f"the topology {workloads[0].topology!r} has no component {name!r}; it has {names}"
+    )
 
 
 def components(workloads: Sequence[Workload], names: Sequence[str]) -> Sequence[Workload]:
@@ -48,10 +55,10 @@ def components(workloads: Sequence[Workload], names: Sequence[str]) -> Sequence[
 def _not_there(cluster: Cluster, name: str, others: Sequence[Workload]) -> str:
     there = f"there is no topology {name!r} in the namespace {cluster.namespace}"
     topology, _, rest = name.partition(":")
-    if components := [workload.component for workload in others if rest and workload.topology == topology]:
-        return (
-            f"{there}; give components as words of their own: {topology}, and behind it some of {', '.join(components)}"
-        )
+    if components := [
+        workload.component for workload in others if rest and workload.topology == topology
+    ]:
+        return f"{there}; give components as words of their own: {topology}, and behind it some of {', '.join(components)}"
     of_release = sorted({workload.topology for workload in others if workload.release == name})
     if of_release:
         return f"{there}; the release {name!r} runs the topology {', '.join(of_release)}"

@@ -40,7 +40,9 @@ def watch_tree(tracing: Tracing, message: Message, seconds: float) -> None:
             if trees and all(tree.outcome == "acked" for tree in trees):
                 return
             if any(tree.outcome == "failed" for tree in trees):
-                raise ControlError(f"{message} has failed: `kstorm why {message}` says when it is tried again")
+                raise ControlError(
+                    f"{message} has failed: `kstorm why {message}` says when it is tried again"
+                )
             if time.monotonic() >= deadline:
                 raise ControlError(_late(message, trees, seconds))
             time.sleep(_LOOK_SECS)

@@ -27,7 +27,11 @@ _ZOOKEEPER: Final = "KSTORM_ZOOKEEPER"
 
 
 def run_in_pod(
-    name: str, zookeeper: str | None, namespace: str | None, context: str | None, command: Sequence[str]
+    name: str,
+    zookeeper: str | None,
+    namespace: str | None,
+    context: str | None,
+    command: Sequence[str],
 ) -> None:
     """Runs `kstorm COMMAND NAME` in a pod of the topology and ends with its exit code; returns if it is to be run here."""
     if not _is_far(zookeeper, namespace, context):
@@ -42,7 +46,9 @@ def find_or_hint(cluster: Cluster, name: str) -> Sequence[Workload]:
     try:
         return find(cluster, name)
     except ControlError as error:
-        raise ControlError(f"{error}. For one that is not on Kubernetes, give --zookeeper HOST:PORT") from None
+        raise ControlError(
+            f"{error}. For one that is not on Kubernetes, give --zookeeper HOST:PORT"
+        ) from None
 
 
 def names_zookeeper(zookeeper: str | None) -> bool:
@@ -78,7 +84,9 @@ class PodCommand:
         it prints as errors; `quiet`: nothing is said of where that is; `who`: for whom, else for who gives this command."""
         if not quiet:
             context = f", context {self._cluster.context}" if self._cluster.context else ""
-            print(f"kstorm: in {self} ({self._workload.image}{context})", file=sys.stderr, flush=True)
+            print(
+                f"kstorm: in {self} ({self._workload.image}{context})", file=sys.stderr, flush=True
+            )
         columns = [f"COLUMNS={shutil.get_terminal_size().columns}"] if sys.stdout.isatty() else []
         try:
             command = ["env", f"{VARIABLE}={who or operator()}", *columns, "kstorm", *words]
@@ -104,7 +112,9 @@ def _is_far(zookeeper: str | None, namespace: str | None, context: str | None) -
     return chosen or (not names_zookeeper(zookeeper) and is_named())
 
 
-def _ready(cluster: Cluster, workloads: Sequence[Workload], kinds: Sequence[str]) -> tuple[Workload, Pod]:
+def _ready(
+    cluster: Cluster, workloads: Sequence[Workload], kinds: Sequence[str]
+) -> tuple[Workload, Pod]:
     for kind in kinds:
         for workload in workloads:
             for pod in cluster.pods(workload) if workload.kind == kind else ():
@@ -112,7 +122,9 @@ def _ready(cluster: Cluster, workloads: Sequence[Workload], kinds: Sequence[str]
                     return workload, pod
     name = f"{workloads[0].topology} --namespace {cluster.namespace}"
     ackers = [each.component for each in workloads if each.kind == "acker"]
-    start = f"; `kstorm scale {name} {ackers[0]}=1` starts one" if ackers and "acker" in kinds else ""
+    start = (
+        f"; `kstorm scale {name} {ackers[0]}=1` starts one" if ackers and "acker" in kinds else ""
+    )
     raise ControlError(
         f"no {' or '.join(kinds)} of {workloads[0].topology!r} has a pod that is ready, to run this in: `kstorm topology status "
         f"{name}` says why{start}. If ZooKeeper can be reached from here, give --zookeeper"

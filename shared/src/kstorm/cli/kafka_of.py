@@ -80,7 +80,9 @@ def reference_of(options: TopologyOptions, why: str) -> str:
     if not is_code(reference):
         reference = os.environ.get(_CODE, "")
     if not is_code(reference):
-        raise ConfigError(f"of {options.name!r} its code is needed, as {why}: give --topology MODULE:ATTR")
+        raise ConfigError(
+            f"of {options.name!r} its code is needed, as {why}: give --topology MODULE:ATTR"
+        )
     found = load_topology(reference).name
     if found != options.name:
         raise ConfigError(
@@ -109,8 +111,16 @@ def run_far(
     try:
         workloads = find(cluster, options.name)
     except ControlError as error:
-        raise ControlError(f"{error}. For one that is not on Kubernetes, give --bootstrap HOST:PORT") from None
-    words = [*command.split(), f"--topology={options.name}", *_words(given), "--", *map(str, arguments)]
+        raise ControlError(
+            f"{error}. For one that is not on Kubernetes, give --bootstrap HOST:PORT"
+        ) from None
+    words = [
+        *command.split(),
+        f"--topology={options.name}",
+        *_words(given),
+        "--",
+        *map(str, arguments),
+    ]
     return PodCommand(cluster, workloads, *kinds).run(*words, given=content, out=out)
 
 

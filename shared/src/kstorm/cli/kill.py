@@ -29,7 +29,11 @@ def kill(
     name: Name,
     wait: Annotated[
         float | None,
-        typer.Option(metavar="SECS", min=0, help="Longest wait for what is in flight; else as long as it may be."),
+        typer.Option(
+            metavar="SECS",
+            min=0,
+            help="Longest wait for what is in flight; else as long as it may be.",
+        ),
     ] = None,
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
     zookeeper: ZooKeeper = None,
@@ -61,7 +65,12 @@ def _is_autoscaled(cluster: Cluster, workload: Workload) -> bool:
 
 def _where(way: Way, cluster: Cluster, workloads: Sequence[Workload]) -> str:
     """What is killed and where."""
-    pods = [pod.name for workload in workloads if workload.kind == "spout" for pod in cluster.pods(workload)]
+    pods = [
+        pod.name
+        for workload in workloads
+        if workload.kind == "spout"
+        for pod in cluster.pods(workload)
+    ]
     return "\n".join(
         (
             f"{workloads[0].topology}: {', '.join(workload.component for workload in workloads)}",
@@ -88,7 +97,9 @@ def _drain(way: Way, wait: float | None) -> None:
     try:
         way.drain(wait)
     except OverdueError as error:
-        print(f"{error}. It is killed all the same; what was in flight is emitted again when it is started again")
+        print(
+            f"{error}. It is killed all the same; what was in flight is emitted again when it is started again"
+        )
 
 
 def _stop(way: Way, cluster: Cluster, workloads: Sequence[Workload]) -> None:
@@ -127,9 +138,7 @@ def _what_is_left(workload: Workload, autoscaled: Sequence[str]) -> str:
     if not workload.release:
         return "its workloads are still there, without pods"
     where = f"{workload.release} --namespace {workload.namespace}"
-    told = (
-        f"its release is still there, without pods: `helm uninstall {where}` removes it, `helm upgrade` starts it again"
-    )
+    told = f"its release is still there, without pods: `helm uninstall {where}` removes it, `helm upgrade` starts it again"
     if autoscaled:  # the chart writes no number for those, and their autoscaler does nothing at 0
         pairs = " ".join(f"{component}=1" for component in autoscaled)
         told += f" but for what is scaled by itself: `kstorm scale {workload.topology} {pairs}`"

@@ -83,7 +83,9 @@ class _ByPod:
         if code == OVERDUE:
             raise OverdueError(f"{self._name!r} is not drained")
         if code:
-            raise ConfigError(f"{self._pod} could not drain {self._name!r}, as it says above; nothing was scaled")
+            raise ConfigError(
+                f"{self._pod} could not drain {self._name!r}, as it says above; nothing was scaled"
+            )
 
     def forget(self) -> None:
         if self._pod.run("forget", "--", self._name):

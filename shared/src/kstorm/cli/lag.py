@@ -22,8 +22,12 @@ Backlogs = Mapping[str, Backlog]
 @with_options(TopologyOptions)
 def lag(
     options: TopologyOptions,
-    components: Annotated[list[str], typer.Argument(metavar="COMPONENT…", help="Bolts, and __acker.")],
-    window: Annotated[float, typer.Option("--window", min=0.0, metavar="SECONDS", help="Between the two looks.")] = 5.0,
+    components: Annotated[
+        list[str], typer.Argument(metavar="COMPONENT…", help="Bolts, and __acker.")
+    ],
+    window: Annotated[
+        float, typer.Option("--window", min=0.0, metavar="SECONDS", help="Between the two looks.")
+    ] = 5.0,
 ) -> None:
     """Prints it, a JSON object each time: by component the time, and by partition the records."""
     print(encode(backlogs_of(options.settings, options.name, components)), flush=True)
@@ -34,7 +38,9 @@ def lag(
 def backlogs_of(settings: Settings, topology: str, components: Sequence[str]) -> Backlogs:
     """Of those whose topics are there. Raises `BrokerError`, as `NoBrokerError` if no broker answers in 5 s."""
     there = Admin(settings).partition_counts(_PATIENCE_SECS)
-    tasks = {name: there[f"{topology}.{name}"] for name in components if f"{topology}.{name}" in there}
+    tasks = {
+        name: there[f"{topology}.{name}"] for name in components if f"{topology}.{name}" in there
+    }
     found = Lag(settings).of(topology, tasks)
     return {name: Backlog(time.time(), behind) for name, behind in found.items()}
 

@@ -39,7 +39,10 @@ def record_of(message: Message) -> LetterRecord:
     """A record of that topic."""
     stamped, stamp = message.timestamp()
     return LetterRecord(
-        message.offset() or 0, _bytes(message.key()), _bytes(message.value()), stamp if stamped and stamp > 0 else 0
+        message.offset() or 0,
+        _bytes(message.key()),
+        _bytes(message.value()),
+        stamp if stamped and stamp > 0 else 0,
     )
 
 
@@ -48,10 +51,16 @@ def read_letters(settings: Settings, topology: str, first: int = 0) -> Left:
     return left(map(record_of, read_topic(settings, NamesOf(topology).dead_letters_topic, first)))
 
 
-def read_whole(settings: Settings, topology: str, letters: Sequence[Numbered]) -> Iterator[Numbered]:
+def read_whole(
+    settings: Settings, topology: str, letters: Sequence[Numbered]
+) -> Iterator[Numbered]:
     """These with all that they have, one by one: together they may be much. Raises `BrokerError`."""
     wanted = {one.number for one in letters}
-    for message in read_topic(settings, NamesOf(topology).dead_letters_topic, min(wanted, default=0)) if wanted else ():
+    for message in (
+        read_topic(settings, NamesOf(topology).dead_letters_topic, min(wanted, default=0))
+        if wanted
+        else ()
+    ):
         if message.offset() in wanted:
             wanted.discard(message.offset() or 0)
             yield from left([record_of(message)], whole=True).letters
@@ -61,7 +70,9 @@ def read_whole(settings: Settings, topology: str, letters: Sequence[Numbered]) -
 
 def read_one(settings: Settings, topology: str, number: int) -> Numbered:
     """A letter with all that it has. Raises `AbsentError` if it is there no longer."""
-    found = [one for one in read_letters(settings, topology, number).letters if one.number == number]
+    found = [
+        one for one in read_letters(settings, topology, number).letters if one.number == number
+    ]
     for one in read_whole(settings, topology, found):
         return one
     raise AbsentError(
@@ -77,7 +88,9 @@ def chosen(found: Left, selection: Selection) -> list[Numbered]:
 
 def table_of(letters: Iterable[Numbered]) -> Table:
     """A row a letter, without anything of its message."""
-    table = Table("number", "when (UTC)", "kind", "component", "message", "attempts", "group", "error")
+    table = Table(
+        "number", "when (UTC)", "kind", "component", "message", "attempts", "group", "error"
+    )
     for one in letters:
         letter = one.letter
         table.add_row(
@@ -95,7 +108,9 @@ def table_of(letters: Iterable[Numbered]) -> Table:
 
 def table_of_groups(found: Iterable[Group]) -> Table:
     """A row a group."""
-    table = Table("group", "letters", "kind", "component", "first (UTC)", "last (UTC)", "number", "error")
+    table = Table(
+        "group", "letters", "kind", "component", "first (UTC)", "last (UTC)", "number", "error"
+    )
     for group in found:
         type = f"{group.type}: " if group.type else ""
         where = f" ({group.where})" if group.where else ""
@@ -140,12 +155,18 @@ def pages_of(one: Numbered) -> Iterator[tuple[str, str]]:
     letter, error = one.letter, one.letter.error
     yield "number", str(one.number)
     yield "group", fingerprint(letter)
-    yield "written", f"{shown(letter.at)} UTC by {letter.component}, task {letter.task}" if letter.at else "–"
+    yield (
+        "written",
+        f"{shown(letter.at)} UTC by {letter.component}, task {letter.task}" if letter.at else "–",
+    )
     yield "kind", kind_of(letter) or "–"
     yield "reason", letter.reason
     if error is not None:
         yield "error", f"{error.type}: {error.message}" if error.type else error.message
-        yield "raised", f"in {error.component or '?'}, task {error.task}{error.where and f', at {error.where}'}"
+        yield (
+            "raised",
+            f"in {error.component or '?'}, task {error.task}{error.where and f', at {error.where}'}",
+        )
     yield "message", place_of(letter)
     yield "its time", f"{shown(letter.timestamp)} UTC" if letter.timestamp else "–"
     yield "attempts", str(letter.attempts or "–")
@@ -183,7 +204,9 @@ def named(letters: Sequence[Numbered], group: str | None = None) -> str:
 def error_text(letter: DeadLetter) -> str:
     """What went wrong, in a line."""
     error = letter.error
-    return f"{error.type}: {error.message}" if error is not None and error.type else message_of(letter)
+    return (
+        f"{error.type}: {error.message}" if error is not None and error.type else message_of(letter)
+    )
 
 
 def now_ms() -> int:

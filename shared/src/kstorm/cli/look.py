@@ -70,7 +70,9 @@ def num_tasks(cluster: Cluster, workload: Workload) -> int | None:
         pages = [cluster.status(pod) for pod in cluster.pods(workload)]
     except ControlError:
         return None
-    return next((int(page["num_tasks"]) for page in pages if page is not None and "num_tasks" in page), None)
+    return next(
+        (int(page["num_tasks"]) for page in pages if page is not None and "num_tasks" in page), None
+    )
 
 
 def _status(workload: Workload, pages: Pages) -> ComponentStatus:
@@ -84,7 +86,9 @@ def _status(workload: Workload, pages: Pages) -> ComponentStatus:
         workload=str(workload),
         pods=workload.replicas,
         pods_ready=sum(pod.ready for pod, _ in pages),
-        tasks=next((status["num_tasks"] for status in answers.values() if "num_tasks" in status), None),
+        tasks=next(
+            (status["num_tasks"] for status in answers.values() if "num_tasks" in status), None
+        ),
         tasks_assigned=sum(len(status.get("tasks", ())) for status in answers.values()),
         emitted=figures.emitted,
         executed=figures.executed,
@@ -103,7 +107,11 @@ def _status(workload: Workload, pages: Pages) -> ComponentStatus:
 
 def _last_error(answers: Iterable[Mapping[str, Any]]) -> tuple[str, float | None]:
     """The newest, and its age in seconds; services that are older than this command tell no age."""
-    errors = [(last_error(status), status.get("last_error_age")) for status in answers if status.get("last_error")]
+    errors = [
+        (last_error(status), status.get("last_error_age"))
+        for status in answers
+        if status.get("last_error")
+    ]
     return min(errors, key=lambda error: inf if error[1] is None else error[1], default=("", None))
 
 

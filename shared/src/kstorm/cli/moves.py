@@ -49,8 +49,14 @@ def note_moves(
     there = Admin(reading.settings).partition_counts() if records else {}
     for topic in records.keys() & there.keys():
         try:
-            write_topic(reading.settings, topic, [(record.key, record.encode()) for record in records[topic]])
+            write_topic(
+                reading.settings,
+                topic,
+                [(record.key, record.encode()) for record in records[topic]],
+            )
         except BrokerError as error:
-            raise BrokerError(f"{error}. It says what is skipped; without it no offset was changed") from None
+            raise BrokerError(
+                f"{error}. It says what is skipped; without it no offset was changed"
+            ) from None
     missing = sorted(records.keys() - there.keys())
     return f"there is no topic {', '.join(missing)}" if missing else ""

@@ -31,12 +31,21 @@ class Deed:
 
 @contextmanager
 def noted(
-    topology: str, verb: str, what: str = "", *, said: str = "", who: str = "", settings: Settings | None = None
+    topology: str,
+    verb: str,
+    what: str = "",
+    *,
+    said: str = "",
+    who: str = "",
+    settings: Settings | None = None,
 ) -> Iterator[Deed]:
     """Notes what is done within, and how it ended: as is said of the deed meanwhile, or why it failed. Without `settings` Kafka is
     the environment's, and if that names none, nothing is noted."""
     with ended(
-        what, lambda what, outcome: note(topology, verb, what, said=said, outcome=outcome, who=who, settings=settings)
+        what,
+        lambda what, outcome: note(
+            topology, verb, what, said=said, outcome=outcome, who=who, settings=settings
+        ),
     ) as deed:
         yield deed
 
@@ -68,7 +77,14 @@ def note(
         if BOOTSTRAP not in os.environ:
             return
         settings = with_or_without_topology(os.environ)
-    event = Event(at=int(time.time() * 1000), who=who or operator(), verb=verb, what=what, note=said, outcome=outcome)
+    event = Event(
+        at=int(time.time() * 1000),
+        who=who or operator(),
+        verb=verb,
+        what=what,
+        note=said,
+        outcome=outcome,
+    )
     try:
         write_event(settings, topology, event, _WITHIN_SECS)
     except KstormError as error:

@@ -30,9 +30,13 @@ def note_here(
 
 
 @contextmanager
-def noted_by_pod(cluster: Cluster, topology: str, verb: str, what: str, who: str = "") -> Iterator[Deed]:
+def noted_by_pod(
+    cluster: Cluster, topology: str, verb: str, what: str, who: str = ""
+) -> Iterator[Deed]:
     """As `noted`: what is done within, and how it ended; by whom, else by who gives this command."""
-    with ended(what, lambda what, outcome: _note(cluster, topology, verb, what, outcome, who)) as deed:
+    with ended(
+        what, lambda what, outcome: _note(cluster, topology, verb, what, outcome, who)
+    ) as deed:
         yield deed
 
 
@@ -42,7 +46,16 @@ def _note(cluster: Cluster, topology: str, verb: str, what: str, outcome: str, w
         return
     try:
         pod = PodCommand(cluster, find(cluster, topology), "acker", "spout")
-        code = pod.run("note", f"--what={what}", f"--outcome={outcome}", "--", topology, verb, quiet=True, who=who)
+        code = pod.run(
+            "note",
+            f"--what={what}",
+            f"--outcome={outcome}",
+            "--",
+            topology,
+            verb,
+            quiet=True,
+            who=who,
+        )
         if code:
             raise ControlError(f"{pod} could not note it; its image may be older than this command")
     except KstormError as error:

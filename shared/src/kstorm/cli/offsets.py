@@ -48,7 +48,9 @@ def show(options: ReadingOptions) -> None:
         found = {partition: nodes.read(partition) for partition in logs}
         group = _group(reading, found.values())
         positions = positions_of(reading.settings, group, list(logs)) if group else None
-        Screen(markup=False, emoji=False, highlight=False).print(_table(reading, logs, found, positions))
+        Screen(markup=False, emoji=False, highlight=False).print(
+            _table(reading, logs, found, positions)
+        )
         for line in _what_counts(group, found, positions or {}):
             print(line)
 
@@ -65,7 +67,11 @@ def set_(
     reading = find_reading(options)
     command = f"kstorm offsets set {' '.join(pairs)}"
     _move(
-        reading, lambda logs: {_partition(logs, number): Target(offset) for number, offset in offsets.items()}, command
+        reading,
+        lambda logs: {
+            _partition(logs, number): Target(offset) for number, offset in offsets.items()
+        },
+        command,
     )
 
 
@@ -75,7 +81,11 @@ def reset(
     options: ReadingOptions,
     to: Annotated[
         str,
-        typer.Option("--to", metavar="earliest|latest|TIME|OFFSET", help="Where to; TIME as 2026-03-01T08:00 or @ms."),
+        typer.Option(
+            "--to",
+            metavar="earliest|latest|TIME|OFFSET",
+            help="Where to; TIME as 2026-03-01T08:00 or @ms.",
+        ),
     ],
     partition: Annotated[
         list[int] | None, typer.Option("--partition", help="Only this one; may be given again.")
@@ -83,17 +93,23 @@ def reset(
 ) -> None:
     """Stores an offset for every partition: the log's start or end, the first at or after a time, or the one given."""
     target = parse_target(to)
-    run_in_pod(options, "reset", f"--to={to}", *(f"--partition={number}" for number in partition or ()))
+    run_in_pod(
+        options, "reset", f"--to={to}", *(f"--partition={number}" for number in partition or ())
+    )
     reading = find_reading(options)
 
     def choose(logs: Mapping[Partition, Log]) -> Mapping[Partition, Target]:
-        return dict.fromkeys(logs if not partition else [_partition(logs, number) for number in partition], target)
+        return dict.fromkeys(
+            logs if not partition else [_partition(logs, number) for number in partition], target
+        )
 
     _move(reading, choose, f"kstorm offsets reset --to {to}")
 
 
 def _move(
-    reading: Reading, choose: Callable[[Mapping[Partition, Log]], Mapping[Partition, Target]], command: str
+    reading: Reading,
+    choose: Callable[[Mapping[Partition, Log]], Mapping[Partition, Target]],
+    command: str,
 ) -> None:
     """`choose` says where each partition that shall be moved is to go; `command` is what the operator gave."""
     with _nodes(reading) as nodes, open_log(reading) as log:
@@ -102,7 +118,11 @@ def _move(
         changes = _changes(reading, nodes, logs, wanted)
         nodes.check_free(changes)
         group = _group(reading, (node for node, _ in changes.values()))
-        followed = [partition for partition, (node, _) in changes.items() if node.stored and node.stored.group]
+        followed = [
+            partition
+            for partition, (node, _) in changes.items()
+            if node.stored and node.stored.group
+        ]
         positions = positions_of(reading.settings, group, followed) if followed else {}
         unsaid = note_moves(reading, changes, positions, command)
         nodes.write(changes)
@@ -113,7 +133,10 @@ def _move(
         before = "none" if node.stored is None else node.stored.offset
         moves.append(f"{partition.topic}[{partition.partition}]: {before} → {stored.offset}")
     print("\n".join(moves))
-    what, topologies = command.removeprefix("kstorm "), {stored.topology.name for _, stored in changes.values()}
+    what, topologies = (
+        command.removeprefix("kstorm "),
+        {stored.topology.name for _, stored in changes.values()},
+    )
     for name in topologies if reading.group is None else (reading.topology.name,):
         note(name, what, outcome=", ".join(moves), settings=reading.settings)
     if unsaid:
@@ -129,12 +152,16 @@ def _group(reading: Reading, nodes: Iterable[OffsetNode]) -> str:
     """The group that has the positions, empty if the spout is none that is exactly once."""
     if reading.group is not None:
         return reading.group
-    return next((node.stored.group for node in nodes if node.stored is not None and node.stored.group), "")
+    return next(
+        (node.stored.group for node in nodes if node.stored is not None and node.stored.group), ""
+    )
 
 
 def _nodes(reading: Reading) -> AbstractContextManager[OffsetNodes]:
     settings = reading.settings
-    return open_nodes(reading.zookeeper, reading.root_of, settings.zookeeper_auth, settings.zookeeper_tls)
+    return open_nodes(
+        reading.zookeeper, reading.root_of, settings.zookeeper_auth, settings.zookeeper_tls
+    )
 
 
 def _partition(logs: Mapping[Partition, Log], number: int) -> Partition:
@@ -147,7 +174,9 @@ def _partition(logs: Mapping[Partition, Log], number: int) -> Partition:
         )
     partition = Partition(topics[0], number)
     if partition not in logs:
-        raise ConfigError(f"topic {topics[0]!r} has the partitions 0 to {len(logs) - 1}, but no {number}")
+        raise ConfigError(
+            f"topic {topics[0]!r} has the partitions 0 to {len(logs) - 1}, but no {number}"
+        )
     return partition
 
 
@@ -170,7 +199,10 @@ def _offsets(
 
 
 def _changes(
-    reading: Reading, nodes: OffsetNodes, logs: Mapping[Partition, Log], wanted: Mapping[Partition, int]
+    reading: Reading,
+    nodes: OffsetNodes,
+    logs: Mapping[Partition, Log],
+    wanted: Mapping[Partition, int],
 ) -> dict[Partition, tuple[OffsetNode, StoredOffset]]:
     """What is there, and what shall be. Who stored an offset stays its owner, for `ignore_zk_offsets`."""
     changes = {}
@@ -190,10 +222,15 @@ def _what_counts(
     differ = [
         (partition, node)
         for partition, node in nodes.items()
-        if node.stored is not None and positions.get(partition, node.stored.offset) != node.stored.offset
+        if node.stored is not None
+        and positions.get(partition, node.stored.offset) != node.stored.offset
     ]
-    following = [partition.partition for partition, node in differ if node.stored and node.stored.group]
-    newer = [partition.partition for partition, node in differ if node.stored and not node.stored.group]
+    following = [
+        partition.partition for partition, node in differ if node.stored and node.stored.group
+    ]
+    newer = [
+        partition.partition for partition, node in differ if node.stored and not node.stored.group
+    ]
     if following:
         yield (
             f"partitions {following}: the spout goes on at its position, the offset of the group {group!r} in Kafka; what is "
@@ -212,8 +249,17 @@ def _table(
     nodes: Mapping[Partition, OffsetNode],
     positions: Mapping[Partition, int] | None,
 ) -> Table:
-    table = Table(title=f"{reading.config.topic}, read as {reading.config.zk_path}", title_justify="left")
-    for name in ("partition", "stored", *(() if positions is None else ("position",)), "log start", "log end", "lag"):
+    table = Table(
+        title=f"{reading.config.topic}, read as {reading.config.zk_path}", title_justify="left"
+    )
+    for name in (
+        "partition",
+        "stored",
+        *(() if positions is None else ("position",)),
+        "log start",
+        "log end",
+        "lag",
+    ):
         table.add_column(name, justify="right", no_wrap=True)
     table.add_column("lock held by", overflow="fold")
     several = len({partition.topic for partition in logs}) > 1
@@ -225,7 +271,9 @@ def _table(
         name = f"{partition.topic}[{partition.partition}]" if several else str(partition.partition)
         position = () if positions is None else (positions.get(partition),)
         offset = None if stored is None else stored.offset
-        table.add_row(*_cells(name, offset, *position, log.start, log.end, lag, nodes[partition].holder))
+        table.add_row(
+            *_cells(name, offset, *position, log.start, log.end, lag, nodes[partition].holder)
+        )
     table.caption = f"lag in all: {sum(lags)}"
     return table
 

@@ -49,7 +49,9 @@ def check(url: str) -> str:
         )
     parts = urlsplit(url)
     if parts.scheme not in ("http", "https") or not parts.netloc:
-        raise ConfigError(f"--otlp {url}: give the URL of a collector, such as http://localhost:4318")
+        raise ConfigError(
+            f"--otlp {url}: give the URL of a collector, such as http://localhost:4318"
+        )
     return url if parts.path.strip("/") else f"{url.rstrip('/')}{_PATH}"
 
 
@@ -60,10 +62,13 @@ def read_headers(path: Path) -> dict[str, str]:
         if not line.strip():
             continue
         header = re.fullmatch(
-            r"([!#$%&'*+.^_`|~0-9A-Za-z-]+):[ \t]*([\x21-\x7e]([\x20-\x7e]*[\x21-\x7e])?)[ \t]*", line
+            r"([!#$%&'*+.^_`|~0-9A-Za-z-]+):[ \t]*([\x21-\x7e]([\x20-\x7e]*[\x21-\x7e])?)[ \t]*",
+            line,
         )
         if header is None:
-            raise ConfigError(f"--headers-file {path}: line {number} is no header: give a NAME: VALUE in ASCII")
+            raise ConfigError(
+                f"--headers-file {path}: line {number} is no header: give a NAME: VALUE in ASCII"
+            )
         found[header[1]] = header[2]
     return found
 
@@ -85,13 +90,18 @@ class Collector:
 
     def __init__(self, url: str, headers: Mapping[str, str] | None = None) -> None:
         self.url = url
-        self._exporter = OTLPSpanExporter(endpoint=url, headers=headers or None, timeout=_ANSWER_SECS)
+        self._exporter = OTLPSpanExporter(
+            endpoint=url, headers=headers or None, timeout=_ANSWER_SECS
+        )
 
     def __enter__(self) -> Self:
         return self
 
     def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
     ) -> None:
         self._exporter.shutdown()  # type: ignore[no-untyped-call]
 
@@ -105,7 +115,9 @@ def export(trees: Sequence[Tree], topology: Outline, url: str, parent_of: Parent
     spans = [span for tree in trees for span in spans_of(Case(tree), topology, parent_of)]
     with Collector(url) as collector:
         if not collector.takes(spans):
-            raise ControlError(f"{url} takes no spans: is there a collector that speaks OTLP over HTTP?")
+            raise ControlError(
+                f"{url} takes no spans: is there a collector that speaks OTLP over HTTP?"
+            )
     return len(spans)
 
 
@@ -130,7 +142,10 @@ class _Making:
         tree, init = self._tree, self._tree.init
         spout = "spout" if init is None else self._topology.name_of(init.task).rpartition(":")[0]
         links = [] if tree.origin is None else _link(parent_of(tree.origin))
-        attributes: dict[str, Any] = {"kstorm.root": f"{tree.root:016x}", "kstorm.outcome": tree.outcome}
+        attributes: dict[str, Any] = {
+            "kstorm.root": f"{tree.root:016x}",
+            "kstorm.outcome": tree.outcome,
+        }
         if tree.origin is not None:
             topic, partition, offset, attempt = tree.origin
             attributes |= _place(topic, partition, offset) | {"kstorm.attempt": attempt}
@@ -169,9 +184,12 @@ class _Making:
             self._context(parents[0]),
             self._resource,
             attributes,
-            links=[Link(self._context(parent)) for parent in parents[1:]] + self._elsewhere(seen.others),
+            links=[Link(self._context(parent)) for parent in parents[1:]]
+            + self._elsewhere(seen.others),
             kind=SpanKind.CONSUMER,
-            status=Status(StatusCode.ERROR, "neither acked nor failed") if late else Status(StatusCode.UNSET),
+            status=Status(StatusCode.ERROR, "neither acked nor failed")
+            if late
+            else Status(StatusCode.UNSET),
             start_time=seen.place.timestamp * _NS,
             end_time=self._end_of(tuple, late),
         )
@@ -193,11 +211,15 @@ class _Making:
 
     def _status(self) -> "Status":
         if self._why == "timed out":
-            return Status(StatusCode.ERROR, f"not complete within {span(self._until - self._tree.begun)}")
+            return Status(
+                StatusCode.ERROR, f"not complete within {span(self._until - self._tree.begun)}"
+            )
         if self._tree.outcome != "failed":
             return Status(StatusCode.OK if self._tree.outcome == "acked" else StatusCode.UNSET)
         note = self._tree.note
-        return Status(StatusCode.ERROR, f"failed{failure(note, f'task {note.task}')}" if note else "failed")
+        return Status(
+            StatusCode.ERROR, f"failed{failure(note, f'task {note.task}')}" if note else "failed"
+        )
 
     def _context(self, edge: int, root: int = 0) -> "SpanContext":
         """Of a tuple in this tree, or in another."""
@@ -220,4 +242,10 @@ def _link(traceparent: str) -> "list[Link]":
     parent = parse(traceparent)
     if parent is None:
         return []
-    return [Link(SpanContext(parent.trace, parent.span, is_remote=True, trace_flags=TraceFlags(parent.flags)))]
+    return [
+        Link(
+            SpanContext(
+                parent.trace, parent.span, is_remote=True, trace_flags=TraceFlags(parent.flags)
+            )
+        )
+    ]

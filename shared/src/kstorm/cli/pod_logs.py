@@ -17,20 +17,33 @@ from kstorm.errors import ControlError
 
 def logs(
     name: Name,
-    names: Annotated[list[str] | None, typer.Argument(metavar="[COMPONENT…]", help="Else all of them.")] = None,
-    follow: Annotated[bool, typer.Option("--follow", "-f", help="Go on until the pods end, or Ctrl-C.")] = False,
-    tail: Annotated[int | None, typer.Option(min=0, metavar="LINES", help="Only so many of each pod.")] = None,
+    names: Annotated[
+        list[str] | None, typer.Argument(metavar="[COMPONENT…]", help="Else all of them.")
+    ] = None,
+    follow: Annotated[
+        bool, typer.Option("--follow", "-f", help="Go on until the pods end, or Ctrl-C.")
+    ] = False,
+    tail: Annotated[
+        int | None, typer.Option(min=0, metavar="LINES", help="Only so many of each pod.")
+    ] = None,
     namespace: Namespace = None,
     context: Context = None,
 ) -> None:
     """Prints the logs of a topology's pods, of those that there are now."""
     cluster = open_cluster(namespace, context)
-    pods = [pod for workload in components(find(cluster, name), names or []) for pod in cluster.pods(workload)]
+    pods = [
+        pod
+        for workload in components(find(cluster, name), names or [])
+        for pod in cluster.pods(workload)
+    ]
     if not follow:
         for pod in pods:
             _print_log(cluster, pod, False, tail)
         return
-    threads = [threading.Thread(target=_print_log, args=(cluster, pod, True, tail), daemon=True) for pod in pods]
+    threads = [
+        threading.Thread(target=_print_log, args=(cluster, pod, True, tail), daemon=True)
+        for pod in pods
+    ]
     for thread in threads:
         thread.start()
     try:
@@ -44,7 +57,9 @@ def _print_log(cluster: Cluster, pod: Pod, follow: bool, tail: int | None) -> No
     """A pod whose log cannot be had does not keep the others from being shown."""
     try:
         for line in cluster.logs(pod, follow, tail):
-            sys.stdout.write(f"[{pod.name}] {line}\n")  # one call, so that lines of several pods do not mix
+            sys.stdout.write(
+                f"[{pod.name}] {line}\n"
+            )  # one call, so that lines of several pods do not mix
             sys.stdout.flush()
     except ControlError as error:
         print(f"kstorm: {pod.name}: {error}", file=sys.stderr)

@@ -18,9 +18,13 @@ from kstorm.runtime.service.settings import Settings
 _ANSWER_SECS: Final = 20.0
 
 
-def positions_of(settings: Settings, group: str, partitions: Sequence[Partition]) -> Mapping[Partition, int]:
+def positions_of(
+    settings: Settings, group: str, partitions: Sequence[Partition]
+) -> Mapping[Partition, int]:
     """The positions of those partitions that have one. Raises `BrokerError` if Kafka does not say."""
-    asked = ConsumerGroupTopicPartitions(group, [TopicPartition(*partition) for partition in partitions])
+    asked = ConsumerGroupTopicPartitions(
+        group, [TopicPartition(*partition) for partition in partitions]
+    )
     admin = Admin(settings)  # must outlive what it is asked
     try:
         answers = admin.group_offsets([asked], _ANSWER_SECS)
@@ -30,7 +34,11 @@ def positions_of(settings: Settings, group: str, partitions: Sequence[Partition]
         raise BrokerError(
             f"Kafka at {settings.bootstrap_servers} would not tell the offsets of the group {group!r}: {error.args[0].str()}"
         ) from None
-    return {Partition(place.topic, place.partition): place.offset for place in found if place.offset >= 0}
+    return {
+        Partition(place.topic, place.partition): place.offset
+        for place in found
+        if place.offset >= 0
+    }
 
 
 def move_positions(settings: Settings, group: str, offsets: Mapping[Partition, int]) -> str:

@@ -21,15 +21,28 @@ _PAUSE_SECS: Final = 1.0
 
 
 def prepare(
-    values: Annotated[str, typer.Option("--values", metavar="JSON", help="What the chart believes; compared.")] = "",
-    check_only: Annotated[bool, typer.Option("--check-only", help="Compare, and ask no Kafka.")] = False,
+    values: Annotated[
+        str, typer.Option("--values", metavar="JSON", help="What the chart believes; compared.")
+    ] = "",
+    check_only: Annotated[
+        bool, typer.Option("--check-only", help="Compare, and ask no Kafka.")
+    ] = False,
     ends: Annotated[
-        int, typer.Option("--ends", metavar="N", help="Create source and sink topics too, with N partitions.")
+        int,
+        typer.Option(
+            "--ends", metavar="N", help="Create source and sink topics too, with N partitions."
+        ),
     ] = 0,
     allow_missing_ends: Annotated[
-        bool, typer.Option("--allow-missing-ends", help="Say which source and sink topics cannot be used, and go on.")
+        bool,
+        typer.Option(
+            "--allow-missing-ends",
+            help="Say which source and sink topics cannot be used, and go on.",
+        ),
     ] = False,
-    wait: Annotated[float, typer.Option("--wait", metavar="SECONDS", help="How long to wait for Kafka.")] = 0.0,
+    wait: Annotated[
+        float, typer.Option("--wait", metavar="SECONDS", help="How long to wait for Kafka.")
+    ] = 0.0,
 ) -> None:
     """Compares a chart's values with the code that KSTORM_TOPOLOGY names, and creates the topology's topics.
 
@@ -43,7 +56,9 @@ def prepare(
     if check_only:
         print(f"the values fit {settings.topology}")
         return
-    tolerant = allow_missing_ends or bool(ends)  # whoever has them created may have others created later
+    tolerant = allow_missing_ends or bool(
+        ends
+    )  # whoever has them created may have others created later
     _when_kafka_answers(topology, settings, wait, tolerant=tolerant)
     for topic in make_ends(topology, settings, ends) if ends else ():
         print(f"created {topic} with {ends} partitions")
@@ -61,7 +76,9 @@ def compare(reference: str, said: Shape, code: Shape) -> None:
         )
 
 
-def _when_kafka_answers(topology: Topology, settings: Settings, wait: float, *, tolerant: bool) -> None:
+def _when_kafka_answers(
+    topology: Topology, settings: Settings, wait: float, *, tolerant: bool
+) -> None:
     deadline = time.monotonic() + wait
     while True:
         try:
@@ -76,7 +93,9 @@ def _when_kafka_answers(topology: Topology, settings: Settings, wait: float, *, 
             print(f"still waiting: {error}", flush=True)
             time.sleep(_PAUSE_SECS)
         else:
-            print(f"{topology.name}: created {', '.join(sorted(created)) or 'no topic, all are there'}")
+            print(
+                f"{topology.name}: created {', '.join(sorted(created)) or 'no topic, all are there'}"
+            )
             return
 
 

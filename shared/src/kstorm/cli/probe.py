@@ -32,18 +32,37 @@ _ASK_SECS: Final = 20.0
 def probe(
     options: TopologyOptions,
     source: Annotated[
-        str, typer.Option("--source", metavar="TOPIC", help="The topic that a spout reads, to send a message to.")
+        str,
+        typer.Option(
+            "--source", metavar="TOPIC", help="The topic that a spout reads, to send a message to."
+        ),
     ] = "",
-    sink: Annotated[str, typer.Option("--sink", metavar="TOPIC", help="The topic that a bolt writes, to see it.")] = "",
+    sink: Annotated[
+        str,
+        typer.Option("--sink", metavar="TOPIC", help="The topic that a bolt writes, to see it."),
+    ] = "",
     message: Annotated[
-        str, typer.Option("--message", help="What to send; {marker} stands for a word that nobody has sent before.")
+        str,
+        typer.Option(
+            "--message",
+            help="What to send; {marker} stands for a word that nobody has sent before.",
+        ),
     ] = _MARKER,
     expect: Annotated[
-        str, typer.Option("--expect", help="What the sink's record has in its key or value; empty: any new record.")
+        str,
+        typer.Option(
+            "--expect",
+            help="What the sink's record has in its key or value; empty: any new record.",
+        ),
     ] = _MARKER,
-    timeout: Annotated[float, typer.Option("--timeout", metavar="SECONDS", help="How long to wait for it.")] = 60.0,
+    timeout: Annotated[
+        float, typer.Option("--timeout", metavar="SECONDS", help="How long to wait for it.")
+    ] = 60.0,
     trace: Annotated[
-        bool, typer.Option("--trace", help="Show the message's tree as it grows; --sink may be left out.")
+        bool,
+        typer.Option(
+            "--trace", help="Show the message's tree as it grows; --sink may be left out."
+        ),
     ] = False,
 ) -> None:
     """Looks whether each task of the topology has a process, and its topics are there.
@@ -53,13 +72,23 @@ def probe(
     if trace and not source:
         raise ConfigError("--trace shows the tree of a message that is sent: give --source")
     if not trace and bool(source) != bool(sink):
-        raise ConfigError("--source and --sink go together: give both to send a message, or neither to look")
+        raise ConfigError(
+            "--source and --sink go together: give both to send a message, or neither to look"
+        )
     if sink:
         _check(message, expect)
-    sent = {"source": source, "sink": sink or None, "message": message, "expect": expect, "trace": trace}
+    sent = {
+        "source": source,
+        "sink": sink or None,
+        "message": message,
+        "expect": expect,
+        "trace": trace,
+    }
     in_pod(options, "probe", {**(sent if source else {}), "timeout": timeout})
     if not source:
-        print(await_work(code_of(options, "it says which tasks there are"), options.settings, timeout))
+        print(
+            await_work(code_of(options, "it says which tasks there are"), options.settings, timeout)
+        )
         return
     if trace:
         _probe_traced(options, source, sink, message, expect, timeout)
@@ -74,7 +103,9 @@ def probe(
     print(f"{source} → {sink}[{found.partition()}] at {found.offset()}, {seconds:.2f} s")
 
 
-def _probe_traced(options: TopologyOptions, source: str, sink: str, message: str, expect: str, timeout: float) -> None:
+def _probe_traced(
+    options: TopologyOptions, source: str, sink: str, message: str, expect: str, timeout: float
+) -> None:
     """Without a sink it is enough that the tree is complete."""
     marker = f"probe{uuid.uuid4().hex}"
     reference = reference_of(options, "it says which topics the message's tuples are in")
@@ -94,18 +125,24 @@ def _probe_traced(options: TopologyOptions, source: str, sink: str, message: str
 
 def _check(message: str, expect: str) -> None:
     if _MARKER in expect and _MARKER not in message:
-        raise ConfigError(f"--expect has {_MARKER}, but --message {message!r} has not: it cannot come out")
+        raise ConfigError(
+            f"--expect has {_MARKER}, but --message {message!r} has not: it cannot come out"
+        )
 
 
 @contextmanager
 def _end_of(settings: Settings, topic: str) -> Iterator[Consumer]:
     """A consumer that reads what comes to a topic from now on, and takes no part in any group."""
     partitions = num_partitions(settings, topic)
-    consumer = Consumer({**settings.client_config, "group.id": "kstorm-probe", "enable.auto.commit": False})
+    consumer = Consumer(
+        {**settings.client_config, "group.id": "kstorm-probe", "enable.auto.commit": False}
+    )
     try:
         places = []
         for number in range(partitions):
-            _, end = consumer.get_watermark_offsets(TopicPartition(topic, number), timeout=_ASK_SECS)
+            _, end = consumer.get_watermark_offsets(
+                TopicPartition(topic, number), timeout=_ASK_SECS
+            )
             places.append(TopicPartition(topic, number, end))
         consumer.assign(places)
         yield consumer
@@ -129,7 +166,9 @@ def _send(settings: Settings, topic: str, value: bytes) -> SourceMessage:
     producer = Producer({**settings.client_config, "enable.idempotence": True})
     producer.produce(topic, value, on_delivery=delivered)
     if producer.flush(_ASK_SECS) or not places:
-        raise BrokerError(f"Kafka did not take a message for {topic!r}: {refusals[0] if refusals else 'no answer'}")
+        raise BrokerError(
+            f"Kafka did not take a message for {topic!r}: {refusals[0] if refusals else 'no answer'}"
+        )
     return places[0]
 
 

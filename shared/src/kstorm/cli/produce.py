@@ -42,4 +42,6 @@ def _send(settings: Settings, topic: str, lines: Iterable[bytes]) -> None:
         refused.append(error.args[0].str())
     if producer.flush(_FLUSH_SECS) or refused:
         told = refused[0] if refused else "no answer"
-        raise BrokerError(f"Kafka at {settings.bootstrap_servers!r} did not take all messages: {told}")
+        raise BrokerError(
+            f"Kafka at {settings.bootstrap_servers!r} did not take all messages: {told}"
+        )

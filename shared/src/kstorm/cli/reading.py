@@ -32,20 +32,29 @@ class ReadingOptions:
     """`package.module:attribute`, or a name: then it is on Kubernetes, and a pod of it is asked."""
     component: Annotated[
         str | None,
-        typer.Option("--component", metavar="ID", help="The spout, if the topology has several that read Kafka."),
+        typer.Option(
+            "--component",
+            metavar="ID",
+            help="The spout, if the topology has several that read Kafka.",
+        ),
     ] = None
     """The spout; needed if the topology has several that read Kafka."""
     root: Annotated[
-        str | None, typer.Option("--root", help="In place of a topology: the zk_root of its SpoutConfig,")
+        str | None,
+        typer.Option("--root", help="In place of a topology: the zk_root of its SpoutConfig,"),
     ] = None
     id: Annotated[str | None, typer.Option("--id", help="the id of it,")] = None
     topic: Annotated[str | None, typer.Option("--topic", help="and the topic.")] = None
     bootstrap: Annotated[
-        str | None, typer.Option("--bootstrap", metavar="HOST:PORT", help="Kafka; else KSTORM_BOOTSTRAP_SERVERS.")
+        str | None,
+        typer.Option(
+            "--bootstrap", metavar="HOST:PORT", help="Kafka; else KSTORM_BOOTSTRAP_SERVERS."
+        ),
     ] = None
     """Kafka's servers; None: as the environment says."""
     zookeeper: Annotated[
-        str | None, typer.Option("--zookeeper", metavar="HOST:PORT", help="ZooKeeper; else KSTORM_ZOOKEEPER.")
+        str | None,
+        typer.Option("--zookeeper", metavar="HOST:PORT", help="ZooKeeper; else KSTORM_ZOOKEEPER."),
     ] = None
     """ZooKeeper's connect string; None: as the environment says."""
     namespace: Namespace = None
@@ -82,9 +91,13 @@ def find_reading(options: ReadingOptions) -> Reading:
     settings = with_or_without_topology(os.environ | overrides)
     if options.root is not None or options.id is not None or options.topic is not None:
         if options.root is None or options.id is None or options.topic is None:
-            raise ConfigError("--root, --id and --topic go together: give all three, or --topology and --component")
+            raise ConfigError(
+                "--root, --id and --topic go together: give all three, or --topology and --component"
+            )
         config = SpoutConfig(KafkaHosts(), options.topic, options.root, options.id)
-        return Reading(config, settings, TopologyRef(settings.topology_id or options.id, options.id))
+        return Reading(
+            config, settings, TopologyRef(settings.topology_id or options.id, options.id)
+        )
     if not options.topology:
         raise ConfigError(
             "whose offsets? Give --topology package.module:attribute, or its name on Kubernetes; or --root, --id and --topic"
@@ -94,7 +107,11 @@ def find_reading(options: ReadingOptions) -> Reading:
 
 def _of_topology(reference: str, component: str, settings: Settings) -> Reading:
     topology = load_topology(reference)
-    spouts = {spec.id: spec.component for spec in topology.spouts if isinstance(spec.component, KafkaSpout)}
+    spouts = {
+        spec.id: spec.component
+        for spec in topology.spouts
+        if isinstance(spec.component, KafkaSpout)
+    }
     if not component and len(spouts) == 1:
         component = next(iter(spouts))
     if component not in spouts:
@@ -103,4 +120,6 @@ def _of_topology(reference: str, component: str, settings: Settings) -> Reading:
         raise ConfigError(f"the topology {topology.name!r}: {said}; those that do: {names}")
     config = spouts[component].spout_config
     group = topology.group(component) if topology.config.exactly_once else ""
-    return Reading(config, settings, TopologyRef(settings.topology_id or topology.name, topology.name), group)
+    return Reading(
+        config, settings, TopologyRef(settings.topology_id or topology.name, topology.name), group
+    )

@@ -17,12 +17,16 @@ from kstorm.errors import ConfigError, ControlError
 from kstorm.references import is_code
 
 
-def run_in_pod(options: ReadingOptions, verb: str, *words: str, arguments: Sequence[str] = ()) -> None:
+def run_in_pod(
+    options: ReadingOptions, verb: str, *words: str, arguments: Sequence[str] = ()
+) -> None:
     """Runs `kstorm offsets VERB` in a pod and ends with its exit code; returns if it is to be run here."""
     found = pod_of(options)
     if found is not None:
         pod, workloads = found
-        raise typer.Exit(pod.run("offsets", verb, *_which(options, workloads), *words, "--", *arguments))
+        raise typer.Exit(
+            pod.run("offsets", verb, *_which(options, workloads), *words, "--", *arguments)
+        )
 
 
 class Options(Protocol):
@@ -49,13 +53,17 @@ class Options(Protocol):
         """Of the kubeconfig."""
 
 
-def pod_of(options: Options, kinds: Sequence[str] = ("spout", "acker")) -> tuple[PodCommand, Sequence[Workload]] | None:
+def pod_of(
+    options: Options, kinds: Sequence[str] = ("spout", "acker")
+) -> tuple[PodCommand, Sequence[Workload]] | None:
     """A pod of the topology that a command is to be run in, and the workloads there are; None if it is to be run here."""
     chosen = options.namespace is not None or options.context is not None
     name = options.topology
     if not name or is_code(name):
         if chosen:
-            raise ConfigError("--namespace and --context are for a topology on Kubernetes: give its name by --topology")
+            raise ConfigError(
+                "--namespace and --context are for a topology on Kubernetes: give its name by --topology"
+            )
         return None
     if not chosen and not is_named():
         return None
@@ -84,5 +92,7 @@ def _spout(workloads: Sequence[Workload], wanted: str | None) -> str:
         return component(spouts, wanted).component
     if len(spouts) != 1:
         names = ", ".join(workload.component for workload in spouts)
-        raise ControlError(f"whose offsets? Give --component; the spouts of {workloads[0].topology!r} are {names}")
+        raise ControlError(
+            f"whose offsets? Give --component; the spouts of {workloads[0].topology!r} are {names}"
+        )
     return spouts[0].component

@@ -82,7 +82,9 @@ def _stage_of(stages: Sequence[int], place: int) -> int:
     return next(stage for stage, end in enumerate(accumulate(stages)) if place < end)
 
 
-def order_edited(settings: Settings, topology: str, one: Numbered, value: bytes, *, who: str, note: str) -> str:
+def order_edited(
+    settings: Settings, topology: str, one: Numbered, value: bytes, *, who: str, note: str
+) -> str:
     """Orders a letter's message with another value, and says so. Raises `BrokerError` if Kafka does not have the order."""
     edited = replace(order_of(one, who=who, note=note), value=value)
     write_topic(settings, NamesOf(topology).orders_topic, [(one.key, encode_order(edited))])
@@ -126,7 +128,11 @@ def why_not_edited(one: Numbered, topology: str, *, exactly_once: bool, by_kafka
             "exactly once, bolts give tuples up, and no spout can emit those. Produce a message with the right value to the "
             "source topic, then `kstorm dlq discard` it"
         )
-    return "" if by_kafka else f"{one.letter.component!r}, which gave it up, is no KafkaSpout of {topology!r}"
+    return (
+        ""
+        if by_kafka
+        else f"{one.letter.component!r}, which gave it up, is no KafkaSpout of {topology!r}"
+    )
 
 
 def why_not_whole(one: Numbered) -> str:

@@ -24,7 +24,8 @@ from kstorm.errors import ControlError
 def scale(
     name: Name,
     pairs: Annotated[
-        list[str] | None, typer.Argument(metavar="COMPONENT=PODS…", help="How many pods each shall have.")
+        list[str] | None,
+        typer.Argument(metavar="COMPONENT=PODS…", help="How many pods each shall have."),
     ] = None,
     namespace: Namespace = None,
     context: Context = None,
@@ -34,7 +35,9 @@ def scale(
     wanted = dict(map(_pair, pairs or []))
     found = _chosen(find(cluster, name), name, wanted)
     done = list[str]()
-    with noted_by_pod(cluster, name, "scale", " ".join(f"{id}={pods}" for id, pods in wanted.items())) as told:
+    with noted_by_pod(
+        cluster, name, "scale", " ".join(f"{id}={pods}" for id, pods in wanted.items())
+    ) as told:
         _check(cluster, found)
         for workload, pods in found.items():
             _warn(cluster, workload, pods)
@@ -59,7 +62,9 @@ def scaled(workload: Workload, pods: int) -> str:
 
 def restart(
     name: Name,
-    names: Annotated[list[str] | None, typer.Argument(metavar="[COMPONENT…]", help="Else all of them.")] = None,
+    names: Annotated[
+        list[str] | None, typer.Argument(metavar="[COMPONENT…]", help="Else all of them.")
+    ] = None,
     namespace: Namespace = None,
     context: Context = None,
 ) -> None:
@@ -77,10 +82,14 @@ def _pair(text: str) -> tuple[str, int]:
     return component, int(pods)
 
 
-def _chosen(found: Sequence[Workload], name: str, wanted: Mapping[str, int]) -> Mapping[Workload, int]:
+def _chosen(
+    found: Sequence[Workload], name: str, wanted: Mapping[str, int]
+) -> Mapping[Workload, int]:
     if not wanted:
         names = ", ".join(workload.component for workload in found)
-        raise ControlError(f"{name}: how many pods of what? Give COMPONENT=PODS, such as split=4, for some of {names}")
+        raise ControlError(
+            f"{name}: how many pods of what? Give COMPONENT=PODS, such as split=4, for some of {names}"
+        )
     return {component(found, id): pods for id, pods in wanted.items()}
 
 
@@ -102,11 +111,15 @@ def _check_nobody_else_scales(cluster: Cluster, workload: Workload) -> None:
 def _warn(cluster: Cluster, workload: Workload, pods: int) -> None:
     if pods == 0:
         print(
-            f"kstorm: {workload.component!r} runs nowhere then: what waits for it waits, or times out", file=sys.stderr
+            f"kstorm: {workload.component!r} runs nowhere then: what waits for it waits, or times out",
+            file=sys.stderr,
         )
         return
     tasks = num_tasks(cluster, workload)
     if tasks is not None and pods > tasks:
         surplus = pods - tasks
         stand = f"{surplus} pods stand" if surplus > 1 else "1 pod stands"
-        print(f"kstorm: {workload.component!r} has {tasks} tasks: {stand} by, for when another dies", file=sys.stderr)
+        print(
+            f"kstorm: {workload.component!r} has {tasks} tasks: {stand} by, for when another dies",
+            file=sys.stderr,
+        )

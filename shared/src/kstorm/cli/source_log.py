@@ -43,7 +43,10 @@ class SourceLog:
             self._raise_faults()  # that there is no such topic, if it was named
         starts = self.offsets_at(list(leaders), EARLIEST_TIME)
         ends = self.offsets_at(list(leaders), LATEST_TIME)
-        return {partition: Log(starts[partition], ends[partition], leader) for partition, leader in leaders.items()}
+        return {
+            partition: Log(starts[partition], ends[partition], leader)
+            for partition, leader in leaders.items()
+        }
 
     def offsets_at(self, partitions: Sequence[Partition], moment: int) -> Mapping[Partition, int]:
         """The first offset of each at or after a Unix time in ms, or for `EARLIEST_TIME` and `LATEST_TIME`."""
@@ -51,7 +54,10 @@ class SourceLog:
 
         def ask() -> Mapping[Partition, int] | None:
             for partition in partitions:
-                if partition not in found and (offset := self._source.offset_for(partition, moment)) is not None:
+                if (
+                    partition not in found
+                    and (offset := self._source.offset_for(partition, moment)) is not None
+                ):
                     found[partition] = offset
             return found if len(found) == len(partitions) else None
 
@@ -67,7 +73,9 @@ class SourceLog:
         while (found := ask()) is None:
             self._raise_faults()
             if time.monotonic() > deadline:
-                raise BrokerError(f"Kafka did not tell about topic {self._topic!r} within {_PATIENCE_SECS:.0f} s")
+                raise BrokerError(
+                    f"Kafka did not tell about topic {self._topic!r} within {_PATIENCE_SECS:.0f} s"
+                )
             time.sleep(_LOOK_SECS)
         return found
 
@@ -79,7 +87,9 @@ class SourceLog:
 @contextmanager
 def open_log(reading: Reading) -> Iterator[SourceLog]:
     """The logs of the topic that is read."""
-    source = KafkaSource(reading.config, reading.settings.client_config, reading.settings.zookeeper_tls)
+    source = KafkaSource(
+        reading.config, reading.settings.client_config, reading.settings.zookeeper_tls
+    )
     try:
         yield SourceLog(source, reading.config.topic)
     finally:

@@ -28,8 +28,12 @@ from kstorm.runtime.terminal import Screen
 
 app = typer.Typer(help="What the stateful bolts of a running topology keep.", no_args_is_help=True)
 
-_Component = Annotated[str, typer.Argument(metavar="COMPONENT", help="A stateful bolt.", show_default=False)]
-_Every = Annotated[float, typer.Option(min=0.05, metavar="SECONDS", help="With --follow: how often to look.")]
+_Component = Annotated[
+    str, typer.Argument(metavar="COMPONENT", help="A stateful bolt.", show_default=False)
+]
+_Every = Annotated[
+    float, typer.Option(min=0.05, metavar="SECONDS", help="With --follow: how often to look.")
+]
 _Json = Annotated[bool, typer.Option("--json", help="A JSON object a line.")]
 
 
@@ -39,20 +43,29 @@ class StateOptions:
 
     runs: Annotated[
         Path | None,
-        typer.Option(metavar="DIR", help="One of this machine, from the folder of its run, or of several."),
+        typer.Option(
+            metavar="DIR", help="One of this machine, from the folder of its run, or of several."
+        ),
     ] = None
     namespace: Namespace = None
     context: Context = None
     token_file: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="The token of the services; else KSTORM_STATE_TOKEN_FILE.")
+        Path | None,
+        typer.Option(
+            metavar="FILE", help="The token of the services; else KSTORM_STATE_TOKEN_FILE."
+        ),
     ] = None
 
     def open(self, name: str) -> StateClient:
         """Who asks."""
         token = None
         if self.token_file is not None:
-            token = with_or_without_topology({"KSTORM_STATE_TOKEN_FILE": str(self.token_file)}).state_token
-        return StateClient(name, runs=self.runs, namespace=self.namespace, context=self.context, token=token)
+            token = with_or_without_topology(
+                {"KSTORM_STATE_TOKEN_FILE": str(self.token_file)}
+            ).state_token
+        return StateClient(
+            name, runs=self.runs, namespace=self.namespace, context=self.context, token=token
+        )
 
 
 @app.command()
@@ -61,14 +74,19 @@ def get(
     options: StateOptions,
     name: Name,
     component: _Component,
-    key: Annotated[str, typer.Argument(metavar="KEY", help="As the bolt puts it.", show_default=False)],
+    key: Annotated[
+        str, typer.Argument(metavar="KEY", help="As the bolt puts it.", show_default=False)
+    ],
     by: Annotated[
         str | None,
         typer.Option(
-            metavar="JSON", help="The values that the input is grouped by, as a list; else the key is the only one."
+            metavar="JSON",
+            help="The values that the input is grouped by, as a list; else the key is the only one.",
         ),
     ] = None,
-    follow: Annotated[bool, typer.Option("--follow", help="Whenever it changes, until Ctrl-C.")] = False,
+    follow: Annotated[
+        bool, typer.Option("--follow", help="Whenever it changes, until Ctrl-C.")
+    ] = False,
     every: _Every = 0.5,
     json: _Json = False,
 ) -> None:
@@ -108,9 +126,14 @@ def scan(
 
 
 def _say_missing(client: StateClient, component: str, key: str, looked: Sequence[Found]) -> None:
-    where = client.name_of(looked[0].task) if len(looked) == 1 else f"{component}, with all its tasks,"
+    where = (
+        client.name_of(looked[0].task) if len(looked) == 1 else f"{component}, with all its tasks,"
+    )
     oldest = min(each.as_of.time for each in looked)
-    print(printable(f"kstorm: {where} has no key {key!r}, as of {clock(oldest * 1000)}"), file=sys.stderr)
+    print(
+        printable(f"kstorm: {where} has no key {key!r}, as of {clock(oldest * 1000)}"),
+        file=sys.stderr,
+    )
 
 
 def _show(client: StateClient, found: Iterable[Found], json: bool) -> None:
@@ -131,7 +154,9 @@ def _follow(client: StateClient, changes: Iterable[Sequence[Found]], json: bool)
                 print(printable(msgspec.json.encode(found).decode()), flush=True)
                 continue
             now = datetime.now(UTC).strftime("%H:%M:%S")
-            said = [f"{_text(each)}  ({client.name_of(each.task)}, {_as_of(each)})" for each in found]
+            said = [
+                f"{_text(each)}  ({client.name_of(each.task)}, {_as_of(each)})" for each in found
+            ]
             print(printable(f"{now}  {'; '.join(said) or 'no such key'}"), flush=True)
     except KeyboardInterrupt:
         return
@@ -145,7 +170,12 @@ def _follow_all(client: StateClient, changes: Iterable[Sequence[Found]], json: b
                 continue
             now = datetime.now(UTC).strftime("%H:%M:%S")
             value = _text(each) if each.there else "no such key"
-            print(printable(f"{now}  {each.key}  {value}  ({client.name_of(each.task)}, {_as_of(each)})"), flush=True)
+            print(
+                printable(
+                    f"{now}  {each.key}  {value}  ({client.name_of(each.task)}, {_as_of(each)})"
+                ),
+                flush=True,
+            )
     except KeyboardInterrupt:
         return
 
@@ -156,7 +186,13 @@ def _print_json(found: Found) -> None:
 
 def _text(found: Found) -> str:
     value = found.read()
-    return value if isinstance(value, str) else repr(value) if found.msgpack else msgspec.json.encode(value).decode()
+    return (
+        value
+        if isinstance(value, str)
+        else repr(value)
+        if found.msgpack
+        else msgspec.json.encode(value).decode()
+    )
 
 
 def _as_of(found: Found) -> str:

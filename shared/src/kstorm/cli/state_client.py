@@ -24,7 +24,9 @@ from kstorm.runtime.service.settings import with_or_without_topology
 from kstorm.topology import Topology
 
 _PAUSE_SECS: Final = 0.2
-_FRESH_SECS: Final = 5.0  # a process that was cut off goes on to answer: others are looked for all the same
+_FRESH_SECS: Final = (
+    5.0  # a process that was cut off goes on to answer: others are looked for all the same
+)
 _PAGE: Final = 1000
 _UNKNOWN: Final = 401
 _ELSEWHERE: Final = 421
@@ -68,12 +70,16 @@ class StateClient:
             str, tuple[float, Sequence[tuple[Process, Sequence[int]]]]
         ] = {}  # with when that was looked at
 
-    def get(self, component: str, key: str, default: Any = None, *, by: Sequence[Any] | None = None) -> Any:
+    def get(
+        self, component: str, key: str, default: Any = None, *, by: Sequence[Any] | None = None
+    ) -> Any:
         """The value of a key, or `default`. See `find`; raises `ControlError` besides if several tasks have the key."""
         found = self.find(component, key, by=by)
         if len(found) > 1:
             tasks = ", ".join(str(each.task) for each in found)
-            raise ControlError(f"several tasks of {component!r} have the key {key!r} ({tasks}): use find, or give by=")
+            raise ControlError(
+                f"several tasks of {component!r} have the key {key!r} ({tasks}): use find, or give by="
+            )
         return found[0].read() if found else default
 
     def find(self, component: str, key: str, *, by: Sequence[Any] | None = None) -> Sequence[Found]:
@@ -91,7 +97,9 @@ class StateClient:
         """As `find`, with the answers of tasks that have no such key."""
         _check_text("key", key)
         outline = self._known()
-        first = owner(outline, component, likely_values(outline, component, key) if by is None else by)
+        first = owner(
+            outline, component, likely_values(outline, component, key) if by is None else by
+        )
         asked = [] if first is None else [self._get(component, key, first)]
         if asked and (asked[0].there or by is not None):
             return asked
@@ -100,7 +108,9 @@ class StateClient:
         with ThreadPoolExecutor(AT_ONCE) as pool:
             return [*asked, *pool.map(lambda task: self._get(component, key, task), others)]
 
-    def scan(self, component: str, prefix: str = "", *, limit: int | None = None) -> Iterator[Found]:
+    def scan(
+        self, component: str, prefix: str = "", *, limit: int | None = None
+    ) -> Iterator[Found]:
         """Every key that begins with `prefix`, or so many: one task after the other, and of each in the order of the keys.
 
         It is read in pages of at most a thousand keys. A page is of one checkpoint; what changes meanwhile may be in a later one.
@@ -110,12 +120,24 @@ class StateClient:
         for task in self._known().task_ids(component):
             after: str | None = None
             while left is None or left > 0:
-                query = {"task": str(task), "prefix": prefix, "limit": str(_PAGE if left is None else min(left, _PAGE))}
+                query = {
+                    "task": str(task),
+                    "prefix": prefix,
+                    "limit": str(_PAGE if left is None else min(left, _PAGE)),
+                }
                 page = msgspec.convert(
-                    self._ask(component, task, query | ({} if after is None else {"after": after})), Page
+                    self._ask(component, task, query | ({} if after is None else {"after": after})),
+                    Page,
                 )
                 for entry in page.entries:
-                    yield Found(entry.key, entry.value, entry.msgpack, component=component, task=task, as_of=page.as_of)
+                    yield Found(
+                        entry.key,
+                        entry.value,
+                        entry.msgpack,
+                        component=component,
+                        task=task,
+                        as_of=page.as_of,
+                    )
                 left = None if left is None else left - len(page.entries)
                 after = page.next
                 if after is None:
@@ -141,12 +163,23 @@ class StateClient:
         (`there`). Each look reads all of them: give a prefix, or a limit, where there are many."""
         before: dict[tuple[int, str], Found] | None = None
         while True:
-            now = {(each.task, each.key): each for each in self.scan(component, prefix, limit=limit)}
+            now = {
+                (each.task, each.key): each for each in self.scan(component, prefix, limit=limit)
+            }
             known = before or {}
-            changed = [each for place, each in now.items() if place not in known or _other(each, known[place])]
-            if limit is None or len(now) < limit:  # else a key that is not among them may lie behind them
+            changed = [
+                each
+                for place, each in now.items()
+                if place not in known or _other(each, known[place])
+            ]
+            if (
+                limit is None or len(now) < limit
+            ):  # else a key that is not among them may lie behind them
                 gone = [each for place, each in known.items() if place not in now]
-                changed += [Found(each.key, component=component, task=each.task, as_of=each.as_of) for each in gone]
+                changed += [
+                    Found(each.key, component=component, task=each.task, as_of=each.as_of)
+                    for each in gone
+                ]
             if changed or before is None:
                 yield changed
             before = now
@@ -170,15 +203,22 @@ class StateClient:
         deadline = time.monotonic() + self._patience
         while True:
             processes = self._having(component, task)
-            answers = [process.ask(f"state/{quote(component, safe='')}", query, self._headers) for process in processes]
-            given = [page for answer in answers if answer is not None and "as_of" in (page := answer[1])]
+            answers = [
+                process.ask(f"state/{quote(component, safe='')}", query, self._headers)
+                for process in processes
+            ]
+            given = [
+                page for answer in answers if answer is not None and "as_of" in (page := answer[1])
+            ]
             if given:
                 return max(given, key=lambda page: int(page["as_of"]["offset"]))
             for answer in answers:
                 if answer is not None and answer[0] == _UNKNOWN:
                     raise ControlError(f"{self._name}: {self._not_let_in()}")
                 if answer is not None and answer[0] != _ELSEWHERE:
-                    raise ControlError(f"{self._name}: {answer[1].get('error', f'HTTP status {answer[0]}')}")
+                    raise ControlError(
+                        f"{self._name}: {answer[1].get('error', f'HTTP status {answer[0]}')}"
+                    )
             self._homes.pop(component, None)
             if time.monotonic() > deadline:
                 raise OverdueError(self._not_found(component, task, len(processes)))
@@ -186,12 +226,18 @@ class StateClient:
 
     def _not_let_in(self) -> str:
         given = (
-            "the token that was given is another one than its services have" if self._headers else "a token is needed"
+            "the token that was given is another one than its services have"
+            if self._headers
+            else "a token is needed"
         )
         return f"{given}: name its file by --token-file or KSTORM_STATE_TOKEN_FILE, or set KSTORM_STATE_TOKEN (token=)"
 
     def _not_found(self, component: str, task: int, processes: int) -> str:
-        said = "no process has it" if not processes else "its process does not answer, or is recovering it"
+        said = (
+            "no process has it"
+            if not processes
+            else "its process does not answer, or is recovering it"
+        )
         return (
             f"{self._name}: nobody tells the state of {self.name_of(task)} after {self._patience:g} s: {said}; "
             f"`kstorm causes {self._name}` says who of {component!r} is missing"
@@ -224,7 +270,9 @@ def _check_text(what: str, text: str) -> None:
     try:
         text.encode()
     except UnicodeEncodeError as error:
-        raise ConfigError(f"the {what} {text!r:.200} cannot be written as UTF-8: {error.reason}") from None
+        raise ConfigError(
+            f"the {what} {text!r:.200} cannot be written as UTF-8: {error.reason}"
+        ) from None
 
 
 def _other(one: Found, before: Found) -> bool:

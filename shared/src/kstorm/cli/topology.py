@@ -27,7 +27,9 @@ from kstorm.printable import printable
 from kstorm.runtime.service.figures import format_error, format_seconds
 from kstorm.runtime.terminal import Screen
 
-app = typer.Typer(help="The topologies on a Kubernetes cluster, and how they stand.", no_args_is_help=True)
+app = typer.Typer(
+    help="The topologies on a Kubernetes cluster, and how they stand.", no_args_is_help=True
+)
 
 _LOOK_SECS: Final = 2.0
 
@@ -44,7 +46,9 @@ _Output = Annotated[Output, typer.Option("--output", "-o", help="A table for peo
 
 @app.command("list")
 def list_(
-    everywhere: Annotated[bool, typer.Option("--all-namespaces", "-A", help="In all namespaces.")] = False,
+    everywhere: Annotated[
+        bool, typer.Option("--all-namespaces", "-A", help="In all namespaces.")
+    ] = False,
     output: _Output = Output.TABLE,
     namespace: Namespace = None,
     context: Context = None,
@@ -70,15 +74,23 @@ def list_(
     elif rows:
         _console().print(_list_table(rows))
     else:
-        print(f"there is no topology in {'any namespace' if everywhere else f'the namespace {cluster.namespace}'}")
+        print(
+            f"there is no topology in {'any namespace' if everywhere else f'the namespace {cluster.namespace}'}"
+        )
 
 
 @app.command()
-def describe(name: Name, output: _Output = Output.TABLE, namespace: Namespace = None, context: Context = None) -> None:
+def describe(
+    name: Name, output: _Output = Output.TABLE, namespace: Namespace = None, context: Context = None
+) -> None:
     """Shows what a topology consists of: workloads, images, what scales them, pods."""
     cluster = open_cluster(namespace, context)
     found = [
-        {"workload": workload, "autoscaler": cluster.autoscaler(workload), "pods": cluster.pods(workload)}
+        {
+            "workload": workload,
+            "autoscaler": cluster.autoscaler(workload),
+            "pods": cluster.pods(workload),
+        }
         for workload in find(cluster, name)
     ]
     if output is Output.JSON:
@@ -95,7 +107,9 @@ def describe(name: Name, output: _Output = Output.TABLE, namespace: Namespace = 
 @app.command()
 def status(
     name: Name,
-    watch: Annotated[bool, typer.Option("--watch", "-w", help="Anew every two seconds, until Ctrl-C.")] = False,
+    watch: Annotated[
+        bool, typer.Option("--watch", "-w", help="Anew every two seconds, until Ctrl-C.")
+    ] = False,
     output: _Output = Output.TABLE,
     namespace: Namespace = None,
     context: Context = None,
@@ -150,7 +164,9 @@ def _list_table(rows: Sequence[Mapping[str, Any]]) -> Table:
         table.add_column(name, overflow="fold")
     for row in rows:
         ready = f"{row['pods_ready']}/{row['pods']}"
-        table.add_row(row["topology"], row["namespace"], row["release"], ready, ", ".join(row["components"]))
+        table.add_row(
+            row["topology"], row["namespace"], row["release"], ready, ", ".join(row["components"])
+        )
     return table
 
 
@@ -162,7 +178,11 @@ def _description(found: Mapping[str, Any]) -> RenderableType:
         table.add_column(name, overflow="fold")
     for pod in found["pods"]:
         table.add_row(
-            f"  {pod.name}", pod.trouble or pod.phase, "yes" if pod.ready else "no", str(pod.restarts), pod.node
+            f"  {pod.name}",
+            pod.trouble or pod.phase,
+            "yes" if pod.ready else "no",
+            str(pod.restarts),
+            pod.node,
         )
     head = f"\n{workload.kind} {workload.component}: {workload}, {workload.replicas} wanted{scaler}\n  {workload.image}"
     return Group(Text(printable(head)), *([table] if found["pods"] else []))
@@ -184,10 +204,21 @@ def _status_view(components: Sequence[ComponentStatus]) -> RenderableType:
             f"{found.acked:,}",
             Text(f"{found.failed:,}", style="red" if found.failed else ""),
             f"{found.pending:,}",
-            *("–" if each is None else format_seconds(each) for each in (found.latency_p50, found.latency_p99)),
+            *(
+                "–" if each is None else format_seconds(each)
+                for each in (found.latency_p50, found.latency_p99)
+            ),
         )
-    notes = [_note(f"{pod}: {why}", "yellow") for found in components for pod, why in found.remarks.items()]
-    notes += [_note(f"{pod}: {why}", "red") for found in components for pod, why in found.not_ready.items()]
+    notes = [
+        _note(f"{pod}: {why}", "yellow")
+        for found in components
+        for pod, why in found.remarks.items()
+    ]
+    notes += [
+        _note(f"{pod}: {why}", "red")
+        for found in components
+        for pod, why in found.not_ready.items()
+    ]
     notes += [
         _note(f"{found.component}: {format_error(found.last_error, found.last_error_age)}", "red")
         for found in components

@@ -21,7 +21,9 @@ def python_files(names: Iterable[str]) -> dict[str, str]:
     """The Python files of modules or packages, tests left out, by their path below the folder that each is imported from."""
     paths = {key: path for name in names for key, path in _paths(name)}
     if not paths:
-        raise ConfigError(f"{_WHOLE}, and {', '.join(map(repr, names)) or 'no module'} has none: {_REMEDY}")
+        raise ConfigError(
+            f"{_WHOLE}, and {', '.join(map(repr, names)) or 'no module'} has none: {_REMEDY}"
+        )
     return _within({key: path.read_text() for key, path in paths.items()})
 
 

@@ -45,32 +45,52 @@ def trace(
     options: TracingOptions,
     message: Coordinates = None,
     attempt: Annotated[
-        int | None, typer.Option("--attempt", min=1, metavar="N", help="Which attempt at it; else the newest.")
+        int | None,
+        typer.Option("--attempt", min=1, metavar="N", help="Which attempt at it; else the newest."),
     ] = None,
-    root: Annotated[str | None, typer.Option("--root", metavar="HEX", help="The tree of a root instead.")] = None,
+    root: Annotated[
+        str | None, typer.Option("--root", metavar="HEX", help="The tree of a root instead.")
+    ] = None,
     sink: Annotated[
         str | None,
         typer.Option(
-            "--sink", metavar="TOPIC/PARTITION/OFFSET", help="The trees that a record with lineage comes from."
+            "--sink",
+            metavar="TOPIC/PARTITION/OFFSET",
+            help="The trees that a record with lineage comes from.",
         ),
     ] = None,
     slowest: Annotated[
-        int | None, typer.Option("--slowest", min=1, metavar="N", help="The trees that took longest, since --since.")
+        int | None,
+        typer.Option(
+            "--slowest", min=1, metavar="N", help="The trees that took longest, since --since."
+        ),
     ] = None,
     since: Annotated[
-        str, typer.Option("--since", metavar="AGE", help="How far to look back for --root and --slowest: 30s, 10m, 2h.")
+        str,
+        typer.Option(
+            "--since",
+            metavar="AGE",
+            help="How far to look back for --root and --slowest: 30s, 10m, 2h.",
+        ),
     ] = "10m",
     values: Annotated[bool, typer.Option("--values", help="Show what tuples hold.")] = False,
-    all_: Annotated[bool, typer.Option("--all", help="Show each tuple, however many are alike.")] = False,
+    all_: Annotated[
+        bool, typer.Option("--all", help="Show each tuple, however many are alike.")
+    ] = False,
     json: Annotated[bool, typer.Option("--json", help="For programs.")] = False,
     dot: Annotated[bool, typer.Option("--dot", help="A graph for Graphviz.")] = False,
     otlp_url: Annotated[
-        str | None, typer.Option("--otlp", metavar="URL", help="Send it to a collector of OpenTelemetry, as spans.")
+        str | None,
+        typer.Option(
+            "--otlp", metavar="URL", help="Send it to a collector of OpenTelemetry, as spans."
+        ),
     ] = None,
 ) -> None:
     """Shows the tree of a message: which tuples came of it, where they went, when, and the proof that it is complete."""
     if sum(wanted is not None for wanted in (message, root, sink, slowest)) != 1:
-        raise ConfigError("give one of these: a message TOPIC/PARTITION/OFFSET, --root, --sink, --slowest")
+        raise ConfigError(
+            "give one of these: a message TOPIC/PARTITION/OFFSET, --root, --sink, --slowest"
+        )
     asked = _Asked(message, root, sink, slowest, since, attempt)
     flags = {"--values": values, "--all": all_, "--json": json, "--dot": dot}
     words = [*asked.words(), *(name for name, given in flags.items() if given)]
@@ -85,7 +105,13 @@ def trace(
             print(line)
 
 
-def _send(asked: "_Asked", options: TracingOptions, url: str, words: Sequence[str], arguments: Sequence[str]) -> None:
+def _send(
+    asked: "_Asked",
+    options: TracingOptions,
+    url: str,
+    words: Sequence[str],
+    arguments: Sequence[str],
+) -> None:
     if is_on_kubernetes(options):
         check_far_url(url)
         run_in_pod(options, "trace", *words, f"--otlp={url}", arguments=arguments, kinds=["spout"])
@@ -132,7 +158,9 @@ class _Asked:
     def trees(self, tracing: Tracing, options: TracingOptions) -> Sequence[Tree]:
         """Raises `ControlError` if there are none."""
         if self._message is not None:
-            tracing.reading_of(self._message.topic, options.component)  # else it is said who reads what
+            tracing.reading_of(
+                self._message.topic, options.component
+            )  # else it is said who reads what
             return self._of_message(tracing, self._message)
         if self._root is not None:
             return [self._of_root(tracing, self._root, self._begin)]
@@ -140,7 +168,9 @@ class _Asked:
             return self._of_sink(tracing, self._sink)
         found = find_slowest(tracing.topology, tracing.log, self._begin, self._slowest or 1)
         if not found:
-            raise ControlError(f"no tree was completed in the last {self._said}: look further back by --since")
+            raise ControlError(
+                f"no tree was completed in the last {self._said}: look further back by --since"
+            )
         return [tracing.tracer.tree(root, begun) for root, begun in found]
 
     @property
@@ -150,7 +180,9 @@ class _Asked:
     def _of_message(self, tracing: Tracing, message: Message) -> Sequence[Tree]:
         found = tracing.tracer.attempts(message)
         if self._attempt is not None:
-            found = [tree for tree in found if tree.origin and tree.origin.attempt == self._attempt] or found
+            found = [
+                tree for tree in found if tree.origin and tree.origin.attempt == self._attempt
+            ] or found
         if not found:
             limit = tracing.log.budget.exhausted
             raise ControlError(
@@ -170,7 +202,9 @@ class _Asked:
         headers, written = tracing.log.headers_at((sink.topic, sink.partition), sink.offset)
         roots = next((value for name, value in headers if name == ROOTS), "")
         if not roots:
-            raise ControlError(f"{sink} has no header {ROOTS}: have its KafkaBolt write it by with_lineage()")
+            raise ControlError(
+                f"{sink} has no header {ROOTS}: have its KafkaBolt write it by with_lineage()"
+            )
         patience = max(spout.timeout_ms / 1000 for spout in tracing.topology.spouts)
         since = int(written - 1000 * 2 * min(patience, _UNITS["d"]))
         return [self._of_root(tracing, parse_root(root), since) for root in roots.split(",")]
@@ -192,7 +226,13 @@ def parse_age(text: str, option: str = "--since") -> int:
 
 
 def _printed(
-    trees: Sequence[Tree], tracing: Tracing, each: bool, json: bool, dot: bool, values: bool, everything: bool
+    trees: Sequence[Tree],
+    tracing: Tracing,
+    each: bool,
+    json: bool,
+    dot: bool,
+    values: bool,
+    everything: bool,
 ) -> Iterator[str]:
     if json:
         found: list[dict[str, Any]] = [to_json(tree, values) for tree in trees]
@@ -208,7 +248,10 @@ def _printed(
     for tree in drawn:
         yield from map(printable, draw(tree, tracing.topology, values, everything))
     if any(tree.outcome == "open" for tree in trees[-1:]) and trees[-1].origin:
-        print(f"kstorm: `kstorm why {Message(*trees[-1].origin[:3])}` says who has it", file=sys.stderr)
+        print(
+            f"kstorm: `kstorm why {Message(*trees[-1].origin[:3])}` says who has it",
+            file=sys.stderr,
+        )
 
 
 def _is_of_the_same_moment(tree: Tree, other: Tree) -> bool:

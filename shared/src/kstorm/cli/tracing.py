@@ -32,7 +32,9 @@ from kstorm.topology import Topology
 Coordinates = Annotated[
     str | None,
     typer.Argument(
-        metavar="TOPIC/PARTITION/OFFSET", help="A message of the source: sentences/3/10482.", show_default=False
+        metavar="TOPIC/PARTITION/OFFSET",
+        help="A message of the source: sentences/3/10482.",
+        show_default=False,
     ),
 ]
 
@@ -52,18 +54,26 @@ class TracingOptions:
     ] = None
     """`package.module:attribute`, or a name: then it is on Kubernetes, and a pod of it is asked."""
     component: Annotated[
-        str | None, typer.Option("--component", metavar="ID", help="The spout, if several read the topic.")
+        str | None,
+        typer.Option("--component", metavar="ID", help="The spout, if several read the topic."),
     ] = None
     bootstrap: Annotated[
-        str | None, typer.Option("--bootstrap", metavar="HOST:PORT", help="Kafka; else KSTORM_BOOTSTRAP_SERVERS.")
+        str | None,
+        typer.Option(
+            "--bootstrap", metavar="HOST:PORT", help="Kafka; else KSTORM_BOOTSTRAP_SERVERS."
+        ),
     ] = None
     zookeeper: Annotated[
-        str | None, typer.Option("--zookeeper", metavar="HOST:PORT", help="ZooKeeper; else KSTORM_ZOOKEEPER.")
+        str | None,
+        typer.Option("--zookeeper", metavar="HOST:PORT", help="ZooKeeper; else KSTORM_ZOOKEEPER."),
     ] = None
     limit_mb: Annotated[
-        int, typer.Option("--limit-mb", min=1, metavar="MB", help="Most that is read of the topics.")
+        int,
+        typer.Option("--limit-mb", min=1, metavar="MB", help="Most that is read of the topics."),
     ] = 2048
-    within: Annotated[float, typer.Option("--within", min=0.1, metavar="SECONDS", help="How long may be read.")] = 60.0
+    within: Annotated[
+        float, typer.Option("--within", min=0.1, metavar="SECONDS", help="How long may be read.")
+    ] = 60.0
     namespace: Namespace = None
     context: Context = None
 
@@ -82,7 +92,10 @@ def check_far_url(url: str) -> None:
 
 
 def run_in_pod(
-    options: TracingOptions, *words: str, arguments: Sequence[str] = (), kinds: Sequence[str] = ("spout", "acker")
+    options: TracingOptions,
+    *words: str,
+    arguments: Sequence[str] = (),
+    kinds: Sequence[str] = ("spout", "acker"),
 ) -> None:
     """Runs `kstorm WORDS` in a pod and ends with its exit code; returns if it is to be run here."""
     found = pod_of(options, kinds)
@@ -98,7 +111,9 @@ def parse_message(text: str) -> Message:
     """Reads coordinates; raises `ConfigError` saying how they are given."""
     found = re.fullmatch(r"([^/\s]+)/([0-9]{1,9})/([0-9]{1,18})", text)
     if not found:
-        raise ConfigError(f"{text}: give a message as TOPIC/PARTITION/OFFSET, such as sentences/3/10482")
+        raise ConfigError(
+            f"{text}: give a message as TOPIC/PARTITION/OFFSET, such as sentences/3/10482"
+        )
     return Message(found[1], int(found[2]), int(found[3]))
 
 
@@ -115,7 +130,11 @@ class Tracing:
     def readings(self, component: str | None = None) -> dict[str, Reading]:
         """By spout, how it reads Kafka; of one if it is named. Raises `ConfigError` if there are none."""
         self.topology.check_reader(component)
-        return {name: self._reading(name) for name in self.topology.readings if component in (None, name)}
+        return {
+            name: self._reading(name)
+            for name in self.topology.readings
+            if component in (None, name)
+        }
 
     def reading_of(self, topic: str, component: str | None) -> tuple[str, Reading]:
         """The spout that reads a topic. Raises `ConfigError` if none does, or several do and none is named."""
@@ -145,7 +164,9 @@ def open_tracing(options: TracingOptions) -> Iterator[Tracing]:
     overrides = {f"KSTORM_{name}": value for name, value in given.items() if value is not None}
     settings = with_or_without_topology(os.environ | overrides)
     if not options.topology:
-        raise ConfigError("which topology? Give --topology package.module:attribute, or its name on Kubernetes")
+        raise ConfigError(
+            "which topology? Give --topology package.module:attribute, or its name on Kubernetes"
+        )
     topology = load_topology(options.topology)
     missing = topology.topics().keys() - Admin(settings).partition_counts().keys()
     if missing:

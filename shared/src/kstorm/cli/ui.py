@@ -22,13 +22,21 @@ def ui(
     context: Context = None,
     runs: Annotated[
         Path | None,
-        typer.Option("--runs", metavar="DIR", help="What runs on this machine instead: the folder of its runs."),
+        typer.Option(
+            "--runs",
+            metavar="DIR",
+            help="What runs on this machine instead: the folder of its runs.",
+        ),
     ] = None,
-    port: Annotated[int | None, typer.Option("--port", help="Where to listen; 0: any that is free.")] = None,
+    port: Annotated[
+        int | None, typer.Option("--port", help="Where to listen; 0: any that is free.")
+    ] = None,
 ) -> None:
     """Shows topologies in a browser, until Ctrl-C."""
     if importlib.util.find_spec("kstorm_ui") is None:
-        raise ConfigError("the page is a package of its own, which is not installed: install kstorm-service-ui")
+        raise ConfigError(
+            "the page is a package of its own, which is not installed: install kstorm-service-ui"
+        )
     given = {"--namespace": namespace, "--context": context, "--runs": runs, "--port": port}
     options = [f"{name}={value}" for name, value in given.items() if value is not None]
     os.execv(sys.executable, [sys.executable, "-m", "kstorm_ui", *options])  # noqa: S606 - the same Python, no shell

@@ -24,15 +24,25 @@ from kstorm.topology import Topology
 def values(
     reference: Annotated[
         str,
-        typer.Argument(metavar="MODULE:ATTR|FILE", help="The topology: package.module:attribute, or a YAML file."),
+        typer.Argument(
+            metavar="MODULE:ATTR|FILE",
+            help="The topology: package.module:attribute, or a YAML file.",
+        ),
     ],
     files: Annotated[
-        bool, typer.Option("--files", help="Add the Python files of its top package, for images that do not have them.")
+        bool,
+        typer.Option(
+            "--files",
+            help="Add the Python files of its top package, for images that do not have them.",
+        ),
     ] = False,
     properties: Annotated[
         str,
         typer.Option(
-            "--filter", metavar="FILE", envvar="KSTORM_TOPOLOGY_FILTER", help="Properties for ${name} in the YAML file."
+            "--filter",
+            metavar="FILE",
+            envvar="KSTORM_TOPOLOGY_FILTER",
+            help="Properties for ${name} in the YAML file.",
         ),
     ] = "",
 ) -> None:
@@ -95,7 +105,9 @@ class _Dumper(yaml.SafeDumper):
 
 
 def _text(dumper: yaml.SafeDumper, text: str) -> yaml.ScalarNode:
-    return dumper.represent_scalar("tag:yaml.org,2002:str", text, style="|" if "\n" in text else None)
+    return dumper.represent_scalar(
+        "tag:yaml.org,2002:str", text, style="|" if "\n" in text else None
+    )
 
 
 _Dumper.add_representer(str, _text)

@@ -27,16 +27,27 @@ def waited(options: TopologyOptions, letter: DeadLetter) -> Sequence[str]:
             f"--why is for letters of the kind {TIMED_OUT}, and this one is {kind_of(letter) or 'of none'}"
         )
     topology = code_of(options, "that says which topics its tuples are in")
-    message, timeout = Message(letter.topic, letter.partition, letter.offset), topology.longest_message_timeout_secs
+    message, timeout = (
+        Message(letter.topic, letter.partition, letter.offset),
+        topology.longest_message_timeout_secs,
+    )
     if letter.component in topology.components:
         timeout = topology.component(letter.component).config.message_timeout_secs
-    with Progress() as progress, TopicLog(options.settings, Budget(_MOST_BYTES, _WITHIN_SECS, progress.tell)) as log:
+    with (
+        Progress() as progress,
+        TopicLog(options.settings, Budget(_MOST_BYTES, _WITHIN_SECS, progress.tell)) as log,
+    ):
         tracer = Tracer(outline(topology), log)
         first = int(letter.at - min(_LONGEST * timeout * 1000, letter.at))
         found = [tree for tree in tracer.between(message, first, letter.at) if tree.origin]
         mine = [tree for tree in found if tree.origin and tree.origin.attempt == letter.attempts]
         if not mine:
             hours = topology.config.topology_trace_retention_hours
-            limit = log.budget.exhausted or f"frames are kept for {hours:g} hours (topology_trace_retention_hours)"
-            raise ControlError(f"no tree of attempt {letter.attempts} at {message} is found any more: {limit}")
+            limit = (
+                log.budget.exhausted
+                or f"frames are kept for {hours:g} hours (topology_trace_retention_hours)"
+            )
+            raise ControlError(
+                f"no tree of attempt {letter.attempts} at {message} is found any more: {limit}"
+            )
         return waited_for(mine, letter.at)

@@ -65,7 +65,9 @@ def look_twice(watched: Watched, window: float) -> Seen:
             first, second = {}, {}
             print(f"kstorm: how far groups are behind is not known: {error}", file=sys.stderr)
     replace = msgspec.structs.replace
-    return Seen(between(replace(before, backlogs=first), replace(after, backlogs=second)), no_broker)
+    return Seen(
+        between(replace(before, backlogs=first), replace(after, backlogs=second)), no_broker
+    )
 
 
 class OnThisMachine:
@@ -86,7 +88,9 @@ class OnThisMachine:
     def backlogs(self, components: Sequence[str], window: float) -> Sequence[Backlogs]:
         """See `Watched`."""
         found = self._find()
-        settings = Settings(topology="", bootstrap_servers=found.bootstrap, zookeeper=found.zookeeper)
+        settings = Settings(
+            topology="", bootstrap_servers=found.bootstrap, zookeeper=found.zookeeper
+        )
         return _twice(settings, self._name, components, window)
 
     def _find(self) -> RunningTopology:
@@ -96,7 +100,9 @@ class OnThisMachine:
                 return each
         names = ", ".join(sorted(each.name for each in there))
         said = f"those there are: {names}" if names else "nor any other"
-        raise ControlError(f"there is no topology {self._name!r} that runs from {self._place}; {said}")
+        raise ControlError(
+            f"there is no topology {self._name!r} that runs from {self._place}; {said}"
+        )
 
 
 class OnKubernetes:
@@ -105,7 +111,9 @@ class OnKubernetes:
     `other` is the same cluster by another client: while the official one opens a session in a pod, whatever else it is asked goes
     there too."""
 
-    def __init__(self, cluster: Cluster, other: Cluster, name: str, settings: Settings | None = None) -> None:
+    def __init__(
+        self, cluster: Cluster, other: Cluster, name: str, settings: Settings | None = None
+    ) -> None:
         self._cluster, self._other, self._name, self._settings = cluster, other, name, settings
 
     def look(self) -> Snapshot:
@@ -123,7 +131,9 @@ class OnKubernetes:
             return _twice(self._settings, self._name, components, window)
         shown = io.StringIO()
         pod = PodCommand(self._other, find_workloads(self._other, self._name), "spout", "acker")
-        code = pod.run("lag", f"--topology={self._name}", f"--window={window:g}", "--", *components, out=shown)
+        code = pod.run(
+            "lag", f"--topology={self._name}", f"--window={window:g}", "--", *components, out=shown
+        )
         try:
             first, second = map(decode, shown.getvalue().splitlines())
         except (ValueError, msgspec.DecodeError):
@@ -135,11 +145,15 @@ class OnKubernetes:
         return Process(pod.name, page, "" if page is not None else pod.silence, pod.since)
 
 
-def _by_component(workloads: Sequence[Workload], found: Sequence[Sequence[Process]]) -> Mapping[str, Sequence[Process]]:
+def _by_component(
+    workloads: Sequence[Workload], found: Sequence[Sequence[Process]]
+) -> Mapping[str, Sequence[Process]]:
     return {workload.id: processes for workload, processes in zip(workloads, found, strict=True)}
 
 
-def _twice(settings: Settings, name: str, components: Sequence[str], window: float) -> Sequence[Backlogs]:
+def _twice(
+    settings: Settings, name: str, components: Sequence[str], window: float
+) -> Sequence[Backlogs]:
     first = backlogs_of(settings, name, components)
     time.sleep(window)
     return first, backlogs_of(settings, name, components)

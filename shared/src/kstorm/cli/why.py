@@ -11,7 +11,14 @@ import msgspec
 import typer
 
 from kstorm.cli.options import with_options
-from kstorm.cli.tracing import Coordinates, Tracing, TracingOptions, open_tracing, parse_message, run_in_pod
+from kstorm.cli.tracing import (
+    Coordinates,
+    Tracing,
+    TracingOptions,
+    open_tracing,
+    parse_message,
+    run_in_pod,
+)
 from kstorm.errors import ConfigError
 from kstorm.inspect.facts import Message
 from kstorm.inspect.verdict import Verdict
@@ -24,7 +31,9 @@ _MOST_TUPLES = 5
 def why(
     options: TracingOptions,
     message: Coordinates = None,
-    oldest: Annotated[bool, typer.Option("--oldest", help="The oldest that is not done, of each partition.")] = False,
+    oldest: Annotated[
+        bool, typer.Option("--oldest", help="The oldest that is not done, of each partition.")
+    ] = False,
     json: Annotated[bool, typer.Option("--json", help="For programs.")] = False,
 ) -> None:
     """Says of a message why it is not done: who has it, or who lost it."""
@@ -34,7 +43,9 @@ def why(
     flags = [*(["--oldest"] if oldest else []), *(["--json"] if json else [])]
     run_in_pod(options, "why", *flags, arguments=[] if message is None else [message])
     with open_tracing(options) as tracing:
-        verdicts = list(_oldest(tracing, options) if wanted is None else _of(tracing, wanted, options))
+        verdicts = list(
+            _oldest(tracing, options) if wanted is None else _of(tracing, wanted, options)
+        )
     if json:
         print(msgspec.json.encode(verdicts).decode())
         return

@@ -76,8 +76,14 @@ class Pod(msgspec.Struct, frozen=True):
     @property
     def silence(self) -> str:
         """Why it does not answer, if it does not: as far as Kubernetes knows."""
-        phase = "does not answer" if self.phase == "Running" else f"is {self.phase or 'not there yet'}"
-        often = f"; it was restarted {self.restarts:,} time{'' if self.restarts == 1 else 's'}" if self.restarts else ""
+        phase = (
+            "does not answer" if self.phase == "Running" else f"is {self.phase or 'not there yet'}"
+        )
+        often = (
+            f"; it was restarted {self.restarts:,} time{'' if self.restarts == 1 else 's'}"
+            if self.restarts
+            else ""
+        )
         return f"{self.trouble or phase}{often}"
 
 
@@ -114,7 +120,9 @@ def workload_of(found: Any, type: str) -> Workload:
         image=found.spec.template.spec.containers[0].image or "",
         replicas=1 if found.spec.replicas is None else found.spec.replicas,
         ready=(found.status and found.status.ready_replicas) or 0,
-        selector=",".join(f"{key}={value}" for key, value in (found.spec.selector.match_labels or {}).items()),
+        selector=",".join(
+            f"{key}={value}" for key, value in (found.spec.selector.match_labels or {}).items()
+        ),
     )
 
 
@@ -149,7 +157,11 @@ def autoscaler_of(found: Any) -> Autoscaler:
 
 
 def _not_ready_since(conditions: Any) -> float | None:
-    changed = (each.last_transition_time for each in conditions if (each.type, each.status) == ("Ready", "False"))
+    changed = (
+        each.last_transition_time
+        for each in conditions
+        if (each.type, each.status) == ("Ready", "False")
+    )
     return next((moment.timestamp() for moment in changed if moment is not None), None)
 
 

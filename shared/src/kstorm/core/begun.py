@@ -33,4 +33,6 @@ def joined(several: Sequence[Begun]) -> Begun:
     """Those of one task, one after the other."""
     if len(several) == 1:
         return several[0]
-    return Begun(several[0].task, *map(np.concatenate, zip(*(trees[1:] for trees in several), strict=True)))
+    return Begun(
+        several[0].task, *map(np.concatenate, zip(*(trees[1:] for trees in several), strict=True))
+    )

@@ -42,12 +42,23 @@ class BoltTask:
         on_error: OnError,
         next_ids: NextIds | None = None,
     ) -> None:
-        self.topology, self.component, self.task_index, self.bolt = topology, component, task_index, bolt
+        self.topology, self.component, self.task_index, self.bolt = (
+            topology,
+            component,
+            task_index,
+            bolt,
+        )
         self.task_id = topology.task_ids(component)[task_index]
         self.config = topology.component(component).config
         table = routes(topology, component, task_index, outbox)
         self.collector = self.make_collector(
-            table, outbox, next_id, next_ids or columns_of(next_id), component, self.task_id, on_error
+            table,
+            outbox,
+            next_id,
+            next_ids or columns_of(next_id),
+            component,
+            self.task_id,
+            on_error,
         )
         self.executed = 0
         self.pause_every = 64
@@ -83,12 +94,18 @@ class BoltTask:
             return self._execute_tuples(self._tuples(source, frame, offset), self._acks_itself)
         ids = (as_ids(frame.roots), as_ids(frame.edges)) if frame.roots else (None, None)
         batch = self._batch(source, frame.columns, ids, offset)
-        return self._execute_columns(batch) if self._execute_batch is not None else self._execute_one_by_one(batch)
+        return (
+            self._execute_columns(batch)
+            if self._execute_batch is not None
+            else self._execute_one_by_one(batch)
+        )
 
     def _tuples(self, source: Source, frame: TupleFrame, _offset: int) -> Iterable[Tuple]:
         return tuples_of(source, frame)
 
-    def _batch(self, source: Source, columns: list[list[Any]], ids: tuple[Any, Any], _offset: int) -> TupleBatch:
+    def _batch(
+        self, source: Source, columns: list[list[Any]], ids: tuple[Any, Any], _offset: int
+    ) -> TupleBatch:
         return TupleBatch(source, columns, *ids)
 
     def _lose(self, frame: Salvaged, _offset: int) -> None:
@@ -114,7 +131,8 @@ class BoltTask:
         except Exception as error:  # noqa: BLE001 - the user's code may raise anything
             if not isinstance(error, FailedException):
                 self._on_error(
-                    error, f"executing a batch of {len(batch)} of {batch.source.component!r}, now one by one"
+                    error,
+                    f"executing a batch of {len(batch)} of {batch.source.component!r}, now one by one",
                 )
             pending = NotImplemented
         self._basic.batch = None  # else it would live until the next one comes
@@ -148,9 +166,13 @@ class BoltTask:
             return
         due, self._next_tick = self._next_tick is not None, now + self._every
         if due:
-            yield from self._execute_tuples([Tuple((self._every,), _TICK)], acks=True)  # nobody else acks a tick
+            yield from self._execute_tuples(
+                [Tuple((self._every,), _TICK)], acks=True
+            )  # nobody else acks a tick
 
-    def _execute_tuples(self, tuples: Iterable[Tuple], acks: bool = False, failed: list[int] | None = None) -> Steps:
+    def _execute_tuples(
+        self, tuples: Iterable[Tuple], acks: bool = False, failed: list[int] | None = None
+    ) -> Steps:
         """Executes tuples one after the other, and acks each that did not fail if `acks`.
 
         With `failed` they are those of a basic bolt's frame, and where they stand that failed is added to it.
@@ -228,7 +250,9 @@ class BoltTask:
                     f"a frame of the stream {frame.stream!r} of {frame.component!r}, to which {self.component!r} does not subscribe"
                 )
             if frame.task not in self.topology.task_ids(frame.component):
-                raise FrameError(f"a frame of task {frame.task}, which is none of {frame.component!r}'s")
+                raise FrameError(
+                    f"a frame of task {frame.task}, which is none of {frame.component!r}'s"
+                )
             fields = self.topology.component(frame.component).streams[frame.stream].fields
             source = self._sources[key] = Source(frame.component, frame.stream, frame.task, fields)
         if len(frame.columns) != len(source.fields):

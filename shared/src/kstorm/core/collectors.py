@@ -44,7 +44,11 @@ class BoltCollector:
         self.emitted = self.acked = self.failed = 0
 
     def emit(
-        self, values: Sequence[Any], anchors: Anchors = None, stream: str = DEFAULT_STREAM, task: int | None = None
+        self,
+        values: Sequence[Any],
+        anchors: Anchors = None,
+        stream: str = DEFAULT_STREAM,
+        task: int | None = None,
     ) -> Sequence[int]:
         """See `kstorm.topology.OutputCollector.emit`."""
         route = self._routes.get(stream)
@@ -76,7 +80,9 @@ class BoltCollector:
     def _add(self, lane: Lane, values: Sequence[Any], anchors: Anchors) -> None:
         """One copy with any number of anchors: one edge per anchor, folded where anchors share a root."""
         several = () if anchors is None else (anchors,) if isinstance(anchors, Tuple) else anchors
-        self._check_anchors(several)  # before any edge is drawn: the others must not wait for a tuple that never leaves
+        self._check_anchors(
+            several
+        )  # before any edge is drawn: the others must not wait for a tuple that never leaves
         self._hang(lane, values, several)
 
     def _check_anchors(self, anchors: Iterable[Tuple]) -> None:
@@ -96,8 +102,15 @@ class BoltCollector:
                 for root in anchor.roots():
                     pairs[root] = pairs.get(root, 0) ^ edge
         root, edge = pairs.popitem() if pairs else (0, 0)
-        if self._trace is not None and (self._trace.picks(root) or any(map(self._trace.picks, pairs))):
-            edges = (edge for anchor in anchors if anchor.root for edge in (anchor.edge, *(anchor.more or {}).values()))
+        if self._trace is not None and (
+            self._trace.picks(root) or any(map(self._trace.picks, pairs))
+        ):
+            edges = (
+                edge
+                for anchor in anchors
+                if anchor.root
+                for edge in (anchor.edge, *(anchor.more or {}).values())
+            )
             lane.parents[len(lane.rows)] = list(edges)
         if pairs:
             lane.more[len(lane.rows)] = pairs
@@ -184,7 +197,13 @@ class BoltCollector:
                 "emit first, then ack"
             )
         at = None if anchors is None else self._positions(anchors, positions, count)
-        roots = None if anchors is None or anchors.roots is None else anchors.roots if at is None else anchors.roots[at]
+        roots = (
+            None
+            if anchors is None or anchors.roots is None
+            else anchors.roots
+            if at is None
+            else anchors.roots[at]
+        )
         edges = None
         if self._trace is not None and anchors is not None and roots is not None:
             edges = anchors.edges if at is None else anchors.edges[at]
@@ -196,13 +215,17 @@ class BoltCollector:
                 self.observe(stream, zip(*columns, strict=True))
             emission.send()
             if roots is not None and anchors is not None:
-                folded = emission.vals if at is None else fold_positions(at, emission.vals, len(anchors))
+                folded = (
+                    emission.vals if at is None else fold_positions(at, emission.vals, len(anchors))
+                )
                 anchors.ack_vals = folded if anchors.ack_vals is None else anchors.ack_vals ^ folded
 
         self._do(anchors, commit)
         return emission.placed
 
-    def _positions(self, anchors: TupleBatch, positions: Sequence[int] | None, count: int) -> Positions | None:
+    def _positions(
+        self, anchors: TupleBatch, positions: Sequence[int] | None, count: int
+    ) -> Positions | None:
         if positions is None:
             if count == len(anchors):
                 return None
@@ -259,7 +282,9 @@ class BoltCollector:
                 lane.put(columns, len(positions), None, None)
                 continue
             at, edges = as_positions(positions), self._next_ids(len(positions))
-            parents = {} if self._trace is None else self._trace.parents(batch.roots[at], batch.edges[at])
+            parents = (
+                {} if self._trace is None else self._trace.parents(batch.roots[at], batch.edges[at])
+            )
             lane.put(columns, len(positions), batch.roots[at], edges, parents)
             val ^= fold_positions(at, edges, count)
         self.acked += count - len(failed)
@@ -274,7 +299,9 @@ class BoltCollector:
 class BasicCollector:
     """The `BasicOutputCollector` of one task: anchors to the tuple being executed."""
 
-    def __init__(self, collector: BoltCollector, table: dict[str, StreamRoutes], component: str) -> None:
+    def __init__(
+        self, collector: BoltCollector, table: dict[str, StreamRoutes], component: str
+    ) -> None:
         self._collector, self._routes, self._component = collector, table, component
         self.reset_timeout = collector.reset_timeout
         self.report_error = collector.report_error
@@ -283,7 +310,9 @@ class BasicCollector:
         self.position = -1
         """Of `input` in the frame being executed; -1 if it is executed by itself."""
 
-    def emit(self, values: Sequence[Any], stream: str = DEFAULT_STREAM, task: int | None = None) -> Sequence[int]:
+    def emit(
+        self, values: Sequence[Any], stream: str = DEFAULT_STREAM, task: int | None = None
+    ) -> Sequence[int]:
         """See `kstorm.topology.BasicOutputCollector.emit`."""
         position, collector = self.position, self._collector
         if position < 0:
@@ -304,7 +333,10 @@ class BasicCollector:
         return targets
 
     def emit_batch(
-        self, columns: Sequence[list[Any]], positions: Sequence[int] | None = None, stream: str = DEFAULT_STREAM
+        self,
+        columns: Sequence[list[Any]],
+        positions: Sequence[int] | None = None,
+        stream: str = DEFAULT_STREAM,
     ) -> Placed:
         """See `kstorm.topology.BasicOutputCollector.emit_batch`."""
         if self.batch is None:
@@ -327,9 +359,13 @@ def direct_lanes(
             f"{component!r} emits {len(values)} values on the stream {stream!r}, which declares {route.fields} fields"
         )
     if not route.is_direct:
-        raise EmitError(f"{component!r} names a task on the stream {stream!r}: declare it with direct=True for that")
+        raise EmitError(
+            f"{component!r} names a task on the stream {stream!r}: declare it with direct=True for that"
+        )
     if task is None:
-        raise EmitError(f"{component!r} emits on the direct stream {stream!r} without a task: pass task=…")
+        raise EmitError(
+            f"{component!r} emits on the direct stream {stream!r} without a task: pass task=…"
+        )
     lanes = route.direct.get(task)
     if lanes is None:
         raise EmitError(

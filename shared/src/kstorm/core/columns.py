@@ -38,7 +38,11 @@ def fold_runs(roots: Ids, vals: Ids) -> tuple[Ids, Ids]:
     begins[0] = True
     np.not_equal(roots[1:], roots[:-1], out=begins[1:])
     starts = np.flatnonzero(begins)
-    return (roots, vals) if starts.size == roots.size else (roots[starts], np.bitwise_xor.reduceat(vals, starts))
+    return (
+        (roots, vals)
+        if starts.size == roots.size
+        else (roots[starts], np.bitwise_xor.reduceat(vals, starts))
+    )
 
 
 def fold_positions(positions: Positions, vals: Ids, size: int) -> Ids:

@@ -110,7 +110,9 @@ def roots_of(roots: Iterable[int]) -> list[str]:
     return [f"{root:016x}" for root in roots if root]
 
 
-def text_of(headers: Iterable[tuple[str, str | bytes | None]] | None) -> list[tuple[str, str | None]]:
+def text_of(
+    headers: Iterable[tuple[str, str | bytes | None]] | None,
+) -> list[tuple[str, str | None]]:
     """Headers as a letter has them."""
     return [
         (name, value.decode(errors="backslashreplace") if isinstance(value, bytes) else value)

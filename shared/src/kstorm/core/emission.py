@@ -44,7 +44,9 @@ class Emission:
                     self.vals[rows] ^= edges
                     if trace is not None and anchors is not None:
                         parents = trace.parents(roots[rows], anchors[rows])
-                self._sends.append((lane, picked, size, None if roots is None else roots[rows], edges, parents))
+                self._sends.append(
+                    (lane, picked, size, None if roots is None else roots[rows], edges, parents)
+                )
                 self.placed.append((lane.targets[0], rows))
 
     def send(self) -> None:

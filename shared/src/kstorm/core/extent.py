@@ -10,10 +10,10 @@ from typing import Final
 MOST_VALUES: Final = 400_000
 """Most values in a frame, of any kind, those within others counted too: some 40 MB once they are decoded."""
 
-_SLACK: Final = (
-    4  # a frame may be from before its topology's setting was lowered, or from a process that has a larger one already
-)
-_LEAST: Final = 1024 * 1024  # of which acks and completions need some 640 kB, whatever tuples may have
+_SLACK: Final = 4  # a frame may be from before its topology's setting was lowered, or from a process that has a larger one already
+_LEAST: Final = (
+    1024 * 1024
+)  # of which acks and completions need some 640 kB, whatever tuples may have
 
 
 def most_frame_bytes(topology_frame_max_bytes: int) -> int:

@@ -34,8 +34,16 @@ class Rows(Struct, frozen=True):
             [column[start:end] for column in self.columns],
             self.roots[8 * start : 8 * end],
             self.edges[8 * start : 8 * end],
-            {position - start: pairs for position, pairs in self.more.items() if start <= position < end},
-            {position - start: edges for position, edges in self.parents.items() if start <= position < end},
+            {
+                position - start: pairs
+                for position, pairs in self.more.items()
+                if start <= position < end
+            },
+            {
+                position - start: edges
+                for position, edges in self.parents.items()
+                if start <= position < end
+            },
         )
 
 
@@ -63,7 +71,9 @@ class Lane:
         "topic",
     )
 
-    def __init__(self, component: str, task: int, stream: str, topic: str, partition: int, target: int) -> None:
+    def __init__(
+        self, component: str, task: int, stream: str, topic: str, partition: int, target: int
+    ) -> None:
         self.component, self.task, self.stream = component, task, stream
         self.topic, self.partition = topic, partition
         self.targets = (target,)
@@ -78,7 +88,12 @@ class Lane:
         self.frame_at: list[int] = []
 
     def put(
-        self, columns: list[list[Any]], count: int, roots: Ids | None, edges: Ids | None, parents: Parents = NO_PARENTS
+        self,
+        columns: list[list[Any]],
+        count: int,
+        roots: Ids | None,
+        edges: Ids | None,
+        parents: Parents = NO_PARENTS,
     ) -> None:
         """Adds a batch, which is the lane's own from now on."""
         if self.rows:
@@ -109,7 +124,13 @@ class Lane:
         return batches[0] if len(batches) == 1 else _joined(batches)
 
     def _one_by_one(self) -> Rows:
-        rows, roots, edges, more, parents = self.rows, self.roots, self.edges, self.more, self.parents
+        rows, roots, edges, more, parents = (
+            self.rows,
+            self.roots,
+            self.edges,
+            self.more,
+            self.parents,
+        )
         self.rows, self.roots, self.edges, self.more, self.parents = [], [], [], {}, {}
         tracked = any(roots)
         return Rows(

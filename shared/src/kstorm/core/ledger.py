@@ -76,7 +76,9 @@ class Ledger:
         acks = unpack_pairs(frame.roots, frame.vals)
         failed, reset = unpack_ids(frame.failed), unpack_ids(frame.reset)
         if frame.init_roots and frame.task not in self._box.places:
-            raise FrameError(f"inits of task {frame.task}, which is no spout's: nobody could be told of their trees")
+            raise FrameError(
+                f"inits of task {frame.task}, which is no spout's: nobody could be told of their trees"
+            )
         if offset <= self._replay_until:
             inits, acks = self._fresh_pairs(inits, offset), self._fresh_pairs(acks, offset)
             failed, reset = self._fresh(failed, offset), self._fresh(reset, offset)
@@ -157,7 +159,10 @@ class Ledger:
     def _apply_resets(self, roots: Iterable[int]) -> None:
         for root in roots:
             rows = self._buckets[root % BUCKETS]
-            row = rows.get(root, 0) & ~((_GENERATIONS - 1) << _GENERATION) | self._generation << _GENERATION
+            row = (
+                rows.get(root, 0) & ~((_GENERATIONS - 1) << _GENERATION)
+                | self._generation << _GENERATION
+            )
             rows[root] = row
             if row & _INIT:
                 self._box.reset.setdefault(row >> _TASK, []).append(root)
@@ -203,7 +208,9 @@ class Ledger:
             packed = _pack_rows(rows)
             if packed != self._written[number]:
                 self._written[number] = packed
-                stamp = max(self.applied, self._stamps[number])  # more than `applied` while the input is replayed
+                stamp = max(
+                    self.applied, self._stamps[number]
+                )  # more than `applied` while the input is replayed
                 header = _HEADER.pack(_FORMAT, self._log_id, stamp, self._generation, len(rows))
                 changed[b"%d" % number] = header + packed
         return changed
@@ -231,7 +238,9 @@ class Ledger:
         cleared = row & ~((_GENERATIONS - 1) << _GENERATION)
         return cleared | (self._generation - age) % _GENERATIONS << _GENERATION
 
-    def _fresh_pairs(self, pairs: Iterable[tuple[int, int]], offset: int) -> Iterator[tuple[int, int]]:
+    def _fresh_pairs(
+        self, pairs: Iterable[tuple[int, int]], offset: int
+    ) -> Iterator[tuple[int, int]]:
         for root, val in pairs:
             if offset > self._stamps[root % BUCKETS]:  # rule 2
                 yield root, val
@@ -284,4 +293,9 @@ def _unpack_bucket(value: bytes) -> tuple[bytes, int, int, Iterator[tuple[int, i
         metas = unpack_from(f"<{n}I", value, at + 16 * n)
     except struct.error as error:
         raise FrameError(f"{len(value)} bytes that are no ledger bucket: {error}") from None
-    return log_id, stamp, generation, ((r, v | m << 64) for r, v, m in zip(roots, vals, metas, strict=True))
+    return (
+        log_id,
+        stamp,
+        generation,
+        ((r, v | m << 64) for r, v, m in zip(roots, vals, metas, strict=True)),
+    )

@@ -21,7 +21,10 @@ _LIBRARIES: Final = (
 def note_of(task: int, error: BaseException) -> Note:
     """What to say of an error that was raised while a tuple was executed."""
     return Note(
-        task, type(error).__name__[:_MOST_TYPE], _cut(str(error), _MOST_MESSAGE), _cut(place_of(error), _MOST_PLACE)
+        task,
+        type(error).__name__[:_MOST_TYPE],
+        _cut(str(error), _MOST_MESSAGE),
+        _cut(place_of(error), _MOST_PLACE),
     )
 
 

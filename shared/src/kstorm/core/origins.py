@@ -76,7 +76,11 @@ class Places:
             sizes.append(len(run))
             offsets.append(run)
         joined = offsets[0] if len(offsets) == 1 else [offset for run in offsets for offset in run]
-        places = np.full(sizes[0], numbers[0]) if len(sizes) == 1 else np.repeat(np.array(numbers, np.int64), sizes)
+        places = (
+            np.full(sizes[0], numbers[0])
+            if len(sizes) == 1
+            else np.repeat(np.array(numbers, np.int64), sizes)
+        )
         return places, np.array(joined, np.int64)
 
     def make_room(self) -> None:
@@ -102,7 +106,9 @@ class Places:
             return OriginRun(topic, partition, attempt, count, first)
         steps = np.diff(offsets)
         width = next(width for width in _WIDTHS if int(steps.max()) < 1 << 8 * width)
-        return OriginRun(topic, partition, attempt, count, first, steps.astype(f"<u{width}").tobytes())
+        return OriginRun(
+            topic, partition, attempt, count, first, steps.astype(f"<u{width}").tobytes()
+        )
 
 
 def unknown(count: int) -> tuple[Numbers, Numbers]:

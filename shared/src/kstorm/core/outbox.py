@@ -19,7 +19,15 @@ from kstorm.core.notes import MOST_NOTES, Note, note_of
 from kstorm.core.origins import Places, Run, unknown
 from kstorm.core.outgoing import Outgoing, Part
 from kstorm.core.tracing import tracing
-from kstorm.core.wire import WRITERS, AckFrame, CompletionFrame, TupleFrame, encode_tuples, pack_ids, unpack_ids
+from kstorm.core.wire import (
+    WRITERS,
+    AckFrame,
+    CompletionFrame,
+    TupleFrame,
+    encode_tuples,
+    pack_ids,
+    unpack_ids,
+)
 from kstorm.errors import TupleTooLargeError
 from kstorm.topology import Topology
 
@@ -42,7 +50,9 @@ class TooLarge(Struct, frozen=True):
 
     def letter(self, topology: str) -> DeadLetter:
         """The dead letter for it, where no tree fails."""
-        return DeadLetter(topology=topology, component=self.component, task=self.task, reason=self._what)
+        return DeadLetter(
+            topology=topology, component=self.component, task=self.task, reason=self._what
+        )
 
     @property
     def _what(self) -> str:
@@ -89,7 +99,9 @@ class Outbox:
         self.too_large: list[TooLarge] = []
         """What could not be sent for its size since the caller last looked."""
 
-    def lane(self, component: str, task: int, stream: str, topic: str, partition: int, target: int) -> Lane:
+    def lane(
+        self, component: str, task: int, stream: str, topic: str, partition: int, target: int
+    ) -> Lane:
         """A new lane; it lives as long as its task."""
         lane = Lane(component, task, stream, topic, partition, target)
         self._lanes.append(lane)
@@ -104,7 +116,9 @@ class Outbox:
         """A tree begins."""
         self.inits.setdefault(spout_task, []).append((root, val))
 
-    def init_columns(self, spout_task: int, roots: Ids, vals: Ids, origins: Iterable[Run] = ()) -> None:
+    def init_columns(
+        self, spout_task: int, roots: Ids, vals: Ids, origins: Iterable[Run] = ()
+    ) -> None:
         """Many trees begin; `origins` are the messages that they come from, one each or none."""
         columns = self._places.columns(origins) if origins else unknown(roots.size)
         self._begun.append(Begun(spout_task, roots, vals, *columns))
@@ -155,7 +169,13 @@ class Outbox:
     def drain_acks(self) -> list[Outgoing]:
         """The ack frames collected since the last call: one per acker task, and one more per spout task with inits."""
         if not self.ackers:
-            self.acks, self.fails, self.resets, self.beginnings, self._ack_columns = {}, set(), set(), set(), []
+            self.acks, self.fails, self.resets, self.beginnings, self._ack_columns = (
+                {},
+                set(),
+                set(),
+                set(),
+                [],
+            )
             self._notes = {}
             return []
         return [*self._beginning_frames(), *self._init_frames(), *self._ack_frames()]
@@ -170,7 +190,9 @@ class Outbox:
         if not (self.inits or self._begun):
             return
         inits = [(task, from_pairs(dict(pairs))) for task, pairs in self.inits.items()]
-        begun = [Begun(task, *columns, *unknown(columns[0].size)) for task, columns in inits] + self._begun
+        begun = [
+            Begun(task, *columns, *unknown(columns[0].size)) for task, columns in inits
+        ] + self._begun
         self.inits, self._begun = {}, []
         for task in dict.fromkeys(trees.task for trees in begun):
             mine = joined([trees for trees in begun if trees.task == task])
@@ -192,11 +214,19 @@ class Outbox:
         if not (self.acks or self._ack_columns or self.fails or self.resets):
             return
         news = [*self._ack_columns, from_pairs(self.acks)]
-        roots, vals = fold(np.concatenate([roots for roots, _ in news]), np.concatenate([vals for _, vals in news]))
+        roots, vals = fold(
+            np.concatenate([roots for roots, _ in news]), np.concatenate([vals for _, vals in news])
+        )
         shares = self._shares(roots, vals)
         failed, reset = _by_acker(self.fails, self.ackers), _by_acker(self.resets, self.ackers)
         notes = _notes_by_acker(self._notes, self.ackers)
-        self.acks, self.fails, self.resets, self._ack_columns, self._notes = {}, set(), set(), [], {}
+        self.acks, self.fails, self.resets, self._ack_columns, self._notes = (
+            {},
+            set(),
+            set(),
+            [],
+            {},
+        )
         for acker, (packed_roots, packed_vals) in enumerate(shares):
             for part in _parts(max(len(packed_roots), len(failed[acker]), len(reset[acker]))):
                 yield self._to_acker(
@@ -216,7 +246,9 @@ class Outbox:
 
     def _shares(self, roots: Ids, vals: Ids) -> list[tuple[bytes, bytes]]:
         """The columns packed, by acker task."""
-        return [(roots[rows].tobytes(), vals[rows].tobytes()) for rows in self._rows_by_acker(roots)]
+        return [
+            (roots[rows].tobytes(), vals[rows].tobytes()) for rows in self._rows_by_acker(roots)
+        ]
 
     def _rows_by_acker(self, roots: Ids) -> list[Any]:
         """By acker task, which rows of a column of roots are its own."""
@@ -267,9 +299,15 @@ class Outbox:
             yield from self._sized(lane, rows.part(0, half))
             yield from self._sized(lane, rows.part(half, rows.count))
             return
-        pairs = dict(zip(unpack_ids(rows.roots), unpack_ids(rows.edges), strict=True)) | rows.more.get(0, {})
+        pairs = dict(
+            zip(unpack_ids(rows.roots), unpack_ids(rows.edges), strict=True)
+        ) | rows.more.get(0, {})
         pairs.pop(0, None)
-        self.refuse(TooLarge(lane.component, lane.task, lane.stream, len(value), self._max_bytes, reason, pairs))
+        self.refuse(
+            TooLarge(
+                lane.component, lane.task, lane.stream, len(value), self._max_bytes, reason, pairs
+            )
+        )
 
     def refuse(self, tuple: TooLarge) -> None:
         """Fails the trees of a tuple that cannot be sent."""
@@ -309,8 +347,14 @@ class CompletionBox:
             topic, partition = self.places[task]
             for at in range(0, max(map(len, news)), _MAX_ROWS):
                 acked, failed, reset = (roots[at : at + _MAX_ROWS] for roots in news)
-                notes = {root: self.notes[root] for root in failed if root in self.notes} if self.notes else {}
-                frame = CompletionFrame(self._format, 0, pack_ids(acked), pack_ids(failed), pack_ids(reset), notes)
+                notes = (
+                    {root: self.notes[root] for root in failed if root in self.notes}
+                    if self.notes
+                    else {}
+                )
+                frame = CompletionFrame(
+                    self._format, 0, pack_ids(acked), pack_ids(failed), pack_ids(reset), notes
+                )
                 sends.append(Outgoing(topic, partition, self._write(frame)))
         self.acked, self.failed, self.reset, self.notes = {}, {}, {}, {}
         return sends

@@ -14,7 +14,9 @@ BY_KEY: Final = -1
 """The producer chooses the partition."""
 
 
-class Outgoing(Struct, frozen=True, gc=False):  # an epoch may hold a million of them, and none is part of a cycle
+class Outgoing(
+    Struct, frozen=True, gc=False
+):  # an epoch may hold a million of them, and none is part of a cycle
     """One record to produce."""
 
     topic: str
@@ -41,14 +43,20 @@ class SinkRecords(Struct, frozen=True, gc=False):
     def __post_init__(self) -> None:
         headers = self.values if self.headers is None else self.headers
         if not len(self.keys) == len(self.values) == len(headers):
-            raise ValueError(f"{len(self.keys)} keys, {len(self.values)} values, {len(headers)} headers")
+            raise ValueError(
+                f"{len(self.keys)} keys, {len(self.values)} values, {len(headers)} headers"
+            )
 
     def __len__(self) -> int:
         return len(self.values)
 
     def __iter__(self) -> Iterator[Outgoing]:
         count = len(self)
-        topic, partition, task = repeat(self.topic, count), repeat(BY_KEY, count), repeat(self.task, count)
+        topic, partition, task = (
+            repeat(self.topic, count),
+            repeat(BY_KEY, count),
+            repeat(self.task, count),
+        )
         headers = repeat(None, count) if self.headers is None else self.headers
         return map(Outgoing, topic, partition, self.values, self.keys, headers, task)
 
@@ -89,4 +97,6 @@ class EpochRecords(Sequence[Outgoing]):
         number = range(len(self))[number]
         place = bisect_right(self._ends, number)
         part = self.parts[place]
-        return part.at(number - self._ends[place]) if isinstance(part, SinkRecords) else part  # counted from its end
+        return (
+            part.at(number - self._ends[place]) if isinstance(part, SinkRecords) else part
+        )  # counted from its end

@@ -7,7 +7,9 @@ process, is deleted in the copy by a tombstone, which the broker removes after `
 
 from typing import Final, NamedTuple
 
-_MARGIN: Final = 0.25  # of the time that tombstones are kept: for reading the log, and for clocks that differ
+_MARGIN: Final = (
+    0.25  # of the time that tombstones are kept: for reading the log, and for clocks that differ
+)
 
 
 class Copy(NamedTuple):

@@ -59,7 +59,9 @@ class StreamRoutes:
         """Task id → lane, for `emit(task=…)` on a direct stream."""
 
 
-def routes(topology: Topology, component: str, task_index: int, outbox: Outbox) -> dict[str, StreamRoutes]:
+def routes(
+    topology: Topology, component: str, task_index: int, outbox: Outbox
+) -> dict[str, StreamRoutes]:
     """The routes of every stream that a task may emit on, by stream id."""
     context = TopologyContext(topology, component, task_index)
     table: dict[str, StreamRoutes] = {}
@@ -92,27 +94,45 @@ def _canonical(value: Any) -> Any:
         return value
     if isinstance(value, bool):
         return int(value)
-    if isinstance(value, float) and value.is_integer() and -(2**63) <= value < 2**64:  # what MessagePack calls an int
+    if (
+        isinstance(value, float) and value.is_integer() and -(2**63) <= value < 2**64
+    ):  # what MessagePack calls an int
         return int(value)
     if isinstance(value, list | tuple):
         return [_canonical(inner) for inner in value]
-    if isinstance(value, dict):  # of any order, which the encoder can sort by itself if its keys are strings
+    if isinstance(
+        value, dict
+    ):  # of any order, which the encoder can sort by itself if its keys are strings
         if all(isinstance(key, str) for key in value):
             return {key: _canonical(inner) for key, inner in value.items()}
-        return sorted((_encode(_canonical(key)), _encode(_canonical(inner))) for key, inner in value.items())
+        return sorted(
+            (_encode(_canonical(key)), _encode(_canonical(inner))) for key, inner in value.items()
+        )
     return value
 
 
 def _lanes(
-    topology: Topology, consumer: ComponentSpec, task: int, component: str, stream: str, outbox: Outbox
+    topology: Topology,
+    consumer: ComponentSpec,
+    task: int,
+    component: str,
+    stream: str,
+    outbox: Outbox,
 ) -> list[Lane]:
     topic = topology.bolt_topic(consumer.id)
     targets = topology.task_ids(consumer.id)
-    return [outbox.lane(component, task, stream, topic, index, target) for index, target in enumerate(targets)]
+    return [
+        outbox.lane(component, task, stream, topic, index, target)
+        for index, target in enumerate(targets)
+    ]
 
 
 def _chooser(
-    grouping: ChoosingGrouping, lanes: list[Lane], fields: Fields, context: TopologyContext, stream: str
+    grouping: ChoosingGrouping,
+    lanes: list[Lane],
+    fields: Fields,
+    context: TopologyContext,
+    stream: str,
 ) -> Chooser:
     singles = [(lane,) for lane in lanes]
     match grouping:
@@ -134,7 +154,11 @@ def _chooser(
 
 
 def _spreader(
-    grouping: ChoosingGrouping, lanes: list[Lane], fields: Fields, context: TopologyContext, choose: Chooser
+    grouping: ChoosingGrouping,
+    lanes: list[Lane],
+    fields: Fields,
+    context: TopologyContext,
+    choose: Chooser,
 ) -> Spreader:
     match grouping:
         case FieldsGrouping(names):
@@ -159,7 +183,11 @@ def _together(choosers: list[Chooser]) -> Chooser:
     """What several choosers choose. A stream mostly has one consumer, and then this is its chooser."""
     if len(choosers) == 1:
         return choosers[0]
-    return (lambda values: [lane for choose in choosers for lane in choose(values)]) if choosers else _nowhere
+    return (
+        (lambda values: [lane for choose in choosers for lane in choose(values)])
+        if choosers
+        else _nowhere
+    )
 
 
 def _in_turn(singles: list[tuple[Lane]], start: int) -> Chooser:

@@ -52,7 +52,9 @@ def read_by_value(data: bytes) -> ByValue:
     with _deeper():
         shell = _decode_shell(data)
         if any(len(column) != shell.count for column in shell.columns):
-            raise FrameError(f"columns of {sorted({*map(len, shell.columns)})} values for {shell.count} tuples")
+            raise FrameError(
+                f"columns of {sorted({*map(len, shell.columns)})} values for {shell.count} tuples"
+            )
         bad: dict[int, str] = {}
         return ByValue(shell, [_column(raw, bad) for raw in shell.columns], bad)
 

@@ -19,7 +19,9 @@ def record_bytes(record: Outgoing) -> int:
     """The length of a batch of this record alone. Raises `TypeError` or `ValueError` if it holds what no record can."""
     body = 3 + _with_length(record.key) + _with_length(record.value)
     headers: Sequence[tuple[str, str | bytes | None]] = record.headers or ()
-    body += _varint(len(headers)) + sum(_with_length(name) + _with_length(value) for name, value in headers)
+    body += _varint(len(headers)) + sum(
+        _with_length(name) + _with_length(value) for name, value in headers
+    )
     return _BATCH_BYTES + _varint(body) + body
 
 

@@ -34,9 +34,20 @@ class SpoutCollector:
     """The `SpoutOutputCollector` of one task."""
 
     def __init__(
-        self, task: "SpoutTask", table: dict[str, StreamRoutes], outbox: Outbox, next_id: NextId, next_ids: NextIds
+        self,
+        task: "SpoutTask",
+        table: dict[str, StreamRoutes],
+        outbox: Outbox,
+        next_id: NextId,
+        next_ids: NextIds,
     ) -> None:
-        self._task, self._routes, self._outbox, self._next_id, self._next_ids = task, table, outbox, next_id, next_ids
+        self._task, self._routes, self._outbox, self._next_id, self._next_ids = (
+            task,
+            table,
+            outbox,
+            next_id,
+            next_ids,
+        )
         self._tracking = outbox.ackers > 0
         self._origins: Callable[[Sequence[Any]], Iterable[Run]] | None = None
         if isinstance(task.spout, Traced):
@@ -52,7 +63,11 @@ class SpoutCollector:
         return max(0, self._task.max_pending - self._task.in_flight)
 
     def emit(
-        self, values: Sequence[Any], message_id: Any = None, stream: str = DEFAULT_STREAM, task: int | None = None
+        self,
+        values: Sequence[Any],
+        message_id: Any = None,
+        stream: str = DEFAULT_STREAM,
+        task: int | None = None,
     ) -> Sequence[int]:
         """See `kstorm.topology.SpoutOutputCollector.emit`."""
         route = self._routes.get(stream)
@@ -87,12 +102,19 @@ class SpoutCollector:
         return targets
 
     def emit_batch(
-        self, columns: Sequence[list[Any]], message_ids: Sequence[Any] | None = None, stream: str = DEFAULT_STREAM
+        self,
+        columns: Sequence[list[Any]],
+        message_ids: Sequence[Any] | None = None,
+        stream: str = DEFAULT_STREAM,
     ) -> Placed:
         """See `kstorm.topology.SpoutOutputCollector.emit_batch`."""
-        route, count = check_columns(self._routes.get(stream), self._task.component, columns, stream)
+        route, count = check_columns(
+            self._routes.get(stream), self._task.component, columns, stream
+        )
         if message_ids is not None and len(message_ids) != count:
-            raise EmitError(f"{self._task.component!r} emits a batch of {count} with {len(message_ids)} message ids")
+            raise EmitError(
+                f"{self._task.component!r} emits a batch of {count} with {len(message_ids)} message ids"
+            )
         roots = self._next_ids(count) if message_ids is not None and self._tracking else None
         emission = Emission(route, columns, count, roots, self._next_ids)
         self.emitted += count
@@ -168,13 +190,20 @@ class SpoutTask:
         now: float,
         next_ids: NextIds | None = None,
     ) -> None:
-        self.topology, self.component, self.task_index, self.spout = topology, component, task_index, spout
+        self.topology, self.component, self.task_index, self.spout = (
+            topology,
+            component,
+            task_index,
+            spout,
+        )
         self.task_id = topology.task_ids(component)[task_index]
         self.config = topology.component(component).config
         self.max_pending = self.config.topology_max_spout_pending
         self.on_error = on_error
         table = routes(topology, component, task_index, outbox)
-        self.collector = SpoutCollector(self, table, outbox, next_id, next_ids or columns_of(next_id))
+        self.collector = SpoutCollector(
+            self, table, outbox, next_id, next_ids or columns_of(next_id)
+        )
         self.active = False
         """Whether the spout emits; not before `activate`."""
         self.in_flight = 0
@@ -226,7 +255,11 @@ class SpoutTask:
     def completed(self, frame: CompletionFrame, now: float) -> Steps:
         """Takes news of trees from an acker."""
         self._pass_time(now)
-        acked, failed, reset = unpack_ids(frame.acked), unpack_ids(frame.failed), unpack_ids(frame.reset)
+        acked, failed, reset = (
+            unpack_ids(frame.acked),
+            unpack_ids(frame.failed),
+            unpack_ids(frame.reset),
+        )
         return self._told(acked, failed, reset, frame.notes)
 
     def tick_is_due(self, now: float) -> bool:
@@ -269,7 +302,11 @@ class SpoutTask:
         return self._pending.pop(root) or self._overdue.pop(root, None)
 
     def _told(
-        self, acked: Sequence[int], failed: Sequence[int], reset: Sequence[int], notes: Mapping[int, Note]
+        self,
+        acked: Sequence[int],
+        failed: Sequence[int],
+        reset: Sequence[int],
+        notes: Mapping[int, Note],
     ) -> Steps:
         now = self._now
         message_ids = []

@@ -38,7 +38,9 @@ def in_turn(lanes: Sequence[Lane], start: int) -> Spreader:
     return spread
 
 
-def by_fields(positions: Sequence[int], lanes: Sequence[Lane], number_of: Callable[[Sequence[Any]], int]) -> Spreader:
+def by_fields(
+    positions: Sequence[int], lanes: Sequence[Lane], number_of: Callable[[Sequence[Any]], int]
+) -> Spreader:
     """Selection of equal keys to one lane; `number_of` is the hash of a key."""
     number_of_key = _Numbers(lambda key: number_of((key,)) % len(lanes)).__getitem__
 

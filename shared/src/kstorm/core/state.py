@@ -42,16 +42,22 @@ class TaskState:
     """
 
     def __init__(
-        self, load: Callable[[bytes], bytes | None], load_all: Callable[[bytes], Iterable[tuple[bytes, bytes]]]
+        self,
+        load: Callable[[bytes], bytes | None],
+        load_all: Callable[[bytes], Iterable[tuple[bytes, bytes]]],
     ) -> None:
         self._load, self._load_all = load, load_all
         self._cache: dict[str, Any] = {}
         self._weights: dict[str, int] = {}  # of values that are not small
         self._weight = 0  # of the whole cache
         self._room = _CACHED_BYTES
-        self._dirty: dict[str, bytes | None] = {}  # with the encoded value, unless it is encoded later
+        self._dirty: dict[
+            str, bytes | None
+        ] = {}  # with the encoded value, unless it is encoded later
         self._taken: dict[str, bytes | None] = {}  # the same, on their way to where `load` reads
-        self._sorted: list[str] | None = None  # the keys of both by order, as of the last range; None: to be made anew
+        self._sorted: list[str] | None = (
+            None  # the keys of both by order, as of the last range; None: to be made anew
+        )
         self._sorted_dirty = 0  # how many of the changes are in it: dicts grow at their ends
 
     def get(self, key: str, default: Any = None) -> Any:
@@ -160,7 +166,11 @@ class TaskState:
         if self._sorted is None:
             self._sorted = sorted({*taken, *dirty})
         else:
-            new = [key for key in islice(reversed(dirty), len(dirty) - self._sorted_dirty) if key not in taken]
+            new = [
+                key
+                for key in islice(reversed(dirty), len(dirty) - self._sorted_dirty)
+                if key not in taken
+            ]
             if len(new) > _FEW:
                 self._sorted += new
                 self._sorted.sort()  # which merges what is in order
@@ -174,7 +184,14 @@ class TaskState:
         """The changes since the last call, for storing; None deletes. Raises nothing: `put` has."""
         cache, dirty = self._cache, self._dirty
         changes = [
-            (key.encode(), None if (value := cache[key]) is ABSENT else _encode(value) if stored is None else stored)
+            (
+                key.encode(),
+                None
+                if (value := cache[key]) is ABSENT
+                else _encode(value)
+                if stored is None
+                else stored,
+            )
             for key, stored in dirty.items()
         ]
         self._taken, self._dirty = {**self._taken, **dirty} if self._taken else dirty, {}
@@ -268,7 +285,9 @@ def _check_key(key: str) -> None:
             f"the state's keys are text, and {key!r:.200} cannot be written as UTF-8: {error.reason}"
         ) from None
     if size > MAX_KEY_BYTES:
-        raise ValueError(f"the state's key {key!r:.200} has {size} bytes, and may have {MAX_KEY_BYTES}")
+        raise ValueError(
+            f"the state's key {key!r:.200} has {size} bytes, and may have {MAX_KEY_BYTES}"
+        )
 
 
 def weight_of(value: Any, stored: bytes) -> int:

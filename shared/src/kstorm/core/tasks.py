@@ -50,4 +50,6 @@ def awaitable(result: Any) -> Awaitable[Any]:
     something is wrong then; a method with a `yield` in it, say, has done nothing at all."""
     if isawaitable(result):
         return result
-    raise KstormError(f"a component's method returned {result!r}: let it return nothing, or make it async")
+    raise KstormError(
+        f"a component's method returned {result!r}: let it return nothing, or make it async"
+    )

@@ -26,7 +26,10 @@ class Tracing:
         picked = np.flatnonzero((roots & np.uint64(_MASK)) >= np.uint64(self._least))
         if not picked.size:
             return {}
-        return {position: [edge] for position, edge in zip(picked.tolist(), anchors[picked].tolist(), strict=True)}
+        return {
+            position: [edge]
+            for position, edge in zip(picked.tolist(), anchors[picked].tolist(), strict=True)
+        }
 
 
 def tracing(share: float) -> Tracing | None:

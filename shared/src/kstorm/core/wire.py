@@ -125,7 +125,8 @@ WRITERS: Final[dict[int, Writer]] = {VERSION: _encoder.encode}
 """By format, what makes a record value of a frame whose `version` is that format's."""
 
 READERS: Final[dict[type, dict[int, Callable[[bytes], Any]]]] = {
-    kind: {VERSION: msgspec.msgpack.Decoder(kind).decode} for kind in (TupleFrame, AckFrame, CompletionFrame)
+    kind: {VERSION: msgspec.msgpack.Decoder(kind).decode}
+    for kind in (TupleFrame, AckFrame, CompletionFrame)
 }
 """By kind and format, what makes a frame of a record value, as a struct of the newest format that keeps its `version`."""
 
@@ -146,7 +147,9 @@ def encode_tuples(frame: TupleFrame, write: Writer = encode) -> bytes:
     except msgspec.DecodeError as error:
         raise ValueError(f"a msgspec.Raw in it is not one value of MessagePack: {error}") from None
     if not within(data):
-        raise ValueError(f"it holds more than {MOST_VALUES:,} values, and a frame of those is not read")
+        raise ValueError(
+            f"it holds more than {MOST_VALUES:,} values, and a frame of those is not read"
+        )
     return data
 
 
@@ -158,9 +161,13 @@ def decode(kind: type[F], data: bytes | None) -> F:
     if data is None:
         raise FrameError(f"a record without a value is no {kind.__name__}")
     if not within(data):
-        raise FrameError(f"{len(data)} bytes that hold more than {MOST_VALUES:,} values: no {kind.__name__} does")
+        raise FrameError(
+            f"{len(data)} bytes that hold more than {MOST_VALUES:,} values: no {kind.__name__} does"
+        )
     readers = READERS[kind]
-    version = data[1] if len(data) > 1 else -1  # the second byte of a short array that begins with a small number
+    version = (
+        data[1] if len(data) > 1 else -1
+    )  # the second byte of a short array that begins with a small number
     read = readers.get(version)
     if read is None:
         version, read = _look_closer(kind, data, readers)
@@ -198,7 +205,9 @@ def _not_read(kind: type, version: int, readers: Iterable[int]) -> FrameError:
         if version > max(readers)
         else "an older kstorm wrote it: upgrade by one format at a time, or drain the topology before the upgrade"
     )
-    return FrameError(f"a {kind.__name__} of format version {version}; this kstorm reads version {read}; {advice}")
+    return FrameError(
+        f"a {kind.__name__} of format version {version}; this kstorm reads version {read}; {advice}"
+    )
 
 
 def pack_ids(ids: Sequence[int]) -> bytes:
@@ -216,7 +225,9 @@ def unpack_ids(column: bytes) -> tuple[int, ...]:
 def unpack_pairs(roots: bytes, vals: bytes) -> Iterable[tuple[int, int]]:
     """Two columns side by side; raises `FrameError` if one is longer."""
     if len(roots) != len(vals):
-        raise FrameError(f"{len(roots)} bytes of roots beside {len(vals)} of values: the columns must be of one length")
+        raise FrameError(
+            f"{len(roots)} bytes of roots beside {len(vals)} of values: the columns must be of one length"
+        )
     return zip(unpack_ids(roots), unpack_ids(vals), strict=True)
 
 
@@ -234,7 +245,10 @@ def _salvaged(data: bytes) -> Salvaged | None:
     roots, edges = unpack_ids(shell.roots), unpack_ids(shell.edges)
     lost: dict[int, int] = {}
     for at in bad:
-        for root, edge in (*zip(roots[at : at + 1], edges[at : at + 1], strict=True), *shell.more.get(at, {}).items()):
+        for root, edge in (
+            *zip(roots[at : at + 1], edges[at : at + 1], strict=True),
+            *shell.more.get(at, {}).items(),
+        ):
             if root:
                 lost[root] = lost.get(root, 0) ^ edge
     return Salvaged(
@@ -259,17 +273,23 @@ def _check_tuples(frame: TupleFrame) -> None:
         raise FrameError(f"a frame that claims {count} tuples")
     for name, packed in (("roots", frame.roots), ("edges", frame.edges)):
         if packed and len(packed) != 8 * count:
-            raise FrameError(f"{len(packed)} bytes of {name} for {count} tuples: it must be 8 bytes each or none")
+            raise FrameError(
+                f"{len(packed)} bytes of {name} for {count} tuples: it must be 8 bytes each or none"
+            )
     if len(frame.roots) != len(frame.edges):
         raise FrameError("a frame with roots but no edges, or the reverse")
     for number, column in enumerate(frame.columns):
         if len(column) != count:
-            raise FrameError(f"a column (number {number}) of {len(column)} values for {count} tuples")
+            raise FrameError(
+                f"a column (number {number}) of {len(column)} values for {count} tuples"
+            )
     for position, pairs in frame.more.items():
-        if not 0 <= position < count or any(not 0 < n <= MAX_ID for pair in pairs.items() for n in pair):
-            raise FrameError(f"anchors of tuple {position} in a frame of {count}: no such tuple, or no 64-bit ids")
+        if not 0 <= position < count or any(
+            not 0 < n <= MAX_ID for pair in pairs.items() for n in pair
+        ):
+            raise FrameError(
+                f"anchors of tuple {position} in a frame of {count}: no such tuple, or no 64-bit ids"
+            )
 
 
-_MOST_EMPTY = (
-    100_000  # tuples without fields take no bytes, so the count alone bounds what a bad frame can make us allocate
-)
+_MOST_EMPTY = 100_000  # tuples without fields take no bytes, so the count alone bounds what a bad frame can make us allocate

@@ -19,7 +19,13 @@ def find_at(reference: str, kind: Kind, at: Place) -> Any:
         raise ConfigError(f"{at}: {error}") from None
 
 
-def called(function: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any], at: Place, name: str) -> Any:
+def called(
+    function: Callable[..., Any],
+    args: Sequence[Any],
+    kwargs: Mapping[str, Any],
+    at: Place,
+    name: str,
+) -> Any:
     """Calls it. Raises `ConfigError` with the place, whatever it raises."""
     try:
         signature = inspect.signature(function)
@@ -47,7 +53,10 @@ def _initializer(function: Callable[..., Any]) -> object:
 
 def _shown(signature: inspect.Signature) -> str:
     """The parameters' names."""
-    names = [f"{'*' * (p.kind - 1) if p.kind in (2, 4) else ''}{p.name}" for p in signature.parameters.values()]
+    names = [
+        f"{'*' * (p.kind - 1) if p.kind in (2, 4) else ''}{p.name}"
+        for p in signature.parameters.values()
+    ]
     return f"({', '.join(names)})"
 
 
@@ -73,7 +82,9 @@ def _fitting(name: str, value: Any, hint: Any, at: Place) -> Any:
     for kind in kinds:
         if isinstance(kind, type) and issubclass(kind, Enum):
             if value not in kind.__members__:
-                raise ConfigError(f"{at}: {name} is {value!r}: it must be one of {', '.join(kind.__members__)}")
+                raise ConfigError(
+                    f"{at}: {name} is {value!r}: it must be one of {', '.join(kind.__members__)}"
+                )
             return kind[value]
     return value
 
@@ -83,6 +94,12 @@ def method_of(of: Any, name: str, at: Place) -> Callable[..., Any]:
     kind = of if isinstance(of, type) else type(of)
     found = None if name.startswith("_") else getattr(of, name, None)
     if not callable(found):
-        known = [each for each in dir(of) if not each.startswith("_") and callable(getattr(of, each, None))]
-        raise ConfigError(f"{at}: {kind.__name__} has no method {name!r}: it has {', '.join(known) or 'none'}")
+        known = [
+            each
+            for each in dir(of)
+            if not each.startswith("_") and callable(getattr(of, each, None))
+        ]
+        raise ConfigError(
+            f"{at}: {kind.__name__} has no method {name!r}: it has {', '.join(known) or 'none'}"
+        )
     return typing.cast("Callable[..., Any]", found)

@@ -55,12 +55,24 @@ def parse(text: str, file: str, replacements: Replacements) -> Document:
     try:
         return _parsed(text, file, replacements)
     except yaml.MarkedYAMLError as error:
-        at = "" if error.problem_mark is None else f":{error.problem_mark.line + 1}:{error.problem_mark.column + 1}"
+        at = (
+            ""
+            if error.problem_mark is None
+            else f":{error.problem_mark.line + 1}:{error.problem_mark.column + 1}"
+        )
         raise ConfigError(f"{file}{at}: {error.problem or error.context}") from None
     except yaml.YAMLError as error:
         raise ConfigError(f"{file} is no YAML: {' '.join(str(error).split())}") from None
-    except (AttributeError, LookupError, RecursionError, TypeError, ValueError) as error:  # PyYAML's, of `!!int ''` say
-        raise ConfigError(f"{file} has a value that does not fit its tag, or is too deep: {error}") from None
+    except (
+        AttributeError,
+        LookupError,
+        RecursionError,
+        TypeError,
+        ValueError,
+    ) as error:  # PyYAML's, of `!!int ''` say
+        raise ConfigError(
+            f"{file} has a value that does not fit its tag, or is too deep: {error}"
+        ) from None
 
 
 def _parsed(text: str, file: str, replacements: Replacements) -> Document:
@@ -109,7 +121,9 @@ class _Walk:
         for key, _ in node.value:
             if isinstance(key, ScalarNode) and key.tag != _MERGE:
                 if (key.tag, key.value) in known:
-                    raise ConfigError(f"{_place(self._file, key)}: the key {key.value!r} is there twice: keep one")
+                    raise ConfigError(
+                        f"{_place(self._file, key)}: the key {key.value!r} is there twice: keep one"
+                    )
                 known.add((key.tag, key.value))
 
     def _replaced(self, node: Node) -> Node:
@@ -123,7 +137,9 @@ class _Walk:
         if node.style is not None or node.tag != _TEXT:
             return self._scalar(node, text, node.tag)
         if alone and text.startswith("["):
-            return SequenceNode("tag:yaml.org,2002:seq", [self._item(node, item) for item in self._list(node, text)])
+            return SequenceNode(
+                "tag:yaml.org,2002:seq", [self._item(node, item) for item in self._list(node, text)]
+            )
         return self._read(node, text)
 
     def _one(self, match: re.Match[str]) -> str:
@@ -140,7 +156,11 @@ class _Walk:
         return found
 
     def _item(self, node: Node, item: ScalarNode) -> ScalarNode:
-        return self._read(node, item.value) if item.style is None else self._scalar(node, item.value, _TEXT)
+        return (
+            self._read(node, item.value)
+            if item.style is None
+            else self._scalar(node, item.value, _TEXT)
+        )
 
     def _read(self, node: Node, text: str) -> ScalarNode:
         """As YAML reads a value without quotes, but for times and what looks like one: these are text."""
@@ -148,7 +168,9 @@ class _Walk:
         return self._scalar(node, text, tag if tag in _KINDS and ":" not in text else _TEXT)
 
     def _scalar(self, node: Node, text: str, tag: str) -> ScalarNode:
-        return ScalarNode(tag, text, node.start_mark, node.end_mark, style="'" if tag == _TEXT else None)
+        return ScalarNode(
+            tag, text, node.start_mark, node.end_mark, style="'" if tag == _TEXT else None
+        )
 
 
 def _tag_of(loader: yaml.SafeLoader, text: str) -> str:
@@ -161,7 +183,9 @@ def _items_of(text: str) -> list[ScalarNode] | None:
         found = yaml.compose(text, yaml.SafeLoader)
     except yaml.YAMLError:
         return None
-    if not isinstance(found, SequenceNode) or not all(isinstance(item, ScalarNode) for item in found.value):
+    if not isinstance(found, SequenceNode) or not all(
+        isinstance(item, ScalarNode) for item in found.value
+    ):
         return None
     return list(found.value)
 
@@ -181,7 +205,11 @@ def _entry(node: Node, step: Step) -> tuple[Node, Node] | None:
 
 
 def _entries(node: MappingNode, name: str) -> Iterator[tuple[Node, Node]]:
-    return ((key, value) for key, value in node.value if isinstance(key, ScalarNode) and key.value == name)
+    return (
+        (key, value)
+        for key, value in node.value
+        if isinstance(key, ScalarNode) and key.value == name
+    )
 
 
 def _place(file: str, node: Node) -> Place:

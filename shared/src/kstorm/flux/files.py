@@ -11,9 +11,13 @@ def read_text(path: Path, what: str) -> str:
     try:
         return path.read_text(encoding="utf-8")
     except UnicodeDecodeError as error:
-        raise ConfigError(f"{what} {path} is not UTF-8: {error.reason} at byte {error.start}") from None
+        raise ConfigError(
+            f"{what} {path} is not UTF-8: {error.reason} at byte {error.start}"
+        ) from None
     except OSError as error:
-        raise ConfigError(f"{what} {path} cannot be read: {(error.strerror or str(error)).lower()}") from None
+        raise ConfigError(
+            f"{what} {path} cannot be read: {(error.strerror or str(error)).lower()}"
+        ) from None
     except ValueError as error:
         raise ConfigError(f"{what} {str(path)!r} is no path of a file: {error}") from None
 

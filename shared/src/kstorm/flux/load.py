@@ -23,7 +23,9 @@ from kstorm.topology import BoltDeclarer, Config, SpoutDeclarer, Topology, Topol
 R = TypeVar("R")
 
 
-def load_file(path: Path, *, environment: Mapping[str, str] | None = None, properties: Path | None = None) -> Topology:
+def load_file(
+    path: Path, *, environment: Mapping[str, str] | None = None, properties: Path | None = None
+) -> Topology:
     """Builds the topology of a YAML file.
 
     `environment` is what `${ENV-NAME}` is taken from, by default the process's; `properties` a file for `${name}`.
@@ -32,7 +34,9 @@ def load_file(path: Path, *, environment: Mapping[str, str] | None = None, prope
     return build(read(path, environment=environment, properties=properties))
 
 
-def read(path: Path, *, environment: Mapping[str, str] | None = None, properties: Path | None = None) -> Wiring:
+def read(
+    path: Path, *, environment: Mapping[str, str] | None = None, properties: Path | None = None
+) -> Wiring:
     """What a file and those that it includes define, as yet without importing anything."""
     found: Mapping[str, str] = {}
     if properties is not None:
@@ -52,7 +56,9 @@ def build(wiring: Wiring) -> Topology:
     builder = _at(wiring.name.at(), TopologyBuilder, wiring.name.value, config)
     for spout in wiring.spouts.values():
         made = objects.make(spout)
-        _declare(spout, _at(spout.at(), builder.set_spout, spout.value.id, made, spout.value.parallelism))
+        _declare(
+            spout, _at(spout.at(), builder.set_spout, spout.value.id, made, spout.value.parallelism)
+        )
     bolts: dict[str, BoltDeclarer] = {}
     for id, bolt in wiring.bolts.items():
         made = objects.make(bolt)
@@ -80,7 +86,9 @@ def _declare(vertex: Located[VertexDef], declarer: SpoutDeclarer | BoltDeclarer)
     declarer.add_configurations(**vertex.value.config)
 
 
-def _subscribe(stream: Located[Any], wiring: Wiring, bolts: Mapping[str, BoltDeclarer], objects: Objects) -> None:
+def _subscribe(
+    stream: Located[Any], wiring: Wiring, bolts: Mapping[str, BoltDeclarer], objects: Objects
+) -> None:
     defined = stream.value
     if defined.to not in bolts:
         raise TopologyError(
@@ -94,10 +102,16 @@ def _subscribe(stream: Located[Any], wiring: Wiring, bolts: Mapping[str, BoltDec
     grouping: GroupingDef = defined.grouping
     takes_fields = grouping.type in ("FIELDS", "PARTIAL_KEY")
     if takes_fields != bool(grouping.args):
-        what = "needs args, the fields" if takes_fields else "takes no args: FIELDS and PARTIAL_KEY do"
+        what = (
+            "needs args, the fields" if takes_fields else "takes no args: FIELDS and PARTIAL_KEY do"
+        )
         raise TopologyError(f"{stream.at('grouping')}: a grouping of type {grouping.type} {what}")
     if (grouping.type == "CUSTOM") != (grouping.custom_class is not None):
-        what = "needs a custom_class" if grouping.type == "CUSTOM" else "takes no custom_class: CUSTOM does"
+        what = (
+            "needs a custom_class"
+            if grouping.type == "CUSTOM"
+            else "takes no custom_class: CUSTOM does"
+        )
         raise TopologyError(f"{stream.at('grouping')}: a grouping of type {grouping.type} {what}")
     declare = getattr(bolts[defined.to], f"{grouping.type.lower()}_grouping")
     further = [grouping.args] if takes_fields else []
@@ -119,4 +133,6 @@ def _likely(wiring: Wiring, message: str) -> Place | str:
         if f"bolt {bolt!r}" in message and repr(emitter) in message:
             return stream.at()
     vertices = {**wiring.spouts, **wiring.bolts}
-    return next((vertex.at() for id, vertex in vertices.items() if repr(id) in message), wiring.file)
+    return next(
+        (vertex.at() for id, vertex in vertices.items() if repr(id) in message), wiring.file
+    )

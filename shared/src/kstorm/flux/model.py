@@ -13,20 +13,35 @@ from kstorm.topology import DEFAULT_STREAM
 _NAMED: Final = {"pattern": r"^[^:]+:[^:]+$|\$\{"}
 
 Reference = Annotated[
-    str, Meta(description="The id of a component; it may stand further below.", examples=["stringScheme"])
+    str,
+    Meta(
+        description="The id of a component; it may stand further below.", examples=["stringScheme"]
+    ),
 ]
 Settings = Annotated[
     dict[str, Any],
-    Meta(description="Settings by the names of kstorm.topology.Config, and settings of your own by any other names."),
+    Meta(
+        description="Settings by the names of kstorm.topology.Config, and settings of your own by any other names."
+    ),
 ]
 Count = Annotated[int, Meta(ge=1)]
 Args = Annotated[
     list[Any],
-    Meta(description="Arguments by position. {ref: id} is a component, {reflist: [id, …]} a list of them."),
+    Meta(
+        description="Arguments by position. {ref: id} is a component, {reflist: [id, …]} a list of them."
+    ),
 ]
 Kwargs = Annotated[dict[str, Any], Meta(description="Arguments by name.")]
 GroupingType = Literal[
-    "ALL", "CUSTOM", "DIRECT", "FIELDS", "GLOBAL", "LOCAL_OR_SHUFFLE", "NONE", "PARTIAL_KEY", "SHUFFLE"
+    "ALL",
+    "CUSTOM",
+    "DIRECT",
+    "FIELDS",
+    "GLOBAL",
+    "LOCAL_OR_SHUFFLE",
+    "NONE",
+    "PARTIAL_KEY",
+    "SHUFFLE",
 ]
 
 
@@ -54,16 +69,21 @@ class MethodDef(_Definition):
 class ObjectDef(_Definition):
     """An object: of which class, made with which arguments, and what is done with it then."""
 
-    class_: Annotated[str, Meta(description="package.module:Class", extra_json_schema=_NAMED)] = msgspec.field(
-        name="class"
+    class_: Annotated[str, Meta(description="package.module:Class", extra_json_schema=_NAMED)] = (
+        msgspec.field(name="class")
     )
     factory: Annotated[
-        str, Meta(description="A class method or static method that makes it, in place of the class itself.")
+        str,
+        Meta(
+            description="A class method or static method that makes it, in place of the class itself."
+        ),
     ] = ""
     args: Args = []
     kwargs: Kwargs = {}
     properties: Annotated[list[PropertyDef], Meta(description="Attributes to set.")] = []
-    config_methods: Annotated[list[MethodDef], Meta(description="Methods to call, in this order.")] = []
+    config_methods: Annotated[
+        list[MethodDef], Meta(description="Methods to call, in this order.")
+    ] = []
 
 
 class ComponentDef(ObjectDef, kw_only=True):
@@ -77,7 +97,10 @@ class VertexDef(ComponentDef, kw_only=True):
 
     parallelism: Annotated[Count, Meta(description="Executors: processes to start with.")] = 1
     tasks: Annotated[
-        Count | None, Meta(description="Tasks, fixed while the topology lives; as many as executors unless said.")
+        Count | None,
+        Meta(
+            description="Tasks, fixed while the topology lives; as many as executors unless said."
+        ),
     ] = None
     config: Settings = {}
 
@@ -87,15 +110,21 @@ class GroupingDef(_Definition):
 
     type: Annotated[GroupingType, Meta(description="The kind of grouping.")]
     args: Annotated[list[str], Meta(description="Of FIELDS and PARTIAL_KEY: the fields.")] = []
-    stream_id: Annotated[str, Meta(description="The stream, if it is not the default one.")] = DEFAULT_STREAM
-    custom_class: Annotated[ObjectDef | None, Meta(description="Of CUSTOM: the CustomStreamGrouping.")] = None
+    stream_id: Annotated[str, Meta(description="The stream, if it is not the default one.")] = (
+        DEFAULT_STREAM
+    )
+    custom_class: Annotated[
+        ObjectDef | None, Meta(description="Of CUSTOM: the CustomStreamGrouping.")
+    ] = None
 
 
 class StreamDef(_Definition, kw_only=True):
     """That a bolt subscribes to a stream of a spout or a bolt."""
 
     name: Annotated[str, Meta(description="For who reads it.")] = ""
-    from_: Annotated[str, Meta(description="The spout or bolt that emits.")] = msgspec.field(name="from")
+    from_: Annotated[str, Meta(description="The spout or bolt that emits.")] = msgspec.field(
+        name="from"
+    )
     to: Annotated[str, Meta(description="The bolt that subscribes.")]
     grouping: GroupingDef
 
@@ -104,7 +133,9 @@ class IncludeDef(_Definition):
     """Another file, whose definitions are added to those of this one."""
 
     file: Annotated[str, Meta(description="Its path, from the folder of this file.")]
-    resource: Annotated[bool, Meta(description="Look for it below the folders of the Python path instead.")] = False
+    resource: Annotated[
+        bool, Meta(description="Look for it below the folders of the Python path instead.")
+    ] = False
     override: Annotated[
         bool,
         Meta(
@@ -127,12 +158,15 @@ class TopologyDef(_Definition):
     name: Annotated[str, Meta(description="The topology's name: what its topics begin with.")] = ""
     config: Settings = {}
     includes: Annotated[list[IncludeDef], Meta(description="Further files.")] = []
-    components: Annotated[list[ComponentDef], Meta(description="Objects that spouts, bolts and others refer to.")] = []
+    components: Annotated[
+        list[ComponentDef], Meta(description="Objects that spouts, bolts and others refer to.")
+    ] = []
     spouts: Annotated[list[VertexDef], Meta(description="The spouts.")] = []
     bolts: Annotated[list[VertexDef], Meta(description="The bolts.")] = []
     streams: Annotated[list[StreamDef], Meta(description="Who subscribes to whom.")] = []
     topology_source: Annotated[
-        SourceDef | None, Meta(description="Code that wires the topology, in place of spouts, bolts and streams.")
+        SourceDef | None,
+        Meta(description="Code that wires the topology, in place of spouts, bolts and streams."),
     ] = None
 
 

@@ -17,7 +17,9 @@ from kstorm.flux.model import ComponentDef, ObjectDef, PropertyDef
 from kstorm.flux.wiring import Located
 from kstorm.references import Kind
 
-CLASS: Final = Kind("class", lambda module, value: isinstance(value, type) and value.__module__ == module.__name__)
+CLASS: Final = Kind(
+    "class", lambda module, value: isinstance(value, type) and value.__module__ == module.__name__
+)
 
 
 class Objects:
@@ -34,7 +36,9 @@ class Objects:
             known = ", ".join(map(repr, self._defined)) or "none"
             raise ConfigError(f"{at}: there is no component {id!r}: the components are {known}")
         if id in self._making:
-            raise ConfigError(f"{at}: the component {id!r} needs itself: {' → '.join([*self._making, id])}")
+            raise ConfigError(
+                f"{at}: the component {id!r} needs itself: {' → '.join([*self._making, id])}"
+            )
         if id not in self._made:
             self._making.append(id)
             self._made[id] = self.make(self._defined[id])
@@ -51,7 +55,9 @@ class Objects:
         made = self._with_properties(made, where)
         for index, method in enumerate(definition.config_methods):
             at = where.at("config_methods", index, "name")
-            returned = self.call(method_of(made, method.name, at), where, ("config_methods", index), method.name)
+            returned = self.call(
+                method_of(made, method.name, at), where, ("config_methods", index), method.name
+            )
             if isinstance(returned, type(made)):  # such as a frozen one's with_…
                 made = returned
         return made
@@ -68,8 +74,12 @@ class Objects:
         found: Any = where.value
         for step in path:
             found = found[step] if isinstance(step, int) else getattr(found, step)
-        args = [self.value(arg, where, (*path, "args", index)) for index, arg in enumerate(found.args)]
-        kwargs = {key: self.value(arg, where, (*path, "kwargs", key)) for key, arg in found.kwargs.items()}
+        args = [
+            self.value(arg, where, (*path, "args", index)) for index, arg in enumerate(found.args)
+        ]
+        kwargs = {
+            key: self.value(arg, where, (*path, "kwargs", key)) for key, arg in found.kwargs.items()
+        }
         return called(function, args, {**further, **kwargs}, where.at(*path), name)
 
     def value(self, value: Any, where: Located[Any], path: Sequence[Step]) -> Any:
@@ -82,7 +92,10 @@ class Objects:
             return self.component(value["ref"], where.at(*path))
         if value.keys() == {"reflist"}:
             ids = value["reflist"] if isinstance(value["reflist"], list) else [value["reflist"]]
-            return [self.component(id, where.at(*path, "reflist", index)) for index, id in enumerate(ids)]
+            return [
+                self.component(id, where.at(*path, "reflist", index))
+                for index, id in enumerate(ids)
+            ]
         return {key: self.value(one, where, (*path, key)) for key, one in value.items()}
 
     def _constructed(self, where: Located[ObjectDef]) -> Any:
@@ -90,9 +103,16 @@ class Objects:
         at = where.at("class")
         found = find_at(definition.class_, CLASS, at)
         if not isinstance(found, type):
-            raise ConfigError(f"{at}: {definition.class_!r} is a {type(found).__name__}, and no class")
+            raise ConfigError(
+                f"{at}: {definition.class_!r} is a {type(found).__name__}, and no class"
+            )
         if definition.factory:
-            return self.call(method_of(found, definition.factory, where.at("factory")), where, (), definition.factory)
+            return self.call(
+                method_of(found, definition.factory, where.at("factory")),
+                where,
+                (),
+                definition.factory,
+            )
         return self.call(found, where, (), found.__name__)
 
     def _with_properties(self, made: Any, where: Located[ObjectDef]) -> Any:
@@ -101,19 +121,27 @@ class Objects:
             at = where.at("properties", index)
             given[one.name] = (at, self._property(one, where, index, at))
         if given and _is_frozen(type(made)):
-            return _replaced(made, {name: value for name, (_, value) in given.items()}, where.at("properties"))
+            return _replaced(
+                made, {name: value for name, (_, value) in given.items()}, where.at("properties")
+            )
         for name, (at, value) in given.items():
             _set(made, name, value, at)
         return made
 
     def _property(self, one: PropertyDef, where: Located[ObjectDef], index: int, at: Place) -> Any:
-        said = {key: getattr(one, key) for key in ("value", "ref", "reflist") if getattr(one, key) is not UNSET}
+        said = {
+            key: getattr(one, key)
+            for key in ("value", "ref", "reflist")
+            if getattr(one, key) is not UNSET
+        }
         if len(said) != 1:
             raise ConfigError(
                 f"{at}: the property {one.name!r} needs one of value, ref and reflist, and has {', '.join(said) or 'none'}"
             )
         (key,) = said
-        return self.value(said["value"] if key == "value" else said, where, ("properties", index, key))
+        return self.value(
+            said["value"] if key == "value" else said, where, ("properties", index, key)
+        )
 
 
 def _set(made: Any, name: str, value: Any, at: Place) -> None:
@@ -124,8 +152,14 @@ def _set(made: Any, name: str, value: Any, at: Place) -> None:
         called(setter, [value], {}, at, f"set_{name}")
         return
     if name.startswith("_") or not hasattr(made, name):
-        known = ", ".join(each for each in dir(made) if not each.startswith("_") and not callable(getattr(made, each)))
-        raise ConfigError(f"{at}: {kind.__name__} has no property {name!r}: it has {known or 'none'}")
+        known = ", ".join(
+            each
+            for each in dir(made)
+            if not each.startswith("_") and not callable(getattr(made, each))
+        )
+        raise ConfigError(
+            f"{at}: {kind.__name__} has no property {name!r}: it has {known or 'none'}"
+        )
     fitted = fitting({name: value}, hints_of(kind), at)[name]
     called(setattr, [made, name, fitted], {}, at, f"{kind.__name__}.{name}")
 
@@ -140,5 +174,9 @@ def _replaced(made: Any, values: Mapping[str, Any], at: Place) -> Any:
     known = [each.name for each in dataclasses.fields(made) if each.init]
     for name in values:
         if name not in known:
-            raise ConfigError(f"{at}: {kind.__name__} has no property {name!r}: it has {', '.join(known) or 'none'}")
-    return called(dataclasses.replace, [made], fitting(values, hints_of(kind), at), at, kind.__name__)
+            raise ConfigError(
+                f"{at}: {kind.__name__} has no property {name!r}: it has {', '.join(known) or 'none'}"
+            )
+    return called(
+        dataclasses.replace, [made], fitting(values, hints_of(kind), at), at, kind.__name__
+    )

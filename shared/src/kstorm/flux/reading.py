@@ -84,5 +84,7 @@ def _where(path: list[Step]) -> str:
 
 def _named(path: list[Step]) -> str:
     """`spouts[0].parallelism`, as one would say it."""
-    text = "".join(f"[{step}]" if isinstance(step, int) else f".{step}" for step in path).lstrip(".")
+    text = "".join(f"[{step}]" if isinstance(step, int) else f".{step}" for step in path).lstrip(
+        "."
+    )
     return text or "the file"

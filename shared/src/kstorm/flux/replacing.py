@@ -42,7 +42,9 @@ class Replacements:
 
     def _variable(self, name: str) -> str:
         if name not in self.environment:
-            raise ConfigError(f"${{{_ENVIRONMENT}{name}}}: the environment variable {name!r} is not set: set it")
+            raise ConfigError(
+                f"${{{_ENVIRONMENT}{name}}}: the environment variable {name!r} is not set: set it"
+            )
         return self.environment[name]
 
     def _property(self, name: str) -> str:
@@ -66,7 +68,9 @@ def parse_properties(text: str, file: str) -> dict[str, str]:
             continue
         match = _PROPERTY.fullmatch(written)
         if match is None:
-            raise ConfigError(f"{file}:{number}: {written!r} is no property: write name: value, or name=value")
+            raise ConfigError(
+                f"{file}:{number}: {written!r} is no property: write name: value, or name=value"
+            )
         name, value = match.groups()
         if "\\" in written:
             raise ConfigError(

@@ -16,7 +16,13 @@ import msgspec
 from kstorm.flux.model import TopologyDef
 from kstorm.topology import Config
 
-_KINDS: Final = {str: "string", int: "integer", float: "number", bool: "boolean", type(None): "null"}
+_KINDS: Final = {
+    str: "string",
+    int: "integer",
+    float: "number",
+    bool: "boolean",
+    type(None): "null",
+}
 _REPLACED: Final = {"type": "string", "pattern": r"\$\{"}
 
 
@@ -33,7 +39,11 @@ def schema() -> dict[str, Any]:
         kinds[kind]["properties"]["config"] = {"$ref": "#/$defs/Settings"}
     for name in ("parallelism", "tasks"):
         _allow_replaced(kinds["VertexDef"]["properties"][name])
-    return {"$schema": "https://json-schema.org/draft/2020-12/schema", "title": "A topology of kstorm", **found}
+    return {
+        "$schema": "https://json-schema.org/draft/2020-12/schema",
+        "title": "A topology of kstorm",
+        **found,
+    }
 
 
 def schema_text() -> str:

@@ -11,7 +11,8 @@ from kstorm.references import Kind
 from kstorm.topology import Config, Topology
 
 _FUNCTION: Final = Kind(
-    "function", lambda module, value: inspect.isfunction(value) and value.__module__ == module.__name__
+    "function",
+    lambda module, value: inspect.isfunction(value) and value.__module__ == module.__name__,
 )
 
 
@@ -28,7 +29,9 @@ def from_source(wiring: Wiring, objects: Objects, config: Config) -> Topology:
     at = source.at("function")
     function = find_at(source.value.function, _FUNCTION, at)
     if not callable(function):
-        raise ConfigError(f"{at}: {source.value.function!r} is a {type(function).__name__}, and no function")
+        raise ConfigError(
+            f"{at}: {source.value.function!r} is a {type(function).__name__}, and no function"
+        )
     asked = inspect.signature(function).parameters
     given: dict[str, Any] = {}
     if "name" in asked and wiring.name is not None:
@@ -42,7 +45,9 @@ def from_source(wiring: Wiring, objects: Objects, config: Config) -> Topology:
         )
     topology = objects.call(function, source, (), source.value.function, given)
     if not isinstance(topology, Topology):
-        raise TopologyError(f"{at}: {source.value.function} returned a {type(topology).__name__}, not a Topology")
+        raise TopologyError(
+            f"{at}: {source.value.function} returned a {type(topology).__name__}, not a Topology"
+        )
     if wiring.name is not None and topology.name != wiring.name.value:
         raise TopologyError(
             f"{wiring.name.at()}: the name is {wiring.name.value!r}, and {source.value.function} returned the topology "

@@ -100,9 +100,16 @@ def _wiring_of(document: Document, defined: TopologyDef) -> Wiring:
         wiring.name = Located(defined.name, document, ("name",))
     if defined.topology_source is not None:
         wiring.source = Located(defined.topology_source, document, ("topology_source",))
-    wiring.config = {name: Located(value, document, ("config", name)) for name, value in defined.config.items()}
+    wiring.config = {
+        name: Located(value, document, ("config", name)) for name, value in defined.config.items()
+    }
     for index, component in enumerate(defined.components):
-        _put(wiring.components, component.id, Located(component, document, ("components", index)), "component")
+        _put(
+            wiring.components,
+            component.id,
+            Located(component, document, ("components", index)),
+            "component",
+        )
     for index, spout in enumerate(defined.spouts):
         _put(wiring.spouts, spout.id, Located(spout, document, ("spouts", index)), "spout")
     for index, bolt in enumerate(defined.bolts):

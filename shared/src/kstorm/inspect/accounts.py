@@ -61,7 +61,9 @@ class _Partition:
         self._skipped = [*self._skipped, *found.skipped][-_MOST_SKIPS:]
         if found.end < found.start:
             self._ranges = {
-                (first, min(end, found.end)): each for (first, end), each in self._ranges.items() if first < found.end
+                (first, min(end, found.end)): each
+                for (first, end), each in self._ranges.items()
+                if first < found.end
             }
         elif found.end > found.start:
             self._ranges.pop((found.start, found.end), None)

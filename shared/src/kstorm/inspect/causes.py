@@ -49,7 +49,11 @@ def causes(components: Sequence[Component], no_broker: str = "") -> Sequence[Hol
     found = [*_kafka_away(components, no_broker), *_deactivated(components)]
     for component in components:
         found += _of(component)
-    slow = list(dict.fromkeys(cause.component for cause in found if cause.component and cause.kind != "hot task"))
+    slow = list(
+        dict.fromkeys(
+            cause.component for cause in found if cause.component and cause.kind != "hot task"
+        )
+    )
     after = _downstream(components)
     still = {"kafka away", "deactivated"} & {cause.kind for cause in found}
     for component in components:
@@ -85,12 +89,20 @@ def _waits_for_kafka(process: Process) -> bool:
 
 
 def _deactivated(components: Sequence[Component]) -> Iterator[HoldUp]:
-    pages = [page for component in components if component.kind == "spout" for page in component.after.pages]
+    pages = [
+        page
+        for component in components
+        if component.kind == "spout"
+        for page in component.after.pages
+    ]
     silent = [page for page in pages if page.get("active") is False]
     if silent:
         said = "the topology is deactivated: its spouts emit nothing until `kstorm activate`"
         evidence = list(dict.fromkeys(str(page["remark"]) for page in silent if page.get("remark")))
-        since = next((float(page["deactivated_since"]) for page in silent if page.get("deactivated_since")), None)
+        since = next(
+            (float(page["deactivated_since"]) for page in silent if page.get("deactivated_since")),
+            None,
+        )
         yield HoldUp("", "deactivated", said, evidence, 0.96, since)
 
 
@@ -122,7 +134,14 @@ def _scaled_to_0(component: Component) -> HoldUp:
 
 def _nobody_there(component: Component, unready: Sequence[Process]) -> HoldUp:
     said = f"no process of {component.name} is ready, of {component.processes} that should be"
-    return HoldUp(component.name, "not there", said, [*_told(unready), *_of_lag(component)], 0.97, _since(unready))
+    return HoldUp(
+        component.name,
+        "not there",
+        said,
+        [*_told(unready), *_of_lag(component)],
+        0.97,
+        _since(unready),
+    )
 
 
 def _silent(component: Component) -> Iterator[HoldUp]:
@@ -130,13 +149,25 @@ def _silent(component: Component) -> Iterator[HoldUp]:
     pages = component.after.pages
     unread = [f"{_instance(page)}: {page['unread']}" for page in pages if page.get("unread")]
     if unread:
-        yield HoldUp(component.name, "reads nothing", f"{component.name} cannot read its source", unread, 0.95)
+        yield HoldUp(
+            component.name,
+            "reads nothing",
+            f"{component.name} cannot read its source",
+            unread,
+            0.95,
+        )
     hanging = [page for page in pages if page.get("input_waits")]
     if hanging:
-        said = f"{component.name} waits for a transaction that hangs: nobody reads what is behind it"
+        said = (
+            f"{component.name} waits for a transaction that hangs: nobody reads what is behind it"
+        )
         evidence = list(dict.fromkeys(str(page["input_waits"]) for page in hanging))
-        times = [float(page["input_waits_since"]) for page in hanging if page.get("input_waits_since")]
-        yield HoldUp(component.name, "open transaction", said, evidence, 0.9, min(times, default=None))
+        times = [
+            float(page["input_waits_since"]) for page in hanging if page.get("input_waits_since")
+        ]
+        yield HoldUp(
+            component.name, "open transaction", said, evidence, 0.9, min(times, default=None)
+        )
 
 
 # What makes it slow.
@@ -144,7 +175,10 @@ def _silent(component: Component) -> Iterator[HoldUp]:
 
 def _some_missing(component: Component, unready: Sequence[Process]) -> Iterator[HoldUp]:
     if component.ready < component.processes:
-        some = sum(process.page is not None for process in component.after.processes) >= component.processes
+        some = (
+            sum(process.page is not None for process in component.after.processes)
+            >= component.processes
+        )
         if not unready and some:  # what is not ready waits for Kafka
             return
         kind, weight = ("cannot work", 0.85) if some else ("processes missing", 0.8)
@@ -183,10 +217,15 @@ def _late(component: Component) -> Iterator[HoldUp]:
     if late == float("inf"):
         said, weight = f"{component.name} reads nothing, {component.said_of_lag()}", 0.88
     else:
-        said, weight = f"{component.name} is {span(late * 1000)} behind, {component.said_of_lag()}", 0.5
+        said, weight = (
+            f"{component.name} is {span(late * 1000)} behind, {component.said_of_lag()}",
+            0.5,
+        )
     told = component.most_behind()
     weight += 0.1 if (component.growth or 0.0) > 0 else 0.0
-    yield HoldUp(component.name, "behind", said + _advice(component), [told] if told else [], weight)
+    yield HoldUp(
+        component.name, "behind", said + _advice(component), [told] if told else [], weight
+    )
 
 
 def _hot(component: Component) -> Iterator[HoldUp]:
@@ -194,7 +233,9 @@ def _hot(component: Component) -> Iterator[HoldUp]:
     executed: dict[str, int] = {}
     for page, before in component.pairs():
         for task, counts in page.get("by_task", {}).items():
-            done = counts.get("executed", 0) - before.get("by_task", {}).get(task, {}).get("executed", 0)
+            done = counts.get("executed", 0) - before.get("by_task", {}).get(task, {}).get(
+                "executed", 0
+            )
             executed[task] = executed.get(task, 0) + done
     total = sum(executed.values())
     if len(executed) == 1 or total < _LEAST_TUPLES:
@@ -214,7 +255,12 @@ def _waits(component: Component) -> Iterator[HoldUp]:
             evidence = [*_shown(shares, _HELD, "of the time"), *_of_lag(component)]
             weight = 0.4 + 0.3 * min(1.0, most)
             yield HoldUp(
-                component.name, kind, f"{component.name} {words}", evidence, weight, _holds_since(component, wait)
+                component.name,
+                kind,
+                f"{component.name} {words}",
+                evidence,
+                weight,
+                _holds_since(component, wait),
             )
 
 
@@ -249,7 +295,9 @@ def _spout(component: Component, slow: Sequence[str]) -> Iterator[HoldUp]:
 
 def _told(processes: Sequence[Process]) -> list[str]:
     told = [f"{process.name}: {process.not_ready}" for process in processes[:_MOST_TOLD]]
-    return [*told, f"and {len(processes) - _MOST_TOLD} more"] if len(processes) > _MOST_TOLD else told
+    return (
+        [*told, f"and {len(processes) - _MOST_TOLD} more"] if len(processes) > _MOST_TOLD else told
+    )
 
 
 def _since(processes: Sequence[Process]) -> float | None:
@@ -273,7 +321,11 @@ def _advice(component: Component) -> str:
 
 
 def _shown(shares: Mapping[str, float], least: float, of_what: str) -> list[str]:
-    return [f"{instance}: {_percent(share)} {of_what}" for instance, share in shares.items() if share >= least]
+    return [
+        f"{instance}: {_percent(share)} {of_what}"
+        for instance, share in shares.items()
+        if share >= least
+    ]
 
 
 def _percent(share: float) -> str:
@@ -311,6 +363,9 @@ def _reached(name: str, targets: Mapping[str, set[str]]) -> set[str]:
 _WAITS: Final[Mapping[str, tuple[str, str]]] = {
     "producer_queue": ("producer queue", "waits for Kafka to take its records"),
     "epoch": ("transactions", "waits for its transactions to end"),
-    "input_throttled": ("too much in flight", "reads nothing, as too much of what it has read is not finished"),
+    "input_throttled": (
+        "too much in flight",
+        "reads nothing, as too much of what it has read is not finished",
+    ),
 }
 """By what `/status` calls it."""

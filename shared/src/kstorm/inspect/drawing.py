@@ -15,7 +15,9 @@ _PLAIN, _CRITICAL = "▒", "█"
 _MOST_VALUE: Final = 60
 
 
-def draw(tree: Tree, topology: Outline, values: bool = False, everything: bool = False) -> Iterator[str]:
+def draw(
+    tree: Tree, topology: Outline, values: bool = False, everything: bool = False
+) -> Iterator[str]:
     """The lines of a tree. `values`: show what tuples hold. `everything`: show each tuple, however many are alike."""
     yield headline(tree, topology)
     rows = list(waterfall(tree, everything))
@@ -48,7 +50,9 @@ def outcome(tree: Tree, topology: Outline) -> str:
         return f"✓ complete, proven (init ⊕ {some}{many(proof.acks, 'ack')} = 0)"
     if proof.failed is not None:
         note = tree.note
-        return "✗ failed" if note is None else f"✗ failed{failure(note, topology.name_of(note.task))}"
+        return (
+            "✗ failed" if note is None else f"✗ failed{failure(note, topology.name_of(note.task))}"
+        )
     if any(ending.kind == "acked" for ending in tree.endings):
         return "✓ acked, and no proof of it: records of it are gone"
     return "… open" if proof.begun else "… not heard of by its acker"

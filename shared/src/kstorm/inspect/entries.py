@@ -55,7 +55,9 @@ class _Solver:
 
     def ack(self, val: int) -> Entry | None:
         """Of the component that it fits; None if it fits none, or several."""
-        fitting = [entry for target in self._targets if (entry := self._of(target, val)) is not None]
+        fitting = [
+            entry for target in self._targets if (entry := self._of(target, val)) is not None
+        ]
         if len(fitting) != 1:
             return None
         self._announced.update(fitting[0].announced)

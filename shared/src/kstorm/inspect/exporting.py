@@ -31,7 +31,9 @@ def to_json(tree: Tree, values: bool) -> dict[str, Any]:
             name: [_id(edge) for edge in getattr(waiting, name)]
             for name in ("unacked", "twice", "doubtful", "strange", "among")
         },
-        "tuples": [_tuple_json(tuple, acked.get(edge), values) for edge, tuple in tree.tuples.items()],
+        "tuples": [
+            _tuple_json(tuple, acked.get(edge), values) for edge, tuple in tree.tuples.items()
+        ],
         "news": [
             {
                 "kind": one.kind,

@@ -134,7 +134,9 @@ class Gatherer:
         found, place = self.found, Place(*record[:4])
         before = len(found.sightings) + len(found.news) + len(found.endings)
         if record.topic in self._bolts:
-            found.sightings += self._sightings(decode(TupleFrame, value), self._bolts[record.topic], place)
+            found.sightings += self._sightings(
+                decode(TupleFrame, value), self._bolts[record.topic], place
+            )
         elif record.topic == self._topology.acker_topic:
             found.news += _news(decode(AckFrame, value), self._root, place)
         elif record.topic in self._completions:
@@ -144,10 +146,14 @@ class Gatherer:
     def _sightings(self, frame: TupleFrame, target: str, place: Place) -> Iterator[Sighting]:
         tasks = self._topology.task_ids(target)
         if place.partition >= len(tasks):
-            raise FrameError(f"a frame in partition {place.partition} of {place.topic!r}, which is no task's")
+            raise FrameError(
+                f"a frame in partition {place.partition} of {place.topic!r}, which is no task's"
+            )
         edges, roots = unpack_ids(frame.edges), unpack_ids(frame.roots)
         rows = [(row, edges[row]) for row, root in enumerate(roots) if root == self._root]
-        rows += [(row, pairs[self._root]) for row, pairs in frame.more.items() if self._root in pairs]
+        rows += [
+            (row, pairs[self._root]) for row, pairs in frame.more.items() if self._root in pairs
+        ]
         for row, edge in rows:
             yield Sighting(
                 edge,
@@ -162,11 +168,17 @@ class Gatherer:
                 frame.worked,
                 frame.parents.get(row, _NOT_TRACED),
                 [column[row] for column in frame.columns],
-                {root: edge for root, edge in _trees(frame, roots, edges, row) if root != self._root},
+                {
+                    root: edge
+                    for root, edge in _trees(frame, roots, edges, row)
+                    if root != self._root
+                },
             )
 
 
-def _trees(frame: TupleFrame, roots: Sequence[int], edges: Sequence[int], row: int) -> Iterator[tuple[int, int]]:
+def _trees(
+    frame: TupleFrame, roots: Sequence[int], edges: Sequence[int], row: int
+) -> Iterator[tuple[int, int]]:
     """Of a tuple that is in several trees, root and edge in each."""
     if row in frame.more:
         yield roots[row], edges[row]
@@ -178,7 +190,9 @@ def _news(frame: AckFrame, root: int, place: Place) -> Iterator[News]:
     inits = unpack_ids(frame.init_roots)
     if root in inits:
         origins = read_origins(frame.origins, len(inits))
-        for (begun, val), origin in zip(unpack_pairs(frame.init_roots, frame.init_vals), origins, strict=True):
+        for (begun, val), origin in zip(
+            unpack_pairs(frame.init_roots, frame.init_vals), origins, strict=True
+        ):
             if begun == root:
                 yield News("init", place, val, frame.task, frame.by, frame.worked, origin)
     for about, val in unpack_pairs(frame.roots, frame.vals):

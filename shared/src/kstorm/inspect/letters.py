@@ -114,7 +114,9 @@ def left(records: Iterable[LetterRecord], *, whole: bool = False) -> Left:
         has_value = letter.value is not None
         if not whole:
             letter = replace(letter, key=None, value=None, headers=[])
-        found[place] = Numbered(record.number, replace(letter, at=letter.at or record.at), record.key, has_value)
+        found[place] = Numbered(
+            record.number, replace(letter, at=letter.at or record.at), record.key, has_value
+        )
     return Left(list(found.values()), strange)
 
 
@@ -147,7 +149,9 @@ def masked(message: str) -> str:
 
 def fingerprint(letter: DeadLetter) -> str:
     """The same for letters that are alike, in hex."""
-    return hashlib.sha256("\0".join(_parts(letter)).encode(errors="backslashreplace")).hexdigest()[:FINGERPRINT_DIGITS]
+    return hashlib.sha256("\0".join(_parts(letter)).encode(errors="backslashreplace")).hexdigest()[
+        :FINGERPRINT_DIGITS
+    ]
 
 
 def groups(letters: Iterable[Numbered]) -> list[Group]:
@@ -172,13 +176,24 @@ def _parts(letter: DeadLetter) -> tuple[str, str, str, str, str]:
 
 def _told(letter: DeadLetter) -> str:
     error = letter.error
-    return letter.reason if error is None else f"{letter.reason}\n{error.type}: {error.message}\n{error.where}"
+    return (
+        letter.reason
+        if error is None
+        else f"{letter.reason}\n{error.type}: {error.message}\n{error.where}"
+    )
 
 
-_SAID: Final = {"cannot be deserialized": UNDECODABLE, "cannot be emitted": REFUSED, "failed": FAILED}
+_SAID: Final = {
+    "cannot be deserialized": UNDECODABLE,
+    "cannot be emitted": REFUSED,
+    "failed": FAILED,
+}
 _MASKS: Final = (
     (re.compile(r"""(?<!\w)b?(?:'[^'\n]*'|"[^"\n]*"|`[^`\n]*`)(?!\w)"""), "<text>"),
     (re.compile(r"\b[0-9a-fA-F]{8}-(?:[0-9a-fA-F]{4}-){3}[0-9a-fA-F]{12}\b"), "<id>"),
-    (re.compile(r"\b(?=[a-fA-F]*[0-9])[0-9a-fA-F]*[a-fA-F][0-9a-fA-F]*\b(?<=[0-9a-fA-F]{8})"), "<id>"),
+    (
+        re.compile(r"\b(?=[a-fA-F]*[0-9])[0-9a-fA-F]*[a-fA-F][0-9a-fA-F]*\b(?<=[0-9a-fA-F]{8})"),
+        "<id>",
+    ),
     (re.compile(r"0x[0-9a-fA-F]+|[0-9][0-9,._]*(?<![,._])"), "<n>"),
 )

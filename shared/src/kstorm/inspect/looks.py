@@ -32,7 +32,11 @@ class Process(Struct, frozen=True):
     @property
     def not_ready(self) -> str:
         """Why it does not do its share; empty if it does."""
-        return self.trouble or "does not answer" if self.page is None else str(self.page.get("not_ready") or "")
+        return (
+            self.trouble or "does not answer"
+            if self.page is None
+            else str(self.page.get("not_ready") or "")
+        )
 
 
 class Backlog(Struct, frozen=True):
@@ -119,7 +123,10 @@ class Component(Struct, frozen=True):
     def shares(self, seconds: Callable[[Page], float]) -> Mapping[str, float]:
         """By process, what part of the time between the looks some seconds are."""
         lived = [(page, before) for page, before in self.pairs() if before and self.secs > 0]
-        return {str(page.get("instance", "?")): (seconds(page) - seconds(before)) / self.secs for page, before in lived}
+        return {
+            str(page.get("instance", "?")): (seconds(page) - seconds(before)) / self.secs
+            for page, before in lived
+        }
 
     @property
     def lag(self) -> int | None:
@@ -130,7 +137,12 @@ class Component(Struct, frozen=True):
     def growth(self) -> float | None:
         """Records a second by which the lag rises, negative if it falls; None if that is not known."""
         now, before = self._after, self._before
-        if now is None or before is None or now.at <= before.at or now.behind.keys() != before.behind.keys():
+        if (
+            now is None
+            or before is None
+            or now.at <= before.at
+            or now.behind.keys() != before.behind.keys()
+        ):
             return None
         change = sum(now.behind.values()) - sum(before.behind.values())
         least = max(_LEAST_LAG, _CHANGE * sum(before.behind.values()))
@@ -150,7 +162,9 @@ class Component(Struct, frozen=True):
         if lag is None or self.secs <= 0:
             return None
         done = "acked" if self.kind == "spout" else "frames_in"
-        worked = sum(page.get(done, 0) - before.get(done, 0) for page, before in self.pairs() if before)
+        worked = sum(
+            page.get(done, 0) - before.get(done, 0) for page, before in self.pairs() if before
+        )
         return lag * self.secs / worked if worked > 0 else float("inf") if lag else 0.0
 
     def said_of_lag(self) -> str:
@@ -165,11 +179,18 @@ class Component(Struct, frozen=True):
 
     def most_behind(self) -> str:
         """`count[3] has 52,000 of them`, if one of several partitions has most; else empty."""
-        if not self.lags or self._after is None or len(self._after.behind) < 2 or self.kind == "spout":
+        if (
+            not self.lags
+            or self._after is None
+            or len(self._after.behind) < 2
+            or self.kind == "spout"
+        ):
             return ""
         partition, most = max(self._after.behind.items(), key=lambda item: item[1])
         return (
-            f"{self.name}[{partition}] has {most:,} of them" if most > _MOST * sum(self._after.behind.values()) else ""
+            f"{self.name}[{partition}] has {most:,} of them"
+            if most > _MOST * sum(self._after.behind.values())
+            else ""
         )
 
     @property
@@ -185,7 +206,11 @@ def _backlog(component: Component, look: Look) -> Backlog | None:
     """Kafka's word; else what a spout's processes say, each as if it were a partition."""
     if look.backlog is not None or component.kind != "spout":
         return look.backlog
-    told = {_life(page): int(page["source"]["lag"]) for page in look.pages if "lag" in (page.get("source") or {})}
+    told = {
+        _life(page): int(page["source"]["lag"])
+        for page in look.pages
+        if "lag" in (page.get("source") or {})
+    }
     return Backlog(look.at, told) if told else None
 
 

@@ -79,7 +79,9 @@ def _blocked(tree: Tree, edge: int, facts: Facts, cause: Cause, lost: bool = Fal
             said = f"executed by {owner or task} (committed) and neither acked nor failed: the bolt holds or forgot it"
             said += f"; {task}" if owner else ""
         case Cause.QUEUED:
-            queue = f"{many(ahead, 'frame')} ahead" if ahead else "its frame is next, or being executed"
+            queue = (
+                f"{many(ahead, 'frame')} ahead" if ahead else "its frame is next, or being executed"
+            )
             said = f"queued at {task}, {queue}{by and f', {by}'}"
         case Cause.TWICE:
             said = f"executed twice by {task}, after a crash"

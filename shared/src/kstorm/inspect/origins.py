@@ -64,8 +64,17 @@ def seen_in(record: Record, topic: str, partition: int) -> Seen | None:
     frame = _frame(record, topic)
     if frame is None:
         return None
-    of_it = [run for run in frame.origins if (run.topic, run.partition, run.attempt) == (topic, partition, 1)]
-    offsets = [origin.offset for run in of_it for origin in read_origins([run], run.count) if origin is not None]
+    of_it = [
+        run
+        for run in frame.origins
+        if (run.topic, run.partition, run.attempt) == (topic, partition, 1)
+    ]
+    offsets = [
+        origin.offset
+        for run in of_it
+        for origin in read_origins([run], run.count)
+        if origin is not None
+    ]
     return Seen(min(offsets), max(offsets), record.offset, record.timestamp) if offsets else None
 
 
@@ -113,4 +122,7 @@ def _decoded(record: Record) -> AckFrame | None:
 
 
 def _may_have(run: OriginRun, message: Message) -> bool:
-    return (run.topic, run.partition) == (message.topic, message.partition) and run.first <= message.offset
+    return (run.topic, run.partition) == (
+        message.topic,
+        message.partition,
+    ) and run.first <= message.offset

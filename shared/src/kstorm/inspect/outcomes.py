@@ -149,7 +149,9 @@ class Outcomes:
             for root, begun in over:
                 del mine[root]
                 self._renewed.pop(root, None)
-                yield Outcome(root, TIMED_OUT, begun, int(begun + (patience - _SETTLE_MS) / _LATEST))
+                yield Outcome(
+                    root, TIMED_OUT, begun, int(begun + (patience - _SETTLE_MS) / _LATEST)
+                )
 
     def _let_go(self) -> None:
         """Of the oldest, if there are too many."""

@@ -130,7 +130,11 @@ class Outline(Names, msgspec.Struct, frozen=True, omit_defaults=True):
         """Raises `AbsentError` if that is no spout that reads Kafka; None: if there is none."""
         readings = self.readings
         if not readings or (component and component not in readings):
-            said = f"{component!r} is no spout that reads Kafka" if component else "no spout reads Kafka"
+            said = (
+                f"{component!r} is no spout that reads Kafka"
+                if component
+                else "no spout reads Kafka"
+            )
             names = f"; those that do: {', '.join(readings)}" if readings else ""
             raise AbsentError(f"the topology {self.name!r}: {said}{names}")
 
@@ -138,12 +142,20 @@ class Outline(Names, msgspec.Struct, frozen=True, omit_defaults=True):
         """The spout that reads a topic. Raises `ConfigError` if none does, or several do and none is named."""
         self.check_reader(component)
         readings = self.readings
-        found = [id for id, reading in readings.items() if component in (None, id) and reading.reads(topic)]
+        found = [
+            id
+            for id, reading in readings.items()
+            if component in (None, id) and reading.reads(topic)
+        ]
         if len(found) > 1:
-            raise ConfigError(f"several spouts read {topic!r}: give --component; they are {', '.join(found)}")
+            raise ConfigError(
+                f"several spouts read {topic!r}: give --component; they are {', '.join(found)}"
+            )
         if not found:
             topics = ", ".join(f"{reading.topic!r} ({id})" for id, reading in readings.items())
-            raise AbsentError(f"no spout of {self.name!r} reads the topic {topic!r}; they read {topics}")
+            raise AbsentError(
+                f"no spout of {self.name!r} reads the topic {topic!r}; they read {topics}"
+            )
         return found[0]
 
 

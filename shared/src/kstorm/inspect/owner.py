@@ -22,13 +22,21 @@ def owner(outline: Outline, component: str, values: Sequence[Any]) -> int | None
     tasks = outline.task_ids(component)
     if len(tasks) == 1:
         return tasks[0]
-    return tasks[stable_hash(values) % len(tasks)] if _grouping_fields(outline, component) == len(values) else None
+    return (
+        tasks[stable_hash(values) % len(tasks)]
+        if _grouping_fields(outline, component) == len(values)
+        else None
+    )
 
 
 def likely_values(outline: Outline, component: str, key: str) -> Sequence[Any]:
     """What the tuples of a key were probably grouped by."""
     values = _listed(key)
-    return values if values is not None and len(values) == _grouping_fields(outline, component) else [key]
+    return (
+        values
+        if values is not None and len(values) == _grouping_fields(outline, component)
+        else [key]
+    )
 
 
 def _grouping_fields(outline: Outline, component: str) -> int | None:

@@ -79,4 +79,13 @@ def _of_some(news: Sequence[News], proof: Proof) -> Proof | None:
     if parts is None:
         return None
     counted = sorted([init, *(acks[part] for part in parts)])
-    return Proof(news[counted[-1]].place, None, 0, len(parts), True, len(acks) - len(parts), counted, in_order=False)
+    return Proof(
+        news[counted[-1]].place,
+        None,
+        0,
+        len(parts),
+        True,
+        len(acks) - len(parts),
+        counted,
+        in_order=False,
+    )

@@ -24,7 +24,10 @@ def without_values(tree: Tree) -> Tree:
 
 def without_quotes(trees: Sequence[Tree], facts: Facts) -> tuple[Sequence[Tree], Facts]:
     """The same for what a verdict is made of: of a dead letter its kind is left."""
-    letters = [letter._replace(reason=letter.kind or "of a kind that is not known") for letter in facts.letters]
+    letters = [
+        letter._replace(reason=letter.kind or "of a kind that is not known")
+        for letter in facts.letters
+    ]
     return [without_values(tree) for tree in trees], replace(facts, letters=letters)
 
 

@@ -115,9 +115,16 @@ def build(found: Gathered) -> Tree:
     news = _in_order(found.news)
     entries = take_apart(news, {edge: tuple.first for edge, tuple in tuples.items()})
     _find_parents(tuples, entries)
-    endings = sorted({ending.place: ending for ending in found.endings}.values(), key=lambda ending: ending.place)
+    endings = sorted(
+        {ending.place: ending for ending in found.endings}.values(), key=lambda ending: ending.place
+    )
     return Tree(
-        found.root, tuples, news, entries, endings, prove(news, any(ending.kind == "acked" for ending in endings))
+        found.root,
+        tuples,
+        news,
+        entries,
+        endings,
+        prove(news, any(ending.kind == "acked" for ending in endings)),
     )
 
 

@@ -65,7 +65,11 @@ def _telling(trees: Sequence[Tree]) -> Tree | None:
     if not trees:
         return None
     newest = max(trees, key=lambda tree: tree.begun)
-    same = [tree for tree in trees if _attempt(tree) == _attempt(newest) and newest.begun - tree.begun < _AT_ONCE_MS]
+    same = [
+        tree
+        for tree in trees
+        if _attempt(tree) == _attempt(newest) and newest.begun - tree.begun < _AT_ONCE_MS
+    ]
     return min(same, key=lambda tree: (_OUTCOMES.index(tree.outcome), -tree.begun))
 
 
@@ -131,7 +135,11 @@ def _without_tree(message: Message, facts: Facts) -> Said:
             f"offsets up to {following:,} were emitted, and no tree of this one is found: its scheme made no tuple of it, or the "
             "records of its tree are gone",
         )
-    behind = "" if following is None else f": the spout is {many(message.offset - following, 'message')} before it"
+    behind = (
+        ""
+        if following is None
+        else f": the spout is {many(message.offset - following, 'message')} before it"
+    )
     return Said(Kind.NOT_READ, f"not read yet{behind}{_spout_trouble(facts)}")
 
 
@@ -173,11 +181,17 @@ def _complete(message: Message, tree: Tree, facts: Facts) -> Said:
 def _failed(tree: Tree, attempts: Sequence[Tree], facts: Facts) -> Said:
     at, note = tree.ended or facts.now, tree.note
     told = any(ending.kind == "failed" for ending in tree.endings)
-    cause = "failed" if note is None else f"failed{failure(note, facts.tasks.get(note.task, f'task {note.task}'))}"
+    cause = (
+        "failed"
+        if note is None
+        else f"failed{failure(note, facts.tasks.get(note.task, f'task {note.task}'))}"
+    )
     if not told and tree.proof.failed is not None:
         place = (tree.proof.failed.topic, tree.proof.failed.partition)
         if facts.committed.get(place, 0) <= tree.proof.failed.offset:
-            return Said(Kind.ACKER, f"{cause}; acker {place[1]} has not read that yet{_owner(place, facts)}")
+            return Said(
+                Kind.ACKER, f"{cause}; acker {place[1]} has not read that yet{_owner(place, facts)}"
+            )
     failures = _attempt(tree) or len(attempts)
     return Said(Kind.RETRY, f"{cause} {moment(at, facts.now)}; {_retry(failures, at, facts)}")
 
@@ -212,9 +226,13 @@ def _open(tree: Tree, facts: Facts) -> Said:
         case Cause.HELD:
             return Said(Kind.HELD, f"{first.said}{more}{_replayed(tree, facts)}", blocked)
         case Cause.TWICE | Cause.STRANGE:
-            return Said(Kind.NEVER, f"{first.said}; it is never complete{_replayed(tree, facts)}", blocked)
+            return Said(
+                Kind.NEVER, f"{first.said}; it is never complete{_replayed(tree, facts)}", blocked
+            )
         case Cause.DOUBTFUL:
-            return Said(Kind.UNSURE, f"most likely {first.said}{more}{_replayed(tree, facts)}", blocked)
+            return Said(
+                Kind.UNSURE, f"most likely {first.said}{more}{_replayed(tree, facts)}", blocked
+            )
         case Cause.AMONG:
             return Said(
                 Kind.UNSURE,

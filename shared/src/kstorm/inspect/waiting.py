@@ -43,14 +43,20 @@ def waits_for(tree: Tree) -> Waiting:
     if tree.outcome != "open" or not proof.begun:
         return Waiting()
     exact = all(tree.entries.get(number) for number in proof.counted)
-    unknown = any(number in tree.entries and tree.entries[number] is None for number in proof.counted)
+    unknown = any(
+        number in tree.entries and tree.entries[number] is None for number in proof.counted
+    )
     acked: Counter[int] = Counter()
     announced: Counter[int] = Counter()
     for number in proof.counted:
         if entry := tree.entries.get(number):
             acked.update(entry.acked)
             announced.update(entry.announced)
-    odd = [edge for edge in tree.tuples if (acked[edge] + announced[edge]) % 2] if exact else _odd(tree)
+    odd = (
+        [edge for edge in tree.tuples if (acked[edge] + announced[edge]) % 2]
+        if exact
+        else _odd(tree)
+    )
     if odd is None:
         among = [edge for edge in tree.tuples if not acked[edge]]
         return Waiting(among=among, lost=unknown, exact=False)
@@ -75,7 +81,11 @@ def waits_for(tree: Tree) -> Waiting:
     if not exact:
         unacked, unsure = _held_ones(tree, unacked)
         doubtful += unsure
-    strange = [edge for edge in strange if not any(parent in unacked for parent in tree.tuples[edge].parents)]
+    strange = [
+        edge
+        for edge in strange
+        if not any(parent in unacked for parent in tree.tuples[edge].parents)
+    ]
     return Waiting(unacked, twice, doubtful, strange, exact=exact)
 
 

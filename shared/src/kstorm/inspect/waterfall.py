@@ -62,10 +62,14 @@ class _Waterfall:
         waiting = waits_for(tree)
         self._critical = critical_path(tree) if tree.outcome == "acked" else frozenset()
         failed = [
-            edge for edge, tuple in tree.tuples.items() if tree.note and tuple.first.target_task == tree.note.task
+            edge
+            for edge, tuple in tree.tuples.items()
+            if tree.note and tuple.first.target_task == tree.note.task
         ]
         self._marks = {
-            **dict.fromkeys(failed, "✗ failed it" if len(failed) == 1 else "✗ one of these failed it"),
+            **dict.fromkeys(
+                failed, "✗ failed it" if len(failed) == 1 else "✗ one of these failed it"
+            ),
             **dict.fromkeys(waiting.among, "◆ one of these is not acked"),
             **dict.fromkeys(waiting.doubtful, "◆ most likely not acked"),
             **dict.fromkeys(waiting.strange, "◆ acked, and announced by nobody"),
@@ -77,9 +81,19 @@ class _Waterfall:
     def rows(self) -> Iterator[Row]:
         init = self._tree.init
         if init is not None:
-            yield Row(depth=0, component="", task=init.task, start=0, end=0, by=init.by, worked=init.worked)
+            yield Row(
+                depth=0,
+                component="",
+                task=init.task,
+                start=0,
+                end=0,
+                by=init.by,
+                worked=init.worked,
+            )
         yield from self._below(0, 1)
-        lost = [edge for edge in self._tree.tuples if edge not in self._drawn]  # in a circle, or below what is gone
+        lost = [
+            edge for edge in self._tree.tuples if edge not in self._drawn
+        ]  # in a circle, or below what is gone
         for edge in lost:
             yield self._row(self._tree.tuples[edge], 1)
 
@@ -135,7 +149,9 @@ class _Waterfall:
     def _alike(self, edges: Sequence[int]) -> Iterator[list[int]]:
         """In groups of those that may be shown as one."""
         tuples, group = self._tree.tuples, list[int]()
-        for edge in sorted(edges, key=lambda edge: (tuples[edge].first.target, not self._is_plain(edge))):
+        for edge in sorted(
+            edges, key=lambda edge: (tuples[edge].first.target, not self._is_plain(edge))
+        ):
             plain = self._is_plain(edge)
             same = group and tuples[group[0]].first.target == tuples[edge].first.target
             if group and not (plain and same):
@@ -155,7 +171,9 @@ class _Waterfall:
 def critical_path(tree: Tree) -> frozenset[int]:
     """The edges from the tuple that was acked last up to the spout's, as far as it is known which hangs on which."""
     times = ack_times(tree)
-    edge = max(times, key=lambda edge: (times[edge], tree.tuples[edge].first.place.timestamp), default=None)
+    edge = max(
+        times, key=lambda edge: (times[edge], tree.tuples[edge].first.place.timestamp), default=None
+    )
     found: set[int] = set()
     while edge is not None and edge not in found:
         found.add(edge)

@@ -17,7 +17,9 @@ class Span:
     def __init__(self, values: Iterable[int]) -> None:
         self.unique = True
         """Whether no value can be made of the others: then there is at most one way to make any."""
-        self._rows: dict[int, tuple[int, int]] = {}  # leading bit → a sum, and of which values it is one, a bit each
+        self._rows: dict[
+            int, tuple[int, int]
+        ] = {}  # leading bit → a sum, and of which values it is one, a bit each
         self._count = 0
         for value in values:
             self._add(value)

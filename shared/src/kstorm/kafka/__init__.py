@@ -2,9 +2,21 @@
 
 from kstorm.kafka.bolt import KafkaBolt
 from kstorm.kafka.callback import ProducerCallback, RecordMetadata
-from kstorm.kafka.config import EARLIEST_TIME, LATEST_TIME, KafkaConfig, ProcessingGuarantee, SpoutConfig
+from kstorm.kafka.config import (
+    EARLIEST_TIME,
+    LATEST_TIME,
+    KafkaConfig,
+    ProcessingGuarantee,
+    SpoutConfig,
+)
 from kstorm.kafka.coordinator import PartitionCoordinator, StaticCoordinator, ZkCoordinator
-from kstorm.kafka.hosts import BrokerHosts, GlobalPartitionInformation, KafkaHosts, StaticHosts, ZkHosts
+from kstorm.kafka.hosts import (
+    BrokerHosts,
+    GlobalPartitionInformation,
+    KafkaHosts,
+    StaticHosts,
+    ZkHosts,
+)
 from kstorm.kafka.mapper import (
     DefaultTopicSelector,
     FieldIndexTopicSelector,

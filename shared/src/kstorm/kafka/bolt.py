@@ -28,7 +28,13 @@ from kstorm.kafka.mapper import (
     columns_of_batch,
 )
 from kstorm.kafka.ports import KafkaPorts, OnBatchDelivery, OnDelivery, RecordWriter
-from kstorm.kafka.serializer import AnySerializer, Serializer, close_serializer, column, open_serializer
+from kstorm.kafka.serializer import (
+    AnySerializer,
+    Serializer,
+    close_serializer,
+    column,
+    open_serializer,
+)
 from kstorm.topology import Bolt, Config, OutputCollector, TopologyContext, Tuple, TupleBatch
 from kstorm.topology.component import Maybe
 
@@ -155,7 +161,11 @@ class KafkaBolt(Bolt):
         """Opens the producer. Raises `ConfigError` without a topic selector or on settings that cannot work."""
         super().prepare(config, context, collector)
         selector = checked(
-            context.component, self._selector, self._async, self._fire_and_forget, self.producer_properties
+            context.component,
+            self._selector,
+            self._async,
+            self._fire_and_forget,
+            self.producer_properties,
         )
         self._topic_of = selector.get_topic
         self._lineage = self._lineage and self._lineage.of_topology(context.topology.name)
@@ -168,8 +178,13 @@ class KafkaBolt(Bolt):
         own = self.producer_properties
         if self._callback is not None:
             self._callback.prepare(config, context)
-            own = {**(own or {}), "delivery.report.only.error": False}  # else nobody knows where a record is
-        self._writer: RecordWriter = ports.open_shared_writer() if own is None else ports.open_writer(own)
+            own = {
+                **(own or {}),
+                "delivery.report.only.error": False,
+            }  # else nobody knows where a record is
+        self._writer: RecordWriter = (
+            ports.open_shared_writer() if own is None else ports.open_writer(own)
+        )
 
     def execute(self, tuple: Tuple) -> Maybe:
         """Hands the record to the producer; the tuple is acked or failed on the broker's report.
@@ -337,7 +352,9 @@ class KafkaBolt(Bolt):
         for tuple in batch.tuples():
             self._without_raising(topic, tuple, self._write_or_hold)
 
-    def _without_raising(self, topic: str, tuple: Tuple, write: Callable[[str, Tuple], None]) -> None:
+    def _without_raising(
+        self, topic: str, tuple: Tuple, write: Callable[[str, Tuple], None]
+    ) -> None:
         """Nobody is there to fail a tuple whose record cannot be made or handed over. Raises `NotYetError` only."""
         try:
             write(topic, tuple)
@@ -381,8 +398,12 @@ class KafkaBolt(Bolt):
 
     def _skip(self, tuple: Tuple) -> None:
         self._skipped += 1
-        if self._skipped.bit_count() == 1:  # the 1st, 2nd, 4th, 8th …: enough to be seen, too few to fill a log
+        if (
+            self._skipped.bit_count() == 1
+        ):  # the 1st, 2nd, 4th, 8th …: enough to be seen, too few to fill a log
             log.warning(
-                "%r: no topic was selected for %d tuples: acked, not written", self.context.component, self._skipped
+                "%r: no topic was selected for %d tuples: acked, not written",
+                self.context.component,
+                self._skipped,
             )
         self.collector.ack(tuple)

@@ -26,7 +26,9 @@ def checked(
 ) -> TopicSelector:
     """The topic selector; raises `ConfigError` if there is none, or if settings contradict one another."""
     if selector is None:
-        raise ConfigError(f"the KafkaBolt {component!r} has no topic: add .with_topic_selector('a-topic')")
+        raise ConfigError(
+            f"the KafkaBolt {component!r} has no topic: add .with_topic_selector('a-topic')"
+        )
     if fire_and_forget and not asynchronous:
         raise ConfigError(
             f"the KafkaBolt {component!r} shall wait for each record and for none: leave out either "

@@ -20,7 +20,12 @@ class RecordMetadata(NamedTuple):
     def of(cls, record: Any) -> Self:
         """That of a delivered `confluent_kafka.Message`."""
         offset = record.offset()
-        return cls(record.topic(), record.partition(), -1 if offset is None else offset, record.timestamp()[1])
+        return cls(
+            record.topic(),
+            record.partition(),
+            -1 if offset is None else offset,
+            record.timestamp()[1],
+        )
 
 
 class ProducerCallback:
@@ -29,13 +34,17 @@ class ProducerCallback:
     def prepare(self, config: Config, context: TopologyContext) -> None:
         """Called once, before the first record."""
 
-    def on_completion(self, metadata: RecordMetadata | None, error: BrokerError | None, tuple: Tuple) -> None:
+    def on_completion(
+        self, metadata: RecordMetadata | None, error: BrokerError | None, tuple: Tuple
+    ) -> None:
         """Called once a record: with where it is, or with why it is not written. Must not wait: no other record is reported
         meanwhile. What it raises is reported, and changes nothing for the tuple."""
         raise NotImplementedError
 
 
-def call_back(callback: ProducerCallback, tuple: Tuple, error: object | None, record: object) -> None:
+def call_back(
+    callback: ProducerCallback, tuple: Tuple, error: object | None, record: object
+) -> None:
     """Tells it what a producer reports of a tuple's record."""
     if error is None:
         callback.on_completion(RecordMetadata.of(record), None, tuple)

@@ -108,7 +108,9 @@ class KafkaConfig:
     """Seconds between two lines of the log that have the metrics of a task (`KafkaSpout.metrics`); 0: none. Whoever scrapes
     `/metrics` has them whenever he likes."""
 
-    kafka_properties: Mapping[str, str | int | float | bool] = field(default_factory=dict, kw_only=True, repr=False)
+    kafka_properties: Mapping[str, str | int | float | bool] = field(
+        default_factory=dict, kw_only=True, repr=False
+    )
     """Further librdkafka consumer properties, e.g. for TLS and SASL; they win over the fields above. Those of
     `SPOUTS_OWN_PROPERTIES` are refused."""
 
@@ -116,11 +118,18 @@ class KafkaConfig:
         if not self.topic:
             raise ConfigError("a spout config without a topic: name the topic to read")
         if not isinstance(self.hosts, BrokerHosts):
-            raise ConfigError(f"hosts is {self.hosts!r}: it must be KafkaHosts('host:port,…'), ZkHosts or StaticHosts")
+            raise ConfigError(
+                f"hosts is {self.hosts!r}: it must be KafkaHosts('host:port,…'), ZkHosts or StaticHosts"
+            )
         self._check_topic()
         check_multi_scheme(self.scheme)
         self._check_properties()
-        for name in ("fetch_size_bytes", "socket_timeout_ms", "fetch_max_wait", "max_message_bytes"):
+        for name in (
+            "fetch_size_bytes",
+            "socket_timeout_ms",
+            "fetch_max_wait",
+            "max_message_bytes",
+        ):
             _check_at_least(name, getattr(self, name), 1)
         for name in ("buffer_size_bytes", "metrics_time_bucket_size_in_secs"):
             _check_at_least(name, getattr(self, name), 0)
@@ -143,7 +152,9 @@ class KafkaConfig:
             try:
                 re.compile(topic)
             except re.error as error:
-                raise ConfigError(f"topic is {topic!r}, which is no regular expression: {error}") from None
+                raise ConfigError(
+                    f"topic is {topic!r}, which is no regular expression: {error}"
+                ) from None
         if isinstance(hosts, StaticHosts):
             if self.kafka_topic_wildcard_match:
                 raise ConfigError(
@@ -174,7 +185,9 @@ class SpoutConfig(KafkaConfig):
     zk_port: int = field(default=2181, kw_only=True)
     """Port of `zk_servers`, for those that do not name one."""
 
-    processing_guarantee: ProcessingGuarantee = field(default=ProcessingGuarantee.AT_LEAST_ONCE, kw_only=True)
+    processing_guarantee: ProcessingGuarantee = field(
+        default=ProcessingGuarantee.AT_LEAST_ONCE, kw_only=True
+    )
     """What is promised of each message. The fields about retries and uncommitted offsets matter for `AT_LEAST_ONCE` only."""
 
     state_update_interval_ms: int = field(default=2000, kw_only=True)
@@ -183,8 +196,8 @@ class SpoutConfig(KafkaConfig):
     output_stream_id: str = field(default=DEFAULT_STREAM, kw_only=True)
     """The stream to emit on."""
 
-    failed_message_retry_manager: "str | Callable[[SpoutConfig], FailedMessageRetryManager]" = field(
-        default="kstorm.kafka.retry:ExponentialBackoffRetryManager", kw_only=True
+    failed_message_retry_manager: "str | Callable[[SpoutConfig], FailedMessageRetryManager]" = (
+        field(default="kstorm.kafka.retry:ExponentialBackoffRetryManager", kw_only=True)
     )
     """Decides when a failed message is emitted again: a class, or `module:class`; made with this config, once per
     partition (Storm's `failedMsgRetryManagerClass`)."""
@@ -210,20 +223,33 @@ class SpoutConfig(KafkaConfig):
     def __post_init__(self) -> None:
         super().__post_init__()
         if self.zk_root and (not self.zk_root.startswith("/") or self.zk_root.endswith("/")):
-            raise ConfigError(f"zk_root is {self.zk_root!r}: it must start with '/' and not end with one")
+            raise ConfigError(
+                f"zk_root is {self.zk_root!r}: it must start with '/' and not end with one"
+            )
         if not isinstance(self.processing_guarantee, ProcessingGuarantee):
-            names = ", ".join(f"ProcessingGuarantee.{guarantee.name}" for guarantee in ProcessingGuarantee)
-            raise ConfigError(f"processing_guarantee is {self.processing_guarantee!r}: it must be one of {names}")
+            names = ", ".join(
+                f"ProcessingGuarantee.{guarantee.name}" for guarantee in ProcessingGuarantee
+            )
+            raise ConfigError(
+                f"processing_guarantee is {self.processing_guarantee!r}: it must be one of {names}"
+            )
         if not self.id or "/" in self.id:
             raise ConfigError(f"the spout config's id is {self.id!r}: give it a name without '/'")
         if isinstance(self.zk_servers, str):
-            raise ConfigError(f"zk_servers is {self.zk_servers!r}: it must be a list of one host or more")
+            raise ConfigError(
+                f"zk_servers is {self.zk_servers!r}: it must be a list of one host or more"
+            )
         for name in ("state_update_interval_ms", "max_uncommitted_offsets", "zk_port"):
             _check_at_least(name, getattr(self, name), 1)
         for name in ("retry_initial_delay_ms", "retry_delay_max_ms"):
             _check_at_least(name, getattr(self, name), 0)
-        if not isinstance(self.retry_delay_multiplier, int | float) or not self.retry_delay_multiplier >= 1:  # or NaN
-            raise ConfigError(f"retry_delay_multiplier is {self.retry_delay_multiplier!r}: it must be at least 1")
+        if (
+            not isinstance(self.retry_delay_multiplier, int | float)
+            or not self.retry_delay_multiplier >= 1
+        ):  # or NaN
+            raise ConfigError(
+                f"retry_delay_multiplier is {self.retry_delay_multiplier!r}: it must be at least 1"
+            )
         _check_at_least("retry_limit", self.retry_limit, -1)
 
     @property
@@ -240,12 +266,18 @@ class SpoutConfig(KafkaConfig):
         """The connect string of `zk_servers`; None if there are none."""
         if not self.zk_servers:
             return None
-        return ",".join(server if ":" in server else f"{server}:{self.zk_port}" for server in self.zk_servers)
+        return ",".join(
+            server if ":" in server else f"{server}:{self.zk_port}" for server in self.zk_servers
+        )
 
 
 def _check_at_least(name: str, value: object, least: int) -> None:
     if isinstance(value, int) and value < least:
         raise ConfigError(f"{name} is {value}: it must be at least {least}")
     if not isinstance(value, int):
-        known = "EARLIEST_TIME, LATEST_TIME or a Unix time in ms, " if name == "start_offset_time" else ""
+        known = (
+            "EARLIEST_TIME, LATEST_TIME or a Unix time in ms, "
+            if name == "start_offset_time"
+            else ""
+        )
         raise ConfigError(f"{name} is {value!r}: it must be {known}a whole number")

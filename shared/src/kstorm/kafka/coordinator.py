@@ -19,7 +19,10 @@ from kstorm.kafka.finished import FinishedRange, moved
 from kstorm.kafka.finished_topic import FinishedTopic
 from kstorm.kafka.offsets import StoredOffset, TopologyRef
 from kstorm.kafka.partition_manager import PartitionManager
-from kstorm.kafka.partitions import calculate_partitions_for_task, calculate_partitions_of_topics_for_task
+from kstorm.kafka.partitions import (
+    calculate_partitions_for_task,
+    calculate_partitions_of_topics_for_task,
+)
 from kstorm.kafka.ports import (
     Broker,
     OffsetStore,
@@ -82,11 +85,15 @@ class PartitionCoordinator(ABC):
         self._storing = Storing(offsets, source, finished, topology, keeps_above=keeps_above)
         self._rest = said_of_the_rest(config, context.topology)
         self._slots: dict[Partition, _Slot] = {}
-        self._leaving: dict[Partition, _Slot] = {}  # they keep their lock until their last range is written
+        self._leaving: dict[
+            Partition, _Slot
+        ] = {}  # they keep their lock until their last range is written
         self._now = 0.0
         self._known: Mapping[Partition, Broker] = {}
         self._looked = False
-        self._heard: dict[Partition | None, tuple[str, float]] = {}  # the last fault of each, and when
+        self._heard: dict[
+            Partition | None, tuple[str, float]
+        ] = {}  # the last fault of each, and when
         self._epochs = 0
 
     @abstractmethod
@@ -135,7 +142,9 @@ class PartitionCoordinator(ABC):
 
     def unread(self, now: float) -> str:
         """Why messages cannot be read, as Kafka said within the last minute; empty if they can."""
-        faults = [reason for reason, heard in self._heard.values() if now - heard < _FAULT_LASTS_SECS]
+        faults = [
+            reason for reason, heard in self._heard.values() if now - heard < _FAULT_LASTS_SECS
+        ]
         if not faults and self._looked and not self._known:
             return f"there is no topic {self._config.topic!r} to read"
         return "; ".join(dict.fromkeys(faults))
@@ -179,13 +188,17 @@ class PartitionCoordinator(ABC):
     def _reassign(self, partitions: list[Partition], late: bool) -> None:
         total, index = self._context.total_tasks, self._context.task_index
         if self._config.kafka_topic_wildcard_match:
-            topology = self._context.topology  # to read what this very topology writes would never end
+            topology = (
+                self._context.topology
+            )  # to read what this very topology writes would never end
             ours = topology.topics().keys() | topology.changelogs().keys()
             partitions = [partition for partition in partitions if partition.topic not in ours]
             mine = calculate_partitions_of_topics_for_task(partitions, total, index)
         else:
             mine = calculate_partitions_for_task(partitions, total, index)
-        log.info("task %d of %d reads %s", index + 1, total, ", ".join(map(_name, mine)) or "nothing")
+        log.info(
+            "task %d of %d reads %s", index + 1, total, ", ".join(map(_name, mine)) or "nothing"
+        )
         for partition in [held for held in self._slots if held not in mine]:
             self._leave(self._slots[partition], "the topic no longer has it")
             del self._slots[partition]
@@ -210,10 +223,17 @@ class PartitionCoordinator(ABC):
         ):  # a spout that was exact has left that it is not this that counts
             if slot.begin is None:
                 log.info(
-                    "%s starts at offset %d, stored: %s", _name(partition), offset, stored.offset if stored else "none"
+                    "%s starts at offset %d, stored: %s",
+                    _name(partition),
+                    offset,
+                    stored.offset if stored else "none",
                 )
                 self._begin(
-                    slot, offset, passed_over(self._config, self._offsets.stored_offset(partition), stored, offset)
+                    slot,
+                    offset,
+                    passed_over(
+                        self._config, self._offsets.stored_offset(partition), stored, offset
+                    ),
                 )
             return
         if slot.begin is None:
@@ -223,7 +243,11 @@ class PartitionCoordinator(ABC):
     def _resumable(self, stored: StoredOffset | None) -> StoredOffset | None:
         """What was stored, unless another deployment stored it and that is to be ignored. Then it counts as nothing: where
         this one starts is stored at once, even if it is the same offset, so that it is known again after a crash."""
-        ignored = self._config.ignore_zk_offsets and stored is not None and stored.topology.id != self._topology.id
+        ignored = (
+            self._config.ignore_zk_offsets
+            and stored is not None
+            and stored.topology.id != self._topology.id
+        )
         return None if ignored else stored
 
     def _resume_at(self, slot: _Slot, stored: StoredOffset | None) -> int | None:
@@ -242,7 +266,9 @@ class PartitionCoordinator(ABC):
         """Where `start_offset_time` is now. Of a partition that was found later, `LATEST_TIME` is the beginning: what was
         written before it was found was written while the spout was at work."""
         time = self._config.start_offset_time
-        return self._source.offset_for(slot.partition, EARLIEST_TIME if slot.late and time == LATEST_TIME else time)
+        return self._source.offset_for(
+            slot.partition, EARLIEST_TIME if slot.late and time == LATEST_TIME else time
+        )
 
     def _begin(self, slot: _Slot, offset: int, skipped: FinishedRange | None) -> None:
         """Has a new start stored, and before that what is skipped by it. Nothing is emitted before it is stored: after a crash the
@@ -251,7 +277,9 @@ class PartitionCoordinator(ABC):
         if skipped is None:
             self._storing.save(slot.partition, offset)
         else:
-            self._storing.finished.write(slot.partition, skipped, partial(self._begun, slot, offset))
+            self._storing.finished.write(
+                slot.partition, skipped, partial(self._begun, slot, offset)
+            )
 
     def _begun(self, slot: _Slot, offset: int, written: bool) -> None:
         if self._slots.get(slot.partition) is not slot or slot.begin != offset:
@@ -293,7 +321,9 @@ class PartitionCoordinator(ABC):
         self._source.unassign(slot.partition)
         manager.dropped, slot.manager, slot.rest_until = True, None, 0.0
         self._begin(
-            slot, offset, manager.outcomes.until(offset) if ahead else moved(manager.outcomes.start, offset, why)
+            slot,
+            offset,
+            manager.outcomes.until(offset) if ahead else moved(manager.outcomes.start, offset, why),
         )
 
     def _read(self, slot: _Slot, offset: int, done: Sequence[Run]) -> None:
@@ -340,7 +370,10 @@ class PartitionCoordinator(ABC):
         if slot.manager is not None:
             if why:
                 log.warning(
-                    "%s is dropped with %d messages in flight: %s", _name(slot.partition), slot.manager.pending, why
+                    "%s is dropped with %d messages in flight: %s",
+                    _name(slot.partition),
+                    slot.manager.pending,
+                    why,
                 )
             slot.manager.dropped, slot.manager = True, None
         slot.begin = None
@@ -354,7 +387,9 @@ class PartitionCoordinator(ABC):
         slot = self._slots.get(fault.partition) if fault.partition else None
         if slot is not None and slot.manager is not None and fault.undecodable is not None:
             self._assign(slot.manager, slot.manager.pass_over(*fault.undecodable, fault.reason))
-        begins_anew = fault.out_of_range and self._config.use_start_offset_time_if_offset_out_of_range
+        begins_anew = (
+            fault.out_of_range and self._config.use_start_offset_time_if_offset_out_of_range
+        )
         if fault.undecodable is None and not begins_anew:  # else reading goes on
             self._heard[fault.partition] = fault.reason, now
         if slot is not None and fault.out_of_range:
@@ -373,7 +408,9 @@ class ZkCoordinator(PartitionCoordinator):
     def _look(self, now: float) -> None:
         if now >= self._next_refresh:
             self.refresh()
-            wait = self._config.hosts.refresh_freq_secs if self._known else _UNKNOWN_TOPIC_REFRESH_SECS
+            wait = (
+                self._config.hosts.refresh_freq_secs if self._known else _UNKNOWN_TOPIC_REFRESH_SECS
+            )
             self._next_refresh = now + wait
 
     def _look_soon(self, now: float) -> None:

@@ -55,7 +55,9 @@ def why(rows: Rows, error: Exception) -> str:
     return f"cannot be emitted: {kind}{error}"
 
 
-def _emit_batch(collector: SpoutOutputCollector, rows: Rows, ids: Sequence[Any] | None, stream: str) -> None:
+def _emit_batch(
+    collector: SpoutOutputCollector, rows: Rows, ids: Sequence[Any] | None, stream: str
+) -> None:
     if len(rows) == 1 or not any(rows):  # tuples without fields make no columns
         for values, id in zip(rows, ids or [None] * len(rows), strict=True):
             collector.emit(values, id, stream)

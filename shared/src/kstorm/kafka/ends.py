@@ -12,7 +12,8 @@ def sources_of(topology: Topology) -> dict[str, int]:
     return {
         spec.component.spout_config.topic: spec.num_tasks
         for spec in topology.spouts
-        if isinstance(spec.component, KafkaSpout) and _reads_one_topic_here(spec.component.spout_config)
+        if isinstance(spec.component, KafkaSpout)
+        and _reads_one_topic_here(spec.component.spout_config)
     }
 
 
@@ -22,7 +23,9 @@ def sinks_of(topology: Topology) -> dict[str, int]:
     return {
         spec.component.topic: spec.num_tasks
         for spec in topology.bolts
-        if isinstance(spec.component, KafkaBolt) and spec.component.topic and _writes_here(spec.component)
+        if isinstance(spec.component, KafkaBolt)
+        and spec.component.topic
+        and _writes_here(spec.component)
     }
 
 

@@ -11,7 +11,11 @@ class EpochTask(Protocol):
     """A task whose process writes what it does in transactions."""
 
     def write(
-        self, topic: str, keys: RecordColumn, values: RecordColumn, headers: Sequence[Headers | None] | None
+        self,
+        topic: str,
+        keys: RecordColumn,
+        values: RecordColumn,
+        headers: Sequence[Headers | None] | None,
     ) -> None:
         """Adds records to what the execution under way does; the producer chooses their partitions, by the keys.
 

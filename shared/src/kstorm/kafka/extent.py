@@ -23,7 +23,9 @@ def check_json(data: bytes, most: int) -> None:
     if len(data) <= most or (marks := _marks(data, 0, len(data))) < most:
         return
     texts = 0
-    for texts, found in enumerate(_TEXT.finditer(data), 1):  # what is in texts does not count, but each text does
+    for texts, found in enumerate(
+        _TEXT.finditer(data), 1
+    ):  # what is in texts does not count, but each text does
         marks -= _marks(data, *found.span())
         if texts > most:
             break

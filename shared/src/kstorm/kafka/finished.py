@@ -29,7 +29,9 @@ _MOST_LISTED: Final = 1_000
 """Most runs of empty and of retried messages that are listed; their number is right whatever is listed."""
 
 
-class Skipped(msgspec.Struct, frozen=True, omit_defaults=True, rename={"start": "from", "end": "to"}):
+class Skipped(
+    msgspec.Struct, frozen=True, omit_defaults=True, rename={"start": "from", "end": "to"}
+):
     """Offsets that nobody was to process. If `end` is below `start`, the partition is read again from there."""
 
     start: int
@@ -40,7 +42,11 @@ class Skipped(msgspec.Struct, frozen=True, omit_defaults=True, rename={"start": 
 
 
 class FinishedRange(
-    msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, rename={"start": "from", "end": "to"}
+    msgspec.Struct,
+    frozen=True,
+    kw_only=True,
+    omit_defaults=True,
+    rename={"start": "from", "end": "to"},
 ):
     """One record: the offsets from `start` to `end`, that one not included."""
 
@@ -89,7 +95,9 @@ def decode_range(data: bytes) -> FinishedRange:
     return found
 
 
-def moved(stored: int, end: int, why: str, who: str = "", position: int = 0) -> FinishedRange | None:
+def moved(
+    stored: int, end: int, why: str, who: str = "", position: int = 0
+) -> FinishedRange | None:
     """An offset is to be stored that is not behind what was done, but at `end`; None if that changes nothing. Exactly once, a
     `position` beyond `stored` says up to where all is committed."""
     reached = max(stored, position)
@@ -108,12 +116,20 @@ class Outcomes:
     """
 
     def __init__(
-        self, start: int, reached: int | None = None, *, rest: str = ACKED, claims: bool = False, now: int = 0
+        self,
+        start: int,
+        reached: int | None = None,
+        *,
+        rest: str = ACKED,
+        claims: bool = False,
+        now: int = 0,
     ) -> None:
         self.start = start
         self._reached = start if reached is None else reached
         self._rest, self._claims = rest, claims
-        self._begun = deque([(start, now)])  # offsets, each with a time before which nothing from there on was emitted
+        self._begun = deque(
+            [(start, now)]
+        )  # offsets, each with a time before which nothing from there on was emitted
         self._absent: deque[Run] = deque()
         self._skipped: list[Skipped] = []
         self._empty: set[int] = set()
@@ -177,7 +193,9 @@ class Outcomes:
         ]
         known = _counts(
             committed=max(0, min(end, self._reached) - start),
-            absent=sum(max(0, min(end, behind) - max(start, first)) for first, behind in self._absent),
+            absent=sum(
+                max(0, min(end, behind) - max(start, first)) for first, behind in self._absent
+            ),
             empty=len(empty),
             dead=len(dead),
             skipped=sum(skip.end - skip.start for skip in skipped),
@@ -214,7 +232,9 @@ class Outcomes:
         return [
             (*run, attempts)
             for attempts in sorted(set(self._retried.values()))
-            for run in _runs(self._below([at for at, count in self._retried.items() if count == attempts], end))
+            for run in _runs(
+                self._below([at for at, count in self._retried.items() if count == attempts], end)
+            )
         ]
 
     def exceptions(self, first: int) -> list[Run]:

@@ -31,7 +31,11 @@ class FinishedTopic:
         clock: Callable[[], float] = time.time,
     ) -> None:
         self._writer, self._config, self._clock = writer, config, clock
-        self._spout, self._task, self._topic = context.component, context.task_id, context.topology.finished_topic
+        self._spout, self._task, self._topic = (
+            context.component,
+            context.task_id,
+            context.topology.finished_topic,
+        )
         self._session = uuid.uuid4().hex
         self._problem: KstormError | None = None
 
@@ -52,7 +56,9 @@ class FinishedTopic:
             at=self.now(),
         )
         try:
-            self._writer.write(self._topic, record.key, record.encode(), partial(self._delivered, written))
+            self._writer.write(
+                self._topic, record.key, record.encode(), partial(self._delivered, written)
+            )
         except BrokerError as error:
             self._delivered(written, error, None)
 
@@ -67,5 +73,7 @@ class FinishedTopic:
     def _delivered(self, written: Written, error: object | None, record: object) -> None:
         self._problem = None
         if error is not None:
-            self._problem = BrokerError(f"topic {self._topic!r} does not take a record: {error}; {_NOT_STORED}")
+            self._problem = BrokerError(
+                f"topic {self._topic!r} does not take a record: {error}; {_NOT_STORED}"
+            )
         written(error is None)

@@ -58,7 +58,9 @@ class ZkHosts(BrokerHosts):
 
     def __post_init__(self) -> None:
         if not self.zk_connect:
-            raise ConfigError("ZkHosts without a connect string: give host:port of Kafka's ZooKeeper")
+            raise ConfigError(
+                "ZkHosts without a connect string: give host:port of Kafka's ZooKeeper"
+            )
         if not self.broker_zk_path.startswith("/") or self.broker_zk_path.endswith("/"):
             raise ConfigError(
                 f"broker_zk_path is {self.broker_zk_path!r}: it must start with '/' and not end with one; Kafka's is '/brokers'"
@@ -106,7 +108,9 @@ class StaticHosts(BrokerHosts):
                 f"StaticHosts of topic {information.topic!r} has no partitions: add them by add_partition"
             )
         if (lowest := min(information.partition_map)) < 0:
-            raise ConfigError(f"StaticHosts of topic {information.topic!r} has partition {lowest}: they count from 0")
+            raise ConfigError(
+                f"StaticHosts of topic {information.topic!r} has partition {lowest}: they count from 0"
+            )
 
     @property
     def bootstrap_servers(self) -> str:
@@ -126,7 +130,9 @@ def topics_matching(pattern: str, topics: Iterable[str]) -> list[str]:
     Kafka's own and others that begin with `__` are not among them, whatever the expression.
     """
     whole = re.compile(pattern)
-    return sorted(topic for topic in topics if not topic.startswith("__") and whole.fullmatch(topic))
+    return sorted(
+        topic for topic in topics if not topic.startswith("__") and whole.fullmatch(topic)
+    )
 
 
 def _check_refresh(refresh_freq_secs: float) -> None:

@@ -46,11 +46,17 @@ class Lineage:
 
     def __post_init__(self) -> None:
         if self.sampled is not None and not 0 <= self.sampled <= 1:
-            raise ConfigError(f"with_lineage(sampled={self.sampled!r}): it is a share of the trees, from 0 to 1")
+            raise ConfigError(
+                f"with_lineage(sampled={self.sampled!r}): it is a share of the trees, from 0 to 1"
+            )
 
     def of_topology(self, name: str) -> "Lineage":
         """The same in a topology of this name."""
-        return self if self.sampled is None else replace(self, parents=Traceparents(name, self.sampled))
+        return (
+            self
+            if self.sampled is None
+            else replace(self, parents=Traceparents(name, self.sampled))
+        )
 
     def of_tuple(self, tuple: Tuple) -> Headers:
         """The headers of one record."""
@@ -69,20 +75,30 @@ class Lineage:
         known = self._known(batch.source.fields)
         names = [name for name, _ in known]
         roots = [0] * len(batch) if batch.roots is None else batch.roots.tolist()
-        rows = zip(*(map(str, batch[field]) for _, field in known), strict=True) if known else [()] * len(batch)
+        rows = (
+            zip(*(map(str, batch[field]) for _, field in known), strict=True)
+            if known
+            else [()] * len(batch)
+        )
         headers = [
             [*([(ROOTS, _root(root))] if root else []), *topic, *zip(names, row, strict=True)]
             for root, row in zip(roots, rows, strict=True)
         ]
         if self.parents is not None and batch.roots is not None:
-            for one, parent in zip(headers, self.parents.of_columns(batch.roots, batch.edges), strict=True):
+            for one, parent in zip(
+                headers, self.parents.of_columns(batch.roots, batch.edges), strict=True
+            ):
                 if parent:
                     one.append((TRACEPARENT, parent))
         return headers
 
     def _known(self, fields: Fields) -> list[tuple[str, str]]:
         """The headers that a stream with these fields has, each with its field."""
-        named = ((SOURCE_PARTITION, self.partition), (SOURCE_OFFSET, self.offset), (SOURCE_PART, self.part))
+        named = (
+            (SOURCE_PARTITION, self.partition),
+            (SOURCE_OFFSET, self.offset),
+            (SOURCE_PART, self.part),
+        )
         return [(name, field) for name, field in named if field in fields]
 
 

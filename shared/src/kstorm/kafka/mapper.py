@@ -44,7 +44,9 @@ class FieldNameBasedTupleToKafkaMapper:
 
     def columns_of_batch(self, batch: TupleBatch) -> Columns:
         """Two of the frame's own columns."""
-        keys = batch[self.key_field] if self.key_field in batch.source.fields else [None] * len(batch)
+        keys = (
+            batch[self.key_field] if self.key_field in batch.source.fields else [None] * len(batch)
+        )
         return keys, batch[self.message_field]
 
 

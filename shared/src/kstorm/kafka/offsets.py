@@ -50,7 +50,12 @@ class StoredOffset(msgspec.Struct, frozen=True, omit_defaults=True):
 
     @classmethod
     def of(
-        cls, topology: TopologyRef, partition: Partition, offset: int, leader: Broker, done: Sequence[Run] = ()
+        cls,
+        topology: TopologyRef,
+        partition: Partition,
+        offset: int,
+        leader: Broker,
+        done: Sequence[Run] = (),
     ) -> "StoredOffset":
         """Progress of `partition`, whose leader is `leader`."""
         where = BrokerRef(*leader)

@@ -109,9 +109,15 @@ class PartitionManager:
         """With `AT_MOST_ONCE`: one more than the highest offset that is to be emitted once the store has this."""
         self._claims = config.processing_guarantee is ProcessingGuarantee.AT_MOST_ONCE
         self._tracks = config.processing_guarantee is ProcessingGuarantee.AT_LEAST_ONCE
-        self._granted: float = offset if self._claims else _EVERY_OFFSET  # what may be emitted is below this
+        self._granted: float = (
+            offset if self._claims else _EVERY_OFFSET
+        )  # what may be emitted is below this
         self.outcomes = Outcomes(
-            offset if stored is None else stored, offset, rest=rest, claims=self._claims, now=unix_ms
+            offset if stored is None else stored,
+            offset,
+            rest=rest,
+            claims=self._claims,
+            now=unix_ms,
         )
         """What became of the offsets from the last confirmed range on."""
         self.not_yet: NotYetError | None = None
@@ -146,14 +152,18 @@ class PartitionManager:
         self._emit_again(offset, now)
         return True
 
-    def take(self, now: float, limit: int, room: int, rows: list[Values], ids: list[KafkaMessageId]) -> int:
+    def take(
+        self, now: float, limit: int, room: int, rows: list[Values], ids: list[KafkaMessageId]
+    ) -> int:
         """Hands out up to `limit` messages that were read, for one `emit_batch`: their tuples are added to `rows`, with a
         message id each in `ids`, until there are `room`. How many messages."""
         waiting, pending, taken = self.waiting, self._pending, 0
         partition, epoch, most = self.partition, self.epoch, self._max_uncommitted
         self.not_yet = None
         while waiting and taken < limit and len(ids) < room:
-            if self.next_offset - self._floor >= most and self.at_limit:  # the first half alone decides nearly always
+            if (
+                self.next_offset - self._floor >= most and self.at_limit
+            ):  # the first half alone decides nearly always
                 break
             message = waiting[0]
             offset = message.offset()
@@ -189,7 +199,9 @@ class PartitionManager:
         pending = self._pending.get(id.offset)
         if pending is not None and pending.trees:
             pending.trees = 0
-            self._give_up(pending, id.offset, reason, (REFUSED, None if error is None else note_of(0, error)))
+            self._give_up(
+                pending, id.offset, reason, (REFUSED, None if error is None else note_of(0, error))
+            )
 
     def ack(self, id: KafkaMessageId) -> None:
         """A tree of the message is complete. An id of an attempt that failed already, or of no message, is ignored."""
@@ -223,7 +235,12 @@ class PartitionManager:
         if again:
             self.retries += 1
         else:
-            self._give_up(pending, id.offset, "failed, and its retries are used up", why_failed(self._collector))
+            self._give_up(
+                pending,
+                id.offset,
+                "failed, and its retries are used up",
+                why_failed(self._collector),
+            )
 
     def grant(self, stored: int | None) -> None:
         """With `AT_MOST_ONCE`: the store holds `stored`. If that is what was claimed, the messages below it may be emitted,
@@ -251,8 +268,12 @@ class PartitionManager:
 
     def done_above(self, offset: int) -> list[Run]:
         """What is acked from `offset` on, which is no higher than the oldest unfinished message."""
-        but = sorted([*((each, each + 1) for each in self._pending), *self.outcomes.exceptions(offset)])
-        return self._above.added_to(runs_between(offset + 1, self.next_offset, but), self.next_offset)
+        but = sorted(
+            [*((each, each + 1) for each in self._pending), *self.outcomes.exceptions(offset)]
+        )
+        return self._above.added_to(
+            runs_between(offset + 1, self.next_offset, but), self.next_offset
+        )
 
     def left_above(self, offset: int) -> list[Run]:
         """What a former owner had acked from `offset` on; of a spout that itself stores nothing of that."""
@@ -371,19 +392,40 @@ class PartitionManager:
 
     def _give_up(self, pending: _Pending, offset: int, reason: str, cause: Cause) -> None:
         message = pending.message
-        self._bury(offset, reason, message, cause, key=message.key(), value=message.value(), attempts=pending.attempt)
+        self._bury(
+            offset,
+            reason,
+            message,
+            cause,
+            key=message.key(),
+            value=message.value(),
+            attempts=pending.attempt,
+        )
         self._forget(offset)
 
     def _give_up_batch(self, batch: UndecodableBatch) -> None:
         """The dead letter has its first offset; those behind it are skipped."""
         self.next_offset = batch.end
         self.outcomes.skip(batch.first + 1, batch.end, batch.reason)
-        self._bury(batch.first, batch.reason, batch, (UNDECODABLE, None), key=None, value=None, attempts=1)
+        self._bury(
+            batch.first, batch.reason, batch, (UNDECODABLE, None), key=None, value=None, attempts=1
+        )
 
-    def _bury(self, offset: int, reason: str, message: SourceMessage, cause: Cause, **more: Any) -> None:
+    def _bury(
+        self, offset: int, reason: str, message: SourceMessage, cause: Cause, **more: Any
+    ) -> None:
         self.outcomes.dead(offset)
         on_stored = partial(self._finish, offset)
-        write_letter(self._collector, self.partition, offset, reason, message, cause, on_stored=on_stored, **more)
+        write_letter(
+            self._collector,
+            self.partition,
+            offset,
+            reason,
+            message,
+            cause,
+            on_stored=on_stored,
+            **more,
+        )
 
     def _forget(self, offset: int) -> None:
         try:

@@ -86,13 +86,21 @@ class Replays:
         mine, unix_ms = set(held), self._unix() * 1000
         self._stages.look(self._open.values(), unix_ms)
         self._forget_failures(mine)
-        for place in [place for place in self._under_way if place[0] not in mine]:  # another's to carry out
+        for place in [
+            place for place in self._under_way if place[0] not in mine
+        ]:  # another's to carry out
             del self._under_way[place]
         for key, order in self._open.items():
             partition = Partition(order.topic, order.partition)
-            if key in self._ended or partition not in mine or (partition, order.offset) in self._under_way:
+            if (
+                key in self._ended
+                or partition not in mine
+                or (partition, order.offset) in self._under_way
+            ):
                 continue
-            replay = _Replay(key, order, KafkaMessageId(partition, order.offset, REPLAYED, order.attempts + 1))
+            replay = _Replay(
+                key, order, KafkaMessageId(partition, order.offset, REPLAYED, order.attempts + 1)
+            )
             if why_not := self._stages.stopped(order):
                 self._end(replay, f"stopped: {why_not}")
             elif self._collector.capacity <= 0:
@@ -142,7 +150,9 @@ class Replays:
         for key in self._stages.needless(held):
             if key not in self._forgotten:
                 self._forgotten.add(key)
-                self._write(self._topology.orders_topic, key, None, partial(self._failure_forgotten, key))
+                self._write(
+                    self._topology.orders_topic, key, None, partial(self._failure_forgotten, key)
+                )
 
     def _failure_forgotten(self, key: bytes, error: object | None, _: object) -> None:
         if error is not None:
@@ -197,7 +207,9 @@ class Replays:
 
     def _discard(self, replay: _Replay) -> None:
         """The letter first: an order that ended leaves nobody to discard it."""
-        self._write(self._topology.dead_letters_topic, replay.key, None, partial(self._discarded, replay))
+        self._write(
+            self._topology.dead_letters_topic, replay.key, None, partial(self._discarded, replay)
+        )
 
     def _discarded(self, replay: _Replay, error: object | None, _: object) -> None:
         if error is None:
@@ -218,9 +230,16 @@ class Replays:
             outcome=outcome,
         )
         self._write(self._topology.events_topic, None, encode_event(event), lambda error, _: None)
-        if failed and order.batch:  # Kafka has it first: who sees that the stage is over has to know how it went
+        if (
+            failed and order.batch
+        ):  # Kafka has it first: who sees that the stage is over has to know how it went
             key = failure_key(order, replay.key)
-            self._write(self._topology.orders_topic, key, encode_failure(order), partial(self._failure_told, replay))
+            self._write(
+                self._topology.orders_topic,
+                key,
+                encode_failure(order),
+                partial(self._failure_told, replay),
+            )
         else:
             self._end_order(replay)
 
@@ -231,7 +250,9 @@ class Replays:
             self._order_ended(replay, error, record)
 
     def _end_order(self, replay: _Replay) -> None:
-        self._write(self._topology.orders_topic, replay.key, None, partial(self._order_ended, replay))
+        self._write(
+            self._topology.orders_topic, replay.key, None, partial(self._order_ended, replay)
+        )
 
     def _order_ended(self, replay: _Replay, error: object | None, _: object) -> None:
         if error is not None:
@@ -241,11 +262,17 @@ class Replays:
     def _give_up_for_now(self, replay: _Replay, error: object) -> None:
         self._under_way.pop((replay.id.partition, replay.id.offset), None)
         self._collector.report_error(
-            BrokerError(f"Kafka did not take the end of the replay of {replay.order.number}: {error}")
+            BrokerError(
+                f"Kafka did not take the end of the replay of {replay.order.number}: {error}"
+            )
         )
 
     def _write(
-        self, topic: str, key: bytes | None, value: bytes | None, written: Callable[[object | None, object], None]
+        self,
+        topic: str,
+        key: bytes | None,
+        value: bytes | None,
+        written: Callable[[object | None, object], None],
     ) -> None:
         try:
             self._writer.write(topic, key, value, written)

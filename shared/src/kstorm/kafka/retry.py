@@ -55,7 +55,9 @@ class ExponentialBackoffRetryManager:
     def retry_started(self, offset: int) -> None:
         """Lets the message wait no longer. Raises `ValueError` if it does not wait."""
         if self._waits.pop(offset, None) is None:
-            raise ValueError(f"offset {offset} is not waiting for its retry: it did not fail, or was retried since")
+            raise ValueError(
+                f"offset {offset} is not waiting for its retry: it did not fail, or was retried since"
+            )
 
     def done(self, offset: int) -> None:
         """Forgets the message, whether it waits or not."""
@@ -79,7 +81,9 @@ def make_retry_manager(config: SpoutConfig) -> FailedMessageRetryManager:
         return named(config)
     module, _, attribute = named.partition(":")
     try:
-        manager: Callable[[SpoutConfig], FailedMessageRetryManager] = getattr(import_module(module), attribute)
+        manager: Callable[[SpoutConfig], FailedMessageRetryManager] = getattr(
+            import_module(module), attribute
+        )
     except (ImportError, AttributeError, ValueError) as error:
         raise ConfigError(
             f"failed_message_retry_manager is {named!r}, which cannot be imported ({error}): give it as module:class"

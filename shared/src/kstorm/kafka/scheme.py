@@ -161,7 +161,9 @@ class KeyValueSchemeAsMultiScheme(SchemeAsMultiScheme):
 class MessageMetadataSchemeAsMultiScheme(SchemeAsMultiScheme):
     """A scheme's values, and after them `partition` and `offset`: enough to find the message again, for audit and replay."""
 
-    def deserialize_message_with_metadata(self, value: bytes, partition: int, offset: int) -> Iterable[Values] | None:
+    def deserialize_message_with_metadata(
+        self, value: bytes, partition: int, offset: int
+    ) -> Iterable[Values] | None:
         """The scheme's one tuple, and where it came from."""
         values = self.scheme.deserialize(value)
         return None if values is None else ((*values, partition, offset),)
@@ -193,7 +195,9 @@ def check_multi_scheme(scheme: MultiScheme) -> None:
     """Raises `ConfigError` if it is a `Scheme` that was not made a multi-scheme."""
     if isinstance(scheme, OneTuple):
         name = type(scheme).__name__
-        raise ConfigError(f"scheme is a {name}, which makes one tuple: wrap it, as SchemeAsMultiScheme({name}(…))")
+        raise ConfigError(
+            f"scheme is a {name}, which makes one tuple: wrap it, as SchemeAsMultiScheme({name}(…))"
+        )
 
 
 def open_scheme(scheme: MultiScheme) -> None:
@@ -223,7 +227,9 @@ def deserializer(
             if value is None:
                 return None
             check_size(len(value), most_bytes)
-            return scheme.deserialize_message_with_metadata(value, message.partition(), message.offset())
+            return scheme.deserialize_message_with_metadata(
+                value, message.partition(), message.offset()
+            )
 
         return with_metadata
     if isinstance(scheme, KeyValueSchemeAsMultiScheme):
@@ -233,7 +239,11 @@ def deserializer(
             if value is None:
                 return None
             check_size(len(value) + len(key or b""), most_bytes)
-            return scheme.deserialize(value) if key is None else scheme.deserialize_key_and_value(key, value)
+            return (
+                scheme.deserialize(value)
+                if key is None
+                else scheme.deserialize_key_and_value(key, value)
+            )
 
         return with_key
     if isinstance(scheme, StringMultiSchemeWithTopic):

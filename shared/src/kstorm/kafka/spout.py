@@ -58,9 +58,13 @@ class KafkaSpout(Positioned, Traced, Spout):
 
     def declare_output_fields(self, declarer: OutputFieldsDeclarer) -> None:
         """Declares the scheme's fields."""
-        declarer.declare_stream(self.spout_config.output_stream_id, self.spout_config.scheme.output_fields)
+        declarer.declare_stream(
+            self.spout_config.output_stream_id, self.spout_config.scheme.output_fields
+        )
 
-    def open(self, config: Config, context: TopologyContext, collector: SpoutOutputCollector) -> None:
+    def open(
+        self, config: Config, context: TopologyContext, collector: SpoutOutputCollector
+    ) -> None:
         """Opens the reader and the offset store; partitions start as their locks are had, in `next_tuple`.
 
         Raises `ConfigError` on settings that cannot work, `KstormError` if the runtime lends no Kafka clients.
@@ -74,7 +78,9 @@ class KafkaSpout(Positioned, Traced, Spout):
                 f"{context.component!r} has ignore_zk_offsets set, but this deployment has no id, so a restart could not be "
                 "told from a new deployment: set KSTORM_TOPOLOGY_ID, the same for all processes of a deployment"
             )
-        make_retry_manager(self.spout_config)  # so that one that cannot be made is refused now, not with a partition
+        make_retry_manager(
+            self.spout_config
+        )  # so that one that cannot be made is refused now, not with a partition
         open_scheme(self.spout_config.scheme)
         topology = TopologyRef(ports.topology_id or context.topology.name, context.topology.name)
         self._offsets: OffsetStore = ports.open_offsets(self.spout_config, context)
@@ -82,24 +88,44 @@ class KafkaSpout(Positioned, Traced, Spout):
         self._committed_to: dict[Partition, int] = {}
         self._exact = config.exactly_once
         if self._exact:
-            assert ports.open_positions is not None, "the runtime of an exactly-once topology lends one"
+            assert ports.open_positions is not None, (
+                "the runtime of an exactly-once topology lends one"
+            )
             reader = ports.open_positions(context)
             group = context.topology.group(context.component)
-            self._offsets = PositionedOffsets(self._offsets, reader, topology, group, self._read_to, self._committed_to)
+            self._offsets = PositionedOffsets(
+                self._offsets, reader, topology, group, self._read_to, self._committed_to
+            )
         self._source: SourceReader = ports.open_source(self.spout_config)
         writer = ports.open_writer({})
         self._finished = FinishedTopic(writer, self.spout_config, context)
-        coordinator = StaticCoordinator if isinstance(self.spout_config.hosts, StaticHosts) else ZkCoordinator
+        coordinator = (
+            StaticCoordinator if isinstance(self.spout_config.hosts, StaticHosts) else ZkCoordinator
+        )
         self._coordinator: PartitionCoordinator = coordinator(
-            self.spout_config, context, collector, self._source, self._offsets, topology, self._finished
+            self.spout_config,
+            context,
+            collector,
+            self._source,
+            self._offsets,
+            topology,
+            self._finished,
         )
         guarantee = self.spout_config.processing_guarantee
         self._tracks = guarantee is ProcessingGuarantee.AT_LEAST_ONCE
         self._replays: Replays | None = None
         if ports.open_orders is not None:
-            refuses = "exactly once, bolts give tuples up" if self._exact else "" if self._tracks else f"{guarantee}"
+            refuses = (
+                "exactly once, bolts give tuples up"
+                if self._exact
+                else ""
+                if self._tracks
+                else f"{guarantee}"
+            )
             orders = ports.open_orders(context)
-            self._replays = Replays(orders, writer, self.spout_config, context, collector, refuses=refuses)
+            self._replays = Replays(
+                orders, writer, self.spout_config, context, collector, refuses=refuses
+            )
         self._claims = guarantee is ProcessingGuarantee.AT_MOST_ONCE
         self._turn = 0
         self._deactivated = False
@@ -151,7 +177,9 @@ class KafkaSpout(Positioned, Traced, Spout):
         elif message_id.epoch == REPLAYED and self._replays is not None:
             self._replays.fail(message_id)
 
-    def origins(self, message_ids: Sequence[KafkaMessageId]) -> Iterable[tuple[str, int, int, Sequence[int]]]:
+    def origins(
+        self, message_ids: Sequence[KafkaMessageId]
+    ) -> Iterable[tuple[str, int, int, Sequence[int]]]:
         """See `Traced.origins`. Mostly a whole batch is of one partition, and then it costs 50 ns a message."""
         first, last = message_ids[0], message_ids[-1]
         offsets = [id.offset for id in message_ids]
@@ -172,7 +200,9 @@ class KafkaSpout(Positioned, Traced, Spout):
 
     def positions_committed(self, positions: Mapping[tuple[str, int], int]) -> None:
         """See `Positioned.positions_committed`: ZooKeeper's offsets follow."""
-        self._committed_to.update((Partition(*place), offset) for place, offset in positions.items())
+        self._committed_to.update(
+            (Partition(*place), offset) for place, offset in positions.items()
+        )
 
     def _note_positions(self) -> None:
         for manager in self._coordinator.all_managers():
@@ -183,7 +213,9 @@ class KafkaSpout(Positioned, Traced, Spout):
     def refuses_exactly_once(self) -> str:
         """See `Component.refuses_exactly_once`."""
         if self.spout_config.processing_guarantee is not ProcessingGuarantee.AT_LEAST_ONCE:
-            return f"its SpoutConfig asks for {self.spout_config.processing_guarantee}: leave that out"
+            return (
+                f"its SpoutConfig asks for {self.spout_config.processing_guarantee}: leave that out"
+            )
         if self.spout_config.ignore_zk_offsets:
             return "ignore_zk_offsets is set, and its position is Kafka's: leave that out; docs/operations.md says how to move it"
         return ""
@@ -206,12 +238,16 @@ class KafkaSpout(Positioned, Traced, Spout):
             async with asyncio.timeout(_FLUSH_SECS - _LEAST_FLUSH_SECS):
                 await self._finished.close()
         self._coordinator.abandon()
-        await asyncio.to_thread(self._shut, max(_LEAST_FLUSH_SECS, began + _FLUSH_SECS - time.monotonic()))
+        await asyncio.to_thread(
+            self._shut, max(_LEAST_FLUSH_SECS, began + _FLUSH_SECS - time.monotonic())
+        )
 
     def problem(self) -> KstormError | None:
         """Why offsets cannot be stored or messages not be read at the moment, for a readiness check; None if they can."""
         unread = (manager.not_yet for manager in self._coordinator.all_managers())
-        return self._offsets.problem() or self._finished.problem() or next(filter(None, unread), None)
+        return (
+            self._offsets.problem() or self._finished.problem() or next(filter(None, unread), None)
+        )
 
     @property
     def unread(self) -> str:
@@ -234,7 +270,9 @@ class KafkaSpout(Positioned, Traced, Spout):
             "pending": sum(m.pending for m in managers),
             "retries": sum(m.retries for m in managers),
             "throttled": sum(m.at_limit for m in managers),
-            "oldest_pending_seconds": max((m.oldest_pending_age(now) for m in managers), default=0.0),
+            "oldest_pending_seconds": max(
+                (m.oldest_pending_age(now) for m in managers), default=0.0
+            ),
         }
 
     def oldest_unfinished_seconds(self, unix_ms: float) -> dict[Partition, float]:

@@ -73,5 +73,8 @@ class Stages:
     def needless(self, held: Collection[Partition]) -> Iterator[bytes]:
         """Keys of failures in these partitions whose batch has ended: to be deleted."""
         for key, failure in self._failures.items():
-            if failure.batch not in self._current and Partition(failure.topic, failure.partition) in held:
+            if (
+                failure.batch not in self._current
+                and Partition(failure.topic, failure.partition) in held
+            ):
                 yield key

@@ -74,7 +74,11 @@ class Storing:
     def _save_above(self, manager: PartitionManager) -> None:
         """The offset has not moved; perhaps what is done above it has."""
         offset = manager.committed_to
-        if offset is not None and self._keeps_above and (done := manager.done_above(offset)) != manager.stored_above:
+        if (
+            offset is not None
+            and self._keeps_above
+            and (done := manager.done_above(offset)) != manager.stored_above
+        ):
             self._save(manager, offset, done)
 
     def _save(self, manager: PartitionManager, offset: int, done: list[Run] | None = None) -> None:
@@ -88,7 +92,9 @@ class Storing:
         """Gives an offset to the store, with what is done above it."""
         leader = self.leaders.get(partition, UNKNOWN_BROKER)
         try:
-            self._offsets.save(partition, StoredOffset.of(self._topology, partition, offset, leader, done))
+            self._offsets.save(
+                partition, StoredOffset.of(self._topology, partition, offset, leader, done)
+            )
         except FencedError as error:
             log.warning("%s", error)  # the next tick drops it
         else:
@@ -97,7 +103,10 @@ class Storing:
 
 def is_kept_above(config: SpoutConfig, topology: Topology) -> bool:
     """Whether offsets are stored with what is done above them. Exactly once, a position in Kafka says it."""
-    return config.processing_guarantee is ProcessingGuarantee.AT_LEAST_ONCE and not topology.config.exactly_once
+    return (
+        config.processing_guarantee is ProcessingGuarantee.AT_LEAST_ONCE
+        and not topology.config.exactly_once
+    )
 
 
 def said_of_the_rest(config: SpoutConfig, topology: Topology) -> str:

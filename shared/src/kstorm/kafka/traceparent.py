@@ -74,7 +74,9 @@ class Traceparents:
         trees, spans = _digits(roots), _digits(edges)
         return [
             f"{start}{trees[at : at + 16]}-{spans[at : at + 16]}{flags[picked]}" if there else ""
-            for at, picked, there in zip(range(0, len(trees), _ID_DIGITS), sampled, known, strict=True)
+            for at, picked, there in zip(
+                range(0, len(trees), _ID_DIGITS), sampled, known, strict=True
+            )
         ]
 
 

@@ -29,7 +29,9 @@ class Audited:
 
     def __str__(self) -> str:
         """In one line."""
-        outcomes = ", ".join(f"{count:,} {outcome}" for outcome, count in sorted(self.outcomes.items()))
+        outcomes = ", ".join(
+            f"{count:,} {outcome}" for outcome, count in sorted(self.outcomes.items())
+        )
         trees = "" if self.trees is None else f"; {self.trees:,} trees reckoned again"
         return f"{self.messages:,} messages ({outcomes}), gaps: {self.gaps}, faults: {len(self.findings)}{trees}"
 
@@ -80,7 +82,9 @@ class Audit:
         finally:
             process.stop()
         if not self._report.exists():
-            raise LocalError(f"the audit failed; its log {process.log_path} ends with:\n{process.log_tail(5)}")
+            raise LocalError(
+                f"the audit failed; its log {process.log_path} ends with:\n{process.log_tail(5)}"
+            )
         return read_audit(self._report.read_text(encoding="utf-8"))
 
 

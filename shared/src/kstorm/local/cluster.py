@@ -45,7 +45,9 @@ class Worker:
     def status(self) -> dict[str, Any] | None:
         """What its `/status` says; None if it does not answer."""
         try:
-            with urllib.request.urlopen(f"http://127.0.0.1:{self.web_port}/status", timeout=_STATUS_SECONDS) as answer:
+            with urllib.request.urlopen(
+                f"http://127.0.0.1:{self.web_port}/status", timeout=_STATUS_SECONDS
+            ) as answer:
                 found: dict[str, Any] = json.load(answer)
                 return found
         except (OSError, urllib.error.URLError, ValueError):
@@ -61,7 +63,9 @@ class LocalProcesses:
     bootstrap: str
     zookeeper: str
     workdir: Path
-    environment: Mapping[str, str] = field(default_factory=dict, repr=False)  # it may hold passwords
+    environment: Mapping[str, str] = field(
+        default_factory=dict, repr=False
+    )  # it may hold passwords
     environment_of: Mapping[str, Mapping[str, str]] = field(default_factory=dict, repr=False)
     """What single workers have besides, by name."""
     restart_delay: float = 1.0
@@ -120,19 +124,29 @@ class LocalProcesses:
         """`/status` of every worker by its name, asked side by side."""
         workers = list(self.workers)
         with ThreadPoolExecutor(max_workers=max(1, len(workers))) as pool:
-            return dict(zip([w.name for w in workers], pool.map(Worker.status, workers), strict=True))
+            return dict(
+                zip([w.name for w in workers], pool.map(Worker.status, workers), strict=True)
+            )
 
-    def wait_ready(self, timeout: float = 60.0, on_wait: Callable[[list[str]], None] = lambda names: None) -> None:
+    def wait_ready(
+        self, timeout: float = 60.0, on_wait: Callable[[list[str]], None] = lambda names: None
+    ) -> None:
         """Waits until every worker is ready; raises `LocalError` with the log of one that is not."""
         deadline = time.monotonic() + timeout
         while True:
-            waiting = [name for name, status in self.statuses().items() if status is None or status["not_ready"]]
+            waiting = [
+                name
+                for name, status in self.statuses().items()
+                if status is None or status["not_ready"]
+            ]
             if not waiting:
                 return
             on_wait(waiting)
             self._check_died(waiting)
             if time.monotonic() > deadline:
-                raise LocalError(f"{', '.join(waiting)} not ready after {timeout:.0f} s; {self._log_of(waiting[0])}")
+                raise LocalError(
+                    f"{', '.join(waiting)} not ready after {timeout:.0f} s; {self._log_of(waiting[0])}"
+                )
             time.sleep(0.1)
 
     def _tell(self) -> None:
@@ -146,7 +160,9 @@ class LocalProcesses:
             )
             for worker in self.workers
         )
-        running.write(self.workdir, running.describe(self.topology, self.bootstrap, self.zookeeper, workers))
+        running.write(
+            self.workdir, running.describe(self.topology, self.bootstrap, self.zookeeper, workers)
+        )
 
     def _check_died(self, names: Iterable[str]) -> None:
         """A worker that refuses to start says why on its last line; trying again would not help."""
@@ -171,7 +187,9 @@ class LocalProcesses:
             "KSTORM_DATA_DIR": str(self.data_directory(name)),
             "KSTORM_WEB_HOST": "127.0.0.1",
             "KSTORM_WEB_PORT": str(port),
-            "KSTORM_STATE_QUERIES": os.environ.get("KSTORM_STATE_QUERIES", "true"),  # told to this machine alone
+            "KSTORM_STATE_QUERIES": os.environ.get(
+                "KSTORM_STATE_QUERIES", "true"
+            ),  # told to this machine alone
             "PYTHONUNBUFFERED": "1",
             **self.environment,
             **self.environment_of.get(name, {}),

@@ -22,17 +22,25 @@ def consume_to(
     `enable.partition.eof`.
     """
     missing = {partition for partition, end in ends.items() if end > positions.get(partition, 0)}
-    consumer.assign([TopicPartition(topic, partition, positions.get(partition, 0)) for partition in missing])
+    consumer.assign(
+        [TopicPartition(topic, partition, positions.get(partition, 0)) for partition in missing]
+    )
     heard = time.monotonic()
     while missing:
         messages = consumer.consume(_BATCH, 1.0)
         if messages:
             heard = time.monotonic()
         elif time.monotonic() - heard > _SILENCE_SECS:
-            raise BrokerError(f"no more records of topic {topic!r} came, although partitions {missing} have some")
+            raise BrokerError(
+                f"no more records of topic {topic!r} came, although partitions {missing} have some"
+            )
         records = []
         for message in messages:
-            error, partition, offset = message.error(), message.partition() or 0, message.offset() or 0
+            error, partition, offset = (
+                message.error(),
+                message.partition() or 0,
+                message.offset() or 0,
+            )
             if error is None:
                 records.append(message)
                 positions[partition] = offset + 1
@@ -41,4 +49,6 @@ def consume_to(
             else:
                 raise BrokerError(f"topic {topic!r} cannot be read: {error.str()}")
         yield records
-        missing = {partition for partition in missing if positions.get(partition, 0) < ends[partition]}
+        missing = {
+            partition for partition in missing if positions.get(partition, 0) < ends[partition]
+        }

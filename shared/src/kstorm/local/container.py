@@ -60,7 +60,10 @@ def zookeeper_settings(environ: Mapping[str, str], data: Path) -> dict[str, str]
 
 def main() -> None:
     """Become the server that the argument names; ends with 2 and one line if it cannot."""
-    servers: dict[str, Callable[[Mapping[str, str]], list[str]]] = {"kafka": _kafka, "zookeeper": _zookeeper}
+    servers: dict[str, Callable[[Mapping[str, str]], list[str]]] = {
+        "kafka": _kafka,
+        "zookeeper": _zookeeper,
+    }
     try:
         command = servers[sys.argv[1]](os.environ)
         os.execvp(command[0], command)  # noqa: S606
@@ -75,7 +78,16 @@ def _kafka(environ: Mapping[str, str]) -> list[str]:
     write_properties(Path(properties), kafka_settings(environ, data))
     java = ["java", *java_options(environ.get("KSTORM_HEAP", "512m")), "-cp", _CLASS_PATH]
     if not (data / "log" / "meta.properties").exists():
-        tool = [*java, QUICK_START, "kafka.tools.StorageTool", "format", "-c", properties, "-t", new_cluster_id()]
+        tool = [
+            *java,
+            QUICK_START,
+            "kafka.tools.StorageTool",
+            "format",
+            "-c",
+            properties,
+            "-t",
+            new_cluster_id(),
+        ]
         if subprocess.run(tool, check=False).returncode:
             raise LocalError(f"could not format the data folder {data}; what is above says why")
     return [*java, "kafka.Kafka", properties]
@@ -104,7 +116,9 @@ def _data_folder(environ: Mapping[str, str], server: str) -> Path:
 def _port(environ: Mapping[str, str], default: int) -> int:
     text = environ.get("KSTORM_LISTEN_PORT", str(default))
     if not text.isdecimal() or not 0 < int(text) < 65536 or int(text) == _CONTROLLER_PORT:
-        raise LocalError(f"KSTORM_LISTEN_PORT is {text!r}; give a port from 1 to 65535 other than {_CONTROLLER_PORT}")
+        raise LocalError(
+            f"KSTORM_LISTEN_PORT is {text!r}; give a port from 1 to 65535 other than {_CONTROLLER_PORT}"
+        )
     return int(text)
 
 

@@ -74,21 +74,40 @@ _MENDED: Final = (
     "org.apache.spark:spark-network-common_2.13:4.0.4",
     "org.apache.zookeeper:zookeeper:3.9.5",
     "org.apache.zookeeper:zookeeper-jute:3.9.5",
-    *(f"org.apache.logging.log4j:log4j-{part}:{_LOGGING}" for part in ("1.2-api", "api", "core", "slf4j2-impl")),
+    *(
+        f"org.apache.logging.log4j:log4j-{part}:{_LOGGING}"
+        for part in ("1.2-api", "api", "core", "slf4j2-impl")
+    ),
     f"org.apache.logging.log4j:log4j-layout-template-json:{_LOGGING}",
     *(
         f"io.netty:netty-{part}:{_NETTY}"
         for part in (
-            *("all", "buffer", "codec", "codec-dns", "codec-http", "codec-http2", "codec-socks", "common", "handler"),
+            *(
+                "all",
+                "buffer",
+                "codec",
+                "codec-dns",
+                "codec-http",
+                "codec-http2",
+                "codec-socks",
+                "common",
+                "handler",
+            ),
             *("handler-proxy", "resolver", "resolver-dns", "transport", "transport-classes-epoll"),
             *("transport-classes-kqueue", "transport-native-unix-common"),
         )
     ),
-    *(f"com.fasterxml.jackson.core:jackson-{part}:{_SPARK_JACKSON}" for part in ("annotations", "core", "databind")),
+    *(
+        f"com.fasterxml.jackson.core:jackson-{part}:{_SPARK_JACKSON}"
+        for part in ("annotations", "core", "databind")
+    ),
     f"com.fasterxml.jackson.dataformat:jackson-dataformat-yaml:{_SPARK_JACKSON}",
     f"com.fasterxml.jackson.datatype:jackson-datatype-jsr310:{_SPARK_JACKSON}",
     "com.fasterxml.jackson.module:jackson-module-scala_2.13:2.18.8",
-    *(f"io.vertx:vertx-{part}:4.5.27" for part in ("core", "auth-common", "web-client", "web-common")),
+    *(
+        f"io.vertx:vertx-{part}:4.5.27"
+        for part in ("core", "auth-common", "web-client", "web-common")
+    ),
     *(f"org.glassfish.jersey.core:jersey-{part}:3.0.18" for part in ("client", "common", "server")),
     "org.glassfish.jersey.containers:jersey-container-servlet:3.0.18",
     "org.glassfish.jersey.containers:jersey-container-servlet-core:3.0.18",
@@ -103,7 +122,11 @@ def write_lists() -> None:
     """Resolve every set of jars and write its list; takes about a minute a set."""
     shipped = {artifact(path.name) for path in (spark_home() / "jars").iterdir()}
     for set_name, roots in _ROOTS.items():
-        _write(set_name, roots, _resolve(roots, leave_out=shipped if set_name in (SPARK_SET, S3_SET) else set()))
+        _write(
+            set_name,
+            roots,
+            _resolve(roots, leave_out=shipped if set_name in (SPARK_SET, S3_SET) else set()),
+        )
     _write(MENDED_SET, _MENDED, _resolve(_MENDED, leave_out=set(), alone=True))
 
 
@@ -121,7 +144,9 @@ def _resolve(roots: tuple[str, ...], leave_out: set[str], *, alone: bool = False
             "-ivy", module, "-cache", Path(folder, "ivy"), "-types", "jar", "bundle",
             "-retrieve", Path(folder, "jars", "[organisation]", "[module]", "[revision]", "[artifact]-[revision].[ext]"),
         )  # fmt: skip
-        ivy = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False)
+        ivy = subprocess.run(
+            command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False
+        )
         if ivy.returncode:
             raise LocalError(f"could not resolve {' and '.join(roots)}:\n{ivy.stdout[-2000:]}")
         jars = sorted(Path(folder, "jars").glob("*/*/*/*.jar"))
@@ -134,9 +159,12 @@ def _line(path: Path) -> str:
 
 
 def _ivy_module(roots: tuple[str, ...], *, alone: bool) -> str:
-    needs = 'conf="default->master" transitive="false"' if alone else 'conf="default->runtime,master"'
+    needs = (
+        'conf="default->master" transitive="false"' if alone else 'conf="default->runtime,master"'
+    )
     dependencies = "".join(
-        re.sub(r"(.*):(.*):(.*)", rf'<dependency org="\1" name="\2" rev="\3" {needs}/>\n', root) for root in roots
+        re.sub(r"(.*):(.*):(.*)", rf'<dependency org="\1" name="\2" rev="\3" {needs}/>\n', root)
+        for root in roots
     )
     return (
         '<ivy-module version="2.0"><info organisation="kstorm" module="jars"/>\n'

@@ -41,8 +41,18 @@ MENDED_SET: Final = f"mended-{SPARK_VERSION}"
 _ZOOKEEPER_SERIES: Final = "3.9."
 _ZOOKEEPER_PARTS: Final = (
     *("zookeeper", "zookeeper-jute", "metrics-core", "snappy-java", "commons-io"),
-    *("netty-buffer", "netty-codec", "netty-common", "netty-handler", "netty-resolver", "netty-transport"),
-    *("netty-transport-classes-epoll", "netty-transport-native-unix-common"),  # looked into by a server with TLS
+    *(
+        "netty-buffer",
+        "netty-codec",
+        "netty-common",
+        "netty-handler",
+        "netty-resolver",
+        "netty-transport",
+    ),
+    *(
+        "netty-transport-classes-epoll",
+        "netty-transport-native-unix-common",
+    ),  # looked into by a server with TLS
     *("slf4j-api", "log4j-api", "log4j-core", "log4j-slf4j2-impl"),
 )
 
@@ -53,7 +63,12 @@ _IVY_SETTINGS: Final = """\
   <resolvers><ibiblio name="default" m2compatible="true" usepoms="false"/></resolvers>
 </ivysettings>
 """
-_IVY_PROBLEMS: Final = (r"Server access error.*", r":: (.*: not found)", r"\[FAILED +\].*", r".*Exception.*")
+_IVY_PROBLEMS: Final = (
+    r"Server access error.*",
+    r":: (.*: not found)",
+    r"\[FAILED +\].*",
+    r".*Exception.*",
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -163,7 +178,9 @@ def _jars(set_name: str) -> list[Path]:
     pinned = read_list(set_name)
     if _missing(pinned, directory):
         with exclusive(directory.with_name(f".{set_name}.lock")):
-            if missing := _missing(pinned, directory):  # another process may have fetched them while this one waited
+            if missing := _missing(
+                pinned, directory
+            ):  # another process may have fetched them while this one waited
                 _fetch(set_name, missing, directory)
     _verify(pinned, directory)
     return [directory / jar.file_name for jar in pinned]
@@ -215,7 +232,9 @@ def _run_ivy(command: list[str | Path], what: str, total: int, log_path: Path) -
     progress = _Progress(what, total, sys.stderr)
     with (
         log_path.open("w") as log,
-        subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True) as ivy,
+        subprocess.Popen(
+            command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
+        ) as ivy,
     ):
         assert ivy.stdout is not None
         for line in ivy.stdout:
@@ -225,7 +244,11 @@ def _run_ivy(command: list[str | Path], what: str, total: int, log_path: Path) -
     progress.end()
     if ivy.returncode:
         said = log_path.read_text()
-        problems = (match[match.lastindex or 0] for kind in _IVY_PROBLEMS if (match := re.search(kind, said)))
+        problems = (
+            match[match.lastindex or 0]
+            for kind in _IVY_PROBLEMS
+            if (match := re.search(kind, said))
+        )
         raise LocalError(
             f"could not fetch {what}: {next(problems, 'Ivy failed')} (all that Ivy said is in {log_path}). Check the"
             " network and start again, what has arrived is kept. A proxy goes into JAVA_TOOL_OPTIONS as -Dhttps.proxyHost=…"
@@ -239,7 +262,9 @@ class _Progress:
     def __init__(self, what: str, total: int, out: IO[str]) -> None:
         self._total, self._out, self._live = total, out, out.isatty()
         self._done = 0
-        print(f"kstorm: fetching {what}, once", end="" if self._live else "\n", file=out, flush=True)
+        print(
+            f"kstorm: fetching {what}, once", end="" if self._live else "\n", file=out, flush=True
+        )
         self._line = f"\rkstorm: fetching {what}, once"
 
     def step(self) -> None:
@@ -248,7 +273,9 @@ class _Progress:
             print(f"{self._line}: {self._done}/{self._total}", end="", file=self._out, flush=True)
 
     def end(self) -> None:
-        print("" if self._live else f"kstorm: fetched {self._done} jars", file=self._out, flush=True)
+        print(
+            "" if self._live else f"kstorm: fetched {self._done} jars", file=self._out, flush=True
+        )
 
 
 def _verify(pinned: list[PinnedJar], directory: Path) -> None:
@@ -274,7 +301,9 @@ def zookeeper_version() -> str:
 def _spark_part(name: str) -> Path:
     """The jar of that name, whatever its version, among those that `pyspark` ships."""
     found = sorted((spark_home() / "jars").glob(f"{name}-[0-9]*.jar"))
-    if len(found) != 1 or (name == "zookeeper" and not found[0].name.startswith(f"{name}-{_ZOOKEEPER_SERIES}")):
+    if len(found) != 1 or (
+        name == "zookeeper" and not found[0].name.startswith(f"{name}-{_ZOOKEEPER_SERIES}")
+    ):
         raise LocalError(
             f"pyspark in {spark_home()} has no usable {name}: found {[path.name for path in found]}. kstorm is made for"
             f" pyspark {SPARK_VERSION}; start by ./run, which installs it"

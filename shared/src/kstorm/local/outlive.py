@@ -35,7 +35,9 @@ def outlive(name: str, port: int, seconds: float, known_seconds: float = _KNOWN_
 def clients(port: int) -> int:
     """How many connections to a port there are, but for those of the server to itself."""
     return sum(
-        state == _ESTABLISHED and local == f"{address}:{port:04X}" and address != remote.partition(":")[0]
+        state == _ESTABLISHED
+        and local == f"{address}:{port:04X}"
+        and address != remote.partition(":")[0]
         for local, remote, state in _connections()
         for address in (local.partition(":")[0],)
     )

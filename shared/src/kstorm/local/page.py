@@ -20,7 +20,15 @@ def page(folder: Path, *, wanted: bool = True) -> Iterator[str]:
         return
     importlib.import_module("kstorm_ui.settings").from_environment()
     port = reserve_port()
-    command: list[str | Path] = [sys.executable, "-m", "kstorm_ui", "--runs", folder, "--port", str(port)]
+    command: list[str | Path] = [
+        sys.executable,
+        "-m",
+        "kstorm_ui",
+        "--runs",
+        folder,
+        "--port",
+        str(port),
+    ]
     process = ManagedProcess("ui", command, workdir=folder)
     process.start()
     try:

@@ -24,10 +24,14 @@ _LOOK_SECS: Final = 1.0
 def check_installed() -> None:
     """Raises `LocalError` where the pipeline is not installed."""
     if find_spec(MODULE) is None:
-        raise LocalError(f"the package {MODULE} is not installed: start by ./run, which installs it")
+        raise LocalError(
+            f"the package {MODULE} is not installed: start by ./run, which installs it"
+        )
 
 
-def pipeline_process(name: str, command: str, arguments: Mapping[str, Any], workdir: Path) -> ManagedProcess:
+def pipeline_process(
+    name: str, command: str, arguments: Mapping[str, Any], workdir: Path
+) -> ManagedProcess:
     """A process of that name for a command of the pipeline's that soon ends; `LocalError` where the pipeline is not installed."""
     check_installed()
     given = {**arguments, "--jars": ",".join(map(str, spark_jars()))}
@@ -42,7 +46,9 @@ def await_end(process: ManagedProcess, started: float, on_look: Callable[[], Non
     `started` on, by the monotonic clock."""
     while process.alive:
         if time.monotonic() - started > _LONGEST_SECS:
-            raise LocalError(f"the {process.name} is not done after {_LONGEST_SECS:g} s; its log is {process.log_path}")
+            raise LocalError(
+                f"the {process.name} is not done after {_LONGEST_SECS:g} s; its log is {process.log_path}"
+            )
         on_look()
         process.wait(_LOOK_SECS)
 

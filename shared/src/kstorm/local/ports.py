@@ -29,7 +29,9 @@ def reserve_port() -> int:
                 _held.append(lock)
                 return port
             lock.close()
-    raise LocalError(f"no free TCP port from {_FIRST} to {_LAST} on 127.0.0.1: end the programs that hold them")
+    raise LocalError(
+        f"no free TCP port from {_FIRST} to {_LAST} on 127.0.0.1: end the programs that hold them"
+    )
 
 
 def _try_lock(path: Path) -> IO[str] | None:

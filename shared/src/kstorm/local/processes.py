@@ -41,7 +41,12 @@ class ManagedProcess:
     """
 
     def __init__(
-        self, name: str, command: Sequence[str | Path], *, workdir: Path, environment: Mapping[str, str] | None = None
+        self,
+        name: str,
+        command: Sequence[str | Path],
+        *,
+        workdir: Path,
+        environment: Mapping[str, str] | None = None,
     ) -> None:
         self.name = name
         self.log_path = workdir / f"{name}.log"
@@ -52,8 +57,12 @@ class ManagedProcess:
         self._command = [str(part) for part in command]
         self._environment = dict(environment or {})
         self._child: subprocess.Popen[bytes] | None = None
-        self._change_lock = threading.RLock()  # held while it is started or ended, which may take a while
-        self._child_lock = threading.Lock()  # held for moments, so that no signal goes to a process id given to another
+        self._change_lock = (
+            threading.RLock()
+        )  # held while it is started or ended, which may take a while
+        self._child_lock = (
+            threading.Lock()
+        )  # held for moments, so that no signal goes to a process id given to another
         self._cpu_of_past_lives = 0.0
         self._cpu_of_this_life = 0.0
         _all_processes.add(self)
@@ -87,7 +96,9 @@ class ManagedProcess:
             if self.alive:
                 raise LocalError(f"{self.name} is running already, as process {self.pid}")
             if shutil.which(self._command[0]) is None:
-                raise LocalError(f"cannot start {self.name}: there is no program {self._command[0]}")
+                raise LocalError(
+                    f"cannot start {self.name}: there is no program {self._command[0]}"
+                )
             self._cpu_of_past_lives += self._cpu_of_this_life
             self._cpu_of_this_life = 0.0
             self.starts += 1
@@ -107,7 +118,9 @@ class ManagedProcess:
             if self.alive:
                 self.cpu_seconds()
                 self._signal(signal.SIGTERM)
-                self._signal(signal.SIGCONT)  # a paused process receives the other only when it goes on
+                self._signal(
+                    signal.SIGCONT
+                )  # a paused process receives the other only when it goes on
                 if self.wait(timeout) is None:
                     self.kill()
 
@@ -168,7 +181,9 @@ class ManagedProcess:
         self.log_path.parent.mkdir(parents=True, exist_ok=True)
         wrapper = [sys.executable, "-I", "-S", die_with_parent.__file__, str(os.getpid())]
         with self.log_path.open("ab") as log:
-            log.write(f"--- {self.name}, start {self.starts}: {shlex.join(self._command)}\n".encode())
+            log.write(
+                f"--- {self.name}, start {self.starts}: {shlex.join(self._command)}\n".encode()
+            )
             log.flush()
             return subprocess.Popen(
                 wrapper + self._command,
@@ -206,8 +221,12 @@ class _Spawner:
 
     def run(self, start: "_Start") -> "subprocess.Popen[bytes]":
         with self._lock:
-            if self._thread is None or not self._thread.is_alive():  # it does not survive a fork of this process
-                self._thread = threading.Thread(target=self._serve, name="kstorm-spawner", daemon=True)
+            if (
+                self._thread is None or not self._thread.is_alive()
+            ):  # it does not survive a fork of this process
+                self._thread = threading.Thread(
+                    target=self._serve, name="kstorm-spawner", daemon=True
+                )
                 self._thread.start()
         started: _Started = Future()
         self._orders.put((start, started))

@@ -61,11 +61,15 @@ def java_options(heap: str) -> list[str]:
 
 def new_cluster_id() -> str:
     """A UUID in Kafka's form; one that began with a dash, as one in 64 does, would be taken for an option."""
-    while (cluster_id := urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")).startswith("-"):
+    while (cluster_id := urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")).startswith(
+        "-"
+    ):
         pass
     return cluster_id
 
 
 def write_properties(path: Path, settings: Mapping[str, str]) -> None:
     """Write a file of Java properties, whose rules for backslashes and for what is not ASCII are those of JSON."""
-    path.write_text("".join(f"{key}={json.dumps(value)[1:-1]}\n" for key, value in settings.items()))
+    path.write_text(
+        "".join(f"{key}={json.dumps(value)[1:-1]}\n" for key, value in settings.items())
+    )

@@ -89,7 +89,10 @@ class _EmbeddedServer(ABC):
         return self.start()
 
     def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
     ) -> None:
         self.stop()
 
@@ -114,7 +117,9 @@ class _EmbeddedServer(ABC):
             else:
                 time.sleep(_LOOK_SECS)
                 continue
-            raise LocalError(f"{self.name} {problem}; its log {self.log_path} ends with:\n{process.log_tail(20)}")
+            raise LocalError(
+                f"{self.name} {problem}; its log {self.log_path} ends with:\n{process.log_tail(20)}"
+            )
 
 
 class EmbeddedKafka(_EmbeddedServer):
@@ -144,7 +149,9 @@ class EmbeddedKafka(_EmbeddedServer):
         super().__init__(name, workdir, heap=heap, start_timeout=start_timeout)
         self._port = reserve_port()
         self._logins = dict(logins or {})
-        self._secure = {name.upper(): (reserve_port(), file) for name, file in (certificates or {}).items()}
+        self._secure = {
+            name.upper(): (reserve_port(), file) for name, file in (certificates or {}).items()
+        }
         self._controller_port = reserve_port()
         self._cluster_id = new_cluster_id()
         self._settings = dict(settings or {})
@@ -175,7 +182,10 @@ class EmbeddedKafka(_EmbeddedServer):
 
     def _format(self, classpath: str, properties: Path) -> None:
         """Write the identity of a new cluster into the data directory, which Kafka demands before its first start."""
-        users = [f"SCRAM-SHA-512=[name={user},password={password}]" for user, password in self._logins.items()]
+        users = [
+            f"SCRAM-SHA-512=[name={user},password={password}]"
+            for user, password in self._logins.items()
+        ]
         command = self._java(
             QUICK_START, "-cp", classpath, "kafka.tools.StorageTool", "format", "-c", properties, "-t", self._cluster_id,
             *(argument for user in users for argument in ("--add-scram", user)),
@@ -184,7 +194,9 @@ class EmbeddedKafka(_EmbeddedServer):
         tool.start()
         if tool.wait(self._start_timeout) != 0:
             tool.kill()
-            raise LocalError(f"could not format the data directory of {self.name}: {tool.log_tail(20)}")
+            raise LocalError(
+                f"could not format the data directory of {self.name}: {tool.log_tail(20)}"
+            )
 
     def _all_settings(self) -> dict[str, str]:
         return {
@@ -207,7 +219,9 @@ class EmbeddedKafka(_EmbeddedServer):
             "inter.broker.listener.name": "PLAINTEXT",
             "listeners": _listeners(plain | detours | secure),
             "advertised.listeners": _listeners(plain | self._detours | secure),
-            "listener.security.protocol.map": ",".join(f"{name}:{kind}" for name, kind in kinds.items()),
+            "listener.security.protocol.map": ",".join(
+                f"{name}:{kind}" for name, kind in kinds.items()
+            ),
         }
         if secure:
             settings["sasl.enabled.mechanisms"] = "SCRAM-SHA-512"
@@ -225,7 +239,9 @@ class EmbeddedKafka(_EmbeddedServer):
             return False
         try:
             return bool(
-                AdminClient({"bootstrap.servers": self.bootstrap, "log_level": 0}).list_topics(timeout=5).brokers
+                AdminClient({"bootstrap.servers": self.bootstrap, "log_level": 0})
+                .list_topics(timeout=5)
+                .brokers
             )
         except KafkaException:
             return False
@@ -295,7 +311,10 @@ class EmbeddedZooKeeper(_EmbeddedServer):
             "ssl.clientAuth": "none" if self._authority is None else "need",
         }
         if self._authority is not None:
-            settings |= {"ssl.trustStore.type": "PEM", "ssl.trustStore.location": str(self._authority)}
+            settings |= {
+                "ssl.trustStore.type": "PEM",
+                "ssl.trustStore.location": str(self._authority),
+            }
         return settings
 
     def _login_options(self) -> Sequence[str]:
@@ -307,7 +326,10 @@ class EmbeddedZooKeeper(_EmbeddedServer):
         file = self.data_directory / "jaas.conf"
         file.write_text(f"Server {{ {module} {' '.join(users)}; }};\n")
         provider = "org.apache.zookeeper.server.auth.SASLAuthenticationProvider"
-        return (f"-Djava.security.auth.login.config={file}", f"-Dzookeeper.authProvider.1={provider}")
+        return (
+            f"-Djava.security.auth.login.config={file}",
+            f"-Dzookeeper.authProvider.1={provider}",
+        )
 
     def _serves(self) -> bool:
         try:

@@ -68,7 +68,10 @@ class Supervisor:
         return self
 
     def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
     ) -> None:
         self.stop()
 
@@ -85,7 +88,10 @@ class Supervisor:
         if process not in self._due:
             self._due[process] = now + self._restart_delay
             _log.warning(
-                "%s died with exit code %s, restart in %g s", process.name, process.returncode, self._restart_delay
+                "%s died with exit code %s, restart in %g s",
+                process.name,
+                process.returncode,
+                self._restart_delay,
             )
         elif now >= self._due[process]:
             try:

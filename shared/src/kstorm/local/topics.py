@@ -23,12 +23,16 @@ def topic_names(settings: Settings) -> set[str]:
 
 
 @contextmanager
-def cleaned_up(settings: Settings, topology: Topology, topics: list[str], zookeeper_path: str) -> Iterator[None]:
+def cleaned_up(
+    settings: Settings, topology: Topology, topics: list[str], zookeeper_path: str
+) -> Iterator[None]:
     """At the end remove from the user's servers these topics, all that the topology has there, and its offsets."""
     try:
         yield
     finally:
-        _remove_from_kafka(settings, [*topics, *topology.topics(), *topology.changelogs()], topology.name)
+        _remove_from_kafka(
+            settings, [*topics, *topology.topics(), *topology.changelogs()], topology.name
+        )
         with suppress(KstormError, NoNodeError), zookeeper_client(settings.zookeeper) as client:
             client.delete(zookeeper_path, recursive=True)
 
@@ -41,7 +45,9 @@ def _remove_from_kafka(settings: Settings, topics: list[str], group_prefix: str)
         groups = [group.group_id for group in found if group.group_id.startswith(group_prefix)]
         removals: dict[str, Any] = admin.delete_topics(topics, operation_timeout=_TIMEOUT_SECS)
         if groups:
-            removals |= {f"group {name}": done for name, done in admin.delete_consumer_groups(groups).items()}
+            removals |= {
+                f"group {name}": done for name, done in admin.delete_consumer_groups(groups).items()
+            }
         for done in removals.values():
             with suppress(KafkaException):
                 done.result()

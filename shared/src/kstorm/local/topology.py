@@ -71,13 +71,19 @@ def run(options: TopologyOptions, console: Console) -> int:
     settings = Settings(topology=options.reference, topology_filter=options.properties)
     topology = settings.load_topology()  # a mistake in there costs a second, not the servers' start
     directory = run_directory(options.workdir)
-    logging.basicConfig(filename=directory / "topology.log", format="%(asctime)s %(levelname)s %(message)s")
+    logging.basicConfig(
+        filename=directory / "topology.log", format="%(asctime)s %(levelname)s %(message)s"
+    )
     console.print(f"logs of this run: {directory}", markup=False, highlight=False, soft_wrap=True)
     if not (options.bootstrap and options.zookeeper):
         console.print("starting the servers that were not given")
-    with open_endpoints(directory, options.bootstrap, options.zookeeper, _KAFKA_SETTINGS) as endpoints:
+    with open_endpoints(
+        directory, options.bootstrap, options.zookeeper, _KAFKA_SETTINGS
+    ) as endpoints:
         settings = Settings(
-            topology=options.reference, bootstrap_servers=endpoints.bootstrap, zookeeper=endpoints.zookeeper
+            topology=options.reference,
+            bootstrap_servers=endpoints.bootstrap,
+            zookeeper=endpoints.zookeeper,
         )
         ensure_topics(topology, settings)
         check_transactions(topology, settings)
@@ -90,7 +96,9 @@ def run(options: TopologyOptions, console: Console) -> int:
             endpoints.bootstrap,
             endpoints.zookeeper,
             workdir=directory,
-            environment={"KSTORM_TOPOLOGY_FILTER": options.properties} if options.properties else {},
+            environment={"KSTORM_TOPOLOGY_FILTER": options.properties}
+            if options.properties
+            else {},
             topology_id=os.environ.get("KSTORM_TOPOLOGY_ID", ""),
         )
         _print_how_to(console, endpoints, sources)
@@ -105,7 +113,9 @@ def _run_processes(processes: LocalProcesses, console: Console) -> None:
     try:
         processes.start()
         with console.status("waiting until all processes are ready") as status:
-            processes.wait_ready(_READY_SECS, lambda names: status.update(f"waiting for {', '.join(names)}"))
+            processes.wait_ready(
+                _READY_SECS, lambda names: status.update(f"waiting for {', '.join(names)}")
+            )
         _show(processes, console)
         console.print("stopping: spouts first, so that open trees can finish", highlight=False)
         processes.stop()
@@ -129,7 +139,9 @@ def _show(processes: LocalProcesses, console: Console) -> None:
 def _provide_sources(topology: Topology, settings: Settings, *, create: bool) -> list[str]:
     """The topics that KafkaSpouts read; on an embedded Kafka they are created, elsewhere they must be there."""
     spouts = [spec.component for spec in topology.spouts]
-    sources = list(dict.fromkeys(spout.spout_config.topic for spout in spouts if isinstance(spout, KafkaSpout)))
+    sources = list(
+        dict.fromkeys(spout.spout_config.topic for spout in spouts if isinstance(spout, KafkaSpout))
+    )
     if create:
         for topic in sources:
             create_topic(settings, topic, _PARTITIONS)
@@ -147,8 +159,13 @@ def _print_how_to(console: Console, endpoints: Endpoints, sources: list[str]) ->
         highlight=False,
     )
     for topic in sources:
-        command = f"{sys.executable} -m kstorm.cli produce {topic} --bootstrap {endpoints.bootstrap}"
-        console.print("what you type into this, in another terminal, becomes messages, a line each:", highlight=False)
+        command = (
+            f"{sys.executable} -m kstorm.cli produce {topic} --bootstrap {endpoints.bootstrap}"
+        )
+        console.print(
+            "what you type into this, in another terminal, becomes messages, a line each:",
+            highlight=False,
+        )
         console.print(f"  {command}", highlight=False, markup=False, soft_wrap=True)
 
 
@@ -172,9 +189,13 @@ def _topic(text: str) -> tuple[str, int]:
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(prog="./run topology", description="Run a topology on this machine, watched live.")
+    parser = argparse.ArgumentParser(
+        prog="./run topology", description="Run a topology on this machine, watched live."
+    )
     parser.add_argument(
-        "reference", metavar="MODULE:ATTR|FILE", help="such as examples.wordcount.topology:topology or topology.yaml"
+        "reference",
+        metavar="MODULE:ATTR|FILE",
+        help="such as examples.wordcount.topology:topology or topology.yaml",
     )
     parser.add_argument(
         "--filter",
@@ -189,10 +210,17 @@ def _parser() -> argparse.ArgumentParser:
         metavar="NAME[:PARTITIONS]",
         help=f"create this topic too, unless it exists ({_PARTITIONS} partitions unless said); may be given again",
     )
-    parser.add_argument("--bootstrap", metavar="HOST:PORT", help="your own Kafka instead of an embedded one")
-    parser.add_argument("--zookeeper", metavar="HOST:PORT", help="your own ZooKeeper instead of an embedded one")
     parser.add_argument(
-        "--workdir", type=Path, metavar="DIR", help="gets a folder with this run's logs (default .kstorm/runs)"
+        "--bootstrap", metavar="HOST:PORT", help="your own Kafka instead of an embedded one"
+    )
+    parser.add_argument(
+        "--zookeeper", metavar="HOST:PORT", help="your own ZooKeeper instead of an embedded one"
+    )
+    parser.add_argument(
+        "--workdir",
+        type=Path,
+        metavar="DIR",
+        help="gets a folder with this run's logs (default .kstorm/runs)",
     )
     parser.add_argument("--no-page", action="store_true", help="do not show it in a browser too")
     return parser

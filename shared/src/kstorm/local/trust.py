@@ -14,7 +14,11 @@ from typing import Final
 
 from kstorm.local.paths import cache_directory
 
-_BUNDLES: Final = ("/etc/ssl/certs/ca-certificates.crt", "/etc/pki/tls/certs/ca-bundle.crt", "/etc/ssl/cert.pem")
+_BUNDLES: Final = (
+    "/etc/ssl/certs/ca-certificates.crt",
+    "/etc/pki/tls/certs/ca-bundle.crt",
+    "/etc/ssl/cert.pem",
+)
 _MAGIC, _VERSION, _TRUSTED_CERTIFICATE = 0xFEEDFEED, 2, 2
 _PASSWORD: Final = "changeit"  # noqa: S105 - Java's customary one; it protects nothing but against typing errors
 
@@ -29,7 +33,10 @@ def trust_options() -> list[str]:
     unfinished = store.with_name(f"trusted.{os.getpid()}")
     unfinished.write_bytes(_key_store(certificates))
     unfinished.replace(store)
-    return [f"-Djavax.net.ssl.trustStore={store}", f"-Djavax.net.ssl.trustStorePassword={_PASSWORD}"]
+    return [
+        f"-Djavax.net.ssl.trustStore={store}",
+        f"-Djavax.net.ssl.trustStorePassword={_PASSWORD}",
+    ]
 
 
 def machine_bundle() -> Path | None:
@@ -61,7 +68,9 @@ def _key_store(certificates: list[bytes]) -> bytes:
     content = b"".join(parts)
     return (
         content
-        + hashlib.sha1(_PASSWORD.encode("utf-16-be") + b"Mighty Aphrodite" + content, usedforsecurity=False).digest()
+        + hashlib.sha1(
+            _PASSWORD.encode("utf-16-be") + b"Mighty Aphrodite" + content, usedforsecurity=False
+        ).digest()
     )
 
 

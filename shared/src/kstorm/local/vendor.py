@@ -58,8 +58,12 @@ class Vendored:
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Write or compare; returns the exit code: 1 if a file is another. Raises `LocalError` if a package cannot be had."""
-    parser = argparse.ArgumentParser(prog="./run vendor", description=(__doc__ or "").split("\n\n")[0])
-    parser.add_argument("--check", action="store_true", help="write nothing, and say what is another here")
+    parser = argparse.ArgumentParser(
+        prog="./run vendor", description=(__doc__ or "").split("\n\n")[0]
+    )
+    parser.add_argument(
+        "--check", action="store_true", help="write nothing, and say what is another here"
+    )
     check = parser.parse_args(argv).check
     place = _ROOT / PLACE
     wrong = list(strangers(place))
@@ -104,7 +108,15 @@ def fetch(package: Vendored) -> Mapping[str, bytes]:
     if shutil.which("npm") is None:
         raise LocalError("there is no npm on PATH, which fetches these files: install Node.js")
     with tempfile.TemporaryDirectory() as folder:
-        command = ["npm", "pack", str(package), "--silent", "--ignore-scripts", "--pack-destination", folder]
+        command = [
+            "npm",
+            "pack",
+            str(package),
+            "--silent",
+            "--ignore-scripts",
+            "--pack-destination",
+            folder,
+        ]
         try:
             subprocess.run(command, capture_output=True, timeout=_FETCH_SECS, check=True)
         except subprocess.SubprocessError as error:
@@ -117,7 +129,9 @@ def unpack(package: Vendored, content: bytes, tarball: Path) -> Mapping[str, byt
     """The files out of a package's tarball. Raises `LocalError` if it is not the one of the lock."""
     found = f"sha512-{base64.b64encode(hashlib.sha512(content).digest()).decode()}"
     if found != package.integrity:
-        raise LocalError(f"{package} has the integrity {found}, and {LOCK} says {package.integrity}")
+        raise LocalError(
+            f"{package} has the integrity {found}, and {LOCK} says {package.integrity}"
+        )
     files = {}
     with tarfile.open(tarball) as archive:
         for file in package.files:

@@ -35,7 +35,10 @@ class LiveView:
         return self
 
     def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
     ) -> None:
         if self._live is not None:
             self._live.stop()
@@ -44,20 +47,27 @@ class LiveView:
         """Show how things stand; `notes` are lines below the table."""
         now = time.monotonic()
         if self._live is not None:
-            self._live.update(render(snapshot, self._goal, now - self._started, notes), refresh=True)
+            self._live.update(
+                render(snapshot, self._goal, now - self._started, notes), refresh=True
+            )
         elif now >= self._next_line:
             self._next_line = now + _LINE_SECS
             line = " · ".join([plain_line(snapshot, self._goal), *notes])
             self._console.print(line, soft_wrap=True, highlight=False, markup=False)
 
 
-def render(snapshot: Snapshot, goal: int | None, seconds: float, notes: Sequence[str]) -> RenderableType:
+def render(
+    snapshot: Snapshot, goal: int | None, seconds: float, notes: Sequence[str]
+) -> RenderableType:
     """The table, the progress bar and the notes."""
     parts: list[RenderableType] = [_table(snapshot)]
     line = Table.grid(padding=(0, 2))
     cells: list[RenderableType] = [f"{seconds:.0f} s"]
     if goal is not None:
-        cells += [ProgressBar(total=goal, completed=min(snapshot.acked, goal), width=40), f"of {goal:,} trees"]
+        cells += [
+            ProgressBar(total=goal, completed=min(snapshot.acked, goal), width=40),
+            f"of {goal:,} trees",
+        ]
     cells += [f"{snapshot.acked:,} complete", f"{snapshot.acked_per_second:,.0f} a second"]
     line.add_row(*cells)
     parts.append(line)
@@ -79,9 +89,15 @@ def plain_line(snapshot: Snapshot, goal: int | None) -> str:
         low, high = (_latency(spout, share) for share in (0.5, 0.99))
         parts.append(f"{spout.component} p50 {low} p99 {high}")
     parts += [
-        f"{state.component} executed {state.total.executed:,}" for state in snapshot.components if not _own(state)
+        f"{state.component} executed {state.total.executed:,}"
+        for state in snapshot.components
+        if not _own(state)
     ]
-    parts += [f"open trees {state.total.pending:,}" for state in snapshot.components if state.kind == "acker"]
+    parts += [
+        f"open trees {state.total.pending:,}"
+        for state in snapshot.components
+        if state.kind == "acker"
+    ]
     if snapshot.down:
         parts.append(f"not ready: {', '.join(snapshot.down)}")
     parts += _errors(snapshot)

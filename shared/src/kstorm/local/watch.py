@@ -70,7 +70,9 @@ class Snapshot:
     @property
     def acked_per_second(self) -> float:
         """Trees completed a second, lately."""
-        return sum(spout.recent.acked / spout.recent_secs for spout in self.spouts if spout.recent_secs)
+        return sum(
+            spout.recent.acked / spout.recent_secs for spout in self.spouts if spout.recent_secs
+        )
 
     @property
     def complete_latency_counts(self) -> list[int]:
@@ -104,11 +106,15 @@ class Watch:
         }
         since, before = self._remember(now, totals)
         states = [
-            self._state(component, of_it, totals[component], before.get(component, Figures()), now, since)
+            self._state(
+                component, of_it, totals[component], before.get(component, Figures()), now, since
+            )
             for component, of_it in by_component.items()
         ]
         states.sort(key=lambda state: ("spout", "bolt", "acker", "").index(state.kind))
-        return Snapshot(states, [worker.name for worker in workers if not self._lives[worker.name].ready])
+        return Snapshot(
+            states, [worker.name for worker in workers if not self._lives[worker.name].ready]
+        )
 
     def _remember(self, now: float, totals: dict[str, Figures]) -> tuple[float, dict[str, Figures]]:
         """The totals of some seconds ago, to compare with."""
@@ -118,7 +124,13 @@ class Watch:
         return self._history[0]
 
     def _state(
-        self, component: str, workers: list[Worker], total: Figures, before: Figures, now: float, since: float
+        self,
+        component: str,
+        workers: list[Worker],
+        total: Figures,
+        before: Figures,
+        now: float,
+        since: float,
     ) -> ComponentState:
         lives = [self._lives[worker.name] for worker in workers]
         failed_at, error = max(life.last_error for life in lives)

@@ -56,7 +56,9 @@ def _host_info(name: str, port: int) -> HostInfo:
         raise ConfigError(f"the host {name!r} is not of the form host or host:port")
     info = HostInfo(host, int(own)) if colon else HostInfo(name, port)
     if not info.host or not 0 < info.port <= 65_535:
-        raise ConfigError(f"the host {name!r} with port {info.port} is no address: a port is from 1 to 65535")
+        raise ConfigError(
+            f"the host {name!r} with port {info.port} is no address: a port is from 1 to 65535"
+        )
     return info
 
 

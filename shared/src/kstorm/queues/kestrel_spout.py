@@ -42,12 +42,18 @@ class KestrelSpout(QueueSpout):
             raise ConfigError(
                 f"the Kestrel spout's scheme is a {type(scheme).__name__}: give it a Scheme as it is, e.g. StringScheme()"
             )
-        super().__init__(queue_name, RawMultiScheme() if scheme is None else SchemeAsMultiScheme(scheme))
+        super().__init__(
+            queue_name, RawMultiScheme() if scheme is None else SchemeAsMultiScheme(scheme)
+        )
         self.hosts = host_infos(hosts, port)
         self.kestrel_config = config
 
-    def open_reader(self, ports: QueuePorts, config: Config, context: TopologyContext) -> QueueReader:
+    def open_reader(
+        self, ports: QueuePorts, config: Config, context: TopologyContext
+    ) -> QueueReader:
         """Opens connections to this task's hosts, as many as it may have messages open."""
         hosts = hosts_for_task(self.hosts, context.task_index, context.total_tasks)
-        each = self.kestrel_config.open_reads_per_host(len(hosts), config.topology_max_spout_pending)
+        each = self.kestrel_config.open_reads_per_host(
+            len(hosts), config.topology_max_spout_pending
+        )
         return ports.open_kestrel(self.kestrel_config, self._queue, hosts, each)

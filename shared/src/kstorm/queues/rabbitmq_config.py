@@ -8,7 +8,12 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from kstorm.errors import ConfigError
-from kstorm.kafka.scheme import MessageMetadataSchemeAsMultiScheme, MultiScheme, RawMultiScheme, check_multi_scheme
+from kstorm.kafka.scheme import (
+    MessageMetadataSchemeAsMultiScheme,
+    MultiScheme,
+    RawMultiScheme,
+    check_multi_scheme,
+)
 
 _MOST_PREFETCH: Final = 65_535  # AMQP has 16 bits for it
 _MOST_HEARTBEAT: Final = 65_535
@@ -86,7 +91,12 @@ class RabbitMQConfig:
                 "of RabbitMQ has neither, so take a SchemeAsMultiScheme"
             )
         most = {"prefetch_count": _MOST_PREFETCH, "heartbeat_secs": _MOST_HEARTBEAT}
-        for name in ("prefetch_count", "heartbeat_secs", "connection_timeout_secs", "reconnect_initial_delay_ms"):
+        for name in (
+            "prefetch_count",
+            "heartbeat_secs",
+            "connection_timeout_secs",
+            "reconnect_initial_delay_ms",
+        ):
             value = getattr(self, name)
             if value is not None and not 0 < value <= most.get(name, float("inf")):
                 upto = f" and at most {most[name]}" if name in most else ""

@@ -20,7 +20,9 @@ class RabbitMQSpout(QueueSpout):
         super().__init__(config.queue, config.scheme)
         self.rabbitmq_config = config
 
-    def open_reader(self, ports: QueuePorts, config: Config, context: TopologyContext) -> QueueReader:
+    def open_reader(
+        self, ports: QueuePorts, config: Config, context: TopologyContext
+    ) -> QueueReader:
         """Opens one consumer, which gets no more messages than this task may have in flight."""
         return ports.open_rabbitmq(
             self.rabbitmq_config, self.rabbitmq_config.prefetch(config.topology_max_spout_pending)

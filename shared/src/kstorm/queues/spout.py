@@ -15,7 +15,14 @@ from kstorm.errors import KstormError
 from kstorm.kafka.emitting import emit_message, why
 from kstorm.kafka.scheme import MultiScheme, Values
 from kstorm.queues.ports import QueueMessage, QueueMessageId, QueuePorts, QueueReader
-from kstorm.topology import DEFAULT_STREAM, Config, OutputFieldsDeclarer, Spout, SpoutOutputCollector, TopologyContext
+from kstorm.topology import (
+    DEFAULT_STREAM,
+    Config,
+    OutputFieldsDeclarer,
+    Spout,
+    SpoutOutputCollector,
+    TopologyContext,
+)
 
 _BATCH: Final = 500
 """Most messages emitted in one `next_tuple`."""
@@ -27,7 +34,9 @@ class QueueSpout(Spout):
     def __init__(self, queue: str, scheme: MultiScheme) -> None:
         self._queue, self._scheme = queue, scheme
 
-    def open_reader(self, ports: QueuePorts, config: Config, context: TopologyContext) -> QueueReader:
+    def open_reader(
+        self, ports: QueuePorts, config: Config, context: TopologyContext
+    ) -> QueueReader:
         """Opens this task's reader; raises `ConfigError` on settings that cannot work."""
         raise NotImplementedError(f"{type(self).__name__} does not define open_reader")
 
@@ -35,10 +44,14 @@ class QueueSpout(Spout):
         """Declares the scheme's fields."""
         declarer.declare(self._scheme.output_fields)
 
-    def open(self, config: Config, context: TopologyContext, collector: SpoutOutputCollector) -> None:
+    def open(
+        self, config: Config, context: TopologyContext, collector: SpoutOutputCollector
+    ) -> None:
         """Opens the reader, which connects once the spout is active."""
         super().open(config, context, collector)
-        self._trees: dict[QueueMessageId, int] = {}  # of messages that were emitted: how many trees are not complete
+        self._trees: dict[
+            QueueMessageId, int
+        ] = {}  # of messages that were emitted: how many trees are not complete
         self._problem: str | None = None
         self._reader = self.open_reader(QueuePorts.of(context), config, context)
 

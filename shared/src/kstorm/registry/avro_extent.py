@@ -51,7 +51,9 @@ class AvroExtent:
         told = SchemaId("AVRO")
         told.from_bytes(BytesIO(head))
         ask = self._client
-        schema = ask.get_schema_by_guid(str(told.guid)) if told.id is None else ask.get_schema(told.id)
+        schema = (
+            ask.get_schema_by_guid(str(told.guid)) if told.id is None else ask.get_schema(told.id)
+        )
         plan = plan_of(self._parse(schema))
         made = self._plans[head] = plan, plan.harmless(self._most)
         return made
@@ -139,7 +141,9 @@ class _Walk:
 
 def _wrong_length(step: Step, length: int) -> ValueError:
     most = f", and {MOST_DECIMAL_BYTES:,} is the most" if step is DECIMAL else ""
-    return ValueError(f"it has {'a decimal' if step is DECIMAL else 'a value'} of {length:,} bytes{most}")
+    return ValueError(
+        f"it has {'a decimal' if step is DECIMAL else 'a value'} of {length:,} bytes{most}"
+    )
 
 
 FIXED, NUMBER, BYTES, DECIMAL, UNION, RECORD = list(Step)[:6]

@@ -66,7 +66,9 @@ class Plan:
 
     def harmless(self, most: int) -> float:
         """Up to how many bytes a record has at most so many values, and nothing else that is refused; negative: of no length."""
-        return min((most - self.excess) / USUAL_VALUES, MOST_DECIMAL_BYTES if self.decimals else inf)
+        return min(
+            (most - self.excess) / USUAL_VALUES, MOST_DECIMAL_BYTES if self.decimals else inf
+        )
 
 
 def plan_of(schema: Any) -> Plan:
@@ -144,7 +146,9 @@ def _is_decimal(schema: Any) -> bool:
 def _fixed_size(schema: Any) -> int:
     size: int = schema["size"]
     if size < 0 or (_is_decimal(schema) and size > MOST_DECIMAL_BYTES):
-        raise ValueError(f"its schema has a fixed {schema['name']!r} of {size:,} bytes, for a decimal 1,024 at most")
+        raise ValueError(
+            f"its schema has a fixed {schema['name']!r} of {size:,} bytes, for a decimal 1,024 at most"
+        )
     return size
 
 
@@ -187,7 +191,9 @@ class _Known(NamedTuple):
 
 def _known(body: Body, known: dict[Body, _Known]) -> _Known:
     within = [known[each].levels for op in body.ops for each in _bodies(op)]
-    return _Known(body.values + sum(_excess(op, known) for op in body.ops), 1 + max(within, default=0))
+    return _Known(
+        body.values + sum(_excess(op, known) for op in body.ops), 1 + max(within, default=0)
+    )
 
 
 def _bodies(op: Op) -> Iterator[Body]:
@@ -208,7 +214,9 @@ def _excess(op: Op, known: dict[Body, _Known]) -> float:
             return max((_excess(branch, known) for branch in what), default=0) - USUAL_VALUES
         case Step.RECORD:
             return known[what].excess
-        case Step.ARRAY | Step.MAP:  # one byte ends it, and of items that hold more than usual there may be any number
+        case (
+            Step.ARRAY | Step.MAP
+        ):  # one byte ends it, and of items that hold more than usual there may be any number
             return inf if known[what].excess > 0 else -USUAL_VALUES
         case _:
             return -USUAL_VALUES

@@ -9,7 +9,12 @@ from collections.abc import Callable, Hashable
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any, Final
 
-from confluent_kafka.schema_registry import RegisteredSchema, Schema, SchemaRegistryClient, SchemaRegistryError
+from confluent_kafka.schema_registry import (
+    RegisteredSchema,
+    Schema,
+    SchemaRegistryClient,
+    SchemaRegistryError,
+)
 
 from kstorm.errors import ConfigError, NotYetError
 from kstorm.registry.config import SchemaRegistry
@@ -24,11 +29,18 @@ class AskingClient(SchemaRegistryClient):
     """A `SchemaRegistryClient` for one task's serde. `close` it."""
 
     def __init__(self, registry: SchemaRegistry) -> None:
-        properties = {"timeout": _TIMEOUT_SECS, "max.retries": 0, **registry.properties, "url": registry.url}
+        properties = {
+            "timeout": _TIMEOUT_SECS,
+            "max.retries": 0,
+            **registry.properties,
+            "url": registry.url,
+        }
         try:
             super().__init__(properties)
         except (OSError, TypeError, ValueError) as error:
-            raise ConfigError(f"properties of the schema registry at {registry.shown}: {error}") from None
+            raise ConfigError(
+                f"properties of the schema registry at {registry.shown}: {error}"
+            ) from None
         self._where = registry.shown
         self._answers: dict[Hashable, Any] = {}
         self._questions: dict[Hashable, Future[Any]] = {}
@@ -50,7 +62,9 @@ class AskingClient(SchemaRegistryClient):
         reference_format: str | None = None,
     ) -> Schema:
         """See `SchemaRegistryClient`."""
-        found: Schema = self._answer(f"schema {schema_id}", super().get_schema, schema_id, subject_name, fmt)
+        found: Schema = self._answer(
+            f"schema {schema_id}", super().get_schema, schema_id, subject_name, fmt
+        )
         return found
 
     def get_schema_by_guid(self, guid: str, fmt: str | None = None) -> Schema:
@@ -59,11 +73,17 @@ class AskingClient(SchemaRegistryClient):
         return found
 
     def get_version(
-        self, subject_name: str, version: Any = "latest", deleted: bool = False, fmt: str | None = None
+        self,
+        subject_name: str,
+        version: Any = "latest",
+        deleted: bool = False,
+        fmt: str | None = None,
     ) -> RegisteredSchema:
         """See `SchemaRegistryClient`."""
         what = f"version {version} of {subject_name!r}"
-        found: RegisteredSchema = self._answer(what, super().get_version, subject_name, version, deleted, fmt)
+        found: RegisteredSchema = self._answer(
+            what, super().get_version, subject_name, version, deleted, fmt
+        )
         return found
 
     def get_latest_version(self, subject_name: str, fmt: str | None = None) -> RegisteredSchema:
@@ -105,7 +125,9 @@ class AskingClient(SchemaRegistryClient):
         if asked is None:
             asked = self._questions[question] = self._thread.submit(self._ask, what, ask, arguments)
         if not asked.done():
-            raise NotYetError(self._problem or f"the schema registry at {self._where} is being asked for {what}")
+            raise NotYetError(
+                self._problem or f"the schema registry at {self._where} is being asked for {what}"
+            )
         del self._questions[question]
         answer = self._answers[question] = asked.result()
         return answer

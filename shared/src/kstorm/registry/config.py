@@ -27,8 +27,13 @@ class SchemaRegistry:
 
     def __post_init__(self) -> None:
         for url in self.url.split(","):
-            if not url.strip().startswith(("http://", "https://")) or not urlsplit(url.strip()).hostname:
-                raise ConfigError(f"a schema registry at {_without_login(url)!r}: give http://host:port")
+            if (
+                not url.strip().startswith(("http://", "https://"))
+                or not urlsplit(url.strip()).hostname
+            ):
+                raise ConfigError(
+                    f"a schema registry at {_without_login(url)!r}: give http://host:port"
+                )
 
     @property
     def shown(self) -> str:

@@ -39,7 +39,9 @@ class ProtobufExtent:
         self._kinds = Kinds(message_type.DESCRIPTOR)
         self._most = most
         messages = MOST_PLACES // max(1, self._kinds.widest)
-        self._harmless = 0 if self._kinds.is_open else min(most // MOST_VALUES_A_BYTE, 2 * (messages - 1))
+        self._harmless = (
+            0 if self._kinds.is_open else min(most // MOST_VALUES_A_BYTE, 2 * (messages - 1))
+        )
 
     def check(self, data: bytes) -> None:
         """Raises `ValueError` on too many values, or too deep ones; `NotYetError` while the registry has not given the schema."""
@@ -110,7 +112,9 @@ class _Walk:
     def _enter(self, kind: Kind) -> None:
         self._places += kind.places
         if self._places > MOST_PLACES:
-            raise ValueError(f"its messages have more than {MOST_PLACES:,} fields, be they there or not")
+            raise ValueError(
+                f"its messages have more than {MOST_PLACES:,} fields, be they there or not"
+            )
 
     def _occurs(self, field: Field, seen: int) -> None:
         first = not seen & field.bit
@@ -119,7 +123,9 @@ class _Walk:
             raise ValueError("it has a message in two parts, which is refused where an Any may be")
         self._add(field.values + (field.first if first else 0))
 
-    def _span(self, field: Field | None, tag: int, at: int, end: int, level: int) -> tuple[int, int]:
+    def _span(
+        self, field: Field | None, tag: int, at: int, end: int, level: int
+    ) -> tuple[int, int]:
         """Where what is behind a tag begins and ends."""
         stop = end + 1
         match tag & _STEP:
@@ -144,7 +150,9 @@ class _Walk:
             self.message(field.kind, at, stop, 0, level + 1)
         elif field.packed is Wire.NUMBER:
             for piece in range(at, stop, _PIECE):
-                self._add(len(self._data[piece : min(piece + _PIECE, stop)].translate(None, _CONTINUED)))
+                self._add(
+                    len(self._data[piece : min(piece + _PIECE, stop)].translate(None, _CONTINUED))
+                )
         elif field.packed is not None:
             self._add((stop - at) // (8 if field.packed is Wire.EIGHT else 4))
 

@@ -92,7 +92,9 @@ class Kinds:
         if kind is None:
             is_any = descriptor.full_name == "google.protobuf.Any"
             self.has_any |= is_any
-            kind = self._known[descriptor] = Kind(descriptor, places=len(descriptor.fields), is_any=is_any)
+            kind = self._known[descriptor] = Kind(
+                descriptor, places=len(descriptor.fields), is_any=is_any
+            )
             for each in descriptor.fields:
                 self._add(kind, each, in_entry=descriptor.GetOptions().map_entry)
         return kind
@@ -111,7 +113,9 @@ class Kinds:
     def any_of(self, type_url: str) -> Kind | None:
         """The type of what an `Any` holds; None if it is not known, so that nobody unpacks it."""
         try:
-            return self.of(symbol_database.Default().pool.FindMessageTypeByName(type_url.split("/")[-1]))
+            return self.of(
+                symbol_database.Default().pool.FindMessageTypeByName(type_url.split("/")[-1])
+            )
         except KeyError:
             return None
 
@@ -120,7 +124,9 @@ class Kinds:
         bit = 1 << len(kind.fields)
         within = self.of(each.message_type) if each.message_type else None
         if not each.is_repeated:  # a name and a value; those of an entry count with it
-            kind.fields[number | wide] = Field(bit, 0 if in_entry else 2, kind=within, merges=within is not None)
+            kind.fields[number | wide] = Field(
+                bit, 0 if in_entry else 2, kind=within, merges=within is not None
+            )
             return
         values = 2 if within and each.message_type.GetOptions().map_entry else 1
         kind.fields[number | wide] = Field(bit, values, 2, within)

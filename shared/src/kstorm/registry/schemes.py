@@ -25,7 +25,9 @@ _CONFLUENT = "confluent_kafka.schema_registry"
 class _RegistryScheme(OneTuple):
     """What the three have in common; a copy that was not opened holds no connection."""
 
-    def __init__(self, registry: SchemaRegistry, *fields: str, most_values: int = MOST_VALUES) -> None:
+    def __init__(
+        self, registry: SchemaRegistry, *fields: str, most_values: int = MOST_VALUES
+    ) -> None:
         if not fields:
             raise ConfigError(
                 f"{type(self).__name__} without fields: name those of the record that the tuple shall have"
@@ -71,7 +73,11 @@ class _SchemaScheme(_RegistryScheme):
     """Of those whose reader may have a schema of its own, a text."""
 
     def __init__(
-        self, registry: SchemaRegistry, *fields: str, schema: str | None = None, most_values: int = MOST_VALUES
+        self,
+        registry: SchemaRegistry,
+        *fields: str,
+        schema: str | None = None,
+        most_values: int = MOST_VALUES,
     ) -> None:
         super().__init__(registry, *fields, most_values=most_values)
         self.schema = schema
@@ -82,7 +88,9 @@ class _SchemaScheme(_RegistryScheme):
                 schema_registry_client=client, schema_str=self.schema, conf=dict(_NO_SUBJECT)
             )
         except Exception as error:  # noqa: BLE001 - each library has errors of its own
-            raise ConfigError(f"{type(self).__name__} cannot use its reader's schema: {error}") from None
+            raise ConfigError(
+                f"{type(self).__name__} cannot use its reader's schema: {error}"
+            ) from None
         return made
 
 
@@ -121,7 +129,11 @@ class ProtobufScheme(_RegistryScheme):
     _deserializer = (f"{_CONFLUENT}.protobuf", "ProtobufDeserializer")
 
     def __init__(
-        self, registry: SchemaRegistry, message_type: Any, *fields: str, most_values: int = MOST_VALUES
+        self,
+        registry: SchemaRegistry,
+        message_type: Any,
+        *fields: str,
+        most_values: int = MOST_VALUES,
     ) -> None:
         super().__init__(registry, *fields, most_values=most_values)
         self.message_type = message_type
@@ -133,10 +145,12 @@ class ProtobufScheme(_RegistryScheme):
 
     def _make(self, deserializer: Any, client: "AskingClient") -> Callable[[bytes, None], Any]:
         self._plain: Callable[[Any], Any] = imported("kstorm.registry.messages", "plain")
-        self._extent: ProtobufExtent = imported("kstorm.registry.protobuf_extent", "ProtobufExtent")(
-            client, self.message_type, self.most_values
+        self._extent: ProtobufExtent = imported(
+            "kstorm.registry.protobuf_extent", "ProtobufExtent"
+        )(client, self.message_type, self.most_values)
+        made: Callable[[bytes, None], Any] = deserializer(
+            self.message_type, dict(_NO_SUBJECT), client
         )
-        made: Callable[[bytes, None], Any] = deserializer(self.message_type, dict(_NO_SUBJECT), client)
         return made
 
     def _check(self, value: bytes) -> None:

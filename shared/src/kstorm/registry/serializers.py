@@ -30,7 +30,10 @@ class _RegistrySerializer:
         """Makes a client of the registry, which is not asked yet. Raises `ConfigError` without the extra `registry`."""
         serializer = imported(*self._serializer)
         serialization = "confluent_kafka.serialization"
-        context, kinds = imported(serialization, "SerializationContext"), imported(serialization, "MessageField")
+        context, kinds = (
+            imported(serialization, "SerializationContext"),
+            imported(serialization, "MessageField"),
+        )
         kind = kinds.KEY if is_key else kinds.VALUE
         self._context: Callable[[str], Any] = lambda topic: context(topic, kind)
         self._client = self.registry.client()
@@ -40,7 +43,9 @@ class _RegistrySerializer:
             )
         except Exception as error:  # noqa: BLE001 - each library has errors of its own
             self._client.close()
-            raise ConfigError(f"{type(self).__name__} cannot use its schema or properties: {error}") from None
+            raise ConfigError(
+                f"{type(self).__name__} cannot use its schema or properties: {error}"
+            ) from None
 
     def close(self) -> None:
         """Closes the client."""
@@ -65,7 +70,9 @@ class _RegistrySerializer:
 class _SchemaSerializer(_RegistrySerializer):
     """Of those whose schema is a text; confluent-kafka's two take the same arguments, in another order."""
 
-    def __init__(self, registry: SchemaRegistry, schema: str, properties: Mapping[str, Any] | None = None) -> None:
+    def __init__(
+        self, registry: SchemaRegistry, schema: str, properties: Mapping[str, Any] | None = None
+    ) -> None:
         super().__init__(registry, properties)
         self.schema = schema
 
@@ -96,18 +103,27 @@ class ProtobufSerializer(_RegistrySerializer):
     _serializer = (f"{_CONFLUENT}.protobuf", "ProtobufSerializer")
 
     def __init__(
-        self, registry: SchemaRegistry, message_type: Any, properties: Mapping[str, Any] | None = None
+        self,
+        registry: SchemaRegistry,
+        message_type: Any,
+        properties: Mapping[str, Any] | None = None,
     ) -> None:
         super().__init__(registry, properties)
         self.message_type = message_type
 
     def serialize(self, topic: str, value: Any) -> bytes | None:
         """See `_RegistrySerializer.serialize`."""
-        return None if value is None else super().serialize(topic, self._message_of(self.message_type, value))
+        return (
+            None
+            if value is None
+            else super().serialize(topic, self._message_of(self.message_type, value))
+        )
 
     def _make(
         self, serializer: Any, client: "AskingClient", properties: dict[str, Any]
     ) -> Callable[[Any, Any], bytes | None]:
-        self._message_of: Callable[[Any, Any], Any] = imported("kstorm.registry.messages", "message_of")
+        self._message_of: Callable[[Any, Any], Any] = imported(
+            "kstorm.registry.messages", "message_of"
+        )
         made: Callable[[Any, Any], bytes | None] = serializer(self.message_type, client, properties)
         return made

@@ -28,7 +28,10 @@ def ask(url: str, page: str = "status") -> dict[str, Any] | None:
 
 
 def question(
-    url: str, page: str, query: Mapping[str, str] | None = None, headers: Mapping[str, str] | None = None
+    url: str,
+    page: str,
+    query: Mapping[str, str] | None = None,
+    headers: Mapping[str, str] | None = None,
 ) -> Answer | None:
     """The same with a query, and whatever the status is."""
     whole = f"{url}/{page}?{urlencode(query or {})}".removesuffix("?")

@@ -63,7 +63,9 @@ class RunningTopology(msgspec.Struct, frozen=True):
         return sum(worker.component == component for worker in self.workers)
 
 
-def describe(topology: Topology, bootstrap: str, zookeeper: str, workers: Iterable[RunningWorker]) -> RunningTopology:
+def describe(
+    topology: Topology, bootstrap: str, zookeeper: str, workers: Iterable[RunningWorker]
+) -> RunningTopology:
     """What to write of a topology, with those of its processes that should run."""
     return RunningTopology(
         topology=outline(topology),

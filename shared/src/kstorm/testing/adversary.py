@@ -91,7 +91,9 @@ class Adversary:
 
     def stand_still(self) -> str:
         """All work stands still for a while, as on a machine too busy to do anything."""
-        return self._advance(self._random.uniform(1, self._timeout * _LONGEST_STANDSTILL), "machine too busy")
+        return self._advance(
+            self._random.uniform(1, self._timeout * _LONGEST_STANDSTILL), "machine too busy"
+        )
 
     def crash(self) -> str:
         """A process is killed."""
@@ -190,7 +192,11 @@ class Adversary:
         return name, self._random.randrange(self._cluster.executors(name))
 
     def _role(self, name: str) -> str:
-        return "an acker" if name == ACKER_COMPONENT else f"a {self._cluster.topology.component(name).kind}"
+        return (
+            "an acker"
+            if name == ACKER_COMPONENT
+            else f"a {self._cluster.topology.component(name).kind}"
+        )
 
     def draw(self, *choices: Any) -> Any:
         """One of some."""

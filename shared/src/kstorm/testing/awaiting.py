@@ -26,7 +26,11 @@ class Awaiting:
 
     def go_on(self) -> bool:
         """Goes on to the next await; whether it has ended. Raises what it raises."""
-        gate, self._gate, self._stands = self._gate, self._loop.create_future(), self._loop.create_future()
+        gate, self._gate, self._stands = (
+            self._gate,
+            self._loop.create_future(),
+            self._loop.create_future(),
+        )
         if self._task is None:
             self._task = self._loop.create_task(self._run())
             self._task.add_done_callback(self._ended)
@@ -37,7 +41,9 @@ class Awaiting:
 
     def abandon(self) -> None:
         """Its process is gone: it does not go on any more."""
-        with suppress(RuntimeError):  # it awaits something on its way out, which nobody does for the dead
+        with suppress(
+            RuntimeError
+        ):  # it awaits something on its way out, which nobody does for the dead
             self._inner.close()
             if isinstance(self._result, Coroutine):  # which may not have begun
                 self._result.close()

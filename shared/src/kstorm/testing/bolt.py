@@ -21,7 +21,16 @@ from kstorm.core.ids import NextId
 from kstorm.core.outbox import Outbox
 from kstorm.core.state import TaskState
 from kstorm.core.tasks import Steps
-from kstorm.core.wire import VERSION, AckFrame, TupleFrame, decode, encode, pack_ids, unpack_ids, unpack_pairs
+from kstorm.core.wire import (
+    VERSION,
+    AckFrame,
+    TupleFrame,
+    decode,
+    encode,
+    pack_ids,
+    unpack_ids,
+    unpack_pairs,
+)
 from kstorm.errors import TopologyError
 from kstorm.testing.capture import TupleCaptureBolt
 from kstorm.testing.spouts import FeederSpout
@@ -64,7 +73,9 @@ class BoltTester(Generic[B]):
         self._runs: Bolt | BasicBolt = bolt.executor() if isinstance(bolt, Wrapped) else bolt
         self.reset: list[Any] = []
         """Messages whose timeout was reset."""
-        self._inputs = _Inputs(inputs or {"source": [name for field in fields for name in _names(field)]})
+        self._inputs = _Inputs(
+            inputs or {"source": [name for field in fields for name in _names(field)]}
+        )
         self._topology = _around(self._runs, self._inputs, settings)
         self._outbox = Outbox(self._topology)
         ids = Random("ids")
@@ -77,16 +88,24 @@ class BoltTester(Generic[B]):
         self._now = 0.0
         self._stored: dict[bytes, bytes] = {}
         self._state = TaskState(
-            self._stored.get, lambda start: [pair for pair in sorted(self._stored.items()) if pair[0] >= start]
+            self._stored.get,
+            lambda start: [pair for pair in sorted(self._stored.items()) if pair[0] >= start],
         )
         self._checkpoints = 0
         self._on_error = self._world.on_error(_BOLT, self._topology.task_ids(_BOLT)[0])
-        self._task = BoltTask(self._topology, _BOLT, 0, self._runs, self._outbox, self._next_id, self._on_error)
+        self._task = BoltTask(
+            self._topology, _BOLT, 0, self._runs, self._outbox, self._next_id, self._on_error
+        )
         self._prepare()
 
     # Driving.
 
-    def give(self, values: Sequence[Any], source: str | tuple[str, str] | None = None, message_id: Any = None) -> Any:
+    def give(
+        self,
+        values: Sequence[Any],
+        source: str | tuple[str, str] | None = None,
+        message_id: Any = None,
+    ) -> Any:
         """Lets the bolt execute a tuple, and returns the id of the message that it belongs to.
 
         That is a message of its own, numbered from 0, unless `message_id` says otherwise: tuples given with one id are of
@@ -96,14 +115,26 @@ class BoltTester(Generic[B]):
         component, stream = self._inputs.key(source, values)
         columns = [[value] for value in values]
         frame = TupleFrame(
-            VERSION, component, self._topology.task_ids(component)[0], stream, 1, bytes(8), bytes(8), {}, columns
+            VERSION,
+            component,
+            self._topology.task_ids(component)[0],
+            stream,
+            1,
+            bytes(8),
+            bytes(8),
+            {},
+            columns,
         )
         encode(frame)  # before anything is noted
         if message_id is None:
-            message_id = next(number for number in count(len(self._messages)) if number not in self._messages)
+            message_id = next(
+                number for number in count(len(self._messages)) if number not in self._messages
+            )
         message = self._messages.get(message_id)
         if message is None:
-            message = self._messages[message_id] = _Message(message_id, len(self._messages), self._next_id())
+            message = self._messages[message_id] = _Message(
+                message_id, len(self._messages), self._next_id()
+            )
             self._by_root[message.root] = message
         edge = self._next_id()
         message.open ^= edge
@@ -128,7 +159,9 @@ class BoltTester(Generic[B]):
         Raises `TopologyError` if the bolt has no state, and `TypeError` on a value that cannot be stored.
         """
         if not isinstance(self._runs, Stateful):
-            raise TopologyError(f"a {type(self.bolt).__name__} has no checkpoints: make it a StatefulBolt")
+            raise TopologyError(
+                f"a {type(self.bolt).__name__} has no checkpoints: make it a StatefulBolt"
+            )
         self._checkpoints += 1
         self._world.wait(self._runs.pre_prepare(self._checkpoints))
         for key, value in self._state.take_changes():
@@ -173,7 +206,11 @@ class BoltTester(Generic[B]):
     @property
     def acked(self) -> list[Any]:
         """Messages that are done, in the order in which they were given."""
-        return [message.id for message in self._messages.values() if not message.open and not message.failed]
+        return [
+            message.id
+            for message in self._messages.values()
+            if not message.open and not message.failed
+        ]
 
     @property
     def failed(self) -> list[Any]:
@@ -183,7 +220,9 @@ class BoltTester(Generic[B]):
     @property
     def held(self) -> list[Any]:
         """Messages of which the bolt has a tuple that it neither acked nor failed: they would time out."""
-        return [message.id for message in self._messages.values() if message.open and not message.failed]
+        return [
+            message.id for message in self._messages.values() if message.open and not message.failed
+        ]
 
     # Inside.
 
@@ -214,7 +253,9 @@ class BoltTester(Generic[B]):
         edges = unpack_ids(frame.edges) or (0,) * frame.count
         for position, (values, root, edge) in enumerate(zip(rows, roots, edges, strict=True)):
             pairs = {root: edge} | frame.more.get(position, {})
-            messages = sorted((self._by_root[root] for root in pairs if root), key=lambda message: message.number)
+            messages = sorted(
+                (self._by_root[root] for root in pairs if root), key=lambda message: message.number
+            )
             for message in messages:
                 message.open ^= pairs[message.root]
             self._emitted[frame.stream].append((list(values), [message.id for message in messages]))
@@ -245,12 +286,24 @@ class _Inputs(dict[tuple[str, str], list[str]]):
 
     def key(self, source: str | tuple[str, str] | None, values: Sequence[Any]) -> tuple[str, str]:
         """The input that is meant, if these values fit it."""
-        key = next(iter(self)) if source is None else (source, DEFAULT_STREAM) if isinstance(source, str) else source
+        key = (
+            next(iter(self))
+            if source is None
+            else (source, DEFAULT_STREAM)
+            if isinstance(source, str)
+            else source
+        )
         if key not in self or (source is None and len(self) > 1):
-            known = ", ".join(repr(name if stream == DEFAULT_STREAM else (name, stream)) for name, stream in self)
-            raise TopologyError(f"a tuple given from the source {source!r}: the bolt's inputs are {known}")
+            known = ", ".join(
+                repr(name if stream == DEFAULT_STREAM else (name, stream)) for name, stream in self
+            )
+            raise TopologyError(
+                f"a tuple given from the source {source!r}: the bolt's inputs are {known}"
+            )
         if len(values) != len(self[key]):
-            raise TopologyError(f"{len(values)} values given for {len(self[key])} fields ({', '.join(self[key])})")
+            raise TopologyError(
+                f"{len(values)} values given for {len(self[key])} fields ({', '.join(self[key])})"
+            )
         return key
 
 

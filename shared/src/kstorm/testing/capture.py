@@ -5,7 +5,14 @@ from functools import partial
 from typing import Any
 
 from kstorm.testing.outside import COMMIT
-from kstorm.topology import DEFAULT_STREAM, BasicBolt, BasicOutputCollector, Config, TopologyContext, Tuple
+from kstorm.topology import (
+    DEFAULT_STREAM,
+    BasicBolt,
+    BasicOutputCollector,
+    Config,
+    TopologyContext,
+    Tuple,
+)
 
 
 class TupleCaptureBolt(BasicBolt):

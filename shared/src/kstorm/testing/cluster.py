@@ -63,11 +63,15 @@ class LocalCluster(AbstractContextManager["LocalCluster"]):
         self.topology = topology
         ids = Random(f"ids of {seed}").getrandbits
         lent = {CLOCK: lambda: self.now, **(resources or {})}
-        self._world = World(topology, Random(seed), lambda: ids(64) or 1, lent, tell=tell, at_once=at_once)
+        self._world = World(
+            topology, Random(seed), lambda: ids(64) or 1, lent, tell=tell, at_once=at_once
+        )
         self._world.active = active
         self._close_runner = weakref.finalize(self, self._world.runner.close)
         self._processes = Placement(self._world)
-        self._world.on_crash = None if at_once else lambda process, error: self._processes.restart(process)
+        self._world.on_crash = (
+            None if at_once else lambda process, error: self._processes.restart(process)
+        )
         self._quantum = _quantum(topology)
         self._start_tasks(self._processes)
         self._began = None if simulated_time else monotonic()
@@ -116,7 +120,9 @@ class LocalCluster(AbstractContextManager["LocalCluster"]):
                 f"run_for({seconds:g}), or take a LocalCluster with simulated_time=True"
             )
         if not seconds >= 0:
-            raise KstormError(f"advance_time({seconds}): a clock does not go back; give it 0 seconds or more")
+            raise KstormError(
+                f"advance_time({seconds}): a clock does not go back; give it 0 seconds or more"
+            )
         if run:
             self.run_until_idle()
         until = self._world.now + seconds
@@ -160,7 +166,11 @@ class LocalCluster(AbstractContextManager["LocalCluster"]):
         "lost", or an "old" one of the life before. "acker" means the ackers.
         """
         for number in self._numbers(component, executor):
-            self._tell_of(component, number, "is killed" if disk == "kept" else f"is killed, its disk is {disk}")
+            self._tell_of(
+                component,
+                number,
+                "is killed" if disk == "kept" else f"is killed, its disk is {disk}",
+            )
             self._processes.crash(self._known(component), number, disk)
         self._start_tasks(self._processes.of(self._known(component)))
 
@@ -177,7 +187,13 @@ class LocalCluster(AbstractContextManager["LocalCluster"]):
             self._start_tasks(self._processes.of(self._known(component)))
         return vanished
 
-    def pause(self, component: str, executor: int | None = None, heir: Heir = "stranger", sleeps: bool = True) -> None:
+    def pause(
+        self,
+        component: str,
+        executor: int | None = None,
+        heir: Heir = "stranger",
+        sleeps: bool = True,
+    ) -> None:
         """Lets processes of a component, or one of them, seem dead: others take their tasks, as after a `crash`, but the
         old ones wake up, unaware, and go on with what they had in hand, until Kafka refuses one of their checkpoints or
         `bury` ends them.
@@ -186,7 +202,9 @@ class LocalCluster(AbstractContextManager["LocalCluster"]):
         the component, if there are any. `sleeps=False`: they go on at once, and only their poll loops stand still.
         """
         for number in sorted(self._numbers(component, executor), reverse=True):
-            self._tell_of(component, number, "is taken for dead" if sleeps else "has not polled for too long")
+            self._tell_of(
+                component, number, "is taken for dead" if sleeps else "has not polled for too long"
+            )
             self._processes.pause(self._known(component), number, heir, sleeps)
         self._start_tasks(self._processes.of(self._known(component)))
 
@@ -209,7 +227,9 @@ class LocalCluster(AbstractContextManager["LocalCluster"]):
         `TopologyError` if there would be none.
         """
         if executors < 1:
-            raise TopologyError(f"{component!r} cannot run on {executors} processes: give it 1 or more")
+            raise TopologyError(
+                f"{component!r} cannot run on {executors} processes: give it 1 or more"
+            )
         self._world.tell(f"at {self.now:g} s {component} is scaled to {executors}")
         self._processes.scale(self._known(component), executors)
 
@@ -236,7 +256,12 @@ class LocalCluster(AbstractContextManager["LocalCluster"]):
         to the offset `to`, or anywhere by chance. They are read when the tasks start the next time."""
         logs, chance = self._world.logs, self._world.random
         places = self._processes.of(self._known(component))[executor].places()
-        logs.commit([(place, chance.randint(0, logs.committed(place)) if to is None else to) for place in places])
+        logs.commit(
+            [
+                (place, chance.randint(0, logs.committed(place)) if to is None else to)
+                for place in places
+            ]
+        )
 
     def compact(self) -> None:
         """Has the broker compact all changelogs: what is superseded is removed, and tombstones older than some time."""
@@ -244,7 +269,9 @@ class LocalCluster(AbstractContextManager["LocalCluster"]):
 
     def begin_checkpoint(self, component: str | None = None) -> None:
         """Starts a checkpoint of one component's processes, or of all; it goes on step by step, and a crash may cut it."""
-        for process in self._processes if component is None else self._processes.of(self._known(component)):
+        for process in (
+            self._processes if component is None else self._processes.of(self._known(component))
+        ):
             process.begin_checkpoint()
 
     def checkpoint(self, component: str | None = None) -> None:
@@ -252,9 +279,15 @@ class LocalCluster(AbstractContextManager["LocalCluster"]):
         self.begin_checkpoint(component)
         self.run_until_idle()
 
-    def disturb(self, duplicate: float = 0.0, reorder: float = 0.0, unanswered: float = 0.0) -> None:
+    def disturb(
+        self, duplicate: float = 0.0, reorder: float = 0.0, unanswered: float = 0.0
+    ) -> None:
         """With these probabilities records arrive twice or too early, and requests about a transaction are not answered."""
-        self._world.duplicate, self._world.reorder, self._world.unanswered = duplicate, reorder, unanswered
+        self._world.duplicate, self._world.reorder, self._world.unanswered = (
+            duplicate,
+            reorder,
+            unanswered,
+        )
 
     # What happened.
 
@@ -294,7 +327,11 @@ class LocalCluster(AbstractContextManager["LocalCluster"]):
     @property
     def open_trees(self) -> int:
         """Rows in the ackers' ledgers: trees that are not complete, and remains of trees that ended otherwise."""
-        return sum(process.engine.open_trees for process in self._processes if isinstance(process, AckerProcess))
+        return sum(
+            process.engine.open_trees
+            for process in self._processes
+            if isinstance(process, AckerProcess)
+        )
 
     @property
     def unsettled(self) -> int:
@@ -324,7 +361,11 @@ class LocalCluster(AbstractContextManager["LocalCluster"]):
     @property
     def pending(self) -> int:
         """Spout tuples that are neither acked nor failed."""
-        return sum(process.engine.in_flight for process in self._processes if isinstance(process, SpoutProcess))
+        return sum(
+            process.engine.in_flight
+            for process in self._processes
+            if isinstance(process, SpoutProcess)
+        )
 
     def instance(self, component: str, task: int = 0) -> Spout | Bolt | BasicBolt:
         """The component's object that runs a task, as it is since the last crash."""
@@ -347,7 +388,10 @@ class LocalCluster(AbstractContextManager["LocalCluster"]):
         self._close_runner()
 
     def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
     ) -> None:
         self.close()
 
@@ -358,7 +402,9 @@ class LocalCluster(AbstractContextManager["LocalCluster"]):
 
     def _activate(self, active: bool) -> None:
         self._world.active = active
-        self._world.tell(f"at {self.now:g} s the topology is {'activated' if active else 'deactivated'}")
+        self._world.tell(
+            f"at {self.now:g} s the topology is {'activated' if active else 'deactivated'}"
+        )
         for process in self._processes:
             if isinstance(process, SpoutProcess):
                 process.obey()
@@ -371,14 +417,22 @@ class LocalCluster(AbstractContextManager["LocalCluster"]):
         return self.topology.component(component).id  # raises, naming the known ones
 
     def _numbers(self, component: str, executor: int | None) -> Iterable[int]:
-        return range(len(self._processes.of(self._known(component)))) if executor is None else (executor,)
+        return (
+            range(len(self._processes.of(self._known(component))))
+            if executor is None
+            else (executor,)
+        )
 
     def _tell_of(self, component: str, number: int, what: str) -> None:
         self._world.tell(f"at {self.now:g} s {component} {number} {what}")
 
     def _outcomes(self, told: dict[int, list[Any]], spout: str, task: int | None) -> list[Any]:
         ids = self.topology.task_ids(spout)
-        return [message for task_id in (ids if task is None else (ids[task],)) for message in told[task_id]]
+        return [
+            message
+            for task_id in (ids if task is None else (ids[task],))
+            for message in told[task_id]
+        ]
 
     def _begin_needed_checkpoints(self) -> bool:
         needed = [process for process in self._processes if process.waits_for_checkpoint]
@@ -397,5 +451,9 @@ def _quantum(topology: Topology) -> float:
     """The stride of the clock: no timeout or tick is passed by more than this."""
     configs = [spec.config for spec in topology.components.values()]
     every = [config.topology_message_timeout_secs / 2 for config in configs]
-    every += [config.topology_tick_tuple_freq_secs for config in configs if config.topology_tick_tuple_freq_secs]
+    every += [
+        config.topology_tick_tuple_freq_secs
+        for config in configs
+        if config.topology_tick_tuple_freq_secs
+    ]
     return min(every)

@@ -59,4 +59,6 @@ def check_names(topology: Topology, given: set[str]) -> None:
             f"tuples are given for {name!r}, which is no spout of {topology.name!r}: its spouts are {', '.join(sorted(spouts))}"
         )
     for name in sorted(spouts - given):
-        raise TopologyError(f"no tuples are given for the spout {name!r}: give it a list, which may be empty")
+        raise TopologyError(
+            f"no tuples are given for the spout {name!r}: give it a list, which may be empty"
+        )

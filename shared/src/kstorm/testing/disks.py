@@ -29,7 +29,9 @@ class Disk:
     def __init__(self, tables: dict[TopicPartition, Table] | None = None) -> None:
         self._tables = {} if tables is None else tables
 
-    def recover(self, logs: Logs, place: TopicPartition, high: int, now: float, tombstone_secs: float) -> None:
+    def recover(
+        self, logs: Logs, place: TopicPartition, high: int, now: float, tombstone_secs: float
+    ) -> None:
         """Brings a partition up to the offset before `high`; every transaction there has ended."""
         table = self._tables.setdefault(place, Table())
         changelog = logs.changelog(place)
@@ -40,7 +42,8 @@ class Disk:
         committed = (
             written.change
             for written in changelog[how.start : high]
-            if written.transaction.fate is Fate.COMMITTED and not (written.is_open or written.compacted)
+            if written.transaction.fate is Fate.COMMITTED
+            and not (written.is_open or written.compacted)
         )
         table.apply(committed)
         table.copy = Copy(log.topic, high - 1, now)
@@ -49,7 +52,9 @@ class Disk:
         """The rows of a partition."""
         return self._tables[place].rows
 
-    def keep(self, place: TopicPartition, changes: Iterable[Change], reached: int, now: float) -> None:
+    def keep(
+        self, place: TopicPartition, changes: Iterable[Change], reached: int, now: float
+    ) -> None:
         """Takes over changes that the changelog has up to `reached`."""
         table = self._tables[place]
         table.apply(changes)
@@ -58,7 +63,9 @@ class Disk:
 
     def duplicate(self) -> "Disk":
         """As it is now, to be put back later."""
-        return Disk({place: replace(table, rows=dict(table.rows)) for place, table in self._tables.items()})
+        return Disk(
+            {place: replace(table, rows=dict(table.rows)) for place, table in self._tables.items()}
+        )
 
     def strange(self) -> "Disk":
         """A disk with the same tables of another topology: nothing but their names and offsets is as here."""

@@ -82,7 +82,9 @@ class DrawnTopology(Topology):
         return cls(topology.name, topology.config, topology.components)
 
     def __repr__(self) -> str:
-        ackers = f"{self.config.topology_acker_executors} ackers with {self.config.acker_tasks} tasks"
+        ackers = (
+            f"{self.config.topology_acker_executors} ackers with {self.config.acker_tasks} tasks"
+        )
         return "; ".join([*map(_line, self.components.values()), ackers])
 
     def _repr_pretty_(self, printer: Any, cycle: bool) -> None:

@@ -3,7 +3,9 @@
 from collections.abc import Callable, Sequence
 
 
-def fewest(causes: Sequence[int], is_enough: Callable[[Sequence[int]], bool], most_tries: int = 100) -> list[int]:
+def fewest(
+    causes: Sequence[int], is_enough: Callable[[Sequence[int]], bool], most_tries: int = 100
+) -> list[int]:
     """Leaves out whatever is not needed, in big pieces first, until no single one can be left out, or after `most_tries`."""
     left, piece = list(causes), len(causes)
     while piece and most_tries:

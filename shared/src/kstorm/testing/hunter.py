@@ -37,7 +37,9 @@ FAULTS = frozenset(
 """What may go wrong in `simulate`. docs/simulation.md says what each is."""
 NOT_EXACTLY_ONCE = frozenset({"offsets set back"})
 """What is not made in a topology that is processed exactly once: with that anything would be executed again, as is meant."""
-COST_NO_TIMEOUT = frozenset({"scale", "slow broker", "slow process", "deactivation", "reordered record"})
+COST_NO_TIMEOUT = frozenset(
+    {"scale", "slow broker", "slow process", "deactivation", "reordered record"}
+)
 _CHANCES = (0.01, 0.02, 0.04)
 _CHECKPOINTS = (0.01, 0.03, 0.1)
 _COLLECTIONS = (dict, list, set, deque)
@@ -78,7 +80,11 @@ class Hunter(Adversary):
     """
 
     def __init__(
-        self, cluster: LocalCluster, random: Random, chosen: Collection[str], only: Collection[int] | None = None
+        self,
+        cluster: LocalCluster,
+        random: Random,
+        chosen: Collection[str],
+        only: Collection[int] | None = None,
     ) -> None:
         super().__init__(cluster, random, _victims(cluster, random))
         self.chance, self._often = self.draw(*_CHANCES), self.draw(*_CHECKPOINTS)
@@ -120,7 +126,9 @@ class Hunter(Adversary):
             "machine too busy": self.stand_still,
             "deactivation": self.deactivate,
         }
-        return all(fault != left_out for name, left_out in by_name.items() if name not in self._chosen)
+        return all(
+            fault != left_out for name, left_out in by_name.items() if name not in self._chosen
+        )
 
     def begin(self) -> None:
         """See `Adversary.begin`. What happens to records is strike number 0."""
@@ -146,7 +154,11 @@ class Hunter(Adversary):
             return
         self._number += 1
         self._random = Random(self._draws.getrandbits(64))
-        fault = self.checkpoint if drawn < self._often else self._random.choices(self._faults, self._weights)[0]
+        fault = (
+            self.checkpoint
+            if drawn < self._often
+            else self._random.choices(self._faults, self._weights)[0]
+        )
         if self._only is None or self._number in self._only or fault in self._mending:
             self._make(fault)
 
@@ -173,7 +185,9 @@ class Hunter(Adversary):
         keeping = [name for name in self._names if any(map(keeps, self._cluster.processes(name)))]
         name = self._random.choice(keeping) if keeping else self._name()
         most = min(count_tasks(self._cluster.topology, name), _MOST_PROCESSES)
-        others = [number for number in range(1, most + 1) if number != self._cluster.executors(name)]
+        others = [
+            number for number in range(1, most + 1) if number != self._cluster.executors(name)
+        ]
         processes = self._random.choice(others or [most])
         self._victim = f"of {name!r} to {processes}"
         self._cluster.scale(name, processes)
@@ -190,7 +204,9 @@ class Hunter(Adversary):
     def lie_in_ambush(self) -> str:
         """A bolt that keeps something in memory will be killed at a moment when all that it has done is committed: then what it
         had in memory does not come again by itself."""
-        places = [(name, process) for name in self._names for process in self._cluster.processes(name)]
+        places = [
+            (name, process) for name in self._names for process in self._cluster.processes(name)
+        ]
         holders = [(name, process) for name, process in places if holds(process)]
         if holders:
             self._ambushes.append(_Ambush(self._number, *self._random.choice(holders)))
@@ -227,10 +243,13 @@ class Hunter(Adversary):
 def holds(process: Process[Any]) -> bool:
     """Whether a bolt of this process has anything in memory: a tuple, or an attribute that is no empty collection."""
     tasks = (
-        [slot.task for slot in process.engine.slots.values() if slot.works] if isinstance(process, BoltProcess) else []
+        [slot.task for slot in process.engine.slots.values() if slot.works]
+        if isinstance(process, BoltProcess)
+        else []
     )
     return any(
-        task.unfinished > 0 or any(value for value in vars(task.bolt).values() if isinstance(value, _COLLECTIONS))
+        task.unfinished > 0
+        or any(value for value in vars(task.bolt).values() if isinstance(value, _COLLECTIONS))
         for task in tasks
     )
 
@@ -253,6 +272,10 @@ def is_committed(process: Process[Any]) -> bool:
 
 def _victims(cluster: LocalCluster, random: Random) -> list[str]:
     """All, but the user's bolts more often, since theirs is the code to be tried; or one of these alone."""
-    bolts = [spec.id for spec in cluster.topology.bolts if not isinstance(spec.component, TupleCaptureBolt)]
+    bolts = [
+        spec.id
+        for spec in cluster.topology.bolts
+        if not isinstance(spec.component, TupleCaptureBolt)
+    ]
     everybody = [*cluster.topology.components, ACKER_COMPONENT, *bolts, *bolts]
     return random.choice((everybody, [random.choice(bolts)])) if bolts else everybody

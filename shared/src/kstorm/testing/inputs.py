@@ -7,7 +7,14 @@ from typing import Any
 from kstorm.testing.processes import PROCESS, SpoutProcess
 from kstorm.testing.share import Share
 from kstorm.testing.spouts import FixedTuple
-from kstorm.topology import Config, OutputFieldsDeclarer, Positioned, Spout, SpoutOutputCollector, TopologyContext
+from kstorm.topology import (
+    Config,
+    OutputFieldsDeclarer,
+    Positioned,
+    Spout,
+    SpoutOutputCollector,
+    TopologyContext,
+)
 
 
 class _Shared:
@@ -46,12 +53,16 @@ class InputSpout(Positioned, Spout):
         for stream, fields in self._streams.items():
             declarer.declare_stream(stream, fields)
 
-    def open(self, config: Config, context: TopologyContext, collector: SpoutOutputCollector) -> None:
+    def open(
+        self, config: Config, context: TopologyContext, collector: SpoutOutputCollector
+    ) -> None:
         """Begins with whatever is not acked."""
         super().open(config, context, collector)
         self._share = Share(context) if config.exactly_once else None
         every, mine = context.total_tasks, context.task_index
-        self._todo = deque((position, 0.0) for position in self.shared.missing() if position % every == mine)
+        self._todo = deque(
+            (position, 0.0) for position in self.shared.missing() if position % every == mine
+        )
         self._process: SpoutProcess = context.resources[PROCESS]
 
     def next_tuple(self) -> None:

@@ -70,9 +70,13 @@ class Logs:
         self._transactional: defaultdict[TopicPartition, dict[int, Transaction]] = defaultdict(dict)
         self._committed: dict[TopicPartition, int] = {}
         self._changes: defaultdict[TopicPartition, list[Written]] = defaultdict(list)
-        self._readers: defaultdict[TopicPartition, dict[object, Callable[[], object]]] = defaultdict(dict)
+        self._readers: defaultdict[TopicPartition, dict[object, Callable[[], object]]] = (
+            defaultdict(dict)
+        )
         self._open: dict[object, Transaction] = {}
-        self._ending: list[tuple[object, Transaction]] = []  # those of which not all partitions know the end
+        self._ending: list[
+            tuple[object, Transaction]
+        ] = []  # those of which not all partitions know the end
         self._epochs: defaultdict[object, int] = defaultdict(int)
         self._lives: Counter[str] = Counter()  # by topic, how often it was made anew
         self.stalled: set[TopicPartition] = set()
@@ -99,10 +103,16 @@ class Logs:
         open_ones = (at for at, of in self._transactional[place].items() if of.is_open_at(place))
         return min(open_ones, default=len(self._records[place]))
 
-    def committed_records(self, place: TopicPartition, start: int, end: int) -> list[tuple[int, bytes]]:
+    def committed_records(
+        self, place: TopicPartition, start: int, end: int
+    ) -> list[tuple[int, bytes]]:
         """The records from `start` to before `end` with their offsets, without those of transactions that were aborted."""
         of, log = self._transactional[place], self._records[place]
-        return [(at, log[at]) for at in range(start, end) if at not in of or of[at].fate is Fate.COMMITTED]
+        return [
+            (at, log[at])
+            for at in range(start, end)
+            if at not in of or of[at].fate is Fate.COMMITTED
+        ]
 
     def watch(self, place: TopicPartition, reader: object, wake: Callable[[], object]) -> None:
         """From now on `wake` is called whenever a partition grows."""
@@ -123,7 +133,11 @@ class Logs:
     def topic(self, topic: str) -> list[bytes]:
         """All records of a topic that are committed, partition by partition."""
         mine = [place for place in self.places() if place[0] == topic]
-        return [value for place in mine for _, value in self.committed_records(place, 0, len(self._records[place]))]
+        return [
+            value
+            for place in mine
+            for _, value in self.committed_records(place, 0, len(self._records[place]))
+        ]
 
     # Offsets.
 
@@ -135,7 +149,9 @@ class Logs:
         """Whether no open transaction has an offset of this partition: until then a new reader is not answered."""
         if any(place in transaction.offsets for transaction in self._open.values()):
             return False
-        return not any(place in ending.offsets and ending.is_open_at(_GROUP) for _, ending in self._ending)
+        return not any(
+            place in ending.offsets and ending.is_open_at(_GROUP) for _, ending in self._ending
+        )
 
     def commit(self, offsets: Iterable[tuple[TopicPartition, int]]) -> None:
         """Sets where restarted consumers go on."""
@@ -169,13 +185,17 @@ class Logs:
         """The transaction that an owner has open, if it still is of that epoch."""
         return self._open.get(owner) if self.newest(owner, epoch) else None
 
-    def take_part(self, transaction: Transaction, place: TopicPartition, *acts: Callable[[], object]) -> None:
+    def take_part(
+        self, transaction: Transaction, place: TopicPartition, *acts: Callable[[], object]
+    ) -> None:
         """A partition has something of a transaction; if that is committed, `acts` come to pass when the partition learns it.
         Raises `ValueError` if the transaction has ended."""
         self._expect_open(transaction)
         transaction.unmarked.setdefault(place, []).extend(acts)
 
-    def write(self, transaction: Transaction, place: TopicPartition, change: Change, now: float) -> int:
+    def write(
+        self, transaction: Transaction, place: TopicPartition, change: Change, now: float
+    ) -> int:
         """Writes one key of a changelog; returns the record's offset. Raises `ValueError` if the transaction has ended."""
         self.take_part(transaction, place)
         changes = self._changes[place]
@@ -207,7 +227,9 @@ class Logs:
             if place == _GROUP:
                 self._committed.update(transaction.offsets)
             elif (of := self._transactional.get(place)) is not None:
-                self._transactional[place] = {at: other for at, other in of.items() if other is not transaction}
+                self._transactional[place] = {
+                    at: other for at, other in of.items() if other is not transaction
+                }
             for act in acts:
                 act()
 
@@ -216,7 +238,9 @@ class Logs:
 
     def expire_transactions(self, now: float, secs: float) -> bool:
         """Aborts those that have been open for so long; whether there was any."""
-        old = [transaction for transaction in self._open.values() if now - transaction.began >= secs]
+        old = [
+            transaction for transaction in self._open.values() if now - transaction.began >= secs
+        ]
         for transaction in old:
             self.end(transaction, Fate.ABORTED)
         return bool(old)
@@ -255,7 +279,11 @@ class Logs:
     def _compact(self, place: TopicPartition, now: float, tombstone_secs: float) -> None:
         newest: set[bytes] = set()
         for written in reversed(self._changes[place]):
-            if written.transaction.fate is not Fate.COMMITTED or written.is_open or written.compacted:
+            if (
+                written.transaction.fate is not Fate.COMMITTED
+                or written.is_open
+                or written.compacted
+            ):
                 continue
             key, value = written.change
             if key in newest or (value is None and now - written.at >= tombstone_secs):

@@ -22,7 +22,10 @@ def work_among_faults(
 
 
 def work_in_calm(
-    cluster: LocalCluster, adversary: Adversary, is_done: Callable[[], bool], let_pass: Callable[[], None]
+    cluster: LocalCluster,
+    adversary: Adversary,
+    is_done: Callable[[], bool],
+    let_pass: Callable[[], None],
 ) -> bool:
     """Faults have stopped: works until all is done, or for `MOST_ROUNDS`, with `let_pass` after each round; whether all was
     done. The last zombies wake up when nobody else has anything to do."""

@@ -32,11 +32,15 @@ class Placement:
         self._holders: dict[tuple[str, int], Process[Any]] = {}
         self._zombies: list[Process[Any]] = []
         self._removed: list[Process[Any]] = []  # those that have still tasks to hand over
-        self._disks: dict[tuple[str, int], Disk] = {}  # by host: a process that is made on it later finds it
+        self._disks: dict[
+            tuple[str, int], Disk
+        ] = {}  # by host: a process that is made on it later finds it
         self._old_disks: dict[tuple[str, int], Disk] = {}
         self._strangers = 0
         for component, executors in _components(world.topology):
-            self._executors[component] = [self._new(component, number) for number in range(executors)]
+            self._executors[component] = [
+                self._new(component, number) for number in range(executors)
+            ]
             for task in range(count_tasks(world.topology, component)):
                 self._give(component, task)
 
@@ -102,7 +106,9 @@ class Placement:
             self._give_all_of(process)
             self._end_removed()
 
-    def pause(self, component: str, number: int, heir: Heir = "stranger", sleeps: bool = True) -> None:
+    def pause(
+        self, component: str, number: int, heir: Heir = "stranger", sleeps: bool = True
+    ) -> None:
         """Makes a zombie of a process: its heir has its tasks, and it does not know it when it wakes up. If it does not sleep,
         its poll loop alone stood still for too long, and it goes on with all else."""
         old = self._executors[component][number]
@@ -111,12 +117,18 @@ class Placement:
         elif heir == "namesake":
             self._replace(component, number, self._make(component, Disk(), old.name))
         else:
-            self._replace(component, number, self._make(component, Disk(), self._strange(f"{component}-{number}")))
+            self._replace(
+                component,
+                number,
+                self._make(component, Disk(), self._strange(f"{component}-{number}")),
+            )
         old.zombie = True
         if self._world.random.random() < _CHECKPOINT_WAS_DUE:
             old.begin_checkpoint()
         if sleeps:
-            self._world.scheduler.put_to_sleep(old, int(_LONGEST_SLEEP ** self._world.random.random()))
+            self._world.scheduler.put_to_sleep(
+                old, int(_LONGEST_SLEEP ** self._world.random.random())
+            )
         old.polling = sleeps
         self._zombies.append(old)
 
@@ -184,7 +196,9 @@ class Placement:
                 self._give(component, task)
 
     def _released(self, process: Process[Any], task: int) -> None:
-        if self._holders[process.component, task] is process:  # else it was taken for dead meanwhile
+        if (
+            self._holders[process.component, task] is process
+        ):  # else it was taken for dead meanwhile
             self._give(process.component, task)
         self._end_removed()
 

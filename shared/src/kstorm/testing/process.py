@@ -70,11 +70,15 @@ class Process(Actor, Generic[E]):
         """Called when it ends by itself, and is one of the cluster's."""
         self._effects: deque[Effect] = deque()
         self._runs: list[tuple[Run, Steps, Awaiting | None]] = []  # with what it waits for
-        self._channel: deque[list[tuple[Slot[Any], list[Record]]]] = deque()  # polls that nobody has looked at yet
+        self._channel: deque[list[tuple[Slot[Any], list[Record]]]] = (
+            deque()
+        )  # polls that nobody has looked at yet
         self.tasks: set[int] = set()
         """Those that the group has given to it, and that it has not released."""
         self._assigned: list[int] = []  # those whose offsets are not known yet
-        self._opening: dict[int, int] = {}  # by task, the end of its changelog when it was looked at
+        self._opening: dict[
+            int, int
+        ] = {}  # by task, the end of its changelog when it was looked at
         self._position: dict[int, int] = {}  # by task whose records are wanted
         self._sends = Sends(world)
         self.transactions = Transactions()
@@ -86,13 +90,19 @@ class Process(Actor, Generic[E]):
 
     def ready(self) -> list[Step]:
         """The steps that it could take now."""
-        steps: list[Step] = [partial(self._assign, task) for task in self._assigned if self._is_stable(task)]
+        steps: list[Step] = [
+            partial(self._assign, task) for task in self._assigned if self._is_stable(task)
+        ]
         if self._effects:
             steps.append(self._carry_out_next)
         if self.member.refusal == OUTDATED:
             steps.append(self.member.catch_up)
         steps += [partial(self._go_on, entry) for entry in self._runs]
-        steps += [partial(self._open, task) for task, high in self._opening.items() if self._has_ended(task, high)]
+        steps += [
+            partial(self._open, task)
+            for task, high in self._opening.items()
+            if self._has_ended(task, high)
+        ]
         if self.polling and (polled := self._readable()):
             steps += [partial(self._poll, polled)] * len(polled)
         if self._sends.can_arrive:
@@ -101,7 +111,11 @@ class Process(Actor, Generic[E]):
             steps.append(self.go_on_with_transaction)
         for more in self.background:
             steps += more()
-        if self._channel and not self.engine.busy and (not steps or self.world.random.random() < _ALERT):
+        if (
+            self._channel
+            and not self.engine.busy
+            and (not steps or self.world.random.random() < _ALERT)
+        ):
             steps.append(self._handle)
         return steps
 
@@ -129,12 +143,17 @@ class Process(Actor, Generic[E]):
         """The group tells it that its tasks are another's. If it does not end, it is a member again."""
         self._then(self.engine.lost(list(self.engine.slots), self.world.now))
         self.polling = True
-        if not any(isinstance(effect, End) for effect in self._effects) and self.member.refusal == UNKNOWN:
+        if (
+            not any(isinstance(effect, End) for effect in self._effects)
+            and self.member.refusal == UNKNOWN
+        ):
             self.member.join()
 
     def tick(self) -> None:
         """Time has passed. Ticks and timeouts fire at once, unless the user's code is running or the world is a rough one."""
-        at_once = not self.engine.busy and (self.world.at_once or self.world.random.random() < _TICKS_AT_ONCE)
+        at_once = not self.engine.busy and (
+            self.world.at_once or self.world.random.random() < _TICKS_AT_ONCE
+        )
         for effect in self.engine.tick(self.world.now):
             if at_once and isinstance(effect, Run):
                 self._run_through(effect)
@@ -295,13 +314,19 @@ class Process(Actor, Generic[E]):
         if refusal := self.world.refusal(self.member, self.member.generation):
             self.world.count(f"commit refused: {refusal}")
         else:
-            self.world.logs.commit([(self._place(task), offset) for task, offset in effect.offsets.items()])
+            self.world.logs.commit(
+                [(self._place(task), offset) for task, offset in effect.offsets.items()]
+            )
         if effect.waits:
             self._then(self.engine.committed(effect, {}, self.world.now))
 
     def _fetch(self, effect: Fetch) -> None:
         place, logs = self._place(effect.task), self.world.logs
-        records = [Record(*record) for at in effect.offsets for record in logs.committed_records(place, at, at + 1)]
+        records = [
+            Record(*record)
+            for at in effect.offsets
+            for record in logs.committed_records(place, at, at + 1)
+        ]
         self._then(self.engine.fetched(effect, records, self.world.now))
 
     def _go_on(self, entry: tuple[Run, Steps, Awaiting | None]) -> object:
@@ -310,7 +335,9 @@ class Process(Actor, Generic[E]):
         self._advance(*entry)
         return None
 
-    def _advance(self, run: Run, steps: Steps, waiting: Awaiting | None = None, interrupt: float = _MID_RUN) -> None:
+    def _advance(
+        self, run: Run, steps: Steps, waiting: Awaiting | None = None, interrupt: float = _MID_RUN
+    ) -> None:
         """Goes on with a piece of the user's code, to its end, to its next await, or to where it is interrupted."""
         world = self.world
         try:
@@ -350,11 +377,15 @@ class Process(Actor, Generic[E]):
             self._opened(task)
 
     def _has_ended(self, task: int, high: int) -> bool:
-        return not any(written.is_open for written in self.world.logs.changelog(self._changelog(task))[:high])
+        return not any(
+            written.is_open for written in self.world.logs.changelog(self._changelog(task))[:high]
+        )
 
     def _open(self, task: int) -> None:
         world = self.world
-        self.disk.recover(world.logs, self._changelog(task), self._opening[task], world.now, world.tombstone_secs)
+        self.disk.recover(
+            world.logs, self._changelog(task), self._opening[task], world.now, world.tombstone_secs
+        )
         self._opened(task)
 
     def _opened(self, task: int) -> None:
@@ -387,7 +418,9 @@ class Process(Actor, Generic[E]):
         if ended or transacting.refused:
             self.transacting = None
         if ended:
-            self._then(self.engine.committed(transacting.effect, transacting.reached, self.world.now))
+            self._then(
+                self.engine.committed(transacting.effect, transacting.reached, self.world.now)
+            )
         elif transacting.refused:
             self._then(self.engine.refused(transacting.effect, transacting.refused, self.world.now))
 

@@ -5,7 +5,14 @@ from dataclasses import replace
 from functools import partial
 from typing import Any, cast
 
-from kstorm.core.engine import AckerEngine, BoltEngine, ExactBoltEngine, ExactSpoutEngine, Slot, SpoutEngine
+from kstorm.core.engine import (
+    AckerEngine,
+    BoltEngine,
+    ExactBoltEngine,
+    ExactSpoutEngine,
+    Slot,
+    SpoutEngine,
+)
 from kstorm.core.engine.bolt import AtHand
 from kstorm.core.engine.effects import Run
 from kstorm.core.exact import ExactBoltTask, UndoableState
@@ -39,7 +46,11 @@ def make_process(world: World, component: str, disk: Disk, name: str) -> Process
     if component == ACKER_COMPONENT:
         return AckerProcess(world, component, disk, name)
     spout = world.topology.component(component).kind == "spout"
-    return SpoutProcess(world, component, disk, name) if spout else BoltProcess(world, component, disk, name)
+    return (
+        SpoutProcess(world, component, disk, name)
+        if spout
+        else BoltProcess(world, component, disk, name)
+    )
 
 
 def count_tasks(topology: Topology, component: str) -> int:
@@ -58,10 +69,16 @@ class BoltProcess(Process[BoltEngine]):
         notes = Notes(world, component)
         if world.topology.config.exactly_once:
             at_hand = AtHand()
-            own |= {"work": at_hand, "resources": self._lent_in_epochs(at_hand), "load_unfinished": self._unfinished}
+            own |= {
+                "work": at_hand,
+                "resources": self._lent_in_epochs(at_hand),
+                "load_unfinished": self._unfinished,
+            }
             self.engine = ExactBoltEngine(world.topology, component, notes, **own)
         else:
-            self.engine = BoltEngine(world.topology, component, notes, resources=world.resources, **own)
+            self.engine = BoltEngine(
+                world.topology, component, notes, resources=world.resources, **own
+            )
 
     def _lent_in_epochs(self, at_hand: AtHand) -> dict[str, Any]:
         """What the bolts find: what a KafkaBolt writes leaves with what its task sends, as does what a test's bolt keeps."""
@@ -69,10 +86,15 @@ class BoltProcess(Process[BoltEngine]):
         def add(task: ExactBoltTask, act: Callable[[], object]) -> None:
             task.collector.keep(lambda: self.engine.outbox.records.append(at_commit(act)))
 
-        lent = {**self.world.resources, COMMIT: lambda: partial(add, cast("ExactBoltTask", at_hand.task))}
+        lent = {
+            **self.world.resources,
+            COMMIT: lambda: partial(add, cast("ExactBoltTask", at_hand.task)),
+        }
         ports = lent.get(KAFKA)
         if isinstance(ports, KafkaPorts):
-            lent[KAFKA] = replace(ports, open_shared_writer=lambda: EpochWriter(cast("ExactBoltTask", at_hand.task)))
+            lent[KAFKA] = replace(
+                ports, open_shared_writer=lambda: EpochWriter(cast("ExactBoltTask", at_hand.task))
+            )
         return lent
 
     def _load(self, task: int) -> TaskState:
@@ -80,12 +102,20 @@ class BoltProcess(Process[BoltEngine]):
         kind = UndoableState if self.world.topology.config.exactly_once else TaskState
 
         def load_all(start: bytes) -> list[tuple[bytes, bytes]]:
-            return [row for row in sorted(rows.items()) if row[0] >= start and not is_unfinished_key(row[0])]
+            return [
+                row
+                for row in sorted(rows.items())
+                if row[0] >= start and not is_unfinished_key(row[0])
+            ]
 
         return kind(rows.get, load_all)
 
     def _unfinished(self, task: int) -> list[tuple[bytes, bytes]]:
-        return [row for row in self.disk.rows(self._changelog(task)).items() if is_unfinished_key(row[0])]
+        return [
+            row
+            for row in self.disk.rows(self._changelog(task)).items()
+            if is_unfinished_key(row[0])
+        ]
 
     def tick(self) -> None:
         """Pauses are offered after each tuple."""
@@ -122,7 +152,11 @@ class SpoutProcess(Process[SpoutEngine]):
             component,
             SpoutNotes(world, component),
             next_id=world.next_id,
-            resources={**world.resources, PROCESS: self, POSITION: partial(world.position, component)},
+            resources={
+                **world.resources,
+                PROCESS: self,
+                POSITION: partial(world.position, component),
+            },
             calls_a_turn=1,
         )
         self.engine.active = world.active
@@ -130,7 +164,11 @@ class SpoutProcess(Process[SpoutEngine]):
     def ready(self) -> list[Step]:
         """As of every process, and the spouts' turn unless they had nothing to emit when last asked."""
         steps = super().ready()
-        if not self._dry and not self.engine.busy and any(slot.works for slot in self.engine.slots.values()):
+        if (
+            not self._dry
+            and not self.engine.busy
+            and any(slot.works for slot in self.engine.slots.values())
+        ):
             steps.append(self._emit)
         return steps
 
@@ -184,7 +222,10 @@ class SpoutProcess(Process[SpoutEngine]):
         return NOTHING if nothing else None
 
     def _done(self) -> int:
-        return sum(task.collector.emitted + task.acked + task.failed + task.active for task in self.engine.tasks)
+        return sum(
+            task.collector.emitted + task.acked + task.failed + task.active
+            for task in self.engine.tasks
+        )
 
     def _begin_opening(self, task: int) -> None:
         self._from[task] = len(self.world.logs.records(self._place(task)))
@@ -249,7 +290,10 @@ class SpoutNotes(Notes):
     def made(self, task: SpoutTask, task_id: int) -> None:
         """See `Journal.made`."""
         super().made(task, task_id)
-        for name, told in (("ack", self.world.acked[task_id]), ("fail", self.world.failed[task_id])):
+        for name, told in (
+            ("ack", self.world.acked[task_id]),
+            ("fail", self.world.failed[task_id]),
+        ):
             setattr(task.spout, name, partial(self._noting, name, getattr(task.spout, name), told))
 
     def _noting(self, what: str, notify: Any, told: list[Any], message_id: Any) -> Any:

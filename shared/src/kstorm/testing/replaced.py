@@ -11,7 +11,9 @@ from kstorm.errors import TopologyError
 from kstorm.topology import BasicBolt, Bolt, Positioned, Spout, Topology
 
 
-def replace_components(topology: Topology, components: Mapping[str, Spout | Bolt | BasicBolt]) -> Topology:
+def replace_components(
+    topology: Topology, components: Mapping[str, Spout | Bolt | BasicBolt]
+) -> Topology:
     """A copy of the topology with these components by id (Storm's `MockedSources`, for bolts too).
 
     Wiring, tasks, settings and streams stay: a replacement emits on the streams that the original declared. Raises
@@ -22,8 +24,14 @@ def replace_components(topology: Topology, components: Mapping[str, Spout | Bolt
     for name, component in components.items():
         spec = topology.component(name)
         if isinstance(component, Spout) != (spec.kind == "spout"):
-            raise TopologyError(f"{name!r} is a {spec.kind}: a {type(component).__name__} cannot take its place")
-        if topology.config.exactly_once and isinstance(component, Spout) and not isinstance(component, Positioned):
+            raise TopologyError(
+                f"{name!r} is a {spec.kind}: a {type(component).__name__} cannot take its place"
+            )
+        if (
+            topology.config.exactly_once
+            and isinstance(component, Spout)
+            and not isinstance(component, Positioned)
+        ):
             raise TopologyError(
                 f"{topology.name!r} is processed exactly once, and a {type(component).__name__} in the place of {name!r} has no "
                 "position: take a FeederSpout, or make it Positioned"

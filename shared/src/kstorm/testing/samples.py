@@ -38,7 +38,9 @@ class TestWordSpout(Spout):
         """Declares `word`."""
         declarer.declare("word")
 
-    def open(self, config: Config, context: TopologyContext, collector: SpoutOutputCollector) -> None:
+    def open(
+        self, config: Config, context: TopologyContext, collector: SpoutOutputCollector
+    ) -> None:
         """Begins to draw."""
         super().open(config, context, collector)
         random = Random(context.task_id)
@@ -96,7 +98,9 @@ class NGrouping(CustomStreamGrouping):
     def __init__(self, n: int) -> None:
         self._n = n
 
-    def prepare(self, context: TopologyContext, component: str, stream: str, target_tasks: Sequence[int]) -> None:
+    def prepare(
+        self, context: TopologyContext, component: str, stream: str, target_tasks: Sequence[int]
+    ) -> None:
         """Takes the first tasks. Raises `TopologyError` if there are not as many."""
         if not 0 < self._n <= len(target_tasks):
             raise TopologyError(

@@ -66,7 +66,9 @@ class Scheduler:
         self._chance = random.random
         self._actors: list[Actor] = []
         self._listed: list[Actor] = []
-        self._sleepers: list[tuple[int, int, Actor]] = []  # those that wake up at one step do so in order
+        self._sleepers: list[
+            tuple[int, int, Actor]
+        ] = []  # those that wake up at one step do so in order
         self._order = itertools.count()
         self._steps = 0
 

@@ -28,12 +28,16 @@ class Sends:
     def add(self, send: Send) -> None:
         """More of them."""
         for out in send.records:
-            self._queues.setdefault((out.topic, out.partition), deque()).append((out.value, send.unit))
+            self._queues.setdefault((out.topic, out.partition), deque()).append(
+                (out.value, send.unit)
+            )
 
     def deliver_one(self) -> None:
         """One arrives, perhaps twice, or before the one that was sent before it."""
         world = self._world
-        place = world.random.choice([place for place in self._queues if place not in world.logs.stalled])
+        place = world.random.choice(
+            [place for place in self._queues if place not in world.logs.stalled]
+        )
         queue = self._queues[place]
         if world.reorder and len(queue) > 1 and world.random.random() < world.reorder:
             queue[0], queue[1] = queue[1], queue[0]

@@ -44,5 +44,6 @@ def is_emitted(world: World, spout: str, items: int) -> bool:
     """Whether all items of a list were emitted, each share to its end, and that is committed."""
     tasks = world.topology.component(spout).num_tasks
     return all(
-        max(world.position(spout, (_SHARE, task)) or 0, 0) == len(range(task, items, tasks)) for task in range(tasks)
+        max(world.position(spout, (_SHARE, task)) or 0, 0) == len(range(task, items, tasks))
+        for task in range(tasks)
     )

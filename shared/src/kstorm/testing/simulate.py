@@ -41,7 +41,9 @@ _MOST_SHOWN = 12
 class SimulationError(AssertionError):
     """A topology did not stand a schedule. The message names the seed, and the faults that it takes."""
 
-    def __init__(self, seed: int, what: str, strikes: Sequence[Strike] = (), total: int = 0) -> None:
+    def __init__(
+        self, seed: int, what: str, strikes: Sequence[Strike] = (), total: int = 0
+    ) -> None:
         """`strikes`: the faults that it takes, out of `total`."""
         super().__init__(_message(seed, what, strikes, total))
         self.seed = seed
@@ -156,7 +158,11 @@ class _Schedule:
     """One seed; of its faults `only` some."""
 
     def __init__(
-        self, trial: _Trial, seed: int, only: Collection[int] | None, tell: Callable[[str], None] = untold
+        self,
+        trial: _Trial,
+        seed: int,
+        only: Collection[int] | None,
+        tell: Callable[[str], None] = untold,
     ) -> None:
         topology = trial.topology() if callable(trial.topology) else trial.topology
         check_names(topology, set(trial.inputs))
@@ -171,14 +177,19 @@ class _Schedule:
                 spec.component.clear()
         self._trial, self._seed, self._only, self._tell = trial, seed, only, tell
         self._spouts = {
-            name: InputSpout(given, {stream.id: stream.fields for stream in topology.component(name).streams.values()})
+            name: InputSpout(
+                given,
+                {stream.id: stream.fields for stream in topology.component(name).streams.values()},
+            )
             for name, given in trial.inputs.items()
         }
         self._random = Random(f"faults {seed}")
         self._steps = 0
         frame = min(self._random.choice((1, 3, 4000)), topology.config.topology_frame_max_tuples)
         wired = replace_components(topology, self._spouts)
-        config = replace(wired.config, topology_frame_max_tuples=frame)  # small ones: more can happen between two
+        config = replace(
+            wired.config, topology_frame_max_tuples=frame
+        )  # small ones: more can happen between two
         self._topology = Topology(wired.name, config, wired.components)
 
     @property
@@ -194,7 +205,9 @@ class _Schedule:
         trial = self._trial
         try:
             make = LocalCluster if trial.kafka is None else trial.kafka().cluster
-            with make(self._topology, self._seed, trial.resources, tell=self._tell, at_once=False) as cluster:
+            with make(
+                self._topology, self._seed, trial.resources, tell=self._tell, at_once=False
+            ) as cluster:
                 self.hunter = Hunter(cluster, self._random, self._faults, self._only)
                 try:
                     self._work(cluster)
@@ -219,12 +232,16 @@ class _Schedule:
 
     def _work(self, cluster: LocalCluster) -> None:
         self._work_among_faults(cluster)
-        done = work_in_calm(cluster, self.hunter, lambda: self._done(cluster), lambda: self._let_pass(cluster, 0.5))
+        done = work_in_calm(
+            cluster, self.hunter, lambda: self._done(cluster), lambda: self._let_pass(cluster, 0.5)
+        )
         if not done and self._exact:
             raise _Found("not finished", f"{_what_is_left(cluster)}{_last_error(cluster)}")
         if not done:
             missing = {name: spout.shared.missing() for name, spout in self._spouts.items()}
-            names = ", ".join(f"{positions} of {name!r}" for name, positions in missing.items() if positions)
+            names = ", ".join(
+                f"{positions} of {name!r}" for name, positions in missing.items() if positions
+            )
             raise _Found(
                 "not acked",
                 f"the inputs {names} were not acked within {MOST_ROUNDS / 2:g} timeouts after the last fault: does a bolt "
@@ -257,7 +274,9 @@ class _Schedule:
     def _done(self, cluster: LocalCluster) -> bool:
         if not self._exact:
             return all(spout.shared.done for spout in self._spouts.values())
-        return not (_spouts_at_work(cluster, self._trial.inputs) or unfinished_tasks(_world(cluster)))
+        return not (
+            _spouts_at_work(cluster, self._trial.inputs) or unfinished_tasks(_world(cluster))
+        )
 
 
 def _fixed(values: Sequence[Any] | FixedTuple) -> FixedTuple:
@@ -267,12 +286,16 @@ def _fixed(values: Sequence[Any] | FixedTuple) -> FixedTuple:
 def _check_faults(faults: Collection[str]) -> None:
     for name in faults:
         if name not in FAULTS:
-            raise ConfigError(f"faults: there is no fault {name!r}: the faults are {', '.join(sorted(FAULTS))}")
+            raise ConfigError(
+                f"faults: there is no fault {name!r}: the faults are {', '.join(sorted(FAULTS))}"
+            )
 
 
 def _spouts_at_work(cluster: LocalCluster, inputs: Inputs) -> list[str]:
     """Those that have not emitted all, as far as that is committed."""
-    return [name for name, given in inputs.items() if not is_emitted(_world(cluster), name, len(given))]
+    return [
+        name for name, given in inputs.items() if not is_emitted(_world(cluster), name, len(given))
+    ]
 
 
 def _world(cluster: LocalCluster) -> World:

@@ -48,11 +48,14 @@ class FeederSpout(Positioned, Spout):
     ) -> None:
         """`fields` are those of the default stream; or `streams` gives those of every stream by its id."""
         self._streams = {
-            stream: Fields(names) for stream, names in (streams or {DEFAULT_STREAM: Fields(*fields)}).items()
+            stream: Fields(names)
+            for stream, names in (streams or {DEFAULT_STREAM: Fields(*fields)}).items()
         }
         self._source = _Source(replay)
 
-    def feed(self, values: Sequence[Any], message_id: Any = None, stream: str = DEFAULT_STREAM) -> None:
+    def feed(
+        self, values: Sequence[Any], message_id: Any = None, stream: str = DEFAULT_STREAM
+    ) -> None:
         """Adds a tuple to emit; with a `message_id` it is tracked. Give each message an id of its own."""
         self._source.fed.append((message_id, FixedTuple(values, stream)))
         self._source.waiting.append(self._source.fed[-1])
@@ -62,7 +65,9 @@ class FeederSpout(Positioned, Spout):
         for stream, fields in self._streams.items():
             declarer.declare_stream(stream, fields)
 
-    def open(self, config: Config, context: TopologyContext, collector: SpoutOutputCollector) -> None:
+    def open(
+        self, config: Config, context: TopologyContext, collector: SpoutOutputCollector
+    ) -> None:
         """Takes back what an earlier life of this task left unfinished."""
         super().open(config, context, collector)
         self._share = Share(context) if config.exactly_once else None
@@ -103,7 +108,10 @@ class FixedTupleSpout(FeederSpout):
     """
 
     def __init__(
-        self, tuples: Iterable[Sequence[Any] | FixedTuple], streams: Mapping[str, Iterable[str]], replay: bool = False
+        self,
+        tuples: Iterable[Sequence[Any] | FixedTuple],
+        streams: Mapping[str, Iterable[str]],
+        replay: bool = False,
     ) -> None:
         super().__init__(streams=streams, replay=replay)
         for position, values in enumerate(tuples):

@@ -13,7 +13,15 @@ from typing import Any
 
 from kstorm.testing.drawn import DrawnTopology, Drop, FanOut, Hold, PassOn
 from kstorm.testing.spouts import FeederSpout
-from kstorm.topology import BasicBolt, Bolt, BoltDeclarer, Config, Fields, OutputFieldsDeclarer, TopologyBuilder
+from kstorm.topology import (
+    BasicBolt,
+    Bolt,
+    BoltDeclarer,
+    Config,
+    Fields,
+    OutputFieldsDeclarer,
+    TopologyBuilder,
+)
 
 try:
     from hypothesis import strategies as st
@@ -43,11 +51,15 @@ def values() -> st.SearchStrategy[Any]:
     )
     keys = st.text() | integers | st.binary()
     return plain | st.recursive(
-        plain, lambda inner: st.lists(inner, max_size=4) | st.dictionaries(keys, inner, max_size=4), max_leaves=6
+        plain,
+        lambda inner: st.lists(inner, max_size=4) | st.dictionaries(keys, inner, max_size=4),
+        max_leaves=6,
     )
 
 
-def tuples(*fields: str | Iterable[str], **of: st.SearchStrategy[Any]) -> st.SearchStrategy[list[Any]]:
+def tuples(
+    *fields: str | Iterable[str], **of: st.SearchStrategy[Any]
+) -> st.SearchStrategy[list[Any]]:
     """The values of one tuple with these fields: `tuples("word", "count", count=st.integers())`.
 
     A field without a strategy of its own takes any of `values()`. Raises `TopologyError` for fields that no stream could
@@ -56,7 +68,9 @@ def tuples(*fields: str | Iterable[str], **of: st.SearchStrategy[Any]) -> st.Sea
     names = Fields(*fields)
     for name in of:
         if name not in names:
-            raise ValueError(f"a strategy for the field {name!r}: the fields are {', '.join(names) or 'none'}")
+            raise ValueError(
+                f"a strategy for the field {name!r}: the fields are {', '.join(names) or 'none'}"
+            )
     return st.tuples(*(of.get(name, values()) for name in names)).map(list)
 
 
@@ -88,7 +102,10 @@ def topologies(
     Spouts are called spout-0 and so on, bolts bolt-0.
     """
     some_bolt = any_bolts() if bolts is None else bolts
-    config = Config(topology_acker_executors=draw(st.integers(1, 2)), topology_acker_tasks=draw(st.integers(1, 3)))
+    config = Config(
+        topology_acker_executors=draw(st.integers(1, 2)),
+        topology_acker_tasks=draw(st.integers(1, 3)),
+    )
     builder = TopologyBuilder("drawn", config)
     streams: list[tuple[str, str, Fields, bool]] = []
     for number in range(draw(st.integers(1, 2))):
@@ -97,22 +114,32 @@ def topologies(
     for number in range(draw(st.integers(1, max_bolts))):
         name, bolt = f"bolt-{number}", draw(some_bolt)
         executors = draw(st.integers(1, max_tasks))
-        declarer = builder.set_bolt(name, bolt, executors).set_num_tasks(draw(st.integers(executors, max_tasks)))
+        declarer = builder.set_bolt(name, bolt, executors).set_num_tasks(
+            draw(st.integers(executors, max_tasks))
+        )
         for stream in draw(st.lists(st.sampled_from(streams), min_size=1, max_size=2, unique=True)):
             _subscribe(draw, declarer, *stream)
         declared = OutputFieldsDeclarer(name)
         bolt.declare_output_fields(declared)
-        streams += [(name, stream.id, stream.fields, stream.direct) for stream in declared.streams.values()]
+        streams += [
+            (name, stream.id, stream.fields, stream.direct) for stream in declared.streams.values()
+        ]
     return DrawnTopology.of(builder.build())
 
 
-def _subscribe(draw: st.DrawFn, bolt: BoltDeclarer, component: str, stream: str, fields: Fields, direct: bool) -> None:
+def _subscribe(
+    draw: st.DrawFn, bolt: BoltDeclarer, component: str, stream: str, fields: Fields, direct: bool
+) -> None:
     if direct:
         bolt.direct_grouping(component, stream)
         return
-    grouping = draw(st.sampled_from(_GROUPINGS if len(fields) else ("shuffle", "global", "none", "all")))
+    grouping = draw(
+        st.sampled_from(_GROUPINGS if len(fields) else ("shuffle", "global", "none", "all"))
+    )
     if grouping in ("fields", "partial_key"):
         some = draw(st.lists(st.sampled_from(fields.names), min_size=1, unique=True))
-        (bolt.fields_grouping if grouping == "fields" else bolt.partial_key_grouping)(component, some, stream)
+        (bolt.fields_grouping if grouping == "fields" else bolt.partial_key_grouping)(
+            component, some, stream
+        )
     else:
         getattr(bolt, f"{grouping}_grouping")(component, stream)

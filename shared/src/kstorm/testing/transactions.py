@@ -70,7 +70,9 @@ class Transacting:
 
     def _leaves(self, out: Outgoing) -> bool:
         """Whether a record is for somebody outside of the cluster."""
-        return out.topic == AT_COMMIT or (self._outside is not None and out.topic not in self._world.topics)
+        return out.topic == AT_COMMIT or (
+            self._outside is not None and out.topic not in self._world.topics
+        )
 
     @property
     def _next(self) -> Request | None:
@@ -82,7 +84,9 @@ class Transacting:
             process = self._process
             if self._world.now < self._again_at or not self._logs.may_begin(process.name):
                 return False
-            return not (self._refused and self._world.refusal(process.member, process.member.generation))
+            return not (
+                self._refused and self._world.refusal(process.member, process.member.generation)
+            )
         if self._arrives() is not None:
             return True
         if self._next in (Request.FLUSH, Request.COMMIT):
@@ -107,7 +111,9 @@ class Transacting:
                 self._arrived(self._transaction, *self._waiting.pop(arrives))
                 return False
             self._make_next()
-            while self._next is Request.ABORT and not self._world.unanswered:  # it is answered at once
+            while (
+                self._next is Request.ABORT and not self._world.unanswered
+            ):  # it is answered at once
                 self._make_next()
         except ValueError as error:  # it was ended meanwhile
             raise RefusedError(str(error)) from None
@@ -141,9 +147,15 @@ class Transacting:
         self.reached.clear()
 
     def _write(self) -> None:
-        self._waiting = [(self._place(task), change) for task, some in self.effect.changes.items() for change in some]
+        self._waiting = [
+            (self._place(task), change)
+            for task, some in self.effect.changes.items()
+            for change in some
+        ]
         inward = (out for out in self.effect.records if not self._leaves(out))
-        self._waiting += [((out.topic, max(out.partition, 0)), _as_bytes(out.value)) for out in inward]
+        self._waiting += [
+            ((out.topic, max(out.partition, 0)), _as_bytes(out.value)) for out in inward
+        ]
         for out in self._outward:
             self._write_outward(out)
 
@@ -152,7 +164,11 @@ class Transacting:
             self._logs.take_part(self._transaction, (AT_COMMIT, 0), out.value)
         elif self._outside is not None:
             partition = self._outside.partition(out)
-            self._logs.take_part(self._transaction, (out.topic, partition), partial(self._outside.take, out, partition))
+            self._logs.take_part(
+                self._transaction,
+                (out.topic, partition),
+                partial(self._outside.take, out, partition),
+            )
 
     def _ask(self, request: Request) -> Answer:
         """A request to a coordinator, which may get lost, or its answer may."""
@@ -186,8 +202,12 @@ class Transacting:
 
     def _offsets(self) -> dict[TopicPartition, int]:
         component = self._process.component
-        offsets = {(self._process.engine.topic, task): at for task, at in self.effect.offsets.items()}
-        return offsets | {position_place(component, place): at for place, at in self.effect.positions.items()}
+        offsets = {
+            (self._process.engine.topic, task): at for task, at in self.effect.offsets.items()
+        }
+        return offsets | {
+            position_place(component, place): at for place, at in self.effect.positions.items()
+        }
 
     def _late_copy(self, request: Request) -> Callable[[], None]:
         """What a copy does when it comes: to the transaction that its producer has then, if the producer is the same."""
@@ -258,7 +278,9 @@ class Transacting:
                 return number
         return None
 
-    def _arrived(self, transaction: Transaction, place: TopicPartition, record: Change | bytes) -> None:
+    def _arrived(
+        self, transaction: Transaction, place: TopicPartition, record: Change | bytes
+    ) -> None:
         if isinstance(record, tuple):
             self.reached[place[1]] = self._logs.write(transaction, place, record, self._world.now)
         else:

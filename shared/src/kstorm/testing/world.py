@@ -133,7 +133,9 @@ class World:
             pending = next(steps)
             while True:
                 try:
-                    if pending is not None:  # None offers a pause, which simulated processes take between frames only
+                    if (
+                        pending is not None
+                    ):  # None offers a pause, which simulated processes take between frames only
                         self._await(awaitable(pending))
                 except Exception as error:  # noqa: BLE001 - the user's code may raise anything; the task decides
                     pending = steps.throw(error)

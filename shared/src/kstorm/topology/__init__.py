@@ -3,7 +3,13 @@
 from kstorm.errors import FailedException, ReportedFailedException
 from kstorm.topology.batch import TupleBatch
 from kstorm.topology.builder import BoltDeclarer, SpoutDeclarer, TopologyBuilder
-from kstorm.topology.collectors import Anchors, BasicOutputCollector, OutputCollector, Placed, SpoutOutputCollector
+from kstorm.topology.collectors import (
+    Anchors,
+    BasicOutputCollector,
+    OutputCollector,
+    Placed,
+    SpoutOutputCollector,
+)
 from kstorm.topology.component import Component
 from kstorm.topology.components import (
     BasicBolt,

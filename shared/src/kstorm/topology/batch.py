@@ -14,13 +14,17 @@ class TupleBatch:
 
     __slots__ = ("ack_vals", "columns", "edges", "finished", "roots", "source")
 
-    def __init__(self, source: Source, columns: list[list[Any]], roots: Any = None, edges: Any = None) -> None:
+    def __init__(
+        self, source: Source, columns: list[list[Any]], roots: Any = None, edges: Any = None
+    ) -> None:
         self.source = source
         """Where the tuples come from."""
         self.columns = columns
         """One list a field, in the order in which the stream declares them."""
         self.roots, self.edges = roots, edges  # arrays of 64-bit ids, or None if nothing is tracked
-        self.ack_vals: Any = None  # XOR of the edges emitted with each tuple as anchor; None while there are none
+        self.ack_vals: Any = (
+            None  # XOR of the edges emitted with each tuple as anchor; None while there are none
+        )
         self.finished = False
         """Whether it was acked or failed already."""
 

@@ -52,7 +52,9 @@ class TopologyBuilder:
             )
         return SpoutDeclarer(self._add(id, spout, parallelism))
 
-    def set_bolt(self, id: str, bolt: Bolt | BasicBolt | Wrapped, parallelism: int = 1) -> "BoltDeclarer":
+    def set_bolt(
+        self, id: str, bolt: Bolt | BasicBolt | Wrapped, parallelism: int = 1
+    ) -> "BoltDeclarer":
         """Adds a bolt; the returned declarer takes its groupings."""
         if isinstance(bolt, Wrapped):
             bolt = _executor(id, bolt)
@@ -64,7 +66,9 @@ class TopologyBuilder:
 
     def build(self) -> Topology:
         """Checks the wiring and returns the topology. Raises `TopologyError`."""
-        components = {declared.id: declared.spec(self.config) for declared in self._declared.values()}
+        components = {
+            declared.id: declared.spec(self.config) for declared in self._declared.values()
+        }
         for spec in components.values():
             check_tasks(spec)
         topology = Topology(self.name, self.config, components)
@@ -103,7 +107,9 @@ class _Declared:
         declarer = OutputFieldsDeclarer(self.id)
         self.component.declare_output_fields(declarer)
         try:
-            own = config.override(**self.component.get_component_configuration()).override(**self.overrides)
+            own = config.override(**self.component.get_component_configuration()).override(
+                **self.overrides
+            )
         except ConfigError as error:
             raise TopologyError(f"the configuration of {self.id!r}: {error}") from None
         return ComponentSpec(
@@ -174,11 +180,15 @@ class BoltDeclarer(_Declarer):
         """The same as shuffle, as in Storm."""
         return self.grouping(component, NoneGrouping(), stream)
 
-    def fields_grouping(self, component: str, fields: Iterable[str] | str, stream: str = DEFAULT_STREAM) -> Self:
+    def fields_grouping(
+        self, component: str, fields: Iterable[str] | str, stream: str = DEFAULT_STREAM
+    ) -> Self:
         """Equal values of `fields` go to the same task: `fields_grouping("split", Fields("word"))`."""
         return self.grouping(component, FieldsGrouping(Fields(fields)), stream)
 
-    def partial_key_grouping(self, component: str, fields: Iterable[str] | str, stream: str = DEFAULT_STREAM) -> Self:
+    def partial_key_grouping(
+        self, component: str, fields: Iterable[str] | str, stream: str = DEFAULT_STREAM
+    ) -> Self:
         """Each key's tuples go to the less loaded of two tasks."""
         return self.grouping(component, PartialKeyGrouping(Fields(fields)), stream)
 
@@ -194,6 +204,8 @@ class BoltDeclarer(_Declarer):
         """The emitter names the task; the stream must be declared direct."""
         return self.grouping(component, DirectGrouping(), stream)
 
-    def custom_grouping(self, component: str, grouping: CustomStreamGrouping, stream: str = DEFAULT_STREAM) -> Self:
+    def custom_grouping(
+        self, component: str, grouping: CustomStreamGrouping, stream: str = DEFAULT_STREAM
+    ) -> Self:
         """The given object chooses the tasks."""
         return self.grouping(component, CustomGrouping(grouping), stream)

@@ -31,7 +31,11 @@ class SpoutOutputCollector(ErrorReporter, Protocol):
     """While `Spout.fail` is called: whether the tree took too long."""
 
     def emit(
-        self, values: Sequence[Any], message_id: Any = None, stream: str = DEFAULT_STREAM, task: int | None = None
+        self,
+        values: Sequence[Any],
+        message_id: Any = None,
+        stream: str = DEFAULT_STREAM,
+        task: int | None = None,
     ) -> Sequence[int]:
         """Emits a tuple; returns the ids of the tasks that it went to.
 
@@ -42,7 +46,10 @@ class SpoutOutputCollector(ErrorReporter, Protocol):
         ...
 
     def emit_batch(
-        self, columns: Sequence[list[Any]], message_ids: Sequence[Any] | None = None, stream: str = DEFAULT_STREAM
+        self,
+        columns: Sequence[list[Any]],
+        message_ids: Sequence[Any] | None = None,
+        stream: str = DEFAULT_STREAM,
     ) -> Placed:
         """Emits many tuples, given as one list a field; not on direct streams. With `message_ids`, one each, their trees
         are tracked. Raises `EmitError` as `emit` does, and on columns that do not fit; then nothing was emitted."""
@@ -85,7 +92,11 @@ class OutputCollector(ErrorReporter, Protocol):
     """Handed to `Bolt.prepare`."""
 
     def emit(
-        self, values: Sequence[Any], anchors: Anchors = None, stream: str = DEFAULT_STREAM, task: int | None = None
+        self,
+        values: Sequence[Any],
+        anchors: Anchors = None,
+        stream: str = DEFAULT_STREAM,
+        task: int | None = None,
     ) -> Sequence[int]:
         """Emits a tuple anchored to `anchors`; returns the ids of the tasks that it went to.
 
@@ -131,12 +142,17 @@ class OutputCollector(ErrorReporter, Protocol):
 class BasicOutputCollector(ErrorReporter, Protocol):
     """Handed to `BasicBolt.execute`: anchors to the input by itself."""
 
-    def emit(self, values: Sequence[Any], stream: str = DEFAULT_STREAM, task: int | None = None) -> Sequence[int]:
+    def emit(
+        self, values: Sequence[Any], stream: str = DEFAULT_STREAM, task: int | None = None
+    ) -> Sequence[int]:
         """Emits a tuple anchored to the one being executed."""
         ...
 
     def emit_batch(
-        self, columns: Sequence[list[Any]], positions: Sequence[int] | None = None, stream: str = DEFAULT_STREAM
+        self,
+        columns: Sequence[list[Any]],
+        positions: Sequence[int] | None = None,
+        stream: str = DEFAULT_STREAM,
     ) -> Placed:
         """Emits many tuples, given as one list a field, from within `execute_batch`.
 

@@ -23,7 +23,9 @@ class Spout(Component):
     context: TopologyContext
     config: Config
 
-    def open(self, config: Config, context: TopologyContext, collector: SpoutOutputCollector) -> Maybe:
+    def open(
+        self, config: Config, context: TopologyContext, collector: SpoutOutputCollector
+    ) -> Maybe:
         """Called once before anything else; by default keeps its arguments as attributes."""
         self.config, self.context, self.collector = config, context, collector
         return None
@@ -60,7 +62,9 @@ class Bolt(Component):
     context: TopologyContext
     config: Config
 
-    def prepare(self, config: Config, context: TopologyContext, collector: OutputCollector) -> Maybe:
+    def prepare(
+        self, config: Config, context: TopologyContext, collector: OutputCollector
+    ) -> Maybe:
         """Called once before anything else; by default keeps its arguments as attributes."""
         self.config, self.context, self.collector = config, context, collector
         return None
@@ -126,7 +130,9 @@ class StatefulBasicBolt(Stateful, BasicBolt):
 class CustomStreamGrouping:
     """A grouping of the user's own (Storm's interface of the same name)."""
 
-    def prepare(self, context: TopologyContext, component: str, stream: str, target_tasks: Sequence[int]) -> None:
+    def prepare(
+        self, context: TopologyContext, component: str, stream: str, target_tasks: Sequence[int]
+    ) -> None:
         """Called once per emitting task with the stream and the ids of the tasks to choose from."""
 
     def choose_tasks(self, task: int, values: Sequence[Any]) -> Sequence[int]:

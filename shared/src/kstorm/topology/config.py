@@ -145,7 +145,9 @@ class Config:
                 f"topology_bolt_retry_delay_multiplier is {self.topology_bolt_retry_delay_multiplier}: it must be at least 1"
             )
         if self.topology_trace > 1:
-            raise ConfigError(f"topology_trace is {self.topology_trace:g}: it is a share of the trees, from 0 to 1")
+            raise ConfigError(
+                f"topology_trace is {self.topology_trace:g}: it is a share of the trees, from 0 to 1"
+            )
         least = 24.0 if self.exactly_once else 1.0
         if self.topology_trace_retention_hours < least:
             raise ConfigError(
@@ -159,7 +161,9 @@ class Config:
                 "newer release on every process first"
             )
         if not isinstance(self.own, Mapping):
-            raise ConfigError(f"own is a {type(self.own).__name__}: it must be a dict of settings by name")
+            raise ConfigError(
+                f"own is a {type(self.own).__name__}: it must be a dict of settings by name"
+            )
         for name in self.own:
             _check_own(name)
         object.__setattr__(self, "own", dict(self.own))
@@ -171,7 +175,9 @@ class Config:
     def __getitem__(self, name: str) -> Any:
         """As `get`; raises `KeyError` if there is no such setting."""
         if name not in self:
-            raise KeyError(f"no setting {name!r}: of one's own there are {', '.join(map(str, self.own)) or 'none'}")
+            raise KeyError(
+                f"no setting {name!r}: of one's own there are {', '.join(map(str, self.own)) or 'none'}"
+            )
         return self.get(name)
 
     def __contains__(self, name: object) -> bool:
@@ -192,14 +198,20 @@ class Config:
     @property
     def message_timeout_secs(self) -> float:
         """The message timeout; infinite where `topology_enable_message_timeouts` is off."""
-        return self.topology_message_timeout_secs if self.topology_enable_message_timeouts else math.inf
+        return (
+            self.topology_message_timeout_secs
+            if self.topology_enable_message_timeouts
+            else math.inf
+        )
 
     def override(self, **changes: Any) -> "Config":
         """A copy with some settings changed; those that are none of kstorm's are the user's own. Raises `ConfigError` as
         the class does."""
         known = _names()
         ours = {name: value for name, value in changes.items() if name in known}
-        own = {name: value for name, value in changes.items() if name not in known and name != "own"}
+        own = {
+            name: value for name, value in changes.items() if name not in known and name != "own"
+        }
         given = changes.get("own", {})
         if isinstance(given, Mapping):
             given = {**self.own, **given, **own}
@@ -217,7 +229,9 @@ def _names() -> frozenset[str]:
     return frozenset(setting.name for setting in _settings())
 
 
-_LOOKS_LIKE_OURS = re.compile(r"topology[^a-z]", re.IGNORECASE)  # Storm's spelling too: topology.debug, TOPOLOGY_DEBUG
+_LOOKS_LIKE_OURS = re.compile(
+    r"topology[^a-z]", re.IGNORECASE
+)  # Storm's spelling too: topology.debug, TOPOLOGY_DEBUG
 
 
 def _check_own(name: object) -> None:
@@ -228,7 +242,9 @@ def _check_own(name: object) -> None:
     spelt = re.sub("[^a-z0-9]", "_", name.lower())
     close = get_close_matches(spelt, known, 1, 0.75 if _LOOKS_LIKE_OURS.match(name) else 0.9)
     if name in known:
-        raise ConfigError(f"own has {name!r}, which is a setting of kstorm's: give it to Config itself")
+        raise ConfigError(
+            f"own has {name!r}, which is a setting of kstorm's: give it to Config itself"
+        )
     if close or _LOOKS_LIKE_OURS.match(name):
         meant = f"did you mean {close[0]!r}? The" if close else "the"
         raise ConfigError(f"there is no setting {name!r}: {meant} settings are {', '.join(known)}")
@@ -253,8 +269,12 @@ def _check_type(setting: "dataclasses.Field[Any]", value: Any) -> None:
         return
     kind: Any = float if optional else setting.type
     if not isinstance(value, _KINDS[kind]) or (isinstance(value, bool) and kind is not bool):
-        shown = "a huge number" if type(value) is int and abs(value) > _MOST else repr(value)  # Python prints not all
-        raise ConfigError(f"{setting.name} is {shown}: it must be {'a number' if kind is float else kind.__name__}")
+        shown = (
+            "a huge number" if type(value) is int and abs(value) > _MOST else repr(value)
+        )  # Python prints not all
+        raise ConfigError(
+            f"{setting.name} is {shown}: it must be {'a number' if kind is float else kind.__name__}"
+        )
 
 
 def _check_range(name: str, value: float | str | None) -> None:
@@ -267,4 +287,6 @@ def _check_range(name: str, value: float | str | None) -> None:
     if value < -_MOST:
         raise ConfigError(f"{name} is below 0")
     if value < 0 or (value == 0 and name not in _MAY_BE_ZERO):
-        raise ConfigError(f"{name} is {value}: it must be {'0 or more' if name in _MAY_BE_ZERO else 'above 0'}")
+        raise ConfigError(
+            f"{name} is {value}: it must be {'0 or more' if name in _MAY_BE_ZERO else 'above 0'}"
+        )

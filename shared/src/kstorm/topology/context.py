@@ -16,7 +16,11 @@ class TopologyContext:
     """Handed to `open` and `prepare`."""
 
     def __init__(
-        self, topology: Topology, component: str, task_index: int, resources: dict[str, Any] | None = None
+        self,
+        topology: Topology,
+        component: str,
+        task_index: int,
+        resources: dict[str, Any] | None = None,
     ) -> None:
         self.topology = topology
         """The whole wiring."""

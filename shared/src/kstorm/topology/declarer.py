@@ -29,10 +29,14 @@ class OutputFieldsDeclarer:
         """Declares the default stream: `declare("word", "count")` or `declare(Fields("word", "count"))`."""
         self.declare_stream(DEFAULT_STREAM, *fields, direct=direct)
 
-    def declare_stream(self, stream: str, *fields: str | Iterable[str], direct: bool = False) -> None:
+    def declare_stream(
+        self, stream: str, *fields: str | Iterable[str], direct: bool = False
+    ) -> None:
         """Declares a named stream. Raises `TopologyError` if it is declared twice."""
         if stream in self.streams:
-            raise TopologyError(f"{self._component!r} declares its stream {stream!r} twice: declare each stream once")
+            raise TopologyError(
+                f"{self._component!r} declares its stream {stream!r} twice: declare each stream once"
+            )
         if not stream or stream.startswith("__"):
             raise TopologyError(
                 f"{self._component!r} declares the stream {stream!r}: use a name that does not start with '__'"

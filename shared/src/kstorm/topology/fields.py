@@ -23,7 +23,9 @@ class Fields:
                 raise TopologyError(f"{name!r} is not a field name: use non-empty strings")
         if len(set(flat)) != len(flat):
             twice = next(name for name in flat if flat.count(name) > 1)
-            raise TopologyError(f"the field {twice!r} is declared twice in {flat}: give each field its own name")
+            raise TopologyError(
+                f"the field {twice!r} is declared twice in {flat}: give each field its own name"
+            )
         self.names: tuple[str, ...] = tuple(flat)
         self._index = {name: position for position, name in enumerate(flat)}
 
@@ -32,7 +34,9 @@ class Fields:
         try:
             return self._index[name]
         except KeyError:
-            raise KeyError(f"no field {name!r}; this stream has {', '.join(self.names) or 'no fields'}") from None
+            raise KeyError(
+                f"no field {name!r}; this stream has {', '.join(self.names) or 'no fields'}"
+            ) from None
 
     def select(self, selector: "str | Iterable[str]", values: Sequence[Any]) -> list[Any]:
         """Of the values of a tuple with these fields those of `selector`, in its order: `fields.select(["word"], values)`.

@@ -10,7 +10,9 @@ from kstorm.topology.fields import Fields
 class TaskChooser(Protocol):
     """A `CustomStreamGrouping`, as far as a declaration has to know it."""
 
-    def prepare(self, context: Any, component: str, stream: str, target_tasks: Sequence[int]) -> None:
+    def prepare(
+        self, context: Any, component: str, stream: str, target_tasks: Sequence[int]
+    ) -> None:
         """See `kstorm.topology.CustomStreamGrouping.prepare`."""
         ...
 
@@ -66,7 +68,13 @@ class CustomGrouping:
 
 
 ChoosingGrouping = (
-    ShuffleGrouping | NoneGrouping | FieldsGrouping | PartialKeyGrouping | AllGrouping | GlobalGrouping | CustomGrouping
+    ShuffleGrouping
+    | NoneGrouping
+    | FieldsGrouping
+    | PartialKeyGrouping
+    | AllGrouping
+    | GlobalGrouping
+    | CustomGrouping
 )
 """Those that choose the tasks; with the other one the emitter does."""
 

@@ -92,7 +92,9 @@ class Topology(Names):
         for component, ids in self._task_ids.items():
             if task in ids:
                 return component, task - ids.start
-        raise TopologyError(f"topology {self.name!r} has no task {task}: its tasks are 1 to {self.total_tasks}")
+        raise TopologyError(
+            f"topology {self.name!r} has no task {task}: its tasks are 1 to {self.total_tasks}"
+        )
 
     @property
     def total_tasks(self) -> int:
@@ -126,7 +128,9 @@ class Topology(Names):
 
     def changelogs(self) -> dict[str, int]:
         """The compacted topics that tables are recovered from, with their partition counts."""
-        kept = [b for b in self.bolts if self.config.exactly_once or isinstance(b.component, Stateful)]
+        kept = [
+            b for b in self.bolts if self.config.exactly_once or isinstance(b.component, Stateful)
+        ]
         counts = {self.state_topic(bolt.id): bolt.num_tasks for bolt in kept}
         if self.config.acker_tasks:
             counts[self.ledger_topic] = self.config.acker_tasks

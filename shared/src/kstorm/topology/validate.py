@@ -5,7 +5,13 @@ import re
 from kstorm.errors import TopologyError
 from kstorm.topology.components import CustomStreamGrouping
 from kstorm.topology.declarer import StreamSpec
-from kstorm.topology.groupings import CustomGrouping, DirectGrouping, FieldsGrouping, Grouping, PartialKeyGrouping
+from kstorm.topology.groupings import (
+    CustomGrouping,
+    DirectGrouping,
+    FieldsGrouping,
+    Grouping,
+    PartialKeyGrouping,
+)
 from kstorm.topology.positioned import Positioned
 from kstorm.topology.topology import ComponentSpec, Input, Topology
 
@@ -25,7 +31,9 @@ def check_id(kind: str, name: str) -> None:
 def check_count(name: str, component: str, value: object) -> None:
     """Refuses a count of executors or tasks that is none."""
     if not isinstance(value, int) or isinstance(value, bool) or value < 1:
-        raise TopologyError(f"the {name} of {component!r} is {value!r}: it must be a whole number of at least 1")
+        raise TopologyError(
+            f"the {name} of {component!r} is {value!r}: it must be a whole number of at least 1"
+        )
 
 
 def check_tasks(spec: ComponentSpec) -> None:
@@ -44,7 +52,9 @@ def check_wiring(topology: Topology) -> None:
             f"topology {topology.name!r} has no spout: nothing would ever be emitted; add one with set_spout"
         )
     if topology.total_tasks > _MAX_TASKS:
-        raise TopologyError(f"topology {topology.name!r} has {topology.total_tasks} tasks: {_MAX_TASKS} is the most")
+        raise TopologyError(
+            f"topology {topology.name!r} has {topology.total_tasks} tasks: {_MAX_TASKS} is the most"
+        )
     for bolt in topology.bolts:
         if not bolt.inputs:
             raise TopologyError(
@@ -107,14 +117,20 @@ def _check_grouping(bolt: ComponentSpec, declared: Input, stream: StreamSpec) ->
     where = f"bolt {bolt.id!r}, stream {declared.stream!r} of {declared.component!r}"
     grouping = declared.grouping
     if not isinstance(grouping, Grouping):
-        raise TopologyError(f"{where}: {grouping!r} is no grouping; give an instance, e.g. ShuffleGrouping()")
-    if isinstance(grouping, CustomGrouping) and not isinstance(grouping.grouping, CustomStreamGrouping):
+        raise TopologyError(
+            f"{where}: {grouping!r} is no grouping; give an instance, e.g. ShuffleGrouping()"
+        )
+    if isinstance(grouping, CustomGrouping) and not isinstance(
+        grouping.grouping, CustomStreamGrouping
+    ):
         raise TopologyError(
             f"{where}: {grouping.grouping!r} is no CustomStreamGrouping; give an instance of a subclass"
         )
     if isinstance(grouping, FieldsGrouping | PartialKeyGrouping):
         if not len(grouping.fields):
-            raise TopologyError(f"{where}: a fields grouping on no field; name at least one, or use global_grouping")
+            raise TopologyError(
+                f"{where}: a fields grouping on no field; name at least one, or use global_grouping"
+            )
         for name in grouping.fields:
             if name not in stream.fields:
                 raise TopologyError(
@@ -134,7 +150,11 @@ def _check_reachable(topology: Topology) -> None:
     """Every bolt must be fed by some spout; a cycle that no spout feeds would wait for ever."""
     fed = {spout.id for spout in topology.spouts}
     while True:
-        more = {b.id for b in topology.bolts if b.id not in fed and any(i.component in fed for i in b.inputs)}
+        more = {
+            b.id
+            for b in topology.bolts
+            if b.id not in fed and any(i.component in fed for i in b.inputs)
+        }
         if not more:
             break
         fed |= more

@@ -17,10 +17,23 @@ from kstorm.trident.distinct import ApproximateDistinct
 from kstorm.trident.external import MapFactory, NonTransactionalMap, OpaqueMap, TransactionalMap
 from kstorm.trident.first import Assembly, FirstN
 from kstorm.trident.join import JoinOutFieldsMode, JoinType
-from kstorm.trident.operations import Debug, Equals, Filter, FilterNull, Function, Negate, Operation, TridentCollector
+from kstorm.trident.operations import (
+    Debug,
+    Equals,
+    Filter,
+    FilterNull,
+    Function,
+    Negate,
+    Operation,
+    TridentCollector,
+)
 from kstorm.trident.own_state import State, StateFactory
 from kstorm.trident.redis_map import RedisMap
-from kstorm.trident.spouts import OpaqueTridentKafkaSpout, TransactionalTridentKafkaSpout, TridentKafkaConfig
+from kstorm.trident.spouts import (
+    OpaqueTridentKafkaSpout,
+    TransactionalTridentKafkaSpout,
+    TridentKafkaConfig,
+)
 from kstorm.trident.state import (
     KstormState,
     MapGet,

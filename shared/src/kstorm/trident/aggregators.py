@@ -80,7 +80,11 @@ class Count(CombinerAggregator):
 
     def fold_columns(self, keys: Sequence[Any], columns: Columns, tuples: Tuples) -> dict[Any, int]:
         """See `CombinerAggregator.fold_columns`. One that begins otherwise or combines otherwise is no count any more."""
-        return dict(Counter(keys)) if type(self) is Count else super().fold_columns(keys, columns, tuples)
+        return (
+            dict(Counter(keys))
+            if type(self) is Count
+            else super().fold_columns(keys, columns, tuples)
+        )
 
     def fold(self, keys: Sequence[Any], values: Sequence[Any]) -> dict[Any, Any]:
         """See `CombinerAggregator.fold`."""

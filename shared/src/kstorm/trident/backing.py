@@ -8,7 +8,9 @@ import msgspec
 
 from kstorm.errors import ConfigError, FencedError
 
-_NAME_CHARACTERS: Final = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_")
+_NAME_CHARACTERS: Final = frozenset(
+    "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_"
+)
 
 
 class Owner(NamedTuple):
@@ -54,7 +56,9 @@ class SqlMap(BackingMap):
     not there.
     """
 
-    def __init__(self, connect: Callable[[], Any], table: str, parameter: str = "?", blob: str = "BLOB") -> None:
+    def __init__(
+        self, connect: Callable[[], Any], table: str, parameter: str = "?", blob: str = "BLOB"
+    ) -> None:
         if not table or not set(table) <= _NAME_CHARACTERS:
             raise ConfigError(f"the table {table!r}: use letters, digits and '_'")
         self._connect, self._table, self._parameter, self._blob = connect, table, parameter, blob
@@ -91,7 +95,9 @@ class SqlMap(BackingMap):
         """See `BackingMap.multi_put`."""
         if not self._do(_OWN, _encode(list(keys)), *owner):
             self._connection.rollback()
-            raise FencedError(f"{owner.task} is another process's now: nothing was written to {self._table!r}")
+            raise FencedError(
+                f"{owner.task} is another process's now: nothing was written to {self._table!r}"
+            )
         rows = [(key, _encode(value)) for key, value in zip(keys, values, strict=True)]
         with closing(self._connection.cursor()) as cursor:
             cursor.executemany(self._said(_PUT), rows)

@@ -22,7 +22,9 @@ class Batch:
 
     __slots__ = ("_at", "_before", "_columns", "_positions", "size")
 
-    def __init__(self, columns: Sequence[Column | None], positions: Places | None, size: int) -> None:
+    def __init__(
+        self, columns: Sequence[Column | None], positions: Places | None, size: int
+    ) -> None:
         """`positions`: None if each row is the tuple at its place. Columns are read, and never changed."""
         self.size = size
         self._columns = list(columns)
@@ -55,13 +57,23 @@ class Batch:
         """What each row is anchored to; None if to the tuple at its place."""
         if self._positions is None and self._before is not None:
             before = self._before.positions
-            self._positions = self._at if before is None else np.asarray(before, np.intp)[np.asarray(self._at, np.intp)]
+            self._positions = (
+                self._at
+                if before is None
+                else np.asarray(before, np.intp)[np.asarray(self._at, np.intp)]
+            )
         return self._positions
 
     def all_positions(self) -> Sequence[int]:
         """The same, written out."""
         found = self.positions
-        return range(self.size) if found is None else found.tolist() if isinstance(found, np.ndarray) else found
+        return (
+            range(self.size)
+            if found is None
+            else found.tolist()
+            if isinstance(found, np.ndarray)
+            else found
+        )
 
     def column(self, place: int) -> Column:
         """The values of a field."""

@@ -83,24 +83,35 @@ class StateBolt(StatefulBasicBolt):
     def prepare(self, config: Config, context: TopologyContext) -> None:
         """Prepares the operations."""
         super().prepare(config, context)
-        for operation in (self._update.operation, *(query.operation for _, query in self._queries.values())):
+        for operation in (
+            self._update.operation,
+            *(query.operation for _, query in self._queries.values()),
+        ):
             operation.prepare(config, context)
 
     def init_state(self, state: KeyValueState) -> None:
         """See `Stateful.init_state`."""
         super().init_state(state)
-        self._update.begin(state, f"{self.context.topology.name}.{self.context.component}/{self.context.task_index}")
+        self._update.begin(
+            state,
+            f"{self.context.topology.name}.{self.context.component}/{self.context.task_index}",
+        )
         for _, query in self._queries.values():
             query.begin(self._update)
 
     def cleanup(self) -> None:
         """Ends the operations."""
-        for operation in (self._update.operation, *(query.operation for _, query in self._queries.values())):
+        for operation in (
+            self._update.operation,
+            *(query.operation for _, query in self._queries.values()),
+        ):
             operation.cleanup()
 
     def execute(self, tuple: Tuple, collector: BasicOutputCollector) -> None:
         """A batch of one."""
-        stream, found = self._run((tuple.source_component, tuple.source_stream), Batch.of_tuple(tuple.values))
+        stream, found = self._run(
+            (tuple.source_component, tuple.source_stream), Batch.of_tuple(tuple.values)
+        )
         for row in _rows(found):
             collector.emit(row, stream)
 
@@ -144,14 +155,18 @@ class OutsideStateBolt(StateBolt):
 
     async def execute(self, tuple: Tuple, collector: BasicOutputCollector) -> None:  # type: ignore[override]
         """A batch of one."""
-        stream, found = await self._work((tuple.source_component, tuple.source_stream), Batch.of_tuple(tuple.values))
+        stream, found = await self._work(
+            (tuple.source_component, tuple.source_stream), Batch.of_tuple(tuple.values)
+        )
         for row in _rows(found):
             collector.emit(row, stream)
         self._map.keep()
 
     async def execute_batch(self, batch: TupleBatch, collector: BasicOutputCollector) -> None:  # type: ignore[override]
         """The batch."""
-        stream, found = await self._work((batch.source.component, batch.source.stream), _taken_in(batch))
+        stream, found = await self._work(
+            (batch.source.component, batch.source.stream), _taken_in(batch)
+        )
         _emit(collector, found, stream)
         self._map.keep()
 
@@ -171,7 +186,9 @@ class OutsideStateBolt(StateBolt):
             except KstormError:
                 raise
             except Exception as error:  # noqa: BLE001 - each database has errors of its own
-                self._trouble = StorageError(f"the state's database does not answer: {type(error).__name__}: {error}")
+                self._trouble = StorageError(
+                    f"the state's database does not answer: {type(error).__name__}: {error}"
+                )
                 await asyncio.sleep(AGAIN_SECS)
                 with suppress(Exception):
                     await asyncio.to_thread(self._map.connect_again)

@@ -8,7 +8,14 @@ from typing import TYPE_CHECKING, Any, Final
 
 from kstorm.errors import TopologyError
 from kstorm.topology import Config, Fields, TopologyContext
-from kstorm.trident.aggregators import Aggregator, AnyAggregator, Columns, CombinerAggregator, ReducerAggregator, Tuples
+from kstorm.trident.aggregators import (
+    Aggregator,
+    AnyAggregator,
+    Columns,
+    CombinerAggregator,
+    ReducerAggregator,
+    Tuples,
+)
 from kstorm.trident.batches import Batch, Picked
 from kstorm.trident.emitted import emitted
 from kstorm.trident.operations import TridentCollector, name_of
@@ -77,7 +84,9 @@ class Chain:
                     f"{name_of(part.aggregator)} gives one value: name one output field, not {len(part.outputs)}"
                 )
         combined: Stream = aggregate(ChainedCombiner(self._parts), "values")
-        return combined._step(f"chain({', '.join(outputs)})", "chain", lambda fields: _spread(outputs, fields))
+        return combined._step(
+            f"chain({', '.join(outputs)})", "chain", lambda fields: _spread(outputs, fields)
+        )
 
     def _with(self, verb: str, given: Sequence[Any]) -> "Chain":
         from kstorm.trident.stream import _aggregation
@@ -98,7 +107,9 @@ class OfParts:
     def bind(self, fields: Fields) -> None:
         """The stream has these fields. Raises `TopologyError`."""
         for part in self._parts:
-            part.picked = Picked(fields if part.inputs is None else chosen(part.inputs, fields), fields)
+            part.picked = Picked(
+                fields if part.inputs is None else chosen(part.inputs, fields), fields
+            )
 
     def prepare(self, config: Config, context: TopologyContext) -> None:
         """Prepares each."""
@@ -116,15 +127,25 @@ class ChainedCombiner(OfParts, CombinerAggregator):
 
     @property
     def _combiners(self) -> list[CombinerAggregator]:
-        return [part.aggregator for part in self._parts if isinstance(part.aggregator, CombinerAggregator)]
+        return [
+            part.aggregator
+            for part in self._parts
+            if isinstance(part.aggregator, CombinerAggregator)
+        ]
 
     def init(self, tuple: TridentTuple) -> list[Any]:
         """Of each."""
-        return [each.init(part.tuple(tuple)) for each, part in zip(self._combiners, self._parts, strict=True)]
+        return [
+            each.init(part.tuple(tuple))
+            for each, part in zip(self._combiners, self._parts, strict=True)
+        ]
 
     def combine(self, one: list[Any], other: list[Any]) -> list[Any]:
         """Of each."""
-        return [each.combine(*both) for each, both in zip(self._combiners, zip(one, other, strict=True), strict=True)]
+        return [
+            each.combine(*both)
+            for each, both in zip(self._combiners, zip(one, other, strict=True), strict=True)
+        ]
 
     def zero(self) -> list[Any]:
         """Of each."""
@@ -133,7 +154,9 @@ class ChainedCombiner(OfParts, CombinerAggregator):
     def fold_columns(self, keys: Sequence[Any], columns: Columns, tuples: Tuples) -> dict[Any, Any]:
         """See `CombinerAggregator.fold_columns`: each as it can do it best."""
         found = [
-            each.fold_columns(keys, [columns[place] for place in part.picked.places], partial(part.tuples, tuples))
+            each.fold_columns(
+                keys, [columns[place] for place in part.picked.places], partial(part.tuples, tuples)
+            )
             for each, part in zip(self._combiners, self._parts, strict=True)
         ]
         return {key: [values[key] for values in found] for key in found[0]}
@@ -150,7 +173,11 @@ class ChainedAggregator(OfParts, Aggregator):
         """Of each its value, and a collector of its own."""
         begun = []
         for part in self._parts:
-            one = part.aggregator if isinstance(part.aggregator, Aggregator) else _Emits(part.aggregator)
+            one = (
+                part.aggregator
+                if isinstance(part.aggregator, Aggregator)
+                else _Emits(part.aggregator)
+            )
             own = emitted(part.aggregator, len(part.outputs))
             begun.append((one, one.init(batch_id, own), own))
         return begun
@@ -185,7 +212,9 @@ class _Emits(Aggregator):
             value[0] = fresh if value[0] is _NONE else self._of.combine(value[0], fresh)
 
     def complete(self, value: list[Any], collector: TridentCollector) -> None:
-        collector.emit([self._of.result(value[0]) if isinstance(self._of, CombinerAggregator) else value[0]])
+        collector.emit(
+            [self._of.result(value[0]) if isinstance(self._of, CombinerAggregator) else value[0]]
+        )
 
 
 class _SpreadStep(Step):

@@ -19,7 +19,14 @@ from kstorm.topology import (
 from kstorm.topology.groupings import GlobalGrouping, Grouping, ShuffleGrouping
 from kstorm.trident.batches import Picked
 from kstorm.trident.bolts import OutsideStateBolt, StateBolt, StepsBolt
-from kstorm.trident.join import JoinOutFieldsMode, JoinType, KeyedJoinBolt, Side, Sides, WindowJoinBolt
+from kstorm.trident.join import (
+    JoinOutFieldsMode,
+    JoinType,
+    KeyedJoinBolt,
+    Side,
+    Sides,
+    WindowJoinBolt,
+)
 from kstorm.trident.plan import (
     BoltNode,
     JoinNode,
@@ -126,7 +133,9 @@ class _Compiler:
                 return before
             case StateNode(make=make) if make is not None:
                 update = make(before, self._has_parts(node))
-                self._states[node] = StateBolt(update) if update.map_factory is None else OutsideStateBolt(update)
+                self._states[node] = (
+                    StateBolt(update) if update.map_factory is None else OutsideStateBolt(update)
+                )
                 return update.output
             case QueryNode(state=state) if state is not None:
                 self._check_key(node, state)
@@ -140,7 +149,9 @@ class _Compiler:
         declarer = OutputFieldsDeclarer(node.id)
         node.spout.declare_output_fields(declarer)
         if len(declarer.streams) != 1:
-            raise TopologyError(f"the spout declares {len(declarer.streams)} streams: a stream begins at one")
+            raise TopologyError(
+                f"the spout declares {len(declarer.streams)} streams: a stream begins at one"
+            )
         (stream,) = declarer.streams.values()
         self._outputs[node] = Output(node.id, stream.id, stream.fields)
         return stream.fields
@@ -168,7 +179,9 @@ class _Compiler:
                 "window=, as Window(Duration.minutes(1))"
             )
         if node.window is not None and node.window.window_settings.gap is not None:
-            raise TopologyError("streams are not joined within sessions: give the join a window=Window(length, slide)")
+            raise TopologyError(
+                "streams are not joined within sessions: give the join a window=Window(length, slide)"
+            )
         preserve = node.mode == JoinOutFieldsMode.PRESERVE
         wanted = sum(map(len, sides)) - (0 if preserve else len(right))
         if len(node.outputs) != wanted:
@@ -202,7 +215,8 @@ class _Compiler:
     def _has_parts(self, node: Node) -> bool:
         """Whether its tuples are values that were combined upstream."""
         return any(
-            isinstance(each, StepNode) and each.is_partial and each in self._steps for each in node.parents[0].parents
+            isinstance(each, StepNode) and each.is_partial and each in self._steps
+            for each in node.parents[0].parents
         )
 
     # Components.
@@ -242,7 +256,10 @@ class _Compiler:
         inputs: list[tuple[Output, Grouping]] = []
         for parent, keys in zip(node.parents, node.keys, strict=True):
             fields = self._fields[parent]
-            found = [(output, by_fields(renamed(keys, fields, output.fields))) for output, _ in self._inputs(parent)]
+            found = [
+                (output, by_fields(renamed(keys, fields, output.fields)))
+                for output, _ in self._inputs(parent)
+            ]
             others = Fields(name for name in fields if name not in keys)
             places = {(output.component, output.stream) for output, _ in found}
             sides.append(Side(places, Picked(keys, fields), Picked(others, fields), fields))
@@ -261,12 +278,19 @@ class _Compiler:
         assert node.query is not None
         if not isinstance(before, RepartitionNode) and node.query.asks_by_key:
             if len(node.inputs):
-                inputs = [(output, by_fields(renamed(node.inputs, fields, output.fields))) for output, _ in inputs]
+                inputs = [
+                    (output, by_fields(renamed(node.inputs, fields, output.fields)))
+                    for output, _ in inputs
+                ]
             elif state.groups is not None:
-                inputs = [(output, GlobalGrouping()) for output, _ in inputs]  # the one value's task
+                inputs = [
+                    (output, GlobalGrouping()) for output, _ in inputs
+                ]  # the one value's task
         query = Query(node.query, Picked(node.inputs, fields), len(node.added), self._fields[node])
         id = self._outputs[state].component
-        stream = self._states[state].add_query(query, [(output.component, output.stream) for output, _ in inputs])
+        stream = self._states[state].add_query(
+            query, [(output.component, output.stream) for output, _ in inputs]
+        )
         self._subscribe(id, inputs)
         self._operations[id].append(node.title)
         self._outputs[node] = Output(id, stream, self._fields[node])
@@ -291,7 +315,9 @@ class _Compiler:
             assert node.grouping is not None
             names, merged = node.names or Fields(), self._fields[node]
             found = [output for output, _ in self._inputs(node.parents[0])]
-            return [(output, node.grouping(renamed(names, merged, output.fields))) for output in found]
+            return [
+                (output, node.grouping(renamed(names, merged, output.fields))) for output in found
+            ]
         return [(self._outputs[node], ShuffleGrouping())]
 
     def _subscribe(self, id: str, inputs: Iterable[tuple[Output, Grouping]]) -> None:
@@ -309,7 +335,9 @@ class _Compiler:
         wanted = [node.name for node in nodes if node.name]
         id = wanted[-1] if wanted else self._spare(short)
         hints = [node for node in nodes if node.hint is not None]
-        declarer = self._builder.set_bolt(id, bolt, max((node.hint or 1 for node in hints), default=1))
+        declarer = self._builder.set_bolt(
+            id, bolt, max((node.hint or 1 for node in hints), default=1)
+        )
         tasks = [node.tasks for node in hints if node.tasks is not None]
         if tasks:
             declarer.set_num_tasks(max(tasks))
@@ -321,7 +349,10 @@ class _Compiler:
     def _spare(self, short: str) -> str:
         """An id of an operation's name, which no other component has."""
         plain = (
-            re.sub(r"[^A-Za-z0-9]+", "-", re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "-", short)).strip("-").lower() or "step"
+            re.sub(r"[^A-Za-z0-9]+", "-", re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "-", short))
+            .strip("-")
+            .lower()
+            or "step"
         )
         number, id = 1, plain
         while id in self._taken:

@@ -8,7 +8,9 @@ from kstorm.trident.compile import Plan
 
 def told(plan: Plan) -> str:
     """A paragraph for each component: its id and processes, where its tuples come from, what it does."""
-    lines = [f"{plan.topology.name}, {plan.topology.config.topology_processing_guarantee.replace('_', ' ')}"]
+    lines = [
+        f"{plan.topology.name}, {plan.topology.config.topology_processing_guarantee.replace('_', ' ')}"
+    ]
     for id, spec in plan.topology.components.items():
         lines.append(f"  {id} ×{spec.parallelism}{_fields(spec)}")
         lines += [f"    from {_input(each)}" for each in spec.inputs]

@@ -23,7 +23,9 @@ class ApproximateDistinct(CombinerAggregator):
         """`precision`: 4 to 21, by default 12: 1.6 %, and some 2 KiB a group; each one more makes the error 0.7 times as large,
         and the sketch twice. Keep it, where values are stored. Raises `ConfigError`, also if the library is not installed."""
         if not 4 <= precision <= _FINEST:
-            raise ConfigError(f"ApproximateDistinct(precision={precision}): give a number from 4 to {_FINEST}")
+            raise ConfigError(
+                f"ApproximateDistinct(precision={precision}): give a number from 4 to {_FINEST}"
+            )
         self._precision = precision
         _library()
 
@@ -39,7 +41,9 @@ class ApproximateDistinct(CombinerAggregator):
         """The sketch of nothing."""
         return self._sketch([])
 
-    def fold_columns(self, keys: Sequence[Any], columns: Columns, tuples: Tuples) -> dict[Any, bytes]:
+    def fold_columns(
+        self, keys: Sequence[Any], columns: Columns, tuples: Tuples
+    ) -> dict[Any, bytes]:
         """See `CombinerAggregator.fold_columns`: one sketch of many values."""
         texts: defaultdict[Any, list[str]] = defaultdict(list)
         for key, values in zip(keys, zip(*columns, strict=True), strict=True):
@@ -51,7 +55,10 @@ class ApproximateDistinct(CombinerAggregator):
         sketches: defaultdict[Any, list[bytes]] = defaultdict(list)
         for key, value in zip(keys, values, strict=True):
             sketches[key].append(value)
-        return {key: found[0] if len(found) == 1 else self._union(found) for key, found in sketches.items()}
+        return {
+            key: found[0] if len(found) == 1 else self._union(found)
+            for key, found in sketches.items()
+        }
 
     def result(self, value: bytes) -> int:
         """The estimate, rounded."""

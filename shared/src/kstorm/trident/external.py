@@ -169,7 +169,8 @@ class _Opaque(ExternalMap):
     def before_commit(self) -> Rows:
         """See `ExternalMap.before_commit`."""
         return {
-            key: [self._epochs.current, _held(value), _held(self._cache[key])] for key, value in self._changed.items()
+            key: [self._epochs.current, _held(value), _held(self._cache[key])]
+            for key, value in self._changed.items()
         }
 
     def _before(self, stored: Any) -> Any:
@@ -199,7 +200,9 @@ class _Transactional(ExternalMap):
         for key in [key for key, _ in self._state.range(_WRITTEN, _END)]:
             if key.removeprefix(_WRITTEN) not in self._changed:
                 self._state.discard(key)
-        self._to_write = {key: [self._epochs.current, value] for key, value in self._changed.items()}
+        self._to_write = {
+            key: [self._epochs.current, value] for key, value in self._changed.items()
+        }
         for key, row in self._to_write.items():
             self._state.put(_WRITTEN + key, row)
         super().end_epoch()

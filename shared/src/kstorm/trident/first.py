@@ -37,13 +37,17 @@ class FirstStep(Step):
         return Batch(columns, [batch.all_positions()[-1]] * len(found), len(found))
 
 
-def by_field(number: int, field: str, key: Callable[[Any], Any] | None, reverse: bool, fields: Fields) -> Any:
+def by_field(
+    number: int, field: str, key: Callable[[Any], Any] | None, reverse: bool, fields: Fields
+) -> Any:
     """By the value of a field, or by what `key` makes of it, with all fields. Raises `TopologyError`."""
     (place,) = Picked(chosen(Fields(field), fields), fields).places
 
     def ranks(batch: Batch) -> Sequence[Any]:
         values = batch.column(place)
-        return values if key is None else [None if value is None else key(value) for value in values]
+        return (
+            values if key is None else [None if value is None else key(value) for value in values]
+        )
 
     return fields, FirstStep(number, ranks, reverse=reverse)
 
@@ -51,7 +55,9 @@ def by_field(number: int, field: str, key: Callable[[Any], Any] | None, reverse:
 def by_tuple(number: int, key: Callable[[TridentTuple], Any], reverse: bool, fields: Fields) -> Any:
     """By what `key` makes of a tuple."""
     picked = Picked(fields, fields)
-    return fields, FirstStep(number, lambda batch: [key(tuple) for tuple in picked.tuples(batch)], reverse=reverse)
+    return fields, FirstStep(
+        number, lambda batch: [key(tuple) for tuple in picked.tuples(batch)], reverse=reverse
+    )
 
 
 class Assembly:
@@ -66,7 +72,9 @@ class FirstN(Assembly):
     """Of each batch of each task the first tuples by a field: the least ones, or in `reverse` the greatest; None does not count.
     Without a field those that came first."""
 
-    def __init__(self, number: int, sort_field: str | None = None, *, reverse: bool = False) -> None:
+    def __init__(
+        self, number: int, sort_field: str | None = None, *, reverse: bool = False
+    ) -> None:
         """`number`: at least 1. Raises `TopologyError`."""
         if number < 1:
             raise TopologyError(f"FirstN({number}): give a number from 1 on")

@@ -98,7 +98,9 @@ class KeyedJoinBolt(StatefulBasicBolt):
         key, own = side.key.values(values), side.others.values(values)
         text = text_of(key)
         there: list[Row] = self.state.get(f"{_SIDES[1 - number]}/{text}", [])
-        self.state.put(f"{_SIDES[number]}/{text}", [*self.state.get(f"{_SIDES[number]}/{text}", []), list(own)])
+        self.state.put(
+            f"{_SIDES[number]}/{text}", [*self.state.get(f"{_SIDES[number]}/{text}", []), list(own)]
+        )
         for other in there:
             collector.emit(self._sides.row(key, *((own, other) if number == 0 else (other, own))))
 

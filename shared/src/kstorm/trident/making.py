@@ -7,7 +7,12 @@ from typing import Any
 
 from kstorm.errors import TopologyError
 from kstorm.topology import Fields
-from kstorm.trident.aggregators import Aggregator, AnyAggregator, CombinerAggregator, ReducerAggregator
+from kstorm.trident.aggregators import (
+    Aggregator,
+    AnyAggregator,
+    CombinerAggregator,
+    ReducerAggregator,
+)
 from kstorm.trident.batches import Picked
 from kstorm.trident.chained import OfParts
 from kstorm.trident.external import MapFactory
@@ -29,7 +34,9 @@ from kstorm.trident.updates import AggregateUpdate
 
 def filtering(keep: Filter, names: Fields | None, fields: Fields) -> tuple[Fields, Step]:
     """The same fields. `names`: None stands for all."""
-    return fields, FilterStep(keep, Picked(fields if names is None else chosen(names, fields), fields))
+    return fields, FilterStep(
+        keep, Picked(fields if names is None else chosen(names, fields), fields)
+    )
 
 
 def adding(operation: Any, names: Fields, new: Fields, fields: Fields) -> tuple[Fields, Step]:
@@ -60,21 +67,29 @@ def aggregating(
     _check_outputs(aggregator, outputs)
     if isinstance(aggregator, OfParts):
         aggregator.bind(fields)
-    return added(outputs, groups), AggregateStep(aggregator, own, picked, len(outputs), partial=is_partial)
+    return added(outputs, groups), AggregateStep(
+        aggregator, own, picked, len(outputs), partial=is_partial
+    )
 
 
-def combining(aggregator: CombinerAggregator, groups: Fields, outputs: Fields, fields: Fields) -> tuple[Fields, Step]:
+def combining(
+    aggregator: CombinerAggregator, groups: Fields, outputs: Fields, fields: Fields
+) -> tuple[Fields, Step]:
     """Of tuples that are parts: the group and its value."""
     _check_outputs(aggregator, outputs)
     value = Fields(name for name in fields if name not in groups)
-    return added(outputs, groups), CombineStep(aggregator, Picked(groups, fields), Picked(value, fields))
+    return added(outputs, groups), CombineStep(
+        aggregator, Picked(groups, fields), Picked(value, fields)
+    )
 
 
 def asking(
     factory: StateFactory, query: QueryFunction, names: Fields, new: Fields, fields: Fields
 ) -> tuple[Fields, Step]:
     """The fields with what a static state adds."""
-    return added(new, fields), AskStep(factory, query, Picked(chosen(names, fields), fields), len(new))
+    return added(new, fields), AskStep(
+        factory, query, Picked(chosen(names, fields), fields), len(new)
+    )
 
 
 def updating(
@@ -92,9 +107,13 @@ def updating(
         inputs = Fields(name for name in fields if name not in groups)
     picked = Picked(fields if inputs is None else chosen(inputs, fields), fields)
     _check_outputs(aggregator, outputs)
-    return AggregateUpdate(aggregator, own, picked, added(outputs, groups), partial=combined, outside=outside)
+    return AggregateUpdate(
+        aggregator, own, picked, added(outputs, groups), partial=combined, outside=outside
+    )
 
 
 def _check_outputs(aggregator: AnyAggregator, outputs: Fields) -> None:
     if not isinstance(aggregator, Aggregator) and len(outputs) != 1:
-        raise TopologyError(f"{name_of(aggregator)} gives one value: name one output field, not {len(outputs)}")
+        raise TopologyError(
+            f"{name_of(aggregator)} gives one value: name one output field, not {len(outputs)}"
+        )

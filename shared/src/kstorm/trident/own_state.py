@@ -113,7 +113,9 @@ class _EmitsNothing:
 
     def emit(self, values: Any) -> None:
         """Raises `EmitError`."""
-        raise EmitError("an updater of a state of one's own class emits nothing: it works when its epoch is over")
+        raise EmitError(
+            "an updater of a state of one's own class emits nothing: it works when its epoch is over"
+        )
 
 
 class OwnUpdate:
@@ -146,7 +148,9 @@ class OwnUpdate:
 class AskStep(Step):
     """`state_query` of a static state: each task has one, and asks it where its tuples are."""
 
-    def __init__(self, factory: StateFactory, query: QueryFunction, picked: Picked, width: int) -> None:
+    def __init__(
+        self, factory: StateFactory, query: QueryFunction, picked: Picked, width: int
+    ) -> None:
         self.operation: Operation = query
         self._factory, self._query, self._picked, self._width = factory, query, picked, width
         self._made: State | None = None

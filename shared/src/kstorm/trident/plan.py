@@ -138,7 +138,9 @@ def chosen(names: Fields, of: Fields) -> Fields:
     """The names, if the stream has them all. Raises `TopologyError`."""
     for name in names:
         if name not in of:
-            raise TopologyError(f"the stream has no field {name!r}, only {', '.join(map(repr, of)) or 'none'}")
+            raise TopologyError(
+                f"the stream has no field {name!r}, only {', '.join(map(repr, of)) or 'none'}"
+            )
     return names
 
 
@@ -146,7 +148,9 @@ def added(names: Fields, to: Fields) -> Fields:
     """The fields of a stream with more of them. Raises `TopologyError` if one is there already."""
     for name in names:
         if name in to:
-            raise TopologyError(f"the stream has a field {name!r} already: give the new one another name")
+            raise TopologyError(
+                f"the stream has a field {name!r} already: give the new one another name"
+            )
     return Fields(*to, *names)
 
 

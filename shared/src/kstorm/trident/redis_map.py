@@ -54,10 +54,14 @@ class RedisMap(BackingMap):
 
     def multi_put(self, owner: Owner, keys: Sequence[str], values: Sequence[Any]) -> None:
         """See `BackingMap.multi_put`."""
-        rows = [each for key, value in zip(keys, values, strict=True) for each in (key, _encode(value))]
+        rows = [
+            each for key, value in zip(keys, values, strict=True) for each in (key, _encode(value))
+        ]
         names = self._lives, self._stored, self._values
         if not self._client.eval(_PUT, len(names), *names, *owner, _encode(list(keys)), *rows):
-            raise FencedError(f"{owner.task} is another process's now: nothing was written to {self._values!r}")
+            raise FencedError(
+                f"{owner.task} is another process's now: nothing was written to {self._values!r}"
+            )
 
 
 _encode = msgspec.msgpack.encode

@@ -26,7 +26,9 @@ class TridentKafkaConfig:
     topic: str
     scheme: Any
 
-    def __init__(self, hosts: BrokerHosts, topic: str, client_id: str = "", **settings: Any) -> None:
+    def __init__(
+        self, hosts: BrokerHosts, topic: str, client_id: str = "", **settings: Any
+    ) -> None:
         self.hosts, self.topic = hosts, topic
         for name, value in {"client_id": client_id, **settings}.items():
             setattr(self, name, value)
@@ -34,7 +36,11 @@ class TridentKafkaConfig:
     def __setattr__(self, name: str, value: Any) -> None:
         if name not in _SETTINGS and name not in ("hosts", "topic"):
             close = get_close_matches(name, _SETTINGS, 1)
-            meant = f"did you mean {close[0]!r}?" if close else f"there are {', '.join(sorted(_SETTINGS))}"
+            meant = (
+                f"did you mean {close[0]!r}?"
+                if close
+                else f"there are {', '.join(sorted(_SETTINGS))}"
+            )
             raise ConfigError(f"TridentKafkaConfig has no {name!r}: {meant}")
         super().__setattr__(name, value)
 

@@ -57,7 +57,9 @@ class MapState:
         for key, value in zip(keys, values, strict=True):
             self.put(key, value)
 
-    def multi_update(self, keys: Sequence[Key], updates: Sequence[Callable[[Any], Any]]) -> list[Any]:
+    def multi_update(
+        self, keys: Sequence[Key], updates: Sequence[Callable[[Any], Any]]
+    ) -> list[Any]:
         """Sets each to what its update makes of the value that there was, None if none; returns the new ones."""
         values = [update(self.get(key)) for key, update in zip(keys, updates, strict=True)]
         self.multi_put(keys, values)
@@ -135,7 +137,9 @@ class ShownMap:
 class StateUpdater(Operation):
     """Changes a state by the tuples of a batch (Storm's `StateUpdater`)."""
 
-    def update_state(self, state: Any, tuples: Sequence[TridentTuple], collector: TridentCollector) -> None:
+    def update_state(
+        self, state: Any, tuples: Sequence[TridentTuple], collector: TridentCollector
+    ) -> None:
         """What is emitted comes out of `new_values_stream`."""
         raise NotImplementedError(f"{type(self).__name__} does not define update_state")
 
@@ -219,5 +223,8 @@ def texts_of_groups(groups: Sequence[Any], fields: int) -> list[str]:
     """`text_of` of the keys of groups of so many fields, as `Picked.keys` gives them. Written out for a text: this is done for each
     group of each batch."""
     if fields == 1:
-        return [group if type(group) is str and group[:1] != "[" else text_of((group,)) for group in groups]
+        return [
+            group if type(group) is str and group[:1] != "[" else text_of((group,))
+            for group in groups
+        ]
     return [text_of(group) for group in groups]

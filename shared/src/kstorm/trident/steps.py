@@ -6,7 +6,13 @@ from typing import Any
 
 from kstorm.errors import EmitError
 from kstorm.topology import Config, TopologyContext
-from kstorm.trident.aggregators import Aggregator, AnyAggregator, CombinerAggregator, ReducerAggregator, results_of
+from kstorm.trident.aggregators import (
+    Aggregator,
+    AnyAggregator,
+    CombinerAggregator,
+    ReducerAggregator,
+    results_of,
+)
 from kstorm.trident.batches import Batch, Picked, key_columns
 from kstorm.trident.emitted import emitted
 from kstorm.trident.operations import Filter, Function, Operation, name_of, predicate_of
@@ -56,10 +62,22 @@ class CallStep(Step):
     """`each`, `map` and `flat_map` with a callable, which is given the values of its input fields."""
 
     def __init__(
-        self, function: Callable[..., Any], picked: Picked, width: int, *, many: bool = True, keeps: bool = False
+        self,
+        function: Callable[..., Any],
+        picked: Picked,
+        width: int,
+        *,
+        many: bool = True,
+        keeps: bool = False,
     ) -> None:
         """`many`: whether it returns several results. `keeps`: whether they are added to what was there."""
-        self._function, self._picked, self._width, self._many, self._keeps = function, picked, width, many, keeps
+        self._function, self._picked, self._width, self._many, self._keeps = (
+            function,
+            picked,
+            width,
+            many,
+            keeps,
+        )
 
     def run(self, batch: Batch) -> Batch:
         """See `Step.run`."""
@@ -135,7 +153,13 @@ class AggregateStep(Step):
     in; so it may be anchored to the last of its tuples alone."""
 
     def __init__(
-        self, aggregator: AnyAggregator, groups: Picked, picked: Picked, width: int, *, partial: bool = False
+        self,
+        aggregator: AnyAggregator,
+        groups: Picked,
+        picked: Picked,
+        width: int,
+        *,
+        partial: bool = False,
     ) -> None:
         """`partial`: values are combined with others afterwards, so no result is made of them."""
         self.operation: AnyAggregator = aggregator
@@ -151,11 +175,17 @@ class AggregateStep(Step):
         keys = self.groups.keys(batch)
         if isinstance(aggregator, ReducerAggregator):
             found = reduced(
-                aggregator, keys, batch, self.picked, {key: aggregator.init() for key in dict.fromkeys(keys)}
+                aggregator,
+                keys,
+                batch,
+                self.picked,
+                {key: aggregator.init() for key in dict.fromkeys(keys)},
             )
         else:
             found = combined(aggregator, keys, batch, self.picked)
-        shown = aggregator if isinstance(aggregator, CombinerAggregator) and not self._partial else None
+        shown = (
+            aggregator if isinstance(aggregator, CombinerAggregator) and not self._partial else None
+        )
         return by_group(keys, batch, found, len(self.groups.places), shown)
 
     def _emitted(self, aggregator: Aggregator, batch: Batch) -> Batch:
@@ -171,7 +201,9 @@ class AggregateStep(Step):
             aggregator.complete(value, collector)
             collector.all_for(place)
         columns = key_columns(list(groups), len(self.groups.places))
-        return Batch(columns, last_positions(keys, batch, groups), len(groups)).taken(collector.at, collector.columns())
+        return Batch(columns, last_positions(keys, batch, groups), len(groups)).taken(
+            collector.at, collector.columns()
+        )
 
 
 class CombineStep(Step):
@@ -199,13 +231,19 @@ def asked(function: QueryFunction, state: Any, picked: Picked, width: int, batch
     return batch.taken(collector.at, collector.columns())
 
 
-def combined(aggregator: CombinerAggregator, keys: Sequence[Any], batch: Batch, picked: Picked) -> dict[Any, Any]:
+def combined(
+    aggregator: CombinerAggregator, keys: Sequence[Any], batch: Batch, picked: Picked
+) -> dict[Any, Any]:
     """The value of each group of these rows."""
     return aggregator.fold_columns(keys, picked.columns(batch), lambda: picked.tuples(batch))
 
 
 def reduced(
-    aggregator: ReducerAggregator, keys: Sequence[Any], batch: Batch, picked: Picked, begin: dict[Any, Any]
+    aggregator: ReducerAggregator,
+    keys: Sequence[Any],
+    batch: Batch,
+    picked: Picked,
+    begin: dict[Any, Any],
 ) -> dict[Any, Any]:
     """The value of each group, which goes on from what is in `begin`."""
     reduce = aggregator.reduce
@@ -224,7 +262,10 @@ def by_group(
     """A row for each group, of its fields and its value, anchored to the last of its tuples. `keys` are those of the batch's rows,
     of so many fields; `shown`: whose results the values become."""
     values = list(found.values())
-    columns = [*key_columns(list(found), fields), values if shown is None else results_of(shown, values)]
+    columns = [
+        *key_columns(list(found), fields),
+        values if shown is None else results_of(shown, values),
+    ]
     return Batch(columns, last_positions(keys, batch, found), len(values))
 
 

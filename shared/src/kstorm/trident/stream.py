@@ -13,7 +13,15 @@ from kstorm.trident.batches import Picked
 from kstorm.trident.chained import Chain
 from kstorm.trident.external import MapFactory
 from kstorm.trident.first import Assembly, by_field, by_tuple
-from kstorm.trident.making import adding, aggregating, asking, combining, filtering, projecting, updating
+from kstorm.trident.making import (
+    adding,
+    aggregating,
+    asking,
+    combining,
+    filtering,
+    projecting,
+    updating,
+)
 from kstorm.trident.operations import Filter, Function, as_filter, name_of
 from kstorm.trident.own_state import OwnUpdate, StateFactory
 from kstorm.trident.plan import (
@@ -83,8 +91,12 @@ class Stream(_Written):
         names, new = Fields(inputs), Fields(outputs)
         title = f"each({_listed(names)}, {name_of(operation)}"
         if isinstance(operation, Filter) or (not isinstance(operation, Function) and not len(new)):
-            return self._step(f"{title})", operation, partial(filtering, as_filter(operation), names))
-        return self._step(f"{title} → {_listed(new)})", operation, partial(adding, operation, names, new))
+            return self._step(
+                f"{title})", operation, partial(filtering, as_filter(operation), names)
+            )
+        return self._step(
+            f"{title} → {_listed(new)})", operation, partial(adding, operation, names, new)
+        )
 
     def map(self, function: Callable[..., Any], outputs: Names | None = None) -> "Stream":
         """One tuple for each: the callable is given all values, and returns those of the fields `outputs`, which take the place of
@@ -95,15 +107,21 @@ class Stream(_Written):
         """As `map`; the callable returns any number of results."""
         return self._call("flat_map", function, outputs, many=True)
 
-    def filter(self, inputs: Any, operation: "Filter | Callable[..., object] | None" = None) -> "Stream":
+    def filter(
+        self, inputs: Any, operation: "Filter | Callable[..., object] | None" = None
+    ) -> "Stream":
         """Keeps tuples: `filter(Fields("word"), FilterNull())`, or `filter(lambda word, count: count > 1)` of all values."""
         keep, names = (inputs, None) if operation is None else (operation, Fields(inputs))
-        return self._step(f"filter({name_of(keep)})", keep, partial(filtering, as_filter(keep), names))
+        return self._step(
+            f"filter({name_of(keep)})", keep, partial(filtering, as_filter(keep), names)
+        )
 
     def peek(self, function: Callable[[TridentTuple], object]) -> "Stream":
         """Shows each tuple to a callable, for looking at it; one that is tried again is shown again."""
         return self._step(
-            f"peek({name_of(function)})", function, lambda fields: (fields, PeekStep(function, _all(fields)))
+            f"peek({name_of(function)})",
+            function,
+            lambda fields: (fields, PeekStep(function, _all(fields))),
         )
 
     def project(self, *names: Names) -> "Stream":
@@ -119,31 +137,43 @@ class Stream(_Written):
     def window(self, window: Window, *given: Any) -> "Stream":
         """`window(Window(Duration.minutes(1)), inputs, aggregator, outputs)`, or without inputs: of each window of each task one
         value, or what an `Aggregator` emits."""
-        return GroupedStream(self._topology, self._node, Fields())._window(window, given, self._node)
+        return GroupedStream(self._topology, self._node, Fields())._window(
+            window, given, self._node
+        )
 
     def tumbling_window(self, length: Extent | timedelta, *given: Any) -> "Stream":
         """`window` of windows one after the other."""
         return self.window(Window(length), *given)
 
-    def sliding_window(self, length: Extent | timedelta, slide: Extent | timedelta, *given: Any) -> "Stream":
+    def sliding_window(
+        self, length: Extent | timedelta, slide: Extent | timedelta, *given: Any
+    ) -> "Stream":
         """`window` of windows that overlap."""
         return self.window(Window(length, slide), *given)
 
     def min_by(self, field: str, key: Callable[[Any], Any] | None = None) -> "Stream":
         """Of each batch of each task the tuple with the least value of a field, by `key` if it is given. None does not count."""
-        return self._step(f"min_by({field})", "min_by", lambda fields: by_field(1, field, key, False, fields))
+        return self._step(
+            f"min_by({field})", "min_by", lambda fields: by_field(1, field, key, False, fields)
+        )
 
     def max_by(self, field: str, key: Callable[[Any], Any] | None = None) -> "Stream":
         """As `min_by`, the greatest."""
-        return self._step(f"max_by({field})", "max_by", lambda fields: by_field(1, field, key, True, fields))
+        return self._step(
+            f"max_by({field})", "max_by", lambda fields: by_field(1, field, key, True, fields)
+        )
 
     def min(self, key: Callable[[TridentTuple], Any]) -> "Stream":
         """As `min_by`, by what `key` makes of each tuple; of two tuples' comparison: `functools.cmp_to_key`."""
-        return self._step(f"min({name_of(key)})", "min", lambda fields: by_tuple(1, key, False, fields))
+        return self._step(
+            f"min({name_of(key)})", "min", lambda fields: by_tuple(1, key, False, fields)
+        )
 
     def max(self, key: Callable[[TridentTuple], Any]) -> "Stream":
         """As `min`, the greatest."""
-        return self._step(f"max({name_of(key)})", "max", lambda fields: by_tuple(1, key, True, fields))
+        return self._step(
+            f"max({name_of(key)})", "max", lambda fields: by_tuple(1, key, True, fields)
+        )
 
     def apply_assembly(self, assembly: "Assembly | Callable[[Stream], Stream]") -> "Stream":
         """What an assembly makes of it: `apply_assembly(FirstN(3, "count", reverse=True))`."""
@@ -182,7 +212,9 @@ class Stream(_Written):
 
     def partition(self, grouping: CustomStreamGrouping) -> "Stream":
         """To the tasks that a grouping of the user's chooses."""
-        return self._repartition(f"partition({name_of(grouping)})", lambda fields: CustomGrouping(grouping))
+        return self._repartition(
+            f"partition({name_of(grouping)})", lambda fields: CustomGrouping(grouping)
+        )
 
     # Over many tuples.
 
@@ -196,30 +228,46 @@ class Stream(_Written):
 
     def persistent_aggregate(self, state: KstormState | MapFactory, *given: Any) -> "TridentState":
         """`persistent_aggregate(state, inputs, aggregator, outputs)`, or without inputs: one value of all that ever came."""
-        return GroupedStream(self._topology, self._node, Fields()).persistent_aggregate(state, *given)
+        return GroupedStream(self._topology, self._node, Fields()).persistent_aggregate(
+            state, *given
+        )
 
     def partition_persist(
-        self, state: KstormState | StateFactory, inputs: Any, updater: StateUpdater, outputs: Names = ()
+        self,
+        state: KstormState | StateFactory,
+        inputs: Any,
+        updater: StateUpdater,
+        outputs: Names = (),
     ) -> "TridentState":
         """Has an updater change each task's part of a state; what it emits has the fields `outputs`. One of the user's own class is
         changed when an epoch ends, with all of its tuples, and nothing is emitted then."""
         names, new = Fields(inputs), Fields(outputs)
-        node = StateNode(f"partition_persist({name_of(updater)})", [self._node], short=_short(updater))
+        node = StateNode(
+            f"partition_persist({name_of(updater)})", [self._node], short=_short(updater)
+        )
         if isinstance(state, StateFactory):
             if len(new):
                 raise TopologyError(
                     f"{name_of(updater)} emits nothing, as its state is of one's own class: name no outputs"
                 )
             node.can_be_asked = False
-            node.make = lambda fields, combined: OwnUpdate(state, updater, Picked(chosen(names, fields), fields))
+            node.make = lambda fields, combined: OwnUpdate(
+                state, updater, Picked(chosen(names, fields), fields)
+            )
         elif isinstance(state, KstormState):
-            node.make = lambda fields, combined: PersistUpdate(updater, Picked(chosen(names, fields), fields), new)
+            node.make = lambda fields, combined: PersistUpdate(
+                updater, Picked(chosen(names, fields), fields), new
+            )
         else:
             raise TopologyError(f"the state is {state!r}: give kstorm_state(), or a StateFactory")
         return TridentState(self._topology, self._add(node))
 
     def state_query(
-        self, state: "TridentState | StateFactory", inputs: Any, query: QueryFunction, outputs: Names
+        self,
+        state: "TridentState | StateFactory",
+        inputs: Any,
+        query: QueryFunction,
+        outputs: Names,
     ) -> "Stream":
         """Adds what a state answers: `state_query(counts, Fields("word"), MapGet(), Fields("count"))`. A tuple is asked in the
         task that has its key: the values of `inputs`, as many as the state's group has. A static state is asked where the tuple
@@ -228,7 +276,9 @@ class Stream(_Written):
         title = f"state_query({_listed(names)}, {name_of(query)} → {_listed(new)})"
         if isinstance(state, StateFactory):
             return self._step(title, query, partial(asking, state, query, names, new))
-        node = QueryNode(title, [self._node], state=state.node, query=query, inputs=names, added=new)
+        node = QueryNode(
+            title, [self._node], state=state.node, query=query, inputs=names, added=new
+        )
         return Stream(self._topology, self._add(node))
 
     # Where streams meet and end.
@@ -247,11 +297,15 @@ class Stream(_Written):
         title = f"to_kafka({to!r})" if isinstance(to, str) else f"to_kafka({name_of(to)})"
         self._add(BoltNode(title, [self._add(node)], short="sink", bolt=bolt))
 
-    def _step(self, title: str, operation: object, make: Callable[[Fields], tuple[Fields, Step]]) -> "Stream":
+    def _step(
+        self, title: str, operation: object, make: Callable[[Fields], tuple[Fields, Step]]
+    ) -> "Stream":
         node = StepNode(title, [self._node], short=_short(operation), make=make)
         return Stream(self._topology, self._add(node))
 
-    def _call(self, verb: str, function: Callable[..., Any], outputs: Names | None, *, many: bool) -> "Stream":
+    def _call(
+        self, verb: str, function: Callable[..., Any], outputs: Names | None, *, many: bool
+    ) -> "Stream":
         new = None if outputs is None else Fields(outputs)
 
         def make(fields: Fields) -> tuple[Fields, Step]:
@@ -291,17 +345,27 @@ class GroupedStream(_Written):
         inputs, aggregator, outputs = _aggregation(given)
         step = partial(aggregating, aggregator, self._groups, inputs, outputs)
         stream = Stream(self._topology, self._node)
-        return stream._step(f"partition_aggregate({name_of(aggregator)} → {_listed(outputs)})", aggregator, step)
+        return stream._step(
+            f"partition_aggregate({name_of(aggregator)} → {_listed(outputs)})", aggregator, step
+        )
 
     def chained_agg(self) -> Chain:
         """As `Stream.chained_agg`, of each group."""
         return Chain(self)
 
     def state_query(
-        self, state: "TridentState | StateFactory", inputs: Any, query: QueryFunction, outputs: Names
+        self,
+        state: "TridentState | StateFactory",
+        inputs: Any,
+        query: QueryFunction,
+        outputs: Names,
     ) -> Stream:
         """As `Stream.state_query`, asked in the task that has the group."""
-        return Stream(self._topology, self._node).partition_by(self._groups).state_query(state, inputs, query, outputs)
+        return (
+            Stream(self._topology, self._node)
+            .partition_by(self._groups)
+            .state_query(state, inputs, query, outputs)
+        )
 
     def window(self, window: Window, *given: Any) -> Stream:
         """As `Stream.window`, of each group in a window."""
@@ -319,7 +383,9 @@ class GroupedStream(_Written):
         came, kept in the state: `kstorm_state()`, or an `OpaqueMap` or its like of a database. `CombinerAggregator` or
         `ReducerAggregator`."""
         if not isinstance(state, KstormState | MapFactory):
-            raise TopologyError(f"the state is {state!r}: give kstorm_state(), or an OpaqueMap of a database")
+            raise TopologyError(
+                f"the state is {state!r}: give kstorm_state(), or an OpaqueMap of a database"
+            )
         inputs, aggregator, outputs = _aggregation(given)
         if isinstance(aggregator, Aggregator):
             raise TopologyError(
@@ -330,7 +396,11 @@ class GroupedStream(_Written):
         title = f"persistent_aggregate({name_of(aggregator)} → {_listed(outputs)})"
         outside = state if isinstance(state, MapFactory) else None
         node = StateNode(
-            title, [before], short=_short(aggregator), groups=self._groups, in_database=outside is not None
+            title,
+            [before],
+            short=_short(aggregator),
+            groups=self._groups,
+            in_database=outside is not None,
         )
         node.make = partial(updating, aggregator, self._groups, inputs, outputs, outside)
         return TridentState(self._topology, self._add(node))
@@ -343,16 +413,27 @@ class GroupedStream(_Written):
             needed = Fields(dict.fromkeys([*self._groups, *inputs]))
             make = partial(projecting, needed)
             title = f"project({_listed(needed)})"
-            return self._add(StepNode(title, [self._node], short="project", make=make, is_optional=True))
+            return self._add(
+                StepNode(title, [self._node], short="project", make=make, is_optional=True)
+            )
         outputs = Fields(_spare(_PARTIAL, self._groups))
         make = partial(aggregating, aggregator, self._groups, inputs, outputs, is_partial=True)
         title = f"combine({name_of(aggregator)})"
-        node = StepNode(title, [self._node], short=_short(aggregator), make=make, is_partial=True, is_optional=True)
+        node = StepNode(
+            title,
+            [self._node],
+            short=_short(aggregator),
+            make=make,
+            is_partial=True,
+            is_optional=True,
+        )
         return self._add(node)
 
     def _by_group(self, node: Node) -> RepartitionNode:
         if len(self._groups):
-            return RepartitionNode(f"group_by({_listed(self._groups)})", [node], names=self._groups, grouping=by_fields)
+            return RepartitionNode(
+                f"group_by({_listed(self._groups)})", [node], names=self._groups, grouping=by_fields
+            )
         return RepartitionNode("global", [node], grouping=lambda fields: GlobalGrouping())
 
 
@@ -373,7 +454,9 @@ class TridentState(_Written):
 def _aggregation(given: tuple[Any, ...]) -> tuple[Fields | None, AnyAggregator, Fields]:
     """Inputs, if there are some, aggregator, outputs."""
     if len(given) not in (2, 3):
-        raise TopologyError(f"an aggregation takes [inputs], aggregator, outputs, and was given {len(given)} arguments")
+        raise TopologyError(
+            f"an aggregation takes [inputs], aggregator, outputs, and was given {len(given)} arguments"
+        )
     inputs, aggregator, outputs = given if len(given) == 3 else (None, *given)
     return None if inputs is None else Fields(inputs), as_aggregator(aggregator), Fields(outputs)
 

@@ -53,7 +53,11 @@ class TridentTopology:
             raise TopologyError(
                 f"the spout of the stream {id!r} is a {type(spout).__name__}: give an OpaqueTridentKafkaSpout, or a Spout"
             )
-        title = f"{name_of(spout)}({spout.topic!r})" if isinstance(spout, _TridentKafkaSpout) else name_of(spout)
+        title = (
+            f"{name_of(spout)}({spout.topic!r})"
+            if isinstance(spout, _TridentKafkaSpout)
+            else name_of(spout)
+        )
         node = SpoutNode(title, [], id=id, spout=spout)
         self.nodes.append(node)
         return Stream(self, node)

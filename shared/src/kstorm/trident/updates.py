@@ -72,7 +72,12 @@ class AggregateUpdate:
         not the task's own."""
         self.operation: CombinerAggregator | ReducerAggregator = aggregator
         self.output = output
-        self._groups, self._picked, self._partial, self.map_factory = groups, picked, partial, outside
+        self._groups, self._picked, self._partial, self.map_factory = (
+            groups,
+            picked,
+            partial,
+            outside,
+        )
         self.map: ExternalMap | None = None
         """The task's part of a state outside."""
 
@@ -90,7 +95,11 @@ class AggregateUpdate:
 
     def show(self, value: Any) -> Any:
         """What a reader is given for a stored value."""
-        return self.operation.result(value) if isinstance(self.operation, CombinerAggregator) else value
+        return (
+            self.operation.result(value)
+            if isinstance(self.operation, CombinerAggregator)
+            else value
+        )
 
     def keys(self, batch: Batch) -> Sequence[Row]:
         """See `Update.keys`."""
@@ -109,7 +118,9 @@ class AggregateUpdate:
         texts = texts_of_groups(list(fresh), fields)
         combine = operation.combine
         stored = zip(fresh.items(), self._state.get_texts(texts, _NONE), strict=True)
-        values = {key: value if old is _NONE else combine(old, value) for (key, value), old in stored}
+        values = {
+            key: value if old is _NONE else combine(old, value) for (key, value), old in stored
+        }
         self._state.put_texts(texts, list(values.values()))
         return by_group(keys, batch, values, fields, operation)
 

@@ -3,7 +3,14 @@
 from datetime import timedelta
 from typing import Any
 
-from kstorm.topology import Config, Fields, KeyValueState, OutputFieldsDeclarer, TopologyContext, Tuple
+from kstorm.topology import (
+    Config,
+    Fields,
+    KeyValueState,
+    OutputFieldsDeclarer,
+    TopologyContext,
+    Tuple,
+)
 from kstorm.trident.aggregators import CombinerAggregator
 from kstorm.trident.batches import Batch, Picked, Row
 from kstorm.trident.state import text_of
@@ -67,9 +74,19 @@ class CombiningBolt(WindowedBolt):
     """Keeps a value for each group and pane of time, in place of tuples."""
 
     def __init__(
-        self, window: Window, aggregator: CombinerAggregator, groups: Picked, picked: Picked, fields: Fields
+        self,
+        window: Window,
+        aggregator: CombinerAggregator,
+        groups: Picked,
+        picked: Picked,
+        fields: Fields,
     ) -> None:
-        self._aggregator, self._groups, self._picked, self._fields = aggregator, groups, picked, fields
+        self._aggregator, self._groups, self._picked, self._fields = (
+            aggregator,
+            groups,
+            picked,
+            fields,
+        )
         self._like(window)
 
     def declare_output_fields(self, declarer: OutputFieldsDeclarer) -> None:
@@ -113,6 +130,10 @@ def window_bolt(window: Window, step: Step, fields: Fields) -> WindowedBolt:
     by_time = settings.gap is not None or (
         isinstance(settings.length, Duration) and isinstance(settings.slide, Duration)
     )
-    if by_time and isinstance(step, AggregateStep) and isinstance(step.operation, CombinerAggregator):
+    if (
+        by_time
+        and isinstance(step, AggregateStep)
+        and isinstance(step.operation, CombinerAggregator)
+    ):
         return CombiningBolt(window, step.operation, step.groups, step.picked, fields)
     return AggregatingBolt(window, step, fields)

@@ -178,7 +178,9 @@ class ChainManager(PaneManager):
         for number in range(chain.last, chain.turned, -1):
             link = [*self._link(text, number)]
             for at in range(len(link) - 1, 0, -2):
-                total = self._combine(link[at], total) if changed or at < len(link) - 1 else link[at]
+                total = (
+                    self._combine(link[at], total) if changed or at < len(link) - 1 else link[at]
+                )
                 link[at] = total
             changed[_link_key(text, number)] = link
         for key, link in changed.items():
@@ -198,7 +200,16 @@ class ChainManager(PaneManager):
     def _store(self, chain: Chain, text: str) -> None:
         """A chain, unless nothing is left of it; and its links from the first one on."""
         if chain.first <= chain.last:
-            fields = [chain.key, chain.first, chain.at, chain.turned, chain.last, chain.pane, chain.older, chain.newer]
+            fields = [
+                chain.key,
+                chain.first,
+                chain.at,
+                chain.turned,
+                chain.last,
+                chain.pane,
+                chain.older,
+                chain.newer,
+            ]
             self._state.put(_CHAINS + text, fields)
         else:
             self._state.discard(_CHAINS + text)
@@ -207,7 +218,9 @@ class ChainManager(PaneManager):
         chain.stored_first = chain.first
 
 
-def manager_of_sums(state: KeyValueState, length: int, slide: int, fold: Fold, combine: Combine) -> PaneManager:
+def manager_of_sums(
+    state: KeyValueState, length: int, slide: int, fold: Fold, combine: Combine
+) -> PaneManager:
     """What keeps these windows at the least cost."""
     kind = ChainManager if length > max(1, MANY) * gcd(length, slide) else PaneManager
     return kind(state, length, slide, fold, combine)

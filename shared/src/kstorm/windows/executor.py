@@ -54,7 +54,9 @@ class WindowedBoltExecutor(StatefulBasicBolt):
 
     def get_component_configuration(self) -> dict[str, Any]:
         """Ticks, by which time moves."""
-        return {"topology_tick_tuple_freq_secs": self._settings.tick_secs} | self.bolt.get_component_configuration()
+        return {
+            "topology_tick_tuple_freq_secs": self._settings.tick_secs
+        } | self.bolt.get_component_configuration()
 
     def prepare(self, config: Config, context: TopologyContext) -> None:
         """Prepares the bolt."""
@@ -112,7 +114,9 @@ class WindowedBoltExecutor(StatefulBasicBolt):
             self._take(timed, now, collector)
         return None
 
-    def _take(self, timed: Sequence[tuple[Tuple, int]], now: int, collector: BasicOutputCollector) -> None:
+    def _take(
+        self, timed: Sequence[tuple[Tuple, int]], now: int, collector: BasicOutputCollector
+    ) -> None:
         for each, at in timed:
             if self._settings.timestamp is not None:
                 if at <= self._watermark.at:
@@ -125,7 +129,11 @@ class WindowedBoltExecutor(StatefulBasicBolt):
     def _take_late(self, tuple: Tuple, collector: BasicOutputCollector) -> None:
         self._late += 1
         if self._settings.late is not None:
-            found = {"component": tuple.source_component, "stream": tuple.source_stream, "values": tuple.as_dict()}
+            found = {
+                "component": tuple.source_component,
+                "stream": tuple.source_stream,
+                "values": tuple.as_dict(),
+            }
             collector.emit([found], self._settings.late)
 
     def _show(self, now: int, collector: BasicOutputCollector) -> None:
@@ -168,7 +176,10 @@ class WindowedBoltExecutor(StatefulBasicBolt):
         self._watermark = Watermark(
             0 if settings.lag is None else settings.lag.ms,
             None if settings.idle is None else settings.idle.ms,
-            [(each.component, each.stream) for each in self.context.topology.components[self.context.component].inputs],
+            [
+                (each.component, each.stream)
+                for each in self.context.topology.components[self.context.component].inputs
+            ],
         )
         self._more, self._anew = False, True  # windows may have been due in another life
         self._manager: Manager = self.bolt.make_manager(self.state, self._kept)

@@ -14,7 +14,9 @@ class Count:
 
     def __post_init__(self) -> None:
         if not isinstance(self.tuples, int) or isinstance(self.tuples, bool) or self.tuples < 1:
-            raise ConfigError(f"Count({self.tuples!r}): a window has a whole number of tuples, at least 1")
+            raise ConfigError(
+                f"Count({self.tuples!r}): a window has a whole number of tuples, at least 1"
+            )
 
     def __str__(self) -> str:
         return f"{self.tuples} tuples"
@@ -28,7 +30,9 @@ class Duration:
 
     def __post_init__(self) -> None:
         if not isinstance(self.ms, int) or isinstance(self.ms, bool) or self.ms < 1:
-            raise ConfigError(f"Duration({self.ms!r}): it is a whole number of milliseconds, at least 1")
+            raise ConfigError(
+                f"Duration({self.ms!r}): it is a whole number of milliseconds, at least 1"
+            )
 
     @classmethod
     def of(cls, ms: int) -> "Duration":
@@ -67,7 +71,9 @@ def extent(given: Extent | timedelta) -> Extent:
     if isinstance(given, timedelta):
         return Duration.seconds(given.total_seconds())
     if not isinstance(given, Extent):
-        raise ConfigError(f"{given!r} is no extent of a window: give Count(100), Duration.seconds(5) or a timedelta")
+        raise ConfigError(
+            f"{given!r} is no extent of a window: give Count(100), Duration.seconds(5) or a timedelta"
+        )
     return given
 
 

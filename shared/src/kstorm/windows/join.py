@@ -47,7 +47,9 @@ class JoinBolt(WindowedBolt):
         none, or `source` is one."""
         return self._add(source, field, prior, prior_field, is_left=False)
 
-    def left_join(self, source: str, field: str, prior: str, prior_field: str | None = None) -> Self:
+    def left_join(
+        self, source: str, field: str, prior: str, prior_field: str | None = None
+    ) -> Self:
         """As `join`; what has no partner stays, and has None in the fields of `source`."""
         return self._add(source, field, prior, prior_field, is_left=True)
 
@@ -76,14 +78,18 @@ class JoinBolt(WindowedBolt):
         """Emits a tuple for each combination."""
         by_source: dict[str, list[Tuple]] = defaultdict(list)
         for tuple in window:
-            by_source[tuple.source_stream if self._by_stream else tuple.source_component].append(tuple)
+            by_source[tuple.source_stream if self._by_stream else tuple.source_component].append(
+                tuple
+            )
         rows: list[Row] = [{self._first: tuple} for tuple in by_source[self._first]]
         for join in self._joins:
             rows = list(_joined(rows, join, by_source[join.source]))
         for row in rows:
             self.collector.emit([_value(row, name) for name in self._selected], stream=self._stream)
 
-    def _add(self, source: str, field: str, prior: str, prior_field: str | None, *, is_left: bool) -> Self:
+    def _add(
+        self, source: str, field: str, prior: str, prior_field: str | None, *, is_left: bool
+    ) -> Self:
         self._check(prior)
         if source in self._fields:
             raise TopologyError(f"a JoinBolt joins {source!r} twice: join each source once")
@@ -93,7 +99,9 @@ class JoinBolt(WindowedBolt):
 
     def _check(self, source: str) -> None:
         if source not in self._fields:
-            raise TopologyError(f"a JoinBolt has not joined {source!r}: so far it has {', '.join(self._fields)}")
+            raise TopologyError(
+                f"a JoinBolt has not joined {source!r}: so far it has {', '.join(self._fields)}"
+            )
 
 
 def _joined(rows: Sequence[Row], join: _Join, tuples: Iterable[Tuple]) -> Iterable[Row]:

@@ -32,7 +32,9 @@ class Kept:
         """Keeps a tuple. `number` grows with each."""
         source = tuple.source
         stream = None if source.stream == DEFAULT_STREAM else source.stream
-        self._state.put(key_of(time, number, group), [source.component, source.task, stream, list(tuple.values)])
+        self._state.put(
+            key_of(time, number, group), [source.component, source.task, stream, list(tuple.values)]
+        )
 
     def between(self, behind: str, before: str) -> Iterator[Entry]:
         """Those whose keys are behind one and before another."""

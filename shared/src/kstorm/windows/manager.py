@@ -107,7 +107,9 @@ class WindowManager:
 
     def _by_count(self, tuples: int, time: int) -> Iterator[TupleWindow]:
         while self._counted >= tuples:
-            last = next(islice(self._kept.between(self._shown, last_key(time)), tuples - 1, None), None)
+            last = next(
+                islice(self._kept.between(self._shown, last_key(time)), tuples - 1, None), None
+            )
             if last is None:
                 return
             yield from self._window(last.time, last.key + "\x00", tuples)
@@ -128,7 +130,9 @@ class WindowManager:
                 tuples=lambda: kept.tuples(cut, before),
                 new=None if cut >= shown else lambda: kept.tuples(shown, before),
                 expired=lambda: kept.tuples(front, min(cut, shown) + "\x00"),
-                start_timestamp=end - self._length.ms if isinstance(self._length, Duration) else None,
+                start_timestamp=end - self._length.ms
+                if isinstance(self._length, Duration)
+                else None,
                 end_timestamp=end,
             )
             yield window
@@ -149,5 +153,7 @@ class WindowManager:
 def time_of(given: Any) -> int:
     """What a tuple says of its time. Raises `FrameError` if that is none."""
     if isinstance(given, bool) or not isinstance(given, int) or abs(given) >= 2**61:
-        raise FrameError(f"its time is {given!r}: it must be a whole number, the Unix time in milliseconds")
+        raise FrameError(
+            f"its time is {given!r}: it must be a whole number, the Unix time in milliseconds"
+        )
     return given

@@ -48,8 +48,16 @@ Shown = tuple[str, Sequence[Any], Any]
 class PaneManager:
     """Of one task, in the place of a `WindowManager`. Times are Unix milliseconds."""
 
-    def __init__(self, state: KeyValueState, length: int, slide: int, fold: Fold, combine: Combine) -> None:
-        self._state, self._length, self._slide, self._fold, self._combine = state, length, slide, fold, combine
+    def __init__(
+        self, state: KeyValueState, length: int, slide: int, fold: Fold, combine: Combine
+    ) -> None:
+        self._state, self._length, self._slide, self._fold, self._combine = (
+            state,
+            length,
+            slide,
+            fold,
+            combine,
+        )
         self._size = gcd(length, slide)
         self._ended = self._begun = NEVER  # ends of windows that were shown, whole or in part
         self._behind: str | None = None  # the last key of the part that was shown
@@ -67,14 +75,18 @@ class PaneManager:
         text, values, value = self._fold(tuple)
         key = pane_key(-(-time // self._size), text)
         there = self._state.get(key)
-        self._state.put(key, [list(values), value if there is None else self._combine(there[1], value)])
+        self._state.put(
+            key, [list(values), value if there is None else self._combine(there[1], value)]
+        )
 
     def due(self, time: int) -> Iterator[PaneWindow]:
         """See `Manager.due`. A window of many keys comes in parts; where somebody stops amid them, the next call gives the rest."""
         while (end := self._end()) is not None and end <= time:
             self._begun = end
             while some := list(islice(self._values(end), PIECE)):
-                yield PaneWindow([(key, total) for _, key, total in some], end - self._length, end, len(some))
+                yield PaneWindow(
+                    [(key, total) for _, key, total in some], end - self._length, end, len(some)
+                )
                 if len(some) < PIECE:
                     break
                 until = some[-1][0]
@@ -98,7 +110,9 @@ class PaneManager:
     def _next_end(self) -> int | None:
         """When the next window ends that has a value; None if there is none."""
         soonest = self._ended + self._slide
-        start = _PANES if self._ended == NEVER else pane_key((soonest - self._length) // self._size + 1)
+        start = (
+            _PANES if self._ended == NEVER else pane_key((soonest - self._length) // self._size + 1)
+        )
         first = next(self._state.range(start, _END), None)
         if first is None:
             return None
@@ -108,7 +122,10 @@ class PaneManager:
     def _values(self, end: int) -> Iterator[Shown]:
         """What is still to be shown of the window that ends then."""
         first, last = (end - self._length) // self._size + 1, end // self._size
-        panes = [self._state.range(self._start(pane), pane_key(pane + 1)) for pane in range(first, last + 1)]
+        panes = [
+            self._state.range(self._start(pane), pane_key(pane + 1))
+            for pane in range(first, last + 1)
+        ]
         current: str | None = None
         values: Sequence[Any] = ()
         total: Any = None
@@ -139,7 +156,9 @@ class PaneManager:
 
     def _there(self, first: int, last: int) -> Iterator[int]:
         """Those of some panes in which there is a value."""
-        while (found := next(self._state.range(pane_key(first), pane_key(last + 1)), None)) is not None:
+        while (
+            found := next(self._state.range(pane_key(first), pane_key(last + 1)), None)
+        ) is not None:
             pane, _ = pane_of(found[0])
             yield pane
             first = pane + 1

@@ -79,7 +79,9 @@ class OpenSessions:
     def _looks(self, behind: str, time: int) -> list[tuple[int, str]]:
         found: list[tuple[int, str]] = []
         for key, _ in self._state.range(behind + "\x00", _look(time + 1)):
-            found.append((number_of(key[len(_LOOK) : len(_LOOK) + DIGITS]), key[len(_LOOK) + DIGITS :]))
+            found.append(
+                (number_of(key[len(_LOOK) : len(_LOOK) + DIGITS]), key[len(_LOOK) + DIGITS :])
+            )
             if len(found) == _AT_ONCE:
                 break
         return found
@@ -105,14 +107,20 @@ class OpenSessions:
         behind = [span for span in spans if new[1] + self._gap < span[0]]
         first, last, value = new
         for span in spans[len(before) : len(spans) - len(behind)]:
-            first, last, value = min(first, span[0]), max(last, span[1]), self._combine(span[2], value)
+            first, last, value = (
+                min(first, span[0]),
+                max(last, span[1]),
+                self._combine(span[2], value),
+            )
         return [*before, [first, last, value], *behind]
 
 
 class SessionSums:
     """Keeps of each session a value, in the place of a `WindowManager`. Times are Unix milliseconds."""
 
-    def __init__(self, state: KeyValueState, gap: int, fold: Fold, combine: Callable[[Any, Any], Any]) -> None:
+    def __init__(
+        self, state: KeyValueState, gap: int, fold: Fold, combine: Callable[[Any, Any], Any]
+    ) -> None:
         self._sessions, self._fold = OpenSessions(state, gap, combine), fold
         self._ended = NEVER
 
@@ -157,7 +165,9 @@ class SessionManager(SessionSums):
         try:
             key = [tuple[name] for name in self._key]
         except KeyError as error:
-            raise FrameError(f"it is of no session: {error.args[0]}; the sessions' key is {list(self._key)}") from None
+            raise FrameError(
+                f"it is of no session: {error.args[0]}; the sessions' key is {list(self._key)}"
+            ) from None
         text = msgspec.json.encode(key).decode()
         self._number += 1
         self._kept.add(time, self._number, tuple, text + "\x00")

@@ -52,7 +52,9 @@ class WindowSettings:
     def check(self) -> None:
         """Raises `TopologyError` if they do not fit."""
         if self.gap is None and (self.length is None or self.slide is None):
-            raise TopologyError("it has no window: call with_window, with_tumbling_window or with_session_window")
+            raise TopologyError(
+                "it has no window: call with_window, with_tumbling_window or with_session_window"
+            )
         if self.timestamp is None:
             for name in ("lag", "late", "idle"):
                 if getattr(self, name) is not None:

@@ -12,7 +12,9 @@ NEVER = -(2**61)
 class Watermark:
     """Of one task of a windowed bolt. Times are Unix milliseconds; `now` is the machine's clock, for idle inputs alone."""
 
-    def __init__(self, lag_ms: int, idle_ms: int | None, inputs: Iterable[tuple[str, str]] = ()) -> None:
+    def __init__(
+        self, lag_ms: int, idle_ms: int | None, inputs: Iterable[tuple[str, str]] = ()
+    ) -> None:
         """`inputs`: components and their streams, each of which is waited for until it is heard of, as in Storm: what it sends
         first would be late else."""
         self._lag, self._idle = lag_ms, idle_ms
@@ -42,7 +44,9 @@ class Watermark:
             waited = list(self.reached.values())
         else:
             waited = [
-                time for task, time in self.reached.items() if now - self._heard.setdefault(task, now) < self._idle
+                time
+                for task, time in self.reached.items()
+                if now - self._heard.setdefault(task, now) < self._idle
             ]
         if not waited or (found := min(waited) - self._lag) <= self.at:
             return False

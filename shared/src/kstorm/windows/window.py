@@ -27,7 +27,11 @@ class TupleWindow:
         key: Sequence[Any] = (),
     ) -> None:
         """`new`: None stands for all of them."""
-        self._parts: dict[str, Part] = {"tuples": tuples, "new": tuples if new is None else new, "expired": expired}
+        self._parts: dict[str, Part] = {
+            "tuples": tuples,
+            "new": tuples if new is None else new,
+            "expired": expired,
+        }
         self._is_new = new is None
         self.start_timestamp = start_timestamp
         """Unix time in milliseconds behind which it begins; of a session, its first tuple's; None if its length is a number of
@@ -74,4 +78,6 @@ class TupleWindow:
 
 
 def _gone() -> Iterator[Tuple]:
-    raise RuntimeError("the window has passed by: read its tuples in execute, and keep what is needed of them")
+    raise RuntimeError(
+        "the window has passed by: read its tuples in execute, and keep what is needed of them"
+    )

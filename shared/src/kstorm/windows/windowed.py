@@ -16,7 +16,9 @@ Time = Duration | timedelta
 class Windowed:
     """What has windows. Each call returns the object itself."""
 
-    def with_window(self, length: Extent | timedelta, slide: Extent | timedelta | None = None) -> Self:
+    def with_window(
+        self, length: Extent | timedelta, slide: Extent | timedelta | None = None
+    ) -> Self:
         """Windows of a length, each of which begins a slide behind the one before; without a slide, with each tuple (Storm's
         `withWindow`)."""
         slide = Count(1) if slide is None else extent(slide)

@@ -36,7 +36,11 @@ def files_read_by(rows: DataFrame) -> list[str]:
 
 def _files(rows: DataFrame, scan: Any) -> set[str]:
     partitions = _java(rows, scan.filePartitions())
-    return {unquote(urlsplit(each.urlEncodedPath()).path) for partition in partitions for each in partition.files()}
+    return {
+        unquote(urlsplit(each.urlEncodedPath()).path)
+        for partition in partitions
+        for each in partition.files()
+    }
 
 
 def _java(rows: DataFrame, sequence: Any) -> Any:

@@ -69,11 +69,15 @@ class WrittenBatch:
         if self._may_reject and facts_of(self.records, sf.count("reason"))[0]:
             return None
         notes = self._notes
-        return Survey(notes.rows, 0, notes.named, notes.sources, notes.named > notes.told, differ=notes.differ)
+        return Survey(
+            notes.rows, 0, notes.named, notes.sources, notes.named > notes.told, differ=notes.differ
+        )
 
     def commit(self, spark: SparkSession, number: int) -> None:
         """Make the files part of silver, in one commit that carries the batch; nothing if silver has the batch."""
-        self._committed = True  # a commit that raises may be in the log all the same: then its files must stay
+        self._committed = (
+            True  # a commit that raises may be in the log all the same: then its files must stay
+        )
         log = DeltaLog(spark, self._tables.path("silver"))
         self._committed = log.append([each.add for each in self._files], query_id_of(spark), number)
 
@@ -88,7 +92,9 @@ class WrittenBatch:
 class ArrowWay:
     """Reads the batches of one run."""
 
-    def __init__(self, spark: SparkSession, settings: Settings, tables: Tables, pipeline: Pipeline) -> None:
+    def __init__(
+        self, spark: SparkSession, settings: Settings, tables: Tables, pipeline: Pipeline
+    ) -> None:
         self._tables = tables
         self._pipeline = pipeline
         self._shape = _shape_for(spark, settings, tables, pipeline)
@@ -128,10 +134,14 @@ class ArrowWay:
         schema = _columns(self._shape, cast("JsonRecords", self._pipeline.records))
         rows = spark.read.schema(schema).parquet(*(f"{folder}/{each.path}" for each in files))
         reject = cast("JsonRecords", self._pipeline.records).reject
-        return rows.withColumn("reason", rejected(reject) if reject else sf.lit(None).cast("string"))
+        return rows.withColumn(
+            "reason", rejected(reject) if reject else sf.lit(None).cast("string")
+        )
 
 
-def _shape_for(spark: SparkSession, settings: Settings, tables: Tables, pipeline: Pipeline) -> Shape | None:
+def _shape_for(
+    spark: SparkSession, settings: Settings, tables: Tables, pipeline: Pipeline
+) -> Shape | None:
     """How the records look, if Python can read them here; else None."""
     # Elsewhere the workers may lack this package, and what is no path cannot be opened by them.
     if is_url(tables.root) or not settings.master.startswith(("local[", "k8s:")):

@@ -57,7 +57,8 @@ class BucketFiles:
         for writer, _ in self._writers.values():
             writer.close()
         return [
-            _described(self._folder, self._path(bucket), bucket, found) for bucket, (_, found) in self._writers.items()
+            _described(self._folder, self._path(bucket), bucket, found)
+            for bucket, (_, found) in self._writers.items()
         ]
 
     def discard(self) -> None:
@@ -71,7 +72,9 @@ class BucketFiles:
             path = self._folder / self._path(bucket)
             path.parent.mkdir(exist_ok=True)
             found: list[pq.FileMetaData] = []
-            writer = pq.ParquetWriter(path, schema, compression="snappy", metadata_collector=found, store_schema=False)
+            writer = pq.ParquetWriter(
+                path, schema, compression="snappy", metadata_collector=found, store_schema=False
+            )
             self._writers[bucket] = writer, found
         return self._writers[bucket][0]
 
@@ -79,8 +82,14 @@ class BucketFiles:
         return f"{BUCKET}={_NO_BUCKET if bucket is None else bucket}/{self._name}"
 
 
-def _described(folder: Path, path: str, bucket: int | None, found: list[pq.FileMetaData]) -> SilverFile:
-    stats = {"numRecords": sum(each.num_rows for each in found), "tightBounds": True, **_statistics(found)}
+def _described(
+    folder: Path, path: str, bucket: int | None, found: list[pq.FileMetaData]
+) -> SilverFile:
+    stats = {
+        "numRecords": sum(each.num_rows for each in found),
+        "tightBounds": True,
+        **_statistics(found),
+    }
     add = {
         "path": path,
         "partitionValues": {BUCKET: None if bucket is None else str(bucket)},
@@ -98,15 +107,25 @@ def _statistics(found: list[pq.FileMetaData]) -> dict[str, dict[str, Any]]:
     greatest: dict[str, Any] = {}
     nulls: dict[str, int] = {}
     for place in range(found[0].num_columns if found else 0):
-        groups = [each.row_group(number).column(place) for each in found for number in range(each.num_row_groups)]
+        groups = [
+            each.row_group(number).column(place)
+            for each in found
+            for number in range(each.num_row_groups)
+        ]
         name = groups[0].path_in_schema
         told = [group.statistics for group in groups]
         if name == BUCKET or any(each is None or each.null_count is None for each in told):
             continue
         nulls[name] = sum(each.null_count for each in told)
-        bounds = [_told(value) for each in told if each.has_min_max for value in (each.min, each.max)]
+        bounds = [
+            _told(value) for each in told if each.has_min_max for value in (each.min, each.max)
+        ]
         there = [each for each in told if each.has_min_max]
-        if not there or None in bounds or any(each.num_values and not each.has_min_max for each in told):
+        if (
+            not there
+            or None in bounds
+            or any(each.num_values and not each.has_min_max for each in told)
+        ):
             continue
         least[name] = _told(min(each.min for each in there))
         greatest[name] = _told(max(each.max for each in there))

@@ -57,7 +57,9 @@ def read_objects(values: Sequence[bytes | None]) -> list[dict[str, Any]]:
     return objects
 
 
-def column_of(field: Field, objects: list[dict[str, Any]], texts: Sequence[bytes | None]) -> pa.Array:
+def column_of(
+    field: Field, objects: list[dict[str, Any]], texts: Sequence[bytes | None]
+) -> pa.Array:
     """The field's column; raises `DoubtfulError` if a value does not plainly fit. `texts` are what the objects were read from."""
     values = [each.get(field.name) for each in objects]
     kinds = set(map(type, values))
@@ -77,7 +79,11 @@ def _look_closer(text: bytes, fields: int) -> None:
     A name is not there twice if the object has as many colons as fields, or as many right after a quote and no name with a space
     after it: there are no more then that belong to texts, or to objects inside.
     """
-    if len(text) > _LARGE or _LONG_NUMBER.search(text) or text.count(b"[") + text.count(b"{") > _DEEP:
+    if (
+        len(text) > _LARGE
+        or _LONG_NUMBER.search(text)
+        or text.count(b"[") + text.count(b"{") > _DEEP
+    ):
         raise DoubtfulError("a value is very large, or deep")
     if text.count(b'":') != fields or _SPACED_NAME.search(text):
         json.loads(text, object_pairs_hook=_without_twins)
@@ -113,8 +119,12 @@ def _whole(field: Field, values: list[Any], kinds: set[type], texts: object) -> 
 def _double(field: Field, values: list[Any], kinds: set[type], texts: object) -> pa.Array:
     _only(field, kinds, float, int)
     for each in values:
-        if each is not None and not (abs(each) < _EXACT_WHOLE if type(each) is int else _plain(each)):
-            raise DoubtfulError(f"field {field.name} has a number at the end of what a double can say")
+        if each is not None and not (
+            abs(each) < _EXACT_WHOLE if type(each) is int else _plain(each)
+        ):
+            raise DoubtfulError(
+                f"field {field.name} has a number at the end of what a double can say"
+            )
     return pa.array([None if each is None else float(each) for each in values], pa.float64())
 
 
@@ -122,9 +132,14 @@ def _plain(number: float) -> bool:
     return math.isfinite(number) and (number != 0 or math.copysign(1, number) > 0)
 
 
-def _decimal(field: Field, values: list[Any], kinds: set[type], texts: Sequence[bytes | None]) -> pa.Array:
+def _decimal(
+    field: Field, values: list[Any], kinds: set[type], texts: Sequence[bytes | None]
+) -> pa.Array:
     _only(field, kinds, str, int, float)
-    found = [None if each is None else _exact(field, each, text) for each, text in zip(values, texts, strict=True)]
+    found = [
+        None if each is None else _exact(field, each, text)
+        for each, text in zip(values, texts, strict=True)
+    ]
     return pa.array(found, pa.decimal128(field.precision, field.scale))
 
 

@@ -16,7 +16,9 @@ from kstorm_pipeline.lineage import BUCKETS, LAST_MILLISECOND, LINEAGE, bucket_o
 
 BUCKET: Final = "source_bucket"
 _NUMBER: Final = r"\A[0-9]{1,18}\z"
-_NAME: Final = r"\A(?P<topic>[a-zA-Z0-9._-]{1,249})-(?P<partition>[0-9]{1,9})-(?P<offset>[0-9]{1,18})-[^-]+\z"
+_NAME: Final = (
+    r"\A(?P<topic>[a-zA-Z0-9._-]{1,249})-(?P<partition>[0-9]{1,9})-(?P<offset>[0-9]{1,18})-[^-]+\z"
+)
 _TO_BE_ESCAPED: Final = re.compile(r'[\x00-\x1f"\\\x7f-\x9f\u2028\u2029]')
 
 
@@ -72,7 +74,9 @@ def _lineage(headers: pa.Array, rows: int) -> pa.Array | None:
     return pc.binary_join_element_wise(topic, partition, offset, part, "-")
 
 
-def _first_of(keys: pa.Array, values: pa.Array, rows_of: pa.Array, name: str, rows: int) -> pa.Array:
+def _first_of(
+    keys: pa.Array, values: pa.Array, rows_of: pa.Array, name: str, rows: int
+) -> pa.Array:
     """By row the text of its first header of that name."""
     there = np.flatnonzero(pc.fill_null(pc.equal(keys, name), False).to_numpy(zero_copy_only=False))
     owners, first = np.unique(rows_of.to_numpy(zero_copy_only=False)[there], return_index=True)
@@ -97,17 +101,26 @@ def _declared(identity: list[pa.Array]) -> pa.Array:
 
 def _listed(row: tuple[str, ...]) -> str:
     if not all(row) or any(_TO_BE_ESCAPED.search(each) for each in row):
-        raise DoubtfulError("a part of a name is empty, or has a character that JSON writes in another way")
+        raise DoubtfulError(
+            "a part of a name is empty, or has a character that JSON writes in another way"
+        )
     return json.dumps(row, ensure_ascii=False, separators=(",", ":"))
 
 
 def sources_of(occurrence: pa.Array) -> dict[str, pa.Array]:
     """What the names tell of the messages that the records were made of; null where one tells nothing."""
     parts = pc.extract_regex(occurrence, _NAME)
-    topic, partition, offset = (pc.struct_field(parts, name) for name in ("topic", "partition", "offset"))
+    topic, partition, offset = (
+        pc.struct_field(parts, name) for name in ("topic", "partition", "offset")
+    )
     partition, offset = partition.cast(pa.int32()), offset.cast(pa.int64())
     known = topic.dictionary_encode()
     first = pa.array([bucket_of(each, 0) for each in known.dictionary.to_pylist()], pa.int64())
     bucket = pc.add(first.take(known.indices), partition.cast(pa.int64()))
     bucket = pc.bit_wise_and(bucket, BUCKETS - 1).cast(pa.int32())
-    return {"source_topic": topic, "source_partition": partition, "source_offset": offset, BUCKET: bucket}
+    return {
+        "source_topic": topic,
+        "source_partition": partition,
+        "source_offset": offset,
+        BUCKET: bucket,
+    }

@@ -44,7 +44,11 @@ class Notes:
         told = rows.filter(rows["source_offset"].is_valid()).select(
             ["source_topic", "source_partition", "source_offset"]
         )
-        self._take(Notes(rows.num_rows, len(names), told.num_rows, list(_spans(told)), list(_numbers(names))))
+        self._take(
+            Notes(
+                rows.num_rows, len(names), told.num_rows, list(_spans(told)), list(_numbers(names))
+            )
+        )
 
     def _take(self, other: Notes) -> None:
         self.rows += other.rows
@@ -55,12 +59,18 @@ class Notes:
             few = joined is not None and len({span.owner for span in joined}) <= MOST_SOURCES
             self.sources = joined if few else None
         if self.names is not None:
-            self.names = None if other.names is None or self.named > _MOST_NAMES else [*self.names, *other.names]
+            self.names = (
+                None
+                if other.names is None or self.named > _MOST_NAMES
+                else [*self.names, *other.names]
+            )
 
     @property
     def differ(self) -> bool:
         """Whether it is sure that no two rows have one name."""
-        return self.names is not None and (not self.named or len(np.unique(np.concatenate(self.names))) == self.named)
+        return self.names is not None and (
+            not self.named or len(np.unique(np.concatenate(self.names))) == self.named
+        )
 
 
 def put_together(notes: Iterable[Notes]) -> Notes:
@@ -75,9 +85,16 @@ def _spans(told: pa.Table) -> Iterable[Span]:
     """The source offsets of rows, by cells, or by partitions if they are in very many cells."""
     cell = pc.divide(told["source_offset"], CELL)
     for by in (["topic", "partition", "cell"], ["topic", "partition"]):
-        columns: list[Any] = [told["source_topic"], told["source_partition"], cell, told["source_offset"]]
+        columns: list[Any] = [
+            told["source_topic"],
+            told["source_partition"],
+            cell,
+            told["source_offset"],
+        ]
         table = pa.table(columns, names=["topic", "partition", "cell", "offset"])
-        found = table.group_by(by, use_threads=False).aggregate([("offset", "min"), ("offset", "max")])
+        found = table.group_by(by, use_threads=False).aggregate(
+            [("offset", "min"), ("offset", "max")]
+        )
         if found.num_rows <= MOST_CELLS:
             break
     for row in found.to_pylist():

@@ -54,10 +54,14 @@ def shape_of(spark: SparkSession, pipeline: Pipeline) -> Shape | None:
     if None in fields or len({name.lower() for name in named}) < len(named):
         return None
     found = tuple(each for each in fields if each is not None)
-    kinds = {each.name: each.kind for each in found} | ({records.key: Kind.STRING} if records.key is not None else {})
+    kinds = {each.name: each.kind for each in found} | (
+        {records.key: Kind.STRING} if records.key is not None else {}
+    )
     if any(kinds.get(name) not in (Kind.STRING, Kind.WHOLE) for name in pipeline.identity_columns):
         return None
-    without = frozenset(pipeline.without) if _told_without(spark, pipeline, columns) else frozenset()
+    without = (
+        frozenset(pipeline.without) if _told_without(spark, pipeline, columns) else frozenset()
+    )
     return Shape(found, pipeline.identity_columns, records.key, without)
 
 
@@ -70,7 +74,9 @@ def _field(column: StructField, *, millis: bool) -> Field | None:
     if isinstance(kind, DecimalType):
         if kind.scale > _MOST_DIGITS or kind.precision - kind.scale > _MOST_DIGITS:
             return None
-        return Field(column.name, Kind.DECIMAL, column.nullable, precision=kind.precision, scale=kind.scale)
+        return Field(
+            column.name, Kind.DECIMAL, column.nullable, precision=kind.precision, scale=kind.scale
+        )
     found = _KINDS.get(type(kind))
     return None if found is None or not _plain(kind) else Field(column.name, found, column.nullable)
 

@@ -43,7 +43,9 @@ def silver_of(shape: Shape, number: int, folder: str, bronze: Iterable[str]) -> 
     batch's."""
     files, notes = BucketFiles(Path(folder)), Notes()
     try:
-        for rows in _gathered(_noted(notes, (refined(shape, number, rows) for rows in _read(bronze)))):
+        for rows in _gathered(
+            _noted(notes, (refined(shape, number, rows) for rows in _read(bronze)))
+        ):
             files.write(rows)
     except DoubtfulError as doubt:
         files.discard()
@@ -88,5 +90,9 @@ def refined(shape: Shape, number: int, rows: pa.Table) -> pa.Table:
         typed[shape.key] = text_of(rows["key"].combine_chunks())
     named = name_rows(rows, [typed[name] for name in shape.identity])
     batch = pa.array(np.full(rows.num_rows, number, np.int64))
-    columns = named | {"batch": batch} | {name: found for name, found in typed.items() if name not in shape.without}
+    columns = (
+        named
+        | {"batch": batch}
+        | {name: found for name, found in typed.items() if name not in shape.without}
+    )
     return pa.table(columns)

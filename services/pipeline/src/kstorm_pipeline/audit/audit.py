@@ -58,7 +58,9 @@ class Outcome:
         for tally in self.tallies:
             total.update(tally.outcomes)
         made = [tally.outputs for tally in self.tallies if tally.outputs is not None]
-        trees = None if self.proof is None else {"said": self.proof.said, "closed": self.proof.closed}
+        trees = (
+            None if self.proof is None else {"said": self.proof.said, "closed": self.proof.closed}
+        )
         return {
             "topology": self.topology,
             "from": _text(self.times.since),
@@ -73,7 +75,9 @@ class Outcome:
         }
 
 
-def audit(spark: SparkSession, settings: Settings, tables: Tables, times: Times, expect: int) -> Outcome:
+def audit(
+    spark: SparkSession, settings: Settings, tables: Tables, times: Times, expect: int
+) -> Outcome:
     """Account for all messages of a window, note what was found in the tables, and return it.
 
     Raises PipelineError if the topology has no such topics, or ZooKeeper does not answer.
@@ -91,27 +95,47 @@ def audit(spark: SparkSession, settings: Settings, tables: Tables, times: Times,
         logger.log(logging.WARNING if each.fault else logging.INFO, "audit: %s", each)
     for tally in outcome.tallies:
         tally.findings = sum(each.reading == tally.reading for each in outcome.faults)
-    write_findings(spark, tables, settings.topology, outcome.checked, outcome.tallies, outcome.findings)
-    if outcome.complete_until is not None and times.until is None:  # what is found of the past says nothing of now
+    write_findings(
+        spark, tables, settings.topology, outcome.checked, outcome.tallies, outcome.findings
+    )
+    if (
+        outcome.complete_until is not None and times.until is None
+    ):  # what is found of the past says nothing of now
         place = f"{tables.path(COMPLETE)}/{settings.topology}"
         write_text(spark, place, str(outcome.complete_until.timestamp()))
     return outcome
 
 
 def _check(
-    spark: SparkSession, settings: Settings, tables: Tables, known: list[Reading], outcome: Outcome, expect: int
+    spark: SparkSession,
+    settings: Settings,
+    tables: Tables,
+    known: list[Reading],
+    outcome: Outcome,
+    expect: int,
 ) -> None:
-    messages = source_messages(spark, settings, sorted({each.topic for each in known}), outcome.times).persist()
+    messages = source_messages(
+        spark, settings, sorted({each.topic for each in known}), outcome.times
+    ).persist()
     try:
         of = {(each.topic, each.partition): each for each in windows(messages, outcome.times)}
         every = _all_readings(known, of)
         # First what is stored, then the ranges: whatever is stored by now is in a range by then.
-        stored = stored_offsets(settings.zookeeper, every, settings.zookeeper_tls) if settings.zookeeper else {}
+        stored = (
+            stored_offsets(settings.zookeeper, every, settings.zookeeper_tls)
+            if settings.zookeeper
+            else {}
+        )
         said = accounts(spark, settings, of.values())
         judges = {
-            each: Judge(of[each.topic, each.partition], said.get(each, Account()), stored.get(each)) for each in every
+            each: Judge(of[each.topic, each.partition], said.get(each, Account()), stored.get(each))
+            for each in every
         }
-        logger.info("audit: %d partitions, %d messages", len(judges), sum(each.messages for each in of.values()))
+        logger.info(
+            "audit: %d partitions, %d messages",
+            len(judges),
+            sum(each.messages for each in of.values()),
+        )
         judged = judge_messages(spark, messages, judges).persist()
         try:
             counts = sum_up(judged)
@@ -132,12 +156,19 @@ def _check(
 def _all_readings(known: list[Reading], of: Mapping[tuple[str, int], Window]) -> list[Reading]:
     """Each reading of a topic, for each partition that has messages: where it says nothing of one, all is a gap or not due."""
     nodes = {(each.node, each.topic) for each in known}
-    return [Reading(node, topic, partition) for topic, partition in of for node, read in sorted(nodes) if read == topic]
+    return [
+        Reading(node, topic, partition)
+        for topic, partition in of
+        for node, read in sorted(nodes)
+        if read == topic
+    ]
 
 
 def _tallies(judges: Mapping[Reading, Judge], counts: Iterable[Count]) -> list[Tally]:
     tallies = {
-        reading: Tally(reading, judge.window.first, judge.window.end, judge.stored, judge.window.messages)
+        reading: Tally(
+            reading, judge.window.first, judge.window.end, judge.stored, judge.window.messages
+        )
         for reading, judge in judges.items()
     }
     for each in counts:

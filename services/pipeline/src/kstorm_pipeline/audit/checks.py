@@ -46,13 +46,17 @@ def population(judges: Mapping[Reading, Judge], counts: Iterable[Count]) -> Iter
             found, absent = there[reading, place], said.counts.get("absent", 0)
             if found > said.end - said.start - absent:
                 note = f"{found} messages, and {absent} offsets are said to have none"
-                yield Finding(1, "a message was passed over", True, reading, said.start, said.end, note)
+                yield Finding(
+                    1, "a message was passed over", True, reading, said.start, said.end, note
+                )
             gone = sum(said.counts.get(outcome, 0) for outcome in _CERTAIN) - found
             if gone > 0:
                 fewer.append((said, gone))
         if fewer:
             note = f"{sum(gone for _, gone in fewer)} of them: the topic was compacted, or deletes records"
-            yield Finding(1, "messages are gone", False, reading, fewer[0][0].start, fewer[-1][0].end, note)
+            yield Finding(
+                1, "messages are gone", False, reading, fewer[0][0].start, fewer[-1][0].end, note
+            )
 
 
 def dead(judges: Mapping[Reading, Judge], letters: Letters) -> Iterator[Finding]:

@@ -23,7 +23,11 @@ class Handler(SequentialThreadingHandler):  # type: ignore[misc] # kazoo has no 
         """Why the last attempt came to nothing; empty if it did not, or nobody knows."""
 
     def create_connection(
-        self, address: tuple[str, int], hostname: str | None = None, timeout: float | None = None, **_: Any
+        self,
+        address: tuple[str, int],
+        hostname: str | None = None,
+        timeout: float | None = None,
+        **_: Any,
     ) -> socket.socket:
         """What kazoo speaks by."""
         self.problem = ""
@@ -41,7 +45,9 @@ class Handler(SequentialThreadingHandler):  # type: ignore[misc] # kazoo has no 
             raise
 
 
-def make_client(hosts: str, seconds: float, tls: ZooKeeperTls | None) -> tuple[KazooClient, Handler]:
+def make_client(
+    hosts: str, seconds: float, tls: ZooKeeperTls | None
+) -> tuple[KazooClient, Handler]:
     """A client that is not started yet, and what knows why it cannot start."""
     handler = Handler(tls)
     return KazooClient(hosts, timeout=seconds, handler=handler), handler

@@ -89,13 +89,22 @@ class Tally:
     def row(self) -> dict[str, Any]:
         """As `audit_windows` has it."""
         counts = {name.replace(" ", "_"): count for name, count in self.outcomes.items()}
-        plain = {name: value for name, value in asdict(self).items() if name not in ("reading", "outcomes")}
+        plain = {
+            name: value
+            for name, value in asdict(self).items()
+            if name not in ("reading", "outcomes")
+        }
         zeros = dict.fromkeys(("done", "dead", "empty", "skipped", "not_due", "gap"), 0)
         return {**self.reading._asdict(), **plain, **zeros, **counts}
 
 
 def write_findings(
-    spark: SparkSession, tables: Tables, topology: str, checked: datetime, tallies: list[Tally], findings: list[Finding]
+    spark: SparkSession,
+    tables: Tables,
+    topology: str,
+    checked: datetime,
+    tallies: list[Tally],
+    findings: list[Finding],
 ) -> None:
     """Append what was found; the tables are made if they are not there."""
     same = {"checked": checked, "topology": topology}
@@ -112,5 +121,7 @@ def write_findings(
         schema = columns_of(ddl)
         tables.create(spark, {name: schema})
         if rows:
-            frame = spark.createDataFrame([tuple(row[column] for column in schema.names) for row in rows], schema)
+            frame = spark.createDataFrame(
+                [tuple(row[column] for column in schema.names) for row in rows], schema
+            )
             frame.write.format("delta").mode("append").save(tables.path(name))

@@ -51,7 +51,11 @@ class Judge:
         """What became of the message."""
         if offset not in self.account.covered:
             return GAP if offset < self.due else NOT_DUE
-        for known, outcome in ((self.account.dead, DEAD), (self.account.empty, EMPTY), (self.skipped, SKIPPED)):
+        for known, outcome in (
+            (self.account.dead, DEAD),
+            (self.account.empty, EMPTY),
+            (self.skipped, SKIPPED),
+        ):
             if offset in known:
                 return outcome
         return DONE
@@ -62,10 +66,16 @@ class Judge:
         return found if found >= 0 and offset < self.chain[found].end else -1
 
 
-def judge_messages(spark: SparkSession, messages: DataFrame, judges: Mapping[Reading, Judge]) -> DataFrame:
+def judge_messages(
+    spark: SparkSession, messages: DataFrame, judges: Mapping[Reading, Judge]
+) -> DataFrame:
     """A row for each message and reading: `node`, topic, partition, offset, `outcome`, and `place`, the range that has it."""
-    known = spark.sparkContext.broadcast({tuple(reading): judge for reading, judge in judges.items()})
-    of = spark.createDataFrame([tuple(reading) for reading in judges], "node STRING, topic STRING, partition INT")
+    known = spark.sparkContext.broadcast(
+        {tuple(reading): judge for reading, judge in judges.items()}
+    )
+    of = spark.createDataFrame(
+        [tuple(reading) for reading in judges], "node STRING, topic STRING, partition INT"
+    )
 
     @sf.udf("outcome STRING, place INT")
     def judged(node: str, topic: str, partition: int, offset: int) -> tuple[str, int]:

@@ -23,14 +23,23 @@ _ALL: Final[Mapping[str, str]] = MappingProxyType({})
 
 
 def read_topic(
-    spark: SparkSession, settings: Settings, topics: str, options: Mapping[str, str] = _ALL, *, pattern: bool = False
+    spark: SparkSession,
+    settings: Settings,
+    topics: str,
+    options: Mapping[str, str] = _ALL,
+    *,
+    pattern: bool = False,
 ) -> DataFrame:
     """What topics, separated by commas, or those of a `pattern`, hold of what is committed; with Spark's options, all of it
     without them."""
     client = {f"kafka.{name}": value for name, value in client_options(settings).items()}
     # Spark takes every topic that has a match anywhere in its name.
     which = {"subscribePattern": f"^(?:{topics})$"} if pattern else {"subscribe": topics}
-    return spark.read.format("kafka").options(**{**client, **which, "failOnDataLoss": "false", **options}).load()
+    return (
+        spark.read.format("kafka")
+        .options(**{**client, **which, "failOnDataLoss": "false", **options})
+        .load()
+    )
 
 
 @contextmanager

@@ -23,14 +23,20 @@ if TYPE_CHECKING:
 def read_letters(spark: SparkSession, settings: Settings, windows: Iterable[Window]) -> Letters:
     """The offsets of the windows that have one, or had one that an operator has discarded: its key is still there."""
     rows = read_topic(spark, settings, f"{settings.topology}.__dead_letters")
-    said = sf.from_json(sf.col("value").cast("string"), "topic STRING, partition INT, offset BIGINT")
+    said = sf.from_json(
+        sf.col("value").cast("string"), "topic STRING, partition INT, offset BIGINT"
+    )
     written = rows.where("value IS NOT NULL").select(said.alias("said")).select("said.*")
     discarded = rows.where("value IS NULL").selectExpr("split(CAST(key AS STRING), '/') AS parts")
     discarded = discarded.where("size(parts) > 3").selectExpr(
-        "parts[0] AS topic", "try_cast(parts[1] AS INT) AS partition", "try_cast(parts[2] AS BIGINT) AS offset"
+        "parts[0] AS topic",
+        "try_cast(parts[1] AS INT) AS partition",
+        "try_cast(parts[2] AS BIGINT) AS offset",
     )
     found = within(written.unionByName(discarded), windows)
     letters: Letters = {}
     for row in found.distinct().toLocalIterator():
-        letters.setdefault((row["topic"], row["partition"]), Intervals()).add(row["offset"], row["offset"] + 1)
+        letters.setdefault((row["topic"], row["partition"]), Intervals()).add(
+            row["offset"], row["offset"] + 1
+        )
     return letters

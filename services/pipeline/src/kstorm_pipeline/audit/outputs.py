@@ -38,7 +38,9 @@ def look(judged: DataFrame, made: DataFrame, tallies: list[Tally], expect: int) 
     With `expect` 0 a message without a record is worth knowing, and no fault; and if no record says of which message it is made,
     as those of an exactly-once topology do, there is nothing to look at.
     """
-    rows = judged.join(made, list(_PLACE), "left").withColumn("outputs", sf.coalesce("outputs", sf.lit(0)))
+    rows = judged.join(made, list(_PLACE), "left").withColumn(
+        "outputs", sf.coalesce("outputs", sf.lit(0))
+    )
     rows = rows.persist()
     try:
         asked = (

@@ -110,10 +110,14 @@ def compare(said: DataFrame, told: DataFrame, heads: DataFrame) -> Proof:
             size, unproven = facts_of(known, sf.count("*"), sf.count_if(~sf.col("closed")))
             findings: list[Finding] = []
             if unproven:
-                findings += _findings(known.where(~sf.col("closed")), "said to be complete, and it is not")
+                findings += _findings(
+                    known.where(~sf.col("closed")), "said to be complete, and it is not"
+                )
             if said.count() > size and not facts_of(heads, sf.max("head"))[0]:  # all is still there
                 begun = told.where("init")
-                findings += _findings(said.join(begun, "root", "left_anti"), "said to be complete, and it never began")
+                findings += _findings(
+                    said.join(begun, "root", "left_anti"), "said to be complete, and it never began"
+                )
             return Proof(size, trees.where("closed").count(), findings)
         finally:
             known.unpersist()
@@ -123,9 +127,19 @@ def compare(said: DataFrame, told: DataFrame, heads: DataFrame) -> Proof:
 
 
 def _findings(rows: DataFrame, note: str) -> Iterator[Finding]:
-    for root, topic, partition, offset, *_ in rows.orderBy("topic", "partition", "offset").limit(_SHOWN).collect():
+    for root, topic, partition, offset, *_ in (
+        rows.orderBy("topic", "partition", "offset").limit(_SHOWN).collect()
+    ):
         what = f"the tree {root & _UNSIGNED:016x} is {note}"
-        yield Finding(4, "a tree that is not proven", True, Reading("", topic, partition), offset, offset + 1, what)
+        yield Finding(
+            4,
+            "a tree that is not proven",
+            True,
+            Reading("", topic, partition),
+            offset,
+            offset + 1,
+            what,
+        )
 
 
 def _whole(trees: DataFrame, heads: DataFrame) -> DataFrame:
@@ -136,7 +150,9 @@ def _whole(trees: DataFrame, heads: DataFrame) -> DataFrame:
 
 def heads_of(rows: DataFrame) -> DataFrame:
     """Where a topic begins, by partition: `head`, an offset, and `since`, a time."""
-    return rows.groupBy("partition").agg(sf.min("offset").alias("head"), sf.min("timestamp").alias("since"))
+    return rows.groupBy("partition").agg(
+        sf.min("offset").alias("head"), sf.min("timestamp").alias("since")
+    )
 
 
 def updates_of(rows: DataFrame) -> DataFrame:
@@ -163,7 +179,12 @@ def completions_of(rows: DataFrame) -> DataFrame:
     values = rows.select("topic", "partition", "offset", "value").rdd.flatMap(said)
     found = rows.sparkSession.createDataFrame(values, _COMPLETIONS, verifySchema=False)
     first = sf.min(sf.struct("topic", "partition", "offset")).alias("first")
-    return found.withColumn("root", sf.explode("root")).groupBy("root").agg(first).select("root", "first.*")
+    return (
+        found.withColumn("root", sf.explode("root"))
+        .groupBy("root")
+        .agg(first)
+        .select("root", "first.*")
+    )
 
 
 def _read(frame: Callable[[bytes], Iterable[_T]], row: Row) -> list[_T]:

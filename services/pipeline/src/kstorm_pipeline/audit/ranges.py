@@ -44,24 +44,37 @@ def readings(spark: SparkSession, settings: Settings) -> list[Reading]:
     """Who reads what. Raises PipelineError if there is no such topic, or if a record in it is of another release's format."""
     topic = finished_topic(settings.topology)
     with unless_missing(no_such_topic(settings.topology, topic)):
-        found = _ranges(spark, settings).groupBy("reading", "topic", "partition", "v").agg(sf.min("seq")).collect()
+        found = (
+            _ranges(spark, settings)
+            .groupBy("reading", "topic", "partition", "v")
+            .agg(sf.min("seq"))
+            .collect()
+        )
     for *_, version, seq in found:
         if version != 1:
             what = "no finished range" if version is None else f"of version {version}"
-            raise PipelineError(f"the record at offset {seq} of {topic!r} is {what}; this release audits version 1")
+            raise PipelineError(
+                f"the record at offset {seq} of {topic!r} is {what}; this release audits version 1"
+            )
     return sorted(Reading(*row[:3]) for row in found)
 
 
-def accounts(spark: SparkSession, settings: Settings, windows: Iterable[Window]) -> dict[Reading, Account]:
+def accounts(
+    spark: SparkSession, settings: Settings, windows: Iterable[Window]
+) -> dict[Reading, Account]:
     """What is said by now of the windows' offsets, put together."""
     ranges = _ranges(spark, settings)
     bounds = [(each.topic, each.partition, each.first, each.bound) for each in windows]
     if not bounds:
         return {}
-    frame = spark.createDataFrame(bounds, "topic STRING, partition INT, __first BIGINT, __end BIGINT")
+    frame = spark.createDataFrame(
+        bounds, "topic STRING, partition INT, __first BIGINT, __end BIGINT"
+    )
     meets = (sf.col("to") > sf.col("__first")) & (sf.col("from") < sf.col("__end"))
     back = sf.col("to") < sf.col("from")
-    found = ranges.join(sf.broadcast(frame), ["topic", "partition"]).where(meets | back).orderBy("seq")
+    found = (
+        ranges.join(sf.broadcast(frame), ["topic", "partition"]).where(meets | back).orderBy("seq")
+    )
     of: defaultdict[Reading, list[Range]] = defaultdict(list)
     for row in found.toLocalIterator():
         of[Reading(row["reading"], row["topic"], row["partition"])].append(_range(row))
@@ -82,5 +95,8 @@ def _range(row: Row) -> Range:
         dict(row["n"] or {}),
         tuple((run[0], run[1]) for run in row["dead"] or ()),
         tuple((run[0], run[1]) for run in row["empty"] or ()),
-        tuple(Skip(each["from"], each["to"], each["why"], each["who"] or "") for each in row["skipped"] or ()),
+        tuple(
+            Skip(each["from"], each["to"], each["why"], each["who"] or "")
+            for each in row["skipped"] or ()
+        ),
     )

@@ -16,7 +16,9 @@ if TYPE_CHECKING:
 _SECONDS = 10.0
 
 
-def stored_offsets(hosts: str, of: Iterable[Reading], tls: ZooKeeperTls | None = None) -> dict[Reading, int]:
+def stored_offsets(
+    hosts: str, of: Iterable[Reading], tls: ZooKeeperTls | None = None
+) -> dict[Reading, int]:
     """The offset that each reading goes on from; a reading without one is left out.
 
     Raises PipelineError if ZooKeeper does not say, SettingsError if its client is not installed, or a file of `tls` cannot be used.
@@ -60,4 +62,6 @@ def _offset(data: bytes, path: str) -> int:
     try:
         return int(json.loads(data)["offset"])
     except (ValueError, KeyError, TypeError):
-        raise PipelineError(f"{path} of ZooKeeper holds {data[:200]!r}, which is no stored offset") from None
+        raise PipelineError(
+            f"{path} of ZooKeeper holds {data[:200]!r}, which is no stored offset"
+        ) from None

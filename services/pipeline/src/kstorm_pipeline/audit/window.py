@@ -57,7 +57,9 @@ def parse_time(text: str) -> datetime:
     return found if found.tzinfo is not None else found.replace(tzinfo=UTC)
 
 
-def source_messages(spark: SparkSession, settings: Settings, topics: Iterable[str], times: Times) -> DataFrame:
+def source_messages(
+    spark: SparkSession, settings: Settings, topics: Iterable[str], times: Times
+) -> DataFrame:
     """Topic, partition and offset of the messages that Kafka still has."""
     options = {"startingOffsets": "earliest", "startingOffsetsByTimestampStrategy": "latest"}
     if times.since is not None:
@@ -71,7 +73,11 @@ def source_messages(spark: SparkSession, settings: Settings, topics: Iterable[st
 
 def windows(messages: DataFrame, times: Times) -> list[Window]:
     """The messages by partition; partitions without any are left out."""
-    found = messages.groupBy("topic", "partition").agg(sf.min("offset"), sf.max("offset") + 1, sf.count("*")).collect()
+    found = (
+        messages.groupBy("topic", "partition")
+        .agg(sf.min("offset"), sf.max("offset") + 1, sf.count("*"))
+        .collect()
+    )
     every = (Window(row[0], row[1], row[2], row[3], row[4], times.until is None) for row in found)
     return sorted(every, key=lambda each: (each.topic, each.partition))
 
@@ -79,9 +85,15 @@ def windows(messages: DataFrame, times: Times) -> list[Window]:
 def within(rows: DataFrame, windows: Iterable[Window]) -> DataFrame:
     """Those of the rows, by topic, partition and offset, that lie in one of the windows."""
     bounds = [(each.topic, each.partition, each.first, each.end) for each in windows]
-    frame = rows.sparkSession.createDataFrame(bounds, "topic STRING, partition INT, __first BIGINT, __end BIGINT")
+    frame = rows.sparkSession.createDataFrame(
+        bounds, "topic STRING, partition INT, __first BIGINT, __end BIGINT"
+    )
     inside = (sf.col("offset") >= sf.col("__first")) & (sf.col("offset") < sf.col("__end"))
-    return rows.join(sf.broadcast(frame), ["topic", "partition"]).where(inside).drop("__first", "__end")
+    return (
+        rows.join(sf.broadcast(frame), ["topic", "partition"])
+        .where(inside)
+        .drop("__first", "__end")
+    )
 
 
 def _millis(time: datetime) -> str:

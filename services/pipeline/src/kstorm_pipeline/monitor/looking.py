@@ -26,7 +26,9 @@ _EVERY_SECONDS = 10.0
 
 
 @contextmanager
-def looking(looks: Mapping[str, Callable[[], None]], every: float = _EVERY_SECONDS) -> Iterator[None]:
+def looking(
+    looks: Mapping[str, Callable[[], None]], every: float = _EVERY_SECONDS
+) -> Iterator[None]:
     """For as long as the block lasts, take these looks, by what each is at.
 
     Kafka or a storage that does not answer ends nothing here: the query that needs it says so if it stays away.

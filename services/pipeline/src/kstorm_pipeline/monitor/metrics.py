@@ -119,7 +119,9 @@ class Metrics:
         oldest = lag.oldest
         self._lag_records.labels(table).set(lag.records)
         self._oldest.labels(table).set(oldest or 0.0)
-        self._lag_seconds.labels(table).set_function(lambda: 0.0 if oldest is None else max(0.0, time.time() - oldest))
+        self._lag_seconds.labels(table).set_function(
+            lambda: 0.0 if oldest is None else max(0.0, time.time() - oldest)
+        )
 
     def show_still(self, query: str, seconds: Callable[[], float]) -> None:
         """Show for how long a query stands still, as it is when somebody asks."""

@@ -57,7 +57,9 @@ class Monitor:
         if not pulses:
             return "starting"
         waiting = [name for name, pulse in pulses.items() if not pulse.begun]
-        return self._still(self._stalled * _READY_SHARE) or (f"{waiting[0]} is at its first batch" if waiting else None)
+        return self._still(self._stalled * _READY_SHARE) or (
+            f"{waiting[0]} is at its first batch" if waiting else None
+        )
 
     def _still(self, limit: float) -> str | None:
         now = self._clock()

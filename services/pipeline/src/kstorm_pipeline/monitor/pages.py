@@ -68,4 +68,8 @@ class Pages:
 
 
 def _told(problem: str | None) -> tuple[str, str, bytes]:
-    return "503 Service Unavailable" if problem else "200 OK", _TEXT, f"{problem or 'ok'}\n".encode()
+    return (
+        "503 Service Unavailable" if problem else "200 OK",
+        _TEXT,
+        f"{problem or 'ok'}\n".encode(),
+    )

@@ -47,4 +47,8 @@ def _tasks(query: StreamingQuery) -> tuple[Any, ...]:
     if job is None:
         return ()
     stages = filter(None, map(tracker.getStageInfo, job.stageIds))
-    return newest, job.status, *((each.numActiveTasks, each.numCompletedTasks, each.numFailedTasks) for each in stages)
+    return (
+        newest,
+        job.status,
+        *((each.numActiveTasks, each.numCompletedTasks, each.numFailedTasks) for each in stages),
+    )

@@ -39,7 +39,8 @@ class TopicLag:
             properties.setProperty(name, value)
         for side in ("key", "value"):
             properties.setProperty(
-                f"{side}.deserializer", "org.apache.kafka.common.serialization.ByteArrayDeserializer"
+                f"{side}.deserializer",
+                "org.apache.kafka.common.serialization.ByteArrayDeserializer",
             )
         self._consumer = self._jvm.org.apache.kafka.clients.consumer.KafkaConsumer(properties)
 
@@ -50,14 +51,21 @@ class TopicLag:
     def find(self) -> Lag:
         """What bronze lacks now."""
         topic = self._settings.topic
-        places = {each.partition(): self._place(each.partition()) for each in self._consumer.partitionsFor(topic)}
+        places = {
+            each.partition(): self._place(each.partition())
+            for each in self._consumer.partitionsFor(topic)
+        }
         begins = self._offsets(self._consumer.beginningOffsets(self._list(places.values())))
         ends = self._offsets(self._consumer.endOffsets(self._list(places.values())))
         read = self._read(begins, ends)
-        unread = {number: max(read.get(number, begins[number]), begins[number]) for number in places}
+        unread = {
+            number: max(read.get(number, begins[number]), begins[number]) for number in places
+        }
         lacking = {number: first for number, first in unread.items() if first < ends[number]}
         records = sum(ends[number] - first for number, first in lacking.items())
-        return Lag(records, self._oldest({places[number]: first for number, first in lacking.items()}))
+        return Lag(
+            records, self._oldest({places[number]: first for number, first in lacking.items()})
+        )
 
     def _read(self, begins: Mapping[int, int], ends: Mapping[int, int]) -> dict[int, int]:
         """The first offset of each partition that no batch has read, where one has."""
@@ -69,8 +77,14 @@ class TopicLag:
         if start in ("earliest", "latest"):
             return dict(begins if start == "earliest" else ends)
         words = {_EARLIEST: begins, _LATEST: ends}
-        told = {int(number): int(offset) for number, offset in json.loads(start)[self._settings.topic].items()}
-        return {number: words[offset][number] if offset in words else offset for number, offset in told.items()}
+        told = {
+            int(number): int(offset)
+            for number, offset in json.loads(start)[self._settings.topic].items()
+        }
+        return {
+            number: words[offset][number] if offset in words else offset
+            for number, offset in told.items()
+        }
 
     def _oldest(self, lacking: Mapping[Any, int]) -> float | None:
         """The least Kafka timestamp of the first records that are lacking."""
@@ -80,7 +94,9 @@ class TopicLag:
         times: dict[int, float] = {}
         empty = 0
         while len(times) < len(lacking) and empty < _MOST_EMPTY:
-            found = list(self._consumer.poll(self._jvm.java.time.Duration.ofMillis(_WAIT_MILLIS)).iterator())
+            found = list(
+                self._consumer.poll(self._jvm.java.time.Duration.ofMillis(_WAIT_MILLIS)).iterator()
+            )
             empty += not found
             for record in found:
                 times[record.partition()] = record.timestamp() / 1000

@@ -31,7 +31,11 @@ class BronzeLag:
     def find(self) -> Lag:
         """What silver lacks of bronze now."""
         version, file = self._read_up_to()
-        commits = sorted(number for name in names_in(self._spark, self._log) if (number := _version(name)) is not None)
+        commits = sorted(
+            number
+            for name in names_in(self._spark, self._log)
+            if (number := _version(name)) is not None
+        )
         unread = [number for number in commits if number >= version]
         self._known = {number: self._known.get(number) or self._files(number) for number in unread}
         lag = Lag()
@@ -47,11 +51,18 @@ class BronzeLag:
         position = json.loads(text)
         file = max(int(position["index"]), _NO_FILE)
         # A reader that begins takes all files that there are as one commit; which of them it has read is not known here.
-        return (0, _NO_FILE) if position["isStartingVersion"] else (int(position["reservoirVersion"]), file)
+        return (
+            (0, _NO_FILE)
+            if position["isStartingVersion"]
+            else (int(position["reservoirVersion"]), file)
+        )
 
     def _files(self, number: int) -> list[Lag]:
         """What the files are that a commit adds, if it adds rows: `maintain` writes files that have the rows of others."""
-        actions = [json.loads(line) for line in text_of(self._spark, f"{self._log}/{number:020}.json").splitlines()]
+        actions = [
+            json.loads(line)
+            for line in text_of(self._spark, f"{self._log}/{number:020}.json").splitlines()
+        ]
         if any("remove" in action for action in actions):
             return []
         return [_lag_of(action["add"]) for action in actions if "add" in action]

@@ -38,7 +38,9 @@ class WebServer(ThreadingMixIn, WSGIServer):
     """A client that is slow holds up no other, and not for long."""
 
     daemon_threads = True
-    request_queue_size = 128  # of 5, as is usual, a few connections at once leave a probe waiting for seconds
+    request_queue_size = (
+        128  # of 5, as is usual, a few connections at once leave a probe waiting for seconds
+    )
 
     def __init__(self, port: int, application: WSGIApplication, limits: WebLimits) -> None:
         self._limits = limits

@@ -55,15 +55,21 @@ class _Pages:
         try:
             fields = await fields_of(request, _MOST_BYTES)
             wanted = ordered(self._site, state, verb, fields, self._who(request))
-            deed = self._site.deeds.start(state.name, verb, wanted.what, self._who(request), wanted.act)
+            deed = self._site.deeds.start(
+                state.name, verb, wanted.what, self._who(request), wanted.act
+            )
         except (ConfigError, ControlError) as error:
-            return await self._page(state, verb, fields, str(error), 400 if isinstance(error, ConfigError) else 409)
+            return await self._page(
+                state, verb, fields, str(error), 400 if isinstance(error, ConfigError) else 409
+            )
         await asyncio.to_thread(deed.over.wait, _PATIENCE_SECS)
         return RedirectResponse(_back(state, wanted), 303)
 
     async def deeds(self, request: Request) -> Response:
         state = self._site.memory(request).state
-        return stream(self._site.collector, lambda: (self._site.render("_deeds.html", state=state), {}))
+        return stream(
+            self._site.collector, lambda: (self._site.render("_deeds.html", state=state), {})
+        )
 
     def _refusal(self, state: TopologyState, verb: str) -> Response | None:
         if verb not in ACTIONS:
@@ -75,13 +81,20 @@ class _Pages:
         return self._site.page("refused.html", 403, state=state, verb=verb, why=why)
 
     async def _page(
-        self, state: TopologyState, verb: str, fields: Mapping[str, str], wrong: str = "", status: int = 200
+        self,
+        state: TopologyState,
+        verb: str,
+        fields: Mapping[str, str],
+        wrong: str = "",
+        status: int = 200,
     ) -> Response:
         try:
             shown = await preview(self._site, state, verb, fields)
         except (ConfigError, ControlError) as error:
             shown, status = Preview(problem=str(error)), 400 if status == 200 else status
-        return self._site.page("do.html", status, state=state, verb=verb, fields=fields, shown=shown, wrong=wrong)
+        return self._site.page(
+            "do.html", status, state=state, verb=verb, fields=fields, shown=shown, wrong=wrong
+        )
 
 
 def _back(state: TopologyState, done: Ordered) -> str:

@@ -38,11 +38,16 @@ async def _events(site: Site, request: Request) -> Shown:
     verb, text = query.get("verb", ""), query.get("text", "")
     answer, problem = await site.ask_kafka("events", state, events_of)
     found: Sequence[Event] = answer or ()
-    chosen = [each for each in map(shown_event, found) if verb in ("", each.verb) and _has(each, text)]
+    chosen = [
+        each for each in map(shown_event, found) if verb in ("", each.verb) and _has(each, text)
+    ]
     verbs = sorted({event.verb for event in found})
     return Shown(EventsShown(verbs, verb, text, len(chosen), chosen[:_MOST_SHOWN]), problem, state)
 
 
 def _has(shown: Event, text: str) -> bool:
     """A text is looked for in what is shown of it: else what is hidden could be tried letter by letter."""
-    return text.casefold() in "\n".join((shown.who, shown.verb, shown.what, shown.note, shown.outcome)).casefold()
+    return (
+        text.casefold()
+        in "\n".join((shown.who, shown.verb, shown.what, shown.note, shown.outcome)).casefold()
+    )

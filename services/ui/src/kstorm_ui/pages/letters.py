@@ -59,7 +59,9 @@ def routes(site: Site) -> list[Route]:
 
 async def _letters(site: Site, request: Request) -> Shown:
     state = site.memory(request).state
-    wanted = Wanted(**{name: request.query_params.get(name, "") for name in Wanted.__struct_fields__})
+    wanted = Wanted(
+        **{name: request.query_params.get(name, "") for name in Wanted.__struct_fields__}
+    )
     answer, problem = await site.ask_kafka("letters", state, letters_of)
     found: Found = answer or Found([], False)
     chosen = wanted.of(found.letters)

@@ -22,7 +22,9 @@ def routes(site: Site, token: str) -> list[Route]:
 async def not_found(site: Site, request: Request, error: HTTPException) -> Response:
     """Of any path."""
     if request.url.path.startswith(f"{API}/"):
-        return json({"error": "there is no such address, nor a topology or a component of that name"}, 404)
+        return json(
+            {"error": "there is no such address, nor a topology or a component of that name"}, 404
+        )
     return site.page("not_found.html", 404)
 
 

@@ -39,7 +39,10 @@ async def _log(site: Site, request: Request) -> Shown:
     names = [each.name for each in state.processes.get(component, ())]
     if process not in names:
         raise HTTPException(404)
-    problem = Problem("Logs are not shown here: KSTORM_UI_LOGS=true, or ui.logs of the chart, shows them", _FORBIDDEN)
+    problem = Problem(
+        "Logs are not shown here: KSTORM_UI_LOGS=true, or ui.logs of the chart, shows them",
+        _FORBIDDEN,
+    )
     lives: Sequence[Life] | None = None
     if site.show_logs:
         ask = partial(site.collector.source.log, state.name, process)

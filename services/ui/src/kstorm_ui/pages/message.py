@@ -39,11 +39,15 @@ def routes(site: Site) -> list[Route]:
         state, asked = site.memory(request).state, _coordinates(request)
         found, problem = await _answer(site, state, asked)
         if found is None or state.outline is None:
-            return site.page("message.html", problem.status, state=state, asked=asked, problem=problem)
+            return site.page(
+                "message.html", problem.status, state=state, asked=asked, problem=problem
+            )
         root = request.query_params.get("root", "")
         values = _values(site, state.outline, found, root)
         stream = f"{texts.path('t', state.name, 'm', *asked.split('/'), 'stream')}?{urlencode({'root': root})}"
-        return site.page("message.html", state=state, asked=asked, problem="", stream=stream, **values)
+        return site.page(
+            "message.html", state=state, asked=asked, problem="", stream=stream, **values
+        )
 
     async def message_stream(request: Request) -> Response:
         following = _Following(site, site.memory(request).state, request)
@@ -54,7 +58,9 @@ def routes(site: Site) -> list[Route]:
         if found is None:
             return json({"error": str(problem)}, problem.status)
         trees = [to_json(tree, site.show_values) for tree in found.trees]
-        return json({"verdict": found.verdict, "trees": trees, "all_read": found.verdict is not None})
+        return json(
+            {"verdict": found.verdict, "trees": trees, "all_read": found.verdict is not None}
+        )
 
     return [
         Route(_PATH, message),
@@ -75,11 +81,17 @@ class _Following:
         """As `kstorm_ui.stream.Growth`. While nobody answers, what was known stands below the reason."""
         found, problem = await _answer(self._site, self._state, self._asked, _FRESH_SECS)
         self._found = found or self._found
-        values = _values(self._site, self._state.outline or Outline(self._state.name), self._found, self._root)
+        values = _values(
+            self._site, self._state.outline or Outline(self._state.name), self._found, self._root
+        )
         if is_last and values["follows"]:
-            values["says"] = f"This page has followed it for {texts.age(FOLLOWED_SECS)}: load it again to go on."
+            values["says"] = (
+                f"This page has followed it for {texts.age(FOLLOWED_SECS)}: load it again to go on."
+            )
         is_over = is_last or problem.status == ABSENT or not (problem or values["follows"])
-        return self._site.render("_message.html", state=self._state, problem=problem, **values), is_over
+        return self._site.render(
+            "_message.html", state=self._state, problem=problem, **values
+        ), is_over
 
 
 def _coordinates(request: Request) -> str:
@@ -108,13 +120,19 @@ def _values(site: Site, outline: Outline, found: MessageAnswer, root: str) -> di
     follows = found.verdict is not None and not found.verdict.is_final
     return {
         "found": found,
-        "tree": None if tree is None else shown_tree(tree, outline, now_ms(), values=site.show_values),
+        "tree": None
+        if tree is None
+        else shown_tree(tree, outline, now_ms(), values=site.show_values),
         "others": [
-            (f"{each.root:016x}", headline(each, outline)) for each in reversed(found.trees) if each is not tree
+            (f"{each.root:016x}", headline(each, outline))
+            for each in reversed(found.trees)
+            if each is not tree
         ],
         "bar": BAR,
         "follows": follows,
-        "says": "This page follows it until it is done." if follows else "Nothing more is to come of it.",
+        "says": "This page follows it until it is done."
+        if follows
+        else "Nothing more is to come of it.",
     }
 
 

@@ -46,10 +46,14 @@ async def _sources(site: Site, request: Request) -> Shown:
     found = await asyncio.gather(*asking)
     problems = [problem for _, problem in found if problem]
     nothing = problems and not any(each.partitions for each, _ in found)
-    return Shown(SourcesShown([each for each, _ in found]), problems[0] if nothing else Problem(), state)
+    return Shown(
+        SourcesShown([each for each, _ in found]), problems[0] if nothing else Problem(), state
+    )
 
 
-async def _spout(site: Site, state: TopologyState, spout: ComponentState) -> tuple[SpoutShown, Problem]:
+async def _spout(
+    site: Site, state: TopologyState, spout: ComponentState
+) -> tuple[SpoutShown, Problem]:
     settings, outline = settings_of(state.bootstrap, state.zookeeper), state.outline
     if settings is None or outline is None or spout.component not in outline.readings:
         return SpoutShown(spout.component, "", (), "", spout.own), Problem()

@@ -49,9 +49,15 @@ def routes(site: Site) -> list[Route]:
         return site.page("topologies.html", **_shown(site).values)
 
     async def topologies_stream(request: Request) -> Response:
-        return stream(site.collector, lambda: (site.render("_topologies.html", **_shown(site).values), {}))
+        return stream(
+            site.collector, lambda: (site.render("_topologies.html", **_shown(site).values), {})
+        )
 
-    return [Route("/", topologies), Route("/stream", topologies_stream), site.api("/topologies", make)]
+    return [
+        Route("/", topologies),
+        Route("/stream", topologies_stream),
+        site.api("/topologies", make),
+    ]
 
 
 async def _topologies(site: Site, request: Request) -> Shown:
@@ -68,7 +74,11 @@ def _row(state: TopologyState) -> TopologyRow:
     return TopologyRow(
         name=state.name,
         place=state.place,
-        state="not found any more" if not state.answered else "active" if state.active else "deactivated",
+        state="not found any more"
+        if not state.answered
+        else "active"
+        if state.active
+        else "deactivated",
         processes=sum(each.processes for each in state.components),
         ready=sum(each.ready for each in state.components),
         troubled=bool(state.troubles),

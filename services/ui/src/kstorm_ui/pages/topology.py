@@ -125,7 +125,9 @@ class _Pages:
         memory, key = self._site.memory(request), _window(request)
 
         def piece() -> tuple[str, Any]:
-            html = self._site.render("_components.html", **_shown_topology(self._site, memory, key).values)
+            html = self._site.render(
+                "_components.html", **_shown_topology(self._site, memory, key).values
+            )
             points = views.chart(memory, views.spouts(memory.state), _TOPOLOGY_KEYS)
             return html, {**views.graph(memory.state), "point": _last(points)}
 
@@ -147,7 +149,9 @@ class _Pages:
         def piece() -> tuple[str, Any] | None:
             if memory.state.component(name) is None:
                 return None
-            html = self._site.render("_processes.html", **_shown_component(self._site, memory, name).values)
+            html = self._site.render(
+                "_processes.html", **_shown_component(self._site, memory, name).values
+            )
             return html, {"point": _last(views.chart(memory, [name], _COMPONENT_KEYS))}
 
         return stream(self._site.collector, piece)

@@ -47,7 +47,9 @@ class KubernetesSource:
     def _life(self, pod: Pod, *, previous: bool) -> Life:
         name = f"before restart {pod.restarts}" if previous else "its present container"
         try:
-            lines = self.cluster.logs(pod, False, MOST_LINES + 1, previous=previous, most_bytes=_MOST_FETCHED)
+            lines = self.cluster.logs(
+                pod, False, MOST_LINES + 1, previous=previous, most_bytes=_MOST_FETCHED
+            )
             return last_of(name, lines)
         except ControlError as error:
             return Life(name, [], False, str(error))
@@ -60,18 +62,32 @@ class KubernetesSource:
         with ThreadPoolExecutor(_AT_ONCE) as pool:
             return [self._report(name, found, pool) for name, found in by_topology.items()]
 
-    def _report(self, name: str, workloads: Sequence[Workload], pool: ThreadPoolExecutor) -> TopologyReport:
+    def _report(
+        self, name: str, workloads: Sequence[Workload], pool: ThreadPoolExecutor
+    ) -> TopologyReport:
         pods = [(workload, pod) for workload in workloads for pod in self.cluster.pods(workload)]
         self._pods[name] = {pod.name: pod for _, pod in pods}
         pages = pool.map(self._page, (pod for _, pod in pods))
-        processes = [_process(workload, pod, page) for (workload, pod), page in zip(pods, pages, strict=True)]
+        processes = [
+            _process(workload, pod, page) for (workload, pod), page in zip(pods, pages, strict=True)
+        ]
         components = [ComponentReport(each.id, each.kind, each.replicas) for each in workloads]
-        outline = self._outline(name, {pod: each.status for (_, pod), each in zip(pods, processes, strict=True)})
-        return TopologyReport(name, f"namespace {self.cluster.namespace}", components, processes, outline)
+        outline = self._outline(
+            name, {pod: each.status for (_, pod), each in zip(pods, processes, strict=True)}
+        )
+        return TopologyReport(
+            name, f"namespace {self.cluster.namespace}", components, processes, outline
+        )
 
-    def _outline(self, name: str, statuses: Mapping[Pod, Mapping[str, object] | None]) -> Outline | None:
+    def _outline(
+        self, name: str, statuses: Mapping[Pod, Mapping[str, object] | None]
+    ) -> Outline | None:
         """Asked once, and again if the process is gone that told it: its code may be another then."""
-        lives = {pod: (pod.name, status.get("begun_at")) for pod, status in statuses.items() if status is not None}
+        lives = {
+            pod: (pod.name, status.get("begun_at"))
+            for pod, status in statuses.items()
+            if status is not None
+        }
         told = self._told.get(name)
         if told is not None and (told[:2] in lives.values() or not lives):
             return told[2]

@@ -38,10 +38,16 @@ def _report(found: RunningTopology) -> TopologyReport:
         name=found.name,
         place="this machine",
         components=[
-            ComponentReport(component, kind, count) for component, (kind, count) in found.wanted_by_component.items()
+            ComponentReport(component, kind, count)
+            for component, (kind, count) in found.wanted_by_component.items()
         ],
         processes=[
-            ProcessReport(worker.name, worker.component, status, "" if status is not None else "does not answer")
+            ProcessReport(
+                worker.name,
+                worker.component,
+                status,
+                "" if status is not None else "does not answer",
+            )
             for worker, status in zip(found.workers, answers, strict=True)
         ],
         outline=found.topology,

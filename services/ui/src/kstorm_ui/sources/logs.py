@@ -62,7 +62,11 @@ def lives_in(file: Path) -> list[Life]:
     parts = [text[start:end] for start, end in pairwise(cuts)]
     names = ["an older start", *(f"start {found[1].decode()}" for found in begins)]
     found = [
-        last_of(name, part.decode(errors="replace").removesuffix("\n").split("\n"), is_cut=not number and not is_whole)
+        last_of(
+            name,
+            part.decode(errors="replace").removesuffix("\n").split("\n"),
+            is_cut=not number and not is_whole,
+        )
         for number, (name, part) in enumerate(zip(names, parts, strict=True))
         if part
     ]

@@ -36,7 +36,9 @@ class OldestAnswer(msgspec.Struct, frozen=True):
     """Whether all partitions were read."""
 
 
-def message_of(settings: Settings, topology: Outline, message: Message, *, values: bool) -> MessageAnswer:
+def message_of(
+    settings: Settings, topology: Outline, message: Message, *, values: bool
+) -> MessageAnswer:
     """Of one message. `values`: with what tuples hold, and the texts of errors. Raises `KstormError` if there is no such
     message, or it cannot be read."""
     spout = _reader_of(topology, message.topic)
@@ -71,6 +73,8 @@ def _reader_of(topology: Outline, topic: str) -> str:
     return found[0] if found else topology.reader_of(topic)  # which says what is read instead
 
 
-def _asking(settings: Settings, topology: Outline, spout: str, log: TopicLog, values: bool) -> Asking:
+def _asking(
+    settings: Settings, topology: Outline, spout: str, log: TopicLog, values: bool
+) -> Asking:
     read = reading(topology, spout, settings, topology.readings[spout].config)
     return Asking(topology, spout, read, log, quotes=values)

@@ -30,7 +30,9 @@ def partitions_of(settings: Settings, topology: Outline, spout: str) -> Sequence
     """Of one spout that reads Kafka. Raises `KstormError` if Kafka or ZooKeeper do not say."""
     read = reading(topology, spout, settings, topology.readings[spout].config)
     with (
-        open_nodes(read.zookeeper, read.root_of, settings.zookeeper_auth, settings.zookeeper_tls) as nodes,
+        open_nodes(
+            read.zookeeper, read.root_of, settings.zookeeper_auth, settings.zookeeper_tls
+        ) as nodes,
         open_log(read) as log,
     ):
         found = []
@@ -39,6 +41,14 @@ def partitions_of(settings: Settings, topology: Outline, spout: str) -> Sequence
             stored = None if node.stored is None else node.stored.offset
             lag = None if stored is None else max(0, there.end - max(stored, there.start))
             found.append(
-                PartitionState(place.topic, place.partition, there.start, there.end, stored, node.holder or "", lag)
+                PartitionState(
+                    place.topic,
+                    place.partition,
+                    there.start,
+                    there.end,
+                    stored,
+                    node.holder or "",
+                    lag,
+                )
             )
         return found

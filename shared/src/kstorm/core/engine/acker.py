@@ -27,7 +27,13 @@ class AckerEngine(Engine[Ledger]):
     """The acker tasks of one process."""
 
     def __init__(
-        self, topology: Topology, journal: Journal, *, load_rows: LoadRows, now: float, log_id: bytes = NO_LOG
+        self,
+        topology: Topology,
+        journal: Journal,
+        *,
+        load_rows: LoadRows,
+        now: float,
+        log_id: bytes = NO_LOG,
     ) -> None:
         super().__init__(topology, ACKER_COMPONENT, journal)
         self.topic, self.changelog = topology.acker_topic, topology.ledger_topic
@@ -70,7 +76,9 @@ class AckerEngine(Engine[Ledger]):
                     slot.task.rotate()
         if now >= self._next_checkpoint and not self._storing:
             self._next_checkpoint = now + self._every
-            self._start(self._checkpoint(lambda: [slot for slot in self.slots.values() if slot.works]))
+            self._start(
+                self._checkpoint(lambda: [slot for slot in self.slots.values() if slot.works])
+            )
         return self._turn()
 
     def checkpoint(self, now: float) -> list[Effect]:
@@ -117,10 +125,15 @@ class AckerEngine(Engine[Ledger]):
         changes = {slot.index: list(slot.task.checkpoint().items()) for slot in slots}
         deadline = self.now + SETTLE_SECS
         yield (
-            lambda: all(slot.progress.finished >= offset for slot, offset in offsets.items()) or self.now >= deadline
+            lambda: (
+                all(slot.progress.finished >= offset for slot, offset in offsets.items())
+                or self.now >= deadline
+            )
         )  # 2
         if all(slot.progress.finished >= offset for slot, offset in offsets.items()):
-            yield from self._store({task: changed for task, changed in changes.items() if changed}, offsets)
+            yield from self._store(
+                {task: changed for task, changed in changes.items() if changed}, offsets
+            )
         else:
             for slot in slots:
                 slot.task.not_stored(key for key, _ in changes[slot.index])
@@ -128,7 +141,9 @@ class AckerEngine(Engine[Ledger]):
                     self.journal.warning("task_left_without_checkpoint", partition=slot.index)
         self._storing = False
 
-    def _store(self, changes: Mapping[int, list[tuple[bytes, bytes]]], offsets: Mapping[Slot[Ledger], int]) -> Routine:
+    def _store(
+        self, changes: Mapping[int, list[tuple[bytes, bytes]]], offsets: Mapping[Slot[Ledger], int]
+    ) -> Routine:
         """Steps 3 and 4 of a checkpoint."""
         known = {slot.index: offset for slot, offset in offsets.items()}
         if changes:  # 3
@@ -141,7 +156,11 @@ class AckerEngine(Engine[Ledger]):
             self._effects.append(commit)
             yield lambda: commit.answer is not None
         else:
-            fresh = {slot.index: offset for slot, offset in offsets.items() if offset > slot.progress.committed}
+            fresh = {
+                slot.index: offset
+                for slot, offset in offsets.items()
+                if offset > slot.progress.committed
+            }
             if fresh:
                 self._effects.append(Commit(fresh))
         for slot, offset in offsets.items():

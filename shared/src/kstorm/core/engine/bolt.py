@@ -111,7 +111,9 @@ class BoltEngine(SendingEngine[BoltTask]):
             unit = Unit()
             self._enqueue(lambda: self._tick_steps(unit), lambda: self._end_late(unit))
         if self.stateful and now >= self._next_checkpoint and not self._storing:
-            self._next_checkpoint = now + self.topology.config.topology_state_checkpoint_interval_ms / 1000
+            self._next_checkpoint = (
+                now + self.topology.config.topology_state_checkpoint_interval_ms / 1000
+            )
             self._start(self._checkpoint())
         if now >= self._next_commit and not self._storing:
             self._next_commit = now + self.topology.config.topology_commit_interval_ms / 1000
@@ -193,7 +195,9 @@ class BoltEngine(SendingEngine[BoltTask]):
     def _tick_steps(self, unit: Unit) -> Sequence[Steps]:
         self._at_hand.unit = unit
         return [
-            slot.task.tick(self.now) for slot in self.slots.values() if slot.works and slot.task.tick_is_due(self.now)
+            slot.task.tick(self.now)
+            for slot in self.slots.values()
+            if slot.works and slot.task.tick_is_due(self.now)
         ]
 
     def _end_late(self, unit: Unit) -> None:
@@ -236,7 +240,9 @@ class BoltEngine(SendingEngine[BoltTask]):
         self.journal.made(task, task_id)
         self._at_hand.unit, self._at_hand.task = None, task
         context = TopologyContext(topology, component, index, self._resources)
-        pending = bolt.prepare(task.config, context, *((task.collector,) if isinstance(bolt, Bolt) else ()))
+        pending = bolt.prepare(
+            task.config, context, *((task.collector,) if isinstance(bolt, Bolt) else ())
+        )
         if pending is not None:
             yield awaitable(pending)
         if self._load_state is not None and self.stateful:
@@ -328,9 +334,13 @@ class BoltEngine(SendingEngine[BoltTask]):
         if "pre_prepare" in self._hooks:
             yield from self._run(lambda: self._call("pre_prepare", states, number))
         states = self.states.copy()  # 1
-        changes = {task: changed for task, state in states.items() if (changed := state.take_changes())}
+        changes = {
+            task: changed for task, state in states.items() if (changed := state.take_changes())
+        }
         offsets = {
-            slot.index: slot.progress.commit(slot.progress.arrived) for slot in self.slots.values() if slot.alive
+            slot.index: slot.progress.commit(slot.progress.arrived)
+            for slot in self.slots.values()
+            if slot.alive
         }
         acks, units, self._held = self.outbox.drain_acks(), self._held, []
         waiting = units if self._poll is None else [*units, self._poll.unit]
@@ -383,7 +393,9 @@ def _hooks_of(component: Any) -> set[str]:
     """The steps of a checkpoint in which a bolt wants to have a part."""
     if not isinstance(component, Stateful):
         return set()
-    return {name for name in _HOOKS if getattr(type(component), name) is not getattr(Stateful, name)}
+    return {
+        name for name in _HOOKS if getattr(type(component), name) is not getattr(Stateful, name)
+    }
 
 
 _HOOKS = ("pre_prepare", "pre_commit", "pre_rollback")

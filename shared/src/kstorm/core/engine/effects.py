@@ -116,4 +116,6 @@ class End(Struct, frozen=True):
     error: KstormError
 
 
-Effect = Open | Abandon | Ready | Run | Send | Transact | Fetch | Keep | Commit | Close | Release | End
+Effect = (
+    Open | Abandon | Ready | Run | Send | Transact | Fetch | Keep | Commit | Close | Release | End
+)

@@ -132,7 +132,9 @@ class Engine(Generic[T]):
         self.now = now
         return self._turn() if self._routines else []
 
-    def committed(self, effect: Transact | Commit, reached: Mapping[int, int], now: float) -> list[Effect]:
+    def committed(
+        self, effect: Transact | Commit, reached: Mapping[int, int], now: float
+    ) -> list[Effect]:
         """A `Transact`, or a `Commit` that waits, is answered; `reached` is the changelog's offset by task."""
         self.now = now
         effect.answer = reached
@@ -326,7 +328,9 @@ class Engine(Generic[T]):
             )
         return decode(kind, record.value)
 
-    def _dead_letter(self, record: Record, reason: str, unit: Unit, topic: str, partition: int) -> None:
+    def _dead_letter(
+        self, record: Record, reason: str, unit: Unit, topic: str, partition: int
+    ) -> None:
         """Puts a record of an internal topic that cannot be used into the dead letters."""
         letter = DeadLetter(
             topology=self.topology.name,

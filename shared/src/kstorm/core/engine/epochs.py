@@ -13,7 +13,14 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from kstorm.core.dead_letters import REFUSED, TOO_LARGE, DeadLetter, LetterToStore, roots_of, text_of
+from kstorm.core.dead_letters import (
+    REFUSED,
+    TOO_LARGE,
+    DeadLetter,
+    LetterToStore,
+    roots_of,
+    text_of,
+)
 from kstorm.core.engine.effects import Changes, Effect, Keep, Positions, Transact
 from kstorm.core.engine.engine import Routine
 from kstorm.core.engine.sending import SendingEngine
@@ -104,7 +111,9 @@ class EpochEngine(SendingEngine[T]):
     @property
     def _has_any(self) -> bool:
         outbox = self.outbox
-        return bool(self._records or self._units or outbox.letters or outbox.records or self.has_news())
+        return bool(
+            self._records or self._units or outbox.letters or outbox.records or self.has_news()
+        )
 
     def _epoch(self) -> Routine:
         """Writes what was done since the last epoch:
@@ -147,7 +156,10 @@ class EpochEngine(SendingEngine[T]):
         """The same without the records that were refused: each is a dead letter now. Their tuples were acked, and stay so."""
         records = list(transact.records)
         kept = [record for number, record in enumerate(records) if number not in transact.refused]
-        letters = [self._letter_of(records[number], why) for number, why in sorted(transact.refused.items())]
+        letters = [
+            self._letter_of(records[number], why)
+            for number, why in sorted(transact.refused.items())
+        ]
         left = [*kept, *map(self._written, letters)]
         first = letters[0]
         told = f"{first.reason}: it is in the dead letters, with {len(letters) - 1} others of its epoch"
@@ -186,7 +198,9 @@ class EpochEngine(SendingEngine[T]):
         for found in outbox.too_large:
             self.journal.error(found.error("it is in the dead letters"), "emitting", found.task)
             outbox.go_on_without(found.pairs)
-            letter = replace(found.letter(self.topology.name), kind=TOO_LARGE, roots=roots_of(found.pairs))
+            letter = replace(
+                found.letter(self.topology.name), kind=TOO_LARGE, roots=roots_of(found.pairs)
+            )
             outbox.letters.append(LetterToStore(letter))
         outbox.too_large.clear()
 

@@ -38,7 +38,9 @@ class ExactBoltEngine(EpochEngine[BoltTask], BoltEngine):
     def tick(self, now: float) -> list[Effect]:
         """Tick tuples that are due, tuples that are to be tried again, and epochs."""
         self.now = now
-        if not self._late and any(slot.works and _is_due(slot, now) for slot in self.slots.values()):
+        if not self._late and any(
+            slot.works and _is_due(slot, now) for slot in self.slots.values()
+        ):
             self._late = True
             unit = Unit()
             self._enqueue(lambda: self._tick_steps(unit), lambda: self._end_late(unit))
@@ -50,7 +52,9 @@ class ExactBoltEngine(EpochEngine[BoltTask], BoltEngine):
         return self.tick(now)
 
     def _tick_steps(self, unit: Unit) -> Sequence[Steps]:
-        due = [_exact(slot) for slot in self.slots.values() if slot.works and _is_due(slot, self.now)]
+        due = [
+            _exact(slot) for slot in self.slots.values() if slot.works and _is_due(slot, self.now)
+        ]
         return [_retry_and_tick(task, self.now) for task in due]
 
     @property
@@ -95,7 +99,10 @@ class ExactBoltEngine(EpochEngine[BoltTask], BoltEngine):
         if gone := sorted(left.keys() - records.keys()):
             self._effects.append(End(self._lost_input(slot.index, gone)))
             yield lambda: False
-        frames = [(offset, decode(TupleFrame, records[offset].value), left[offset]) for offset in sorted(left)]
+        frames = [
+            (offset, decode(TupleFrame, records[offset].value), left[offset])
+            for offset in sorted(left)
+        ]
         task = _exact(slot)
         task.now = self.now
         yield from self._run(lambda: task.resume(frames, written))  # 2
@@ -128,14 +135,23 @@ class ExactBoltEngine(EpochEngine[BoltTask], BoltEngine):
 
     def cut(self) -> tuple[Changes, Mapping[int, int], Positions]:
         """See `EpochEngine.cut`."""
-        owned = [slot for slot in self.slots.values() if slot.owned]  # one that goes on with what was left emits, too
+        owned = [
+            slot for slot in self.slots.values() if slot.owned
+        ]  # one that goes on with what was left emits, too
         changes = {}
         for slot in owned:
             state = self.states.get(slot.index)
-            changed = [*(state.take_changes() if state is not None else ()), *_exact(slot).rows.changes()]
+            changed = [
+                *(state.take_changes() if state is not None else ()),
+                *_exact(slot).rows.changes(),
+            ]
             if changed:
                 changes[slot.index] = changed
-        return changes, {slot.index: slot.progress.commit(slot.progress.begun) for slot in owned}, {}
+        return (
+            changes,
+            {slot.index: slot.progress.commit(slot.progress.begun) for slot in owned},
+            {},
+        )
 
     def interval_from_now(self) -> float:
         """See `EpochEngine.interval_from_now`. Work comes in bursts, an epoch of the component before at a time, and a cut amid one

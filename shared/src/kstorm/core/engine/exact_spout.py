@@ -47,7 +47,9 @@ class ExactSpoutEngine(EpochEngine[SpoutTask], SpoutEngine):
         return self._turn()
 
     def _flush(self, unit: Unit) -> None:
-        if (self.outbox.has_tuples or self.outbox.has_acks or self.outbox.letters) and self._now_at():
+        if (
+            self.outbox.has_tuples or self.outbox.has_acks or self.outbox.letters
+        ) and self._now_at():
             self._hold(unit)
         unit.close()
 
@@ -83,7 +85,10 @@ class ExactSpoutEngine(EpochEngine[SpoutTask], SpoutEngine):
 
     def _now_at(self) -> Positions:
         return {
-            place: at for slot in self.slots.values() if slot.owned for place, at in _spout(slot).positions().items()
+            place: at
+            for slot in self.slots.values()
+            if slot.owned
+            for place, at in _spout(slot).positions().items()
         }
 
     def after_commit(self, transact: Transact) -> Routine:

@@ -77,7 +77,9 @@ class SpoutEngine(SendingEngine[SpoutTask]):
     def tick(self, now: float) -> list[Effect]:
         """Fails trees that took too long, and says why a task has been held back for a while."""
         self.now = now
-        if not self._ticking and any(slot.alive and slot.task.tick_is_due(now) for slot in self.slots.values()):
+        if not self._ticking and any(
+            slot.alive and slot.task.tick_is_due(now) for slot in self.slots.values()
+        ):
             self._ticking = True
             unit = Unit()
             self._enqueue(self._tick_steps, lambda: self._end_ticks(unit))

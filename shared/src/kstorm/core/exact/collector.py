@@ -64,7 +64,11 @@ class ExactCollector(BoltCollector):
         return bool(self._finishing or self._finishing_batches)
 
     def emit(
-        self, values: Sequence[Any], anchors: Anchors = None, stream: str = DEFAULT_STREAM, task: int | None = None
+        self,
+        values: Sequence[Any],
+        anchors: Anchors = None,
+        stream: str = DEFAULT_STREAM,
+        task: int | None = None,
     ) -> Sequence[int]:
         """See `kstorm.topology.OutputCollector.emit`."""
         route = self._routes.get(stream)
@@ -72,12 +76,16 @@ class ExactCollector(BoltCollector):
             lanes = direct_lanes(route, self._component, values, stream, task)
         else:
             lanes = route.choose(values)
-        several = () if anchors is None else (anchors,) if isinstance(anchors, Tuple) else tuple(anchors)
+        several = (
+            () if anchors is None else (anchors,) if isinstance(anchors, Tuple) else tuple(anchors)
+        )
         self._check_anchors(several)
         self.keep(partial(self._put, lanes, values, several, stream))
         return [target for lane in lanes for target in lane.targets]
 
-    def _put(self, lanes: Sequence[Lane], values: Sequence[Any], anchors: Iterable[Tuple], stream: str) -> None:
+    def _put(
+        self, lanes: Sequence[Lane], values: Sequence[Any], anchors: Iterable[Tuple], stream: str
+    ) -> None:
         self.emitted += 1
         if self.observe is not None:
             self.observe(stream, (values,))

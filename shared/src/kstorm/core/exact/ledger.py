@@ -36,7 +36,9 @@ class ExactLedger(Ledger):
     def restore(self, stored: Iterable[tuple[bytes, bytes]]) -> None:
         """See `Ledger.restore`. Rows without an init were left by a topology that was processed at least once."""
         super().restore(stored)
-        self._buckets = [{root: row for root, row in rows.items() if self._task(row)} for rows in self._buckets]
+        self._buckets = [
+            {root: row for root, row in rows.items() if self._task(row)} for rows in self._buckets
+        ]
 
     def _known(self, roots: Iterable[int]) -> Iterator[int]:
         return (root for root in roots if root in self._buckets[root % BUCKETS])

@@ -53,11 +53,17 @@ class UndoableState(TaskState):
                 self._remember(key, value, weight)
         self._before = {}
         self._sorted = None
-        for key in [key for key, value in self._cache.items() if not isinstance(value, _CANNOT_CHANGE)]:
+        for key in [
+            key for key, value in self._cache.items() if not isinstance(value, _CANNOT_CHANGE)
+        ]:
             self._read_anew(key)
 
     def _now(self, key: str) -> tuple[Any, Any, int]:
-        return self._cache.get(key, _NOT_THERE), self._dirty.get(key, _NOT_THERE), self._weights.get(key, 0)
+        return (
+            self._cache.get(key, _NOT_THERE),
+            self._dirty.get(key, _NOT_THERE),
+            self._weights.get(key, 0),
+        )
 
     def _read_anew(self, key: str) -> None:
         if self._cache[key] is ABSENT:

@@ -10,7 +10,15 @@ import msgspec
 
 from kstorm.core.bolt_task import BoltTask, tuples_of
 from kstorm.core.collectors import BoltCollector
-from kstorm.core.dead_letters import FAILED, UNDECODABLE, DeadLetter, LetterError, LetterToStore, error_of, roots_of
+from kstorm.core.dead_letters import (
+    FAILED,
+    UNDECODABLE,
+    DeadLetter,
+    LetterError,
+    LetterToStore,
+    error_of,
+    roots_of,
+)
 from kstorm.core.exact.collector import ExactCollector
 from kstorm.core.exact.state import UndoableState
 from kstorm.core.exact.tuples import LocatedBatch, LocatedTuple
@@ -50,7 +58,9 @@ class ExactBoltTask(BoltTask):
             self.rows.watch(tuples)
         return tuples
 
-    def _batch(self, source: Source, columns: list[list[Any]], ids: tuple[Any, Any], offset: int) -> TupleBatch:
+    def _batch(
+        self, source: Source, columns: list[list[Any]], ids: tuple[Any, Any], offset: int
+    ) -> TupleBatch:
         return LocatedBatch(source, columns, ids, offset)
 
     def _execute_columns(self, batch: TupleBatch) -> Steps:
@@ -66,7 +76,8 @@ class ExactBoltTask(BoltTask):
         except Exception as error:  # noqa: BLE001 - the user's code may raise anything
             if not isinstance(error, FailedException):
                 self._on_error(
-                    error, f"executing a batch of {len(batch)} of {batch.source.component!r}, now one by one"
+                    error,
+                    f"executing a batch of {len(batch)} of {batch.source.component!r}, now one by one",
                 )
             pending = NotImplemented
         self._basic.batch = None
@@ -95,7 +106,9 @@ class ExactBoltTask(BoltTask):
             self.rows.watch(located.tuples())
             yield from self._execute_tuples(located.tuples())
 
-    def _execute_tuples(self, tuples: Iterable[Tuple], acks: bool = False, failed: list[int] | None = None) -> Steps:
+    def _execute_tuples(
+        self, tuples: Iterable[Tuple], acks: bool = False, failed: list[int] | None = None
+    ) -> Steps:
         """See `BoltTask._execute_tuples`. An execution that fails is taken back, and its tuple waits to be tried again."""
         basic, execute, collector, state = self._basic, self._execute, self.collector, self.state
         next_pause = self.pause_every
@@ -141,7 +154,9 @@ class ExactBoltTask(BoltTask):
     def _take_back(self, tuple: Tuple, error: Exception | None) -> list[LocatedTuple]:
         others = [other for other in self.collector.take_back() if other is not tuple]
         self._take_back_state()
-        if error is not None and (not isinstance(error, FailedException) or isinstance(error, ReportedFailedException)):
+        if error is not None and (
+            not isinstance(error, FailedException) or isinstance(error, ReportedFailedException)
+        ):
             self._on_error(error, f"executing a tuple of {tuple.source_component!r}")
         self.collector.failed += 1
         return _apart(others)
@@ -213,7 +228,9 @@ class ExactBoltTask(BoltTask):
     def _lose(self, frame: Salvaged, offset: int) -> None:
         super()._lose(frame, offset)
         reason = f"cannot be read, {frame.lost} of its frame: {frame.reason}"
-        self._write_letter(offset, reason, frame.component, kind=UNDECODABLE, roots=roots_of(frame.lost_pairs))
+        self._write_letter(
+            offset, reason, frame.component, kind=UNDECODABLE, roots=roots_of(frame.lost_pairs)
+        )
 
     def _begin_state(self) -> None:
         if self.state is not None:
@@ -237,7 +254,9 @@ class ExactBoltTask(BoltTask):
             for record in records:
                 if problem := too_large(record):
                     raise BrokerError(f"a record for topic {topic!r} cannot be written: {problem}")
-        self.collector.keep(partial(_add, self._outbox, records.at(0) if len(records) == 1 else records))
+        self.collector.keep(
+            partial(_add, self._outbox, records.at(0) if len(records) == 1 else records)
+        )
 
     # What is not finished.
 
@@ -255,12 +274,18 @@ class ExactBoltTask(BoltTask):
             self.rows.watch(tuples)
         yield from self._execute_tuples(tuples, self._acks_itself)
 
-    def resume(self, left: Sequence[tuple[int, TupleFrame, Sequence[Left]]], written: Mapping[bytes, bytes]) -> Steps:
+    def resume(
+        self, left: Sequence[tuple[int, TupleFrame, Sequence[Left]]], written: Mapping[bytes, bytes]
+    ) -> Steps:
         """Goes on with what a former owner of the task has left: by frame, its offset and the tuples that are not finished.
         `written` are the pairs that say so. Raises `FrameError` if a frame is not for this bolt.
         """
         self.rows = Unfinished(written.items())
-        found = [one for offset, frame, rows in left for one in _at_rows(self._source(frame), frame, offset, rows)]
+        found = [
+            one
+            for offset, frame, rows in left
+            for one in _at_rows(self._source(frame), frame, offset, rows)
+        ]
         yield from self._remind([tuple for tuple, row in found if not row.waits])
         for tuple, row in found:
             if row.waits:
@@ -295,15 +320,15 @@ class ExactBoltTask(BoltTask):
                 failing = self.collector.failing
                 self.collector.take_back()
                 self._take_back_state()
-                self.collector.failing = (
-                    failing  # those are no effect to be taken back: the bolt gives tuples up that it held
-                )
+                self.collector.failing = failing  # those are no effect to be taken back: the bolt gives tuples up that it held
                 self._try_failing_again()
 
 
 def _located(source: Source, frame: TupleFrame, offset: int) -> Iterator[LocatedTuple]:
     for row, tuple in enumerate(tuples_of(source, frame)):
-        yield LocatedTuple(tuple.values, source, tuple.root, tuple.edge, tuple.more, offset=offset, row=row)
+        yield LocatedTuple(
+            tuple.values, source, tuple.root, tuple.edge, tuple.more, offset=offset, row=row
+        )
 
 
 def _at_rows(

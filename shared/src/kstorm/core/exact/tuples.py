@@ -36,7 +36,9 @@ class LocatedBatch(TupleBatch):
 
     __slots__ = ("_tuples", "offset")
 
-    def __init__(self, source: Source, columns: list[list[Any]], ids: tuple[Any, Any], offset: int) -> None:
+    def __init__(
+        self, source: Source, columns: list[list[Any]], ids: tuple[Any, Any], offset: int
+    ) -> None:
         super().__init__(source, columns, *ids)
         self.offset = offset
         self._tuples: list[LocatedTuple] | None = None
@@ -45,7 +47,9 @@ class LocatedBatch(TupleBatch):
         """See `TupleBatch.tuples`."""
         if self._tuples is None:
             ids: Any = (
-                repeat((0, 0)) if self.roots is None else zip(self.roots.tolist(), self.edges.tolist(), strict=True)
+                repeat((0, 0))
+                if self.roots is None
+                else zip(self.roots.tolist(), self.edges.tolist(), strict=True)
             )
             self._tuples = [
                 LocatedTuple(values, self.source, root, edge, offset=self.offset, row=row)
@@ -59,7 +63,9 @@ class LocatedBatch(TupleBatch):
 
     def ack_val_at(self, row: int) -> int:
         """XOR of the edges that hang on one of its tuples."""
-        return self.tuples()[row].ack_val ^ (0 if self.ack_vals is None else int(self.ack_vals[row]))
+        return self.tuples()[row].ack_val ^ (
+            0 if self.ack_vals is None else int(self.ack_vals[row])
+        )
 
     def take_apart(self) -> list[LocatedTuple]:
         """From now on each tuple is on its own, with what hangs on it; returns those that are not finished."""

@@ -45,7 +45,9 @@ def is_unfinished_key(key: bytes) -> bool:
 def read_pair(key: bytes, value: bytes) -> tuple[int, list[Left]]:
     """The offset of a frame, and its tuples that are not finished. Raises `FrameError` if none of ours has written that."""
     if len(key) != 9:
-        raise FrameError(f"a key of {len(key)} bytes that begins like an offset's: such a key has 9")
+        raise FrameError(
+            f"a key of {len(key)} bytes that begins like an offset's: such a key has 9"
+        )
     try:
         return int.from_bytes(key[1:], "big"), _decode(value)
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
@@ -115,10 +117,14 @@ class Unfinished:
         for tuple, ack_val in self._held():
             left.setdefault(_key(tuple), []).append(Left(tuple.row, tuple.attempts, False, ack_val))
         for _, _, tuple in self._waiting:
-            left.setdefault(_key(tuple), []).append(Left(tuple.row, tuple.attempts, True, tuple.ack_val))
+            left.setdefault(_key(tuple), []).append(
+                Left(tuple.row, tuple.attempts, True, tuple.ack_val)
+            )
         now = {key: _encode(sorted(rows, key=lambda one: one.row)) for key, rows in left.items()}
         before, self._written = self._written, now
-        changed: list[Pair] = [(key, value) for key, value in now.items() if before.get(key) != value]
+        changed: list[Pair] = [
+            (key, value) for key, value in now.items() if before.get(key) != value
+        ]
         return [*changed, *((key, None) for key in before if key not in now)]
 
     def _gather(self) -> None:

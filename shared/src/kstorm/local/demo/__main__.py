@@ -46,10 +46,16 @@ def _options() -> DemoOptions:
         help="how the topology is processed (default exactly-once)",
     )
     parser.add_argument("--no-break", dest="breaking", action="store_false", help="kill nothing")
-    parser.add_argument("--no-page", dest="page", action="store_false", help="do not show it in a browser too")
+    parser.add_argument(
+        "--no-page", dest="page", action="store_false", help="do not show it in a browser too"
+    )
     parser.add_argument("--report", type=Path, metavar="FILE", help="write the outcome as JSON")
-    parser.add_argument("--bootstrap", metavar="HOST:PORT", help="your own Kafka instead of an embedded one")
-    parser.add_argument("--zookeeper", metavar="HOST:PORT", help="your own ZooKeeper instead of an embedded one")
+    parser.add_argument(
+        "--bootstrap", metavar="HOST:PORT", help="your own Kafka instead of an embedded one"
+    )
+    parser.add_argument(
+        "--zookeeper", metavar="HOST:PORT", help="your own ZooKeeper instead of an embedded one"
+    )
     parser.add_argument(
         "--workdir",
         type=Path,

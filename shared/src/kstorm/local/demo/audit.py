@@ -64,7 +64,9 @@ class DemoFindings:
         """Milliseconds below which `share` of the latencies lie; None without any."""
         if not self.latencies_ms:
             return None
-        return float(self.latencies_ms[min(len(self.latencies_ms) - 1, int(share * len(self.latencies_ms)))])
+        return float(
+            self.latencies_ms[min(len(self.latencies_ms) - 1, int(share * len(self.latencies_ms)))]
+        )
 
 
 class _Counted(msgspec.Struct):
@@ -80,7 +82,9 @@ def audit(produced: Sequence[Produced], records: Iterable[SinkRecord]) -> DemoFi
     """Compare both sides."""
     words = [message.text.split() for message in produced]
     truth = Counter(word for each in words for word in each)
-    number_at = {(message.partition, message.offset): number for number, message in enumerate(produced)}
+    number_at = {
+        (message.partition, message.offset): number for number, message in enumerate(produced)
+    }
     seen = [0] * len(produced)  # of each message, the positions found, as bits
     completed_at = array("q", [0]) * len(produced)
     highest: dict[str, int] = {}
@@ -110,13 +114,23 @@ def audit(produced: Sequence[Produced], records: Iterable[SinkRecord]) -> DemoFi
     return DemoFindings(
         lost=[message for message, ok in zip(produced, whole, strict=True) if not ok],
         truth=truth,
-        short={word: highest.get(word, 0) for word, count in truth.items() if highest.get(word, 0) < count},
-        over={word: highest[word] - count for word, count in truth.items() if highest.get(word, 0) > count},
+        short={
+            word: highest.get(word, 0)
+            for word, count in truth.items()
+            if highest.get(word, 0) < count
+        },
+        over={
+            word: highest[word] - count
+            for word, count in truth.items()
+            if highest.get(word, 0) > count
+        },
         foreign=foreign,
         records=total,
         repeated=repeated,
         latencies_ms=sorted(
-            at - message.timestamp for at, message, ok in zip(completed_at, produced, whole, strict=True) if ok
+            at - message.timestamp
+            for at, message, ok in zip(completed_at, produced, whole, strict=True)
+            if ok
         ),
     )
 
@@ -144,6 +158,8 @@ def read_topic(client_config: Mapping[str, Any], topic: str) -> Iterator[SinkRec
 def _ends(consumer: Consumer, topic: str) -> dict[int, int]:
     partitions = consumer.list_topics(topic, timeout=_ANSWER_SECS).topics[topic].partitions
     return {
-        partition: consumer.get_watermark_offsets(TopicPartition(topic, partition), timeout=_ANSWER_SECS)[1]
+        partition: consumer.get_watermark_offsets(
+            TopicPartition(topic, partition), timeout=_ANSWER_SECS
+        )[1]
         for partition in partitions
     }

@@ -88,7 +88,9 @@ class Breaker:
         death.back_after = now - death.at
         self._returns += 1
         self._acked_at_return = acked
-        return [f"{death.worker.name} is back at work after {death.back_after:.1f} s, as process {status['pid']}"]
+        return [
+            f"{death.worker.name} is back at work after {death.back_after:.1f} s, as process {status['pid']}"
+        ]
 
 
 def _tasks(worker: Worker) -> int:

@@ -35,7 +35,12 @@ class Feed(threading.Thread):
         """How many messages have been handed over so far."""
         self.error: BrokerError | None = None
         """Why it gave up, if it did."""
-        self._topic, self._partitions, self._texts, self._allowed = topic, partitions, texts, allowed
+        self._topic, self._partitions, self._texts, self._allowed = (
+            topic,
+            partitions,
+            texts,
+            allowed,
+        )
         self._offsets = array("q", [-1]) * len(texts)  # -1 until the broker has the message
         self._timestamps = array("q", [0]) * len(texts)
         self._stopping = threading.Event()
@@ -44,7 +49,9 @@ class Feed(threading.Thread):
     def produced(self) -> list[Produced]:
         """Every message with the place that the broker gave it."""
         return [
-            Produced(text, number % self._partitions, self._offsets[number], self._timestamps[number])
+            Produced(
+                text, number % self._partitions, self._offsets[number], self._timestamps[number]
+            )
             for number, text in enumerate(self._texts)
         ]
 
@@ -57,7 +64,11 @@ class Feed(threading.Thread):
 
     def run(self) -> None:
         """Produce until all is handed over and the broker has it, or `stop`."""
-        while self.handed_over < len(self._texts) and not self._stopping.is_set() and self.error is None:
+        while (
+            self.handed_over < len(self._texts)
+            and not self._stopping.is_set()
+            and self.error is None
+        ):
             self._produce(min(self._allowed(), len(self._texts)))
             self._producer.poll(0)
             self._stopping.wait(_LOOK_SECS)
@@ -81,7 +92,10 @@ class Feed(threading.Thread):
             report = partial(self._delivered, number)
             try:
                 self._producer.produce(
-                    self._topic, self._texts[number].encode(), partition=number % self._partitions, on_delivery=report
+                    self._topic,
+                    self._texts[number].encode(),
+                    partition=number % self._partitions,
+                    on_delivery=report,
                 )
             except BufferError:  # librdkafka's queue is full: it goes on at the next turn
                 return
@@ -98,4 +112,6 @@ class Feed(threading.Thread):
         self._offsets[number] = message.offset() or 0
 
     def _fail(self, reason: str) -> None:
-        self.error = BrokerError(f"Kafka did not take the messages for topic {self._topic!r}: {reason}")
+        self.error = BrokerError(
+            f"Kafka did not take the messages for topic {self._topic!r}: {reason}"
+        )

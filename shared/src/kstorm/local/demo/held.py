@@ -35,8 +35,6 @@ def trace_of_held(topology: Topology, settings: Settings, deaths: Sequence[Death
             lines = list(draw(Tracer(shape, log).tree(*found[0]), shape))
     except KstormError as error:
         return [f"the trace of what {death.worker.name} held cannot be shown: {error}"]
-    head = (
-        f"A message that was under way when {death.worker.name} was killed (`kstorm trace` shows any of the last day):"
-    )
+    head = f"A message that was under way when {death.worker.name} was killed (`kstorm trace` shows any of the last day):"
     left = len(lines) - _MOST_LINES
     return [head, *lines[:_MOST_LINES], *([f"… and {left} more lines"] if left > 0 else [])]

@@ -51,7 +51,8 @@ class UsageLog:
     def result(self) -> dict[str, Usage]:
         """By process, and `demo` for this very one."""
         found = {
-            process.name: Usage(process.cpu_seconds(), self._peaks.get(process.name, 0)) for process in self.processes
+            process.name: Usage(process.cpu_seconds(), self._peaks.get(process.name, 0))
+            for process in self.processes
         }
         own = psutil.Process()
         times = own.cpu_times()
@@ -106,7 +107,10 @@ class LoadRun:
 
     def _look(self, view: LiveView, say: Callable[[str], None]) -> Snapshot:
         snapshot, now = self._watch.look(), time.monotonic()
-        self._acked, self._lead = snapshot.acked, max(_LEAD_LEAST, int(_LEAD_SECS * snapshot.acked_per_second))
+        self._acked, self._lead = (
+            snapshot.acked,
+            max(_LEAD_LEAST, int(_LEAD_SECS * snapshot.acked_per_second)),
+        )
         if self._half is None and snapshot.acked >= self._messages / 2:
             self._half = snapshot.acked, now
         for text in self.breaker.step(snapshot.acked, now):
@@ -128,7 +132,12 @@ class LoadRun:
                     f"{worker.name} has died {_MOST_STARTS - 1} times; its log {worker.process.log_path} ends with:\n"
                     f"{worker.process.log_tail(5)}"
                 )
-        movement = (self.feed.handed_over, snapshot.acked, snapshot.failed, len(self.breaker.deaths))
+        movement = (
+            self.feed.handed_over,
+            snapshot.acked,
+            snapshot.failed,
+            len(self.breaker.deaths),
+        )
         if movement != self._movement:
             self._movement, self._moved = movement, now
         elif now - self._moved > _STALL_SECS:

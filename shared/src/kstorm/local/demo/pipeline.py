@@ -61,7 +61,9 @@ class Pipeline:
     """The process that brings the tables below `workdir` up to date with the topic, and then accounts for every message that the
     topology has read: a context manager around its life."""
 
-    def __init__(self, workdir: Path, bootstrap: str, zookeeper: str, topic: str, topology: str) -> None:
+    def __init__(
+        self, workdir: Path, bootstrap: str, zookeeper: str, topic: str, topology: str
+    ) -> None:
         self._audit = workdir / "audit.json"
         arguments: dict[str, Any] = {
             "--bootstrap-servers": bootstrap,
@@ -86,11 +88,16 @@ class Pipeline:
         return self
 
     def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
     ) -> None:
         self.process.stop()
 
-    def follow(self, say: Callable[[str], None], on_look: Callable[[], None]) -> tuple[Tables, Audited]:
+    def follow(
+        self, say: Callable[[str], None], on_look: Callable[[], None]
+    ) -> tuple[Tables, Audited]:
         """Wait for its end, passing on what it logs; `LocalError` with the end of its log if it fails.
 
         `on_look` is called every second: what a process has used is only known while it runs.
@@ -105,7 +112,9 @@ class Pipeline:
         await_end(process, self._started, look)
         log.pass_on(say)
         if not self._audit.exists():
-            raise LocalError(f"the pipeline failed; its log {process.log_path} ends with:\n{process.log_tail(5)}")
+            raise LocalError(
+                f"the pipeline failed; its log {process.log_path} ends with:\n{process.log_tail(5)}"
+            )
         audited = read_audit(self._audit.read_text(encoding="utf-8"))
         return read_tables(self._workdir, time.monotonic() - self._started), audited
 
@@ -116,7 +125,9 @@ def read_tables(workdir: Path, seconds: float) -> Tables:
     with (workdir / "gold.jsonl").open(encoding="utf-8") as lines:
         found = map(json.loads, lines)
         words = [GoldWord(row["word"], row["count"], row["occurrences"]) for row in found]
-    rows = {name: counted[name] for name in ("bronze", "silver", "quarantine")} | {"gold": counted[_GOLD]}
+    rows = {name: counted[name] for name in ("bronze", "silver", "quarantine")} | {
+        "gold": counted[_GOLD]
+    }
     return Tables(workdir / "tables", rows, words, seconds)
 
 

@@ -85,36 +85,50 @@ class DemoOutcome:
         findings, truth = self.findings, self.findings.truth
         if findings.lost:
             places = ", ".join(f"{each.partition}-{each.offset}" for each in findings.lost[:_SHOWN])
-            found.append(f"{len(findings.lost)} messages lack words in the sink topic, such as {places}")
+            found.append(
+                f"{len(findings.lost)} messages lack words in the sink topic, such as {places}"
+            )
         if findings.short:
-            few = ", ".join(f"{word!r} {count} of {truth[word]}" for word, count in _some(findings.short))
+            few = ", ".join(
+                f"{word!r} {count} of {truth[word]}" for word, count in _some(findings.short)
+            )
             found.append(f"{len(findings.short)} words are counted short in the sink topic: {few}")
         if findings.foreign:
-            found.append(f"{len(findings.foreign)} records of the sink topic cannot be: {findings.foreign[:_SHOWN]}")
+            found.append(
+                f"{len(findings.foreign)} records of the sink topic cannot be: {findings.foreign[:_SHOWN]}"
+            )
         if self.guarantee == EXACTLY_ONCE:
             found += self._repeated()
         if wrong := self.tables.wrong(truth):
-            few = ", ".join(f"{word!r} {count} instead of {truth.get(word, 0)}" for word, count in _some(wrong))
+            few = ", ".join(
+                f"{word!r} {count} instead of {truth.get(word, 0)}" for word, count in _some(wrong)
+            )
             found.append(f"{len(wrong)} words are wrong in the gold table: {few}")
         if self.tables.rows["quarantine"]:
             found.append(f"{self.tables.rows['quarantine']} records are in quarantine")
         found += self.audited.faults()
         if self.audited.messages != self.load.messages:
-            found.append(f"the audit finds {self.audited.messages} messages of {self.load.messages}")
+            found.append(
+                f"the audit finds {self.audited.messages} messages of {self.load.messages}"
+            )
         return found
 
     def _repeated(self) -> Iterator[str]:
         """What exactly once rules out."""
         findings = self.findings
         if findings.over:
-            few = ", ".join(f"{word!r} by {excess}" for word, excess in _some(findings.over, by_size=True))
+            few = ", ".join(
+                f"{word!r} by {excess}" for word, excess in _some(findings.over, by_size=True)
+            )
             yield f"{len(findings.over)} words are counted more often than they occur: {few}"
         if findings.repeated:
             yield f"{findings.repeated} records of the sink topic are there twice"
 
     def to_json(self) -> dict[str, Any]:
         """The report's content; times in ms unless their names say otherwise."""
-        complete = [quantile(list(self.load.complete_latency_counts), share) for share in (0.5, 0.99)]
+        complete = [
+            quantile(list(self.load.complete_latency_counts), share) for share in (0.5, 0.99)
+        ]
         return {
             "guarantee": self.guarantee,
             "messages": self.load.messages,
@@ -133,7 +147,9 @@ class DemoOutcome:
             "complete_p50_ms": _milliseconds(complete[0]),
             "complete_p99_ms": _milliseconds(complete[1]),
             "killed": [death.worker.name for death in self.load.deaths],
-            "back_after_s": [death.back_after and round(death.back_after, 1) for death in self.load.deaths],
+            "back_after_s": [
+                death.back_after and round(death.back_after, 1) for death in self.load.deaths
+            ],
             "sink_records": self.findings.records,
             "sink_records_repeated": self.findings.repeated,
             "bronze_rows": self.tables.rows["bronze"],
@@ -141,7 +157,9 @@ class DemoOutcome:
             "gold_rows": self.tables.rows["gold"],
             "top": [{"word": row.word, "occurrences": row.occurrences} for row in self.tables.top],
             "cpu_seconds": {name: round(used.cpu_seconds, 1) for name, used in self.usage.items()},
-            "peak_rss_mb": {name: round(used.peak_rss / 2**20) for name, used in self.usage.items()},
+            "peak_rss_mb": {
+                name: round(used.peak_rss / 2**20) for name, used in self.usage.items()
+            },
             "audit": self.audited.to_json(),
             "load_seconds": round(self.load.seconds, 1),
             "spark_seconds": round(self.tables.seconds, 1),
@@ -156,7 +174,9 @@ def print_summary(outcome: DemoOutcome, console: Console) -> None:
     _print_pairs(outcome, console)
     console.print()
     _print_usage(outcome, console)
-    console.print("\nThe ten words that occur most, read from the gold table by Spark:", highlight=False)
+    console.print(
+        "\nThe ten words that occur most, read from the gold table by Spark:", highlight=False
+    )
     for row in outcome.tables.top:
         console.print(f"  {row.occurrences:9,}  {row.word}", highlight=False, markup=False)
     console.print()
@@ -204,7 +224,9 @@ def _print_usage(outcome: DemoOutcome, console: Console) -> None:
 def _over(findings: DemoFindings) -> str:
     if not findings.over:
         return "0"
-    most = ", ".join(f"{escape(word)} +{excess}" for word, excess in _some(findings.over, by_size=True))
+    most = ", ".join(
+        f"{escape(word)} +{excess}" for word, excess in _some(findings.over, by_size=True)
+    )
     return f"{len(findings.over):,}, by {sum(findings.over.values()):,} in all, since replays count again: {most} …"
 
 

@@ -104,7 +104,9 @@ class Demo:
         """Run it; raises `KstormError` for what the user can mend, and for what broke."""
         self._directory = run_directory(self._options.workdir)
         logging.basicConfig(
-            filename=self._directory / "demo.log", level=logging.INFO, format="%(asctime)s %(levelname)s %(message)s"
+            filename=self._directory / "demo.log",
+            level=logging.INFO,
+            format="%(asctime)s %(levelname)s %(message)s",
         )
         self._say(f"logs and tables of this run: {self._directory}")
         with self._servers() as endpoints, self._stage(endpoints) as stage:
@@ -115,10 +117,18 @@ class Demo:
             with self._spark(stage) as pipeline:
                 findings = self._audit(stage, produced)
                 held = trace_of_held(stage.topology, stage.settings, load.deaths)
-                tables, audited = pipeline.follow(lambda line: self._say(f"Spark: {line}"), self._usage.sample)
+                tables, audited = pipeline.follow(
+                    lambda line: self._say(f"Spark: {line}"), self._usage.sample
+                )
             self._say(f"audit: {audited}")
         outcome = DemoOutcome(
-            self._options.guarantee, load, findings, tables, audited, self._usage.result(), self._directory
+            self._options.guarantee,
+            load,
+            findings,
+            tables,
+            audited,
+            self._usage.result(),
+            self._directory,
         )
         return self._finish(outcome, held)
 
@@ -126,7 +136,9 @@ class Demo:
     def _servers(self) -> Iterator[Endpoints]:
         given = [server for server in (self._options.bootstrap, self._options.zookeeper) if server]
         self._say(f"your servers: {', '.join(given)}" if given else "starting Kafka and ZooKeeper")
-        with open_endpoints(self._directory, self._options.bootstrap, self._options.zookeeper) as endpoints:
+        with open_endpoints(
+            self._directory, self._options.bootstrap, self._options.zookeeper
+        ) as endpoints:
             self._usage.processes += endpoints.embedded
             yield endpoints
 
@@ -142,13 +154,19 @@ class Demo:
             "WORDCOUNT_TOPIC_PREFIX": prefix,
             "WORDCOUNT_TIMEOUT_SECS": str(_TIMEOUT_SECS[self._options.breaking]),
         }
-        settings = Settings(topology=_TOPOLOGY, bootstrap_servers=endpoints.bootstrap, zookeeper=endpoints.zookeeper)
-        stage = _Stage(settings.load_topology(), settings, f"{prefix}sentences", f"{prefix}word-counts")
+        settings = Settings(
+            topology=_TOPOLOGY, bootstrap_servers=endpoints.bootstrap, zookeeper=endpoints.zookeeper
+        )
+        stage = _Stage(
+            settings.load_topology(), settings, f"{prefix}sentences", f"{prefix}word-counts"
+        )
         with ExitStack() as stack:
             if shared:
                 _check_answer(settings)
                 topics = [stage.source, stage.sink]
-                stack.enter_context(cleaned_up(settings, stage.topology, topics, stage.offsets_path))
+                stack.enter_context(
+                    cleaned_up(settings, stage.topology, topics, stage.offsets_path)
+                )
                 stack.callback(self._say, "removing what this run has made on your servers")
             ensure_topics(stage.topology, settings)
             check_transactions(stage.topology, settings)
@@ -163,23 +181,34 @@ class Demo:
         texts = corpus.messages(self._options.messages)
         settings = stage.settings
         processes = LocalProcesses(
-            stage.topology, _TOPOLOGY, settings.bootstrap_servers, settings.zookeeper, workdir=self._directory
+            stage.topology,
+            _TOPOLOGY,
+            settings.bootstrap_servers,
+            settings.zookeeper,
+            workdir=self._directory,
         )
         try:
             self._start(processes)
             run = LoadRun(
                 processes,
-                lambda allowed: Feed(settings.client_config, stage.source, SOURCE_PARTITIONS, texts, allowed),
+                lambda allowed: Feed(
+                    settings.client_config, stage.source, SOURCE_PARTITIONS, texts, allowed
+                ),
                 len(texts),
                 _VICTIMS if self._options.breaking else (),
                 self._usage,
             )
             self._say(f"producing {len(texts):,} sentences of CPython's documentation")
-            with zookeeper_client(settings.zookeeper) as client, LiveView(self._console, len(texts)) as view:
+            with (
+                zookeeper_client(settings.zookeeper) as client,
+                LiveView(self._console, len(texts)) as view,
+            ):
                 load = run.run(
                     view,
                     partial(self._say, style="bold yellow"),
-                    lambda: offsets_stored(client, stage.offsets_path, stage.source, run.feed.ends()),
+                    lambda: offsets_stored(
+                        client, stage.offsets_path, stage.source, run.feed.ends()
+                    ),
                 )
             self._say(f"all sentences are done after {load.seconds:.0f} s; stopping the processes")
             processes.stop()
@@ -194,7 +223,9 @@ class Demo:
         names = ", ".join(worker.name for worker in processes.workers)
         self._say(f"starting {len(processes.workers)} processes: {names}")
         with self._console.status("waiting until all are ready") as status:
-            processes.wait_ready(_READY_SECS, lambda names: status.update(f"waiting for {', '.join(names)}"))
+            processes.wait_ready(
+                _READY_SECS, lambda names: status.update(f"waiting for {', '.join(names)}")
+            )
 
     def _audit(self, stage: _Stage, produced: list[Produced]) -> DemoFindings:
         self._say("reading the sink topic and comparing it with a count of the input")
@@ -206,7 +237,9 @@ class Demo:
         """Spark takes a while to start, during which the sink topic can be audited."""
         self._say("starting Spark on the sink topic")
         at = stage.settings
-        pipeline = Pipeline(self._directory, at.bootstrap_servers, at.zookeeper, stage.sink, stage.topology.name)
+        pipeline = Pipeline(
+            self._directory, at.bootstrap_servers, at.zookeeper, stage.sink, stage.topology.name
+        )
         self._usage.processes.append(pipeline.process)
         return pipeline
 
@@ -218,12 +251,15 @@ class Demo:
             _write_report(self._options.report, outcome)
         faults = outcome.faults()
         if faults:
-            self._console.print(f"NOT GOOD: {'; '.join(faults)}.", style="bold red", markup=False, highlight=False)
+            self._console.print(
+                f"NOT GOOD: {'; '.join(faults)}.", style="bold red", markup=False, highlight=False
+            )
             return 1
         remove_bulk(self._directory)
         minutes, seconds = divmod(round(time.monotonic() - self._started), 60)
         self._console.print(
-            f"lost: 0. Every word of every sentence is in the table, in {minutes} min {seconds} s.", style="bold green"
+            f"lost: 0. Every word of every sentence is in the table, in {minutes} min {seconds} s.",
+            style="bold green",
         )
         return 0
 
@@ -240,4 +276,6 @@ def _check_answer(settings: Settings) -> None:
 
 
 def _write_report(path: Path, outcome: DemoOutcome) -> None:
-    path.write_text(json.dumps(outcome.to_json(), ensure_ascii=False, indent=2) + "\n", encoding="utf-8")
+    path.write_text(
+        json.dumps(outcome.to_json(), ensure_ascii=False, indent=2) + "\n", encoding="utf-8"
+    )

@@ -57,22 +57,32 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def parse(argv: Sequence[str] | None) -> argparse.Namespace:
     """The arguments, checked."""
-    parser = argparse.ArgumentParser(prog="./run images", description="Builds kstorm's container images.")
-    parser.add_argument("targets", nargs="*", metavar="TARGET", help=f"which; default: {', '.join(TARGETS)}")
-    parser.add_argument("--tag", default=version("kstorm"), help="their tag (default: the version, %(default)s)")
+    parser = argparse.ArgumentParser(
+        prog="./run images", description="Builds kstorm's container images."
+    )
+    parser.add_argument(
+        "targets", nargs="*", metavar="TARGET", help=f"which; default: {', '.join(TARGETS)}"
+    )
+    parser.add_argument(
+        "--tag", default=version("kstorm"), help="their tag (default: the version, %(default)s)"
+    )
     parser.add_argument("--base", metavar="IMAGE", default=os.environ.get("KSTORM_BASE_IMAGE"),
                         help="what they are made from: Debian with Python 3.11 or later (default: KSTORM_BASE_IMAGE, or"
                         f" {default_base()}); docker/make-base makes one")  # fmt: skip
     parser.add_argument("--topology", type=Path, metavar="DOCKERFILE",
                         help="a Dockerfile FROM ${KSTORM_IMAGE}, built for spout, bolt and acker")  # fmt: skip
     parser.add_argument(
-        "--name", default="topology", help="what its images are called: NAME-spout … (default: %(default)s)"
+        "--name",
+        default="topology",
+        help="what its images are called: NAME-spout … (default: %(default)s)",
     )
     options = parser.parse_args(argv)
     if unknown := sorted(set(options.targets) - set(TARGETS)):
         parser.error(f"there is no target {unknown[0]!r}: give some of {', '.join(TARGETS)}")
     if not _TAG.fullmatch(options.tag):
-        parser.error(f"--tag {options.tag!r}: a tag has letters, digits, '_', '.' and '-', at most 128")
+        parser.error(
+            f"--tag {options.tag!r}: a tag has letters, digits, '_', '.' and '-', at most 128"
+        )
     if options.topology and not options.topology.is_file():
         parser.error(f"--topology {options.topology}: there is no such file")
     options.targets = options.targets or list(TARGETS)
@@ -123,7 +133,9 @@ def build_topology(engine: Engine, dockerfile: Path, name: str, tag: str) -> lis
     """Build a user's Dockerfile on top of each of our services, in the folder where the command is given."""
     images = {service: f"{name}-{service}:{tag}" for service in SERVICES}
     for service, image in images.items():
-        engine.build(dockerfile, Path.cwd(), image, arguments={"KSTORM_IMAGE": f"kstorm-{service}:{tag}"})
+        engine.build(
+            dockerfile, Path.cwd(), image, arguments={"KSTORM_IMAGE": f"kstorm-{service}:{tag}"}
+        )
     return list(images.values())
 
 
@@ -147,7 +159,16 @@ def default_base() -> str:
 
 def revision() -> str:
     """The commit of the checkout, with `-dirty` if it has changes; `unknown` outside of git."""
-    command = ["git", "-C", str(_ROOT), "describe", "--always", "--dirty", "--abbrev=40", "--exclude=*"]
+    command = [
+        "git",
+        "-C",
+        str(_ROOT),
+        "describe",
+        "--always",
+        "--dirty",
+        "--abbrev=40",
+        "--exclude=*",
+    ]
     try:
         done = subprocess.run(command, capture_output=True, text=True, check=False)
     except OSError:
@@ -159,7 +180,10 @@ def table(sizes: dict[str, int], base: int) -> str:
     """A line an image: its own layers over the base, and the whole, in MB (10⁶ bytes, unpacked)."""
     width = max(map(len, sizes))
     lines = [f"{'image':{width}}  own layers, MB  with the base, MB"]
-    lines += [f"{image:{width}}  {(size - base) / 1e6:14.1f}  {size / 1e6:17.1f}" for image, size in sizes.items()]
+    lines += [
+        f"{image:{width}}  {(size - base) / 1e6:14.1f}  {size / 1e6:17.1f}"
+        for image, size in sizes.items()
+    ]
     return "\n".join(lines)
 
 

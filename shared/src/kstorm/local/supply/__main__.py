@@ -22,8 +22,12 @@ _ROOT: Final = Path(__file__).parents[5]
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Look, print what is wrong, and return the exit code."""
-    parser = argparse.ArgumentParser(prog="./run deps", description=(__doc__ or "").split("\n\n")[0])
-    parser.add_argument("--offline", action="store_true", help="do not ask a database, only the list of known holes")
+    parser = argparse.ArgumentParser(
+        prog="./run deps", description=(__doc__ or "").split("\n\n")[0]
+    )
+    parser.add_argument(
+        "--offline", action="store_true", help="do not ask a database, only the list of known holes"
+    )
     options = parser.parse_args(argv)
     parts = all_parts(_ROOT)
     findings = advisories.find(parts, advisories.read_advisories())
@@ -33,10 +37,15 @@ def main(argv: Sequence[str] | None = None) -> int:
             findings += ask(parts)
             asked = "and the OSV database knows none either"
         except UnreachableError as error:
-            asked = f"the list of known holes alone was looked at, since no database answers: {error}"
+            asked = (
+                f"the list of known holes alone was looked at, since no database answers: {error}"
+            )
     exceptions = advisories.read_exceptions()
     today = datetime.now(UTC).date()
-    wrong = [*advisories.complaints(findings, exceptions, today), *licences.complaints(parts, today)]
+    wrong = [
+        *advisories.complaints(findings, exceptions, today),
+        *licences.complaints(parts, today),
+    ]
     for line in wrong:
         print(f"kstorm: {line}", file=sys.stderr)
     if not wrong:

@@ -53,7 +53,11 @@ class Allowed:
     def covers(self, finding: "Finding") -> bool:
         """Whether it speaks of all that was found of a part."""
         part = finding.part
-        return fnmatchcase(part.name, self.part) and part.where == self.where and {*finding.ids} <= {*self.ids}
+        return (
+            fnmatchcase(part.name, self.part)
+            and part.where == self.where
+            and {*finding.ids} <= {*self.ids}
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,13 +76,19 @@ class Finding:
 def read_advisories(file: Path = ADVISORIES) -> list[Advisory]:
     """The list of known holes."""
     entries = _entries(file, "advisory")
-    return [Advisory(each["kind"], each["part"], tuple(each["ids"]), tuple(each["fixed"])) for each in entries]
+    return [
+        Advisory(each["kind"], each["part"], tuple(each["ids"]), tuple(each["fixed"]))
+        for each in entries
+    ]
 
 
 def read_exceptions(file: Path = EXCEPTIONS) -> list[Allowed]:
     """The list of exceptions."""
     entries = _entries(file, "exception")
-    return [Allowed(each["part"], each["where"], tuple(each["ids"]), each["until"], each["reason"]) for each in entries]
+    return [
+        Allowed(each["part"], each["where"], tuple(each["ids"]), each["until"], each["reason"])
+        for each in entries
+    ]
 
 
 def find(parts: Iterable[Part], advisories: Sequence[Advisory]) -> list[Finding]:
@@ -91,9 +101,13 @@ def find(parts: Iterable[Part], advisories: Sequence[Advisory]) -> list[Finding]
     ]
 
 
-def complaints(findings: Sequence[Finding], exceptions: Sequence[Allowed], today: date) -> list[str]:
+def complaints(
+    findings: Sequence[Finding], exceptions: Sequence[Allowed], today: date
+) -> list[str]:
     """A line for each finding without an exception, for each exception past its day, and for each that nothing needs any more."""
-    open_ones = [str(finding) for finding in findings if not any(each.covers(finding) for each in exceptions)]
+    open_ones = [
+        str(finding) for finding in findings if not any(each.covers(finding) for each in exceptions)
+    ]
     late = [
         f"the exception for {each.part} in {each.where} ended on {each.until}: mend it, or look at it anew and give it another day"
         for each in exceptions

@@ -42,11 +42,15 @@ def read(file: Path = LICENCES) -> Licences:
     """Read the file."""
     found = tomllib.loads(file.read_text())
     lines = {
-        kind: tuple((pattern, licence) for licence, patterns in found[kind].items() for pattern in patterns)
+        kind: tuple(
+            (pattern, licence) for licence, patterns in found[kind].items() for pattern in patterns
+        )
         for kind in ("packages", "jars", "scripts")
     }
     exceptions = tuple((each["part"], each["until"]) for each in found.get("exception", ()))
-    return Licences(frozenset(found["allowed"]), lines["packages"], lines["jars"], lines["scripts"], exceptions)
+    return Licences(
+        frozenset(found["allowed"]), lines["packages"], lines["jars"], lines["scripts"], exceptions
+    )
 
 
 def complaints(parts: Iterable[Part], today: date, licences: Licences | None = None) -> list[str]:
@@ -67,5 +71,7 @@ def _complaint(part: Part, licences: Licences) -> str:
     if not licence:
         return f"the licence of {part} is not known: look at it, and write it into {LICENCES.name}"
     if not licences.allows(licence):
-        return f"{part} is under {licence}, which is not among the allowed licences of {LICENCES.name}"
+        return (
+            f"{part} is under {licence}, which is not among the allowed licences of {LICENCES.name}"
+        )
     return ""

@@ -55,7 +55,9 @@ class Admin:
         except (KafkaException, TypeError, ValueError) as error:
             cause = error.args[0] if error.args else error
             reason = cause.str() if isinstance(cause, KafkaError) else str(cause)
-            raise ConfigError(f"KSTORM_KAFKA_PROPERTIES: librdkafka refuses them: {reason}") from None
+            raise ConfigError(
+                f"KSTORM_KAFKA_PROPERTIES: librdkafka refuses them: {reason}"
+            ) from None
 
     def partition_counts(self, within: float = _TIMEOUT_SECS) -> dict[str, int]:
         """Every topic of the cluster with its partition count. Raises `NoBrokerError` if no broker answers in so many seconds,
@@ -103,7 +105,9 @@ class Admin:
     def described_groups(self, groups: Sequence[str]) -> dict[str, ConsumerGroupDescription | None]:
         """What Kafka says of these consumer groups; None of one that there is not. Raises `BrokerError` if it does not say."""
         found: dict[str, ConsumerGroupDescription | None] = {}
-        for group, answer in self.client.describe_consumer_groups(list(groups), request_timeout=_TIMEOUT_SECS).items():
+        for group, answer in self.client.describe_consumer_groups(
+            list(groups), request_timeout=_TIMEOUT_SECS
+        ).items():
             try:
                 found[group] = answer.result()
             except KafkaException as error:
@@ -115,16 +119,23 @@ class Admin:
                 found[group] = None
         return found
 
-    def group_offsets(self, asked: Sequence[ConsumerGroupTopicPartitions], within: float) -> dict[str, Future[Any]]:
+    def group_offsets(
+        self, asked: Sequence[ConsumerGroupTopicPartitions], within: float
+    ) -> dict[str, Future[Any]]:
         """What these groups have committed, by group, within so many seconds for each of two questions.
 
         Groups are described first. Where a broker is not the coordinator, on a new Kafka or after one has died, that is an error;
         librdkafka 2.16 would end the process over it if it were asked for offsets (confluentinc/librdkafka#5040)."""
         groups = [each.group_id for each in asked]
         answers: dict[str, Future[Any]] = {}
-        for group, answer in self.client.describe_consumer_groups(groups, request_timeout=within).items():
+        for group, answer in self.client.describe_consumer_groups(
+            groups, request_timeout=within
+        ).items():
             error = answer.exception()
-            if isinstance(error, KafkaException) and error.args[0].code() != KafkaError.GROUP_ID_NOT_FOUND:
+            if (
+                isinstance(error, KafkaException)
+                and error.args[0].code() != KafkaError.GROUP_ID_NOT_FOUND
+            ):
                 answers[group] = answer
         for each in asked:
             if each.group_id not in answers:
@@ -161,7 +172,9 @@ def _why_not_trusted(config: Mapping[str, Any]) -> str:
     """What is wrong with the broker's certificate, which librdkafka does not say; empty if that cannot be found out."""
     host, _, port = config["bootstrap.servers"].split(",")[0].rpartition(":")
     try:
-        trusting = ssl.create_default_context(cafile=config.get("ssl.ca.location"), cadata=config.get("ssl.ca.pem"))
+        trusting = ssl.create_default_context(
+            cafile=config.get("ssl.ca.location"), cadata=config.get("ssl.ca.pem")
+        )
         with socket.create_connection((host, int(port)), _TRUST_SECS) as plain:
             trusting.wrap_socket(plain, server_hostname=host).close()
     except ssl.SSLCertVerificationError as error:

@@ -37,7 +37,12 @@ _REFUSED: Final = (  # all else passes: topics that were just made have no leade
 
 
 def committed_offsets(
-    consumer: Consumer, places: Sequence[TopicPartition], group: str, settings: Settings, *, must_be_there: bool
+    consumer: Consumer,
+    places: Sequence[TopicPartition],
+    group: str,
+    settings: Settings,
+    *,
+    must_be_there: bool,
 ) -> dict[int, int]:
     """By partition, the offset at which a group goes on; 0 where it has committed none, unless they `must_be_there`.
 
@@ -46,7 +51,11 @@ def committed_offsets(
     try:
         found = consumer.committed(list(places), timeout=_ANSWER_SECS)
         raise_first_error(found)
-        begun = [TopicPartition(place.topic, place.partition, _END) for place in found if place.offset > 0]
+        begun = [
+            TopicPartition(place.topic, place.partition, _END)
+            for place in found
+            if place.offset > 0
+        ]
         ends = _ends(consumer, begun) if begun else []
     except KafkaException as error:
         raise BrokerError(
@@ -108,7 +117,9 @@ def _commit_beginning(topic: str, tasks: int, settings: Settings) -> None:
     try:
         while True:
             try:
-                _commit_what_is_missing(consumer, [TopicPartition(topic, task) for task in range(tasks)])
+                _commit_what_is_missing(
+                    consumer, [TopicPartition(topic, task) for task in range(tasks)]
+                )
             except KafkaException as error:
                 cause = error.args[0]
                 if cause.code() in _REFUSED:
@@ -147,7 +158,9 @@ def _without_offset(consumer: Consumer, places: list[TopicPartition]) -> list[To
         found = consumer.committed(places, timeout=_ANSWER_SECS)
         raise_first_error(found)
     except KafkaException as error:
-        if error.args[0].code() == KafkaError.GROUP_AUTHORIZATION_FAILED:  # another user's, who sees to it himself
+        if (
+            error.args[0].code() == KafkaError.GROUP_AUTHORIZATION_FAILED
+        ):  # another user's, who sees to it himself
             return []
         raise
     return [place for place in found if place.offset < 0]

@@ -42,7 +42,11 @@ class KafkaBrokersReader:
     """Asks a broker for the cluster's metadata. `wildcard`: whether topics are regular expressions."""
 
     def __init__(self, consumer: Consumer, bootstrap_servers: str, *, wildcard: bool) -> None:
-        self._consumer, self._bootstrap_servers, self._wildcard = consumer, bootstrap_servers, wildcard
+        self._consumer, self._bootstrap_servers, self._wildcard = (
+            consumer,
+            bootstrap_servers,
+            wildcard,
+        )
 
     def get_broker_info(self, topic: str) -> Sequence[GlobalPartitionInformation]:
         """See `BrokersReader`."""
@@ -50,7 +54,11 @@ class KafkaBrokersReader:
         try:
             metadata = self._consumer.list_topics(timeout=LOOK_UP_SECS, **asked)
         except KafkaException as error:
-            what = f"which topics match {topic!r}" if self._wildcard else f"the partitions of topic {topic!r}"
+            what = (
+                f"which topics match {topic!r}"
+                if self._wildcard
+                else f"the partitions of topic {topic!r}"
+            )
             raise BrokerError(
                 f"Kafka at {self._bootstrap_servers} did not tell {what}: {error.args[0].str()}"
             ) from None
@@ -61,14 +69,18 @@ class KafkaBrokersReader:
             if self._wildcard and _is_unknown(described.error):
                 continue
             if described.error is not None or not described.partitions:
-                reason = "it has no partitions" if described.error is None else described.error.str()
+                reason = (
+                    "it has no partitions" if described.error is None else described.error.str()
+                )
                 kind = NoTopicError if _is_unknown(described.error) else BrokerError
                 raise kind(
                     f"topic {name!r} cannot be read from {self._bootstrap_servers}: {reason}; create it, or name another"
                 )
             information = GlobalPartitionInformation(name)
             for number in sorted(described.partitions):
-                information.add_partition(number, leaders.get(described.partitions[number].leader, UNKNOWN_BROKER))
+                information.add_partition(
+                    number, leaders.get(described.partitions[number].leader, UNKNOWN_BROKER)
+                )
             found.append(information)
         return found
 

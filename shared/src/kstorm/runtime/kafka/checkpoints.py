@@ -26,7 +26,12 @@ from kstorm.runtime.kafka.consumer import TaskConsumer
 from kstorm.runtime.kafka.epoch_records import produce_each, produce_pairs, produce_unheard
 from kstorm.runtime.kafka.in_time import Caller, NotInTimeError
 from kstorm.runtime.kafka.refusals import RecordsRefusedError, Refusals, is_of_a_record, not_allowed
-from kstorm.runtime.kafka.transactions import FENCED, TRANSACTION_SECS, TRIAL_SECS, begin_transactions
+from kstorm.runtime.kafka.transactions import (
+    FENCED,
+    TRANSACTION_SECS,
+    TRIAL_SECS,
+    begin_transactions,
+)
 from kstorm.runtime.service.metrics import Latency, Sample
 from kstorm.runtime.service.settings import Settings
 
@@ -70,7 +75,12 @@ class CheckpointWriter:
         count: Callable[[Sequence[Outgoing]], None] = lambda records: None,
     ) -> None:
         """`count` is given the records of each transaction that was committed."""
-        self._settings, self._input_topic, self._consumer, self._count = settings, input_topic, consumer, count
+        self._settings, self._input_topic, self._consumer, self._count = (
+            settings,
+            input_topic,
+            consumer,
+            count,
+        )
         self._id = f"{group}-{settings.instance}"
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="checkpoints")
         self._offsets_caller = Caller("checkpoint-offsets")
@@ -95,7 +105,9 @@ class CheckpointWriter:
                 "client.id": f"{settings.instance}-checkpoints",
                 "transactional.id": self._id,
                 "transaction.timeout.ms": milliseconds,
-                "message.timeout.ms": milliseconds * 4 // 5,  # it is known before the broker ends the transaction
+                "message.timeout.ms": milliseconds
+                * 4
+                // 5,  # it is known before the broker ends the transaction
                 "message.max.bytes": MAX_RECORD_BYTES,
                 "batch.size": 1 if alone else self._batch_bytes,
                 "linger.ms": _LINGER_MS,
@@ -120,7 +132,11 @@ class CheckpointWriter:
         good, `FencedError` if the tasks are another process's by now, `BrokerError` if it did not come to pass in a minute or
         somebody has to mend something first. Nothing is written then.
         """
-        pairs = [(partition, key, value) for partition, some in effect.changes.items() for key, value in some]
+        pairs = [
+            (partition, key, value)
+            for partition, some in effect.changes.items()
+            for key, value in some
+        ]
         places = [TopicPartition(self._input_topic, *place) for place in effect.offsets.items()]
         places += [TopicPartition(*place, offset) for place, offset in effect.positions.items()]
         if not pairs and not places and not effect.records:
@@ -136,14 +152,14 @@ class CheckpointWriter:
                 try:
                     attempting = self._on_thread(partial(self._attempt, writing, attempt))
                     last = await asyncio.wait_for(attempting, _PATIENCE_SECS)
-                except (
-                    TimeoutError
-                ):  # seen of librdkafka when its consumer was fenced meanwhile: the call never returns
+                except TimeoutError:  # seen of librdkafka when its consumer was fenced meanwhile: the call never returns
                     raise self._failed(f"no answer in {_PATIENCE_SECS:.0f} s") from None
                 except RecordsRefusedError:
                     self.aborted += 1
                     raise
-                except _AbortedError as error:  # mostly a rebalance under way: the next try has its generation
+                except (
+                    _AbortedError
+                ) as error:  # mostly a rebalance under way: the next try has its generation
                     self.aborted += 1
                     refused = True
                     if time.monotonic() > deadline:
@@ -159,12 +175,32 @@ class CheckpointWriter:
 
     def samples(self) -> Iterable[Sample]:
         """What was written to changelogs."""
-        yield "changelog_records_total", "Records that checkpoints wrote to changelogs", self._records, {}
+        yield (
+            "changelog_records_total",
+            "Records that checkpoints wrote to changelogs",
+            self._records,
+            {},
+        )
         yield "changelog_bytes_total", "Bytes of their keys and values", self._bytes, {}
-        yield "transactions_total", "Transactions of Kafka's that were committed", sum(self.transactions.counts), {}
+        yield (
+            "transactions_total",
+            "Transactions of Kafka's that were committed",
+            sum(self.transactions.counts),
+            {},
+        )
         yield "transaction_seconds_total", "Seconds that they took", self.transactions.total, {}
-        yield "transactions_aborted_total", "Those that were refused, and written again", self.aborted, {}
-        yield "transaction_records_total", "Records in them that are of no changelog", self._written, {}
+        yield (
+            "transactions_aborted_total",
+            "Those that were refused, and written again",
+            self.aborted,
+            {},
+        )
+        yield (
+            "transaction_records_total",
+            "Records in them that are of no changelog",
+            self._written,
+            {},
+        )
         yield (
             "transaction_producers_total",
             "Producers that were replaced for an answer that came late",
@@ -230,7 +266,11 @@ class CheckpointWriter:
 
     def _answer_of(self, request: Request, cause: KafkaError, attempt: "_Attempt") -> Answer:
         """What an error says of a request. Raises it as one that ends the process, if it is one."""
-        if request in _BY_COORDINATORS and cause.retriable() and time.monotonic() < attempt.deadline:
+        if (
+            request in _BY_COORDINATORS
+            and cause.retriable()
+            and time.monotonic() < attempt.deadline
+        ):
             return Answer.NONE
         if refused := not_allowed(cause):
             self._take_back()
@@ -245,7 +285,9 @@ class CheckpointWriter:
     def _hand_in(self, attempt: "_Attempt") -> None:
         """Adds the offsets to the transaction. If that does not come back, another producer writes all of it again: no commit was
         asked for, and Kafka lets none of this producer through any more when that one begins."""
-        hand_in = partial(self._producer.send_offsets_to_transaction, attempt.places, attempt.metadata, _CALL_SECS)
+        hand_in = partial(
+            self._producer.send_offsets_to_transaction, attempt.places, attempt.metadata, _CALL_SECS
+        )
         try:
             self._offsets_caller.call(hand_in, _STUCK_SECS)
         except NotInTimeError:
@@ -259,7 +301,9 @@ class CheckpointWriter:
             if refusals:
                 return
             if time.monotonic() > deadline:
-                raise self._failed(f"{left} records were neither taken nor refused in {_PATIENCE_SECS:.0f} s")
+                raise self._failed(
+                    f"{left} records were neither taken nor refused in {_PATIENCE_SECS:.0f} s"
+                )
 
     def _refuse(self, records: Sequence[Outgoing], refusals: Refusals) -> None:
         """Takes the transaction back, and raises what follows from what was refused."""
@@ -274,7 +318,9 @@ class CheckpointWriter:
             raise RecordsRefusedError(refused)
         raise _AbortedError(refusals.reason)
 
-    def _tried_alone(self, records: Sequence[Outgoing], suspects: Sequence[int], before: Refusals) -> dict[int, str]:
+    def _tried_alone(
+        self, records: Sequence[Outgoing], suspects: Sequence[int], before: Refusals
+    ) -> dict[int, str]:
         """Which of some records are refused even if each is a batch of its own, in a transaction that comes to nothing. If none
         is, their batches were too long, and become shorter."""
         refusals = Refusals(records)

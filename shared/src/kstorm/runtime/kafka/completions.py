@@ -83,8 +83,12 @@ class CompletionsReader(threading.Thread):
                 first = self._consumer.poll(_POLL_SECONDS)
                 if first is not None:
                     self._take([first, *self._consumer.consume(100, 0)])
-        except KafkaException as error:  # so confluent-kafka tells what is fatal to a client as a whole
-            self._fatal(BrokerError(f"reading {self._topic!r} failed for good: {error.args[0].str()}"))
+        except (
+            KafkaException
+        ) as error:  # so confluent-kafka tells what is fatal to a client as a whole
+            self._fatal(
+                BrokerError(f"reading {self._topic!r} failed for good: {error.args[0].str()}")
+            )
         except Exception as error:  # noqa: BLE001 - the thread must not die silently
             self._fatal(error)
         finally:
@@ -126,7 +130,9 @@ class CompletionsReader(threading.Thread):
             _low, high = watermarks(self._consumer, place, _CLIENT_TIMEOUT)
             self._consumer.incremental_assign([TopicPartition(self._topic, partition, high)])
         except KafkaException as error:
-            raise BrokerError(f"the end of {self._topic!r}, partition {partition}: {error.args[0].str()}") from None
+            raise BrokerError(
+                f"the end of {self._topic!r}, partition {partition}: {error.args[0].str()}"
+            ) from None
 
         self._read.add(Partition(self._topic, partition))
 

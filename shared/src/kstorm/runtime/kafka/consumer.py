@@ -15,7 +15,14 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import Future, wait
 from typing import Any, Protocol
 
-from confluent_kafka import OFFSET_END, Consumer, KafkaError, KafkaException, Message, TopicPartition
+from confluent_kafka import (
+    OFFSET_END,
+    Consumer,
+    KafkaError,
+    KafkaException,
+    Message,
+    TopicPartition,
+)
 
 from kstorm.errors import FencedError, KstormError
 from kstorm.kafka.cluster import Partition
@@ -36,7 +43,9 @@ from kstorm.runtime.service.settings import Settings
 
 _HIGH_RECORDS, _LOW_RECORDS = 400, 100
 _HIGH_BYTES, _LOW_BYTES = 48 << 20, 12 << 20
-_PATIENCE_SECONDS = 0.5  # to wait for the work to shrink before pausing, which throws away what was fetched ahead
+_PATIENCE_SECONDS = (
+    0.5  # to wait for the work to shrink before pausing, which throws away what was fetched ahead
+)
 _POLL_RECORDS = 100
 _POLL_SECONDS = 0.05
 _LEAVE_SECONDS = 2.0
@@ -92,7 +101,13 @@ class TaskConsumer(threading.Thread):
         of tasks; the records are read by somebody else. `from_committed`: a task without a committed offset ends the process."""
         super().__init__(name="task-consumer", daemon=True)
         self._group, self._revoke_secs, self._from_committed = group, revoke_secs, from_committed
-        self._settings, self._topic, self._owner, self._loop, self._fatal = settings, topic, owner, loop, fatal
+        self._settings, self._topic, self._owner, self._loop, self._fatal = (
+            settings,
+            topic,
+            owner,
+            loop,
+            fatal,
+        )
         self._log, self._reads, self._session_timeout_ms = log, reads, session_timeout_ms
         self._stopping = threading.Event()
         self._leaves = settings.leave_on_stop
@@ -119,7 +134,9 @@ class TaskConsumer(threading.Thread):
             "partition.assignment.strategy": "cooperative-sticky",
             "session.timeout.ms": session_timeout_ms,
             "max.poll.interval.ms": _most_ms_without_poll(revoke_secs, session_timeout_ms),
-            "heartbeat.interval.ms": min(500, session_timeout_ms // 5),  # how soon a member hears of a rebalance
+            "heartbeat.interval.ms": min(
+                500, session_timeout_ms // 5
+            ),  # how soon a member hears of a rebalance
             "auto.offset.reset": "earliest",
             "enable.auto.commit": False,
             "enable.auto.offset.store": False,
@@ -171,19 +188,25 @@ class TaskConsumer(threading.Thread):
     async def commit_and_wait(self, offsets: Mapping[int, int]) -> None:
         """Commits offsets and waits for the broker."""
         if offsets:
-            await asyncio.wrap_future(self._orders.give(lambda: self._commit(offsets, asynchronous=False)))
+            await asyncio.wrap_future(
+                self._orders.give(lambda: self._commit(offsets, asynchronous=False))
+            )
 
     async def group_metadata(self, *, anew: bool = False) -> Any:
         """Who this process is in the group, for a transaction. It is remembered until the next rebalance, as the consumer's thread
         answers only between two polls. A generation that has passed meanwhile is refused; then ask `anew`."""
         if anew or self._metadata is None:
-            self._metadata = await asyncio.wrap_future(self._orders.give(self._consumer.consumer_group_metadata))
+            self._metadata = await asyncio.wrap_future(
+                self._orders.give(self._consumer.consumer_group_metadata)
+            )
         return self._metadata
 
     def stop(self) -> None:
         """Revokes every task and goes; waits for the end of the thread. The group is told if it is known that this process does
         not come back."""
-        self._leaves = self._leaves or is_scaled_away(self._settings.instance, self._settings.stateful_set, self._log)
+        self._leaves = self._leaves or is_scaled_away(
+            self._settings.instance, self._settings.stateful_set, self._log
+        )
         self._stopping.set()
         if self.is_alive():
             self.join()
@@ -212,12 +235,17 @@ class TaskConsumer(threading.Thread):
     def _join(self) -> None:
         self.joined = False
         self._consumer.subscribe(
-            [self._topic], on_assign=self._on_assign, on_revoke=self._on_revoke, on_lost=self._on_lost
+            [self._topic],
+            on_assign=self._on_assign,
+            on_revoke=self._on_revoke,
+            on_lost=self._on_lost,
         )
 
     def _look_for_ownerless(self) -> None:
         if found := self._ownerless.look(time.monotonic(), has_tasks=bool(self.assignment)):
-            self._log.warning("joins_anew", why=f"the group {self._group!r} gave tasks {sorted(found)} to nobody")
+            self._log.warning(
+                "joins_anew", why=f"the group {self._group!r} gave tasks {sorted(found)} to nobody"
+            )
             self._leave()
             self._join()
 
@@ -270,8 +298,12 @@ class TaskConsumer(threading.Thread):
         for place, batch in self._searches.ended():
             try:
                 self._consumer.seek(TopicPartition(*place, batch.end))
-            except KafkaException as error:  # it is not being read at the moment; when it is, the fault comes again
-                self._log.warning("seek_refused", error=error.args[0].str(), partition=place.partition)
+            except (
+                KafkaException
+            ) as error:  # it is not being read at the moment; when it is, the fault comes again
+                self._log.warning(
+                    "seek_refused", error=error.args[0].str(), partition=place.partition
+                )
                 self._searches.forget(place)
                 continue
             self._loop.call_soon_threadsafe(self._owner.pass_over, place.partition, batch)
@@ -300,7 +332,11 @@ class TaskConsumer(threading.Thread):
             self._throttled = self._overloaded(_LOW_RECORDS, _LOW_BYTES)
         elif self._throttled:
             self._throttled = self._overloaded(_LOW_RECORDS, _LOW_BYTES)
-        wanted = set(self.assignment) if self._throttled or not self._reads else self.assignment & self.preparing
+        wanted = (
+            set(self.assignment)
+            if self._throttled or not self._reads
+            else self.assignment & self.preparing
+        )
         if pause := wanted - self._paused:
             self._consumer.pause(self._places(pause))
         if resume := (self._paused - wanted) & self.assignment:
@@ -320,7 +356,9 @@ class TaskConsumer(threading.Thread):
         self._metadata = None
         committed = self._committed(consumer, places)
         partitions = list(committed)
-        consumer.incremental_assign([TopicPartition(self._topic, *place) for place in committed.items()])
+        consumer.incremental_assign(
+            [TopicPartition(self._topic, *place) for place in committed.items()]
+        )
         if not self.joined:
             # Tasks move in two rounds: in the first, which asks others to let go of them, none comes yet.
             self._waits_until = time.monotonic() + self._session_timeout_ms / 1000
@@ -338,7 +376,9 @@ class TaskConsumer(threading.Thread):
         """From where the group's members go on, by partition."""
         if not (places and self._reads):
             return {place.partition: OFFSET_END for place in places}
-        return committed_offsets(consumer, places, self._group, self._settings, must_be_there=self._from_committed)
+        return committed_offsets(
+            consumer, places, self._group, self._settings, must_be_there=self._from_committed
+        )
 
     def _end_if_failed(self, future: "Future[None]") -> None:
         error = future.exception()
@@ -377,7 +417,9 @@ class TaskConsumer(threading.Thread):
         done.result()
 
     def _commit(self, offsets: Mapping[int, int], *, asynchronous: bool) -> None:
-        positions = [TopicPartition(self._topic, partition, offset) for partition, offset in offsets.items()]
+        positions = [
+            TopicPartition(self._topic, partition, offset) for partition, offset in offsets.items()
+        ]
         try:
             if asynchronous:
                 self._consumer.commit(offsets=positions, asynchronous=True)
@@ -394,4 +436,7 @@ def _most_ms_without_poll(revoke_secs: float, session_timeout_ms: int) -> int:
     """`max.poll.interval.ms`. The group waits so long for members that are to join it anew, so it must be longer than tasks may
     take to be let go of. It is also for how long librdkafka waits to be let in, before it asks again: so it is no longer than
     that. Brokers forget to answer: one did that was killed and, when it came back, loaded its groups twice."""
-    return min(max(session_timeout_ms, int((revoke_secs + _POLL_MARGIN_SECONDS) * 1000)), _MOST_POLL_INTERVAL_MS)
+    return min(
+        max(session_timeout_ms, int((revoke_secs + _POLL_MARGIN_SECONDS) * 1000)),
+        _MOST_POLL_INTERVAL_MS,
+    )

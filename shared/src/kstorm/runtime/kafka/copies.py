@@ -33,12 +33,16 @@ def write_copies(settings: Settings, copies: Sequence[Copy]) -> tuple[set[int], 
         else:
             problems.append(str(error))
 
-    producer = Producer({**settings.client_config, "enable.idempotence": True, "partitioner": "murmur2_random"})
+    producer = Producer(
+        {**settings.client_config, "enable.idempotence": True, "partitioner": "murmur2_random"}
+    )
     try:
         for number, copy in enumerate(copies):
             partition = -1 if copy.partition is None else copy.partition
             report = partial(delivered, number)
-            producer.produce(copy.topic, copy.value, copy.key, partition, report, headers=list(copy.headers))
+            producer.produce(
+                copy.topic, copy.value, copy.key, partition, report, headers=list(copy.headers)
+            )
     except KafkaException as error:
         problems.append(error.args[0].str())
     if producer.flush(_FLUSH_SECS):

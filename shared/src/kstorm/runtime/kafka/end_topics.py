@@ -9,5 +9,7 @@ from kstorm.topology import Topology
 def make_ends(topology: Topology, settings: Settings, partitions: int) -> list[str]:
     """Those that were missing, made with so many partitions. Safe to call from many processes. Raises as `create_topic`."""
     return [
-        topic for topic in {**sources_of(topology), **sinks_of(topology)} if create_topic(settings, topic, partitions)
+        topic
+        for topic in {**sources_of(topology), **sinks_of(topology)}
+        if create_topic(settings, topic, partitions)
     ]

@@ -16,7 +16,10 @@ from kstorm.runtime.kafka.refusals import Refusals
 
 
 def produce_pairs(
-    producer: Producer, changelog: str, pairs: Iterable[tuple[int, bytes, bytes | None]], report: Report
+    producer: Producer,
+    changelog: str,
+    pairs: Iterable[tuple[int, bytes, bytes | None]],
+    report: Report,
 ) -> None:
     """Changes: their partitions, keys and values."""
     produce = producer.produce
@@ -28,7 +31,11 @@ def produce_pairs(
 
 
 def produce_each(
-    producer: Producer, records: Iterable[tuple[int, Outgoing]], refusals: Refusals, *, listens: bool = True
+    producer: Producer,
+    records: Iterable[tuple[int, Outgoing]],
+    refusals: Refusals,
+    *,
+    listens: bool = True,
 ) -> None:
     """Records with their numbers. With `listens`, `refusals` hears what becomes of each, and else of those that are refused at
     once."""
@@ -43,7 +50,9 @@ def produce_each(
                 else:
                     produce(out.topic, out.value, out.key, out.partition, report, headers=headers)
             except BufferError:
-                produce_when_room(producer, out.topic, out.value, out.key, out.partition, report, headers)
+                produce_when_room(
+                    producer, out.topic, out.value, out.key, out.partition, report, headers
+                )
         except KafkaException as error:
             refusals.add(number, error.args[0])
         except (TypeError, ValueError) as error:  # no bytes; or text that has no UTF-8
@@ -69,7 +78,9 @@ def _is_in_columns(part: Part) -> bool:
     return type(part) is SinkRecords and part.headers is None
 
 
-def _produce_columns(producer: Producer, records: SinkRecords, first: int, refusals: Refusals) -> None:
+def _produce_columns(
+    producer: Producer, records: SinkRecords, first: int, refusals: Refusals
+) -> None:
     produce, topic = producer.produce, records.topic
     for value, key, number in zip(records.values, records.keys, count(first)):
         try:

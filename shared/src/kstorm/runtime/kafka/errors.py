@@ -15,7 +15,9 @@ def raise_if_final(error: KafkaError, topic: str, group: str | None = None) -> N
     it is a member of, if it is."""
     if error.code() in NOT_ALLOWED:
         as_whom, both = ("", "it") if group is None else (f" as one of the group {group!r}", "both")
-        raise BrokerError(f"Kafka lets this user not read {topic!r}{as_whom}: {error.str()}; allow it READ on {both}")
+        raise BrokerError(
+            f"Kafka lets this user not read {topic!r}{as_whom}: {error.str()}; allow it READ on {both}"
+        )
     if error.fatal() or error.code() == KafkaError._FATAL:
         raise BrokerError(f"reading {topic!r} failed for good: {error.str()}")
 

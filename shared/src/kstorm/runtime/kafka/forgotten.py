@@ -26,7 +26,10 @@ class Forgotten:
     def properties(self) -> dict[str, Any]:
         """The librdkafka properties of a client that tells its statistics to nobody else. It must be polled now and then even if
         there is nothing to do: what is told is kept until then."""
-        return {"statistics.interval.ms": SELDOM_MS, "stats_cb": lambda told: self.heard(read_statistics(told))}
+        return {
+            "statistics.interval.ms": SELDOM_MS,
+            "stats_cb": lambda told: self.heard(read_statistics(told)),
+        }
 
     def heard(self, statistics: Statistics) -> None:
         """Takes notice of librdkafka's statistics."""

@@ -38,7 +38,9 @@ class Caller:
         """Makes a call, for whoever waits for it in a way of his own."""
         if self._calls is None:
             self._calls = SimpleQueue()
-            threading.Thread(target=_serve, args=(self._calls,), name=self._name, daemon=True).start()
+            threading.Thread(
+                target=_serve, args=(self._calls,), name=self._name, daemon=True
+            ).start()
         future: Future[T] = Future()
         self._calls.put((call, future))
         return future
@@ -59,4 +61,8 @@ def _serve(calls: _Calls) -> None:
             future.set_exception(error)
         else:
             future.set_result(result)
-        del order, call, future  # else a producer that was replaced would live on until the next call
+        del (
+            order,
+            call,
+            future,
+        )  # else a producer that was replaced would live on until the next call

@@ -16,7 +16,9 @@ _POLL_SECS: Final = 0.2
 _PATIENCE_SECS: Final = 60.0
 
 
-def read_again(settings: Settings, topic: str, partition: int, offsets: Iterable[int]) -> Sequence[Record]:
+def read_again(
+    settings: Settings, topic: str, partition: int, offsets: Iterable[int]
+) -> Sequence[Record]:
     """The records at these offsets, as far as the topic still has them. Blocks. Raises `BrokerError` if Kafka does not answer."""
     consumer = Consumer(
         {
@@ -60,4 +62,6 @@ def _next(consumer: Consumer, topic: str, settings: Settings) -> Record | None:
 
 
 def _failed(settings: Settings, topic: str, reason: str) -> BrokerError:
-    return BrokerError(f"the topic {topic!r} cannot be read from Kafka at {settings.bootstrap_servers}: {reason}")
+    return BrokerError(
+        f"the topic {topic!r} cannot be read from Kafka at {settings.bootstrap_servers}: {reason}"
+    )

@@ -17,7 +17,9 @@ from kstorm.runtime.service.settings import Settings
 
 _ANSWER_SECS: Final = 5.0
 _PATIENCE_SECS: Final = 50.0
-_STARTING_SECS: Final = 20.0  # the same with fewer brokers than a topic is to have replicas: more may be starting
+_STARTING_SECS: Final = (
+    20.0  # the same with fewer brokers than a topic is to have replicas: more may be starting
+)
 _MIN_ISR: Final = "min.insync.replicas"
 
 
@@ -31,7 +33,9 @@ class InternalTopic(NamedTuple):
 
 
 TRANSACTIONS: Final = InternalTopic(
-    "__transaction_state", "transaction.state.log.replication.factor", "transaction.state.log.min.isr"
+    "__transaction_state",
+    "transaction.state.log.replication.factor",
+    "transaction.state.log.min.isr",
 )
 OFFSETS: Final = InternalTopic("__consumer_offsets", "offsets.topic.replication.factor", _MIN_ISR)
 
@@ -61,10 +65,14 @@ def _trouble(topic: InternalTopic, settings: Settings) -> _Trouble:
         return _Trouble("no broker answers", lasting=False)
     partitions = _partitions(topic.name, admin)
     if partitions is None:
-        return _missing(topic, len(brokers), _settings(admin, ResourceType.BROKER, str(min(brokers, default=1))))
+        return _missing(
+            topic, len(brokers), _settings(admin, ResourceType.BROKER, str(min(brokers, default=1)))
+        )
     needed = int(_settings(admin, ResourceType.TOPIC, topic.name).get(_MIN_ISR) or 0)
     for partition in partitions:
-        replicas, in_sync = ({node.id for node in nodes} for nodes in (partition.replicas, partition.isr))
+        replicas, in_sync = (
+            {node.id for node in nodes} for nodes in (partition.replicas, partition.isr)
+        )
         if partition.leader is None or partition.leader.id not in brokers or len(in_sync) < needed:
             return _Trouble(
                 f"its topic {topic.name!r} has {len(in_sync)} of {len(replicas)} replicas in sync in partition {partition.id}"
@@ -125,7 +133,9 @@ def _partitions(topic: str, admin: Admin) -> list[Any] | None:
 def _settings(admin: Admin, kind: ResourceType, name: str) -> dict[str, str]:
     resource = ConfigResource(kind, name)
     try:
-        found = admin.client.describe_configs([resource], request_timeout=_ANSWER_SECS)[resource].result()
+        found = admin.client.describe_configs([resource], request_timeout=_ANSWER_SECS)[
+            resource
+        ].result()
     except KafkaException:
         return {}
     return {name: entry.value for name, entry in found.items()}

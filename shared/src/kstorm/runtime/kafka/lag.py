@@ -25,25 +25,33 @@ class Lag:
     def of(self, topology: str, tasks: Mapping[str, int]) -> Lags:
         """Of the components that read tuples, with their numbers of tasks: all are asked side by side. What Kafka does not say is
         left out."""
-        committed = self._committed({f"{topology}.{component}": count for component, count in tasks.items()})
+        committed = self._committed(
+            {f"{topology}.{component}": count for component, count in tasks.items()}
+        )
         ends = self._ends(committed)
         found: dict[str, dict[int, int]] = {}
         for place in committed:
             if (place.topic, place.partition) in ends:
                 behind = ends[place.topic, place.partition] - max(0, place.offset)
-                found.setdefault(place.topic.removeprefix(f"{topology}."), {})[place.partition] = max(0, behind)
+                found.setdefault(place.topic.removeprefix(f"{topology}."), {})[place.partition] = (
+                    max(0, behind)
+                )
         return found
 
     def _committed(self, counts: Mapping[str, int]) -> Sequence[TopicPartition]:
         """By the names of topics, which are those of the groups."""
         asked = [
-            ConsumerGroupTopicPartitions(name, [TopicPartition(name, number) for number in range(count)])
+            ConsumerGroupTopicPartitions(
+                name, [TopicPartition(name, number) for number in range(count)]
+            )
             for name, count in counts.items()
         ]
         found: list[TopicPartition] = []
         for answer in self._admin.group_offsets(asked, _ANSWER_SECS).values():
             with suppress(KafkaException):
-                found += (place for place in answer.result().topic_partitions or () if place.error is None)
+                found += (
+                    place for place in answer.result().topic_partitions or () if place.error is None
+                )
         return found
 
     def _ends(self, places: Sequence[TopicPartition]) -> Mapping[tuple[str, int], int]:
@@ -52,7 +60,9 @@ class Lag:
         latest = OffsetSpec.latest()  # type: ignore[no-untyped-call]
         asked = {TopicPartition(place.topic, place.partition): latest for place in places}
         found = {}
-        for place, answer in self._admin.client.list_offsets(asked, request_timeout=_ANSWER_SECS).items():
+        for place, answer in self._admin.client.list_offsets(
+            asked, request_timeout=_ANSWER_SECS
+        ).items():
             with suppress(KafkaException):
                 found[place.topic, place.partition] = answer.result().offset
         return found

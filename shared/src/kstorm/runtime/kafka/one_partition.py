@@ -39,11 +39,15 @@ def bounds(settings: Settings, topic: str) -> tuple[int, int] | None:
     """The first offset that Kafka has and the one behind the last; None if there is no such topic. Raises `BrokerError`."""
     if not Admin(settings).partition_counts().get(topic):
         return None
-    consumer = Consumer({**settings.client_config, "group.id": "kstorm-command", "enable.auto.commit": False})
+    consumer = Consumer(
+        {**settings.client_config, "group.id": "kstorm-command", "enable.auto.commit": False}
+    )
     try:
         first, end = consumer.get_watermark_offsets(TopicPartition(topic, 0), timeout=_ASK_SECS)
     except KafkaException as error:
-        raise BrokerError(f"Kafka does not say how much {topic!r} has: {error.args[0].str()}") from None
+        raise BrokerError(
+            f"Kafka does not say how much {topic!r} has: {error.args[0].str()}"
+        ) from None
     finally:
         consumer.close()
     return first, end
@@ -77,7 +81,9 @@ def _records(settings: Settings, topic: str, first: int) -> Iterator[Message | N
         consumer.close()
 
 
-def write_topic(settings: Settings, topic: str, records: Iterable[tuple[bytes | None, bytes | None]]) -> None:
+def write_topic(
+    settings: Settings, topic: str, records: Iterable[tuple[bytes | None, bytes | None]]
+) -> None:
     """Writes keys and values. Raises `BrokerError` if Kafka does not have all of them within 20 s of the last."""
     refused: list[str] = []
 
@@ -95,4 +101,6 @@ def write_topic(settings: Settings, topic: str, records: Iterable[tuple[bytes | 
         refused.append(error.args[0].str())
     if producer.flush(_FLUSH_SECS) or refused:
         told = refused[0] if refused else "no answer"
-        raise BrokerError(f"Kafka at {settings.bootstrap_servers!r} did not take a record for {topic!r}: {told}")
+        raise BrokerError(
+            f"Kafka at {settings.bootstrap_servers!r} did not take a record for {topic!r}: {told}"
+        )

@@ -19,7 +19,9 @@ class OpenTransactions:
 
     def __init__(self, topic: str, now: Callable[[], float] = time.monotonic) -> None:
         self._topic, self._now = topic, now
-        self._since: dict[int, tuple[int, float]] = {}  # by partition, where it is stable and when that was first seen
+        self._since: dict[
+            int, tuple[int, float]
+        ] = {}  # by partition, where it is stable and when that was first seen
 
     def heard(self, statistics: Statistics, read: Collection[int]) -> None:
         """Takes notice of librdkafka's statistics; `read` are the partitions that are fetched, so that it knows of them."""
@@ -29,7 +31,11 @@ class OpenTransactions:
             seen = statistics.partition(self._topic, number)
             if seen is not None and 0 <= seen.ls_offset < seen.hi_offset:
                 known = since.get(number)
-                found[number] = known if known is not None and known[0] == seen.ls_offset else (seen.ls_offset, now)
+                found[number] = (
+                    known
+                    if known is not None and known[0] == seen.ls_offset
+                    else (seen.ls_offset, now)
+                )
         self._since = found
 
     @property
@@ -48,4 +54,8 @@ class OpenTransactions:
 
     def _hanging(self) -> dict[int, tuple[int, float]]:
         now = self._now()
-        return {partition: found for partition, found in self._since.items() if now - found[1] >= _LONG_SECS}
+        return {
+            partition: found
+            for partition, found in self._since.items()
+            if now - found[1] >= _LONG_SECS
+        }

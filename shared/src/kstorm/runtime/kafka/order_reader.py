@@ -14,9 +14,15 @@ class KafkaOrders:
     """See `OrderReader`. It is in no group."""
 
     def __init__(self, settings: Settings, topic: str) -> None:
-        config = {"group.id": "kstorm-orders", "enable.auto.commit": False, "enable.partition.eof": True}
+        config = {
+            "group.id": "kstorm-orders",
+            "enable.auto.commit": False,
+            "enable.partition.eof": True,
+        }
         self.at_end = False
-        self._consumer = Consumer({**settings.client_config, **config, "client.id": settings.instance})
+        self._consumer = Consumer(
+            {**settings.client_config, **config, "client.id": settings.instance}
+        )
         self._consumer.assign([TopicPartition(topic, 0, OFFSET_BEGINNING)])
 
     def read(self) -> Sequence[tuple[bytes | None, bytes | None]]:

@@ -31,7 +31,9 @@ class Orders:
                 call, future = self._queue.get_nowait()
             except queue.Empty:
                 return
-            if not future.set_running_or_notify_cancel():  # whoever gave the order no longer waits for it
+            if (
+                not future.set_running_or_notify_cancel()
+            ):  # whoever gave the order no longer waits for it
                 continue
             try:
                 future.set_result(call())

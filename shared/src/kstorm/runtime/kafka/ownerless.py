@@ -48,7 +48,10 @@ class Ownerless:
             return set()
         found, self._asked = _answer(self._asked), None
         if not found:
-            self._next, self._since = float("inf") if found is not None else now + _LOOK_SECS, float("inf")
+            self._next, self._since = (
+                float("inf") if found is not None else now + _LOOK_SECS,
+                float("inf"),
+            )
             return set()
         self._next, self._since = now + _LOOK_SECS, min(self._since, now)
         patience = _PATIENCE_SECS + (self._revoke_secs if has_tasks else 0)

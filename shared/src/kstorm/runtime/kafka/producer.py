@@ -86,7 +86,9 @@ class UnitProducer:
             self.records += 1
             self.bytes += len(out.value)
             try:
-                self.waited += produce_when_room(self.client, out.topic, out.value, out.key, out.partition, report)
+                self.waited += produce_when_room(
+                    self.client, out.topic, out.value, out.key, out.partition, report
+                )
             except KafkaException as error:
                 self._fail(error.args[0], out.topic)
 

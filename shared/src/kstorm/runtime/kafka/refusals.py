@@ -21,9 +21,16 @@ from kstorm.runtime.kafka.producer import Report
 TOO_LARGE: Final = (KafkaError.MSG_SIZE_TOO_LARGE, KafkaError.RECORD_LIST_TOO_LARGE)
 FOR_GOOD: Final = (*TOO_LARGE, KafkaError.INVALID_RECORD, KafkaError.TOPIC_EXCEPTION)
 """Codes that say of a record that no other trial will end otherwise."""
-_NOT_ALLOWED: Final = (KafkaError.TOPIC_AUTHORIZATION_FAILED, KafkaError.CLUSTER_AUTHORIZATION_FAILED)
+_NOT_ALLOWED: Final = (
+    KafkaError.TOPIC_AUTHORIZATION_FAILED,
+    KafkaError.CLUSTER_AUTHORIZATION_FAILED,
+)
 _PURGED: Final = (KafkaError._PURGE_QUEUE, KafkaError._PURGE_INFLIGHT)
-_ABSENT: Final = (KafkaError._MSG_TIMED_OUT, KafkaError._UNKNOWN_TOPIC, KafkaError._UNKNOWN_PARTITION)
+_ABSENT: Final = (
+    KafkaError._MSG_TIMED_OUT,
+    KafkaError._UNKNOWN_TOPIC,
+    KafkaError._UNKNOWN_PARTITION,
+)
 
 
 class RecordsRefusedError(Exception):
@@ -82,14 +89,18 @@ class Refusals:
 
     def add_unwritable(self, number: int, error: Exception) -> None:
         """A record of a sink that the client does not take: its text has no UTF-8, say."""
-        self._for_good[number] = _Refusal(KafkaError.TOPIC_EXCEPTION, f"{type(error).__name__}: {error}", -1)
+        self._for_good[number] = _Refusal(
+            KafkaError.TOPIC_EXCEPTION, f"{type(error).__name__}: {error}", -1
+        )
 
     def add_change(self, error: KafkaError) -> None:
         """Takes note of the refusal of a change of state."""
         self._add_other(self._changelog, error)
 
     def _add_other(self, topic: str, error: KafkaError) -> None:
-        if error.code() in _PURGED:  # it was not tried, since another was refused; or the client is not done with that
+        if (
+            error.code() in _PURGED
+        ):  # it was not tried, since another was refused; or the client is not done with that
             self._first = self._first or (topic, error)
             return
         if self._first is None or self._first[1].code() in _PURGED:
@@ -116,26 +127,36 @@ class Refusals:
             chosen.setdefault((record.topic, one.code, kind), number)
         without_key = {(topic, code) for topic, code, kind in chosen if kind is None}
         return [
-            number for (topic, code, kind), number in chosen.items() if kind is None or (topic, code) not in without_key
+            number
+            for (topic, code, kind), number in chosen.items()
+            if kind is None or (topic, code) not in without_key
         ]
 
     def culprits(self, *, alone: bool = False) -> dict[int, str]:
         """Those that were refused for what they are, by number, with the reason: of each partition the one that was refused
         there, if there was only one, or all if each was `alone` in its batch; and those that must fare like them."""
-        at = Counter((self._records[number].topic, one.partition) for number, one in self._for_good.items())
+        at = Counter(
+            (self._records[number].topic, one.partition) for number, one in self._for_good.items()
+        )
         sure: dict[int, str] = {}
         for number, one in sorted(self._for_good.items()):
             topic = self._records[number].topic
             if alone or one.partition < 0 or at[topic, one.partition] == 1:
                 for other in self._like(number, one) if one.partition >= 0 else [number]:
-                    sure.setdefault(other, f"Kafka refused a record for the topic {topic!r}: {one.words}")
+                    sure.setdefault(
+                        other, f"Kafka refused a record for the topic {topic!r}: {one.words}"
+                    )
         return sure
 
     def _like(self, number: int, refusal: _Refusal) -> list[int]:
         """A record and its like: of the same topic those that are not shorter, or that have no key either. Brokers know no
         other `INVALID_RECORD` than one without a key where keys are needed, unless they have extensions."""
         bad, records = self._records[number], self._records
-        mates = [other for other, record in enumerate(records) if record.task and record.topic == bad.topic]
+        mates = [
+            other
+            for other, record in enumerate(records)
+            if record.task and record.topic == bad.topic
+        ]
         if refusal.code in TOO_LARGE:
             size = record_bytes(bad)
             return [other for other in mates if record_bytes(records[other]) >= size]
@@ -154,9 +175,7 @@ def explained(topic: str, error: KafkaError) -> str:
     elif code in FOR_GOOD:
         remedy = "docs/topics.md has how kstorm sets its topics: compare its cleanup.policy"
     elif code in _ABSENT:
-        remedy = (
-            "does it exist, has each partition a leader, may this user WRITE on it? kstorm makes its own topics only"
-        )
+        remedy = "does it exist, has each partition a leader, may this user WRITE on it? kstorm makes its own topics only"
     else:
         remedy = "look into the brokers' logs"
     return f"the topic {topic!r} did not take a record: {error.str()}; {remedy}"
@@ -169,4 +188,8 @@ def is_of_a_record(error: KafkaError) -> bool:
 
 def not_allowed(error: KafkaError) -> str:
     """What to tell of a transaction that failed for a topic's rights, which its words name; empty if it did not."""
-    return f"{error.str()}; allow this user WRITE on that topic" if error.code() in _NOT_ALLOWED else ""
+    return (
+        f"{error.str()}; allow this user WRITE on that topic"
+        if error.code() in _NOT_ALLOWED
+        else ""
+    )

@@ -17,7 +17,11 @@ _BEFORE_RELEASE: Final = "@"  # neither a pod's name nor a release has one
 
 def member_id(settings: Settings) -> str:
     """The client id of a process as a member of its group."""
-    return f"{settings.instance}{_BEFORE_RELEASE}{settings.release}" if settings.release else settings.instance
+    return (
+        f"{settings.instance}{_BEFORE_RELEASE}{settings.release}"
+        if settings.release
+        else settings.instance
+    )
 
 
 def check_alone(topology: Topology, settings: Settings) -> None:

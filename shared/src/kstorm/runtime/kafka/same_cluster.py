@@ -22,7 +22,9 @@ def check_same_cluster(component: str, config: SpoutConfig, settings: Settings) 
     own = settings.client_config
     properties = consumer_properties(config, own)
     if isinstance(config.hosts, ZkHosts) and "bootstrap.servers" not in config.kafka_properties:
-        properties["bootstrap.servers"] = _brokers_in_zookeeper(config, config.hosts, properties, settings)
+        properties["bootstrap.servers"] = _brokers_in_zookeeper(
+            config, config.hosts, properties, settings
+        )
     if properties["bootstrap.servers"] == own["bootstrap.servers"]:
         return
     source, ours = _cluster_id(properties), _cluster_id({**own, "group.id": config.id})

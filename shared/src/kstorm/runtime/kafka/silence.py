@@ -29,7 +29,9 @@ class Silences:
     def __init__(self) -> None:
         self._stands: dict[Partition, _Stand] = {}
 
-    def heard(self, statistics: Statistics, read: Collection[Partition]) -> Iterator[tuple[Partition, int]]:
+    def heard(
+        self, statistics: Statistics, read: Collection[Partition]
+    ) -> Iterator[tuple[Partition, int]]:
         """Takes notice of librdkafka's statistics. `read` are the partitions that are fetched now. Those that are silent, with the
         offset at which they stand: again with each call, until they go on."""
         fetches = sum(broker.req.fetches for broker in statistics.brokers.values())
@@ -40,7 +42,9 @@ class Silences:
                 continue
             known = self._stands.get(place)
             stand = (
-                known if known is not None and known.offset == seen.next_offset else _Stand(seen.next_offset, fetches)
+                known
+                if known is not None and known.offset == seen.next_offset
+                else _Stand(seen.next_offset, fetches)
             )
             stands[place] = stand
             if fetches - stand.fetches > _FETCHES:

@@ -37,8 +37,14 @@ _DEFAULTS: Final = {
     "queue.buffering.max.kbytes": 256 * 1024,
     "delivery.report.only.error": True,
 }
-_ACKS: Final = {"acks", "request.required.acks"}  # who sets these may want what idempotence rules out
-_NOT_ALLOWED: Final = (KafkaError.CLUSTER_AUTHORIZATION_FAILED, KafkaError.TOPIC_AUTHORIZATION_FAILED)
+_ACKS: Final = {
+    "acks",
+    "request.required.acks",
+}  # who sets these may want what idempotence rules out
+_NOT_ALLOWED: Final = (
+    KafkaError.CLUSTER_AUTHORIZATION_FAILED,
+    KafkaError.TOPIC_AUTHORIZATION_FAILED,
+)
 
 
 def end_process(error: Exception) -> None:
@@ -99,7 +105,12 @@ class KafkaWriter:
             raise
 
     def _produce(
-        self, topic: str, key: bytes | None, value: bytes | None, report: OnDelivery, headers: Headers | None
+        self,
+        topic: str,
+        key: bytes | None,
+        value: bytes | None,
+        report: OnDelivery,
+        headers: Headers | None,
     ) -> None:
         self._topic = topic
         try:
@@ -116,7 +127,9 @@ class KafkaWriter:
             TypeError,
             ValueError,
         ) as error:  # ValueError: a topic or a header's name that is no text
-            raise BrokerError(f"a record for topic {topic!r} was refused: {self._reason(error)}") from None
+            raise BrokerError(
+                f"a record for topic {topic!r} was refused: {self._reason(error)}"
+            ) from None
         self._poll_soon()
 
     def write_batch(
@@ -174,7 +187,9 @@ class KafkaWriter:
         return cause.str()
 
     def _fail(self, error: KafkaError) -> None:
-        remedy = "the process ends, and starts anew; if that repeats itself, look into the brokers' logs"
+        remedy = (
+            "the process ends, and starts anew; if that repeats itself, look into the brokers' logs"
+        )
         if error.code() in _NOT_ALLOWED:
             remedy = "allow its user WRITE on that topic, and before Kafka 3.0 IDEMPOTENT_WRITE on the cluster"
         self._fatal(

@@ -19,7 +19,13 @@ from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Topic
 
 from kstorm.errors import BrokerError, ConfigError, KstormError
 from kstorm.kafka.config import EARLIEST_TIME, LATEST_TIME, SPOUTS_OWN_PROPERTIES, SpoutConfig
-from kstorm.kafka.hosts import GlobalPartitionInformation, KafkaHosts, StaticHosts, ZkHosts, bootstrap_servers
+from kstorm.kafka.hosts import (
+    GlobalPartitionInformation,
+    KafkaHosts,
+    StaticHosts,
+    ZkHosts,
+    bootstrap_servers,
+)
 from kstorm.kafka.ports import Broker, Partition, SourceFault, SourceMessage
 from kstorm.runtime.kafka.brokers import (
     LOOK_UP_SECS,
@@ -40,8 +46,15 @@ _PAUSE_AFTER_FAILURE_SECS: Final = 1.0
 _LOOK_AGAIN_SECS: Final = 0.1
 _REPEAT_FAULT_SECS: Final = 30.0
 _OUT_OF_RANGE: Final = (KafkaError._AUTO_OFFSET_RESET, KafkaError.OFFSET_OUT_OF_RANGE)
-_HOW_LONG: Final = re.compile(r" \(after [0-9]+ms in state .*\)")  # else the same fault is another one each time
-_TOLD_GLOBALLY: Final = (KafkaError._ALL_BROKERS_DOWN, KafkaError._AUTHENTICATION, KafkaError._SSL, KafkaError._FATAL)
+_HOW_LONG: Final = re.compile(
+    r" \(after [0-9]+ms in state .*\)"
+)  # else the same fault is another one each time
+_TOLD_GLOBALLY: Final = (
+    KafkaError._ALL_BROKERS_DOWN,
+    KafkaError._AUTHENTICATION,
+    KafkaError._SSL,
+    KafkaError._FATAL,
+)
 
 
 class KafkaSource:
@@ -52,7 +65,10 @@ class KafkaSource:
     """
 
     def __init__(
-        self, config: SpoutConfig, client_config: Mapping[str, Any], zookeeper_tls: ZooKeeperTls | None = None
+        self,
+        config: SpoutConfig,
+        client_config: Mapping[str, Any],
+        zookeeper_tls: ZooKeeperTls | None = None,
     ) -> None:
         self._config, self._zookeeper_tls = config, zookeeper_tls
         self._properties = consumer_properties(config, client_config)
@@ -82,9 +98,7 @@ class KafkaSource:
             del self._refreshes[topic]
             try:
                 self._known[topic] = asked.result()
-            except (
-                NoTopicError
-            ) as error:  # it may be away for a moment, but who finds it later is to know that he had looked
+            except NoTopicError as error:  # it may be away for a moment, but who finds it later is to know that he had looked
                 self._known.setdefault(topic, {})
                 self._tell(SourceFault(str(error)))
             except KstormError as error:
@@ -117,9 +131,15 @@ class KafkaSource:
         for asked in [asked for asked in self._offsets if asked[0] == partition]:
             del self._offsets[asked]
         self._searches.forget(partition)
-        self._faults = [fault for fault in self._faults if fault.undecodable is None or fault.partition != partition]
+        self._faults = [
+            fault
+            for fault in self._faults
+            if fault.undecodable is None or fault.partition != partition
+        ]
         if partition in self._assigned:
-            if partition in self._paused:  # librdkafka would keep it paused for ever, also when it is assigned again
+            if (
+                partition in self._paused
+            ):  # librdkafka would keep it paused for ever, also when it is assigned again
                 self.resume(partition)
             del self._assigned[partition]
             self._consumer.incremental_unassign([TopicPartition(*partition)])
@@ -152,7 +172,9 @@ class KafkaSource:
             self._renew()
         for partition, batch in self._searches.ended():
             reason = f"{partition.topic}[{partition.partition}]: {batch.reason}"
-            self._faults.append(SourceFault(reason, partition, undecodable=(batch.first, batch.end)))
+            self._faults.append(
+                SourceFault(reason, partition, undecodable=(batch.first, batch.end))
+            )
         faults, self._faults = self._faults, []
         return faults
 
@@ -189,7 +211,9 @@ class KafkaSource:
     def _open_reader(self) -> BrokersReader:
         config, wildcard = self._config, self._config.kafka_topic_wildcard_match
         if isinstance(config.hosts, ZkHosts):
-            from kstorm.runtime.zookeeper.brokers import DynamicBrokersReader  # others need no kazoo
+            from kstorm.runtime.zookeeper.brokers import (
+                DynamicBrokersReader,
+            )  # others need no kazoo
 
             protocol = str(self._properties.get("security.protocol", "plaintext"))
             return DynamicBrokersReader(
@@ -218,20 +242,32 @@ class KafkaSource:
 
     def _renew(self) -> None:
         """A new client reads on where this one stands."""
-        log.warning("%s", "the client that reads the source has forgotten all brokers: a new one reads on")
+        log.warning(
+            "%s", "the client that reads the source has forgotten all brokers: a new one reads on"
+        )
         old, assigned = self._consumer, [TopicPartition(*partition) for partition in self._assigned]
-        stands = {Partition(place.topic, place.partition): place.offset for place in old.position(assigned)}
-        begin = [TopicPartition(*place, max(stands[place], offset)) for place, offset in self._assigned.items()]
+        stands = {
+            Partition(place.topic, place.partition): place.offset
+            for place in old.position(assigned)
+        }
+        begin = [
+            TopicPartition(*place, max(stands[place], offset))
+            for place, offset in self._assigned.items()
+        ]
         self._open_client()
         if isinstance(self._reader, KafkaBrokersReader):
             self._reader = self._brokers_reader()
         self._consumer.assign(begin)
         if self._paused:
             self._consumer.pause([TopicPartition(*partition) for partition in self._paused])
-        threading.Thread(target=old.close, name="kafka-source-old", daemon=True).start()  # it may take its time
+        threading.Thread(
+            target=old.close, name="kafka-source-old", daemon=True
+        ).start()  # it may take its time
 
     def _brokers_reader(self) -> KafkaBrokersReader:
-        return KafkaBrokersReader(self._consumer, str(self._brokers), wildcard=self._config.kafka_topic_wildcard_match)
+        return KafkaBrokersReader(
+            self._consumer, str(self._brokers), wildcard=self._config.kafka_topic_wildcard_match
+        )
 
     def _ask_partitions(self, topic: str) -> Mapping[Partition, Broker]:
         found = self._reader.get_broker_info(topic)
@@ -243,7 +279,9 @@ class KafkaSource:
             for number in sorted(information.partition_map)
         }
 
-    def _tell_client(self, found: Sequence[GlobalPartitionInformation], known: Mapping[Partition, Broker]) -> None:
+    def _tell_client(
+        self, found: Sequence[GlobalPartitionInformation], known: Mapping[Partition, Broker]
+    ) -> None:
         """Has the client hear of what is new; by itself it would look for partitions that were added every 5 minutes."""
         for information in found:
             if all(partition in known for partition in information):
@@ -251,7 +289,9 @@ class KafkaSource:
             if self._client is None:
                 brokers = bootstrap_servers(found)
                 if not brokers:
-                    raise BrokerError(f"no partition of {self._config.topic!r} has a leader now: are its brokers up?")
+                    raise BrokerError(
+                        f"no partition of {self._config.topic!r} has a leader now: are its brokers up?"
+                    )
                 self._properties.setdefault("bootstrap.servers", brokers)
                 self._open_client()
             self._await_partitions(information)
@@ -265,7 +305,10 @@ class KafkaSource:
             except KafkaException as error:
                 reason = _reason(error)
             else:
-                if information.partition_map.keys() <= metadata.topics[information.topic].partitions.keys():
+                if (
+                    information.partition_map.keys()
+                    <= metadata.topics[information.topic].partitions.keys()
+                ):
                     return
                 reason = "the broker does not have all of them"
             if time.monotonic() > deadline or self._closing.wait(_LOOK_AGAIN_SECS):
@@ -277,12 +320,16 @@ class KafkaSource:
     def _ask_offset(self, partition: Partition, time: int) -> int:
         try:
             if time not in (EARLIEST_TIME, LATEST_TIME):
-                found = self._consumer.offsets_for_times([TopicPartition(*partition, time)], LOOK_UP_SECS)[0]
+                found = self._consumer.offsets_for_times(
+                    [TopicPartition(*partition, time)], LOOK_UP_SECS
+                )[0]
                 if found.error is not None:
                     raise KafkaException(found.error)
                 if found.offset >= 0:
                     return found.offset
-            start, end = self._consumer.get_watermark_offsets(TopicPartition(*partition), LOOK_UP_SECS)
+            start, end = self._consumer.get_watermark_offsets(
+                TopicPartition(*partition), LOOK_UP_SECS
+            )
         except KafkaException as error:
             self._closing.wait(_PAUSE_AFTER_FAILURE_SECS)  # it will be asked again at once
             where = f"{partition.topic}[{partition.partition}]"
@@ -295,14 +342,22 @@ class KafkaSource:
         """A place in the stream where there is an error instead of a message."""
         error = message.error()
         topic, number = message.topic(), message.partition()
-        partition = None if topic is None or number is None or number < 0 else Partition(topic, number)
+        partition = (
+            None if topic is None or number is None or number < 0 else Partition(topic, number)
+        )
         if error is None or (partition in self._assigned and self._searches.begin(message)):
             return
         if partition is not None and error.code() in _OUT_OF_RANGE:
             where = f"{partition.topic}[{partition.partition}]"
-            self._faults.append(SourceFault(f"{where} cannot be read on: {error.str()}", partition, out_of_range=True))
+            self._faults.append(
+                SourceFault(
+                    f"{where} cannot be read on: {error.str()}", partition, out_of_range=True
+                )
+            )
         else:
-            self._tell(SourceFault(f"reading {topic!r} from {self._brokers}: {error.str()}", partition))
+            self._tell(
+                SourceFault(f"reading {topic!r} from {self._brokers}: {error.str()}", partition)
+            )
 
     def _heard(self, of_client: Forgotten, told: str) -> None:
         if of_client is not self._forgotten:
@@ -343,7 +398,10 @@ def consumer_properties(config: SpoutConfig, client_config: Mapping[str, Any]) -
     }
     if isinstance(config.hosts, ZkHosts):
         properties.pop("bootstrap.servers", None)  # it knows those brokers that ZooKeeper tells
-    elif isinstance(config.hosts, KafkaHosts | StaticHosts) and config.hosts.bootstrap_servers is not None:
+    elif (
+        isinstance(config.hosts, KafkaHosts | StaticHosts)
+        and config.hosts.bootstrap_servers is not None
+    ):
         properties["bootstrap.servers"] = config.hosts.bootstrap_servers
     properties.update(config.kafka_properties)
     for name, value in SPOUTS_OWN_PROPERTIES.items():

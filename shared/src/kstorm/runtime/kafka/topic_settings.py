@@ -11,9 +11,7 @@ from kstorm.topology import Topology
 
 DAY_MS: Final = 24 * 3600 * 1000
 _CENTURY_MS: Final = 100 * 365 * DAY_MS
-_RECORD_BYTES: Final = (
-    1_048_588  # Kafka's own default; the client makes no batch that is longer, but for a longer frame
-)
+_RECORD_BYTES: Final = 1_048_588  # Kafka's own default; the client makes no batch that is longer, but for a longer frame
 _FRAME_OVERHEAD: Final = 64 * 1024
 _SAFE_REPLICAS: Final = 3
 
@@ -41,7 +39,9 @@ class TopicPlan(NamedTuple):
 def plans(topology: Topology, replication_factor: int) -> dict[str, TopicPlan]:
     """Every topic that the topology owns, by name."""
     hours = topology.config.topology_trace_retention_hours
-    frames = _frames(max(spec.config.topology_frame_max_bytes for spec in topology.components.values()), hours)
+    frames = _frames(
+        max(spec.config.topology_frame_max_bytes for spec in topology.components.values()), hours
+    )
     others = {
         topology.dead_letters_topic: _dead_letters(topology),
         topology.finished_topic: _finished(topology),
@@ -50,8 +50,12 @@ def plans(topology: Topology, replication_factor: int) -> dict[str, TopicPlan]:
     }
     replication = _replication(replication_factor)
     return {
-        name: TopicPlan(count, {**others.get(name, frames), **replication}) for name, count in topology.topics().items()
-    } | {name: TopicPlan(count, {**CHANGELOG, **replication}) for name, count in topology.changelogs().items()}
+        name: TopicPlan(count, {**others.get(name, frames), **replication})
+        for name, count in topology.topics().items()
+    } | {
+        name: TopicPlan(count, {**CHANGELOG, **replication})
+        for name, count in topology.changelogs().items()
+    }
 
 
 def _frames(largest: int, hours: float) -> dict[str, str]:

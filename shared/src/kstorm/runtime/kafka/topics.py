@@ -51,18 +51,26 @@ def ensure_topics(topology: Topology, settings: Settings) -> EnsuredTopics:
         for name, future in (admin.client.create_topics(missing) if missing else {}).items()
         if _was_created(name, future)
     ]
-    found = _check(topology, admin, {name: plan.partitions for name, plan in wanted.items()}, existing)
-    _check_changelogs(topology, admin, [name for name in topology.changelogs() if name not in created])
+    found = _check(
+        topology, admin, {name: plan.partitions for name, plan in wanted.items()}, existing
+    )
+    _check_changelogs(
+        topology, admin, [name for name in topology.changelogs() if name not in created]
+    )
     commit_beginnings(topology, settings)
     return EnsuredTopics(created, found.keys())
 
 
-def create_topic(settings: Settings, topic: str, partitions: int, config: Mapping[str, str] | None = None) -> bool:
+def create_topic(
+    settings: Settings, topic: str, partitions: int, config: Mapping[str, str] | None = None
+) -> bool:
     """Creates a topic, and waits until a client finds it; False if it is there already, whatever its partitions. Raises
     `BrokerError`, or `TopicError` if it does not appear."""
     admin = Admin(settings)
     new = NewTopic(topic, partitions, settings.replication_factor, config=dict(config or {}))
-    created = _was_created(topic, admin.client.create_topics([new], request_timeout=_TIMEOUT)[topic])
+    created = _was_created(
+        topic, admin.client.create_topics([new], request_timeout=_TIMEOUT)[topic]
+    )
     deadline = time.monotonic() + _TIMEOUT
     while not admin.partition_counts().get(topic):
         _rest_until(deadline, topic)
@@ -76,11 +84,15 @@ def _was_created(name: str, answer: "Future[None]") -> bool:
     except KafkaException as error:
         if error.args[0].name() == "TOPIC_ALREADY_EXISTS":
             return False
-        raise BrokerError(f"Kafka would not create the topic {name!r}: {error.args[0].str()}") from None
+        raise BrokerError(
+            f"Kafka would not create the topic {name!r}: {error.args[0].str()}"
+        ) from None
     return True
 
 
-def _check(topology: Topology, admin: Admin, wanted: dict[str, int], found: dict[str, int]) -> dict[str, int]:
+def _check(
+    topology: Topology, admin: Admin, wanted: dict[str, int], found: dict[str, int]
+) -> dict[str, int]:
     """A topic just created may not be in the metadata yet: wait for it, then compare. Returns all that there are."""
     deadline = time.monotonic() + _TIMEOUT
     while True:
@@ -116,7 +128,9 @@ def _check_changelogs(topology: Topology, admin: Admin, names: list[str]) -> Non
 
 def _rest_until(deadline: float, *topics: str) -> None:
     if time.monotonic() > deadline:
-        raise TopicError(f"topics did not appear within {_TIMEOUT:.0f} s of being created: {', '.join(topics)}")
+        raise TopicError(
+            f"topics did not appear within {_TIMEOUT:.0f} s of being created: {', '.join(topics)}"
+        )
     time.sleep(0.05)
 
 
@@ -142,9 +156,13 @@ def topic_id(topic: str, settings: Settings) -> bytes:
 
 def _topic_id(topic: str, admin: Admin) -> bytes:
     try:
-        described = admin.client.describe_topics(TopicCollection([topic]), request_timeout=_TIMEOUT)[topic].result()
+        described = admin.client.describe_topics(
+            TopicCollection([topic]), request_timeout=_TIMEOUT
+        )[topic].result()
     except KafkaException as error:
-        raise BrokerError(f"Kafka would not describe the topic {topic!r}: {error.args[0].str()}") from None
+        raise BrokerError(
+            f"Kafka would not describe the topic {topic!r}: {error.args[0].str()}"
+        ) from None
     uuid = described.topic_id
     halves: tuple[int, int] = (uuid.get_most_significant_bits(), uuid.get_least_significant_bits())
     return b"".join((half & (1 << 64) - 1).to_bytes(8, "big") for half in halves)

@@ -18,7 +18,11 @@ TRANSACTION_SECS: Final = 10.0
 TRIAL_SECS: Final = 50.0
 """The same for one in which records are tried one by one."""
 
-FENCED: Final = (KafkaError._FENCED, KafkaError.FENCED_INSTANCE_ID, KafkaError.INVALID_PRODUCER_EPOCH)
+FENCED: Final = (
+    KafkaError._FENCED,
+    KafkaError.FENCED_INSTANCE_ID,
+    KafkaError.INVALID_PRODUCER_EPOCH,
+)
 
 _CALL_SECS: Final = 10.0
 
@@ -27,7 +31,9 @@ class TransactionalIdError(BrokerError):
     """The user has no right to a transactional id."""
 
 
-def begin_transactions(producer: Producer, transactional_id: str, seconds: float, settings: Settings) -> None:
+def begin_transactions(
+    producer: Producer, transactional_id: str, seconds: float, settings: Settings
+) -> None:
     """Ends what a former life of this producer left open. `seconds` are those of its `transaction.timeout.ms`.
 
     Blocks for at most a minute. Raises `TransactionalIdError`, `ConfigError` if the brokers allow no such transaction,
@@ -48,7 +54,9 @@ def begin_transactions(producer: Producer, transactional_id: str, seconds: float
             return
 
 
-def _raise_if_final(error: KafkaError, transactional_id: str, seconds: float, settings: Settings) -> None:
+def _raise_if_final(
+    error: KafkaError, transactional_id: str, seconds: float, settings: Settings
+) -> None:
     where, code = f"Kafka at {settings.bootstrap_servers}", error.code()
     if code == KafkaError.INVALID_TRANSACTION_TIMEOUT:
         asked, known = int(seconds * 1000), broker_setting("transaction.max.timeout.ms", settings)
@@ -62,9 +70,13 @@ def _raise_if_final(error: KafkaError, transactional_id: str, seconds: float, se
             "transactional ids of its topology (docs/security.md)"
         )
     if code in FENCED:
-        raise FencedError(f"another process has begun with the transactional id {transactional_id!r} ({error.str()})")
+        raise FencedError(
+            f"another process has begun with the transactional id {transactional_id!r} ({error.str()})"
+        )
     if not error.retriable():
-        raise BrokerError(f"{where} did not let the transactional id {transactional_id!r} in: {error.str()}")
+        raise BrokerError(
+            f"{where} did not let the transactional id {transactional_id!r} in: {error.str()}"
+        )
 
 
 def check_transactions(topology: Topology, settings: Settings) -> None:

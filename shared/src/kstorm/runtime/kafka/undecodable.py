@@ -29,7 +29,13 @@ _TRIES: Final = 3
 _BETWEEN_TRIES_SECS: Final = 0.3
 _POLL_SECS: Final = 0.2
 _PATIENCE_SECS: Final = 20.0
-_NOT_THE_PROBES: Final = ("error_cb", "on_commit", "stats_cb", "statistics.interval.ms", "group.instance.id")
+_NOT_THE_PROBES: Final = (
+    "error_cb",
+    "on_commit",
+    "stats_cb",
+    "statistics.interval.ms",
+    "group.instance.id",
+)
 _SILENT: Final = "librdkafka fetches it again and again, and gives neither a record nor an error"
 
 
@@ -68,7 +74,13 @@ class Searches:
     def begin(self, message: Message) -> bool:
         """Whether a message stands for what cannot be decoded. Then that is looked into, unless it is already."""
         error, offset, number = message.error(), message.offset(), message.partition()
-        if error is None or error.code() not in _CODES or offset is None or offset < 0 or number is None:
+        if (
+            error is None
+            or error.code() not in _CODES
+            or offset is None
+            or offset < 0
+            or number is None
+        ):
             return False
         self._suspect(Partition(str(message.topic()), number), offset, error.str())
         return True
@@ -111,7 +123,9 @@ class Searches:
         return look(self._properties, place, offset, self._closing)
 
 
-def look(properties: Mapping[str, Any], place: Partition, offset: int, closing: threading.Event) -> Undecodable | None:
+def look(
+    properties: Mapping[str, Any], place: Partition, offset: int, closing: threading.Event
+) -> Undecodable | None:
     """The batch at an offset that could not be decoded; None if it can be by now. Blocks. Raises `BrokerError`."""
     probe = _Probe(properties, place, closing)
     try:
@@ -127,7 +141,9 @@ def look(properties: Mapping[str, Any], place: Partition, offset: int, closing: 
         end = end_of(lambda at: _begins(probe.fault_at(at)) == (begins,), first, high)
     finally:
         probe.close()
-    return Undecodable(first, end, f"the batch of offsets {first} to {end - 1} cannot be decoded: {reason}")
+    return Undecodable(
+        first, end, f"the batch of offsets {first} to {end - 1} cannot be decoded: {reason}"
+    )
 
 
 def _begins(fault: _Fault | None) -> tuple[int | None, ...]:
@@ -152,7 +168,9 @@ def end_of(is_in: Callable[[int], bool], first: int, high: int) -> int:
 class _Probe:
     """Fetches from single offsets, as the reader would, and says what comes first."""
 
-    def __init__(self, properties: Mapping[str, Any], place: Partition, closing: threading.Event) -> None:
+    def __init__(
+        self, properties: Mapping[str, Any], place: Partition, closing: threading.Event
+    ) -> None:
         self._place, self._closing = place, closing
         self._silences, self._silent = Silences(), False
         own = {name: value for name, value in properties.items() if name not in _NOT_THE_PROBES}
@@ -174,7 +192,9 @@ class _Probe:
     def bounds(self) -> tuple[int, int]:
         """The partition's first offset, and its end."""
         try:
-            low, high = self._consumer.get_watermark_offsets(TopicPartition(*self._place), _PATIENCE_SECS)
+            low, high = self._consumer.get_watermark_offsets(
+                TopicPartition(*self._place), _PATIENCE_SECS
+            )
         except KafkaException as error:
             raise self._failed(error.args[0].str()) from None
         return low, high

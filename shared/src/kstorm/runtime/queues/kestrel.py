@@ -27,7 +27,9 @@ log = logging.getLogger(__name__)
 class KestrelReader:
     """A `QueueReader` on Kestrel."""
 
-    def __init__(self, config: KestrelConfig, queue: str, hosts: Sequence[HostInfo], open_reads: int) -> None:
+    def __init__(
+        self, config: KestrelConfig, queue: str, hosts: Sequence[HostInfo], open_reads: int
+    ) -> None:
         self.config, self.queue = config, queue
         self.numbers = count(1)
         self.wanted = asyncio.Event()
@@ -229,9 +231,18 @@ class _Wire:
     """The protocol on one connection."""
 
     def __init__(
-        self, queue: str, reading: asyncio.StreamReader, writing: asyncio.StreamWriter, timeout_secs: float
+        self,
+        queue: str,
+        reading: asyncio.StreamReader,
+        writing: asyncio.StreamWriter,
+        timeout_secs: float,
     ) -> None:
-        self._queue, self._reading, self._writing, self._timeout = queue, reading, writing, timeout_secs
+        self._queue, self._reading, self._writing, self._timeout = (
+            queue,
+            reading,
+            writing,
+            timeout_secs,
+        )
 
     async def get(self, options: str, wait: float = 0.0) -> bytes | None:
         """The message, or None; the server may take `wait` seconds longer than usual."""

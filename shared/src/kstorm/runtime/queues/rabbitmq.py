@@ -24,7 +24,9 @@ from kstorm.queues.rabbitmq_config import RabbitMQConfig, RabbitMQTls
 from kstorm.runtime.service import secrets
 
 log = logging.getLogger(__name__)
-logging.getLogger("pika").setLevel(logging.CRITICAL)  # what it would say ten lines of, `problem` says in one
+logging.getLogger("pika").setLevel(
+    logging.CRITICAL
+)  # what it would say ten lines of, `problem` says in one
 
 _CLOSE_SECS: Final = 5.0
 
@@ -109,7 +111,11 @@ class RabbitMQReader:
         """The queue is there and this user may read it."""
         if session is self._session:
             if self._problem is not None:
-                log.warning("the queue %r is read from RabbitMQ at %s again", self.config.queue, session.address)
+                log.warning(
+                    "the queue %r is read from RabbitMQ at %s again",
+                    self.config.queue,
+                    session.address,
+                )
             self._failures, self._problem = 0, None
 
     def came(self, session: "_Session", tag: int, value: bytes) -> None:
@@ -149,7 +155,9 @@ class RabbitMQReader:
     def _failed(self, problem: KstormError) -> None:
         self._problem = problem
         self._failures += 1
-        self._timer = self._loop.call_later(self.config.delay(self._failures, random.random()), self._connect)
+        self._timer = self._loop.call_later(
+            self.config.delay(self._failures, random.random()), self._connect
+        )
 
     def _parameters(self, host: str, port: int) -> Any:
         config = self.config
@@ -181,7 +189,12 @@ class _Session:
     """One connection with one channel, from its beginning to its end, which it tells once."""
 
     def __init__(
-        self, reader: RabbitMQReader, number: int, address: str, parameters: Any, loop: asyncio.AbstractEventLoop
+        self,
+        reader: RabbitMQReader,
+        number: int,
+        address: str,
+        parameters: Any,
+        loop: asyncio.AbstractEventLoop,
     ) -> None:
         self.number, self.address = number, address
         self.channel: Any = None
@@ -202,7 +215,9 @@ class _Session:
         """Asks for messages, once the channel is open."""
         if self.channel is not None and self.channel.is_open and self._consumer is None:
             self._consumer = self.channel.basic_consume(
-                self._reader.config.queue, self._delivered, callback=lambda _frame: self._reader.consuming(self)
+                self._reader.config.queue,
+                self._delivered,
+                callback=lambda _frame: self._reader.consuming(self),
             )
 
     def cancel(self) -> None:
@@ -221,8 +236,12 @@ class _Session:
 
     def _opened(self, channel: Any) -> None:
         channel.add_on_close_callback(lambda _channel, error: self._give_up(_text(error)))
-        channel.add_on_cancel_callback(lambda _frame: self._give_up("the queue was deleted, or its node has gone"))
-        channel.basic_qos(prefetch_count=self._reader.prefetch, callback=lambda _frame: self._limited(channel))
+        channel.add_on_cancel_callback(
+            lambda _frame: self._give_up("the queue was deleted, or its node has gone")
+        )
+        channel.basic_qos(
+            prefetch_count=self._reader.prefetch, callback=lambda _frame: self._limited(channel)
+        )
 
     def _limited(self, channel: Any) -> None:
         self.channel = channel
@@ -250,7 +269,9 @@ def _tls_context(tls: RabbitMQTls) -> ssl.SSLContext:
             name, file = "certificate_file", tls.certificate_file
             context.load_cert_chain(tls.certificate_file, tls.key_file)
     except OSError as error:  # SSLError is one too
-        raise ConfigError(f"{name} is {file!r}, which cannot be used: {error.strerror or error}") from None
+        raise ConfigError(
+            f"{name} is {file!r}, which cannot be used: {error.strerror or error}"
+        ) from None
     return context
 
 
@@ -260,7 +281,12 @@ def _text(error: BaseException) -> str:
     while True:
         attempts = getattr(inner, "exceptions", None)
         deeper = attempts[-1] if attempts else getattr(inner, "exception", None)
-        if deeper is None and isinstance(inner, AMQPError) and inner.args and isinstance(inner.args[0], BaseException):
+        if (
+            deeper is None
+            and isinstance(inner, AMQPError)
+            and inner.args
+            and isinstance(inner.args[0], BaseException)
+        ):
             deeper = inner.args[0]
         if deeper is None:
             break

@@ -27,7 +27,11 @@ class AckerDriver(Driver[AckerEngine]):
         super().__init__(settings, topology, ACKER_COMPONENT, log)
         log_id = topic_id(topology.acker_topic, settings)
         self.engine = AckerEngine(
-            topology, self.journal, load_rows=lambda task: self._store.items(task), now=time.monotonic(), log_id=log_id
+            topology,
+            self.journal,
+            load_rows=lambda task: self._store.items(task),
+            now=time.monotonic(),
+            log_id=log_id,
         )
         self.engine.on_dropped = self._dropped
         self.group = topology.group(ACKER_COMPONENT)
@@ -38,7 +42,9 @@ class AckerDriver(Driver[AckerEngine]):
         """Gives the ledger its table."""
         tasks = self.topology.config.acker_tasks
         changelog = self.engine.changelog
-        table = RecoveringTable(app, "ledger", changelog, tasks, self.settings, self.log, check_bucket)
+        table = RecoveringTable(
+            app, "ledger", changelog, tasks, self.settings, self.log, check_bucket
+        )
         self._store = TaskStore(table, changelog, self.log)
 
     async def before_join(self) -> None:
@@ -82,9 +88,19 @@ class AckerDriver(Driver[AckerEngine]):
         yield "acker_completed_total", "Trees completed", totals["completed"], {}
         yield "acker_failed_total", "Trees failed by a bolt", totals["failed"], {}
         yield "acker_expired_total", "Rows dropped as too old", totals["expired"], {}
-        yield "acker_repeated_inits_total", "Second inits that were ignored", totals["repeated_inits"], {}
+        yield (
+            "acker_repeated_inits_total",
+            "Second inits that were ignored",
+            totals["repeated_inits"],
+            {},
+        )
         skipped = totals["skipped_records"]
-        yield "acker_replayed_updates_skipped_total", "Updates that a bucket contained already", skipped, {}
+        yield (
+            "acker_replayed_updates_skipped_total",
+            "Updates that a bucket contained already",
+            skipped,
+            {},
+        )
         yield "acker_checkpoints_total", "Checkpoints taken", self.engine.checkpoints, {}
         yield from self._store.samples()
 
@@ -98,7 +114,13 @@ class AckerDriver(Driver[AckerEngine]):
         }
         emitted = totals["completed"] + totals["failed"]
         pending = self.engine.open_trees
-        return {**super().status(), "kind": "acker", "emitted": emitted, **counts, "pending": pending}
+        return {
+            **super().status(),
+            "kind": "acker",
+            "emitted": emitted,
+            **counts,
+            "pending": pending,
+        }
 
 
 _COUNTERS = ("inits", "acks", "completed", "failed", "expired", "repeated_inits", "skipped_records")

@@ -88,7 +88,9 @@ class ServiceWorker(faust.Worker):  # type: ignore[misc]
     """On SIGTERM or SIGINT lets the service finish while the agent still runs, and only then stops Faust."""
 
     def __init__(self, app: ChannelApp, service: Service, loop: asyncio.AbstractEventLoop) -> None:
-        super().__init__(app, loglevel="WARN", redirect_stdouts=False, loop=loop, override_logging=False)
+        super().__init__(
+            app, loglevel="WARN", redirect_stdouts=False, loop=loop, override_logging=False
+        )
         self.spinner = None
         self._service = service
         self._ending: asyncio.Task[None] | None = None

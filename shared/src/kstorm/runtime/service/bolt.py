@@ -42,7 +42,9 @@ class BoltDriver(Driver[BoltEngine]):
         self._store: TaskStore | None = None
         self._was_exact = False
         self._totals = Totals(self.engine.slots, _counts)
-        self.exposition.add_latency("bolt_process_seconds", "From a frame's emit to its execution", self.latency)
+        self.exposition.add_latency(
+            "bolt_process_seconds", "From a frame's emit to its execution", self.latency
+        )
 
     def _make_engine(self) -> BoltEngine:
         own: dict[str, Any] = {
@@ -54,7 +56,11 @@ class BoltDriver(Driver[BoltEngine]):
         }
         if self.topology.config.exactly_once:
             return ExactBoltEngine(
-                self.topology, self.component, self.journal, load_unfinished=self._unfinished_of, **own
+                self.topology,
+                self.component,
+                self.journal,
+                load_unfinished=self._unfinished_of,
+                **own,
             )
         return BoltEngine(self.topology, self.component, self.journal, **own)
 
@@ -87,7 +93,9 @@ class BoltDriver(Driver[BoltEngine]):
         if self._store is not None:
             return await self._store.open(task)
         if self._was_exact:
-            self._refuse(task, await asyncio.to_thread(read_left, self._changelog, task, self.settings))
+            self._refuse(
+                task, await asyncio.to_thread(read_left, self._changelog, task, self.settings)
+            )
         return ()
 
     def abandon(self, task: int) -> None:
@@ -124,7 +132,9 @@ class BoltDriver(Driver[BoltEngine]):
         if not exact:
             self._refuse(task, dict(store.items(task, MARK)))
         kind = UndoableState if exact else TaskState
-        return kind(lambda key: store.get(task, key), lambda start: _of_state(store.items(task, start)))
+        return kind(
+            lambda key: store.get(task, key), lambda start: _of_state(store.items(task, start))
+        )
 
     def _refuse(self, task: int, left: Mapping[bytes, bytes]) -> None:
         """Ends the process if something is left that at least once would lose."""
@@ -148,7 +158,10 @@ class BoltDriver(Driver[BoltEngine]):
 
     def by_task(self) -> Mapping[int, Mapping[str, int]]:
         """See `Driver.by_task`."""
-        return {task.task_id: {**_counts(task), "pending": task.unfinished} for task in self.engine.tasks}
+        return {
+            task.task_id: {**_counts(task), "pending": task.unfinished}
+            for task in self.engine.tasks
+        }
 
     def samples(self) -> Iterable[Sample]:
         """Storm's bolt metrics."""
@@ -161,7 +174,12 @@ class BoltDriver(Driver[BoltEngine]):
         if self._store is not None:
             yield from self._store.samples()
         open_tuples = sum(task.unfinished for task in self.engine.tasks)
-        yield "bolt_unfinished", "Tuples executed that the bolt neither acked nor failed", open_tuples, {}
+        yield (
+            "bolt_unfinished",
+            "Tuples executed that the bolt neither acked nor failed",
+            open_tuples,
+            {},
+        )
         yield from own_samples(self.components(), self.journal)
 
     def status(self) -> dict[str, Any]:
@@ -179,4 +197,9 @@ def _of_state(pairs: Iterable[tuple[bytes, bytes]]) -> Iterable[tuple[bytes, byt
 
 def _counts(task: BoltTask) -> dict[str, int]:
     done = task.collector
-    return {"emitted": done.emitted, "executed": task.executed, "acked": done.acked, "failed": done.failed}
+    return {
+        "emitted": done.emitted,
+        "executed": task.executed,
+        "acked": done.acked,
+        "failed": done.failed,
+    }

@@ -96,15 +96,40 @@ class Driver(Performer[E]):
     def samples(self) -> Iterable[Sample]:
         """What to show at `/metrics`."""
         yield "errors_total", "Errors reported or raised by user code", self.journal.errors, {}
-        yield "dead_letters_total", "Messages put into the dead letters", self.engine.dead_letters, {}
-        yield "frames_received_total", "Records read from the input topic", self.engine.frames_in, {}
+        yield (
+            "dead_letters_total",
+            "Messages put into the dead letters",
+            self.engine.dead_letters,
+            {},
+        )
+        yield (
+            "frames_received_total",
+            "Records read from the input topic",
+            self.engine.frames_in,
+            {},
+        )
         yield "records_sent_total", "Records produced", self.producer.records, {}
         yield "sent_bytes_total", "Bytes produced", self.producer.bytes, {}
-        yield "begun_anew_total", "Times that this process was cut off and began anew", times_begun_anew(), {}
+        yield (
+            "begun_anew_total",
+            "Times that this process was cut off and began anew",
+            times_begun_anew(),
+            {},
+        )
         yield "tasks", "Tasks that this process runs", len(self.engine.slots), {}
         hangs = self.consumer.transactions.longest_secs
-        yield "open_transaction_seconds", "Seconds that a transaction hangs for which this input waits", hangs, {}
-        yield "throttled", "Whether input is paused since too much is in flight", float(self.consumer.throttled), {}
+        yield (
+            "open_transaction_seconds",
+            "Seconds that a transaction hangs for which this input waits",
+            hangs,
+            {},
+        )
+        yield (
+            "throttled",
+            "Whether input is paused since too much is in flight",
+            float(self.consumer.throttled),
+            {},
+        )
         yield from self.workload.samples()
 
     def status(self) -> dict[str, Any]:
@@ -122,7 +147,9 @@ class Driver(Performer[E]):
             **self.journal.status(),
             "dead_letters": self.engine.dead_letters,
             "input_waits": self.consumer.transactions.problem(),
-            "input_waits_since": time.time() - hangs if (hangs := self.consumer.transactions.longest_secs) else None,
+            "input_waits_since": time.time() - hangs
+            if (hangs := self.consumer.transactions.longest_secs)
+            else None,
             "latency_counts": self.latency.counts,
             **self.workload.status(),
             "by_task": {str(task): dict(counts) for task, counts in self.by_task().items()},
@@ -193,7 +220,9 @@ class Driver(Performer[E]):
     async def open_writer(self) -> CheckpointWriter:
         """Opens what writes the process's checkpoints."""
         count = self.producer.count
-        writer = CheckpointWriter(self.settings, self.engine.topic, self.group, self.consumer, count)
+        writer = CheckpointWriter(
+            self.settings, self.engine.topic, self.group, self.consumer, count
+        )
         await writer.open()
         return writer
 
@@ -206,7 +235,9 @@ class Driver(Performer[E]):
     async def revoked(self, partitions: Sequence[int]) -> None:
         """See `TaskOwner.revoked`."""
         here = [partition for partition in partitions if partition in self.engine.slots]
-        waiting = [self._releases.setdefault(partition, self._loop.create_future()) for partition in here]
+        waiting = [
+            self._releases.setdefault(partition, self._loop.create_future()) for partition in here
+        ]
         await self.perform(self.engine.revoked(here, time.monotonic()))
         await asyncio.gather(*waiting)
 
@@ -222,7 +253,9 @@ class Driver(Performer[E]):
             size += len(record)
             by_task.setdefault(record.partition() or 0, []).append(record_of(record))
         slots = self.engine.slots
-        item = [(slots[partition], found) for partition, found in by_task.items() if partition in slots]
+        item = [
+            (slots[partition], found) for partition, found in by_task.items() if partition in slots
+        ]
         if item:
             count = len(records)
             self.consumer.took(count, size)
@@ -232,7 +265,9 @@ class Driver(Performer[E]):
         """See `TaskOwner.pass_over`: for the engine it is a record."""
         slot = self.engine.slots.get(partition)
         if slot is not None:
-            record = Record(batch.first, None, undecodable=batch.reason, offsets=batch.end - batch.first)
+            record = Record(
+                batch.first, None, undecodable=batch.reason, offsets=batch.end - batch.first
+            )
             self._feed(([(slot, [record])], Unit()))
 
     async def handle(self, polled: tuple[list[tuple[Slot[Any], list[Record]]], Unit]) -> None:

@@ -25,7 +25,11 @@ class Figures:
     @classmethod
     def of(cls, status: Mapping[str, Any]) -> Self:
         """The figures that a `/status` page tells; what it does not tell is 0."""
-        counts = {field.name: status.get(field.name, 0) for field in fields(cls) if field.name != "latency_counts"}
+        counts = {
+            field.name: status.get(field.name, 0)
+            for field in fields(cls)
+            if field.name != "latency_counts"
+        }
         return cls(**counts, latency_counts=tuple(status.get("latency_counts", ())))
 
     def __add__(self, other: Self) -> Self:
@@ -45,7 +49,9 @@ class Figures:
             if field.name != "latency_counts"
         }
         buckets = zip_longest(self.latency_counts, other.latency_counts, fillvalue=0)
-        return type(self)(**counts, latency_counts=tuple(mine + sign * theirs for mine, theirs in buckets))
+        return type(self)(
+            **counts, latency_counts=tuple(mine + sign * theirs for mine, theirs in buckets)
+        )
 
 
 def format_seconds(seconds: float) -> str:

@@ -33,7 +33,11 @@ def configure(level: str = "INFO", form: str = "json", **bound: object) -> Logge
         else structlog.dev.ConsoleRenderer(colors=sys.stdout.isatty())
     )
     # JSON shows what a terminal would obey by itself.
-    rendering: list[Any] = [structlog.processors.format_exc_info, *([] if form == "json" else [_printable]), renderer]
+    rendering: list[Any] = [
+        structlog.processors.format_exc_info,
+        *([] if form == "json" else [_printable]),
+        renderer,
+    ]
     structlog.configure(
         processors=[*shared, *rendering],
         wrapper_class=structlog.make_filtering_bound_logger(getattr(logging, level)),
@@ -55,7 +59,9 @@ def configure(level: str = "INFO", form: str = "json", **bound: object) -> Logge
 
 def _printable(_: Any, __: str, event: MutableMapping[str, Any]) -> MutableMapping[str, Any]:
     """What is no text is shown by its repr, in which nothing is obeyed."""
-    return {name: printable(value) if isinstance(value, str) else value for name, value in event.items()}
+    return {
+        name: printable(value) if isinstance(value, str) else value for name, value in event.items()
+    }
 
 
 class _Calm(logging.Filter):

@@ -36,7 +36,9 @@ class Latency:
 
     def add_all(self, seconds: list[float]) -> None:
         """Counts many, for a tenth of that each."""
-        found = np.bincount(np.searchsorted(_BOUNDS_ARRAY, seconds), minlength=len(self.counts)).tolist()
+        found = np.bincount(
+            np.searchsorted(_BOUNDS_ARRAY, seconds), minlength=len(self.counts)
+        ).tolist()
         self.counts = list(map(add, self.counts, found))
         self.total += sum(seconds)
 
@@ -44,7 +46,9 @@ class Latency:
         """Seconds below which `share` of the observations lie, to 30 %; None without any."""
         return quantile(self.counts, share)
 
-    def family(self, name: str, documentation: str, labels: dict[str, str]) -> HistogramMetricFamily:
+    def family(
+        self, name: str, documentation: str, labels: dict[str, str]
+    ) -> HistogramMetricFamily:
         """As Prometheus shows it."""
         family = HistogramMetricFamily(name, documentation, labels=list(labels))
         running, buckets = 0, []

@@ -85,9 +85,15 @@ def wait_for_kafka(settings: Settings, kind: str, name: str, log: Logger) -> Non
 class _Outage:
     """What is said while Kafka is away."""
 
-    def __init__(self, settings: Settings, kind: str, topology: str, since: float, error: str) -> None:
+    def __init__(
+        self, settings: Settings, kind: str, topology: str, since: float, error: str
+    ) -> None:
         self._settings, self._since, self._error = settings, since, error
-        self._is = {"topology": topology, "component": settings.component or kind, "instance": settings.instance}
+        self._is = {
+            "topology": topology,
+            "component": settings.component or kind,
+            "instance": settings.instance,
+        }
         self._page = {
             **self._is,
             "kind": kind,
@@ -126,13 +132,23 @@ class _Outage:
         application.add_routes(
             [
                 web.get("/livez", _answer(lambda: web.Response(text="ok\n"))),
-                web.get("/readyz", _answer(lambda: web.Response(text=f"{self._says}\n", status=503))),
-                web.get("/metrics", _answer(lambda: web.Response(body=exposition.text(), headers=EXPOSITION))),
-                web.get("/status", _answer(lambda: web.json_response({**self._page, "not_ready": self._says}))),
+                web.get(
+                    "/readyz", _answer(lambda: web.Response(text=f"{self._says}\n", status=503))
+                ),
+                web.get(
+                    "/metrics",
+                    _answer(lambda: web.Response(body=exposition.text(), headers=EXPOSITION)),
+                ),
+                web.get(
+                    "/status",
+                    _answer(lambda: web.json_response({**self._page, "not_ready": self._says})),
+                ),
             ]
         )
         runner = web.AppRunner(application)
-        server = await listen(runner, Connections(WebLimits()), self._settings.web_host, self._settings.web_port)
+        server = await listen(
+            runner, Connections(WebLimits()), self._settings.web_host, self._settings.web_port
+        )
         stack.push_async_callback(runner.cleanup)
         stack.callback(server.close)
 
@@ -143,7 +159,12 @@ class _Outage:
 
     def _samples(self) -> Iterable[Sample]:
         away = time.time() - self._since
-        yield "kafka_away_seconds", "Seconds since no broker answers this process, which waits", away, {}
+        yield (
+            "kafka_away_seconds",
+            "Seconds since no broker answers this process, which waits",
+            away,
+            {},
+        )
 
 
 def _answer(page: Any) -> Any:

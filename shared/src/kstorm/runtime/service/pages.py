@@ -19,7 +19,10 @@ def add_pages(app: ChannelApp, driver: Driver[Any]) -> None:
 
     @app.page("/livez")  # type: ignore[untyped-decorator]
     async def livez(view: Any, _request: Any) -> Any:
-        return view.text("ok\n" if driver.alive else "the event loop is stuck\n", status=200 if driver.alive else 503)
+        return view.text(
+            "ok\n" if driver.alive else "the event loop is stuck\n",
+            status=200 if driver.alive else 503,
+        )
 
     @app.page("/readyz")  # type: ignore[untyped-decorator]
     async def readyz(view: Any, _request: Any) -> Any:

@@ -101,7 +101,11 @@ class Performer(Generic[E]):
     async def _run_all(self, runs: list[Run]) -> None:
         """Runs pieces of the user's code, and those that follow from their ends: in a loop, as there may be a thousand."""
         while runs:
-            following = [await self._run(runs[0])] if len(runs) == 1 else await asyncio.gather(*map(self._run, runs))
+            following = (
+                [await self._run(runs[0])]
+                if len(runs) == 1
+                else await asyncio.gather(*map(self._run, runs))
+            )
             runs = [run for some in following for run in some]
 
     def perform_beside(self, effects: list[Effect]) -> None:

@@ -16,7 +16,9 @@ def postmarks(settings: Settings) -> Callable[[], Postmark]:
         release = f"kstorm {version('kstorm')}"
     except PackageNotFoundError:  # it is run from its source
         release = "kstorm"
-    return partial(_postmark, f"{settings.topology_id}, {release}" if settings.topology_id else release)
+    return partial(
+        _postmark, f"{settings.topology_id}, {release}" if settings.topology_id else release
+    )
 
 
 def _postmark(code: str) -> Postmark:

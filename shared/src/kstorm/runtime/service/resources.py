@@ -77,7 +77,9 @@ class Resources:
         return KafkaSource(config, self._settings.client_config, self._settings.zookeeper_tls)
 
     def _open_offsets(self, config: SpoutConfig, context: TopologyContext) -> OffsetStore:
-        from kstorm.runtime.zookeeper.offsets import ZooKeeperOffsetStores  # bolts run without the kazoo client
+        from kstorm.runtime.zookeeper.offsets import (
+            ZooKeeperOffsetStores,
+        )  # bolts run without the kazoo client
 
         if self._offset_stores is None:
             self._offset_stores = ZooKeeperOffsetStores(
@@ -151,7 +153,9 @@ class UnitWriter:
             self._writer.write_batch(topic, keys, values, on_done, headers)
             return
         unit.add()
-        self._writer.write_batch(topic, keys, values, partial(self._batch_done, on_done, unit), headers)
+        self._writer.write_batch(
+            topic, keys, values, partial(self._batch_done, on_done, unit), headers
+        )
 
     def _batch_done(self, on_done: OnBatchDelivery, unit: Unit, errors: Sequence[object]) -> None:
         """What the bolt writes in answer, again one by one perhaps, belongs to the same unit."""
@@ -173,7 +177,9 @@ def _open_rabbitmq(config: RabbitMQConfig, prefetch: int) -> QueueReader:
     return RabbitMQReader(config, prefetch)
 
 
-def _open_kestrel(config: KestrelConfig, queue: str, hosts: Sequence[HostInfo], open_reads: int) -> QueueReader:
+def _open_kestrel(
+    config: KestrelConfig, queue: str, hosts: Sequence[HostInfo], open_reads: int
+) -> QueueReader:
     from kstorm.runtime.queues.kestrel import KestrelReader
 
     return KestrelReader(config, queue, hosts, open_reads)

@@ -31,7 +31,10 @@ def run(kind: str, make_driver: MakeDriver) -> NoReturn:
         settings = from_environment()
         topology = settings.load_topology()
         log = logs.configure(
-            settings.log_level, settings.log_format, service=kind, component=settings.component or kind
+            settings.log_level,
+            settings.log_format,
+            service=kind,
+            component=settings.component or kind,
         )
         _make_data_dir(settings)
         wait_for_kafka(settings, kind, topology.name, log)
@@ -52,7 +55,9 @@ def run(kind: str, make_driver: MakeDriver) -> NoReturn:
     raise SystemExit(0)
 
 
-def _make_driver(settings: Settings, topology: Topology, log: logs.Logger, make_driver: MakeDriver) -> Driver[Any]:
+def _make_driver(
+    settings: Settings, topology: Topology, log: logs.Logger, make_driver: MakeDriver
+) -> Driver[Any]:
     try:
         topics = ensure_topics(topology, settings)
         if settings.end_partitions:

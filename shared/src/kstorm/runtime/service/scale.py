@@ -84,7 +84,10 @@ def _replicas(stateful_set: str) -> int:
 
 def _connection() -> HTTPSConnection:
     """To the API server that every pod is told of; not by a proxy."""
-    host, port = os.environ.get("KUBERNETES_SERVICE_HOST"), os.environ.get("KUBERNETES_SERVICE_PORT_HTTPS", "443")
+    host, port = (
+        os.environ.get("KUBERNETES_SERVICE_HOST"),
+        os.environ.get("KUBERNETES_SERVICE_PORT_HTTPS", "443"),
+    )
     if not host:
         raise ControlError("KUBERNETES_SERVICE_HOST is not set, so this is no pod")
     trusted = ssl.create_default_context(cafile=ACCOUNT / "ca.crt")

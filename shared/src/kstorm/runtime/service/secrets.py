@@ -24,18 +24,25 @@ def read_file(variable: str, path: str) -> str:
 def properties(variable: str, text: str) -> dict[str, str]:
     """Properties for librdkafka out of a JSON object; numbers and true and false may stand there as such."""
     try:
-        found = msgspec.json.decode(text.encode(errors="replace"), type=dict[str, str | bool | int | float])
+        found = msgspec.json.decode(
+            text.encode(errors="replace"), type=dict[str, str | bool | int | float]
+        )
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         raise ConfigError(
             f'{variable} is no JSON object of names and values: write e.g. {{"security.protocol": "SSL"}}'
         ) from None
-    return {name: str(value).lower() if isinstance(value, bool) else str(value) for name, value in found.items()}
+    return {
+        name: str(value).lower() if isinstance(value, bool) else str(value)
+        for name, value in found.items()
+    }
 
 
 def zookeeper_auth(variable: str, text: str) -> str:
     """A login for ZooKeeper: `digest:user:password` or `sasl:user:password`."""
     if not re.fullmatch(r"(digest|sasl):[^:\s]+:\S+", text):
-        raise ConfigError(f"{variable} is not of the form digest:user:password or sasl:user:password")
+        raise ConfigError(
+            f"{variable} is not of the form digest:user:password or sasl:user:password"
+        )
     return text
 
 

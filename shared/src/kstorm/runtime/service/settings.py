@@ -116,7 +116,9 @@ class Settings:
         ids = [spec.id for spec in topology.components.values() if spec.kind == kind]
         if self.component not in ids:
             names = ", ".join(map(repr, ids))
-            raise ConfigError(f"KSTORM_COMPONENT is {self.component!r}: the {kind}s of {topology.name!r} are {names}")
+            raise ConfigError(
+                f"KSTORM_COMPONENT is {self.component!r}: the {kind}s of {topology.name!r} are {names}"
+            )
         return self.component
 
     @property
@@ -188,7 +190,9 @@ def _parse(name: str, variable: str, text: str) -> object:
     match name:
         case "web_port" | "replication_factor":
             if not re.fullmatch("[0-9]{1,5}", text) or not 1 <= int(text) <= 65535:
-                raise ConfigError(f"{variable} is {text!r}: it must be a whole number from 1 to 65535")
+                raise ConfigError(
+                    f"{variable} is {text!r}: it must be a whole number from 1 to 65535"
+                )
             return int(text)
         case "end_partitions":
             if not re.fullmatch("[0-9]{1,5}", text):
@@ -222,7 +226,9 @@ def _token(variable: str, text: str) -> str:
     """Is never quoted."""
     token = text.strip()
     if len(token) < _TOKEN_CHARACTERS or not re.fullmatch("[!-~]+", token):
-        raise ConfigError(f"{variable}: give a token of {_TOKEN_CHARACTERS} characters or more, ASCII without spaces")
+        raise ConfigError(
+            f"{variable}: give a token of {_TOKEN_CHARACTERS} characters or more, ASCII without spaces"
+        )
     return token
 
 

@@ -41,7 +41,9 @@ class SpoutDriver(Driver[SpoutEngine]):
 
     def __init__(self, settings: Settings, topology: Topology, component: str, log: Logger) -> None:
         super().__init__(settings, topology, component, log)
-        self._zookeeper = ZooKeeperSession(settings.zookeeper, settings.zookeeper_auth, tls=settings.zookeeper_tls)
+        self._zookeeper = ZooKeeperSession(
+            settings.zookeeper, settings.zookeeper_auth, tls=settings.zookeeper_tls
+        )
         self._resources = Resources(settings, self.fatal, self._zookeeper)
         spout = topology.component(component).component
         if topology.config.exactly_once and isinstance(spout, KafkaSpout):
@@ -62,10 +64,16 @@ class SpoutDriver(Driver[SpoutEngine]):
         self._totals = Totals(self.engine.slots, _counts)
         self._emitting: asyncio.Future[None]
         self._leaving = False
-        self._watch = TopologyWatch(settings.zookeeper, settings.zookeeper_auth, topology.name, self._zookeeper)
+        self._watch = TopologyWatch(
+            settings.zookeeper, settings.zookeeper_auth, topology.name, self._zookeeper
+        )
         self._watch_problem = ""
-        self.workload.watch("pending_limit", lambda: any(task.throttled for task in self.engine.tasks))
-        self.exposition.add_latency("spout_complete_latency_seconds", "From emit to ack of a tree", self.latency)
+        self.workload.watch(
+            "pending_limit", lambda: any(task.throttled for task in self.engine.tasks)
+        )
+        self.exposition.add_latency(
+            "spout_complete_latency_seconds", "From emit to ack of a tree", self.latency
+        )
 
     async def before_join(self) -> None:
         """Starts the watch, the reader of completions and the loop that emits."""
@@ -128,7 +136,9 @@ class SpoutDriver(Driver[SpoutEngine]):
                 instance=self.settings.instance,
                 active=active,
                 pending=self.engine.in_flight,
-                waiting=0 if active else int(own_totals(self.components(), self.journal).get("retries", 0)),
+                waiting=0
+                if active
+                else int(own_totals(self.components(), self.journal).get("retries", 0)),
                 message_timeout_secs=self.engine.config.topology_message_timeout_secs,
             )
         )
@@ -154,7 +164,9 @@ class SpoutDriver(Driver[SpoutEngine]):
 
     def by_task(self) -> Mapping[int, Mapping[str, int]]:
         """See `Driver.by_task`."""
-        return {task.task_id: {**_counts(task), "pending": task.in_flight} for task in self.engine.tasks}
+        return {
+            task.task_id: {**_counts(task), "pending": task.in_flight} for task in self.engine.tasks
+        }
 
     def samples(self) -> Iterable[Sample]:
         """Storm's spout metrics."""
@@ -164,8 +176,18 @@ class SpoutDriver(Driver[SpoutEngine]):
         yield "spout_emitted_total", "Tuples emitted", totals["emitted"], {}
         yield "spout_acked_total", "Trees completed", totals["acked"], {}
         yield "spout_failed_total", "Trees failed", timed_out, {"reason": "timeout"}
-        yield "spout_failed_total", "Trees failed", totals["failed"] - timed_out, {"reason": "explicit"}
-        yield "spout_unknown_completions_total", "Completions nobody waited for", totals["unknown"], {}
+        yield (
+            "spout_failed_total",
+            "Trees failed",
+            totals["failed"] - timed_out,
+            {"reason": "explicit"},
+        )
+        yield (
+            "spout_unknown_completions_total",
+            "Completions nobody waited for",
+            totals["unknown"],
+            {},
+        )
         yield "spout_pending", "Trees in flight", self.engine.in_flight, {}
         throttled = sum(task.throttled for task in self.engine.tasks)
         yield "spout_throttled", "Tasks held back by topology_max_spout_pending", throttled, {}
@@ -184,7 +206,10 @@ class SpoutDriver(Driver[SpoutEngine]):
         return {
             **super().status(),
             "kind": "spout",
-            **{name: totals[name] for name in ("emitted", "acked", "failed", "timed_out", "unknown")},
+            **{
+                name: totals[name]
+                for name in ("emitted", "acked", "failed", "timed_out", "unknown")
+            },
             "executed": 0,
             "pending": self.engine.in_flight,
             "throttled": sum(task.throttled for task in self.engine.tasks),
@@ -202,7 +227,9 @@ class SpoutDriver(Driver[SpoutEngine]):
                 yield place.topic, str(place.partition), age
 
     def _unread(self) -> str:
-        return "; ".join(dict.fromkeys(filter(None, (spout.unread for spout in self._kafka_spouts))))
+        return "; ".join(
+            dict.fromkeys(filter(None, (spout.unread for spout in self._kafka_spouts)))
+        )
 
     @property
     def _kafka_spouts(self) -> list[KafkaSpout]:

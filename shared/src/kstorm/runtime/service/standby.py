@@ -23,5 +23,6 @@ class Standby:
         elif now - self._since > _PATIENCE_SECS and not self._said:
             self._said = True
             self._log.warning(
-                "standing_by", why="the group has more processes than tasks, or they are still being moved"
+                "standing_by",
+                why="the group has more processes than tasks, or they are still being moved",
             )

@@ -44,10 +44,19 @@ class _RefusedError(Exception):
 class StatePages:
     """What is answered. `stored` is None in a process whose component keeps no state."""
 
-    def __init__(self, settings: Settings, outline: Outline, component: str, stored: StoredState | None) -> None:
-        self._settings, self._outline, self._component, self._stored = settings, outline, component, stored
+    def __init__(
+        self, settings: Settings, outline: Outline, component: str, stored: StoredState | None
+    ) -> None:
+        self._settings, self._outline, self._component, self._stored = (
+            settings,
+            outline,
+            component,
+            stored,
+        )
 
-    def answer(self, component: str, query: Mapping[str, str], headers: Mapping[str, str]) -> Answer:
+    def answer(
+        self, component: str, query: Mapping[str, str], headers: Mapping[str, str]
+    ) -> Answer:
         """To a question about a key if `query` names one, else about all of them."""
         try:
             self._check(headers)
@@ -67,10 +76,14 @@ class StatePages:
             bearer = headers.get("Authorization", "").removeprefix("Bearer ").strip()
             given = headers.get(LOGIN_HEADER, "") or bearer
             if not hmac.compare_digest(given.encode(errors="replace"), token.encode()):
-                raise _RefusedError(401, f"give the token, as Authorization: Bearer or in {LOGIN_HEADER}")
+                raise _RefusedError(
+                    401, f"give the token, as Authorization: Bearer or in {LOGIN_HEADER}"
+                )
         elif not is_own(urlsplit(f"//{headers.get('Host', '')}").hostname or ""):
             # Else a page of anybody's could read it in a browser, by a name of its own that leads to this machine.
-            raise _RefusedError(421, "without a token the state is told to localhost and 127.0.0.1 alone")
+            raise _RefusedError(
+                421, "without a token the state is told to localhost and 127.0.0.1 alone"
+            )
 
     def _stored_of(self, component: str) -> StoredState:
         if component != self._component:
@@ -107,7 +120,8 @@ class StatePages:
         tasks = self._outline.task_ids(self._component)
         if task not in tasks:
             raise _RefusedError(
-                400, f"the tasks of {self._component!r} are {tasks[0]} to {tasks[-1]}, and {task} is none"
+                400,
+                f"the tasks of {self._component!r} are {tasks[0]} to {tasks[-1]}, and {task} is none",
             )
         return task
 
@@ -119,14 +133,17 @@ class StatePages:
             raise _RefusedError(400, str(error)) from None
         if task is None:
             raise _RefusedError(
-                400, f"which task of {self._component!r} has it is not told by how its input is grouped: give task=N"
+                400,
+                f"which task of {self._component!r} has it is not told by how its input is grouped: give task=N",
             )
         return task
 
     def _only_task(self) -> int:
         tasks = self._outline.task_ids(self._component)
         if len(tasks) > 1:
-            raise _RefusedError(400, f"{self._component!r} has the tasks {tasks[0]} to {tasks[-1]}: give task=N")
+            raise _RefusedError(
+                400, f"{self._component!r} has the tasks {tasks[0]} to {tasks[-1]}: give task=N"
+            )
         return tasks[0]
 
     def _index(self, task: int) -> int:
@@ -135,7 +152,9 @@ class StatePages:
     def _copy(self, stored: StoredState, task: int) -> Copy:
         copy = stored.copy(self._index(task))
         if copy is None:
-            raise _RefusedError(421, f"task {task} of {self._component!r} is not at work in this process", task=task)
+            raise _RefusedError(
+                421, f"task {task} of {self._component!r} is not at work in this process", task=task
+            )
         return copy
 
 
@@ -171,4 +190,6 @@ def _list(text: str) -> list[Any]:
     try:
         return msgspec.json.decode(text, type=list[Any])
     except (msgspec.DecodeError, ValueError, RecursionError):
-        raise _RefusedError(400, f"by={text}: give the values that tuples are grouped by as a list of JSON") from None
+        raise _RefusedError(
+            400, f"by={text}: give the values that tuples are grouped by as a list of JSON"
+        ) from None

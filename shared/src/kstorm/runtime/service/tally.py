@@ -11,7 +11,9 @@ from kstorm.runtime.service.log import Logger
 class Totals(Generic[T]):
     """Sums of what the tasks of a process count, by name; those that have left are still in them."""
 
-    def __init__(self, slots: Mapping[int, Slot[T]], counts: Callable[[T], Mapping[str, int]]) -> None:
+    def __init__(
+        self, slots: Mapping[int, Slot[T]], counts: Callable[[T], Mapping[str, int]]
+    ) -> None:
         """Of the tasks in `slots`, at any time; `counts` says what one has counted."""
         self._slots, self._counts = slots, counts
         self._gone: Counter[str] = Counter()

@@ -39,7 +39,9 @@ class Connections:
 
     def add(self, transport: asyncio.Transport) -> None:
         """Begins the time of a connection, and cuts the oldest if there is one too many."""
-        self._open[transport] = asyncio.get_running_loop().call_later(self._limits.seconds, self._cut, transport)
+        self._open[transport] = asyncio.get_running_loop().call_later(
+            self._limits.seconds, self._cut, transport
+        )
         if len(self._open) > self._limits.connections:
             self._cut(next(iter(self._open)))
 
@@ -61,7 +63,9 @@ class _Connection(web.RequestHandler):
     def __init__(self, server: web.Server, connections: Connections) -> None:
         no_log: Any = None
         loop = asyncio.get_running_loop()
-        super().__init__(server, loop=loop, access_log=no_log, lingering_time=0, max_headers=_HEADERS)
+        super().__init__(
+            server, loop=loop, access_log=no_log, lingering_time=0, max_headers=_HEADERS
+        )
         self._connections = connections
         self._own: asyncio.Transport
 
@@ -79,13 +83,17 @@ class _Connection(web.RequestHandler):
             super().log_exception(*args, **kwargs)
 
 
-async def listen(runner: web.AppRunner, connections: Connections, host: str, port: int) -> asyncio.Server:
+async def listen(
+    runner: web.AppRunner, connections: Connections, host: str, port: int
+) -> asyncio.Server:
     """Serves what a runner has, within the limits of `connections`; raises `OSError` if the port is taken."""
     await runner.setup()
     server = runner.server
     assert server is not None
     loop = asyncio.get_running_loop()
-    return await loop.create_server(lambda: _Connection(server, connections), host, port, backlog=128)
+    return await loop.create_server(
+        lambda: _Connection(server, connections), host, port, backlog=128
+    )
 
 
 async def end_with_it(_request: web.Request, response: web.StreamResponse) -> None:

@@ -35,7 +35,9 @@ class Busy:
 class Workload:
     """Of one process, since it began."""
 
-    def __init__(self, topology: Topology, sent: Callable[[], Mapping[tuple[str, str], int]]) -> None:
+    def __init__(
+        self, topology: Topology, sent: Callable[[], Mapping[tuple[str, str], int]]
+    ) -> None:
         """`sent` says how many tuples were sent, by stream and topic."""
         self._sent = sent
         self._bolts = {topology.bolt_topic(bolt.id): bolt.id for bolt in topology.bolts}
@@ -73,13 +75,20 @@ class Workload:
     @property
     def edges(self) -> list[tuple[str, str, int]]:
         """Stream, component and how many tuples went there."""
-        return [(stream, self._bolts[topic], tuples) for (stream, topic), tuples in self._sent().items()]
+        return [
+            (stream, self._bolts[topic], tuples) for (stream, topic), tuples in self._sent().items()
+        ]
 
     def samples(self) -> Iterable[Sample]:
         """As `/metrics` shows it."""
         yield "busy_seconds_total", "Seconds in which work was at hand", self.busy.seconds, {}
         for cause, seconds in self.waits.items():
-            yield "waits_seconds_total", "Seconds in which something held the work back", seconds, {"cause": cause}
+            yield (
+                "waits_seconds_total",
+                "Seconds in which something held the work back",
+                seconds,
+                {"cause": cause},
+            )
         for stream, target, tuples in self.edges:
             yield (
                 "edge_tuples_total",
@@ -94,5 +103,8 @@ class Workload:
             "busy_seconds": round(self.busy.seconds, 3),
             "waits": {cause: round(seconds, 3) for cause, seconds in self.waits.items()},
             "waits_since": {cause: round(since, 3) for cause, since in self._since.items()},
-            "edges": [{"stream": stream, "target": target, "tuples": tuples} for stream, target, tuples in self.edges],
+            "edges": [
+                {"stream": stream, "target": target, "tuples": tuples}
+                for stream, target, tuples in self.edges
+            ],
         }

@@ -36,7 +36,9 @@ class StateBackend(Protocol):
         """The stored value of a key; None if there is none."""
         ...
 
-    def items(self, partition: int, start: bytes = b"", at_once: int = AT_ONCE) -> Iterable[tuple[bytes, bytes]]:
+    def items(
+        self, partition: int, start: bytes = b"", at_once: int = AT_ONCE
+    ) -> Iterable[tuple[bytes, bytes]]:
         """Every stored pair whose key is not before `start`, by key, so many at a time as it is asked for them."""
         ...
 

@@ -66,7 +66,9 @@ class Changelog:
             asking.close()
         return Log(facts.topic_id, low, high, facts.tombstone_secs)
 
-    def read(self, start: int, high: int, check: Check, keep: Keep, stopped: Callable[[], bool]) -> ChangelogFindings:
+    def read(
+        self, start: int, high: int, check: Check, keep: Keep, stopped: Callable[[], bool]
+    ) -> ChangelogFindings:
         """Gives what is committed from `start` to before `high` to `keep`, in pieces; ends early if `stopped` says so.
 
         A transaction that is open there is waited for: its process may be dead, or about to commit.
@@ -115,7 +117,9 @@ def drain(
     piece: dict[bytes, bytes | None] = {}
     size, reached = 0, start
     while reached < high and not stopped():
-        first = consumer.poll(_POLL_SECS)  # which `consume` would wait out, did it not find a thousand
+        first = consumer.poll(
+            _POLL_SECS
+        )  # which `consume` would wait out, did it not find a thousand
         for message in [] if first is None else [first, *consumer.consume(1000, 0)]:
             error = message.error()
             if error is None:
@@ -130,7 +134,9 @@ def drain(
                     found.records += 1
                     size += len(message)
             elif error.code() == KafkaError._PARTITION_EOF:
-                reached = max(reached, message.offset() or 0)  # below are commit marks, and what was compacted away
+                reached = max(
+                    reached, message.offset() or 0
+                )  # below are commit marks, and what was compacted away
             else:
                 raise KafkaException(error)
         if len(piece) >= _PIECE_KEYS or size >= _PIECE_BYTES:

@@ -35,10 +35,15 @@ _OPTIONS: Final = {  # of each partition, which is a RocksDB of its own; Faust's
     "target_file_size_base": 8 << 20,
     "max_open_files": 64,
 }
-_COPY_KEY: Final = b"\xffkstorm copy"  # no key of a table is this one: a state's are UTF-8, a ledger's digits
+_COPY_KEY: Final = (
+    b"\xffkstorm copy"  # no key of a table is this one: a state's are UTF-8, a ledger's digits
+)
 _FORMAT: Final = 1
 _FIRST: Final = 8  # pairs that are read at first, of a range
-_LOCKED_SECS, _LOCK_PAUSE_SECS = 30.0, 0.5  # a process that is ending may hold the files for a while
+_LOCKED_SECS, _LOCK_PAUSE_SECS = (
+    30.0,
+    0.5,
+)  # a process that is ending may hold the files for a while
 
 Pair = tuple[bytes, bytes | None]
 """A key and its value; None deletes it."""
@@ -52,7 +57,9 @@ class FaustStore:
     """
 
     def __init__(self, app: ChannelApp, name: str, partitions: int, data_dir: Path) -> None:
-        self._table = app.Table(name, partitions=partitions, key_type=bytes, value_type=bytes, options=dict(_OPTIONS))
+        self._table = app.Table(
+            name, partitions=partitions, key_type=bytes, value_type=bytes, options=dict(_OPTIONS)
+        )
         self._name, self._data_dir = name, data_dir
         self._making = threading.Lock()
 
@@ -65,7 +72,9 @@ class FaustStore:
         deadline = time.monotonic() + _LOCKED_SECS
         with self._making:  # the first look makes the store, and partitions are opened side by side
             _ = self._store
-        left_over = _aside(self._store.partition_path(partition))  # by a process that was killed in `empty`
+        left_over = _aside(
+            self._store.partition_path(partition)
+        )  # by a process that was killed in `empty`
         shutil.rmtree(left_over, ignore_errors=True)
         with self._blaming_disk(partition):
             while True:
@@ -80,10 +89,14 @@ class FaustStore:
 
     def get(self, partition: int, key: bytes) -> bytes | None:
         """The value of a key."""
-        value: bytes | None = self._db(partition).get(key)  # without `_blaming_disk`, which would double its cost
+        value: bytes | None = self._db(partition).get(
+            key
+        )  # without `_blaming_disk`, which would double its cost
         return value
 
-    def items(self, partition: int, start: bytes = b"", at_once: int = AT_ONCE) -> Iterator[tuple[bytes, bytes]]:
+    def items(
+        self, partition: int, start: bytes = b"", at_once: int = AT_ONCE
+    ) -> Iterator[tuple[bytes, bytes]]:
         """Every pair whose key is not before `start`.
 
         Between those read at once there is no open iterator, which would keep the database open."""
@@ -126,7 +139,9 @@ class FaustStore:
         path: Path = self._store.partition_path(partition)
         self.close(partition)
         with self._blaming_disk(partition):
-            path.rename(_aside(path))  # first, as a process that is killed here must not leave half a database
+            path.rename(
+                _aside(path)
+            )  # first, as a process that is killed here must not leave half a database
             shutil.rmtree(_aside(path))
         self.open(partition)
         return True

@@ -32,7 +32,9 @@ def read_left(changelog: str, task: int, settings: Settings) -> Mapping[bytes, b
     return found
 
 
-def left_error(component: str, topic: str, changelog: str, task: int, left: Mapping[bytes, bytes]) -> LostInputError:
+def left_error(
+    component: str, topic: str, changelog: str, task: int, left: Mapping[bytes, bytes]
+) -> LostInputError:
     """Why a bolt's task cannot go on, and what to do."""
     rows = dict(read_pair(key, value) for key, value in left.items())
     count = sum(map(len, rows.values()))

@@ -56,14 +56,18 @@ class StoredState:
         """So many pairs at most, of keys behind `after` that begin with `prefix`; fewer if they are large, but one at least."""
         pairs: list[tuple[str, bytes]] = []
         size = 0
-        for key, value in self._pairs(task, prefix.encode(), None if after is None else after.encode()):
+        for key, value in self._pairs(
+            task, prefix.encode(), None if after is None else after.encode()
+        ):
             if len(pairs) == most or size > _PAGE_BYTES:
                 return StoredPage(pairs, more=True)
             pairs.append((key.decode(errors="replace"), value))
             size += len(key) + len(value)
         return StoredPage(pairs, more=False)
 
-    def _pairs(self, task: int, prefix: bytes, after: bytes | None) -> Iterator[tuple[bytes, bytes]]:
+    def _pairs(
+        self, task: int, prefix: bytes, after: bytes | None
+    ) -> Iterator[tuple[bytes, bytes]]:
         start = prefix if after is None else max(prefix, after + b"\0")
         for key, value in self._store.items(task, start, _AT_ONCE):
             if not key.startswith(prefix) or is_unfinished_key(key):

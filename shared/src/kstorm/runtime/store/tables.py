@@ -40,7 +40,13 @@ class RecoveringTable:
         now: Callable[[], float] = time.time,
     ) -> None:
         self._store = FaustStore(app, name, partitions, settings.data_dir)
-        self._changelog, self._settings, self._log, self._check, self._now = changelog, settings, log, check, now
+        self._changelog, self._settings, self._log, self._check, self._now = (
+            changelog,
+            settings,
+            log,
+            check,
+            now,
+        )
         self._copies: dict[int, Copy] = {}  # of the open partitions, as it is kept with each
 
     async def open(self, partition: int) -> Opened:
@@ -56,14 +62,18 @@ class RecoveringTable:
             raise
         self._copies[partition] = copy
         if found.left_out:
-            self._log.warning("changelog_records_refused", partition=partition, without_dead_letter=found.left_out)
+            self._log.warning(
+                "changelog_records_refused", partition=partition, without_dead_letter=found.left_out
+            )
         return Opened(found.records, found.refused)
 
     def get(self, partition: int, key: bytes) -> bytes | None:
         """See `StateBackend.get`."""
         return self._store.get(partition, key)
 
-    def items(self, partition: int, start: bytes = b"", at_once: int = AT_ONCE) -> Iterable[tuple[bytes, bytes]]:
+    def items(
+        self, partition: int, start: bytes = b"", at_once: int = AT_ONCE
+    ) -> Iterable[tuple[bytes, bytes]]:
         """See `StateBackend.items`."""
         return self._store.items(partition, start, at_once)
 
@@ -93,7 +103,9 @@ class RecoveringTable:
         copy = self._copies[partition] = Copy(known.topic, reached, current)
         self._store.write(partition, changes, copy)
 
-    def _recover(self, partition: int, stopped: Callable[[], bool]) -> tuple[Copy, ChangelogFindings]:
+    def _recover(
+        self, partition: int, stopped: Callable[[], bool]
+    ) -> tuple[Copy, ChangelogFindings]:
         """Opens a partition and brings it up to date; once `stopped` says so, what it returns is not asked for. Blocks, and
         touches nothing else of the table."""
         self._store.open(partition, stopped)
@@ -102,7 +114,12 @@ class RecoveringTable:
         log, kept = changelog.look(), self._store.copy(partition)
         plan = recovery(kept, log, asked)
         if plan.distrust and self._store.empty(partition):
-            self._log.warning("local_copy_emptied", changelog=self._changelog, partition=partition, why=plan.distrust)
+            self._log.warning(
+                "local_copy_emptied",
+                changelog=self._changelog,
+                partition=partition,
+                why=plan.distrust,
+            )
         found = ChangelogFindings()
         if plan.start < log.high:
 

@@ -20,12 +20,16 @@ from kstorm.runtime.store.backend import AT_ONCE, Opened, StateBackend
 class TaskStore:
     """Used on the event loop only."""
 
-    def __init__(self, table: StateBackend, changelog: str, log: Logger, now: Callable[[], float] = time.time) -> None:
+    def __init__(
+        self, table: StateBackend, changelog: str, log: Logger, now: Callable[[], float] = time.time
+    ) -> None:
         """`now`: the Unix time."""
         self._table, self._changelog, self._log, self._now = table, changelog, log, now
         self._opening: dict[int, asyncio.Future[Opened]] = {}
         self._began = 0.0  # the wall clock when the last transaction began
-        self._fenced: Iterable[int] = ()  # the tasks whose offsets it had: if it was accepted, they were this process's
+        self._fenced: Iterable[
+            int
+        ] = ()  # the tasks whose offsets it had: if it was accepted, they were this process's
         self._current: dict[int, float] = {}  # by task, the beginning of the last checkpoint
         self._writer: CheckpointWriter
 
@@ -56,7 +60,9 @@ class TaskStore:
         """The stored value of a key; None if there is none."""
         return self._table.get(task, key)
 
-    def items(self, task: int, start: bytes = b"", at_once: int = AT_ONCE) -> Iterable[tuple[bytes, bytes]]:
+    def items(
+        self, task: int, start: bytes = b"", at_once: int = AT_ONCE
+    ) -> Iterable[tuple[bytes, bytes]]:
         """Every stored pair of a task whose key is not before `start`, so many in memory at a time."""
         return self._table.items(task, start, at_once)
 

@@ -40,19 +40,29 @@ class Surroundings:
 def look_around(topology: Outline, settings: Settings, log: TopicLog) -> Surroundings:
     """What the groups of bolts and ackers have committed, and who is in them. Raises `BrokerError` if Kafka does not say."""
     admin = Admin(settings)  # must outlive what it is asked
-    topics = {topology.group(bolt.id): (topology.bolt_topic(bolt.id), bolt.num_tasks) for bolt in topology.bolts}
+    topics = {
+        topology.group(bolt.id): (topology.bolt_topic(bolt.id), bolt.num_tasks)
+        for bolt in topology.bolts
+    }
     topics[topology.group(ACKER_COMPONENT)] = (topology.acker_topic, topology.acker_tasks)
     committed: dict[Place, int] = {}
     owners: dict[Place, str] = {}
     for group, (topic, _) in topics.items():
-        committed |= {place: offset for place, offset in _committed(admin, group) if place[0] == topic}
+        committed |= {
+            place: offset for place, offset in _committed(admin, group) if place[0] == topic
+        }
     for group, members in admin.group_members(list(topics)).items():
         for member in members:
             instance = (member.group_instance_id or member.client_id).removeprefix(f"{group}-")
-            owners |= {(place.topic, place.partition): instance for place in member.assignment.topic_partitions}
+            owners |= {
+                (place.topic, place.partition): instance
+                for place in member.assignment.topic_partitions
+            }
     places = [(topic, partition) for topic, count in topics.values() for partition in range(count)]
     ends = {place: log.bounds(place).end for place in places}
-    return Surroundings(committed, ends, owners, list(_finished(topology, log)), list(_letters(topology, log)))
+    return Surroundings(
+        committed, ends, owners, list(_finished(topology, log)), list(_letters(topology, log))
+    )
 
 
 def facts_of(
@@ -84,7 +94,9 @@ def facts_of(
         ends=around.ends,
         owners=around.owners,
         finished=[
-            found for found in around.finished if component.reading and _covers(found, message, component.reading)
+            found
+            for found in around.finished
+            if component.reading and _covers(found, message, component.reading)
         ],
         letters=[letter for about, letter in around.letters if about == message],
     )
@@ -98,14 +110,20 @@ def _committed(admin: Admin, group: str) -> Iterator[tuple[Place, int]]:
     except KafkaException as error:
         if error.args[0].code() == KafkaError.GROUP_ID_NOT_FOUND:
             return
-        raise BrokerError(f"Kafka would not tell the offsets of the group {group!r}: {error.args[0].str()}") from None
+        raise BrokerError(
+            f"Kafka would not tell the offsets of the group {group!r}: {error.args[0].str()}"
+        ) from None
     for place in found:
         if place.error is None and place.offset >= 0:
             yield (place.topic, place.partition), place.offset
 
 
 def _tasks(topology: Outline) -> dict[int, str]:
-    return {task: topology.name_of(task) for each in topology.components for task in topology.task_ids(each.id)}
+    return {
+        task: topology.name_of(task)
+        for each in topology.components
+        for task in topology.task_ids(each.id)
+    }
 
 
 def _finished(topology: Outline, log: TopicLog) -> Iterator[FinishedRange]:
@@ -115,7 +133,10 @@ def _finished(topology: Outline, log: TopicLog) -> Iterator[FinishedRange]:
 
 
 def _covers(found: FinishedRange, message: Message, reading: SpoutReading) -> bool:
-    mine = (found.topic, found.partition, found.reading) == (*message[:2], reading.path_of(message.topic))
+    mine = (found.topic, found.partition, found.reading) == (
+        *message[:2],
+        reading.path_of(message.topic),
+    )
     return mine and found.start <= message.offset < found.end
 
 
@@ -123,7 +144,10 @@ def _letters(topology: Outline, log: TopicLog) -> Iterator[tuple[Message, Letter
     for value, number in _newest(topology.dead_letters_topic, log):
         with suppress(FrameError):
             letter = decode_letter(value)
-            yield Message(letter.topic, letter.partition, letter.offset), Letter(number, letter.reason, kind_of(letter))
+            yield (
+                Message(letter.topic, letter.partition, letter.offset),
+                Letter(number, letter.reason, kind_of(letter)),
+            )
 
 
 def _newest(topic: str, log: TopicLog) -> Iterator[tuple[bytes, int]]:

@@ -30,7 +30,9 @@ Ranges = Mapping[Place, tuple[int, int]]
 class Budget:
     """How much may be read. `tell` is called now and then with what was read so far."""
 
-    def __init__(self, most_bytes: int, seconds: float, tell: Callable[[str], None] = lambda said: None) -> None:
+    def __init__(
+        self, most_bytes: int, seconds: float, tell: Callable[[str], None] = lambda said: None
+    ) -> None:
         self.most_bytes, self.seconds, self._tell = most_bytes, seconds, tell
         self.read = 0
         """Bytes."""
@@ -43,7 +45,9 @@ class Budget:
     def exhausted(self) -> str:
         """Why nothing more is read; empty if it may be."""
         if self.read >= self.most_bytes:
-            return f"{self.read / 1e6:,.0f} MB were read, which is the limit: give more by --limit-mb"
+            return (
+                f"{self.read / 1e6:,.0f} MB were read, which is the limit: give more by --limit-mb"
+            )
         if time.monotonic() - self._began >= self.seconds:
             return f"{self.seconds:g} s have passed, which is the limit: give more by --within"
         return ""
@@ -87,7 +91,10 @@ class TopicLog:
         return self
 
     def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
     ) -> None:
         self._consumer.close()
 
@@ -99,7 +106,9 @@ class TopicLog:
         """Where a partition begins and ends, as it was when it was asked for first."""
         if place not in self._bounds:
             try:
-                self._bounds[place] = Bounds(*watermarks(self._consumer, TopicPartition(*place), _ASK_SECS))
+                self._bounds[place] = Bounds(
+                    *watermarks(self._consumer, TopicPartition(*place), _ASK_SECS)
+                )
             except KafkaException as error:
                 raise self._error(place[0], error.args[0]) from None
         return self._bounds[place]
@@ -115,7 +124,9 @@ class TopicLog:
             found = self._consumer.offsets_for_times(wanted, timeout=_ASK_SECS)
             raise_first_error(found)
         except KafkaException as error:
-            raise self._error(", ".join(sorted({topic for topic, _ in places})), error.args[0]) from None
+            raise self._error(
+                ", ".join(sorted({topic for topic, _ in places})), error.args[0]
+            ) from None
         offsets = {(place.topic, place.partition): place.offset for place in found}
         return {
             place: end if offsets[place] < 0 else min(max(offsets[place], start), end)
@@ -130,7 +141,9 @@ class TopicLog:
             while left and not self.budget.exhausted:
                 yield from self._polled(left)
         except KafkaException as error:
-            raise self._error(", ".join(sorted({topic for topic, _ in ranges})), error.args[0]) from None
+            raise self._error(
+                ", ".join(sorted({topic for topic, _ in ranges})), error.args[0]
+            ) from None
         finally:
             self._consumer.unassign()
 
@@ -138,7 +151,9 @@ class TopicLog:
         """The headers of one record as text, and its timestamp. Raises `ConfigError` if the partition has no such record."""
         start, end = self.bounds(place)
         if not start <= offset < end:
-            raise ConfigError(f"{place[0]}/{place[1]} has the offsets {start} to {end - 1}: {offset} is out of range")
+            raise ConfigError(
+                f"{place[0]}/{place[1]} has the offsets {start} to {end - 1}: {offset} is out of range"
+            )
         self._consumer.assign([TopicPartition(*place, offset)])
         try:
             while not (reason := self.budget.exhausted):
@@ -149,7 +164,9 @@ class TopicLog:
                     break
         finally:
             self._consumer.unassign()
-        raise ConfigError(f"{place[0]}/{place[1]} has no record at {offset}{reason and f': {reason}'}")
+        raise ConfigError(
+            f"{place[0]}/{place[1]} has no record at {offset}{reason and f': {reason}'}"
+        )
 
     def _polled(self, left: dict[Place, int]) -> Iterator[Record]:
         polled = self._consumer.consume(1, _POLL_SECS)
@@ -191,5 +208,9 @@ def as_record(message: Message) -> Record:
     data = value.encode() if isinstance(value, str) else value
     offset = message.offset()
     return Record(
-        message.topic() or "", message.partition() or 0, -1 if offset is None else offset, message.timestamp()[1], data
+        message.topic() or "",
+        message.partition() or 0,
+        -1 if offset is None else offset,
+        message.timestamp()[1],
+        data,
     )

@@ -19,7 +19,13 @@ def outline(topology: Topology) -> Outline:
         topology.name,
         list(_components(topology)),
         [
-            OutlineEdge(each.component, each.stream, bolt.id, in_words(each.grouping), _grouped_by(each.grouping))
+            OutlineEdge(
+                each.component,
+                each.stream,
+                bolt.id,
+                in_words(each.grouping),
+                _grouped_by(each.grouping),
+            )
             for bolt in topology.bolts
             for each in bolt.inputs
         ],
@@ -50,7 +56,9 @@ def _components(topology: Topology) -> Iterator[OutlineComponent]:
             spec.num_tasks,
             topology.task_ids(spec.id).start,
             None if timeout == inf else timeout,
-            _reading(spec.component.spout_config) if isinstance(spec.component, KafkaSpout) else None,
+            _reading(spec.component.spout_config)
+            if isinstance(spec.component, KafkaSpout)
+            else None,
         )
 
 
@@ -68,7 +76,10 @@ def _reading(config: SpoutConfig) -> SpoutReading:
 
 
 def _retries(config: SpoutConfig) -> Retries | None:
-    if config.failed_message_retry_manager not in (ExponentialBackoffRetryManager, _DEFAULT_RETRIES):
+    if config.failed_message_retry_manager not in (
+        ExponentialBackoffRetryManager,
+        _DEFAULT_RETRIES,
+    ):
         return None
     return Retries(
         config.retry_initial_delay_ms,

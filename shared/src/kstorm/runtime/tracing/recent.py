@@ -63,5 +63,9 @@ class Recent:
         """With the last offset of each. Most of what an acker hears is of no spout, and is not decoded."""
         name = topic.encode()
         for record in self.records():
-            if record.topic == self._acker_topic and record.value is not None and name in record.value:
+            if (
+                record.topic == self._acker_topic
+                and record.value is not None
+                and name in record.value
+            ):
                 yield from ((run, run.last, record) for run in runs_in(record))

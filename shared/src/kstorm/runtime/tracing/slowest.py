@@ -38,7 +38,9 @@ def slowest(
     log.budget.doing = "looking for slow trees"
     ackers = [(topology.acker_topic, task) for task in range(topology.acker_tasks)]
     spouts = [
-        (topology.completions_topic(spout.id), index) for spout in topology.spouts for index in range(spout.num_tasks)
+        (topology.completions_topic(spout.id), index)
+        for spout in topology.spouts
+        for index in range(spout.num_tasks)
     ]
     begun, acked = _Column(), _Column()
     starts_at = log.offsets_at([*ackers, *spouts], since)

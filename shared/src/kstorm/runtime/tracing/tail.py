@@ -47,7 +47,10 @@ class Marks:
 
     def store(self, positions: Mapping[Place, int], until: int) -> None:
         """Raises `BrokerError` if Kafka does not keep it."""
-        places = [TopicPartition(*place, offset, metadata=str(until)) for place, offset in positions.items()]
+        places = [
+            TopicPartition(*place, offset, metadata=str(until))
+            for place, offset in positions.items()
+        ]
         asked = self._admin.client.alter_consumer_group_offsets(
             [ConsumerGroupTopicPartitions(self._group, places)], request_timeout=_ANSWER_SECS
         )
@@ -57,7 +60,9 @@ class Marks:
             raise self._error("keep", error) from None
 
     def _error(self, verb: str, error: KafkaException) -> BrokerError:
-        return BrokerError(f"Kafka would not {verb} the offsets of the group {self._group!r}: {error.args[0].str()}")
+        return BrokerError(
+            f"Kafka would not {verb} the offsets of the group {self._group!r}: {error.args[0].str()}"
+        )
 
 
 class Tail:
@@ -74,7 +79,9 @@ class Tail:
         self.until = begin
         """Up to when all was read."""
         patience = max(patience_of(topology).values())
-        self._look_back = int(min(patience, _LOOK_BACK_MS)) if patience < _UNBOUNDED else _LOOK_BACK_FOREVER_MS
+        self._look_back = (
+            int(min(patience, _LOOK_BACK_MS)) if patience < _UNBOUNDED else _LOOK_BACK_FOREVER_MS
+        )
         self._positions: dict[Place, int] = {}
         self._looked = 0
 
@@ -108,16 +115,25 @@ class Tail:
 
     def _read(self, until: int) -> None:
         ends = self._log.offsets_at([*self._ackers, *self._completions], until)
-        for places, take in ((self._ackers, self._outcomes.begin), (self._completions, self._outcomes.end)):
+        for places, take in (
+            (self._ackers, self._outcomes.begin),
+            (self._completions, self._outcomes.end),
+        ):
             for record in self._log.read(self._ranges(places, ends)):
                 self._positions[record.topic, record.partition] = record.offset + 1
                 take(record)
         self.until = until
 
-    def _ranges(self, places: Sequence[Place], ends: Mapping[Place, int]) -> Mapping[Place, tuple[int, int]]:
+    def _ranges(
+        self, places: Sequence[Place], ends: Mapping[Place, int]
+    ) -> Mapping[Place, tuple[int, int]]:
         return dict(self._ranged(places, ends))
 
-    def _ranged(self, places: Sequence[Place], ends: Mapping[Place, int]) -> Iterator[tuple[Place, tuple[int, int]]]:
+    def _ranged(
+        self, places: Sequence[Place], ends: Mapping[Place, int]
+    ) -> Iterator[tuple[Place, tuple[int, int]]]:
         for place in places:
-            start = max(self._positions[place], self._log.bounds(place).start)  # what was deleted meanwhile is gone
+            start = max(
+                self._positions[place], self._log.bounds(place).start
+            )  # what was deleted meanwhile is gone
             yield place, (start, ends[place])

@@ -53,7 +53,9 @@ class Tracer:
             found += self._scan(until, self._ends(), message)
         return sorted(found, key=lambda tree: tree.begun)
 
-    def _first_attempt(self, message: Message) -> tuple[Mapping[Place, int], Mapping[Place, int], bool]:
+    def _first_attempt(
+        self, message: Message
+    ) -> tuple[Mapping[Place, int], Mapping[Place, int], bool]:
         """The part of the ackers' logs in which the first attempt at a message begins, and whether that is their end."""
         before, after = self._halve(message)
         start = self._at(before.timestamp - SLACK_MS if before else 0)
@@ -77,17 +79,26 @@ class Tracer:
                 if not is_last:
                     later[message] = until
         trees = self._trees_of(begun)
-        retried = [message for message in later if any(tree.outcome != "acked" for tree in trees[message])]
+        retried = [
+            message for message in later if any(tree.outcome != "acked" for tree in trees[message])
+        ]
         recent = self._recent.start(self._ackers) if retried else {}
-        retries = self._trees_of({message: self._begun(later[message], recent, message) for message in retried})
+        retries = self._trees_of(
+            {message: self._begun(later[message], recent, message) for message in retried}
+        )
         both = {message: [*found, *retries.get(message, ())] for message, found in trees.items()}
         return {message: _in_order(found) for message, found in both.items()}
 
-    def _trees_of(self, begun: Mapping[Message, Sequence[Begun]]) -> Mapping[Message, Sequence[Tree]]:
+    def _trees_of(
+        self, begun: Mapping[Message, Sequence[Begun]]
+    ) -> Mapping[Message, Sequence[Tree]]:
         """Of each message those that began so, oldest first."""
         trees = self._trees(one for found in begun.values() for one in found)
         roots = {message: {one.root for one in found} for message, found in begun.items()}
-        return {message: [tree for tree in trees if tree.root in of_it] for message, of_it in roots.items()}
+        return {
+            message: [tree for tree in trees if tree.root in of_it]
+            for message, of_it in roots.items()
+        }
 
     def tree(self, root: int, around: int, spout_task: int | None = None) -> Tree:
         """The tree of a root that began at about that Unix time in ms."""
@@ -103,10 +114,14 @@ class Tracer:
             found += self._read(times, {one.task for one in together}, latest).values()
         return _in_order(found)
 
-    def _read(self, begun: Mapping[int, int], spout_tasks: Set[int | None], latest: float = inf) -> Mapping[int, Tree]:
+    def _read(
+        self, begun: Mapping[int, int], spout_tasks: Set[int | None], latest: float = inf
+    ) -> Mapping[int, Tree]:
         [one_task] = spout_tasks if len(spout_tasks) == 1 else [None]
         patience = max(wait for task, wait in self._patience.items() if one_task in (None, task))
-        return Reading(self._topology, self._log, begun, one_task).read(patience, latest, self._recent)
+        return Reading(self._topology, self._log, begun, one_task).read(
+            patience, latest, self._recent
+        )
 
     def find(self, root: int, since: int) -> Begun | None:
         """Where the tree of a root began, not before a Unix time in ms; looked for from the newest on."""
@@ -115,7 +130,11 @@ class Tracer:
         packed = root.to_bytes(8, "little")
         for ranges in self._newest_first(place, since):
             for record in self._log.read(ranges):
-                if record.value is not None and packed in record.value and (begun := begun_with(record, root)):
+                if (
+                    record.value is not None
+                    and packed in record.value
+                    and (begun := begun_with(record, root))
+                ):
                     return begun
         return None
 
@@ -129,7 +148,9 @@ class Tracer:
     def _last_inits(self) -> Sequence[Record]:
         """The last records of the ackers' logs in which trees begin."""
         ends = {place: self._log.bounds(place) for place in self._ackers}
-        ranges = {place: (max(start, end - _MOST_PROBED), end) for place, (start, end) in ends.items()}
+        ranges = {
+            place: (max(start, end - _MOST_PROBED), end) for place, (start, end) in ends.items()
+        }
         return [record for record in self._log.read(ranges) if runs_in(record)]
 
     def _scan(
@@ -142,7 +163,9 @@ class Tracer:
         """The trees of a message that begin in these parts of the ackers' logs, up to a Unix time in ms."""
         return self._trees(self._begun(start, until, message), latest)
 
-    def _begun(self, start: Mapping[Place, int], until: Mapping[Place, int], message: Message) -> list[Begun]:
+    def _begun(
+        self, start: Mapping[Place, int], until: Mapping[Place, int], message: Message
+    ) -> list[Begun]:
         self._log.budget.doing = f"looking for {message}"
         ranges = {place: (start[place], until[place]) for place in self._ackers}
         return [one for record in self._log.read(ranges) for one in begun_in(record, message)]

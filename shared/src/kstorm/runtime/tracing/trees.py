@@ -29,17 +29,25 @@ _TOGETHER_MS: Final = 10_000
 _T = TypeVar("_T")
 
 
-def read_trees(topology: Outline, log: TopicLog, wanted: Sequence[Outcome]) -> Iterator[tuple[Outcome, Tree, bool]]:
+def read_trees(
+    topology: Outline, log: TopicLog, wanted: Sequence[Outcome]
+) -> Iterator[tuple[Outcome, Tree, bool]]:
     """The tree of each, oldest first, and whether all of it was read that is there: not if the log's budget is exhausted."""
     for together in by_time(wanted, lambda outcome: outcome.begun):
         log.budget.doing = f"reading {len(together)} trees"
         reading = Reading(topology, log, {outcome.root: outcome.begun for outcome in together})
         found = reading.read(latest=max(outcome.ended for outcome in together) + SLACK_MS)
         for outcome in together:
-            yield outcome, found[outcome.root], is_whole(found[outcome.root]) or not log.budget.exhausted
+            yield (
+                outcome,
+                found[outcome.root],
+                is_whole(found[outcome.root]) or not log.budget.exhausted,
+            )
 
 
-def by_time(wanted: Iterable[_T], begun: Callable[[_T], int], recent: float = inf) -> Iterator[Sequence[_T]]:
+def by_time(
+    wanted: Iterable[_T], begun: Callable[[_T], int], recent: float = inf
+) -> Iterator[Sequence[_T]]:
     """What is to be read together: what began within ten seconds, and all that began since `recent`; Unix times in ms."""
     group: list[_T] = []
     for one in sorted(wanted, key=begun):
@@ -55,13 +63,19 @@ class Reading:
     """Of trees that began at about these Unix times in ms; all at that spout task, if one is given."""
 
     def __init__(
-        self, topology: Outline, log: TopicLog, begun: Mapping[int, int], spout_task: int | None = None
+        self,
+        topology: Outline,
+        log: TopicLog,
+        begun: Mapping[int, int],
+        spout_task: int | None = None,
     ) -> None:
         self._topology, self._log, self._begun, self._spout_task = topology, log, begun, spout_task
         self._first, self._last = min(begun.values()), max(begun.values())
         self._gatherers = Gatherers(topology, begun)
 
-    def read(self, patience: float = inf, latest: float = inf, recent: Recent | None = None) -> Mapping[int, Tree]:
+    def read(
+        self, patience: float = inf, latest: float = inf, recent: Recent | None = None
+    ) -> Mapping[int, Tree]:
         """The trees by root, as far as they had grown at the Unix time `latest` in ms. Nobody waits for one longer than `patience`,
         in ms. `recent`: the end of the logs, which may have been read already."""
         self._read_news(patience, latest, recent)
@@ -72,7 +86,10 @@ class Reading:
             left = [root for root in left if self._begun[root] + start < ends[root]]
             if not left or self._log.budget.exhausted:
                 break
-            wanted = [(self._begun[root] + start, min(self._begun[root] + until, ends[root])) for root in left]
+            wanted = [
+                (self._begun[root] + start, min(self._begun[root] + until, ends[root]))
+                for root in left
+            ]
             for span in spans.fresh(wanted):
                 self._read(self._tuples(), *span)
         return self._build()
@@ -96,7 +113,9 @@ class Reading:
     def _read(self, places: Sequence[Place], start: float, until: float) -> None:
         if start < until:
             first, behind = self._log.offsets_at(places, start), self._log.offsets_at(places, until)
-            for record in self._log.read({place: (first[place], behind[place]) for place in places}):
+            for record in self._log.read(
+                {place: (first[place], behind[place]) for place in places}
+            ):
                 self._gatherers.take(record)
 
     def _build(self) -> Mapping[int, Tree]:
@@ -117,7 +136,11 @@ class Reading:
 
     def _tuples(self) -> Sequence[Place]:
         topology = self._topology
-        return [(topology.bolt_topic(bolt.id), task) for bolt in topology.bolts for task in range(bolt.num_tasks)]
+        return [
+            (topology.bolt_topic(bolt.id), task)
+            for bolt in topology.bolts
+            for task in range(bolt.num_tasks)
+        ]
 
     def _news(self) -> Sequence[Place]:
         topology = self._topology

@@ -84,10 +84,14 @@ class DynamicBrokersReader:
                     f"ZooKeeper at {self._hosts.zk_connect} has no topic {name!r} under {path}: create it, or name another"
                 )
             numbers = sorted(found.partitions)
-            states = self._get(client, [f"{path}/{name}/partitions/{number}/state" for number in numbers], _State)
+            states = self._get(
+                client, [f"{path}/{name}/partitions/{number}/state" for number in numbers], _State
+            )
             information = GlobalPartitionInformation(name)
             for number, state in zip(numbers, states, strict=True):
-                leader = UNKNOWN_BROKER if state is None else brokers.get(state.leader, UNKNOWN_BROKER)
+                leader = (
+                    UNKNOWN_BROKER if state is None else brokers.get(state.leader, UNKNOWN_BROKER)
+                )
                 information.add_partition(number, leader)
             yield information
 
@@ -99,7 +103,11 @@ class DynamicBrokersReader:
         except NoNodeError:
             ids = []
         registered = self._get(client, [f"{path}/{id}" for id in ids], _Registration)
-        brokers = {int(id): self._address(id, found) for id, found in zip(ids, registered, strict=True) if found}
+        brokers = {
+            int(id): self._address(id, found)
+            for id, found in zip(ids, registered, strict=True)
+            if found
+        }
         if not brokers:
             raise BrokerError(
                 f"ZooKeeper at {self._hosts.zk_connect} has no brokers under {path}: this Kafka runs without ZooKeeper, as all "

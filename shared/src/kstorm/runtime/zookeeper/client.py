@@ -54,10 +54,16 @@ def make_client(
     scheme, _, login = auth.partition(":")
     user, _, password = login.partition(":")
     if scheme == "sasl":
-        options["sasl_options"] = {"mechanism": "DIGEST-MD5", "username": user, "password": password}
+        options["sasl_options"] = {
+            "mechanism": "DIGEST-MD5",
+            "username": user,
+            "password": password,
+        }
     elif auth:
         options["auth_data"] = [(scheme, login)]
-    logging.getLogger("kazoo.client").setLevel(logging.INFO)  # what it says below that has the login
+    logging.getLogger("kazoo.client").setLevel(
+        logging.INFO
+    )  # what it says below that has the login
     try:
         return KazooClient(
             connect,
@@ -66,7 +72,9 @@ def make_client(
             **options,
         )
     except (ValueError, KazooException) as error:
-        raise ConfigError(f"{whose} connect string {connect!r} is malformed ({error}): give host:port,…") from None
+        raise ConfigError(
+            f"{whose} connect string {connect!r} is malformed ({error}): give host:port,…"
+        ) from None
 
 
 class _TlsHandler(SequentialThreadingHandler):  # type: ignore[misc] # kazoo has no types
@@ -77,7 +85,11 @@ class _TlsHandler(SequentialThreadingHandler):  # type: ignore[misc] # kazoo has
         self._tls = tls
 
     def create_connection(
-        self, address: tuple[str, int], hostname: str | None = None, timeout: float | None = None, **_: Any
+        self,
+        address: tuple[str, int],
+        hostname: str | None = None,
+        timeout: float | None = None,
+        **_: Any,
     ) -> ssl.SSLSocket:
         """What kazoo speaks by. Raises nothing but `OSError`, after which kazoo tries again; another error ends its thread."""
         try:
@@ -126,7 +138,9 @@ def open_client(connect: str, auth: str, tls: ZooKeeperTls | None = None) -> Ite
         client.close()
 
 
-def start_client(client: KazooClient, connect: str, tls: ZooKeeperTls | None, timeout: float) -> None:
+def start_client(
+    client: KazooClient, connect: str, tls: ZooKeeperTls | None, timeout: float
+) -> None:
     """Waits until a client has a session. Raises `KazooTimeoutError` if it has none after so many seconds, and `BrokerError` sooner
     if it is known why."""
     live = client.start_async()

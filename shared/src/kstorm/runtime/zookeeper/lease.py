@@ -13,7 +13,13 @@ from contextlib import AbstractContextManager, suppress
 from typing import Any
 
 from kazoo.client import KazooClient
-from kazoo.exceptions import BadVersionError, ConnectionLoss, KazooException, NodeExistsError, NoNodeError
+from kazoo.exceptions import (
+    BadVersionError,
+    ConnectionLoss,
+    KazooException,
+    NodeExistsError,
+    NoNodeError,
+)
 
 from kstorm.kafka.ports import Ownership, Partition
 from kstorm.runtime.zookeeper.acl import check_own
@@ -44,7 +50,12 @@ class Lease(Job):
     """
 
     def __init__(
-        self, root: str, partition: Partition, owner: dict[str, Any], wake: Callable[..., None], auth: str = ""
+        self,
+        root: str,
+        partition: Partition,
+        owner: dict[str, Any],
+        wake: Callable[..., None],
+        auth: str = "",
     ) -> None:
         self.path = node_path(root, partition)
         self._auth, self._obeyed = auth, (root, self.path)
@@ -67,14 +78,18 @@ class Lease(Job):
         self._sessions_lost = 0
         self._taken = False  # whether the lock was ever had, so that data, _version and _written mean something
         self._version = -1
-        self._written = -1  # zxid of the node's last write as we know it; unlike a version it is never used twice
+        self._written = (
+            -1
+        )  # zxid of the node's last write as we know it; unlike a version it is never used twice
         self._unsure: set[bytes] = set()  # writes since then whose answers were lost
         self._announced = False
 
     @property
     def has_duties(self) -> bool:
         """Whether something waits to be stored or released."""
-        return not self.gone and (self.leaving or (self.queued is not None and self.ownership is not Ownership.FENCED))
+        return not self.gone and (
+            self.leaving or (self.queued is not None and self.ownership is not Ownership.FENCED)
+        )
 
     @property
     def has_work(self) -> bool:
@@ -179,7 +194,11 @@ class Lease(Job):
             return True
         if not self._announced:
             self._announced = True
-            log.info("%s waits for its lock, which is held by %s", self.path, mark.decode(errors="replace"))
+            log.info(
+                "%s waits for its lock, which is held by %s",
+                self.path,
+                mark.decode(errors="replace"),
+            )
         return False
 
     def _write(self, client: KazooClient, data: bytes) -> Ownership:
@@ -203,7 +222,11 @@ class Lease(Job):
         return found in self._unsure and stat.version == self._version + 1
 
     def _remember(self, data: bytes, stat: Any) -> None:
-        self.data, self._version, self._written = data, stat.version, stat.last_modified_transaction_id
+        self.data, self._version, self._written = (
+            data,
+            stat.version,
+            stat.last_modified_transaction_id,
+        )
         self._unsure.clear()
 
     def _fence(self, how: str) -> Ownership:

@@ -70,7 +70,9 @@ class OffsetNodes:
 
     def write(self, changes: Mapping[Partition, tuple[OffsetNode, StoredOffset]]) -> None:
         """Stores offsets in place of what was read, all or none; raises `InUseError` naming who is in the way."""
-        mark = json.dumps({"command": "kstorm offsets", "host": socket.gethostname(), "pid": os.getpid()}).encode()
+        mark = json.dumps(
+            {"command": "kstorm offsets", "host": socket.gethostname(), "pid": os.getpid()}
+        ).encode()
         roots = sorted({self._root_of(partition.topic) for partition in changes})
         with self._errors(", ".join(roots)):
             for root in roots:
@@ -99,7 +101,9 @@ class OffsetNodes:
         if isinstance(error, NodeExistsError) and holder is not None:
             return _in_use(path, holder)
         if isinstance(error, NodeExistsError | BadVersionError | NoNodeError):
-            return InUseError(f"{path} was changed meanwhile. Nothing was changed by this command; look again")
+            return InUseError(
+                f"{path} was changed meanwhile. Nothing was changed by this command; look again"
+            )
         return error
 
     def _holder(self, partition: Partition) -> str | None:

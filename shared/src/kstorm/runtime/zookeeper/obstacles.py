@@ -29,7 +29,9 @@ def obstacle(connect: str, tls: ZooKeeperTls | None, patience: float) -> str:
     for server in servers:
         found = _without_tls(server, patience) if tls is None else _with_tls(server, tls, patience)
         if found:
-            return found if len(servers) == 1 else f"{found} (that is so of {server[0]}:{server[1]})"
+            return (
+                found if len(servers) == 1 else f"{found} (that is so of {server[0]}:{server[1]})"
+            )
         if time.monotonic() > deadline:
             break
     return ""
@@ -70,7 +72,11 @@ def _not_trusted(error: ssl.SSLCertVerificationError, tls: ZooKeeperTls) -> str:
             f"its certificate is for another name: {error.verify_message.rstrip('.')}; call it as its certificate does, or set "
             f"check_hostname to false in {VARIABLE}"
         )
-    by = f"ca {tls.ca!r} of {VARIABLE}" if tls.ca else f"the authorities of the system, as {VARIABLE} names no ca"
+    by = (
+        f"ca {tls.ca!r} of {VARIABLE}"
+        if tls.ca
+        else f"the authorities of the system, as {VARIABLE} names no ca"
+    )
     return f"its certificate is not trusted: {error.verify_message}; it was checked by {by}"
 
 
@@ -108,7 +114,10 @@ def _is_answer(answer: bytes | None) -> bool:
 
 def _speaks_tls(server: _Address, patience: float) -> bool:
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
-    context.check_hostname, context.verify_mode = False, ssl.CERT_NONE  # nothing is said there, and nothing believed
+    context.check_hostname, context.verify_mode = (
+        False,
+        ssl.CERT_NONE,
+    )  # nothing is said there, and nothing believed
     try:
         with socket.create_connection(server, patience) as plain, context.wrap_socket(plain):
             return True

@@ -92,7 +92,9 @@ class ZooKeeperOffsetStores:
         if self._lent is not None and self._lent.connect == connect:
             return self._lent
         if connect not in self._sessions:
-            self._sessions[connect] = ZooKeeperSession(connect, self._auth, self._timeout, self._tls)
+            self._sessions[connect] = ZooKeeperSession(
+                connect, self._auth, self._timeout, self._tls
+            )
         return self._sessions[connect]
 
     def close(self) -> None:
@@ -105,7 +107,9 @@ class ZooKeeperOffsetStores:
 class ZooKeeperOffsets:
     """An `OffsetStore`: the offsets and locks of one spout task."""
 
-    def __init__(self, session: "Session", config: SpoutConfig, owner: dict[str, Any], auth: str = "") -> None:
+    def __init__(
+        self, session: "Session", config: SpoutConfig, owner: dict[str, Any], auth: str = ""
+    ) -> None:
         self._session = session
         self._config = config
         self._owner, self._auth = owner, auth
@@ -125,14 +129,20 @@ class ZooKeeperOffsets:
     def load(self, partition: Partition) -> StoredOffset | None:
         """What was stored when the lock was taken."""
         lease = self._leases[partition]
-        return None if lease.data == NOTHING else StoredOffset.from_json(lease.data, partition, lease.path)
+        return (
+            None
+            if lease.data == NOTHING
+            else StoredOffset.from_json(lease.data, partition, lease.path)
+        )
 
     def save(self, partition: Partition, stored: StoredOffset) -> None:
         """Stores an offset as soon as ZooKeeper can be reached."""
         lease = self._leases.get(partition)
         if lease is None or lease.ownership is Ownership.FENCED:
             node = node_path(self._config.zk_path_of(partition.topic), partition)
-            raise FencedError(f"{node} belongs to another process now: offset {stored.offset} is not stored")
+            raise FencedError(
+                f"{node} belongs to another process now: offset {stored.offset} is not stored"
+            )
         self._session.save(lease, stored.to_json())
 
     def stored_offset(self, partition: Partition) -> int | None:
@@ -162,4 +172,6 @@ class ZooKeeperOffsets:
         """Gives up every lock."""
         for partition in list(self._leases):
             self.release(partition)
-        self.flush(_CLOSE_SECS)  # what remains is done when ZooKeeper can be reached again, or goes with the session
+        self.flush(
+            _CLOSE_SECS
+        )  # what remains is done when ZooKeeper can be reached again, or goes with the session

@@ -82,14 +82,20 @@ class ZooKeeperSession:
     """
 
     def __init__(
-        self, connect: str, auth: str = "", timeout: float = SESSION_SECS, tls: ZooKeeperTls | None = None
+        self,
+        connect: str,
+        auth: str = "",
+        timeout: float = SESSION_SECS,
+        tls: ZooKeeperTls | None = None,
     ) -> None:
         self.connect = connect
         self.changed = threading.Condition()
         """The lock. Whoever changes what a job is to do notifies all."""
         self._auth, self._tls = auth, tls
         retry = {"max_tries": -1, "max_delay": 2.0}
-        self._client: KazooClient = make_client(connect, timeout, auth, tls, connection_retry=retry, logger=_kazoo_log)
+        self._client: KazooClient = make_client(
+            connect, timeout, auth, tls, connection_retry=retry, logger=_kazoo_log
+        )
         self._client.add_listener(self._heard)
         self._jobs: list[Job] = []
         self._connected = False
@@ -206,7 +212,12 @@ class ZooKeeperSession:
     def _patience(self) -> float:
         """Seconds until a job that rests is due, and a second at most."""
         now = time.monotonic()
-        return min([_LOOK_AGAIN_SECS, *(job.rests_until - now for job in self._jobs if job.rests_until > now)])
+        return min(
+            [
+                _LOOK_AGAIN_SECS,
+                *(job.rests_until - now for job in self._jobs if job.rests_until > now),
+            ]
+        )
 
     def _look_again(self) -> None:
         now = time.monotonic()
@@ -239,7 +250,11 @@ class ZooKeeperSession:
             job.refusal, rest = str(error), _AFTER_REFUSAL_SECS
         except KazooException as error:
             allowed = not isinstance(error, NoAuthError)
-            why = f"{type(error).__name__} at {job.path}" if allowed else not_allowed(self._auth, job.path)
+            why = (
+                f"{type(error).__name__} at {job.path}"
+                if allowed
+                else not_allowed(self._auth, job.path)
+            )
             job.refusal = f"refuses: {why}"
             rest = _AFTER_REFUSAL_SECS
         except Exception as error:  # the thread must not die silently: all other jobs need it

@@ -15,9 +15,7 @@ from kstorm.errors import ConfigError
 
 VARIABLE: Final = "KSTORM_ZOOKEEPER_TLS"
 """The setting."""
-_EXAMPLE: Final = (
-    '{"ca": "/etc/zookeeper/ca.crt", "certfile": "/etc/zookeeper/tls.crt", "keyfile": "/etc/zookeeper/tls.key"}'
-)
+_EXAMPLE: Final = '{"ca": "/etc/zookeeper/ca.crt", "certfile": "/etc/zookeeper/tls.crt", "keyfile": "/etc/zookeeper/tls.key"}'
 
 
 class ZooKeeperTls(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -45,9 +43,13 @@ class ZooKeeperTls(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
     def __post_init__(self) -> None:
         for name in ("keyfile", "keyfile_password_file"):
             if getattr(self, name) and not self.certfile:
-                raise ConfigError(f"{VARIABLE} has {name} without certfile: give the certificate too, or leave it out")
+                raise ConfigError(
+                    f"{VARIABLE} has {name} without certfile: give the certificate too, or leave it out"
+                )
 
-    def connect(self, address: tuple[str, int], name: str | None, timeout: float | None) -> ssl.SSLSocket:
+    def connect(
+        self, address: tuple[str, int], name: str | None, timeout: float | None
+    ) -> ssl.SSLSocket:
         """A connection to a server that is called `name`. Raises `ConfigError` if a file cannot be used, `OSError` if there is
         no connection."""
         context = self.context()
@@ -67,7 +69,9 @@ class ZooKeeperTls(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
         try:
             context = ssl.create_default_context(cafile=self.ca or None)
         except ssl.SSLError as error:
-            raise self._unusable("ca", f"it has no certificate in PEM ({error.reason or error})") from None
+            raise self._unusable(
+                "ca", f"it has no certificate in PEM ({error.reason or error})"
+            ) from None
         context.minimum_version = ssl.TLSVersion.TLSv1_2
         context.check_hostname = self.check_hostname
         if self.certfile:
@@ -82,14 +86,17 @@ class ZooKeeperTls(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
             why = getattr(error, "reason", None) or error
             password = ", and is keyfile_password_file right" if self.keyfile_password_file else ""
             raise self._unusable(
-                "certfile", f"with {key} ({why}): are both in PEM, do they belong together{password}?"
+                "certfile",
+                f"with {key} ({why}): are both in PEM, do they belong together{password}?",
             ) from None
 
     def _password(self) -> str:
         """Asked for if the key has one; without this OpenSSL would ask whoever sits at the terminal."""
         if not self.keyfile_password_file:
             name = "keyfile" if self.keyfile else "certfile"
-            raise self._unusable(name, "its key has a password: name a file with it in keyfile_password_file")
+            raise self._unusable(
+                name, "its key has a password: name a file with it in keyfile_password_file"
+            )
         return self._read("keyfile_password_file").rstrip("\r\n")
 
     def _read(self, name: str) -> str:
@@ -100,7 +107,9 @@ class ZooKeeperTls(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
             raise self._unusable(name, str(reason)) from None
 
     def _unusable(self, name: str, why: str) -> ConfigError:
-        return ConfigError(f"{VARIABLE} has {name} {getattr(self, name)!r}, which cannot be used: {why}")
+        return ConfigError(
+            f"{VARIABLE} has {name} {getattr(self, name)!r}, which cannot be used: {why}"
+        )
 
 
 def parse_tls(text: str) -> ZooKeeperTls:

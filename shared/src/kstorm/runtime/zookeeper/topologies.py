@@ -123,8 +123,14 @@ class Topologies:
         """Raises `ConfigError`, naming those that there are, if no spout of that topology has run."""
         names = self.names()
         if topology not in names:
-            known = f"those there are: {', '.join(names)}" if names else "no spout has run with this ZooKeeper"
-            raise ConfigError(f"ZooKeeper at {self.connect} knows no topology {topology!r}; {known}")
+            known = (
+                f"those there are: {', '.join(names)}"
+                if names
+                else "no spout has run with this ZooKeeper"
+            )
+            raise ConfigError(
+                f"ZooKeeper at {self.connect} knows no topology {topology!r}; {known}"
+            )
 
     def deactivation(self, topology: str) -> Deactivation | None:
         """Who deactivated it; None if it is active."""
@@ -153,13 +159,19 @@ class Topologies:
     def spouts(self, topology: str) -> Sequence[SpoutReport]:
         """What the processes say that run its spout tasks now, or have died within their session's timeout."""
         with told_errors(self._auth, spouts_path(topology)):
-            return sorted(self._reports(topology), key=lambda report: (report.component, report.instance))
+            return sorted(
+                self._reports(topology), key=lambda report: (report.component, report.instance)
+            )
 
     def forget(self, topology: str) -> None:
         """Removes all of it, so that a topology of that name that is started anew is active; raises `InUseError` if a
         spout of it runs."""
         with told_errors(self._auth, topology_path(topology)):
-            for path in (spouts_path(topology), deactivated_path(topology), topology_path(topology)):
+            for path in (
+                spouts_path(topology),
+                deactivated_path(topology),
+                topology_path(topology),
+            ):
                 try:
                     self._client.delete(path)
                 except NoNodeError:
@@ -183,7 +195,9 @@ class Topologies:
 
 
 @contextmanager
-def open_topologies(connect: str, auth: str = "", tls: ZooKeeperTls | None = None) -> Iterator[Topologies]:
+def open_topologies(
+    connect: str, auth: str = "", tls: ZooKeeperTls | None = None
+) -> Iterator[Topologies]:
     """The topologies of a ZooKeeper. Raises `BrokerError` if it cannot be reached within 10 s."""
     with open_client(connect, auth, tls) as client:
         yield Topologies(client, auth, connect)

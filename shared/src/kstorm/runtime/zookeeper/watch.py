@@ -40,7 +40,9 @@ class TopologyWatch(Job):
 
     look_every_secs = 5.0  # many processes may do so
 
-    def __init__(self, connect: str, auth: str, topology: str, session: ZooKeeperSession | None = None) -> None:
+    def __init__(
+        self, connect: str, auth: str, topology: str, session: ZooKeeperSession | None = None
+    ) -> None:
         self._topology, self._auth = topology, auth
         self._session = ZooKeeperSession(connect, auth) if session is None else session
         self._owns_session = session is None
@@ -72,7 +74,11 @@ class TopologyWatch(Job):
         """Why spouts are not to emit; empty if they are."""
         if not self._answered:
             where = self._session.connect
-            return "" if self.active else f"waits to hear from ZooKeeper at {where} whether it is deactivated"
+            return (
+                ""
+                if self.active
+                else f"waits to hear from ZooKeeper at {where} whether it is deactivated"
+            )
         return "" if self._deactivation is None else str(self._deactivation)
 
     @property

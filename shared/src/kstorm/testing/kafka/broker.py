@@ -82,7 +82,9 @@ class Log:
 
     def first_at(self, time: int) -> int:
         """The offset of the first record at or after a Unix time in ms; the end if there is none."""
-        return next((record.position for record in self.records if record.created >= time), self.end)
+        return next(
+            (record.position for record in self.records if record.created >= time), self.end
+        )
 
     def expire(self, before: int) -> None:
         """Forgets the records before an offset."""
@@ -101,7 +103,9 @@ class Topics:
         """Adds the partitions that a topic does not have yet. Raises `TopicError` if it has more."""
         have = len(self.partitions(topic))
         if partitions < 1 or partitions < have:
-            raise TopicError(f"topic {topic!r} with {partitions} partitions: it has {have}, and must have 1 or more")
+            raise TopicError(
+                f"topic {topic!r} with {partitions} partitions: it has {have}, and must have 1 or more"
+            )
         for number in range(have, partitions):
             self._logs[Partition(topic, number)] = Log()
 
@@ -134,7 +138,9 @@ class Topics:
 
     def choose_partition(self, topic: str, key: bytes | None) -> int:
         """That of a key; without one, each in turn."""
-        return (next(self._turn) if key is None else crc32(key)) % max(1, len(self.partitions(topic)))
+        return (next(self._turn) if key is None else crc32(key)) % max(
+            1, len(self.partitions(topic))
+        )
 
     def append(
         self,
@@ -152,7 +158,9 @@ class Topics:
         log = self.log(topic, partition)
         offset = log.end if offset is None else offset
         if offset < log.end:
-            raise TopicError(f"{topic}[{partition}] ends at {log.end}: a record at offset {offset} cannot be added")
+            raise TopicError(
+                f"{topic}[{partition}] ends at {log.end}: a record at offset {offset} cannot be added"
+            )
         record = FakeRecord(Partition(topic, partition), offset, key, value, created, headers)
         log.append(record)
         return record

@@ -28,7 +28,12 @@ class KafkaCluster(LocalCluster):
     """
 
     def __init__(
-        self, kafka: "FakeKafka", topology: Topology, seed: int, resources: dict[str, Any], **arguments: Any
+        self,
+        kafka: "FakeKafka",
+        topology: Topology,
+        seed: int,
+        resources: dict[str, Any],
+        **arguments: Any,
     ) -> None:
         self.kafka = kafka
         """What it runs on."""

@@ -26,7 +26,9 @@ class FakeKafka:
     does it. A `cluster` of this Kafka does that by itself; without one call `settle`.
     """
 
-    def __init__(self, topics: Mapping[str, int] | None = None, topology_id: str = "fake-1") -> None:
+    def __init__(
+        self, topics: Mapping[str, int] | None = None, topology_id: str = "fake-1"
+    ) -> None:
         self.topology_id: str | None = topology_id
         """Id of the deployment (`KSTORM_TOPOLOGY_ID`). Those who start later find what it is then."""
         self.refuse: Refuse = lambda topic, key, value: None
@@ -47,16 +49,29 @@ class FakeKafka:
             open_shared_writer=lambda: self._writer(None),
             open_writer=self._writer,
             topology_id=self.topology_id,
-            open_positions=lambda context: FakePositions(self._answers, context.resources[POSITION]),
-            open_orders=lambda context: FakeOrders(self._topics, self._answers, context.topology.orders_topic),
+            open_positions=lambda context: FakePositions(
+                self._answers, context.resources[POSITION]
+            ),
+            open_orders=lambda context: FakeOrders(
+                self._topics, self._answers, context.topology.orders_topic
+            ),
         )
-        return {KAFKA: ports, OUTSIDE: CommittedRecords(self._topics, self._answers, self._asked_to_refuse)}
+        return {
+            KAFKA: ports,
+            OUTSIDE: CommittedRecords(self._topics, self._answers, self._asked_to_refuse),
+        }
 
     def cluster(
-        self, topology: Topology, seed: int = 0, resources: dict[str, Any] | None = None, **arguments: Any
+        self,
+        topology: Topology,
+        seed: int = 0,
+        resources: dict[str, Any] | None = None,
+        **arguments: Any,
     ) -> KafkaCluster:
         """A `LocalCluster` whose KafkaSpouts and KafkaBolts have this Kafka; takes the same arguments."""
-        return KafkaCluster(self, topology, seed, {**self.resources, **(resources or {})}, **arguments)
+        return KafkaCluster(
+            self, topology, seed, {**self.resources, **(resources or {})}, **arguments
+        )
 
     def act(self) -> bool:
         """Lets the servers do one thing that they were asked; whether there was any."""
@@ -99,7 +114,9 @@ class FakeKafka:
             topic, as_bytes(key), as_bytes(value), as_headers(headers), partition, offset, timestamp
         )
 
-    def produce_undecodable(self, topic: str, count: int = 1, partition: int = 0) -> tuple[int, int]:
+    def produce_undecodable(
+        self, topic: str, count: int = 1, partition: int = 0
+    ) -> tuple[int, int]:
         """Adds a batch of so many records that no reader can decode; its first offset, and the one behind its last."""
         return self._topics.log(topic, partition).append_undecodable(count)
 
@@ -110,19 +127,26 @@ class FakeKafka:
     def records(self, topic: str, partition: int | None = None) -> list[FakeRecord]:
         """The records of a topic, partition by partition, or of one. Raises `TopicError` if there is no such topic."""
         numbers = [place.partition for place in self._topics.partitions(topic)] or [0]
-        logs = [self._topics.log(topic, number) for number in (numbers if partition is None else [partition])]
+        logs = [
+            self._topics.log(topic, number)
+            for number in (numbers if partition is None else [partition])
+        ]
         return [record for log in logs for record in log.records]
 
     # Offsets.
 
-    def stored_offset(self, config: SpoutConfig, partition: int = 0, topic: str | None = None) -> int | None:
+    def stored_offset(
+        self, config: SpoutConfig, partition: int = 0, topic: str | None = None
+    ) -> int | None:
         """The offset that is stored for a partition of a spout's topic; None if none is. With a wildcard, name the topic."""
         place = Partition(topic or config.topic, partition)
         path = path_of(config, place)
         data = self._nodes.data.get(path)
         return None if data is None else StoredOffset.from_json(data, place, path).offset
 
-    def store_offset(self, config: SpoutConfig, offset: int, partition: int = 0, topic: str | None = None) -> None:
+    def store_offset(
+        self, config: SpoutConfig, offset: int, partition: int = 0, topic: str | None = None
+    ) -> None:
         """Stores one, as an earlier deployment of this topology would have left it."""
         place = Partition(topic or config.topic, partition)
         who = TopologyRef(self.topology_id or "", "")

@@ -60,7 +60,9 @@ class FakeOffsets:
     late does that to its heir; the zombie's own session ends when it is dead, and somebody waits for a lock of it.
     """
 
-    def __init__(self, nodes: Nodes, answers: Answers, config: SpoutConfig, context: TopologyContext) -> None:
+    def __init__(
+        self, nodes: Nodes, answers: Answers, config: SpoutConfig, context: TopologyContext
+    ) -> None:
         self._nodes, self._answers, self._config = nodes, answers, config
         self._leases: dict[Partition, _Lease] = {}
         self._process = context.resources.get(PROCESS)
@@ -86,7 +88,11 @@ class FakeOffsets:
     def load(self, partition: Partition) -> StoredOffset | None:
         """What was stored when the lock was taken, or by this store since."""
         lease = self._leases[partition]
-        return None if lease.data is None else StoredOffset.from_json(lease.data, partition, lease.path)
+        return (
+            None
+            if lease.data is None
+            else StoredOffset.from_json(lease.data, partition, lease.path)
+        )
 
     def save(self, partition: Partition, stored: StoredOffset) -> None:
         """Stores it later; of several that wait the last."""
@@ -131,7 +137,11 @@ class FakeOffsets:
     def expire(self) -> None:
         """The session is over; whoever has it does not know it yet."""
         self._answers.forget(self)
-        own = [lease for lease in (*self._nodes.holders.values(), *self._nodes.waiting) if lease.store is self]
+        own = [
+            lease
+            for lease in (*self._nodes.holders.values(), *self._nodes.waiting)
+            if lease.store is self
+        ]
         for lease in own:  # those too that it was about to release
             self._nodes.let_go(lease)
             lease.queued = None

@@ -22,7 +22,9 @@ class FakeSource:
         self._positions: dict[Partition, int] = {}
         self._paused: set[Partition] = set()
         self._out_of_range: set[Partition] = set()
-        self._stands: dict[Partition, object] = {}  # before what cannot be decoded; another object each time
+        self._stands: dict[
+            Partition, object
+        ] = {}  # before what cannot be decoded; another object each time
         self._ends: dict[Partition, int] = {}
         self._faults: list[SourceFault] = []
         self._told: set[str] = set()
@@ -82,7 +84,10 @@ class FakeSource:
             found += records
             if records:  # the others are first next time
                 self._positions[partition] = records[-1].position + 1
-                self._positions = {**_without(self._positions, partition), partition: self._positions[partition]}
+                self._positions = {
+                    **_without(self._positions, partition),
+                    partition: self._positions[partition],
+                }
         return found
 
     def faults(self) -> Sequence[SourceFault]:
@@ -107,14 +112,20 @@ class FakeSource:
         config, topics = self._config, self._topics
         if isinstance(config.hosts, StaticHosts):
             information = config.hosts.partition_information
-            self._known = {place: information.partition_map[place.partition] for place in information}
+            self._known = {
+                place: information.partition_map[place.partition] for place in information
+            }
             return
         names = [config.topic]
         if config.kafka_topic_wildcard_match:
             names = topics_matching(config.topic, topics.names())
         found = [partition for name in names for partition in topics.partitions(name)]
         if not found and not config.kafka_topic_wildcard_match:
-            self._tell(SourceFault(f"the fake Kafka has no topic {config.topic!r}: add it with create_topic"))
+            self._tell(
+                SourceFault(
+                    f"the fake Kafka has no topic {config.topic!r}: add it with create_topic"
+                )
+            )
             return
         self._known = dict.fromkeys(found, _BROKER)
 
@@ -164,7 +175,11 @@ class FakeSource:
 
     def _forget_undecodable(self, partition: Partition) -> None:
         self._stands.pop(partition, None)
-        self._faults = [fault for fault in self._faults if fault.undecodable is None or fault.partition != partition]
+        self._faults = [
+            fault
+            for fault in self._faults
+            if fault.undecodable is None or fault.partition != partition
+        ]
 
     def _tell(self, fault: SourceFault) -> None:
         if fault.reason not in self._told:

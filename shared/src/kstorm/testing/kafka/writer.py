@@ -22,7 +22,11 @@ class FakeWriter:
     """
 
     def __init__(
-        self, topics: Topics, answers: Answers, refuse: Refuse, properties: Mapping[str, Any] | None = None
+        self,
+        topics: Topics,
+        answers: Answers,
+        refuse: Refuse,
+        properties: Mapping[str, Any] | None = None,
     ) -> None:
         self._topics, self._answers, self._refuse = topics, answers, refuse
         self._shared = properties is None
@@ -37,7 +41,9 @@ class FakeWriter:
     ) -> None:
         """Queues a record. Raises `BrokerError` if it is too large."""
         if size(key) + size(value) > MAX_BYTES:
-            raise BrokerError(f"a record of {size(key) + size(value):,} bytes for topic {topic!r}: it is too large")
+            raise BrokerError(
+                f"a record of {size(key) + size(value):,} bytes for topic {topic!r}: it is too large"
+            )
 
         def report(errors: Sequence[object]) -> None:
             on_delivery(errors[0] if errors else None, None)
