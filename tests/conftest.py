@@ -1,24 +1,29 @@
-"""What all suites share: one Kafka and one ZooKeeper for each pytest process, and profiles of Hypothesis.
+"""Fixtures and hooks of all suites: the shared servers, who runs which test, and profiles of Hypothesis.
 
-The servers are on free ports, with logs kept by pytest. `./run test unit --hypothesis-profile=long` tries a hundred
-times as many examples.
+`./run test unit --hypothesis-profile=long` tries a hundred times as many examples.
 """
 
 import signal
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, settings
+from xdist.scheduler import LoadScopeScheduling
 
 from kstorm.local.servers import EmbeddedKafka, EmbeddedZooKeeper
 from tests.integration.certificates import Authority
 from tests.scale_stub import ScaleStub
+from tests.shared_servers import PoolService, ServerPool, SharedKafka, SharedZooKeeper, connect
 
 Eventually = Callable[[Callable[[], object], float], None]
 
-# How long an example takes says how busy the machine is.
+_SERVICE = pytest.StashKey[PoolService]()
+_SPARK_SUITES = ("tests/commands/", "tests/pipeline/")
+
+# The duration of an example depends on the load of the machine.
 settings.register_profile(
     "calm", settings.default, deadline=None, suppress_health_check=[HealthCheck.too_slow]
 )
@@ -28,35 +33,75 @@ settings.register_profile(
 )
 
 
+def pytest_configure_node(node: Any) -> None:
+    """Tell a worker of pytest-xdist where it gets the servers' addresses."""
+    config: pytest.Config = node.config
+    if _SERVICE not in config.stash:
+        directory = config._tmp_path_factory.mktemp("servers")  # type: ignore[attr-defined]
+        config.stash[_SERVICE] = PoolService(directory)
+    service = config.stash[_SERVICE]
+    node.workerinput["servers"] = (service.address, service.key)
+
+
+def pytest_unconfigure(config: pytest.Config) -> None:
+    """Stop the servers that the workers have shared."""
+    if _SERVICE in config.stash:
+        config.stash[_SERVICE].close()
+
+
+class FilesInTurn(LoadScopeScheduling):  # type: ignore[misc]
+    """Gives each worker one file at a time, and everything that starts Spark to a single worker."""
+
+    def _split_scope(self, nodeid: str) -> str:
+        file = nodeid.partition("::")[0]
+        return "spark" if file.startswith(_SPARK_SUITES) else file
+
+
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> FilesInTurn:
+    return FilesInTurn(config, log)
+
+
 @pytest.fixture(scope="session", autouse=True)
 def interruptible() -> None:
-    """What a script starts in the background ignores Ctrl-C, and its children inherit that; commands here must not."""
+    """A script's background jobs ignore Ctrl-C and so do their children. The commands under test must not."""
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @pytest.fixture(scope="session")
+def shared_servers(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[ServerPool]:
+    """Return the servers of this run."""
+    if workerinput := getattr(request.config, "workerinput", None):
+        address, key = workerinput["servers"]
+        yield connect(tuple(address), key)
+    else:
+        pool = ServerPool(tmp_path_factory.mktemp("servers"))
+        yield pool
+        pool.close()
+
+
+@pytest.fixture(scope="session")
 def servers_directory(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Give the session's servers a directory for their data and logs."""
+    """Return a directory for servers of a test's own."""
     return tmp_path_factory.mktemp("servers")
 
 
 @pytest.fixture(scope="session")
-def kafka(servers_directory: Path) -> Iterator[EmbeddedKafka]:
-    """Run a Kafka for all tests of the session; a test that stops or kills it starts its own instead."""
-    with EmbeddedKafka(servers_directory, quick_start=True) as server:
-        yield server
+def kafka(shared_servers: ServerPool) -> EmbeddedKafka:
+    """Return the run's Kafka. A test that stops or kills a broker starts its own."""
+    return SharedKafka(shared_servers.kafka())
 
 
 @pytest.fixture(scope="session")
-def zookeeper(servers_directory: Path) -> Iterator[EmbeddedZooKeeper]:
-    """Run a ZooKeeper for all tests of the session; a test that stops or kills it starts its own instead."""
-    with EmbeddedZooKeeper(servers_directory) as server:
-        yield server
+def zookeeper(shared_servers: ServerPool) -> EmbeddedZooKeeper:
+    """Return the run's ZooKeeper. A test that stops or kills a server starts its own."""
+    return SharedZooKeeper(shared_servers.zookeeper())
 
 
 @pytest.fixture
 def eventually() -> Eventually:
-    """Return a function that waits until a condition is true, and fails after so many seconds."""
+    """Return a function that waits for a condition and fails after `timeout` seconds."""
 
     def wait_until(condition: Callable[[], object], timeout: float) -> None:
         deadline = time.monotonic() + timeout
@@ -71,7 +116,7 @@ def eventually() -> Eventually:
 
 @pytest.fixture(scope="session")
 def cluster_certificate(tmp_path_factory: pytest.TempPathFactory) -> tuple[Authority, Path]:
-    """Give the authority of a Kubernetes cluster, and the API server's certificate."""
+    """Return the authority of a Kubernetes cluster, and the API server's certificate."""
     authority = Authority(tmp_path_factory.mktemp("cluster"), "cluster")
     return authority, authority.sign("apiserver")
 
@@ -80,7 +125,7 @@ def cluster_certificate(tmp_path_factory: pytest.TempPathFactory) -> tuple[Autho
 def api_server(
     cluster_certificate: tuple[Authority, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> Iterator[ScaleStub]:
-    """Give the API server of the cluster that this process is a pod of."""
+    """Return the API server of the cluster that this process is a pod of."""
     with ScaleStub(*cluster_certificate, tmp_path / "serviceaccount") as stub:
         stub.make_this_a_pod(monkeypatch)
         yield stub

@@ -9,7 +9,7 @@ from tests.command import started
 LONG = 480  # it took 256 s at a load of 35, and 112 s of CPU
 
 
-@pytest.mark.long
+@pytest.mark.slow
 @pytest.mark.timeout(LONG + 60)
 def test_a_process_of_each_role_is_killed_and_all_is_exact(tmp_path: Path) -> None:
     """Exit code 0, with each count, window and pair reckoned again."""

@@ -33,7 +33,7 @@ def test_kstorm_beside_a_loop(tmp_path: Path) -> None:
     assert set(report["summary"]) == {"loop", "kstorm"}
 
 
-@pytest.mark.long
+@pytest.mark.slow
 @pytest.mark.timeout(LONG + 60)
 def test_trident_beside_the_same_by_hand(tmp_path: Path) -> None:
     """All three count a skewed corpus correctly, and fewer tuples travel where they are combined before."""
@@ -64,7 +64,7 @@ def test_trident_beside_the_same_by_hand(tmp_path: Path) -> None:
     assert runs["trident"]["tuples_to_count"] < words / 2
 
 
-@pytest.mark.long
+@pytest.mark.slow
 @pytest.mark.timeout(LONG + 60)
 def test_what_a_message_costs_the_spout(tmp_path: Path) -> None:
     """Tracked and untracked, in parts that add up to the whole."""

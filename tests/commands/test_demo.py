@@ -69,7 +69,7 @@ def test_with_an_acker_and_a_counting_process_killed_nothing_is_lost(
         client.close()
 
 
-@pytest.mark.long
+@pytest.mark.slow
 @pytest.mark.timeout(LONG + 60)
 def test_undisturbed_nothing_is_replayed(tmp_path: Path) -> None:
     """Without killing, each message is processed once, so no count exceeds the truth."""

@@ -71,7 +71,7 @@ def cluster(tmp_path: Path, eventually: Eventually) -> Iterator[Cluster]:
         yield cluster
 
 
-@pytest.mark.long
+@pytest.mark.slow
 def test_coordinators_move_amid_the_work(
     cluster: Cluster,
     zookeeper: EmbeddedZooKeeper,

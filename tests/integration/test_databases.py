@@ -24,9 +24,9 @@ def sentences(number: int) -> list[str]:
     return [f"the {WORDS[(number + each) % 7]} {WORDS[each % 5]}" for each in range(SHARE)]
 
 
-@pytest.mark.parametrize("state", ["opaque", pytest.param("transactional", marks=pytest.mark.long)])
+@pytest.mark.parametrize("state", ["opaque", pytest.param("transactional", marks=pytest.mark.slow)])
 @pytest.mark.parametrize(
-    "server", [PostgresServer, pytest.param(RedisServer, marks=pytest.mark.long)]
+    "server", [PostgresServer, pytest.param(RedisServer, marks=pytest.mark.slow)]
 )
 def test_kills_amid_commits(
     run_topology: RunTopology, monkeypatch: pytest.MonkeyPatch, state: str, server: Server
@@ -54,7 +54,7 @@ def test_kills_amid_commits(
             )
 
 
-@pytest.mark.long
+@pytest.mark.slow
 @pytest.mark.parametrize("server", [PostgresServer, RedisServer])
 def test_a_database_that_is_away_for_a_while(
     run_topology: RunTopology, monkeypatch: pytest.MonkeyPatch, server: Server

@@ -94,7 +94,7 @@ def audit(
 
 @pytest.mark.timeout(600)
 @pytest.mark.parametrize(
-    "trial", [WORDCOUNT, pytest.param(ORDERS, marks=pytest.mark.long)], ids=lambda trial: trial.name
+    "trial", [WORDCOUNT, pytest.param(ORDERS, marks=pytest.mark.slow)], ids=lambda trial: trial.name
 )
 def test_undisturbed_nothing_is_wrong(
     trial: Trial,

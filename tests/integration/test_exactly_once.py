@@ -43,7 +43,7 @@ def test_kills_of_every_kind(
         kill_each_kind(engine)
 
 
-@pytest.mark.long
+@pytest.mark.slow
 def test_kills_of_every_kind_on_kafka_3_9(
     zookeeper: EmbeddedZooKeeper,
     topic_prefix: str,

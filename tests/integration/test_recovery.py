@@ -220,7 +220,7 @@ async def test_the_event_loop_goes_on_during_a_recovery(
 @pytest.mark.skipif(
     not STATUS.exists(), reason="asks Linux for the most memory that a process has had"
 )
-@pytest.mark.parametrize("keys", [600_000, pytest.param(10_000_000, marks=pytest.mark.long)])
+@pytest.mark.parametrize("keys", [600_000, pytest.param(10_000_000, marks=pytest.mark.slow)])
 def test_a_recovery_takes_little_memory_however_many_keys_there_are(
     log: Log, tmp_path: Path, keys: int
 ) -> None:

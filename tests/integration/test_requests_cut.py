@@ -98,7 +98,7 @@ def await_struck(words: Words, *strikes: Strike) -> None:
 
 
 @pytest.mark.parametrize(
-    "fate", [Fate.LOST, Fate.UNANSWERED, pytest.param(Fate.LATE, marks=pytest.mark.long)]
+    "fate", [Fate.LOST, Fate.UNANSWERED, pytest.param(Fate.LATE, marks=pytest.mark.slow)]
 )
 def test_requests_of_transactions(words: Words, proxy: RequestProxy, fate: Fate) -> None:
     """Of each process, one kind after the other; no process ends for it."""
@@ -112,7 +112,7 @@ def test_requests_of_transactions(words: Words, proxy: RequestProxy, fate: Fate)
     words.check()
 
 
-@pytest.mark.long
+@pytest.mark.slow
 @pytest.mark.parametrize("fate", [Fate.LOST, Fate.UNANSWERED])
 def test_requests_of_a_process_that_starts(words: Words, proxy: RequestProxy, fate: Fate) -> None:
     """All by which it joins its group and opens its producer."""
@@ -123,7 +123,7 @@ def test_requests_of_a_process_that_starts(words: Words, proxy: RequestProxy, fa
     words.check()
 
 
-@pytest.mark.long
+@pytest.mark.slow
 @pytest.mark.parametrize(("api", "fate"), AMID)
 def test_the_broker_is_killed_amid_a_transaction(
     words: Words, kafka: EmbeddedKafka, proxy: RequestProxy, api: Api, fate: Fate

@@ -36,7 +36,7 @@ def check_never_falls(
 
 
 @pytest.mark.parametrize(
-    "guarantee", ["exactly_once", pytest.param("at_least_once", marks=pytest.mark.long)]
+    "guarantee", ["exactly_once", pytest.param("at_least_once", marks=pytest.mark.slow)]
 )
 def test_counts_are_true_among_kills(
     guarantee: str,

@@ -123,7 +123,7 @@ def words(
         assert lives(engine) == before
 
 
-@pytest.mark.long
+@pytest.mark.slow
 @pytest.mark.timeout(600)
 async def test_brokers_are_restarted_one_by_one_and_one_is_lost_for_good(
     cluster: Cluster, words: Words
@@ -149,7 +149,7 @@ async def test_brokers_are_restarted_one_by_one_and_one_is_lost_for_good(
         words.await_progress()
 
 
-@pytest.mark.long
+@pytest.mark.slow
 @pytest.mark.timeout(600)
 async def test_a_replica_that_is_behind_leads_nothing(cluster: Cluster, words: Words) -> None:
     """Kafka elects it only if it was told to lose records; until the one that has all is back, everything waits."""

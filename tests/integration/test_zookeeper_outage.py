@@ -97,7 +97,7 @@ def readiness(worker: Worker) -> tuple[int, str]:
         return error.code, error.read().decode()
 
 
-@pytest.mark.parametrize("seconds", [0, pytest.param(60, marks=pytest.mark.long)])
+@pytest.mark.parametrize("seconds", [0, pytest.param(60, marks=pytest.mark.slow)])
 def test_a_topology_works_on_while_zookeeper_is_away(
     kafka: EmbeddedKafka,
     zookeeper: EmbeddedZooKeeper,

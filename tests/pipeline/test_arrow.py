@@ -328,7 +328,7 @@ def test_small_files_of_python_are_put_together(job: Job, ways: list[str]) -> No
     job.check()
 
 
-@pytest.mark.long
+@pytest.mark.slow
 def test_python_and_spark_write_the_same_tables(
     make_job: Callable[[Path], Job], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -31,7 +31,7 @@ WRITES = ["write_quarantine", "write_silver", "word_counts", "counts_per_minute"
 """What a batch commits, in its order: the last two are gold tables."""
 
 
-@pytest.mark.long
+@pytest.mark.slow
 def test_a_crash_after_any_write_of_a_batch_leaves_nothing_twice(
     job: Job, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -52,7 +52,7 @@ def test_a_crash_after_any_write_of_a_batch_leaves_nothing_twice(
     job.check()
 
 
-@pytest.mark.long
+@pytest.mark.slow
 def test_a_process_killed_between_two_writes_is_made_good_by_the_next(
     job: Job, tmp_path: Path
 ) -> None:

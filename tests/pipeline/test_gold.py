@@ -38,7 +38,7 @@ def test_every_rule_across_batches(orders: Orders) -> None:
     orders.check()
 
 
-@pytest.mark.long
+@pytest.mark.slow
 def test_a_late_message_does_not_put_the_old_over_the_new(orders: Orders) -> None:
     """Its first record is written after those of later messages, in the same batch or in a later one; of two source partitions the
     Kafka timestamp tells."""
@@ -59,7 +59,7 @@ def test_a_late_message_does_not_put_the_old_over_the_new(orders: Orders) -> Non
     assert orders.rows("totals", "status") == {"Zoë": "of 0-8", "Ann": "of 0-3"}
 
 
-@pytest.mark.long
+@pytest.mark.slow
 @pytest.mark.parametrize("named", [True, False])
 def test_a_crash_after_any_commit_of_a_batch_leaves_nothing_twice(
     orders: Orders, monkeypatch: pytest.MonkeyPatch, named: bool

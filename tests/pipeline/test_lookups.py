@@ -18,7 +18,7 @@ pytestmark = pytest.mark.timeout(
 )  # on two calm cores a minute; with ten others on them ten times that
 
 
-@pytest.mark.long
+@pytest.mark.slow
 def test_a_batch_reads_of_silver_only_where_its_replays_are(job: Job) -> None:
     """Whatever offsets the source partitions have, and though one comes later: new messages have a batch read nothing, not
     even what it wrote itself, and a late replay one file, that of its time. The partitions are far apart, so the offsets of each
@@ -100,7 +100,7 @@ def test_silver_has_our_columns_first(job: Job) -> None:
     assert columns.index("f0") == columns.index("batch") + 1 == 9
 
 
-@pytest.mark.long
+@pytest.mark.slow
 def test_a_silver_of_an_earlier_version_is_refused_and_built_anew_from_bronze(job: Job) -> None:
     """The message says what to delete; replays of what was there before are still found."""
     job.sink.sentence(1, "the cat")
@@ -132,7 +132,7 @@ def test_a_silver_of_an_earlier_version_is_refused_and_built_anew_from_bronze(jo
     job.check()
 
 
-@pytest.mark.long
+@pytest.mark.slow
 def test_ids_of_more_sources_than_a_condition_can_name_still_find_their_replays(job: Job) -> None:
     """Ids that look like coordinates, each of another topic."""
     for number in range(300):

@@ -73,7 +73,7 @@ def check_all_but_bronze(job: Job) -> None:
     assert job.counts_per_minute == job.sink.counts_per_minute
 
 
-@pytest.mark.long
+@pytest.mark.slow
 def test_small_files_become_one_and_old_files_go(job: Job) -> None:
     """Those that a table has kept for long enough, here no time at all. Its rows stay, and the next run goes on."""
     for number in range(3):
@@ -97,7 +97,7 @@ def test_small_files_become_one_and_old_files_go(job: Job) -> None:
     job.check()
 
 
-@pytest.mark.long
+@pytest.mark.slow
 def test_how_long_old_files_are_kept(job: Job) -> None:
     """For readers that are at work, and for looking back; what somebody else chose for a table stays."""
     job.run()
@@ -113,7 +113,7 @@ def test_how_long_old_files_are_kept(job: Job) -> None:
     assert job.tables.properties(job.spark, "silver")[name] == "interval 9 days"
 
 
-@pytest.mark.long
+@pytest.mark.slow
 def test_bronze_loses_old_records_that_are_read_and_no_others(
     job: Job, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -137,7 +137,7 @@ def test_bronze_loses_old_records_that_are_read_and_no_others(
     check_all_but_bronze(job)
 
 
-@pytest.mark.long
+@pytest.mark.slow
 def test_files_of_bronze_stay_until_they_are_read(
     job: Job, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -158,7 +158,7 @@ def test_files_of_bronze_stay_until_they_are_read(
     assert files(job, "bronze") == held(job, "bronze")
 
 
-@pytest.mark.long
+@pytest.mark.slow
 def test_a_merge_that_meets_a_compaction_is_done_again(
     orders: Orders, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -209,7 +209,7 @@ def test_a_merge_that_meets_a_compaction_is_done_again(
     assert orders.rows("totals", "orders") == {"Zoë": 2, "Ann": 1}
 
 
-@pytest.mark.long
+@pytest.mark.slow
 def test_maintained_while_it_goes_on(job: Job) -> None:
     """Again and again, between and among the batches of a run that goes on: all tables hold what they must."""
 

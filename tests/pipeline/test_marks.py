@@ -89,7 +89,7 @@ def test_a_run_begins_with_what_silver_has(job: Job, monkeypatch: pytest.MonkeyP
     assert not marks.reach(job.spark, messages((3, 8, 9)))
 
 
-@pytest.mark.long
+@pytest.mark.slow
 def test_files_without_statistics_may_have_anything(
     job: Job, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -109,7 +109,7 @@ def test_files_without_statistics_may_have_anything(
         )  # as of a table with very many files
 
 
-@pytest.mark.long
+@pytest.mark.slow
 def test_batches_of_new_messages_never_look_into_silver(
     job: Job, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -119,7 +119,7 @@ def test_a_first_run_from_the_end_lacks_nothing_of_before(job: Job) -> None:
         assert topic.find() == Lag()
 
 
-@pytest.mark.long
+@pytest.mark.slow
 def test_what_silver_lacks_of_bronze(job: Job, monkeypatch: pytest.MonkeyPatch) -> None:
     """A batch that is not noted as done is lacking; and `maintain`, which writes files of bronze anew, adds nothing to it."""
     bronze = BronzeLag(job.spark, job.settings, job.tables.path("bronze"))

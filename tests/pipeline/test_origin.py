@@ -23,9 +23,9 @@ MADE_ANEW = r"the topic 'sink-\w+' was deleted and made anew: its id is \S+, and
     ("words", "allow_data_loss"),
     [
         ("the cat", False),
-        pytest.param("the cat", True, marks=pytest.mark.long),
+        pytest.param("the cat", True, marks=pytest.mark.slow),
         pytest.param(
-            "the cat and the dog and the mouse and the elephant", False, marks=pytest.mark.long
+            "the cat and the dog and the mouse and the elephant", False, marks=pytest.mark.slow
         ),
     ],
 )
@@ -95,7 +95,7 @@ def test_tables_are_of_one_topic(job: Job) -> None:
         job.run(topic=other.topic)
 
 
-@pytest.mark.long
+@pytest.mark.slow
 def test_tables_of_an_earlier_version_learn_their_topic(job: Job) -> None:
     """They are taken to be of the topic that there is; both queries go on, and from then on it is known."""
     job.sink.sentence(1, "the cat")

@@ -352,7 +352,7 @@ class Words:
         ]
 
 
-@pytest.mark.long
+@pytest.mark.slow
 def test_a_batch_that_runs_again_is_read_by_the_schema_that_it_was_begun_with(
     spark: SparkSession,
     settings: Settings,

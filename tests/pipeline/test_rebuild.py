@@ -69,7 +69,7 @@ def fill(orders: Orders) -> None:
     orders.run()
 
 
-@pytest.mark.long
+@pytest.mark.slow
 def test_a_table_declared_anew_is_built_while_the_old_one_goes_on(orders: Orders) -> None:
     """The old pipeline runs on after the rebuild, with its table as it was; the new one has all of it, once."""
     fill(orders)
@@ -92,7 +92,7 @@ def test_a_table_declared_anew_is_built_while_the_old_one_goes_on(orders: Orders
         orders.run()
 
 
-@pytest.mark.long
+@pytest.mark.slow
 def test_a_new_table_gets_what_silver_has(orders: Orders) -> None:
     """It is refused until it is built, and what other tables have stays."""
     fill(orders)
@@ -109,7 +109,7 @@ def test_a_new_table_gets_what_silver_has(orders: Orders) -> None:
         orders.check()
 
 
-@pytest.mark.long
+@pytest.mark.slow
 def test_a_function_that_has_changed_is_applied_to_all_of_silver(orders: Orders) -> None:
     """Though the declaration is the same; what the table keeps of its own, such as its properties, stays."""
     fill(orders)
@@ -127,7 +127,7 @@ def test_a_function_that_has_changed_is_applied_to_all_of_silver(orders: Orders)
     assert orders.tables.properties(orders.spark, "by_time").items() >= kept.items()
 
 
-@pytest.mark.long
+@pytest.mark.slow
 def test_a_batch_that_silver_has_and_the_table_has_not(
     orders: Orders, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -158,7 +158,7 @@ def crash(*_: object) -> None:
     raise CrashError
 
 
-@pytest.mark.long
+@pytest.mark.slow
 @pytest.mark.parametrize("where", ["before", "built", "caught up", "in place", "half deleted"])
 def test_a_crash_at_any_point_is_made_good_by_the_next_start(
     orders: Orders, monkeypatch: pytest.MonkeyPatch, where: str
@@ -211,7 +211,7 @@ def test_a_crash_at_any_point_is_made_good_by_the_next_start(
         check_anew(orders)
 
 
-@pytest.mark.long
+@pytest.mark.slow
 def test_a_rebuild_beside_a_run_that_goes_on(orders: Orders) -> None:
     """Batches come before, while and after the table is built; the new pipeline has each of them once."""
     fill(orders)
@@ -234,7 +234,7 @@ def test_a_rebuild_beside_a_run_that_goes_on(orders: Orders) -> None:
     check_anew(orders)
 
 
-@pytest.mark.long
+@pytest.mark.slow
 def test_a_run_with_the_old_declaration_ends_when_another_has_put_a_table_in_place(
     orders: Orders, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -92,7 +92,7 @@ def words(spark: SparkSession, settings: Settings, tmp_path: Path, stub: Registr
     return Words(spark, settings, tmp_path, stub)
 
 
-@pytest.mark.long
+@pytest.mark.slow
 def test_a_new_version_between_two_runs_adds_its_column(words: Words) -> None:
     """The columns are those of the latest schema when a run begins; what silver has already is null in the new one."""
     words.put(WORD, word="a")
@@ -148,7 +148,7 @@ def test_a_registry_that_is_away_ends_the_run_and_costs_nothing(words: Words) ->
     assert (words.rows("word"), words.reasons()) == ([("a",), ("b",)], [])
 
 
-@pytest.mark.long
+@pytest.mark.slow
 def test_a_batch_that_runs_again_is_read_by_the_schema_that_it_was_begun_with(
     words: Words, monkeypatch: pytest.MonkeyPatch
 ) -> None:

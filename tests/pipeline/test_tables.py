@@ -181,7 +181,7 @@ def test_a_run_without_news_adds_nothing(filled: Filled) -> None:
     assert filled.after_third_run == filled.after_second_run
 
 
-@pytest.mark.long
+@pytest.mark.slow
 def test_rows_are_counted_where_the_log_does_not_tell(
     job: Job, monkeypatch: pytest.MonkeyPatch
 ) -> None:

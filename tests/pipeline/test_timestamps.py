@@ -14,7 +14,7 @@ YEAR_10000 = 253402300800000
 LAST_OF_SPARK = 2**63 // 1000
 
 
-@pytest.mark.long
+@pytest.mark.slow
 def test_a_record_after_the_year_9999_goes_to_quarantine(job: Job) -> None:
     """With its coordinates and the timestamp in its reason; the last millisecond before is good, and what follows is read. Python
     can read the quarantine."""

@@ -61,7 +61,7 @@ def test_stored_offsets_are_read_with_tls(secured: Secured) -> None:
     assert stored_offsets(secured.server.connect, [READING]) == {READING: 7}
 
 
-@pytest.mark.long
+@pytest.mark.slow
 def test_what_is_wrong_is_told(secured: Secured) -> None:
     """In one line with the address, and what to look at."""
     at = secured.server

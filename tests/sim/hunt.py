@@ -12,7 +12,7 @@ from rich.table import Table
 
 from tests.sim.exactly_once.mutants import mutants as exactly_once_mutants
 from tests.sim.kinds import AT_LEAST_ONCE, EXACTLY_ONCE
-from tests.sim.mutant import Mutant
+from tests.sim.mutant import Mutant, remember_seeds
 from tests.sim.mutants import mutants
 
 _MUTANTS: Final[dict[str, Callable[[], list[Mutant]]]] = {
@@ -29,6 +29,7 @@ def hunt(workers: int, page: Path | None, console: Console, kind: str) -> int:
         "| --- | --- | --- |",
     ]
     missed = 0
+    noticed: dict[str, int] = {}
     with (
         console.status("hunting mutants"),
         ProcessPoolExecutor(workers, mp_context=get_context("spawn"), initializer=_silence) as pool,
@@ -36,14 +37,14 @@ def hunt(workers: int, page: Path | None, console: Console, kind: str) -> int:
         own = _MUTANTS[kind]()
         for mutant, found in zip(own, pool.map(partial(_hunt, kind), range(len(own))), strict=True):
             missed += found is None
-            seeds, how = (
-                (str(found[0]), _shortly(found[1]))
-                if found
-                else (f"not within {mutant.within}", "")
-            )
+            seeds, how = f"not within {mutant.within}", ""
+            if found is not None:
+                seeds, how = str(found[0] + 1), _shortly(found[1])
+                noticed[mutant.rule] = found[0]
             table.add_row(mutant.rule, seeds, how)
             rows.append(f"| {mutant.rule} | {seeds} | {how} |")
             console.print(f"{mutant.rule}: {seeds}")
+    remember_seeds(noticed)
     console.print(table)
     if page is not None:
         page.write_text("\n".join(rows) + "\n")

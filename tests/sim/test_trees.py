@@ -5,7 +5,7 @@ import pytest
 from tests.sim.trees import Rebuilt, explore_exact_trees, explore_trees
 
 
-@pytest.mark.long
+@pytest.mark.slow
 @pytest.mark.filterwarnings(
     "ignore:coroutine .* was never awaited"
 )  # schedules are broken off amid executions

@@ -1,0 +1,141 @@
+"""One Kafka and one ZooKeeper per test run, whatever the number of workers.
+
+The servers belong to the process that the user started. It starts each one when a test first asks for it. The workers of
+pytest-xdist ask over a local socket and get the address.
+"""
+
+import secrets
+import threading
+from collections.abc import Mapping
+from contextlib import ExitStack, suppress
+from multiprocessing.managers import BaseManager
+from pathlib import Path
+from typing import NoReturn, cast
+
+import pytest
+
+from kstorm.local.processes import ManagedProcess
+from kstorm.local.servers import EmbeddedKafka, EmbeddedZooKeeper
+
+Address = tuple[str, int]
+
+_SETTINGS: Mapping[str, str] = {
+    # Hundreds of tests make topics and leave them. Each partition reserves this much for its two indexes.
+    "log.index.size.max.bytes": "65536",
+}
+
+
+class ServerPool:
+    """The servers of a test run. All methods may be called from any thread."""
+
+    def __init__(self, directory: Path) -> None:
+        self._directory = directory
+        self._running = ExitStack()
+        self._addresses: dict[str, str] = {}
+        self._lock = threading.Lock()
+
+    def kafka(self) -> str:
+        """Return Kafka's bootstrap address. The first call starts the broker."""
+        with self._lock:
+            if "kafka" not in self._addresses:
+                server = EmbeddedKafka(self._directory, heap="768m", settings=_SETTINGS)
+                self._addresses["kafka"] = self._running.enter_context(server).bootstrap
+            return self._addresses["kafka"]
+
+    def zookeeper(self) -> str:
+        """Return ZooKeeper's connect string. The first call starts the server."""
+        with self._lock:
+            if "zookeeper" not in self._addresses:
+                server = EmbeddedZooKeeper(self._directory)
+                self._addresses["zookeeper"] = self._running.enter_context(server).connect
+            return self._addresses["zookeeper"]
+
+    def close(self) -> None:
+        """Stop the servers that run."""
+        with self._lock:
+            self._running.close()
+
+
+class _Remote(BaseManager):
+    """Hands out the addresses of a `ServerPool` in another process."""
+
+
+_Remote.register("pool")
+
+
+class PoolService:
+    """Serves a `ServerPool` to the workers of this run. It listens on the loopback interface from creation to `close`."""
+
+    def __init__(self, directory: Path) -> None:
+        self.pool = ServerPool(directory)
+        self.key = secrets.token_hex()
+        """What a worker must know to be answered."""
+
+        class Local(BaseManager):
+            """Exposes this pool."""
+
+        Local.register("pool", callable=lambda: self.pool, exposed=("kafka", "zookeeper"))
+        self._server = Local(("127.0.0.1", 0), authkey=self.key.encode()).get_server()
+        self.address = cast(Address, self._server.address)
+        threading.Thread(target=self._serve, name="test servers", daemon=True).start()
+
+    def close(self) -> None:
+        """Stop the servers. The socket closes with this process."""
+        self.pool.close()
+
+    def _serve(self) -> None:
+        with suppress(SystemExit):  # how a manager's server ends
+            self._server.serve_forever()
+
+
+def connect(address: Address, key: str) -> ServerPool:
+    """Return the pool of another process; only `kafka` and `zookeeper` can be called."""
+    remote = _Remote(address, authkey=key.encode())
+    remote.connect()
+    return cast(ServerPool, remote.pool())  # type: ignore[attr-defined]
+
+
+class SharedKafka(EmbeddedKafka):
+    """The Kafka that all tests of a run share. A test that stops or kills a broker starts its own."""
+
+    def __init__(self, bootstrap: str) -> None:
+        self._bootstrap = bootstrap
+
+    @property
+    def bootstrap(self) -> str:
+        return self._bootstrap
+
+    @property
+    def process(self) -> ManagedProcess:
+        _refuse("Kafka")
+
+    def start(self) -> NoReturn:
+        _refuse("Kafka")
+
+    def stop(self, timeout: float = 20.0) -> NoReturn:
+        _refuse("Kafka")
+
+
+class SharedZooKeeper(EmbeddedZooKeeper):
+    """The ZooKeeper that all tests of a run share. A test that stops or kills a server starts its own."""
+
+    def __init__(self, connect: str) -> None:
+        self._connect = connect
+
+    @property
+    def connect(self) -> str:
+        return self._connect
+
+    @property
+    def process(self) -> ManagedProcess:
+        _refuse("ZooKeeper")
+
+    def start(self) -> NoReturn:
+        _refuse("ZooKeeper")
+
+    def stop(self, timeout: float = 20.0) -> NoReturn:
+        _refuse("ZooKeeper")
+
+
+def _refuse(name: str) -> NoReturn:
+    pytest.fail(f"this {name} is shared by all tests: start one of your own to stop or pause it")

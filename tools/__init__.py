@@ -1,0 +1,1 @@
+"""The repository's own tools. Users of kstorm never run them."""
