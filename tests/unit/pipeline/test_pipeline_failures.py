@@ -71,7 +71,7 @@ def test_what_a_function_raises_is_told_with_its_place() -> None:
     except ValueError as error:
         found = blame(error)
     assert found is not None
-    assert "test_failures.py:" in found
+    assert "test_pipeline_failures.py:" in found
     assert "raised ValueError: invalid literal for int() with base 10: 'many'." in found
 
 
