@@ -1,5 +1,4 @@
-"""One bolt task: passes tuples to the user's `execute`, and sends emits and acks through the
-`Outbox`."""
+"""One bolt task: runs the user's `execute` and sends emits and acks through the `Outbox`."""
 
 from collections.abc import Awaitable, Callable, Iterable, Iterator
 from itertools import repeat

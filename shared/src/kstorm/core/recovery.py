@@ -1,5 +1,4 @@
-"""Decides if the local copy of a changelog can be trusted, and where to start bringing it up to
-date.
+"""Decides if the local copy of a changelog is valid, and from which offset to update it.
 
 A copy records its topic, the last offset that it includes, and since when it may be outdated. All
 three are needed:

@@ -1,5 +1,7 @@
-"""The size of a record in Kafka, as a batch of its own, for comparison with limits of topics and
-clients."""
+"""The size of a record in Kafka, as a batch of its own.
+
+Limits of topics and clients refer to this size.
+"""
 
 from collections.abc import Sequence
 from typing import Final

@@ -1,5 +1,4 @@
-"""One spout task: calls `next_tuple`, tracks in-flight tuples, and calls the spout's `ack` or
-`fail`.
+"""One spout task: calls `next_tuple`, tracks in-flight tuples, calls `ack` and `fail`.
 
 The spout's own clock decides timeouts. Completions of roots that it does not wait for are counted
 and ignored.
