@@ -12,8 +12,8 @@ class Held:
     """Remembers tuples and batches until they are finished or their trees have timed out.
 
     `secs` is the message timeout. Tuples that a bolt forgot to ack are remembered for at most twice
-    as long, and at least the last 100,000 of them. Anything dropped here just waits for its
-    timeout.
+    as long. If they are very many, at least the last 100,000 are kept. A tuple dropped here just
+    waits for its timeout.
     """
 
     def __init__(self, secs: float) -> None:
@@ -33,7 +33,8 @@ class Held:
             self._room = max(_FEW, 2 * len(self._newer))
 
     def age(self, now: float) -> None:
-        """Drop tuples that are older than two timeouts, according to the clock."""
+        """Rotate the generations once per timeout. A tuple is dropped one to two timeouts after it
+        was added."""
         if self._turn_at is None or now >= self._turn_at:
             self._turn_at = now + self._secs
             self._older, self._newer = [one for one in self._newer if not one.finished], []

@@ -39,8 +39,8 @@ class OriginRun(msgspec.Struct, array_like=True, frozen=True):
     first: int
     """Offset of the first message."""
     steps: bytes = b""
-    """Difference of each offset to the one before, little-endian, all in 1, 2, 4 or 8 bytes. Empty
-    if each is 1."""
+    """Difference of each offset from the one before, little-endian, all in 1, 2, 4 or 8 bytes.
+    Empty if each is 1."""
 
     @property
     def last(self) -> int:
@@ -128,9 +128,7 @@ def read_origins(runs: Iterable[OriginRun], count: int) -> Iterator[Origin | Non
     """
     found = 0
     for run in runs:
-        found += max(
-            run.count, 1
-        )  # an empty run is invalid: the sum then exceeds the number yielded
+        found += max(run.count, 1)  # a run with a topic yields at least its first offset
         if found > count:
             break
         if not run.topic:
