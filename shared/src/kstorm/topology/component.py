@@ -41,9 +41,9 @@ class Component:
         """Return why this task cannot work at the moment, for `/readyz`; None if it can (the
         default).
 
-        The process is not ready while this returns an error. The page is public, so it shows the
-        message only of a `KstormError`, and the type of any other error. The log has all messages.
-        Called like `metrics`.
+        The process is not ready while this returns an error. Anyone who can reach the page can read
+        it. So it shows the message only of a `KstormError`, and the type of any other error. The
+        log has all messages. Called like `metrics`.
         """
         return None
 

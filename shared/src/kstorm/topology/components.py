@@ -32,7 +32,7 @@ class Spout(Component):
         return None
 
     def close(self) -> Maybe:
-        """Called when the task leaves this process in order, but not when the process is killed."""
+        """Called when this process releases the task, but not when the process is killed."""
         return None
 
     def activate(self) -> Maybe:
@@ -87,7 +87,7 @@ class Bolt(Component):
         return NotImplemented
 
     def cleanup(self) -> Maybe:
-        """Called when the task leaves this process in order, but not when the process is killed."""
+        """Called when this process releases the task, but not when the process is killed."""
         return None
 
 
@@ -123,7 +123,7 @@ class BasicBolt(Component):
         return NotImplemented
 
     def cleanup(self) -> Maybe:
-        """Called when the task leaves this process in order, but not when the process is killed."""
+        """Called when this process releases the task, but not when the process is killed."""
         return None
 
 

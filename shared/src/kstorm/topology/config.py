@@ -108,9 +108,9 @@ class Config:
     this limit fails."""
 
     topology_frame_format: int = 1
-    """The frame format that processes write. They always read this release's formats: its own and
-    the previous one. Raise it in a separate rollout, once every process has a release that reads
-    the new format."""
+    """The frame format that processes write. Whatever is set here, they read this release's format
+    and the previous one. Raise the setting in a separate rollout, once every process has a release
+    that reads the new format."""
 
     topology_drain_timeout_secs: float = 20.0
     """Seconds that a stopping or moving spout task waits for its open trees, after it has stopped

@@ -20,8 +20,8 @@ class KeyValueState(Protocol):
     def put(self, key: str, value: Any) -> None:
         """Set a key to the value as it is now. A value that is changed in place must be put again.
 
-        Raises `TypeError` if MessagePack cannot hold the value (an integer beyond 64 bits, an
-        object of an unknown class) or the key is not a string. Raises `ValueError` if both together
+        Raises `TypeError` if the key is not a string or MessagePack cannot hold the value (an
+        integer beyond 64 bits, an object of an unknown class). Raises `ValueError` if both together
         exceed 16 MiB. The state is unchanged then.
         """
         ...
