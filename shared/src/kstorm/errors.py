@@ -44,7 +44,7 @@ class BrokerError(KstormError):
 
 
 class NoBrokerError(BrokerError):
-    """No Kafka broker answers. The client cannot tell if this is temporary."""
+    """No Kafka broker answers. From here, a temporary outage looks like a permanent one."""
 
 
 class NotYetError(KstormError):

@@ -46,7 +46,7 @@ def find(reference: str, kind: Kind) -> object:
     """Return the object named by `package.module:attribute`. Modules of the current directory can
     be imported.
 
-    Raises `ConfigError` if there is none.
+    Raises `ConfigError` if it does not exist.
     """
     module_name, _, attribute = reference.partition(":")
     if "" not in sys.path and str(Path.cwd()) not in sys.path:
@@ -92,14 +92,14 @@ def _others_of(name: str, kind: Kind) -> str:
     """Return the same for a module given by name, or "" if it cannot be imported."""
     try:
         return _others(importlib.import_module(name), kind)
-    except Exception:  # noqa: BLE001 - whatever the user's code raises: the reference was no good, and that is said
+    except Exception:  # noqa: BLE001 - user code may raise anything; only the invalid reference is reported
         return ""
 
 
 def _other_modules(missing: str) -> str:
     """Return the names of sibling modules of a missing one, or "" if there are none.
 
-    Similar names are preferred; without any, all siblings are listed.
+    Similar names are preferred. Without any, all siblings are listed.
     """
     parent, _, name = missing.rpartition(".")
     package = sys.modules.get(parent)

@@ -134,7 +134,7 @@ class BoltTask:
             pending = self._execute_batch(batch)  # type: ignore[misc]
             if pending is not None and pending is not NotImplemented:
                 yield pending
-        except Exception as error:  # noqa: BLE001 - the user's code may raise anything
+        except Exception as error:  # noqa: BLE001 - user code may raise anything
             if not isinstance(error, FailedException):
                 self._on_error(
                     error,
@@ -198,7 +198,7 @@ class BoltTask:
                 pending = execute(tuple)
                 if pending is not None:
                     yield pending
-            except Exception as error:  # noqa: BLE001 - the user's code may raise anything: the tuple fails, the task goes on
+            except Exception as error:  # noqa: BLE001 - user code may raise anything: the tuple fails, the task continues
                 self._failed(tuple, error)
                 if failed is not None:
                     failed.append(position)

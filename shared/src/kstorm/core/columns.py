@@ -54,7 +54,7 @@ def fold_runs(roots: Ids, vals: Ids) -> tuple[Ids, Ids]:
 
 
 def fold_positions(positions: Positions, vals: Ids, size: int) -> Ids:
-    """XOR the values at each position from 0 to `size`; 0 where there is none."""
+    """XOR the values at each position from 0 to `size`. Positions without values get 0."""
     if (positions[1:] < positions[:-1]).any():
         order = np.argsort(positions, kind="stable")
         positions, vals = positions[order], vals[order]

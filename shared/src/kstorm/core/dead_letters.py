@@ -30,7 +30,7 @@ class LetterError(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
     """Details of the failure behind a dead letter."""
 
     type: str = ""
-    """Type name of the exception; empty if a bolt failed its tuple without raising."""
+    """Type name of the exception. Empty if a bolt failed its tuple without raising."""
     message: str = ""
     component: str = ""
     """The component that raised it, which may differ from the one that writes the letter."""
@@ -45,13 +45,13 @@ class DeadLetter(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     topology: str
     component: str
     task: int
-    """Topology-wide id of the task that gave up the message; 0 for an acker."""
+    """Topology-wide id of the task that gave up the message. 0 for an acker."""
     reason: str
     """A readable reason: `does not decode: …`, `failed 10 times`."""
     topic: str = ""
     partition: int = -1
     offset: int = -1
-    """Coordinates of the message, if it came from Kafka; otherwise -1."""
+    """Coordinates of the message, or -1 if it did not come from Kafka."""
     key: bytes | None = None
     value: bytes | None = None
     attempts: int = 0
@@ -65,7 +65,7 @@ class DeadLetter(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """One of `undecodable`, `failed`, `timed_out`, `refused`, `too_large`, `stranger`."""
     error: LetterError | None = None
     timestamp: int = 0
-    """Timestamp of the message, in ms since 1970; 0 if it has none."""
+    """Timestamp of the message, in ms since 1970. 0 if it has none."""
     replays: int = 0
     """Number of times it was replayed from the dead letters and failed again."""
     row: int = -1

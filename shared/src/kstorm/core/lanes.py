@@ -19,7 +19,7 @@ class Rows(Struct, frozen=True):
     count: int
     columns: list[list[Any]]
     roots: bytes
-    """Packed ids; empty if no tuple is tracked. The same holds for `edges`."""
+    """Packed ids. Empty if no tuple is tracked. The same holds for `edges`."""
     edges: bytes
     more: dict[int, dict[int, int]]
     parents: Parents = {}

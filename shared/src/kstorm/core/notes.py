@@ -31,8 +31,8 @@ def note_of(task: int, error: BaseException) -> Note:
 def place_of(error: BaseException) -> str:
     """Return the file and line that raised an error, or "" if it was never raised.
 
-    The innermost line outside of libraries and kstorm counts. If there is none, the innermost of
-    all counts, so that one error has one place whatever led to it.
+    This is the innermost line outside of libraries and kstorm, or else the innermost of all. So one
+    error has one place, whatever led to it.
     """
     own = innermost = ""
     trace = error.__traceback__

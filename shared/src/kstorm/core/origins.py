@@ -122,7 +122,7 @@ def unknown(count: int) -> tuple[Numbers, Numbers]:
 
 
 def read_origins(runs: Iterable[OriginRun], count: int) -> Iterator[Origin | None]:
-    """Yield the origin of each of the `count` trees of a frame, in order; None where unknown.
+    """Yield the origin of each of the `count` trees of a frame, in order. None where unknown.
 
     Raises `FrameError` if the runs do not cover `count` trees.
     """

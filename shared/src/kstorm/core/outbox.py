@@ -69,7 +69,7 @@ class Outbox:
     def __init__(self, topology: Topology) -> None:
         self.ackers = topology.config.acker_tasks
         self.trace = tracing(topology.config.topology_trace)
-        """Selects the trees whose tuples record their anchors; None if no tree is traced."""
+        """Selects the trees whose tuples record their anchors. None if no tree is traced."""
         self._acker_topic = topology.acker_topic
         self._format = topology.config.topology_frame_format
         self._write = WRITERS[self._format]
@@ -91,7 +91,7 @@ class Outbox:
         self.by = ""
         """The sending instance, as written in frames."""
         self.worked = 0
-        """Milliseconds of work on the next drain, as written in its frames; 0 if unknown."""
+        """Milliseconds of work on the next drain, as written in its frames. 0 if unknown."""
         self.sent: dict[tuple[str, str], int] = {}
         """Tuples drained, by stream and topic."""
         self.letters: list[LetterToStore] = []

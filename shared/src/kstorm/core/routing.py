@@ -56,7 +56,7 @@ class StreamRoutes:
         """Combines all choosers. Any grouping may raise, so a tuple is put into lanes only after
         all have chosen."""
         self.spreaders: list[Spreader] = []
-        """The same choice for batches; one per consumer."""
+        """The same choice for batches. One per consumer."""
         self.direct: dict[int, tuple[Lane, ...]] = {}
         """Task id → lane, for `emit(task=…)` on a direct stream."""
 
@@ -106,7 +106,8 @@ def _canonical(value: Any) -> Any:
     if isinstance(value, list | tuple):
         return [_canonical(inner) for inner in value]
     if isinstance(value, dict):
-        # Equal dicts may differ in order. The encoder sorts string keys; other keys are sorted here.
+        # Equal dicts may differ in order. The encoder can only sort string keys, so other keys are
+        # sorted here.
         if all(isinstance(key, str) for key in value):
             return {key: _canonical(inner) for key, inner in value.items()}
         return sorted(

@@ -17,7 +17,7 @@ Frames and dead letters have much lower limits.
 _BATCH_BYTES: Final = 61
 """Size of a batch before its records."""
 _SHORT: Final = 1024 * 1024
-"""In characters; their UTF-8 form has at most four times as many bytes."""
+"""Characters, whose UTF-8 form has at most four times as many bytes."""
 
 
 def record_bytes(record: Outgoing) -> int:

@@ -202,7 +202,7 @@ class SpoutTask:
             self, table, outbox, next_id, next_ids or columns_of(next_id)
         )
         self.active = False
-        """True while the spout emits; False before `activate`."""
+        """True while the spout emits. False before `activate`."""
         self.in_flight = 0
         """Tracked tuples neither acked nor failed."""
         self.acked = self.failed = self.timed_out = 0
@@ -250,7 +250,7 @@ class SpoutTask:
             pending = self.spout.next_tuple()
             if pending is not None:
                 yield pending
-        except Exception as error:  # noqa: BLE001 - the user's code may raise anything; the task goes on
+        except Exception as error:  # noqa: BLE001 - user code may raise anything; the task continues
             self.on_error(error, "in next_tuple")
         yield from self._tell_at_once()
 
@@ -282,7 +282,7 @@ class SpoutTask:
         """Advance the clock and rotate pending tuples.
 
         Rotation comes before anything else. So a task that was paused does not fail the tuples that
-        it emits on waking. And completions that waited for it still find their trees.
+        it emits on waking. Completions that waited for it still find their trees.
         """
         self._now = now
         while now >= self._next_rotation:

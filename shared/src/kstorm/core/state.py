@@ -27,7 +27,7 @@ LEAST_INT, MOST_INT = -(2**63), 2**64 - 1  # the limits of MessagePack
 _SHORT: Final = 100  # characters of a text that is encoded at the checkpoint
 _FLAT: Final = (str, bytes, bytearray)
 _AT_ONCE: Final = 64  # changed keys that a range handles together
-_FEW: Final = 100  # up to so many new keys are inserted singly, more are sorted
+_FEW: Final = 100  # up to this many new keys are inserted singly, more are sorted
 
 # Rough sizes in memory. With small values, the cache holds about 100,000 keys.
 _CACHED_BYTES = 24 << 20
@@ -56,9 +56,9 @@ class TaskState:
         self._dirty: dict[str, bytes | None] = {}
         # The same for changes taken by a checkpoint, until `load` can read them.
         self._taken: dict[str, bytes | None] = {}
-        # The sorted keys of both, as of the last range; None means stale.
+        # The sorted keys of both, as of the last range. None means stale.
         self._sorted: list[str] | None = None
-        # The first so many changes are in `_sorted`: dicts grow at their ends.
+        # Number of changes that are already in `_sorted`: dicts grow at their ends.
         self._sorted_dirty = 0
 
     def get(self, key: str, default: Any = None) -> Any:
@@ -188,8 +188,10 @@ class TaskState:
         return self._sorted
 
     def take_changes(self) -> list[tuple[bytes, bytes | None]]:
-        """Return the changes since the last call, for storage; None deletes. Never raises, because
-        `put` validates."""
+        """Return the changes since the last call, for storage. A value of None deletes.
+
+        Never raises, because `put` validates.
+        """
         cache, dirty = self._cache, self._dirty
         changes = [
             (

@@ -34,7 +34,7 @@ async def drive(steps: Steps, pause: Callable[[], Awaitable[None] | None] = lamb
                 continue
             try:
                 await awaitable(pending)
-            except Exception as error:  # noqa: BLE001 - the user's code may raise anything; the task decides
+            except Exception as error:  # noqa: BLE001 - user code may raise anything; the task decides
                 pending = steps.throw(error)
             else:
                 pending = next(steps)

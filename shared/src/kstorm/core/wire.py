@@ -39,9 +39,9 @@ class TupleFrame(Struct, array_like=True):
     count: int
     """Tuples in the frame."""
     roots: bytes
-    """Packed root id of each tuple, 0 if it is not tracked; empty if none is."""
+    """Packed root id of each tuple, 0 if it is not tracked. Empty if none is."""
     edges: bytes
-    """Packed edge id of each tuple; empty if none is tracked."""
+    """Packed edge id of each tuple. Empty if none is tracked."""
     more: dict[int, dict[int, int]]
     """Position → further `root → edge` pairs, for multi-anchored tuples only."""
     columns: list[list[Any]]
@@ -85,7 +85,7 @@ class AckFrame(Struct, array_like=True):
     """The spout task starts a new run and does not wait for trees of its earlier run. Older
     processes skip this field."""
     by: str = ""
-    """As in a `TupleFrame`, like `worked`."""
+    """The instance that sent it. This field and `worked` are as in `TupleFrame`."""
     worked: int = 0
     origins: list[OriginRun] = []
     """Source messages of the trees of `init_roots`: one for each, or none at all."""
@@ -103,7 +103,7 @@ class CompletionFrame(Struct, array_like=True):
     failed: bytes = b""
     reset: bytes = b""
     notes: dict[int, Note] = {}
-    """As in an `AckFrame`."""
+    """Same as `AckFrame.notes`."""
 
 
 Frame = TupleFrame | AckFrame | CompletionFrame
@@ -190,8 +190,8 @@ def decode(kind: type[F], data: bytes | None) -> F:
 def _look_closer(
     kind: type, data: bytes, readers: Mapping[int, Callable[[bytes], Any]]
 ) -> tuple[int, Callable[[bytes], Any]]:
-    """Decode the format of a frame and return it with its reader. Raises `FrameError` if there is
-    none."""
+    """Decode the format of a frame and return it with its reader. Raises `FrameError` for an
+    unknown format."""
     try:
         version = _decode_head(data).version
     except UNREADABLE as error:
@@ -294,5 +294,5 @@ def _check_tuples(frame: TupleFrame) -> None:
             )
 
 
-# Tuples without fields take no bytes. So only the count bounds the memory that a bad frame allocates.
+# Tuples without fields take no bytes, so only the count bounds what a bad frame can allocate.
 _MOST_EMPTY = 100_000

@@ -121,7 +121,7 @@ class OutputCollector(ErrorReporter, Protocol):
     ) -> Placed:
         """Emit many tuples, given as one list per field. Not for direct streams.
 
-        Tuple i is anchored to tuple `positions[i]` of `anchors`; without `positions`, to tuple i.
+        Tuple i is anchored to tuple `positions[i]` of `anchors`, or to tuple i without `positions`.
         Raises `EmitError` as `emit` does, and for invalid columns or positions.
         """
         ...
@@ -164,8 +164,8 @@ class BasicOutputCollector(ErrorReporter, Protocol):
     ) -> Placed:
         """Emit many tuples from within `execute_batch`, given as one list per field.
 
-        Tuple i is anchored to tuple `positions[i]` of the batch being executed; without
-        `positions`, to tuple i.
+        Tuple i is anchored to tuple `positions[i]` of the batch being executed, or to tuple i
+        without `positions`.
         """
         ...
 

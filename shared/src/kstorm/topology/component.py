@@ -13,7 +13,7 @@ class Component:
     """A spout or a bolt."""
 
     def declare_output_fields(self, declarer: OutputFieldsDeclarer) -> None:
-        """Declare the streams that this component emits; none by default."""
+        """Declare the streams that this component emits. The default declares none."""
 
     def get_component_configuration(self) -> dict[str, Any]:
         """Return settings that differ from the topology's, by `Config` field name, and the
@@ -28,7 +28,8 @@ class Component:
         return ""
 
     def metrics(self) -> Mapping[str, float]:
-        """Return metrics of this task for `/metrics` and `/status`, by name; none by default.
+        """Return metrics of this task for `/metrics` and `/status`, by name. The default returns
+        none.
 
         `{"cache_hits_total": 3}` is shown as `kstorm_own_cache_hits_total`, with the component and
         the task as labels. A name consists of letters, digits and underscores. A name that ends in
@@ -38,7 +39,7 @@ class Component:
         return {}
 
     def problem(self) -> Exception | None:
-        """Return why this task cannot work at the moment, for `/readyz`; None if it can (the
+        """Return why this task cannot work at the moment, for `/readyz`, or None if it can (the
         default).
 
         The process is not ready while this returns an error. Anyone who can reach the page can read

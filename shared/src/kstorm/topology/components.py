@@ -44,7 +44,7 @@ class Spout(Component):
         return None
 
     def next_tuple(self) -> Maybe:
-        """Emit the next tuple, or return without emitting if there is none. It should not block."""
+        """Emit the next tuple, or return if no message is available. It should not block."""
         raise NotImplementedError(f"{type(self).__name__} does not define next_tuple")
 
     def ack(self, message_id: Any) -> Maybe:
@@ -144,6 +144,6 @@ class CustomStreamGrouping:
         """Called once per emitting task with the stream and the ids of the tasks to choose from."""
 
     def choose_tasks(self, task: int, values: Sequence[Any]) -> Sequence[int]:
-        """Return the ids of the tasks that receive the tuple `values` emitted by `task`; may be
-        none or several."""
+        """Return the ids of the tasks, none or several, that receive the tuple `values` emitted by
+        `task`."""
         raise NotImplementedError(f"{type(self).__name__} does not define choose_tasks")

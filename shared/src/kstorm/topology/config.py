@@ -34,7 +34,7 @@ class Config:
     """`at_least_once`: the spout replays what fails or is lost, and a replay counts again.
     `exactly_once`: everything that a message causes between source and sink counts once, whatever
     crashes. docs/guarantees.md explains its requirements and its cost. The setting applies to the
-    whole topology; components cannot override it."""
+    whole topology. Components cannot override it."""
 
     topology_epoch_interval_ms: int = 100
     """With `exactly_once`, milliseconds from one epoch (a Kafka transaction) to the next, in each
@@ -49,7 +49,7 @@ class Config:
     """Milliseconds before the first retry."""
 
     topology_bolt_retry_delay_multiplier: float = 2.0
-    """Factor by which the delay grows with each further retry; at least 1."""
+    """Factor, at least 1, by which the delay grows with each further retry."""
 
     topology_bolt_retry_delay_max_ms: float = 60_000.0
     """Longest delay before a retry, in milliseconds."""
@@ -73,7 +73,7 @@ class Config:
     work. Fixed for the life of the topology. At least `topology_acker_executors`."""
 
     topology_max_spout_pending: int = 2000
-    """Most spout tuples that one spout task may have in flight. Storm's default is no limit. Here
+    """Most spout tuples that one spout task may have in flight. Storm has no limit by default. Here
     the default is finite, because a stalled bolt would otherwise fill Kafka and then let everything
     time out."""
 
@@ -104,7 +104,7 @@ class Config:
     """Most tuples in one frame (one Kafka record)."""
 
     topology_frame_max_bytes: int = 768 * 1024
-    """Most bytes in one frame; below the broker's `message.max.bytes` (1 MiB). A single tuple above
+    """Most bytes in one frame, below the broker's `message.max.bytes` (1 MiB). A single tuple above
     this limit fails."""
 
     topology_frame_format: int = 1
@@ -117,11 +117,11 @@ class Config:
     emitting."""
 
     topology_dead_letters_retention_secs: float | None = None
-    """Seconds to keep dead letters; None keeps them forever. Takes effect when the topic is
+    """Seconds to keep dead letters. None keeps them forever. Takes effect when the topic is
     created."""
 
     topology_finished_retention_secs: float | None = 365 * 86400.0
-    """Seconds to keep the ranges of finished offsets, which an audit needs; None keeps them
+    """Seconds to keep the ranges of finished offsets, which an audit needs. None keeps them
     forever. Takes effect when the topic is created."""
 
     topology_trace: float = 0.0
@@ -204,14 +204,14 @@ class Config:
 
     @property
     def acker_tasks(self) -> int:
-        """Number of acker tasks; 0 when tracking is disabled."""
+        """Number of acker tasks. 0 when tracking is disabled."""
         if self.topology_acker_executors == 0:
             return 0
         return max(self.topology_acker_tasks, self.topology_acker_executors)
 
     @property
     def message_timeout_secs(self) -> float:
-        """The message timeout in seconds; infinite if `topology_enable_message_timeouts` is False."""
+        """The message timeout in seconds. Infinite if `topology_enable_message_timeouts` is False."""
         return (
             self.topology_message_timeout_secs
             if self.topology_enable_message_timeouts

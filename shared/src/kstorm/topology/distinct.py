@@ -19,7 +19,7 @@ class DistinctBolt(StatefulBasicBolt):
     """
 
     def __init__(self, fields: Sequence[str] | str, id_field: str, window: int = 100_000) -> None:
-        """`fields`: the fields to pass on; all others are dropped.
+        """`fields`: the fields to pass on. All others are dropped.
 
         `window`: number of ids that each task remembers, with two state entries per id. Choose more
         than the number of messages between a message and its duplicate. Raises `ValueError` if it

@@ -27,7 +27,7 @@ class ShuffleGrouping:
 
 @dataclass(frozen=True, slots=True)
 class NoneGrouping:
-    """No preference; the same as shuffle, as in Storm."""
+    """No preference. The same as shuffle, as in Storm."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,21 +14,21 @@ class Names:
         return f"{self.name}.{component}"
 
     def bolt_topic(self, bolt: str) -> str:
-        """Tuples for a bolt; partition = task index."""
+        """Tuples for a bolt. Partition = task index."""
         return f"{self.name}.{bolt}"
 
     def state_topic(self, bolt: str) -> str:
-        """Changelog of a bolt's state and, with exactly-once processing, of its unfinished tuples;
-        partition = task index."""
+        """Changelog of a bolt's state and, with exactly-once processing, of its unfinished tuples.
+        Partition = task index."""
         return f"{self.name}.{bolt}.__state"
 
     def completions_topic(self, spout: str) -> str:
-        """Completions and failures for a spout; partition = task index."""
+        """Completions and failures for a spout. Partition = task index."""
         return f"{self.name}.{spout}.__completions"
 
     @property
     def acker_topic(self) -> str:
-        """Inits, acks and fails; partition = acker task = root mod acker tasks."""
+        """Inits, acks and fails. Partition = acker task = root mod acker tasks."""
         return f"{self.name}.__acker"
 
     @property

@@ -6,14 +6,14 @@ from msgspec import Struct
 class Note(Struct, array_like=True, frozen=True):
     """The task that failed a tuple, and its error.
 
-    A note is not persistent: an acker that restarts may lose it. Of many simultaneous failures,
-    only some carry a note.
+    A note is not persistent: an acker that restarts may lose it. If many trees fail at once, only
+    some carry a note.
     """
 
     task: int
     """The task that failed it, topology-wide."""
     type: str = ""
-    """Type name of the exception; empty if the bolt itself failed the tuple."""
+    """Type name of the exception. Empty if the bolt itself failed the tuple."""
     message: str = ""
     where: str = ""
     """File and line of the user's code, if known: `join.py:41`."""

@@ -34,7 +34,7 @@ class Tuple(Struct, eq=False):
     values: Sequence[Any]
     source: Source
     root: int = 0
-    """Root id of the spout tuple that this tuple descends from; 0 if it is not tracked."""
+    """Root id of the spout tuple that this tuple descends from. 0 if it is not tracked."""
     edge: int = 0
     """This tuple's own random 64-bit id in the tree of `root`."""
     more: dict[int, int] | None = None

@@ -108,7 +108,7 @@ class AckerEngine(Engine[Ledger]):
     def _checkpoint(self, chosen: Callable[[], list[Slot[Ledger]]]) -> Routine:
         """Take a checkpoint of some tasks:
         1. Cut, at one moment: the changed buckets, each with the offset that it includes, and the
-           input offset. What is applied afterwards belongs to the next checkpoint.
+           input offset. Later records belong to the next checkpoint.
         2. Wait until every completion and failure implied by the rows has arrived in the spouts'
            topics. After the deadline, the buckets count as never taken.
         3. Commit buckets and offsets in one transaction. Without a changed bucket, commit only the

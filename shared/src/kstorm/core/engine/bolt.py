@@ -314,7 +314,7 @@ class BoltEngine(SendingEngine[BoltTask]):
             pending = task.bolt.cleanup()
             if pending is not None:
                 yield awaitable(pending)
-        except Exception as error:  # noqa: BLE001 - the user's code may raise anything; the task goes all the same
+        except Exception as error:  # noqa: BLE001 - user code may raise anything; the task is released anyway
             self.journal.error(error, "in cleanup", task.task_id)
 
     def _flush_late(self) -> Routine:

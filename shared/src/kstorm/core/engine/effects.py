@@ -16,7 +16,7 @@ from kstorm.core.tasks import Steps
 from kstorm.errors import KstormError
 
 Pair = tuple[bytes, bytes | None]
-"""Key and value of a changelog record; None deletes the key."""
+"""Key and value of a changelog record. None deletes the key."""
 
 Changes = Mapping[int, Sequence[Pair]]
 """Changelog records of a checkpoint, by task."""
@@ -74,7 +74,7 @@ class Transact(Struct, eq=False):
     positions: Positions = {}
     """A spout's positions in its source, committed there as offsets of the group."""
     answer: Mapping[int, int] | None = None
-    """The changelog offset reached by the changes, by task; None until answered."""
+    """The changelog offset reached by the changes, by task. None until answered."""
     refused: Mapping[int, str] = {}
     """Indexes of the rejected records, with the reason for each."""
 
@@ -85,7 +85,7 @@ class Fetch(Struct, eq=False):
     task: int
     offsets: Sequence[int]
     answer: Sequence[Record] | None = None
-    """The records that still exist; None until answered."""
+    """The records that still exist. None until answered."""
 
 
 class Keep(Struct, frozen=True):

@@ -222,7 +222,7 @@ class Engine(Generic[T]):
         """Set the number of tuples after which the driver is offered a pause."""
 
     changelog = ""
-    """The topic of its tasks' stored data; empty for a kind without any."""
+    """The topic of its tasks' stored data. Empty for a kind without any."""
 
     def make_task(self, slot: Slot[T]) -> Steps:
         """Create the task and prepare its component."""

@@ -3,8 +3,8 @@
 The sends of every unit of work stay in memory. A cut happens between two executions. It turns all
 of this into one value: frames, records of sinks, dead letters, acks, state changes, unfinished
 tuples and input offsets. The value is written while the next epoch is executed, and it never
-changes. If Kafka refuses it, the driver writes the same value again; nothing is executed again for
-it. So each effect of a task happens once or not at all. A reader of committed records sees an
+changes. If Kafka refuses it, the driver writes the same value again, without executing anything
+again. So each effect of a task happens once or not at all. A reader of committed records sees an
 execution without any failure.
 """
 

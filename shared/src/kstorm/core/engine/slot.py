@@ -18,7 +18,7 @@ class Record(Struct, frozen=True):
     value: bytes | None
     key: bytes | None = None
     sent: float = 0.0
-    """Send time in seconds (wall clock); 0 if unknown."""
+    """Send time in seconds (wall clock). 0 if unknown."""
     undecodable: str = ""
     """The reason why it has no value: it stands for an undecodable batch. Otherwise empty."""
     offsets: int = 1
@@ -49,7 +49,7 @@ class Slot(Generic[T]):
     """One tenure of a task. If the task returns to the process, it gets another slot."""
 
     index: int
-    """Index of the task in its component, from 0; also its partition."""
+    """Index of the task in its component, from 0. Also its partition."""
     progress: Progress
     phase: Phase = Phase.OPENING
     leaving: bool = False
@@ -58,7 +58,7 @@ class Slot(Generic[T]):
 
     @property
     def task(self) -> T:
-        """The task; available from `PREPARING` on."""
+        """The task. Available from `PREPARING` on."""
         assert self._task is not None, f"the task {self.index} is still being recovered"
         return self._task
 

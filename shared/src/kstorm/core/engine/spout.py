@@ -229,7 +229,7 @@ class SpoutEngine(SendingEngine[SpoutTask]):
     def _last_call(self, task: SpoutTask, steps: Steps, doing: str) -> Steps:
         try:
             yield from steps
-        except Exception as error:  # noqa: BLE001 - the user's code may raise anything; the task goes all the same
+        except Exception as error:  # noqa: BLE001 - user code may raise anything; the task is released anyway
             self.journal.error(error, doing, task.task_id)
 
     def drop(self, slot: Slot[SpoutTask]) -> None:

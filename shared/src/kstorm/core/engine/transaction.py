@@ -76,7 +76,7 @@ class Writing:
         self._transactions = transactions
         self._requests = self._all()
         self.next: Request | None = next(self._requests)
-        """The request to make now; None once everything is committed."""
+        """The request to make now. None once everything is committed."""
 
     def answered(self, answer: Answer, *, at_once: bool = True) -> None:
         """Handle the answer to the request. `at_once`: no other copy of the request can exist."""

@@ -115,8 +115,8 @@ class ExactCollector(BoltCollector):
             self.failing.append(tuple)
 
     def lose(self, count: int, pairs: Mapping[int, int]) -> None:
-        """Release the trees of undecodable tuples. Those are in the dead letters, and their trees
-        continue without them."""
+        """Release the trees of undecodable tuples. The tuples are in the dead letters, and their
+        trees continue without them."""
         self.failed += count
         for root, edges in pairs.items():
             self._outbox.acks[root] = self._outbox.acks.get(root, 0) ^ edges

@@ -11,7 +11,7 @@ class ExactLedger(Ledger):
 
     The order of messages matters here, and Kafka preserves it. Bolts get a tree's tuples only by
     the transaction that contains its init. So the init precedes all other messages of the tree in
-    the log. Messages without a row belong to a tree that is no longer awaited.
+    the log. If a message has no row, no spout task waits for its tree any more.
     """
 
     def _apply_acks(self, pairs: Iterable[tuple[int, int]]) -> None:

@@ -76,7 +76,7 @@ class ExactBoltTask(BoltTask):
             pending = self._execute_batch(batch)  # type: ignore[misc]
             if pending is not None and pending is not NotImplemented:
                 yield pending
-        except Exception as error:  # noqa: BLE001 - the user's code may raise anything
+        except Exception as error:  # noqa: BLE001 - user code may raise anything
             if not isinstance(error, FailedException):
                 self._on_error(
                     error,
@@ -130,7 +130,7 @@ class ExactBoltTask(BoltTask):
                 pending = execute(tuple)
                 if pending is not None:
                     yield pending
-            except Exception as raised:  # noqa: BLE001 - the user's code may raise anything: the tuple fails, the task goes on
+            except Exception as raised:  # noqa: BLE001 - user code may raise anything: the tuple fails, the task continues
                 error = raised
             if error is None and tuple not in collector.failing:
                 # Success: all actions of the execution take effect.
@@ -278,7 +278,7 @@ class ExactBoltTask(BoltTask):
     def retry(self, now: float) -> Steps:
         """Execute the tuples whose retry is due."""
         self.now = now
-        self._try_failing_again()  # outside of all executions
+        self._try_failing_again()  # tuples that the bolt failed outside any execution
         tuples = self.rows.take_due(now)
         self.retried += len(tuples)
         if not self._acks_itself:

@@ -46,7 +46,7 @@ class LocatedBatch(TupleBatch):
         self.offset = offset
         self._tuples: list[LocatedTuple] | None = None
 
-    def tuples(self) -> "Sequence[LocatedTuple]":  # type: ignore[override] # a list is an iterable, if no iterator
+    def tuples(self) -> "Sequence[LocatedTuple]":  # type: ignore[override] # returns a list, not an iterator
         if self._tuples is None:
             ids: Any = (
                 repeat((0, 0))
