@@ -11,8 +11,7 @@ class KstormError(Exception):
 
 
 class TopologyError(KstormError):
-    """The wiring of a topology cannot work: an unknown stream, a duplicate id, a cycle without a
-    spout."""
+    """The wiring cannot work: an unknown stream, a duplicate id, a cycle without a spout."""
 
 
 class ConfigError(KstormError):
@@ -61,8 +60,7 @@ class StorageError(KstormError):
 
 
 class LocalError(KstormError):
-    """Something that kstorm runs or fetches on this machine failed: a server, a service process,
-    Java, a jar."""
+    """A local server, service process, download, jar or Java failed."""
 
 
 class ControlError(KstormError):
@@ -90,13 +88,17 @@ class LostInputError(KstormError):
 
 
 class LostOffsetError(KstormError):
-    """A consumer group's offset is missing or does not fit its topic, so the position to continue
-    from is unknown."""
+    """A consumer group's offset is missing or does not fit its topic.
+
+    So the position to continue from is unknown.
+    """
 
 
 class FailedException(KstormError):  # noqa: N818 - Storm's name
-    """Raised by a `BasicBolt` to fail its input tuple without an error report (Storm's
-    `FailedException`)."""
+    """Raised by a `BasicBolt` to fail its input quietly (Storm's `FailedException`).
+
+    The error is not reported.
+    """
 
 
 class ReportedFailedException(FailedException):

@@ -41,8 +41,10 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def number_or_random(text: str) -> int:
-    """Parse the value of the option. pytest's error for an invalid value shows this function's
-    name."""
+    """Parse the value of the option.
+
+    pytest's error for an invalid value shows this function's name.
+    """
     return SystemRandom().getrandbits(32) if text == "random" else int(text)
 
 

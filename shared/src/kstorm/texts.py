@@ -34,7 +34,9 @@ def readable(text: str) -> str:
 
 
 def graphviz(text: str) -> str:
-    """Quote text for Graphviz. Line feeds are kept, and characters that control a terminal are
-    escaped."""
+    """Quote text for Graphviz.
+
+    Line feeds are kept, and characters that control a terminal are escaped.
+    """
     shown = printable(text).replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
     return f'"{shown}"'

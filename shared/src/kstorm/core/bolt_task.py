@@ -29,8 +29,10 @@ _TICK = Source(SYSTEM_COMPONENT, TICK_STREAM, 0, Fields("rate_secs"))
 
 
 class BoltTask:
-    """Executes tuples one by one. The driver prepares the bolt, passes frames and ticks, and drains
-    the outbox."""
+    """Executes tuples one by one.
+
+    The driver prepares the bolt, passes frames and ticks, and drains the outbox.
+    """
 
     def __init__(
         self,
@@ -153,8 +155,10 @@ class BoltTask:
             self.held.add(batch)
 
     def _execute_one_by_one(self, batch: TupleBatch) -> Steps:
-        """Execute the tuples of a frame. For a basic bolt, ids are drawn and tuples acked together
-        at the end."""
+        """Execute the tuples of a frame.
+
+        For a basic bolt, ids are drawn and tuples acked together at the end.
+        """
         if not self._acks_itself:
             yield from self._execute_tuples(batch.tuples())
             return
@@ -209,8 +213,10 @@ class BoltTask:
                     hold(tuple)
 
     def fail_held(self) -> int:
-        """Fail the tuples that the bolt holds, so that they are executed elsewhere at once. Returns
-        their number."""
+        """Fail the tuples that the bolt holds, so that they are executed elsewhere at once.
+
+        Returns their number.
+        """
         before = self.collector.failed
         for one in self.held.take():
             if isinstance(one, Tuple):
@@ -272,8 +278,8 @@ class BoltTask:
 
 
 def tuples_of(source: Source, frame: TupleFrame) -> Iterator[Tuple]:
-    """Yield the tuples of a frame that cannot be a batch: some belong to several trees, or the
-    stream has no fields."""
+    """Yield a frame's tuples if it cannot be a batch: some are multi-anchored, or there are no
+    fields."""
     roots: Any = unpack_ids(frame.roots) if frame.roots else repeat(0)
     edges: Any = unpack_ids(frame.edges) if frame.edges else repeat(0)
     rows: Any = zip(*frame.columns, strict=True) if frame.columns else repeat((), frame.count)

@@ -78,8 +78,7 @@ class BoltCollector:
         return targets
 
     def _add(self, lane: Lane, values: Sequence[Any], anchors: Anchors) -> None:
-        """Add one copy with any number of anchors: one edge per anchor, folded where anchors share
-        a root."""
+        """Add a copy with any number of anchors: one edge per anchor, folded if they share a root."""
         several = () if anchors is None else (anchors,) if isinstance(anchors, Tuple) else anchors
         # Check before any edge is drawn: otherwise the valid anchors would wait for a tuple that is
         # never sent.
@@ -149,8 +148,10 @@ class BoltCollector:
         return Note(self.task) if error is None else note_of(self.task, error)
 
     def lose(self, count: int, pairs: Mapping[int, int]) -> None:
-        """Fail the trees of received tuples that cannot be decoded. `pairs`: root → XOR of the lost
-        edges."""
+        """Fail the trees of received tuples that cannot be decoded.
+
+        `pairs`: root → XOR of the lost edges.
+        """
         self.failed += count
         self._outbox.fail(pairs, self._note(FrameError("it cannot be read")))
 
@@ -270,8 +271,7 @@ class BoltCollector:
     # once.
 
     def finish_frame(self, batch: TupleBatch, failed: list[int]) -> None:
-        """Draw the ids of the frame's emits, and ack its tuples except those at the positions
-        `failed`."""
+        """Draw the ids of the frame's emits, and ack its tuples except those at `failed`."""
         count = len(batch)
         val = None if batch.roots is None else batch.edges.copy()
         for lane in self._lanes:
@@ -375,8 +375,10 @@ def direct_lanes(
 def check_columns(
     route: StreamRoutes | None, component: str, columns: Sequence[list[Any]], stream: str
 ) -> tuple[StreamRoutes, int]:
-    """Return the route and the number of rows of a batch. Raises `EmitError` if the batch is
-    invalid."""
+    """Return the route and the number of rows of a batch.
+
+    Raises `EmitError` if the batch is invalid.
+    """
     if route is None or route.is_direct or len(columns) != route.fields:
         direct_lanes(route, component, columns, stream, None)
         raise AssertionError("unreachable: a direct emit without a task is refused")

@@ -18,8 +18,10 @@ from kstorm.topology import Placed
 
 
 class Emission:
-    """The rows of a batch by lane. `roots` holds the tree of each row, or is None if nothing is
-    tracked."""
+    """The rows of a batch by lane.
+
+    `roots` holds the tree of each row, or is None if nothing is tracked.
+    """
 
     __slots__ = ("_sends", "placed", "vals")
 

@@ -33,8 +33,10 @@ class Held:
             self._room = max(_FEW, 2 * len(self._newer))
 
     def age(self, now: float) -> None:
-        """Rotate the generations once per timeout. A tuple is dropped one to two timeouts after it
-        was added."""
+        """Rotate the generations once per timeout.
+
+        A tuple is dropped one to two timeouts after it was added.
+        """
         if self._turn_at is None or now >= self._turn_at:
             self._turn_at = now + self._secs
             self._older, self._newer = [one for one in self._newer if not one.finished], []

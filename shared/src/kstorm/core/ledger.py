@@ -1,12 +1,11 @@
 """The acker's ledger: one row per tuple tree, about 20 bytes however large the tree is.
 
 The algorithm and its words are those of Storm's acker (the paper and `Acker.java`): init, ack,
-fail, reset timeout. A tuple has a random 64-bit id in its tree, its *edge id*. Every edge id enters
-the tree's row twice by XOR:
+fail, reset timeout. Every tuple of a tree has a random 64-bit id, its *edge id*. An edge id enters
+the tree's row twice by XOR: when the tuple is emitted, and when the bolt that received it acks it.
 
-* The emitter creates the edge. The spout sends its first edges with the init, a bolt sends the
-  edges of its emitted tuples with the ack of their anchor.
-* The bolt that receives the tuple acks the edge.
+* Init: the spout sends the XOR of its first edges.
+* Ack: a bolt sends the acked edge, XORed with the edges of the tuples that it anchored to it.
 
 A row holds the XOR of all edge ids created or acked so far, and the spout task that waits for the
 tree. When the XOR is 0 and the init has been applied, every edge was acked: the tree is complete.
@@ -171,8 +170,7 @@ class Ledger:
                 rows[root] = row | _FAILED
 
     def _take_notes(self, notes: Mapping[int, Note]) -> None:
-        """Remember why trees failed. Old notes, of trees that end late or never, make room for new
-        ones."""
+        """Remember why trees failed, and drop the oldest notes beyond the limit."""
         self._notes.update(notes)
         while len(self._notes) > _MOST_NOTES:
             del self._notes[next(iter(self._notes))]
@@ -204,8 +202,7 @@ class Ledger:
             told.append(root)
 
     def rotate(self) -> None:
-        """Age every row by one generation, and drop rows older than any spout waits. Called once
-        per message timeout.
+        """Age every row by one generation, and drop expired rows. Called once per message timeout.
 
         Dropping is only cleanup: the spout's own clock has already failed these trees.
         """
@@ -226,8 +223,7 @@ class Ledger:
     # Storage. A tree that began and ended since the last checkpoint leaves no trace.
 
     def checkpoint(self) -> dict[bytes, bytes]:
-        """Return the buckets whose rows changed since they were last taken, by key. Each contains
-        the offset it includes.
+        """Return the changed buckets by key. Each contains the offset that it includes.
 
         Every completion that the rows imply so far must be delivered before the buckets are
         written. The buckets must be written before the input is committed past `applied`.
@@ -247,14 +243,12 @@ class Ledger:
         return changed
 
     def not_stored(self, taken: Iterable[bytes]) -> None:
-        """Mark buckets returned by `checkpoint` as not written, so that the next checkpoint takes
-        them again."""
+        """Mark buckets as not written after all, so that the next checkpoint takes them again."""
         for key in taken:
             self._written[_bucket_number(key)] = _UNKNOWN
 
     def restore(self, stored: Iterable[tuple[bytes, bytes]]) -> None:
-        """Load stored buckets, before the first `apply`. Raises `FrameError` if a record is not a
-        valid bucket."""
+        """Load stored buckets, before the first `apply`. Raises `FrameError` if one is invalid."""
         for key, value in stored:
             number = _bucket_number(key)
             log_id, stamp, generation, rows = _unpack_bucket(value)
@@ -267,8 +261,7 @@ class Ledger:
         self._replay_until = max(self._stamps)
 
     def _rejuvenated(self, row: int, stored_at: int) -> int:
-        """Return the row with the age that it had when it was stored. Time without an acker does
-        not age a row."""
+        """Return the row with its age at storage time: a row does not age without an acker."""
         age = (stored_at - (row >> _GENERATION)) % _GENERATIONS
         cleared = row & ~((_GENERATIONS - 1) << _GENERATION)
         return cleared | (self._generation - age) % _GENERATIONS << _GENERATION
@@ -304,8 +297,7 @@ _UNKNOWN = b"?"
 
 
 def check_bucket(key: bytes, value: bytes | None) -> None:
-    """Raise `FrameError` if the pair is not a stored bucket. A None value is invalid: a ledger
-    never deletes one."""
+    """Raise `FrameError` if this is not a stored bucket. A ledger never deletes one."""
     number = _bucket_number(key)
     if value is None:
         raise FrameError(f"a ledger bucket {number} without a value: a ledger deletes none")

@@ -28,8 +28,10 @@ class Origin(NamedTuple):
 
 
 class OriginRun(msgspec.Struct, array_like=True, frozen=True):
-    """The origins of consecutive trees. Their messages are from one partition and in ascending
-    order."""
+    """The origins of consecutive trees.
+
+    Their messages are from one partition and in ascending order.
+    """
 
     topic: str
     """Empty if the origins of these trees are unknown."""

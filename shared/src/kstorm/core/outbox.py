@@ -109,8 +109,7 @@ class Outbox:
         return lane
 
     def forget(self, task: int) -> None:
-        """Drop the lanes of a task that left this process, with their contents, and its pending
-        start report."""
+        """Drop the lanes and the pending start report of a task that left this process."""
         self._lanes = [lane for lane in self._lanes if lane.task != task]
         self.beginnings.discard(task)
 
@@ -138,8 +137,10 @@ class Outbox:
                 self._notes[root] = note
 
     def go_on_without(self, pairs: Mapping[int, int]) -> None:
-        """Undo the failure of trees caused by a tuple: it counts as acked. `pairs`: root → the
-        tuple's edge."""
+        """Undo the failure of trees caused by a tuple: it counts as acked.
+
+        `pairs`: root → the tuple's edge.
+        """
         for root, edge in pairs.items():
             self.fails.discard(root)
             self._notes.pop(root, None)

@@ -33,8 +33,10 @@ class Outgoing(Struct, frozen=True, gc=False):
 
 
 class SinkRecords(Struct, frozen=True, gc=False):
-    """Records that the sink of one task wrote together. Raises `ValueError` if the columns differ
-    in length."""
+    """Records that the sink of one task wrote together.
+
+    Raises `ValueError` if the columns differ in length.
+    """
 
     topic: str
     keys: Sequence[str | bytes | None]

@@ -94,8 +94,7 @@ def stable_hash(values: Sequence[Any]) -> int:
 
 
 def _canonical(value: Any) -> Any:
-    """Map values that are equal in Python (1, 1.0, True) to one form, so that they go to the same
-    task."""
+    """Map values that are equal in Python (1, 1.0, True) to one form, so that they get the same hash."""
     if type(value) is str:
         return value
     if isinstance(value, bool):
@@ -226,8 +225,7 @@ def _by_fields(positions: list[int], singles: list[tuple[Lane]]) -> Chooser:
 
 
 def _by_partial_key(positions: list[int], singles: list[tuple[Lane]]) -> Chooser:
-    """Power of two choices: hash to two candidates, and choose the one that this task has sent less
-    to."""
+    """Power of two choices: of two candidates by hash, choose the one sent less by this task."""
     if len(singles) == 1:
         return lambda _values: singles[0]
     count = len(singles)

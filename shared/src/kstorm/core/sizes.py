@@ -34,8 +34,10 @@ def record_bytes(record: Outgoing) -> int:
 
 
 def too_large(record: Outgoing) -> str:
-    """Return the reason why a record is too large for any client, or "". Raises as `record_bytes`
-    does."""
+    """Return the reason why a record is too large for any client, or "".
+
+    Raises as `record_bytes` does.
+    """
     if record.headers is None and len(record.key or b"") + len(record.value or b"") < _SHORT:
         return ""
     size = record_bytes(record)

@@ -62,8 +62,10 @@ class TaskState:
         self._sorted_dirty = 0
 
     def get(self, key: str, default: Any = None) -> Any:
-        """Return the value of a key, or `default`. Raises `FrameError` if a `TaskState` did not
-        write the stored value."""
+        """Return the value of a key, or `default`.
+
+        Raises `FrameError` if a `TaskState` did not write the stored value.
+        """
         try:
             value = self._cache[key]
         except KeyError:
@@ -96,8 +98,10 @@ class TaskState:
         self._dirty[key] = stored
 
     def delete(self, key: str) -> Any:
-        """Remove a key. Returns its former value, or None if there was none or it cannot be
-        decoded."""
+        """Remove a key.
+
+        Returns its former value, or None if there was none or it cannot be decoded.
+        """
         try:
             former = self.get(key, ABSENT)
         except FrameError:

@@ -22,8 +22,10 @@ OnError = Callable[[BaseException, str], None]
 
 
 async def drive(steps: Steps, pause: Callable[[], Awaitable[None] | None] = lambda: None) -> None:
-    """Run a piece of work to its end in a coroutine. At each None, `pause` may return an awaitable
-    to wait for."""
+    """Run a piece of work to its end in a coroutine.
+
+    At each None, `pause` may return an awaitable to wait for.
+    """
     try:
         pending = next(steps)
         while True:

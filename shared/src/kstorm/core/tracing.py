@@ -26,8 +26,10 @@ class Tracing:
         return (root & _MASK) >= self._least
 
     def parents(self, roots: Ids, anchors: Ids) -> Parents:
-        """Return the anchors of tuples whose trees are traced, by position. Each tuple has one
-        anchor."""
+        """Return the anchors of tuples whose trees are traced, by position.
+
+        Each tuple has one anchor.
+        """
         picked = np.flatnonzero((roots & np.uint64(_MASK)) >= np.uint64(self._least))
         if not picked.size:
             return {}

@@ -190,8 +190,10 @@ def decode(kind: type[F], data: bytes | None) -> F:
 def _look_closer(
     kind: type, data: bytes, readers: Mapping[int, Callable[[bytes], Any]]
 ) -> tuple[int, Callable[[bytes], Any]]:
-    """Decode the format of a frame and return it with its reader. Raises `FrameError` for an
-    unknown format."""
+    """Decode the format of a frame and return it with its reader.
+
+    Raises `FrameError` for an unknown format.
+    """
     try:
         version = _decode_head(data).version
     except UNREADABLE as error:

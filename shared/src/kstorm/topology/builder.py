@@ -133,8 +133,10 @@ class _Declarer:
         self._declared = declared
 
     def set_num_tasks(self, tasks: int) -> Self:
-        """Fix the number of tasks: at least the parallelism, and constant for the life of the
-        topology."""
+        """Fix the number of tasks, at least the parallelism.
+
+        It never changes for a running topology.
+        """
         check_count("number of tasks", self._declared.id, tasks)
         self._declared.num_tasks = tasks
         return self
@@ -164,8 +166,10 @@ class BoltDeclarer(_Declarer):
     """Declares a bolt's subscriptions. Every method takes a component and one of its streams."""
 
     def grouping(self, component: str, grouping: Grouping, stream: str = DEFAULT_STREAM) -> Self:
-        """Subscribe with a grouping object. Raises `TopologyError` if the bolt already subscribes
-        to the stream."""
+        """Subscribe with a grouping object.
+
+        Raises `TopologyError` if the bolt already subscribes to the stream.
+        """
         for known in self._declared.inputs:
             if (known.component, known.stream) == (component, stream):
                 raise TopologyError(
@@ -189,8 +193,7 @@ class BoltDeclarer(_Declarer):
     def fields_grouping(
         self, component: str, fields: Iterable[str] | str, stream: str = DEFAULT_STREAM
     ) -> Self:
-        """Send equal values of `fields` to the same task: `fields_grouping("split",
-        Fields("word"))`."""
+        """Send equal values of `fields` to one task: `fields_grouping("split", Fields("word"))`."""
         return self.grouping(component, FieldsGrouping(Fields(fields)), stream)
 
     def partial_key_grouping(

@@ -16,8 +16,11 @@ class Component:
         """Declare the streams that this component emits. The default declares none."""
 
     def get_component_configuration(self) -> dict[str, Any]:
-        """Return settings that differ from the topology's, by `Config` field name, and the
-        component's own under other names."""
+        """Return this component's settings, by name.
+
+        Names of `Config` fields override the topology's settings. Other names are the component's
+        own.
+        """
         return {}
 
     def refuses_exactly_once(self) -> str:
@@ -50,8 +53,10 @@ class Component:
 
 
 class Wrapped(Component):
-    """A component that runs inside another one, which the builder puts in its place, such as a
-    windowed bolt."""
+    """A component that runs inside another one, such as a windowed bolt.
+
+    The builder replaces it by that.
+    """
 
     def executor(self) -> Any:
         """Return the bolt that runs it. Raises `TopologyError` if it cannot run."""

@@ -52,8 +52,10 @@ class Spout(Component):
         return None
 
     def fail(self, message_id: Any) -> Maybe:
-        """Called when the tree failed or timed out. The spout itself decides to emit the message
-        again."""
+        """Called when the tree failed or timed out.
+
+        The spout itself decides to emit the message again.
+        """
         return None
 
 
@@ -72,8 +74,10 @@ class Bolt(Component):
         return None
 
     def execute(self, tuple: Tuple) -> Maybe:
-        """Process one tuple. If it raises, the tuple fails, the error is reported and the task
-        continues."""
+        """Process one tuple.
+
+        If it raises, the tuple fails, the error is reported and the task continues.
+        """
         raise NotImplementedError(f"{type(self).__name__} does not define execute")
 
     def execute_batch(self, batch: TupleBatch) -> Any:
@@ -144,6 +148,5 @@ class CustomStreamGrouping:
         """Called once per emitting task with the stream and the ids of the tasks to choose from."""
 
     def choose_tasks(self, task: int, values: Sequence[Any]) -> Sequence[int]:
-        """Return the ids of the tasks, none or several, that receive the tuple `values` emitted by
-        `task`."""
+        """Return the ids of the tasks, none or several, that receive `values` emitted by `task`."""
         raise NotImplementedError(f"{type(self).__name__} does not define choose_tasks")

@@ -36,8 +36,10 @@ class OutputFieldsDeclarer:
     def declare_stream(
         self, stream: str, *fields: str | Iterable[str], direct: bool = False
     ) -> None:
-        """Declare a named stream. Raises `TopologyError` if it is declared twice or its name starts
-        with `__`."""
+        """Declare a named stream.
+
+        Raises `TopologyError` if it is declared twice or its name starts with `__`.
+        """
         if stream in self.streams:
             raise TopologyError(
                 f"{self._component!r} declares its stream {stream!r} twice: declare each stream once"

@@ -30,8 +30,10 @@ class Fields:
         self._index = {name: position for position, name in enumerate(flat)}
 
     def index(self, name: str) -> int:
-        """Return the position of a field. Raises `KeyError` with the known names if it does not
-        exist."""
+        """Return the position of a field.
+
+        Raises `KeyError` with the known names if it does not exist.
+        """
         try:
             return self._index[name]
         except KeyError:

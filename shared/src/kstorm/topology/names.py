@@ -9,8 +9,10 @@ class Names:
     name: str
 
     def group(self, component: str) -> str:
-        """The consumer group that distributes a component's tasks over its processes. Ackers have
-        one too."""
+        """The consumer group that distributes a component's tasks over its processes.
+
+        Ackers have one too.
+        """
         return f"{self.name}.{component}"
 
     def bolt_topic(self, bolt: str) -> str:
@@ -18,8 +20,10 @@ class Names:
         return f"{self.name}.{bolt}"
 
     def state_topic(self, bolt: str) -> str:
-        """Changelog of a bolt's state and, with exactly-once processing, of its unfinished tuples.
-        Partition = task index."""
+        """Changelog of a bolt's state and unfinished tuples; partition = task index.
+
+        Unfinished tuples are only stored with exactly-once processing.
+        """
         return f"{self.name}.{bolt}.__state"
 
     def completions_topic(self, spout: str) -> str:

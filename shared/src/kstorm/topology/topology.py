@@ -89,8 +89,10 @@ class Topology(Names):
         return self._task_ids[component]
 
     def locate_task(self, task: int) -> tuple[str, int]:
-        """Return the component and task index of a topology-wide task id. Raises `TopologyError` if
-        it does not exist."""
+        """Return the component and task index of a topology-wide task id.
+
+        Raises `TopologyError` if it does not exist.
+        """
         for component, ids in self._task_ids.items():
             if task in ids:
                 return component, task - ids.start

@@ -59,8 +59,10 @@ class Tuple(Struct, eq=False):
         return field in self.source.fields
 
     def get(self, field: str, default: Any = None) -> Any:
-        """Return the value of a field, or `default` if the stream has no such field (`tuple[field]`
-        would raise)."""
+        """Return the value of a field, or `default` if the stream does not have it.
+
+        `tuple[field]` raises in that case.
+        """
         return self[field] if field in self.source.fields else default
 
     def select(self, *fields: "str | Iterable[str]") -> list[Any]:
@@ -72,8 +74,10 @@ class Tuple(Struct, eq=False):
         return self.source.fields.select(Fields(*fields), self.values)
 
     def field_index(self, field: str) -> int:
-        """Return the position of a field. Raises `KeyError` with the known names if it does not
-        exist."""
+        """Return the position of a field.
+
+        Raises `KeyError` with the known names if it does not exist.
+        """
         return self.source.fields.index(field)
 
     @property

@@ -69,8 +69,10 @@ def check_wiring(topology: Topology) -> None:
 
 
 def _check_guarantee(topology: Topology) -> None:
-    """Reject a component with another guarantee than its topology: its process would follow one and
-    its tasks the other."""
+    """Reject components whose guarantee differs from the topology's.
+
+    Otherwise their process would follow one and their tasks the other.
+    """
     guarantee = topology.config.topology_processing_guarantee
     for spec in topology.components.values():
         own = spec.config.topology_processing_guarantee

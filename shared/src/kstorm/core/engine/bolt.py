@@ -67,8 +67,10 @@ class BoltEngine(SendingEngine[BoltTask]):
         resources: Mapping[str, Any] | None = None,
         work: Work | None = None,
     ) -> None:
-        """`load_state` opens the state of a task, if the bolt has state. `work` always shows the
-        work in progress."""
+        """`load_state` opens the state of a task, if the bolt has state.
+
+        `work` always shows the work in progress.
+        """
         super().__init__(topology, component, journal)
         spec = topology.component(component)
         self.topic = topology.bolt_topic(component)
@@ -106,8 +108,10 @@ class BoltEngine(SendingEngine[BoltTask]):
 
     @property
     def breaks_off(self) -> bool:
-        """True if something must happen before the next frame of a poll. The rest then becomes a
-        separate part."""
+        """True if something must happen before the next frame of a poll.
+
+        The rest then becomes a separate part.
+        """
         return False
 
     def tick(self, now: float) -> list[Effect]:
@@ -377,8 +381,10 @@ class BoltEngine(SendingEngine[BoltTask]):
         self._storing = False
 
     def _call(self, hook: str, tasks: Iterable[int], number: int) -> Steps:
-        """Call a hook of the bolts of some tasks. An exception ends the process, and the work is
-        repeated."""
+        """Call a hook of the bolts of some tasks.
+
+        An exception ends the process, and the work is repeated.
+        """
         for slot in [self.slots[task] for task in tasks if task in self.slots]:
             pending = getattr(slot.task.bolt, hook)(number)
             if pending is not None:

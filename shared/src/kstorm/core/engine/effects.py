@@ -101,8 +101,10 @@ class Keep(Struct, frozen=True):
 
 
 class Commit(Struct, eq=False):
-    """Commit input offsets outside a transaction. If `waits`, answered by `committed`, even if
-    Kafka refused it."""
+    """Commit input offsets outside a transaction.
+
+    If `waits`, answered by `committed`, even if Kafka refused it.
+    """
 
     offsets: Mapping[int, int]
     waits: bool = False

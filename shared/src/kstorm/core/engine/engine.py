@@ -59,8 +59,10 @@ SETTLE_SECS = 10.0
 
 
 class Job:
-    """Pieces of user code that run concurrently, and a callback after the last one. One job runs at
-    a time."""
+    """Pieces of user code that run concurrently, and a callback after the last one.
+
+    One job runs at a time.
+    """
 
     __slots__ = ("left", "on_end", "runs")
 
@@ -109,8 +111,10 @@ class Engine(Generic[T]):
         return self._turn()
 
     def opened(self, task: int, refused: Iterable[tuple[Record, str]], now: float) -> list[Effect]:
-        """The task's state is recovered. `refused` are changelog records that kstorm cannot have
-        written."""
+        """The task's state is recovered.
+
+        `refused` are changelog records that kstorm cannot have written.
+        """
         self.now = now
         unit = Unit()
         for record, reason in refused:
@@ -120,8 +124,10 @@ class Engine(Generic[T]):
         return self._turn()
 
     def polled(self, item: Item[T], unit: Unit, now: float) -> list[Effect]:
-        """Records arrived. `unit` is done when all their results have arrived. Records of leaving
-        tasks are skipped."""
+        """Records arrived.
+
+        `unit` is done when all their results have arrived. Records of leaving tasks are skipped.
+        """
         raise NotImplementedError
 
     def ran(self, _run: Run, now: float) -> list[Effect]:
@@ -143,8 +149,10 @@ class Engine(Generic[T]):
     def committed(
         self, effect: Transact | Commit, reached: Mapping[int, int], now: float
     ) -> list[Effect]:
-        """A `Transact`, or a `Commit` that waits, was answered. `reached` is the changelog offset
-        by task."""
+        """A `Transact`, or a `Commit` that waits, was answered.
+
+        `reached` is the changelog offset by task.
+        """
         self.now = now
         effect.answer = reached
         return self._turn()
@@ -181,8 +189,7 @@ class Engine(Generic[T]):
         return self._turn()
 
     def lost(self, tasks: Iterable[int], now: float) -> list[Effect]:
-        """Another process may already have these tasks, so nothing of them may be written or
-        committed."""
+        """Another process may already have these tasks, so nothing of them may be written."""
         self.now = now
         why = f"its tasks {sorted(tasks)} may be another process's by now"
         return [
@@ -282,8 +289,10 @@ class Engine(Generic[T]):
         yield from self._in_turn(lambda: [steps()])
 
     def _in_turn(self, runs: Callable[[], Sequence[Steps]]) -> Routine:
-        """Queue a job and wait for its end. A job without runs only waits for a moment between two
-        jobs."""
+        """Queue a job and wait for its end.
+
+        Without runs, it just waits until no other job is running.
+        """
         ended: list[bool] = []
         self._enqueue(runs, lambda: ended.append(True))
         yield lambda: bool(ended)

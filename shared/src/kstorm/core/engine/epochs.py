@@ -97,8 +97,7 @@ class EpochEngine(SendingEngine[T]):
 
     @property
     def due(self) -> float:  # type: ignore[override] # computed here, an attribute in the base
-        """Time of the next cut, or infinity if there is nothing to write or something must end
-        before it."""
+        """Time of the next cut, or infinity if none is possible or necessary."""
         return self._next_cut if self._job is None and not self._writing and self._has_any else inf
 
     @property
@@ -200,8 +199,10 @@ class EpochEngine(SendingEngine[T]):
         unit.close()
 
     def _give_up_too_large(self) -> None:
-        """Turn tuples that do not fit into a record into dead letters. Their trees continue without
-        them."""
+        """Turn tuples that do not fit into a record into dead letters.
+
+        Their trees continue without them.
+        """
         outbox = self.outbox
         for found in outbox.too_large:
             self.journal.error(found.error("it is in the dead letters"), "emitting", found.task)

@@ -22,8 +22,10 @@ LoadUnfinished = Callable[[int], Iterable[tuple[bytes, bytes]]]
 
 
 class ExactBoltEngine(EpochEngine[BoltTask], BoltEngine):
-    """The bolt tasks of one process. A changelog holds each task's unfinished tuples, and its state
-    if it has one."""
+    """The bolt tasks of one process.
+
+    A changelog holds each task's unfinished tuples, and its state if it has one.
+    """
 
     make_bolt_task = ExactBoltTask
 
@@ -170,8 +172,7 @@ class ExactBoltEngine(EpochEngine[BoltTask], BoltEngine):
             yield from self._run(lambda: self._call("pre_prepare", tasks, self._number))
 
     def after_commit(self, transact: Transact) -> Routine:
-        """Drop the changes from memory, since they can be read again, and call the bolt's
-        `pre_commit`."""
+        """Drop the committed changes from memory, and call the bolt's `pre_commit`."""
         changed = [task for task in transact.changes if task in self.states]
         for task in changed:
             self.states[task].stored()

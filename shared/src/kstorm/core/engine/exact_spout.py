@@ -29,8 +29,7 @@ class ExactSpoutEngine(EpochEngine[SpoutTask], SpoutEngine):
         self._positions: Positions = {}
 
     def make_task(self, slot: Slot[SpoutTask]) -> Steps:
-        """Make the task, and report its start to the ackers: they drop the trees of its earlier
-        run."""
+        """Make the task, and let the ackers drop the trees of its earlier run."""
         self.outbox.beginnings.add(self.topology.task_ids(self.component)[slot.index])
         return super().make_task(slot)
 

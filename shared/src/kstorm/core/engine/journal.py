@@ -8,8 +8,10 @@ from typing import Any, Protocol
 
 class Journal(Protocol):
     def error(self, error: BaseException, doing: str, task: int) -> None:
-        """The user code of a task (topology-wide id) raised or reported an error. The task
-        continues."""
+        """The user code of a task (topology-wide id) raised or reported an error.
+
+        The task continues.
+        """
         ...
 
     def info(self, event: str, **fields: Any) -> None:

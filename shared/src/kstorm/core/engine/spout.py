@@ -41,8 +41,7 @@ class SpoutEngine(SendingEngine[SpoutTask]):
         resources: Mapping[str, Any] | None = None,
         calls_a_turn: int = 100,
     ) -> None:
-        """`calls_a_turn`: calls of `next_tuple` per task before emits are sent and other work gets
-        its turn."""
+        """`calls_a_turn`: calls of `next_tuple` per task before sends and other work."""
         super().__init__(topology, component, journal)
         spec = topology.component(component)
         self.topic = topology.completions_topic(component)
@@ -61,8 +60,7 @@ class SpoutEngine(SendingEngine[SpoutTask]):
     # Events.
 
     def emit(self, now: float) -> list[Effect]:
-        """Give the spouts their turn: request tuples from each task until it has none or its share
-        is used up."""
+        """Call `next_tuple` of each task until it emits nothing or has used its share of the turn."""
         self.now = now
         if not self._emitting:
             self._emitting = True

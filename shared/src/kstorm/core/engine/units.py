@@ -71,8 +71,10 @@ class Progress:
 
     @property
     def arrived(self) -> int:
-        """The input before this offset is executed and its results have arrived. Acks may wait for
-        a checkpoint."""
+        """The input before this offset is executed and its results have arrived.
+
+        Acks may wait for a checkpoint.
+        """
         offset = self.finished
         for unit, behind in self._open:
             if not unit.arrived:
@@ -91,7 +93,9 @@ class Progress:
         return self._committed
 
     def commit(self, offset: int) -> int:
-        """Record that an offset is submitted for commit. Returns the highest offset submitted so
-        far."""
+        """Record that an offset is submitted for commit.
+
+        Returns the highest offset submitted so far.
+        """
         self._committed = max(self._committed, offset)
         return self._committed

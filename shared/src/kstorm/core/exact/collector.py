@@ -115,8 +115,10 @@ class ExactCollector(BoltCollector):
             self.failing.append(tuple)
 
     def lose(self, count: int, pairs: Mapping[int, int]) -> None:
-        """Release the trees of undecodable tuples. The tuples are in the dead letters, and their
-        trees continue without them."""
+        """Release the trees of undecodable tuples.
+
+        The tuples are in the dead letters, and their trees continue without them.
+        """
         self.failed += count
         for root, edges in pairs.items():
             self._outbox.acks[root] = self._outbox.acks.get(root, 0) ^ edges
@@ -160,8 +162,7 @@ class ExactCollector(BoltCollector):
         self.keep(act)
 
     def keep(self, act: Callable[[], None]) -> None:
-        """Run an action when the current execution has succeeded, or immediately outside an
-        execution."""
+        """Run an action once the current execution has succeeded, or now outside an execution."""
         if self.executing:
             self._kept.append(act)
         else:

@@ -48,8 +48,10 @@ def is_unfinished_key(key: bytes) -> bool:
 
 
 def read_pair(key: bytes, value: bytes) -> tuple[int, list[Left]]:
-    """Return the offset of a frame and its unfinished tuples. Raises `FrameError` if kstorm did not
-    write the pair."""
+    """Return the offset of a frame and its unfinished tuples.
+
+    Raises `FrameError` if kstorm did not write the pair.
+    """
     if len(key) != 9:
         raise FrameError(
             f"a key of {len(key)} bytes that begins like an offset's: such a key has 9"
@@ -61,8 +63,7 @@ def read_pair(key: bytes, value: bytes) -> tuple[int, list[Left]]:
 
 
 def check_row(key: bytes, value: bytes | None) -> None:
-    """Raise `FrameError` if the pair is not from an exactly-once task's changelog: neither state
-    nor unfinished tuples."""
+    """Raise `FrameError` if the pair is neither from a state nor about unfinished tuples."""
     if not is_unfinished_key(key):
         check_pair(key, value)
     elif value is not None:
@@ -99,8 +100,10 @@ class Unfinished:
         return bool(self._waiting) and self._waiting[0][0] <= now
 
     def take_due(self, now: float) -> list[LocatedTuple]:
-        """Remove and return the tuples due for retry. The caller tracks them again when it executes
-        them."""
+        """Remove and return the tuples due for retry.
+
+        The caller tracks them again when it executes them.
+        """
         due = []
         while self.is_due(now):
             due.append(heapq.heappop(self._waiting)[2])
