@@ -1,24 +1,25 @@
-"""Every error that kstorm raises on purpose.
+"""The errors that kstorm raises deliberately.
 
-The rule: a message names the thing, the value it had and what to do about it, so that it can be shown to a user as it
-stands. Entry points catch `KstormError` and print that one line; anything else is a bug and keeps its stack trace.
+Rule: a message names the object, its value and the remedy, so that it can be shown to a user
+unchanged. Entry points catch `KstormError` and print that one line. Any other exception is a bug
+and keeps its stack trace.
 """
 
 
 class KstormError(Exception):
-    """The root of the hierarchy; its message is written for the user."""
+    """Base of all errors. Its message is written for the user."""
 
 
 class TopologyError(KstormError):
-    """The wiring of a topology cannot work: an unknown stream, a duplicate id, a cycle without a spout."""
+    """The wiring cannot work: an unknown stream, a duplicate id, a cycle without a spout."""
 
 
 class ConfigError(KstormError):
-    """A setting is missing, has the wrong type or contradicts another."""
+    """A setting is missing, has the wrong type or contradicts another one."""
 
 
 class AbsentError(ConfigError):
-    """What somebody asks for is not there: a message, a dead letter. Whoever was asked has answered."""
+    """A requested object does not exist: a message, a dead letter. The query itself succeeded."""
 
 
 class EmitError(KstormError):
@@ -26,58 +27,60 @@ class EmitError(KstormError):
 
 
 class TupleTooLargeError(EmitError):
-    """One tuple alone is larger than a Kafka record may be."""
+    """A single tuple is larger than a Kafka record may be."""
 
 
 class FrameError(KstormError):
-    """A record on an internal topic is not a frame of this format version."""
+    """A record on an internal topic is not a valid frame of a known format version."""
 
 
 class TopicError(KstormError):
-    """A topic is missing or has another partition count than the topology says."""
+    """A topic is missing, or its partition count differs from the topology."""
 
 
 class BrokerError(KstormError):
-    """Kafka or ZooKeeper cannot be reached, or refused what was asked."""
+    """Kafka or ZooKeeper is unreachable or refused a request."""
 
 
 class NoBrokerError(BrokerError):
-    """No Kafka broker answers, for now or for good: that cannot be told from here."""
+    """No Kafka broker answers. From here, a temporary outage looks like a permanent one."""
 
 
 class NotYetError(KstormError):
-    """Raised by a scheme or a serializer that must ask somebody first, a schema registry say, and has no answer so far.
+    """Raised by a scheme or a serializer that still waits for an external answer, such as a schema
+    registry's.
 
-    Nothing is wrong with the message: it stays where it is, and is tried again. Such a thing never waits for the answer.
+    The message itself is fine. It stays where it is and is retried. Schemes and serializers must
+    never block for the answer.
     """
 
 
 class StorageError(KstormError):
-    """A process's own disk cannot be read or written: it is full, or broken, or not this user's."""
+    """The process cannot read or write its disk: it is full, broken or owned by another user."""
 
 
 class LocalError(KstormError):
-    """Something that kstorm runs or fetches on this machine failed: a server, a service's process, Java, a jar."""
+    """A local server, service process, download, jar or Java failed."""
 
 
 class ControlError(KstormError):
-    """What an operator asked of a topology was refused, or has not come about in time."""
+    """An operator's request to a topology was refused or did not take effect in time."""
 
 
 class OverdueError(ControlError):
-    """What an operator waits for has not come about in time. It may still; a command ends with exit code 3 then."""
+    """An operator's request has not taken effect in time. It still may: commands exit with code 3."""
 
 
 class InUseError(KstormError):
-    """What is to be changed belongs to a process at work, or was changed by one meanwhile."""
+    """The object to change belongs to a running process or was changed concurrently."""
 
 
 class FencedError(KstormError):
-    """Another process has taken over this one's tasks; it must stop and write nothing more."""
+    """Another process has taken over this one's tasks. This one must stop and write nothing more."""
 
 
 class TasksLostError(FencedError):
-    """A process was not heard by its group, or did not hear it, for so long that others may have its tasks."""
+    """A process lost contact with its group for so long that other processes may have its tasks."""
 
 
 class LostInputError(KstormError):
@@ -85,12 +88,18 @@ class LostInputError(KstormError):
 
 
 class LostOffsetError(KstormError):
-    """A consumer group's offset is missing, or is not one of its topic: it does not say where to go on."""
+    """A consumer group's offset is missing or does not fit its topic.
+
+    So the position to continue from is unknown.
+    """
 
 
 class FailedException(KstormError):  # noqa: N818 - Storm's name
-    """Raised by a `BasicBolt` to fail its input tuple without an error report (Storm's `FailedException`)."""
+    """Raised by a `BasicBolt` to fail its input quietly (Storm's `FailedException`).
+
+    The error is not reported.
+    """
 
 
 class ReportedFailedException(FailedException):
-    """As `FailedException`, and the error is reported as well (Storm's `ReportedFailedException`)."""
+    """Like `FailedException`, but the error is also reported (Storm's `ReportedFailedException`)."""

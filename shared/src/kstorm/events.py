@@ -1,4 +1,7 @@
-"""What operators do to a topology, as the topic `<topology>.__events` keeps it for ever: JSON, and nothing of any message."""
+"""Operators' actions on a topology, stored forever as JSON in the topic `<topology>.__events`.
+
+Events contain no message data.
+"""
 
 import msgspec
 
@@ -9,20 +12,20 @@ class Event(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """One record of the topic."""
 
     at: int
-    """When it was over, in ms since 1970."""
+    """End time, in ms since 1970."""
     who: str
     """The user and the machine: `anna@laptop`."""
     verb: str
     """The command: `discard`, `deactivate`, `offsets set`."""
     what: str = ""
-    """On what, where that is not the whole topology."""
+    """The object of the action, if it is not the whole topology."""
     note: str = ""
-    """What the operator said to it."""
+    """The operator's comment."""
     outcome: str = ""
 
 
 def encode_event(event: Event) -> bytes:
-    """The record's value; a text is cut to 2000 characters."""
+    """Return the record value. Each text is cut to 2000 characters."""
     cut = {
         name: readable(getattr(event, name)) for name in ("who", "verb", "what", "note", "outcome")
     }
@@ -30,5 +33,5 @@ def encode_event(event: Event) -> bytes:
 
 
 def decode_event(data: bytes) -> Event:
-    """Reads an event back; raises `FrameError` if it is none."""
+    """Decode an event. Raises `FrameError` if the record is not one."""
     return decode_json(data, Event, "no event")

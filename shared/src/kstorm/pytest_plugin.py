@@ -1,12 +1,12 @@
-"""Fixtures for tests of bolts and topologies; pytest loads this wherever kstorm is installed.
+"""Fixtures for tests of bolts and topologies. pytest loads them wherever kstorm is installed.
 
-* `local_cluster(topology, …)`: a `LocalCluster` that is closed after the test;
-* `complete_topology(topology, tuples, …)`: runs a topology on fixed input;
-* `bolt_tester(bolt, *fields, …)`: a `BoltTester`, cleaned up after the test.
+* `local_cluster(topology, …)`: a `LocalCluster`, closed after the test
+* `complete_topology(topology, tuples, …)`: runs a topology on fixed input
+* `bolt_tester(bolt, *fields, …)`: a `BoltTester`, cleaned up after the test
 
-Clusters take their seed from `--kstorm-seed N` (0 by default, or `random`), and a test that fails says which it had.
-`@pytest.mark.parametrize("kstorm_seed", range(20))` runs a test under twenty. Nothing of kstorm is imported before a test
-asks for a fixture: whoever tests other things pays nothing for it.
+Clusters take their seed from `--kstorm-seed N` (default 0, or `random`), and a failed test reports
+its seed. `@pytest.mark.parametrize("kstorm_seed", range(20))` runs a test with 20 seeds. kstorm is
+only imported when a test requests a fixture, so other tests have no overhead.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _SEED = pytest.StashKey[int]()
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """Adds the seed of clusters."""
+    """Add the option for the seed of clusters."""
     parser.getgroup("kstorm").addoption(
         _OPTION,
         type=number_or_random,
@@ -41,7 +41,10 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def number_or_random(text: str) -> int:
-    """The value of the option; under this name pytest refuses another."""
+    """Parse the value of the option.
+
+    pytest's error for an invalid value shows this function's name.
+    """
     return SystemRandom().getrandbits(32) if text == "random" else int(text)
 
 
@@ -49,7 +52,7 @@ def number_or_random(text: str) -> int:
 def pytest_runtest_makereport(
     item: pytest.Item,
 ) -> Generator[None, pytest.TestReport, pytest.TestReport]:
-    """Tells the seed of a failed test's clusters."""
+    """Report the seed of a failed test's clusters."""
     report = yield
     if report.failed and _SEED in item.stash:
         report.sections.append(
@@ -69,9 +72,10 @@ def kstorm_seed(request: pytest.FixtureRequest) -> int:
 def local_cluster(
     kstorm_seed: int, request: pytest.FixtureRequest
 ) -> Iterator[Callable[..., LocalCluster]]:
-    """Makes a `LocalCluster` of a topology; takes its arguments but the seed, and closes it after the test.
+    """Create a `LocalCluster` of a topology, and close it after the test.
 
-    With `kafka=` a `FakeKafka` it is a cluster of that.
+    Takes the arguments of `LocalCluster` except the seed. With a `FakeKafka` as `kafka=`, the
+    cluster uses that Kafka.
     """
     from kstorm.testing import LocalCluster
 
@@ -100,7 +104,7 @@ def complete_topology(
 
 @pytest.fixture
 def bolt_tester() -> Iterator[Callable[..., BoltTester[Any]]]:
-    """Makes a `BoltTester` of a bolt; takes its other arguments too, and cleans up after the test."""
+    """Create a `BoltTester` of a bolt with the given arguments, and clean up after the test."""
     from kstorm.testing import BoltTester
 
     with ExitStack() as stack:

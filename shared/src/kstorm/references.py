@@ -1,4 +1,4 @@
-"""What `package.module:attribute` names, or an error that says what there is in its place."""
+"""Resolves `package.module:attribute`, or raises an error that lists the alternatives."""
 
 import importlib
 import pkgutil
@@ -14,31 +14,40 @@ from typing import Final
 from kstorm.errors import ConfigError
 
 _MOST: Final = 10
-"""Names that fit into a line."""
+"""Names that fit into one line."""
 
 
 @dataclass(frozen=True, slots=True)
 class Kind:
-    """What is looked for, for the error that says that it is not there."""
+    """The kind of object expected by `find`."""
 
     name: str
-    """`topology`, say."""
+    """Used in errors: `topology`, for example."""
     fits: Callable[[ModuleType, object], bool]
-    """Whether what a module has is one. What functions would return is not known."""
+    """Returns True if an attribute of a module is of this kind. Return values of functions are
+    unknown."""
 
 
 def is_file(reference: str) -> bool:
-    """Whether a topology's reference is the path of a YAML file."""
+    """Return True if a topology's reference is the path of a YAML file."""
     return reference.endswith((".yaml", ".yml"))
 
 
 def is_code(reference: str) -> bool:
-    """Whether it says where the topology itself is: `package.module:attribute`, or a YAML file. Else it is its name."""
+    """Return True for a reference to the topology itself: `package.module:attribute`, or a YAML
+    file.
+
+    Otherwise the reference is the topology's name.
+    """
     return ":" in reference or is_file(reference)
 
 
 def find(reference: str, kind: Kind) -> object:
-    """The object that `package.module:attribute` names; the current folder is importable. Raises `ConfigError`."""
+    """Return the object named by `package.module:attribute`. Modules of the current directory can
+    be imported.
+
+    Raises `ConfigError` if it does not exist.
+    """
     module_name, _, attribute = reference.partition(":")
     if "" not in sys.path and str(Path.cwd()) not in sys.path:
         sys.path.insert(0, str(Path.cwd()))
@@ -64,7 +73,8 @@ def find(reference: str, kind: Kind) -> object:
         ) from None
     except AttributeError:
         module = sys.modules.get(module_name)
-        if module is None or hasattr(module, attribute):  # the code itself has raised it
+        if module is None or hasattr(module, attribute):
+            # The module's own code raised the error.
             raise
         there = _others(module, kind)
         raise ConfigError(
@@ -73,21 +83,24 @@ def find(reference: str, kind: Kind) -> object:
 
 
 def _others(module: ModuleType, kind: Kind) -> str:
-    """Those of a kind that a module has, as references; empty if it has none."""
+    """Return a module's objects of a kind as references, or "" if there are none."""
     names = [name for name, value in vars(module).items() if kind.fits(module, value)]
     return _listed(f"{module.__name__}:{name}" for name in names)
 
 
 def _others_of(name: str, kind: Kind) -> str:
-    """The same of a module that is named without an attribute; empty if it cannot be imported."""
+    """Return the same for a module given by name, or "" if it cannot be imported."""
     try:
         return _others(importlib.import_module(name), kind)
-    except Exception:  # noqa: BLE001 - whatever the user's code raises: the reference was no good, and that is said
+    except Exception:  # noqa: BLE001 - user code may raise anything; only the invalid reference is reported
         return ""
 
 
 def _other_modules(missing: str) -> str:
-    """The modules beside one that is not there: those with a name like it, or all if there is none; empty if there are none."""
+    """Return the names of sibling modules of a missing one, or "" if there are none.
+
+    Similar names are preferred. Without any, all siblings are listed.
+    """
     parent, _, name = missing.rpartition(".")
     package = sys.modules.get(parent)
     path = [str(Path.cwd())] if not parent else getattr(package, "__path__", [])

@@ -1,4 +1,4 @@
-"""Records that are JSON, and text that can be written into them."""
+"""Decoding of JSON records, and cleaning of text for them."""
 
 from typing import Final, TypeVar
 
@@ -13,7 +13,10 @@ _LONGEST: Final = 2000
 
 
 def decode_json(data: bytes, kind: type[R], what: str) -> R:
-    """Reads a record back; raises `FrameError` if it is no such thing. `what` says what that is: `no dead letter`."""
+    """Decode a JSON record. Raises `FrameError` if it is not a `kind`.
+
+    `what` completes that error's message: `no dead letter`.
+    """
     try:
         return msgspec.json.decode(data, type=kind)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
@@ -21,16 +24,19 @@ def decode_json(data: bytes, kind: type[R], what: str) -> R:
 
 
 def encodable(text: str) -> str:
-    """Without halves of characters, which UTF-8 does not have."""
+    """Escape unpaired surrogates, which UTF-8 cannot encode."""
     return text.encode(errors="backslashreplace").decode()
 
 
 def readable(text: str) -> str:
-    """What anybody may have written, of bounded length: cut to 2000 characters."""
+    """Return untrusted text as encodable text of at most 2000 characters."""
     return encodable(text if len(text) <= _LONGEST else f"{text[:_LONGEST]}…")
 
 
 def graphviz(text: str) -> str:
-    """As Graphviz reads it, in quotes: lines stay lines, and a terminal obeys none of it."""
+    """Quote text for Graphviz.
+
+    Line feeds are kept, and characters that control a terminal are escaped.
+    """
     shown = printable(text).replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
     return f'"{shown}"'

@@ -1,4 +1,4 @@
-"""What programs ask of a running topology."""
+"""A client for programs that query a running topology."""
 
 from kstorm.cli.state_client import StateClient
 from kstorm.inspect.asked import AsOf, Found

@@ -1,4 +1,4 @@
-"""Trees that a spout task has begun, side by side in columns."""
+"""New trees of a spout task, in columns."""
 
 from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
@@ -10,27 +10,25 @@ from kstorm.core.origins import Numbers
 
 
 class Begun(NamedTuple):
-    """Trees of one spout task."""
-
     task: int
     roots: Ids
     vals: Ids
     """XOR of the edges of each root's first tuples."""
     places: Numbers
-    """Where the message of each was, as `kstorm.core.origins.Places` numbers it."""
+    """Numbers for the source of each message, assigned by `kstorm.core.origins.Places`."""
     offsets: Numbers
 
     def of(self, rows: Any) -> "Begun":
-        """Some of them: a slice, or a mask."""
+        """Select rows by a slice or a mask."""
         return Begun(self.task, *(column[rows] for column in self[1:]))
 
     def parts(self, most: int) -> Iterator["Begun"]:
-        """All of them, at most so many at a time."""
+        """Yield chunks of at most `most` rows."""
         return (self.of(slice(at, at + most)) for at in range(0, self.roots.size, most))
 
 
 def joined(several: Sequence[Begun]) -> Begun:
-    """Those of one task, one after the other."""
+    """Concatenate trees of one task."""
     if len(several) == 1:
         return several[0]
     return Begun(

@@ -1,4 +1,4 @@
-"""One bolt task: tuple frames in, the user's `execute`, tuples and acks out through the `Outbox`."""
+"""One bolt task: runs the user's `execute` and sends emits and acks through the `Outbox`."""
 
 from collections.abc import Awaitable, Callable, Iterable, Iterator
 from itertools import repeat
@@ -29,7 +29,10 @@ _TICK = Source(SYSTEM_COMPONENT, TICK_STREAM, 0, Fields("rate_secs"))
 
 
 class BoltTask:
-    """Executes tuples one after another. The driver prepares the bolt, feeds frames and ticks, and drains the outbox."""
+    """Executes tuples one by one.
+
+    The driver prepares the bolt, passes frames and ticks, and drains the outbox.
+    """
 
     def __init__(
         self,
@@ -71,7 +74,7 @@ class BoltTask:
         self._execute_batch = self._batch_executor(bolt)
         self._acks_itself = isinstance(bolt, BasicBolt)
         self.held = Held(self.config.message_timeout_secs)
-        """What a rich bolt was given and has neither acked nor failed."""
+        """Tuples given to a rich bolt that are neither acked nor failed."""
         self._every = self.config.topology_tick_tuple_freq_secs
         self._next_tick: float | None = None
 
@@ -79,12 +82,14 @@ class BoltTask:
 
     @property
     def unfinished(self) -> int:
-        """Tuples executed and neither acked nor failed: held by the bolt, or forgotten by it."""
+        """Tuples executed and neither acked nor failed: the bolt holds or has forgotten them."""
         return self.executed - self.collector.acked - self.collector.failed
 
     def receive(self, frame: TupleFrame, offset: int = -1) -> Steps:
-        """Executes the tuples of a frame, which lies at an offset of the input topic. Raises `FrameError` before the first one
-        if it is not for this bolt."""
+        """Execute the tuples of the frame at `offset` of the input topic.
+
+        Raises `FrameError` before the first tuple if the frame is not for this bolt.
+        """
         source = self._source(frame)
         if type(frame) is Salvaged:
             self._lose(frame, offset)
@@ -109,7 +114,7 @@ class BoltTask:
         return TupleBatch(source, columns, *ids)
 
     def _lose(self, frame: Salvaged, _offset: int) -> None:
-        """Fails the tuples that do not decode; the others of their frame are executed."""
+        """Fail the tuples that do not decode. The others of their frame are executed."""
         self.executed += frame.lost
         self.collector.lose(frame.lost, frame.lost_pairs)
         if frame.lost:
@@ -121,21 +126,24 @@ class BoltTask:
             self._on_error(error, "receiving")
 
     def _execute_columns(self, batch: TupleBatch) -> Steps:
-        """Lets the bolt take the frame as one batch. If that raises, nothing of it has happened, and its tuples are
-        executed one by one, so that only those fail that must."""
+        """Execute the frame as one batch.
+
+        If that raises, nothing of the batch takes effect. Its tuples are then executed one by one,
+        so that only the bad ones fail.
+        """
         self.collector.stage(batch)
         try:
             pending = self._execute_batch(batch)  # type: ignore[misc]
             if pending is not None and pending is not NotImplemented:
                 yield pending
-        except Exception as error:  # noqa: BLE001 - the user's code may raise anything
+        except Exception as error:  # noqa: BLE001 - user code may raise anything
             if not isinstance(error, FailedException):
                 self._on_error(
                     error,
                     f"executing a batch of {len(batch)} of {batch.source.component!r}, now one by one",
                 )
             pending = NotImplemented
-        self._basic.batch = None  # else it would live until the next one comes
+        self._basic.batch = None  # otherwise the batch stays in memory until the next one
         self.collector.unstage(keep=pending is not NotImplemented)
         if pending is NotImplemented:
             yield from self._execute_one_by_one(batch)
@@ -147,7 +155,10 @@ class BoltTask:
             self.held.add(batch)
 
     def _execute_one_by_one(self, batch: TupleBatch) -> Steps:
-        """Executes the tuples of a frame; for a basic bolt, ids and acks come at its end, for all at once."""
+        """Execute the tuples of a frame.
+
+        For a basic bolt, ids are drawn and tuples acked together at the end.
+        """
         if not self._acks_itself:
             yield from self._execute_tuples(batch.tuples())
             return
@@ -157,25 +168,25 @@ class BoltTask:
         self.collector.finish_frame(batch, failed)
 
     def tick_is_due(self, now: float) -> bool:
-        """Whether `tick` has something to do. `now`: seconds of any steady clock."""
+        """Return True if `tick` has something to do. `now`: seconds of any monotonic clock."""
         return self._every is not None and (self._next_tick is None or now >= self._next_tick)
 
     def tick(self, now: float) -> Steps:
-        """Executes a tick tuple if one is due. The first call only starts the clock."""
+        """Execute a tick tuple if one is due. The first call only starts the clock."""
         if self._every is None or not self.tick_is_due(now):
             return
         due, self._next_tick = self._next_tick is not None, now + self._every
         if due:
-            yield from self._execute_tuples(
-                [Tuple((self._every,), _TICK)], acks=True
-            )  # nobody else acks a tick
+            # Bolts need not ack a tick, so it is acked here.
+            yield from self._execute_tuples([Tuple((self._every,), _TICK)], acks=True)
 
     def _execute_tuples(
         self, tuples: Iterable[Tuple], acks: bool = False, failed: list[int] | None = None
     ) -> Steps:
-        """Executes tuples one after the other, and acks each that did not fail if `acks`.
+        """Execute tuples one by one. With `acks`, ack each one that did not fail.
 
-        With `failed` they are those of a basic bolt's frame, and where they stand that failed is added to it.
+        `failed` is given for a basic bolt's frame. The positions of failed tuples are appended to
+        it.
         """
         basic, execute, ack = self._basic, self._execute, self.collector.ack
         hold = None if acks or self._acks_itself else self.held.add
@@ -191,7 +202,7 @@ class BoltTask:
                 pending = execute(tuple)
                 if pending is not None:
                     yield pending
-            except Exception as error:  # noqa: BLE001 - the user's code may raise anything: the tuple fails, the task goes on
+            except Exception as error:  # noqa: BLE001 - user code may raise anything: the tuple fails, the task continues
                 self._failed(tuple, error)
                 if failed is not None:
                     failed.append(position)
@@ -202,7 +213,10 @@ class BoltTask:
                     hold(tuple)
 
     def fail_held(self) -> int:
-        """Fails what the bolt holds, so that it is executed elsewhere at once; how many tuples."""
+        """Fail the tuples that the bolt holds, so that they are executed elsewhere at once.
+
+        Returns their number.
+        """
         before = self.collector.failed
         for one in self.held.take():
             if isinstance(one, Tuple):
@@ -228,7 +242,7 @@ class BoltTask:
         return basic
 
     def _batch_executor(self, bolt: Bolt | BasicBolt) -> Callable[[TupleBatch], Any] | None:
-        """None for a bolt that did not define `execute_batch`."""
+        """Return the bolt's `execute_batch`, or None if it did not define one."""
         if isinstance(bolt, Bolt):
             return None if type(bolt).execute_batch is Bolt.execute_batch else bolt.execute_batch
         if type(bolt).execute_batch is BasicBolt.execute_batch:
@@ -264,7 +278,8 @@ class BoltTask:
 
 
 def tuples_of(source: Source, frame: TupleFrame) -> Iterator[Tuple]:
-    """The tuples of a frame that is no batch: some are of several trees, or none has a field."""
+    """Yield a frame's tuples if it cannot be a batch: some are multi-anchored, or there are no
+    fields."""
     roots: Any = unpack_ids(frame.roots) if frame.roots else repeat(0)
     edges: Any = unpack_ids(frame.edges) if frame.edges else repeat(0)
     rows: Any = zip(*frame.columns, strict=True) if frame.columns else repeat((), frame.count)

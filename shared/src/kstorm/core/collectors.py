@@ -1,4 +1,4 @@
-"""What bolts emit, ack and fail through: the collectors of one bolt task."""
+"""The collectors of one bolt task, through which a bolt emits, acks and fails."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
@@ -17,7 +17,7 @@ from kstorm.errors import EmitError, FrameError
 from kstorm.topology import DEFAULT_STREAM, Anchors, Placed, Tuple, TupleBatch
 
 Observer = Callable[[str, Iterable[Sequence[Any]]], None]
-"""Is shown what is emitted: the stream and the values of each tuple."""
+"""Receives every emit: the stream and the values of each tuple."""
 
 
 class BoltCollector:
@@ -33,7 +33,7 @@ class BoltCollector:
         task: int,
         on_error: OnError,
     ):
-        """`task`: its id in the topology."""
+        """`task`: topology-wide task id."""
         self.task = task
         self._routes, self._outbox, self._next_id, self._next_ids = table, outbox, next_id, next_ids
         self._component, self._on_error, self._trace = component, on_error, outbox.trace
@@ -50,7 +50,6 @@ class BoltCollector:
         stream: str = DEFAULT_STREAM,
         task: int | None = None,
     ) -> Sequence[int]:
-        """See `kstorm.topology.OutputCollector.emit`."""
         route = self._routes.get(stream)
         if route is None or len(values) != route.fields or route.is_direct or task is not None:
             lanes = direct_lanes(route, self._component, values, stream, task)
@@ -61,6 +60,7 @@ class BoltCollector:
             self.observe(stream, (values,))
         targets: Sequence[int] = ()
         if type(anchors) is Tuple and not anchors.more and anchors.root and not anchors.finished:
+            # The usual case, inlined for speed: one anchor, of one tree.
             root, trace = anchors.root, self._trace
             for lane in lanes:
                 edge = self._next_id()
@@ -78,11 +78,11 @@ class BoltCollector:
         return targets
 
     def _add(self, lane: Lane, values: Sequence[Any], anchors: Anchors) -> None:
-        """One copy with any number of anchors: one edge per anchor, folded where anchors share a root."""
+        """Add a copy with any number of anchors: one edge per anchor, folded if they share a root."""
         several = () if anchors is None else (anchors,) if isinstance(anchors, Tuple) else anchors
-        self._check_anchors(
-            several
-        )  # before any edge is drawn: the others must not wait for a tuple that never leaves
+        # Check before any edge is drawn: otherwise the valid anchors would wait for a tuple that is
+        # never sent.
+        self._check_anchors(several)
         self._hang(lane, values, several)
 
     def _check_anchors(self, anchors: Iterable[Tuple]) -> None:
@@ -119,7 +119,6 @@ class BoltCollector:
         lane.edges.append(edge)
 
     def ack(self, tuple: Tuple) -> None:
-        """See `kstorm.topology.OutputCollector.ack`."""
         if tuple.finished:
             return
         tuple.finished = True
@@ -133,11 +132,10 @@ class BoltCollector:
                     acks[other] = acks.get(other, 0) ^ edge ^ ack_val
 
     def fail(self, tuple: Tuple) -> None:
-        """See `kstorm.topology.OutputCollector.fail`."""
         self.fail_for(tuple, None)
 
     def fail_for(self, tuple: Tuple, error: Exception | None) -> None:
-        """Fails a tuple over what its execution has raised."""
+        """Fail a tuple because its execution raised `error`."""
         if tuple.finished:
             return
         tuple.finished = True
@@ -150,33 +148,39 @@ class BoltCollector:
         return Note(self.task) if error is None else note_of(self.task, error)
 
     def lose(self, count: int, pairs: Mapping[int, int]) -> None:
-        """Tuples that came, but cannot be read: their trees fail. `pairs`: those trees, and which edges are lost."""
+        """Fail the trees of received tuples that cannot be decoded.
+
+        `pairs`: root → XOR of the lost edges.
+        """
         self.failed += count
         self._outbox.fail(pairs, self._note(FrameError("it cannot be read")))
 
     def reset_timeout(self, tuple: Tuple) -> None:
-        """See `kstorm.topology.OutputCollector.reset_timeout`."""
         self._outbox.resets.update(tuple.roots())
 
     def report_error(self, error: BaseException) -> None:
-        """See `kstorm.topology.ErrorReporter.report_error`."""
         self._on_error(error, "reported")
 
-    # Batches. What a bolt does with one takes effect when `execute_batch` has returned; if it raises, nothing has happened.
+    # Batches. The bolt's actions take effect when `execute_batch` has returned. If it raises, they
+    # are dropped.
 
     def stage(self, batch: TupleBatch) -> None:
-        """From now on what is done with this batch is kept back."""
+        """Hold back the actions on this batch from now on."""
         self._staging, self._staged = batch, []
 
     def unstage(self, keep: bool) -> None:
-        """Lets what was kept back take effect, or forgets it."""
+        """Apply the held-back actions, or drop them."""
         staged, self._staging, self._staged = self._staged, None, []
         if keep:
             for act in staged:
                 act()
 
     def _do(self, batch: TupleBatch | None, act: Callable[[], None]) -> None:
-        """Other batches are not kept back: a sink may hear meanwhile that an earlier one is written."""
+        """Apply an action, or hold it back if it belongs to the staged batch.
+
+        Actions on other batches apply immediately: Kafka may confirm a sink's earlier batch in the
+        meantime.
+        """
         if self._staging is None or (batch is not None and batch is not self._staging):
             act()
         else:
@@ -189,7 +193,6 @@ class BoltCollector:
         positions: Sequence[int] | None = None,
         stream: str = DEFAULT_STREAM,
     ) -> Placed:
-        """See `kstorm.topology.OutputCollector.emit_batch`."""
         route, count = check_columns(self._routes.get(stream), self._component, columns, stream)
         if anchors is not None and anchors.finished:
             raise EmitError(
@@ -242,8 +245,6 @@ class BoltCollector:
         return at
 
     def ack_batch(self, batch: TupleBatch) -> None:
-        """See `kstorm.topology.OutputCollector.ack_batch`."""
-
         def commit() -> None:
             if batch.finished:
                 return
@@ -256,8 +257,6 @@ class BoltCollector:
         self._do(batch, commit)
 
     def fail_batch(self, batch: TupleBatch) -> None:
-        """See `kstorm.topology.OutputCollector.fail_batch`."""
-
         def commit() -> None:
             if batch.finished:
                 return
@@ -268,10 +267,11 @@ class BoltCollector:
 
         self._do(batch, commit)
 
-    # Frames of a basic bolt: what it emits tuple by tuple is anchored, and what it executed is acked, all at once.
+    # Frames of a basic bolt: the emits of single tuples are anchored, and the tuples acked, all at
+    # once.
 
     def finish_frame(self, batch: TupleBatch, failed: list[int]) -> None:
-        """Draws the ids of what was emitted during a frame, and acks its tuples but those at the positions `failed`."""
+        """Draw the ids of the frame's emits, and ack its tuples except those at `failed`."""
         count = len(batch)
         val = None if batch.roots is None else batch.edges.copy()
         for lane in self._lanes:
@@ -297,7 +297,7 @@ class BoltCollector:
 
 
 class BasicCollector:
-    """The `BasicOutputCollector` of one task: anchors to the tuple being executed."""
+    """The `BasicOutputCollector` of one task: anchors emits to the tuple being executed."""
 
     def __init__(
         self, collector: BoltCollector, table: dict[str, StreamRoutes], component: str
@@ -308,12 +308,11 @@ class BasicCollector:
         self.input: Tuple
         self.batch: TupleBatch | None = None
         self.position = -1
-        """Of `input` in the frame being executed; -1 if it is executed by itself."""
+        """Position of `input` in the frame being executed, or -1 if it is executed alone."""
 
     def emit(
         self, values: Sequence[Any], stream: str = DEFAULT_STREAM, task: int | None = None
     ) -> Sequence[int]:
-        """See `kstorm.topology.BasicOutputCollector.emit`."""
         position, collector = self.position, self._collector
         if position < 0:
             return collector.emit(values, self.input, stream, task)
@@ -338,7 +337,6 @@ class BasicCollector:
         positions: Sequence[int] | None = None,
         stream: str = DEFAULT_STREAM,
     ) -> Placed:
-        """See `kstorm.topology.BasicOutputCollector.emit_batch`."""
         if self.batch is None:
             raise EmitError(
                 f"{self._component!r} calls emit_batch outside of execute_batch, where there is no batch to anchor to: use emit"
@@ -349,7 +347,7 @@ class BasicCollector:
 def direct_lanes(
     route: StreamRoutes | None, component: str, values: Sequence[Any], stream: str, task: int | None
 ) -> Sequence[Lane]:
-    """The lanes of an emit that names its task; raises `EmitError` on whatever is wrong with an emit."""
+    """Return the lanes of an emit that names its task. Raises `EmitError` on any invalid emit."""
     if route is None:
         raise EmitError(
             f"{component!r} emits on the stream {stream!r}, which it did not declare in declare_output_fields"
@@ -377,7 +375,10 @@ def direct_lanes(
 def check_columns(
     route: StreamRoutes | None, component: str, columns: Sequence[list[Any]], stream: str
 ) -> tuple[StreamRoutes, int]:
-    """The route and the number of rows of a batch; raises `EmitError` on whatever is wrong with it."""
+    """Return the route and the number of rows of a batch.
+
+    Raises `EmitError` if the batch is invalid.
+    """
     if route is None or route.is_direct or len(columns) != route.fields:
         direct_lanes(route, component, columns, stream, None)
         raise AssertionError("unreachable: a direct emit without a task is refused")

@@ -1,4 +1,7 @@
-"""Columns of 64-bit ids as numpy arrays, and their XOR folds: once per frame what would else be done once per tuple."""
+"""Columns of 64-bit ids as numpy arrays, and their XOR folds.
+
+They replace work per tuple by work per frame.
+"""
 
 from collections.abc import Sequence
 from typing import Any
@@ -7,23 +10,25 @@ import numpy as np
 from numpy.typing import NDArray
 
 Ids = NDArray[np.uint64]
-"""A column of ids."""
 
 Positions = NDArray[np.intp]
 
 
 def as_ids(packed: bytes) -> Ids:
-    """The ids of a packed column, without copying them."""
+    """Return the ids of a packed column without copying."""
     return np.frombuffer(packed, "<u8")
 
 
 def as_column(id: int) -> Ids:
-    """A column of one id."""
+    """Return a column with one id."""
     return np.array([id], np.uint64)
 
 
 def fold(roots: Ids, vals: Ids) -> tuple[Ids, Ids]:
-    """The XOR of the values of each root; roots ascending, without root 0 (untracked) and without any whose XOR is 0."""
+    """XOR the values of each root.
+
+    Roots are ascending in the result. Root 0 (untracked) and roots whose XOR is 0 are left out.
+    """
     order = np.argsort(roots)
     roots, vals = fold_runs(roots[order], vals[order])
     left = (vals != 0) & (roots != 0)
@@ -31,7 +36,10 @@ def fold(roots: Ids, vals: Ids) -> tuple[Ids, Ids]:
 
 
 def fold_runs(roots: Ids, vals: Ids) -> tuple[Ids, Ids]:
-    """The XOR of values whose equal roots are neighbours. A sentence's words mostly are: this alone saves the sorting."""
+    """XOR values whose equal roots are adjacent.
+
+    The words of a sentence usually are, and this saves sorting them.
+    """
     if roots.size < 2:
         return roots, vals
     begins = np.empty(roots.size, np.bool_)
@@ -46,7 +54,7 @@ def fold_runs(roots: Ids, vals: Ids) -> tuple[Ids, Ids]:
 
 
 def fold_positions(positions: Positions, vals: Ids, size: int) -> Ids:
-    """The XOR of the values at each position from 0 to `size`; 0 where there is none."""
+    """XOR the values at each position from 0 to `size`. Positions without values get 0."""
     if (positions[1:] < positions[:-1]).any():
         order = np.argsort(positions, kind="stable")
         positions, vals = positions[order], vals[order]
@@ -58,13 +66,13 @@ def fold_positions(positions: Positions, vals: Ids, size: int) -> Ids:
 
 
 def as_positions(positions: Sequence[int] | Any) -> Positions:
-    """A sequence of positions as an array; raises `TypeError` or `ValueError` on what is none."""
+    """Return positions as an array. Raises `TypeError` or `ValueError` if they are invalid."""
     if isinstance(positions, np.ndarray):
         return positions.astype(np.intp, casting="same_kind", copy=False)
     return np.fromiter(positions, np.intp, len(positions))
 
 
 def from_pairs(pairs: dict[int, int]) -> tuple[Ids, Ids]:
-    """Keys and values of a dict as columns."""
+    """Return the keys and values of a dict as columns."""
     count = len(pairs)
     return np.fromiter(pairs, np.uint64, count), np.fromiter(pairs.values(), np.uint64, count)

@@ -1,7 +1,7 @@
-"""The envelope of a message that could not be processed: what it was, where it stood, why it is here.
+"""Dead letters: envelopes of messages that could not be processed, with coordinates and reason.
 
-A dead letter is JSON, so that any tool can read it; the bytes of the message are base64. Nothing is ever dropped
-without one of these, or a fail and a replay.
+A dead letter is JSON, so that any tool can read it. The bytes of the message are base64. A message
+is never dropped without a dead letter, or a fail and a replay.
 """
 
 from collections.abc import Callable, Iterable
@@ -13,27 +13,27 @@ from kstorm.core.notes import Note, note_of
 from kstorm.texts import decode_json, encodable, readable
 
 UNDECODABLE: Final = "undecodable"
-"""The kind of a letter: nothing could read it."""
+"""Letter kind: the message could not be decoded."""
 FAILED: Final = "failed"
-"""A bolt failed it, as often as it may be tried."""
+"""Letter kind: a bolt failed the message on its last allowed attempt."""
 TIMED_OUT: Final = "timed_out"
-"""Its tree was not complete within the message timeout."""
+"""Letter kind: the tuple tree was not complete within the message timeout."""
 REFUSED: Final = "refused"
-"""Its tuples do not fit the topology, or Kafka takes a record for good not."""
+"""Letter kind: the tuples do not fit the topology, or Kafka rejected a record permanently."""
 TOO_LARGE: Final = "too_large"
-"""No record can hold its tuple."""
+"""Letter kind: a tuple does not fit into a record."""
 STRANGER: Final = "stranger"
-"""A record in a topic of kstorm's own that nothing of kstorm's has written."""
+"""Letter kind: a record in one of kstorm's own topics that kstorm did not write."""
 
 
 class LetterError(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """What went wrong, where an error says it."""
+    """Details of the failure behind a dead letter."""
 
     type: str = ""
-    """The name of what was raised; empty if a bolt failed its tuple without raising."""
+    """Type name of the exception. Empty if a bolt failed its tuple without raising."""
     message: str = ""
     component: str = ""
-    """Where it was raised; it need not be the one that writes the letter."""
+    """The component that raised it, which may differ from the one that writes the letter."""
     task: int = 0
     where: str = ""
     """File and line: `join.py:41`."""
@@ -45,75 +45,78 @@ class DeadLetter(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     topology: str
     component: str
     task: int
-    """Topology-wide id of the task that gave the message up; 0 for an acker."""
+    """Topology-wide id of the task that gave up the message. 0 for an acker."""
     reason: str
-    """Why, in words: `does not decode: …`, `failed 10 times`."""
+    """A readable reason: `does not decode: …`, `failed 10 times`."""
     topic: str = ""
     partition: int = -1
     offset: int = -1
-    """Coordinates of the message, where it came from Kafka."""
+    """Coordinates of the message, or -1 if it did not come from Kafka."""
     key: bytes | None = None
     value: bytes | None = None
     attempts: int = 0
-    """How often it was tried, where that is known."""
+    """Number of attempts, if known."""
     headers: list[tuple[str, str | None]] = []
-    """Of the message, or of a sink's record: names and values as text."""
-    # What follows is not in the letters of kstorm 0.1.
+    """Headers of the message, or of a sink's record: names and values as text."""
+    # Letters of kstorm 0.1 do not have the fields below.
     at: int = 0
-    """When it was written, in ms since 1970."""
+    """Time of writing, in ms since 1970."""
     kind: str = ""
     """One of `undecodable`, `failed`, `timed_out`, `refused`, `too_large`, `stranger`."""
     error: LetterError | None = None
     timestamp: int = 0
-    """The message's own, in ms since 1970; 0 if it has none."""
+    """Timestamp of the message, in ms since 1970. 0 if it has none."""
     replays: int = 0
-    """How often it was replayed, and failed again."""
+    """Number of times it was replayed from the dead letters and failed again."""
     row: int = -1
-    """Of a tuple: which one of the record at these coordinates."""
+    """For a tuple: its position in the record at these coordinates."""
     roots: list[str] = []
-    """Ids of the spout tuples that it descends from, 16 hex digits each, where they are known."""
+    """Ids of the spout tuples that it descends from, if known: 16 hex digits each."""
     waiting_on: str = ""
-    """Of one that timed out: the task that it waited for, and the place of the tuple. Its spout does not know that, so it is found
-    in the topics when somebody asks: `kstorm dlq show --why`."""
+    """For a timed-out message: the task that it waited for, and the position of the tuple. The
+    spout does not know it, so `kstorm dlq show --why` finds it in the topics on request."""
     version: str = ""
-    """The code that gave it up: the deployment, and kstorm's release."""
+    """The code that gave up the message: the deployment, and the kstorm release."""
 
 
 class Postmark(msgspec.Struct, frozen=True):
-    """What a process knows of a letter that leaves it."""
+    """Fields that the process adds to each dead letter that it sends."""
 
     at: int = 0
     version: str = ""
     unique: str = ""
-    """A word that no other letter has."""
+    """A string that no other letter has."""
 
 
 class LetterToStore(msgspec.Struct):
-    """A dead letter on its way, with whom to tell when the broker has it."""
+    """A dead letter to send, with a callback for the broker's acknowledgement."""
 
     letter: DeadLetter
     on_stored: Callable[[], Any] | None = None
 
 
 def error_of(error: BaseException) -> LetterError:
-    """An error that was raised by the code of the component that gives the message up."""
+    """Describe an exception raised by the component that gives up the message."""
     return error_in(note_of(0, error))
 
 
 def error_in(note: Note) -> LetterError:
-    """An error that another task has told of; its component is put in by who knows the topology."""
+    """Describe an exception reported by another task.
+
+    `Engine` adds the component later, because that needs the topology.
+    """
     return LetterError(type=note.type, message=note.message, task=note.task, where=note.where)
 
 
 def roots_of(roots: Iterable[int]) -> list[str]:
-    """Ids as a letter has them: JSON's numbers are not exact for many a reader."""
+    """Format ids for a letter, as strings: many JSON readers lose precision in 64-bit numbers."""
     return [f"{root:016x}" for root in roots if root]
 
 
 def text_of(
     headers: Iterable[tuple[str, str | bytes | None]] | None,
 ) -> list[tuple[str, str | None]]:
-    """Headers as a letter has them."""
+    """Format headers for a letter."""
     return [
         (name, value.decode(errors="backslashreplace") if isinstance(value, bytes) else value)
         for name, value in headers or ()
@@ -121,8 +124,12 @@ def text_of(
 
 
 def key_of(letter: DeadLetter, unique: str) -> bytes:
-    """The record key of a letter: the same for the same message given up again by the same component, so that the letter is
-    replaced; one without coordinates has `unique` in place of them."""
+    """Return the record key of a letter.
+
+    The key is the coordinates of the message and the component. If that component gives up the same
+    message again, the new letter replaces the old one. A letter without coordinates has `unique` in
+    its key instead.
+    """
     if letter.offset < 0:
         return f"{letter.component}/{letter.task}/{unique}".encode(errors="backslashreplace")
     row = f"/{letter.row}" if letter.row >= 0 else ""
@@ -131,18 +138,19 @@ def key_of(letter: DeadLetter, unique: str) -> bytes:
 
 
 def encode_letter(letter: DeadLetter) -> bytes:
-    """The record value of a dead letter, at most some 700 kB: an envelope must itself fit into a record.
+    """Return the record value of a dead letter, at most about 700 kB, because the envelope must
+    itself fit into a record.
 
-    What the message holds may be as long and as odd as its writer liked, and so may a reason that quotes it: the reason
-    is cut to 2000 characters, and key and value are cut, which the reason then says, if they are too long together.
+    A message may have any length and content, and a reason may quote it. So the reason is cut to
+    2000 characters. If key and value together are too long, they are cut too, and the reason states
+    that.
     """
     headers = [(encodable(name), value and encodable(value)) for name, value in letter.headers]
     letter = msgspec.structs.replace(
         letter, reason=readable(letter.reason), headers=headers, roots=letter.roots[:_MAX_ROOTS]
     )
-    if (
-        len(letter.key or b"") + len(letter.value or b"") <= _MAX_BYTES
-    ):  # else it does not fit, and base64 of it takes memory
+    # Anything longer cannot fit, so the memory for its base64 form is saved.
+    if len(letter.key or b"") + len(letter.value or b"") <= _MAX_BYTES:
         data = msgspec.json.encode(letter)
         if len(data) <= _MAX_BYTES:
             return data
@@ -154,12 +162,12 @@ def encode_letter(letter: DeadLetter) -> bytes:
 
 
 def decode_letter(data: bytes) -> DeadLetter:
-    """Reads a dead letter back; raises `FrameError` if it is none."""
+    """Decode a dead letter. Raises `FrameError` if the record is not one."""
     return decode_json(data, DeadLetter, "no dead letter")
 
 
 def is_cut(letter: DeadLetter) -> bool:
-    """Whether it has only the beginning of its message."""
+    """Return True if the letter contains only the start of its message."""
     return letter.reason.endswith(_CUT)
 
 

@@ -1,4 +1,7 @@
-"""A batch on its way into the lanes: rows chosen and ids drawn, nothing sent yet, so that an error leaves nothing behind."""
+"""A batch on its way into lanes: rows are assigned and ids drawn, but nothing is sent yet.
+
+So an error leaves nothing behind.
+"""
 
 from collections.abc import Sequence
 from typing import Any
@@ -15,7 +18,10 @@ from kstorm.topology import Placed
 
 
 class Emission:
-    """The rows of a batch by lane. `roots` has the tree of each row; None if nothing is tracked."""
+    """The rows of a batch by lane.
+
+    `roots` holds the tree of each row, or is None if nothing is tracked.
+    """
 
     __slots__ = ("_sends", "placed", "vals")
 
@@ -29,7 +35,7 @@ class Emission:
         anchors: Ids | None = None,
         trace: Tracing | None = None,
     ) -> None:
-        """`anchors`: of each row the edge of the tuple that it is anchored to, where some trees are traced."""
+        """`anchors`: the edge of each row's anchor, if some trees are traced."""
         self._sends: list[tuple[Lane, list[list[Any]], int, Ids | None, Ids | None, Parents]] = []
         self.placed: Placed = []
         self.vals = np.zeros(count, np.uint64)
@@ -50,6 +56,5 @@ class Emission:
                 self.placed.append((lane.targets[0], rows))
 
     def send(self) -> None:
-        """Puts the rows into the lanes."""
         for lane, columns, size, roots, edges, parents in self._sends:
             lane.put(columns, size, roots, edges, parents)

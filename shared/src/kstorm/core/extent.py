@@ -1,32 +1,36 @@
-"""How large a frame may be, and how many values MessagePack holds, counted before any of it is decoded.
+"""Limits of frames: bytes, and MessagePack values counted before anything is decoded.
 
-What is decoded takes more memory than its bytes: an empty list is one byte, and 64 in Python. So the bytes alone bound nothing.
-Values are counted by their heads, nothing is made of them, and the counting stops when there are too many. What has fewer bytes
-than there may be values needs no look.
+Decoded data takes more memory than its bytes: an empty list is 1 byte, and 64 in Python. So a limit
+of bytes alone bounds nothing. Values are counted by their first bytes without creating them, and
+counting stops at the limit. Data with fewer bytes than the limit of values needs no check.
 """
 
 from typing import Final
 
 MOST_VALUES: Final = 400_000
-"""Most values in a frame, of any kind, those within others counted too: some 40 MB once they are decoded."""
+"""Most values of any kind in a frame, including nested ones. Decoded, they take about 40 MB."""
 
-_SLACK: Final = 4  # a frame may be from before its topology's setting was lowered, or from a process that has a larger one already
-_LEAST: Final = (
-    1024 * 1024
-)  # of which acks and completions need some 640 kB, whatever tuples may have
+# A frame may have been sent before the setting was lowered, or by a process with a larger one.
+_SLACK: Final = 4
+# Acks and completions need about 640 kB, whatever the limit for tuples is.
+_LEAST: Final = 1024 * 1024
 
 
 def most_frame_bytes(topology_frame_max_bytes: int) -> int:
-    """The length of a frame from which on it is none of a topology's, whose components may send frames so long."""
+    """Return the longest valid frame of a topology, given the largest setting of its components."""
     return _SLACK * max(_LEAST, topology_frame_max_bytes)
 
 
 def within(data: bytes, most: int = MOST_VALUES) -> bool:
-    """Whether MessagePack holds at most so many values. Of what is broken no more is said: to refuse that is the decoder's task."""
+    """Return True if the data holds at most `most` values.
+
+    Data that is not valid MessagePack may also return True: the decoder rejects it.
+    """
     return len(data) <= most or _count_within(data, most)
 
 
 def _count_within(data: bytes, most: int) -> bool:
+    # `known`: values counted so far. `open_ones`: those of them that are not skipped yet.
     known, open_ones, at, end = 1, 1, 0, len(data)
     sizes = _SIZES
     while open_ones and at < end:
@@ -51,7 +55,7 @@ def _count_within(data: bytes, most: int) -> bool:
 
 
 def _sizes() -> list[int]:
-    """By its first byte, the bytes of a value; 0 where there is more to be looked at."""
+    """Return the size of a value by its first byte, or 0 if more bytes determine it."""
     sizes = [1] * 256
     for head in range(0xA0, 0xC0):
         sizes[head] = 1 + (head & 0x1F)
@@ -98,6 +102,6 @@ _WIDTHS: Final = {
     0xDE: 2,
     0xDF: 4,
 }
-"""By its first byte, the bytes of a value's length."""
+"""By the first byte of a value, the width of its length field in bytes."""
 
 _SIZES: Final = _sizes()

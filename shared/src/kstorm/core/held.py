@@ -1,4 +1,4 @@
-"""What a bolt was given and has neither acked nor failed yet."""
+"""Tuples that a bolt has been given and has neither acked nor failed."""
 
 from typing import Final
 
@@ -9,10 +9,11 @@ _MOST: Final = 100_000
 
 
 class Held:
-    """Remembers tuples and batches until they are finished, or their trees have timed out.
+    """Remembers tuples and batches until they are finished or their trees have timed out.
 
-    `secs` is the message timeout. What a bolt has forgotten to ack is remembered for at most twice as long, and the last 100,000 of
-    it at least; what is forgotten here only waits for its time-out.
+    `secs` is the message timeout. Tuples that a bolt forgot to ack are remembered for at most twice
+    as long. If they are very many, at least the last 100,000 are kept. A tuple dropped here just
+    waits for its timeout.
     """
 
     def __init__(self, secs: float) -> None:
@@ -23,7 +24,7 @@ class Held:
         self._room = _FEW
 
     def add(self, one: Tuple | TupleBatch) -> None:
-        """It was executed, and is not finished."""
+        """Remember a tuple or batch that was executed and is not finished."""
         self._newer.append(one)
         if len(self._newer) > self._room:
             self._newer = [other for other in self._newer if not other.finished]
@@ -32,13 +33,16 @@ class Held:
             self._room = max(_FEW, 2 * len(self._newer))
 
     def age(self, now: float) -> None:
-        """Time has passed: forgets what has come before the last time-out but one."""
+        """Rotate the generations once per timeout.
+
+        A tuple is dropped one to two timeouts after it was added.
+        """
         if self._turn_at is None or now >= self._turn_at:
             self._turn_at = now + self._secs
             self._older, self._newer = [one for one in self._newer if not one.finished], []
 
     def take(self) -> list[Tuple | TupleBatch]:
-        """All that is not finished, oldest first; it is remembered no longer."""
+        """Remove and return everything unfinished, oldest first."""
         found = [one for one in (*self._older, *self._newer) if not one.finished]
         self._older, self._newer = [], []
         return found

@@ -1,7 +1,8 @@
 """Random 64-bit ids of roots and edges.
 
-The safety of the ledger rests on every emission having a fresh id: then duplicates and re-executions can only delay a
-tree, never complete it (architecture, section 4). Zero is no id: it stands for "not tracked" and for a finished tree.
+The ledger is only safe if every emission gets a fresh id. Then duplicates and re-executions can
+delay a tree but never complete it (architecture, section 4). Zero is not an id: it means "not
+tracked", or a finished tree.
 """
 
 import os
@@ -14,16 +15,16 @@ import numpy as np
 from kstorm.core.columns import Ids
 
 NextId = Callable[[], int]
-"""Returns a fresh id at each call; a simulation passes a seeded one."""
+"""Returns a fresh id at each call. A simulation passes a seeded one."""
 
 NextIds = Callable[[int], Ids]
-"""Returns so many fresh ids as a column."""
+"""Returns a column of the given number of fresh ids."""
 
 _BLOCK = 512
 
 
 def random_ids() -> NextId:
-    """Ids from the operating system's randomness, drawn in blocks: about 40 ns an id."""
+    """Return ids from the operating system's random source, drawn in blocks (about 40 ns per id)."""
     return chain.from_iterable(_blocks()).__next__
 
 
@@ -33,10 +34,11 @@ def _blocks() -> Iterator[Iterable[int]]:
 
 
 def random_columns() -> NextIds:
-    """Columns of ids from a generator that this process seeds with 256 bits of the operating system's randomness.
+    """Return columns of ids from a generator seeded with 256 bits of the operating system's random
+    source.
 
-    PCG64, since the ledger XORs: generators that are linear over XOR (Mersenne Twister, xorshift) would do for anything
-    but this.
+    The generator is PCG64 because the ledger uses XOR. Generators that are linear over XOR
+    (Mersenne Twister, xorshift) are unsuitable here.
     """
     draw = np.random.PCG64DXSM(int.from_bytes(os.urandom(32))).random_raw
 
@@ -50,5 +52,5 @@ def random_columns() -> NextIds:
 
 
 def columns_of(next_id: NextId) -> NextIds:
-    """Columns drawn one id after the other, for a simulation."""
+    """Return columns whose ids are drawn one by one, for a simulation."""
     return lambda count: np.fromiter((next_id() for _ in range(count)), np.uint64, count)

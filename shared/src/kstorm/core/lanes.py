@@ -1,4 +1,4 @@
-"""Tuples on their way from one task's stream to one receiving task."""
+"""Lanes: buffers of tuples from one task's stream to one receiving task."""
 
 from typing import Any, Final
 
@@ -14,19 +14,19 @@ NO_PARENTS: Final[Parents] = {}
 
 
 class Rows(Struct, frozen=True):
-    """What becomes one frame, or several."""
+    """Tuples that become one frame or several."""
 
     count: int
     columns: list[list[Any]]
     roots: bytes
-    """Packed; empty if none is tracked, as `edges`."""
+    """Packed ids. Empty if no tuple is tracked. The same holds for `edges`."""
     edges: bytes
     more: dict[int, dict[int, int]]
     parents: Parents = {}
-    """Of tuples whose trees are traced."""
+    """Anchors of tuples whose trees are traced."""
 
     def part(self, start: int, end: int) -> "Rows":
-        """The rows from `start` to before `end`."""
+        """Return the rows from `start` to before `end`."""
         if start == 0 and end >= self.count:
             return self
         return Rows(
@@ -48,10 +48,10 @@ class Rows(Struct, frozen=True):
 
 
 class Lane:
-    """Collects tuples: in batches, or one by one in `rows`, `roots`, `edges` and `more`.
+    """Collects tuples in batches, or one by one in `rows`, `roots`, `edges` and `more`.
 
-    What a basic bolt emits during a frame waits in `frame_rows`, with the positions of its anchors in `frame_at`: their ids
-    are drawn all at once when the frame is done.
+    The emits of a basic bolt during a frame wait in `frame_rows`, with the positions of their
+    anchors in `frame_at`. Their ids are drawn together at the end of the frame.
     """
 
     __slots__ = (
@@ -95,7 +95,7 @@ class Lane:
         edges: Ids | None,
         parents: Parents = NO_PARENTS,
     ) -> None:
-        """Adds a batch, which is the lane's own from now on."""
+        """Add a batch. The lane owns it from now on."""
         if self.rows:
             self.batches.append(self._one_by_one())
         if roots is None or edges is None:
@@ -104,19 +104,19 @@ class Lane:
             self.batches.append(Rows(count, columns, roots.tobytes(), edges.tobytes(), {}, parents))
 
     def take_frame(self) -> tuple[list[list[Any]], list[int]]:
-        """What was emitted during a frame, as columns, and the positions of its anchors."""
+        """Return the emits of a frame as columns, with the positions of their anchors."""
         rows, at = self.frame_rows, self.frame_at
         self.frame_rows, self.frame_at = [], []
         return [list(column) for column in zip(*rows, strict=True)], at
 
     def drop_frame_rows(self, position: int) -> None:
-        """Forgets what was last emitted during a frame, as far as it was anchored to the tuple at a position."""
+        """Drop the last emits of a frame that are anchored to the tuple at `position`."""
         while self.frame_at and self.frame_at[-1] == position:
             self.frame_at.pop()
             self.frame_rows.pop()
 
     def take(self) -> Rows:
-        """All that was collected, in order; the lane is empty after it."""
+        """Return all collected tuples in order, and empty the lane."""
         batches = self.batches
         if self.rows:
             batches.append(self._one_by_one())

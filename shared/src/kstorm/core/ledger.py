@@ -1,16 +1,25 @@
-"""The acker's ledger: one row a tuple tree, about 20 bytes however large the tree.
+"""The acker's ledger: one row per tuple tree, about 20 bytes however large the tree is.
 
-The words are those of the paper and of Storm's `Acker`: init, ack, fail, reset timeout. A row holds the XOR of every edge
-id created or acked in its tree, and the spout task to tell. When it is 0 and init was seen, the tree is complete.
+The algorithm and its words are those of Storm's acker (the paper and `Acker.java`): init, ack,
+fail, reset timeout. Every tuple of a tree has a random 64-bit id, its *edge id*. An edge id enters
+the tree's row twice by XOR: when the tuple is emitted, and when the bolt that received it acks it.
 
-What makes it safe to keep the ledger across a crash, although XOR is not idempotent and Kafka delivers at least once:
+* Init: the spout sends the XOR of its first edges.
+* Ack: a bolt sends the acked edge, XORed with the edges of the tuples that it anchored to it.
 
-1. *Init counts once.* A second init of a row is ignored. Edge ids are fresh at each emission, so duplicates and
-   re-executions can delay a tree, never complete it (the proof is in docs/guarantees.md).
-2. *State carries the offset it includes.* Rows live in hash buckets, the unit of what is stored; a bucket skips the
-   records that it already contains when the input is replayed.
+A row holds the XOR of all edge ids created or acked so far, and the spout task that waits for the
+tree. When the XOR is 0 and the init has been applied, every edge was acked: the tree is complete.
 
-The order of messages never matters: an ack, a fail or a reset may come before its init.
+XOR is not idempotent, and Kafka delivers at least once. Two rules make it safe to keep the ledger
+across a crash:
+
+1. *Init counts once.* A second init of a row is ignored. Edge ids are fresh at each emission, so
+   duplicates and re-executions can delay a tree but never complete it (docs/guarantees.md has the
+   proof).
+2. *State carries the offset it includes.* Rows live in hash buckets, and a bucket is the unit of
+   storage. When the input is replayed, a bucket skips the records that it already contains.
+
+The order of messages does not matter: an ack, a fail or a reset may arrive before its init.
 """
 
 import struct
@@ -23,30 +32,32 @@ from kstorm.core.wire import AckFrame, unpack_ids, unpack_pairs
 from kstorm.errors import FrameError
 
 BUCKETS = 32
-"""Hash buckets of one acker task. Fixed: it is part of what is stored."""
+"""Hash buckets of one acker task. The number is part of the storage format and must not change."""
 
 NO_LOG = bytes(16)
-"""The log id where none is known (a simulation)."""
+"""Log id for an input topic without one (a simulation)."""
 
-# A row is one int: the XOR in the low 64 bits, so that an ack is a plain `^`, and above it what else there is to know.
-_VAL = (1 << 64) - 1
-_INIT = 1 << 64
-_FAILED = 1 << 65
-_GENERATION = 66  # 8 bits
-_TASK = 74  # 16 bits
+# A row is one int. The XOR is in the low 64 bits, so that applying an ack is a plain `^`.
+# The flags, the generation and the spout task are above it.
+_VAL = (1 << 64) - 1  # `row & _VAL`: the XOR is not 0, so some edge is still unacked
+_INIT = 1 << 64  # `row & _INIT`: the init was applied, so the row includes the spout's first edges
+_FAILED = 1 << 65  # `row & _FAILED`: a fail arrived before the init
+_GENERATION = 66  # 8 bits: the rotation in which the row was created or reset
+_TASK = 74  # 16 bits: the spout task that waits for the tree
 _GENERATIONS = 256
 _MOST_NOTES = 10_000
-_LIFE = 3  # rotations: between 2 and 3 message timeouts, longer than any spout waits
+# Rotations that a row survives: between 2 and 3 message timeouts, longer than any spout waits.
+_LIFE = 3
 
 _HEADER = struct.Struct("<B16sqBI")  # format version, log id, offset included, generation, rows
 _FORMAT = 1
 
 
 class Ledger:
-    """The trees of one acker task. Completions go into a `CompletionBox`.
+    """The tree rows of one acker task. Completions go into a `CompletionBox`.
 
-    `log_id` names the incarnation of the input topic: a stored bucket of another one is ignored, since its offsets mean
-    nothing here.
+    `log_id` identifies the incarnation of the input topic. Stored buckets of another incarnation
+    are ignored, because their offsets mean nothing in this one.
     """
 
     def __init__(self, box: CompletionBox, log_id: bytes = NO_LOG) -> None:
@@ -61,17 +72,19 @@ class Ledger:
         """Offset of the last record applied."""
         self.inits = self.acks = self.completed = self.failed = self.expired = 0
         self.repeated_inits = 0
-        """Inits of a row that had one: duplicates kept out by rule 1."""
+        """Duplicate inits ignored by rule 1."""
         self.skipped_records = 0
-        """Parts of replayed records that a bucket already contained: kept out by rule 2."""
+        """Parts of replayed records that a bucket already contained, skipped by rule 2."""
         self._notes: dict[int, Note] = {}
 
     def __len__(self) -> int:
-        """Open rows."""
         return sum(map(len, self._buckets))
 
     def apply(self, frame: AckFrame, offset: int) -> None:
-        """Applies the record at `offset` of this task's input. Raises `FrameError`, having changed nothing, if it is bad."""
+        """Apply the record at `offset` of this task's input.
+
+        Raises `FrameError`, with nothing changed, if the record is invalid.
+        """
         inits = unpack_pairs(frame.init_roots, frame.init_vals)
         acks = unpack_pairs(frame.roots, frame.vals)
         failed, reset = unpack_ids(frame.failed), unpack_ids(frame.reset)
@@ -80,6 +93,7 @@ class Ledger:
                 f"inits of task {frame.task}, which is no spout's: nobody could be told of their trees"
             )
         if offset <= self._replay_until:
+            # Rule 2: the record is replayed, and some restored bucket may already include it.
             inits, acks = self._fresh_pairs(inits, offset), self._fresh_pairs(acks, offset)
             failed, reset = self._fresh(failed, offset), self._fresh(reset, offset)
         if frame.begins:
@@ -93,27 +107,32 @@ class Ledger:
         self.applied = max(self.applied, offset)
 
     def _apply_beginning(self, task: int, offset: int) -> None:
-        """A spout task begins a new life. The trees of the one before need nothing: their rows expire."""
+        """Handle the start of a new run of a spout task. Trees of its earlier run simply expire."""
 
     def _apply_inits(self, task: int, pairs: Iterable[tuple[int, int]]) -> None:
         buckets, fresh = self._buckets, self._generation << _GENERATION
         mark = _INIT | task << _TASK
         count = 0
+        # `val` is the XOR of the edges that the spout created for this root.
         for root, val in pairs:
             rows = buckets[root % BUCKETS]
             row = rows.get(root, fresh)
-            if row & _INIT:  # rule 1
+            if row & _INIT:
+                # Rule 1: this init is a duplicate.
                 self.repeated_inits += 1
                 continue
             count += 1
             row = (row ^ val) | mark
             if row & _FAILED:
+                # A bolt failed the tree before its init arrived.
                 self._finish(rows, root, task, self._box.failed)
                 self._pass_note(root)
                 self.failed += 1
             elif row & _VAL:
+                # Pending: the XOR is not 0, so some edge is unacked.
                 rows[root] = row
             else:
+                # Complete: the acks of every edge arrived before the init.
                 self._finish(rows, root, task, self._box.acked)
                 self.completed += 1
         self.inits += count
@@ -122,13 +141,16 @@ class Ledger:
         buckets, fresh = self._buckets, self._generation << _GENERATION
         acked = self._box.acked
         count = completed = 0
+        # `val` is the XOR of acked edges and of the edges created by their executions.
         for root, val in pairs:
             count += 1
             rows = buckets[root % BUCKETS]
             row = rows.get(root, fresh) ^ val
             if row & _VAL or not row & _INIT:
+                # Pending: some edge is unacked, or the spout's first edges are not in the XOR yet.
                 rows[root] = row
             else:
+                # Complete: the XOR is 0 and includes the init, so every edge was acked.
                 completed += 1
                 self._finish(rows, root, row >> _TASK, acked)
         self.acks += count
@@ -144,10 +166,11 @@ class Ledger:
                 self._pass_note(root)
                 self.failed += 1
             else:
+                # The spout task is unknown until the init arrives.
                 rows[root] = row | _FAILED
 
     def _take_notes(self, notes: Mapping[int, Note]) -> None:
-        """Those of trees that end later, or never, make room for newer ones."""
+        """Remember why trees failed, and drop the oldest notes beyond the limit."""
         self._notes.update(notes)
         while len(self._notes) > _MOST_NOTES:
             del self._notes[next(iter(self._notes))]
@@ -159,12 +182,14 @@ class Ledger:
     def _apply_resets(self, roots: Iterable[int]) -> None:
         for root in roots:
             rows = self._buckets[root % BUCKETS]
+            # The row gets the current generation: its age is 0 again.
             row = (
                 rows.get(root, 0) & ~((_GENERATIONS - 1) << _GENERATION)
                 | self._generation << _GENERATION
             )
             rows[root] = row
             if row & _INIT:
+                # The spout task is known, so its own clock for the tree can restart too.
                 self._box.reset.setdefault(row >> _TASK, []).append(root)
 
     @staticmethod
@@ -177,8 +202,10 @@ class Ledger:
             told.append(root)
 
     def rotate(self) -> None:
-        """Ages every row; called once per message timeout. Rows that outlived every spout's patience are dropped: the
-        spout's own clock has failed their trees, this is only cleaning."""
+        """Age every row by one generation, and drop expired rows. Called once per message timeout.
+
+        Dropping is only cleanup: the spout's own clock has already failed these trees.
+        """
         self._generation = (self._generation + 1) % _GENERATIONS
         for number, rows in enumerate(self._buckets):
             kept = {root: row for root, row in rows.items() if self._age(row) < _LIFE}
@@ -187,45 +214,46 @@ class Ledger:
 
     @staticmethod
     def _task(row: int) -> int:
-        """The spout task to tell; 0 before the init."""
+        """Return the spout task that waits for the tree, or 0 before the init."""
         return row >> _TASK
 
     def _age(self, row: int) -> int:
         return (self._generation - (row >> _GENERATION)) % _GENERATIONS
 
-    # What is stored. A tree that began and ended since the last checkpoint leaves no trace.
+    # Storage. A tree that began and ended since the last checkpoint leaves no trace.
 
     def checkpoint(self) -> dict[bytes, bytes]:
-        """The buckets whose rows differ from what was last taken, by key; each says up to which record it includes.
+        """Return the changed buckets by key. Each contains the offset that it includes.
 
-        Whatever the rows implied by then must have been delivered before these are written, and these must be written
-        before the input is committed past `applied`.
+        Every completion that the rows imply so far must be delivered before the buckets are
+        written. The buckets must be written before the input is committed past `applied`.
         """
         changed: dict[bytes, bytes] = {}
         for number, rows in enumerate(self._buckets):
             if not rows and self._written[number] == _EMPTY_ROWS:
+                # Empty then and now, so there is nothing to pack and compare.
                 continue
             packed = _pack_rows(rows)
             if packed != self._written[number]:
                 self._written[number] = packed
-                stamp = max(
-                    self.applied, self._stamps[number]
-                )  # more than `applied` while the input is replayed
+                # While the input is replayed, a restored bucket includes more than `applied`.
+                stamp = max(self.applied, self._stamps[number])
                 header = _HEADER.pack(_FORMAT, self._log_id, stamp, self._generation, len(rows))
                 changed[b"%d" % number] = header + packed
         return changed
 
     def not_stored(self, taken: Iterable[bytes]) -> None:
-        """These buckets were taken by `checkpoint`, and could not be written: the next one takes them again."""
+        """Mark buckets as not written after all, so that the next checkpoint takes them again."""
         for key in taken:
             self._written[_bucket_number(key)] = _UNKNOWN
 
     def restore(self, stored: Iterable[tuple[bytes, bytes]]) -> None:
-        """Takes up stored buckets, before the first `apply`. Raises `FrameError` on what is no bucket."""
+        """Load stored buckets, before the first `apply`. Raises `FrameError` if one is invalid."""
         for key, value in stored:
             number = _bucket_number(key)
             log_id, stamp, generation, rows = _unpack_bucket(value)
             if log_id != self._log_id:
+                # The topic was recreated: the bucket's offset means nothing in the new log.
                 continue
             self._stamps[number] = stamp
             self._buckets[number] = {root: self._rejuvenated(row, generation) for root, row in rows}
@@ -233,7 +261,7 @@ class Ledger:
         self._replay_until = max(self._stamps)
 
     def _rejuvenated(self, row: int, stored_at: int) -> int:
-        """The row with its age as it was when it was stored: time in which no acker ran does not count."""
+        """Return the row with its age at storage time: a row does not age without an acker."""
         age = (stored_at - (row >> _GENERATION)) % _GENERATIONS
         cleared = row & ~((_GENERATIONS - 1) << _GENERATION)
         return cleared | (self._generation - age) % _GENERATIONS << _GENERATION
@@ -242,7 +270,8 @@ class Ledger:
         self, pairs: Iterable[tuple[int, int]], offset: int
     ) -> Iterator[tuple[int, int]]:
         for root, val in pairs:
-            if offset > self._stamps[root % BUCKETS]:  # rule 2
+            if offset > self._stamps[root % BUCKETS]:
+                # Rule 2: the bucket does not include this record yet.
                 yield root, val
             else:
                 self.skipped_records += 1
@@ -252,7 +281,7 @@ class Ledger:
 
 
 def _pack_rows(rows: dict[int, int]) -> bytes:
-    """Three columns: roots, XORs, and the upper 32 bits; 20 bytes a row."""
+    """Pack rows as three columns: roots, XORs and the upper 32 bits. This takes 20 bytes per row."""
     n = len(rows)
     values = rows.values()
     return (
@@ -263,11 +292,12 @@ def _pack_rows(rows: dict[int, int]) -> bytes:
 
 
 _EMPTY_ROWS = b""
-_UNKNOWN = b"?"  # no packed rows
+# Never equal to packed rows (20 bytes each), so the bucket counts as changed.
+_UNKNOWN = b"?"
 
 
 def check_bucket(key: bytes, value: bytes | None) -> None:
-    """Raises `FrameError` if that is no stored bucket. None is none: a ledger never deletes one."""
+    """Raise `FrameError` if this is not a stored bucket. A ledger never deletes one."""
     number = _bucket_number(key)
     if value is None:
         raise FrameError(f"a ledger bucket {number} without a value: a ledger deletes none")

@@ -1,4 +1,4 @@
-"""Makes the notes that go with failures."""
+"""Notes: short descriptions of failures, sent along with fails."""
 
 import sysconfig
 from pathlib import PurePath
@@ -8,7 +8,7 @@ from kstorm.texts import encodable
 from kstorm.topology import Note as Note
 
 MOST_NOTES: Final = 100
-"""In a frame."""
+"""Limit per frame."""
 _MOST_TYPE, _MOST_MESSAGE, _MOST_PLACE = 60, 200, 80
 _LIBRARIES: Final = (
     sysconfig.get_path("stdlib"),
@@ -19,7 +19,7 @@ _LIBRARIES: Final = (
 
 
 def note_of(task: int, error: BaseException) -> Note:
-    """What to say of an error that was raised while a tuple was executed."""
+    """Describe an error raised while a tuple was executed."""
     return Note(
         task,
         type(error).__name__[:_MOST_TYPE],
@@ -29,8 +29,11 @@ def note_of(task: int, error: BaseException) -> Note:
 
 
 def place_of(error: BaseException) -> str:
-    """Where an error was raised: the innermost file and line that is neither a library's nor kstorm's; if there is none, the
-    innermost of all, so that one error has one place whatever has led to it; empty if it was not raised."""
+    """Return the file and line that raised an error, or "" if it was never raised.
+
+    This is the innermost line outside of libraries and kstorm, or else the innermost of all. So one
+    error has one place, whatever led to it.
+    """
     own = innermost = ""
     trace = error.__traceback__
     while trace is not None:

@@ -1,7 +1,7 @@
-"""From which message of which source each tree comes, as the frames of inits say it: two bytes a message.
+"""The source message of each tree, as encoded in the frames of inits: two bytes per message.
 
-Only a spout knows that, and it forgets a message when its trees are complete. Frames are kept for a day, so with this a message
-of the last day can be found by its coordinates, and a tree by its root.
+Only a spout knows these, and it forgets a message when its trees are complete. Frames are kept for
+a day. So a message of the last day can be found by its coordinates, and a tree by its root.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -18,7 +18,7 @@ Numbers = NDArray[np.int64]
 
 
 class Origin(NamedTuple):
-    """A message, and which attempt at it a tree belongs to."""
+    """A message, and the attempt at it that a tree belongs to."""
 
     topic: str
     partition: int
@@ -28,21 +28,25 @@ class Origin(NamedTuple):
 
 
 class OriginRun(msgspec.Struct, array_like=True, frozen=True):
-    """The origins of so many trees in a row, whose messages are of one partition and in ascending order."""
+    """The origins of consecutive trees.
+
+    Their messages are from one partition and in ascending order.
+    """
 
     topic: str
-    """Empty: nobody knows from where these come."""
+    """Empty if the origins of these trees are unknown."""
     partition: int
     attempt: int
     count: int
     first: int
     """Offset of the first message."""
     steps: bytes = b""
-    """How far each further offset is from the one before, all in 1, 2, 4 or 8 bytes, little-endian; empty if each is 1."""
+    """Difference of each offset from the one before, little-endian, all in 1, 2, 4 or 8 bytes.
+    Empty if each is 1."""
 
     @property
     def last(self) -> int:
-        """Offset of the last message, as far as the run can be read."""
+        """Offset of the last message, as far as the run is readable."""
         further = self.count - 1
         width = len(self.steps) // further if further > 0 else 0
         if width not in _WIDTHS:
@@ -51,18 +55,18 @@ class OriginRun(msgspec.Struct, array_like=True, frozen=True):
 
 
 Run = tuple[str, int, int, Sequence[int]]
-"""Messages in a row: topic, partition, attempt, and the offset of each."""
+"""Consecutive messages: topic, partition, attempt, and the offset of each."""
 
 
 class Places:
-    """Numbers for topic, partition and attempt."""
+    """Assigns numbers to triples of topic, partition and attempt."""
 
     def __init__(self) -> None:
         self._numbers: dict[tuple[str, int, int], int] = {}
         self._places: list[tuple[str, int, int]] = []
 
     def columns(self, runs: Iterable[Run]) -> tuple[Numbers, Numbers]:
-        """Of each message its place's number, and its offset."""
+        """Return two columns: the place number and the offset of each message."""
         numbers: list[int] = []
         sizes: list[int] = []
         offsets: list[Any] = []
@@ -84,12 +88,15 @@ class Places:
         return places, np.array(joined, np.int64)
 
     def make_room(self) -> None:
-        """Called when no column is waiting. A message that is tried again for ever has another place each time."""
+        """Reset the numbers if there are too many. Call it only when no column is in use.
+
+        A message that is retried forever gets another place at each attempt.
+        """
         if len(self._places) > _MOST_PLACES:
             self._numbers, self._places = {}, []
 
     def runs(self, places: Numbers, offsets: Numbers) -> list[OriginRun]:
-        """What a frame says of its trees; nothing if it knows of none."""
+        """Encode the origins of a frame's trees. Returns an empty list if none is known."""
         if not places.size or places.max() < 0:
             return []
         cuts = np.flatnonzero((places[1:] != places[:-1]) | (offsets[1:] < offsets[:-1])) + 1
@@ -112,16 +119,18 @@ class Places:
 
 
 def unknown(count: int) -> tuple[Numbers, Numbers]:
-    """The columns of trees of which nobody knows."""
+    """Return the columns for trees of unknown origin."""
     return np.full(count, -1), np.zeros(count, np.int64)
 
 
 def read_origins(runs: Iterable[OriginRun], count: int) -> Iterator[Origin | None]:
-    """The origin of each of the `count` trees of a frame, in order; None where nobody knows. Raises `FrameError` if the runs are
-    not of so many."""
+    """Yield the origin of each of the `count` trees of a frame, in order. None where unknown.
+
+    Raises `FrameError` if the runs do not cover `count` trees.
+    """
     found = 0
     for run in runs:
-        found += max(run.count, 1)  # a run of none is none
+        found += max(run.count, 1)  # a run with a topic yields at least its first offset
         if found > count:
             break
         if not run.topic:

@@ -1,8 +1,9 @@
-"""Collects what the tasks of one process send, and packs it into frames.
+"""Collects the sends of one process's tasks and packs them into frames.
 
-Tuples are kept per (stream, receiving task), acks XOR-folded per root over all tasks of the process, so that a batch of
-input frames leaves as few, full records. `drain_tuples` and `drain_acks` are apart because a stateful bolt's results
-may leave at once, while its acks wait until its state is durable.
+Tuples are collected per stream and receiving task. Acks are XOR-folded per root over all tasks of
+the process. So a batch of input frames results in equally few, full records. `drain_tuples` and
+`drain_acks` are separate because the results of a stateful bolt leave at once, while its acks wait
+until its state is durable.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
@@ -33,7 +34,7 @@ from kstorm.topology import Topology
 
 
 class TooLarge(Struct, frozen=True):
-    """A tuple that no record can hold. Its trees must not wait for it."""
+    """A tuple that does not fit into a record. Its trees must not wait for it."""
 
     component: str
     task: int
@@ -42,14 +43,14 @@ class TooLarge(Struct, frozen=True):
     limit: int
     reason: str
     pairs: dict[int, int]
-    """Its trees, each with the edge that the tuple is there."""
+    """Root → the tuple's edge, for each of its trees."""
 
     def error(self, followed: str = "its trees were failed") -> TupleTooLargeError:
-        """What to tell the user."""
+        """Return the error for the user."""
         return TupleTooLargeError(f"{self._what}: {followed}")
 
     def letter(self, topology: str) -> DeadLetter:
-        """The dead letter for it, where no tree fails."""
+        """Return a dead letter, for use where no tree fails."""
         return DeadLetter(
             topology=topology, component=self.component, task=self.task, reason=self._what
         )
@@ -68,7 +69,7 @@ class Outbox:
     def __init__(self, topology: Topology) -> None:
         self.ackers = topology.config.acker_tasks
         self.trace = tracing(topology.config.topology_trace)
-        """The trees whose tuples say what they are anchored to; None if no tree's do."""
+        """Selects the trees whose tuples record their anchors. None if no tree is traced."""
         self._acker_topic = topology.acker_topic
         self._format = topology.config.topology_frame_format
         self._write = WRITERS[self._format]
@@ -82,54 +83,53 @@ class Outbox:
         self.inits: dict[int, list[tuple[int, int]]] = {}
         """Spout task → (root, XOR of its first edges)."""
         self.beginnings: set[int] = set()
-        """Spout tasks that begin a new life."""
+        """Spout tasks that start a new run."""
         self._ack_columns: list[tuple[Ids, Ids]] = []
         self._begun: list[Begun] = []
         self._places = Places()
         self._notes: dict[int, Note] = {}
         self.by = ""
-        """The instance that sends, as frames say it."""
+        """The sending instance, as written in frames."""
         self.worked = 0
-        """Milliseconds of work on what is drained next, as its frames say it; 0 if nobody knows."""
+        """Milliseconds of work on the next drain, as written in its frames. 0 if unknown."""
         self.sent: dict[tuple[str, str], int] = {}
-        """By stream and topic, how many tuples were drained."""
+        """Tuples drained, by stream and topic."""
         self.letters: list[LetterToStore] = []
         self.records: list[Part] = []
-        """Of sinks, where they leave with what the tasks send."""
+        """Records of sinks, where these leave together with the tasks' sends."""
         self.too_large: list[TooLarge] = []
-        """What could not be sent for its size since the caller last looked."""
+        """Tuples that were too large to send, since the caller last cleared the list."""
 
     def lane(
         self, component: str, task: int, stream: str, topic: str, partition: int, target: int
     ) -> Lane:
-        """A new lane; it lives as long as its task."""
+        """Create a lane, which lives as long as its task."""
         lane = Lane(component, task, stream, topic, partition, target)
         self._lanes.append(lane)
         return lane
 
     def forget(self, task: int) -> None:
-        """Drops the lanes of a task that left this process, with whatever they hold; nothing more is said of its life."""
+        """Drop the lanes and the pending start report of a task that left this process."""
         self._lanes = [lane for lane in self._lanes if lane.task != task]
         self.beginnings.discard(task)
 
     def init(self, spout_task: int, root: int, val: int) -> None:
-        """A tree begins."""
         self.inits.setdefault(spout_task, []).append((root, val))
 
     def init_columns(
         self, spout_task: int, roots: Ids, vals: Ids, origins: Iterable[Run] = ()
     ) -> None:
-        """Many trees begin; `origins` are the messages that they come from, one each or none."""
+        """Start many trees. `origins` are their source messages: one for each, or none at all."""
         columns = self._places.columns(origins) if origins else unknown(roots.size)
         self._begun.append(Begun(spout_task, roots, vals, *columns))
 
     @property
     def wants_notes(self) -> bool:
-        """Whether a note would leave with the next acks."""
+        """True if a note would leave with the next acks."""
         return len(self._notes) < MOST_NOTES
 
     def fail(self, roots: Iterable[int], note: Note | None) -> None:
-        """Trees fail."""
+        """Fail trees, with a note if there is room for one."""
         roots = list(roots)
         self.fails.update(roots)
         if note is not None:
@@ -137,29 +137,30 @@ class Outbox:
                 self._notes[root] = note
 
     def go_on_without(self, pairs: Mapping[int, int]) -> None:
-        """Trees that were failed for a tuple go on: there it counts as acked. `pairs`: the trees, each with the tuple's edge."""
+        """Undo the failure of trees caused by a tuple: it counts as acked.
+
+        `pairs`: root → the tuple's edge.
+        """
         for root, edge in pairs.items():
             self.fails.discard(root)
             self._notes.pop(root, None)
             self.acks[root] = self.acks.get(root, 0) ^ edge
 
     def ack_columns(self, roots: Ids, vals: Ids) -> None:
-        """News of many trees: what is to be XORed to each root."""
+        """Add XOR values for many roots."""
         self._ack_columns.append(fold_runs(roots, vals))
 
     @property
     def has_tuples(self) -> bool:
-        """Whether `drain_tuples` would return any frame."""
         return any(lane.rows or lane.batches for lane in self._lanes)
 
     @property
     def has_acks(self) -> bool:
-        """Whether `drain_acks` would return any frame."""
         news = self.acks or self._ack_columns or self.fails or self.resets
         return bool(news or self.inits or self._begun or self.beginnings)
 
     def drain_tuples(self) -> list[Outgoing]:
-        """The tuple frames collected since the last call."""
+        """Return the tuple frames collected since the last call."""
         sends: list[Outgoing] = []
         for lane in self._lanes:
             if lane.rows or lane.batches:
@@ -167,7 +168,10 @@ class Outbox:
         return sends
 
     def drain_acks(self) -> list[Outgoing]:
-        """The ack frames collected since the last call: one per acker task, and one more per spout task with inits."""
+        """Return the ack frames collected since the last call.
+
+        There is one per acker task, and one more per spout task with inits.
+        """
         if not self.ackers:
             self.acks, self.fails, self.resets, self.beginnings, self._ack_columns = (
                 {},
@@ -245,13 +249,13 @@ class Outbox:
                 )
 
     def _shares(self, roots: Ids, vals: Ids) -> list[tuple[bytes, bytes]]:
-        """The columns packed, by acker task."""
+        """Pack the columns for each acker task."""
         return [
             (roots[rows].tobytes(), vals[rows].tobytes()) for rows in self._rows_by_acker(roots)
         ]
 
     def _rows_by_acker(self, roots: Ids) -> list[Any]:
-        """By acker task, which rows of a column of roots are its own."""
+        """Return, for each acker task, a selection of its rows in a column of roots."""
         if self.ackers == 1:
             return [slice(None)]
         owner = roots % np.uint64(self.ackers)
@@ -268,7 +272,7 @@ class Outbox:
             yield from self._sized(lane, rows.part(at, at + self._max_tuples))
 
     def _sized(self, lane: Lane, rows: Rows) -> Iterator[Outgoing]:
-        """One frame, or two halves of it, and so on, until each fits into a record."""
+        """Yield one frame, or split it in halves until each part fits into a record."""
         try:
             value = encode_tuples(
                 TupleFrame(
@@ -310,13 +314,13 @@ class Outbox:
         )
 
     def refuse(self, tuple: TooLarge) -> None:
-        """Fails the trees of a tuple that cannot be sent."""
+        """Fail the trees of a tuple that cannot be sent."""
         self.fail(tuple.pairs, note_of(tuple.task, tuple.error()) if self.wants_notes else None)
         self.too_large.append(tuple)
 
 
 class CompletionBox:
-    """What the acker tasks of one process tell spout tasks, until it is drained."""
+    """Completions from this process's acker tasks, buffered per spout task until drained."""
 
     def __init__(self, topology: Topology) -> None:
         self._format = topology.config.topology_frame_format
@@ -332,12 +336,13 @@ class CompletionBox:
         self.failed: dict[int, list[int]] = {}
         self.reset: dict[int, list[int]] = {}
         self.notes: dict[int, Note] = {}
-        """Root → why it failed, for some of `failed`."""
+        """Root → failure note, for some of `failed`."""
         self.undeliverable = 0
-        """News for tasks that are no spout's: rows from before a change of the topology. They are dropped."""
+        """Dropped completions for tasks of no spout: their rows are from before a change of the
+        topology."""
 
     def drain(self) -> list[Outgoing]:
-        """The completion frames collected since the last call."""
+        """Return the completion frames collected since the last call."""
         sends: list[Outgoing] = []
         for task in {*self.acked, *self.failed, *self.reset}:
             news = [box.get(task, []) for box in (self.acked, self.failed, self.reset)]
@@ -361,7 +366,7 @@ class CompletionBox:
 
 
 def ms_between(began: float, ended: float) -> int:
-    """Whole milliseconds, at least 1, so that it can be told from what nobody knows."""
+    """Return whole milliseconds, at least 1, because 0 means unknown."""
     return max(1, round((ended - began) * 1000))
 
 
@@ -380,7 +385,7 @@ def _notes_by_acker(notes: dict[int, Note], ackers: int) -> dict[int, dict[int, 
 
 
 def _parts(length: int) -> Iterator[slice]:
-    """A packed column cut into pieces that fit into a record."""
+    """Cut a packed column into pieces that fit into a record."""
     return (slice(at, at + 8 * _MAX_ROWS) for at in range(0, length, 8 * _MAX_ROWS))
 
 

@@ -1,4 +1,8 @@
-"""Records to produce. Those of sinks are kept in columns exactly once, as one epoch may have a hundred thousand of them."""
+"""Records to produce.
+
+With exactly-once processing, sink records are kept in columns, because one epoch may have 100,000
+of them.
+"""
 
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Sequence
@@ -8,36 +12,37 @@ from typing import Any, Final, overload
 from msgspec import Struct
 
 Headers = Sequence[tuple[str, str | bytes | None]]
-"""Of a sink's record: names and values."""
+"""Headers of a sink's record: names and values."""
 
 BY_KEY: Final = -1
 """The producer chooses the partition."""
 
 
-class Outgoing(
-    Struct, frozen=True, gc=False
-):  # an epoch may hold a million of them, and none is part of a cycle
-    """One record to produce."""
-
+# No garbage collection: an epoch may hold a million of these, and none is part of a cycle.
+class Outgoing(Struct, frozen=True, gc=False):
     topic: str
     partition: int
-    """-1 leaves the choice to the producer, by the key."""
+    """-1 lets the producer choose it by the key."""
     value: Any
-    """Bytes; of a sink's record also text, which goes as UTF-8, or None."""
+    """Bytes. A sink's record may also have a string, which is sent as UTF-8, or None."""
     key: str | bytes | None = None
     headers: Headers | None = None
     task: int = 0
-    """The id of the task whose sink's record it is, in a topology that is processed exactly once; 0: a frame, or a dead letter."""
+    """Id of the task whose sink wrote the record, with exactly-once processing. 0 for a frame or a
+    dead letter."""
 
 
 class SinkRecords(Struct, frozen=True, gc=False):
-    """Records that the sink of one task wrote together. Raises `ValueError` if the columns are not of one length."""
+    """Records that the sink of one task wrote together.
+
+    Raises `ValueError` if the columns differ in length.
+    """
 
     topic: str
     keys: Sequence[str | bytes | None]
     values: Sequence[str | bytes | None]
     headers: Sequence[Headers | None] | None
-    """One each, or None for all."""
+    """One per record, or None if no record has any."""
     task: int
 
     def __post_init__(self) -> None:
@@ -61,7 +66,6 @@ class SinkRecords(Struct, frozen=True, gc=False):
         return map(Outgoing, topic, partition, self.values, self.keys, headers, task)
 
     def at(self, row: int) -> Outgoing:
-        """One of them."""
         headers = None if self.headers is None else self.headers[row]
         return Outgoing(self.topic, BY_KEY, self.values[row], self.keys[row], headers, self.task)
 
@@ -70,7 +74,7 @@ Part = Outgoing | SinkRecords
 
 
 class EpochRecords(Sequence[Outgoing]):
-    """All records of an epoch, in the order in which they were sent."""
+    """All records of an epoch, in send order."""
 
     def __init__(self, parts: Iterable[Part]) -> None:
         self.parts = list(parts)
@@ -94,9 +98,8 @@ class EpochRecords(Sequence[Outgoing]):
     def __getitem__(self, number: int | slice) -> Outgoing | Sequence[Outgoing]:
         if isinstance(number, slice):
             return list(self)[number]
-        number = range(len(self))[number]
+        number = range(len(self))[number]  # also handles negative numbers and the bounds
         place = bisect_right(self._ends, number)
         part = self.parts[place]
-        return (
-            part.at(number - self._ends[place]) if isinstance(part, SinkRecords) else part
-        )  # counted from its end
+        # The row is negative: counted from the end of the part.
+        return part.at(number - self._ends[place]) if isinstance(part, SinkRecords) else part

@@ -1,56 +1,61 @@
-"""Whether a local copy of a changelog can be trusted, and from where it is brought up to date.
+"""Decides if the local copy of a changelog is valid, and from which offset to update it.
 
-A copy says which topic it is of, how far it includes it, and since when it may be behind. With less it would go wrong:
-a topic of the same name made anew has other records at the same offsets; and a key that was deleted since, by another
-process, is deleted in the copy by a tombstone, which the broker removes after `delete.retention.ms`.
+A copy records its topic, the last offset that it includes, and since when it may be outdated. All
+three are needed:
+
+* A recreated topic with the same name has other records at the same offsets.
+* If another process has deleted a key since, only a tombstone deletes it in the copy. The broker
+  removes tombstones after `delete.retention.ms`.
 """
 
 from typing import Final, NamedTuple
 
-_MARGIN: Final = (
-    0.25  # of the time that tombstones are kept: for reading the log, and for clocks that differ
-)
+# Share of the tombstones' lifetime that is reserved for reading the log and for clock skew.
+_MARGIN: Final = 0.25
 
 
 class Copy(NamedTuple):
-    """What is kept with a local copy."""
+    """Metadata stored with a local copy."""
 
     topic: bytes
-    """The id of the topic that it is a copy of; a topic that is made anew has another."""
+    """Id of the copied topic. A recreated topic has another id."""
     reached: int
     """The last offset that it includes."""
     current: float
-    """A Unix time at which the log had nothing behind `reached`. What came later was written after it."""
+    """A Unix time at which the log ended at `reached`. Later records were written after that time.
+    """
 
 
 class Log(NamedTuple):
-    """What a changelog is like now."""
+    """The present state of a changelog."""
 
     topic: bytes
     """The topic's id."""
     low: int
-    """The first offset that it has."""
+    """The first offset still in the log."""
     high: int
-    """The offset behind its last, with what is in open transactions."""
+    """The offset after the last record, including open transactions."""
     tombstone_secs: float
-    """Seconds for which it keeps tombstones at least (`delete.retention.ms`)."""
+    """Minimum lifetime of tombstones in seconds (`delete.retention.ms`)."""
 
 
 class Recovery(NamedTuple):
-    """How to recover."""
-
     start: int
     """The first offset to read."""
     distrust: str
-    """Why the local copy must be emptied before; empty text: it is good."""
+    """The reason why the local copy must be emptied first, or "" if it is valid."""
     since: float
-    """What to keep as `Copy.current` until the end is reached. Then it is the time at which the log was looked at."""
+    """The value for `Copy.current` until the end is reached.
+
+    After that, `Copy.current` is the time at which the log was inspected.
+    """
 
 
 def recovery(copy: Copy | None, log: Log, now: float) -> Recovery:
-    """How a copy catches up with a log that was looked at at `now`, in Unix time. None: it does not say what it is of.
+    """Return how to bring a copy up to date with a log inspected at Unix time `now`.
 
-    What lies between a good copy and `low` was compacted away, so later records hold all that counts of it.
+    None means that the copy has no metadata. Records between a valid copy and `low` were compacted
+    away, so later records contain everything that matters of them.
     """
     distrust = _distrust(copy, log, now)
     if copy is None or distrust:

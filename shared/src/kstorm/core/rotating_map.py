@@ -1,7 +1,7 @@
 """A map whose entries expire by generations (Storm's `RotatingMap`).
 
-Entries live in buckets, the newest first; each `rotate` drops the oldest bucket and returns what was in it. Expiry costs
-nothing per entry, and no entry needs a time stamp.
+Entries live in buckets, the newest first. Each `rotate` drops the oldest bucket and returns its
+entries. Expiry costs nothing per entry, and no entry needs a timestamp.
 """
 
 from collections import deque
@@ -13,7 +13,10 @@ V = TypeVar("V")
 
 
 class RotatingMap(Generic[K, V]):
-    """Values are never None. With n buckets rotated every t, an entry lives between (n-1)·t and n·t after its last `put`."""
+    """With n buckets rotated every t, an entry lives between (n-1)·t and n·t after its last `put`.
+
+    Values must not be None.
+    """
 
     def __init__(self, buckets: int) -> None:
         if buckets < 2:
@@ -21,20 +24,19 @@ class RotatingMap(Generic[K, V]):
         self._buckets: deque[dict[K, V]] = deque(({} for _ in range(buckets)), maxlen=buckets)
 
     def put(self, key: K, value: V) -> None:
-        """Sets an entry; its life starts again."""
+        """Set an entry. Its lifetime restarts."""
         self.pop(key)
         self._buckets[0][key] = value
 
     def put_new(self, key: K, value: V) -> None:
-        """As `put`, for a key that is known to be new: skips the search for an older one."""
+        """Like `put` for a key that is known to be new: skips the search for an older entry."""
         self._buckets[0][key] = value
 
     def put_all_new(self, entries: Iterable[tuple[K, V]]) -> None:
-        """As `put_new`, for many."""
         self._buckets[0].update(entries)
 
     def pop(self, key: K) -> V | None:
-        """Removes and returns an entry, or None."""
+        """Remove and return an entry, or None."""
         for bucket in self._buckets:
             value = bucket.pop(key, None)
             if value is not None:
@@ -42,7 +44,7 @@ class RotatingMap(Generic[K, V]):
         return None
 
     def rotate(self) -> dict[K, V]:
-        """Ages every entry by one generation; returns the expired ones."""
+        """Age every entry by one generation. Returns the expired entries."""
         expired = self._buckets.pop()
         self._buckets.appendleft({})
         return expired

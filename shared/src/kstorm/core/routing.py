@@ -1,8 +1,8 @@
-"""From a stream and a tuple's values to the lanes of the tasks that get it.
+"""Routing: maps a stream and a tuple's values to the lanes of the tasks that receive it.
 
-`routes` turns the groupings of a stream's consumers into choosers, once per task; choosing costs a few dozen
-nanoseconds a tuple. A fields grouping must give the same task in every process and on every run, so it hashes with
-CRC-32 of the MessagePack form, not with Python's salted `hash`.
+`routes` turns the groupings of a stream's consumers into choosers, once per task. A choice takes a
+few dozen nanoseconds per tuple. A fields grouping must choose the same task in every process and
+every run. So it hashes the MessagePack form with CRC-32 and does not use Python's salted `hash`.
 """
 
 from collections.abc import Callable, Sequence
@@ -32,16 +32,17 @@ from kstorm.topology.groupings import (
 )
 
 Chooser = Callable[[Sequence[Any]], Sequence[Lane]]
-"""From a tuple's values to the lanes it goes into."""
+"""Maps a tuple's values to the lanes it goes into."""
 
 _CACHED_KEYS = 65_536
-_shown = Repr()  # of bounded length and depth: what cannot be a key may be a million levels deep
+# Bounds length and depth: a value that cannot be a key may be a million levels deep.
+_shown = Repr()
 _shown.maxother = _shown.maxstring = 100
 _encode = msgspec.msgpack.Encoder(order="deterministic").encode
 
 
 class StreamRoutes:
-    """Where the tuples of one stream of one task go."""
+    """Routes of one stream of one task."""
 
     __slots__ = ("choose", "choosers", "direct", "fields", "is_direct", "lanes", "spreaders")
 
@@ -50,11 +51,12 @@ class StreamRoutes:
         self.is_direct = is_direct
         self.lanes: list[Lane] = []
         self.choosers: list[Chooser] = []
-        """One a consumer."""
+        """One per consumer."""
         self.choose: Chooser = _nowhere
-        """All of them at once: a tuple is put into a lane only when every grouping has chosen, as any of them may raise."""
+        """Combines all choosers. Any grouping may raise, so a tuple is put into lanes only after
+        all have chosen."""
         self.spreaders: list[Spreader] = []
-        """As the choosers, for batches."""
+        """The same choice for batches. One per consumer."""
         self.direct: dict[int, tuple[Lane, ...]] = {}
         """Task id → lane, for `emit(task=…)` on a direct stream."""
 
@@ -62,7 +64,7 @@ class StreamRoutes:
 def routes(
     topology: Topology, component: str, task_index: int, outbox: Outbox
 ) -> dict[str, StreamRoutes]:
-    """The routes of every stream that a task may emit on, by stream id."""
+    """Return the routes of every stream that the task may emit on, by stream id."""
     context = TopologyContext(topology, component, task_index)
     table: dict[str, StreamRoutes] = {}
     for stream in topology.component(component).streams.values():
@@ -81,7 +83,10 @@ def routes(
 
 
 def stable_hash(values: Sequence[Any]) -> int:
-    """A 32-bit hash that is equal for equal values, in every process. Raises `EmitError` on what MessagePack cannot hold."""
+    """Return a 32-bit hash that is the same in every process for equal values.
+
+    Raises `EmitError` if MessagePack cannot encode a value.
+    """
     try:
         return crc32(_encode([_canonical(value) for value in values]))
     except (TypeError, ValueError, OverflowError, RecursionError) as error:
@@ -89,20 +94,19 @@ def stable_hash(values: Sequence[Any]) -> int:
 
 
 def _canonical(value: Any) -> Any:
-    """Values that are equal in Python (1, 1.0, True) shall go to the same task."""
+    """Map values that are equal in Python (1, 1.0, True) to one form, so that they get the same hash."""
     if type(value) is str:
         return value
     if isinstance(value, bool):
         return int(value)
-    if (
-        isinstance(value, float) and value.is_integer() and -(2**63) <= value < 2**64
-    ):  # what MessagePack calls an int
+    # The range is that of MessagePack's integers.
+    if isinstance(value, float) and value.is_integer() and -(2**63) <= value < 2**64:
         return int(value)
     if isinstance(value, list | tuple):
         return [_canonical(inner) for inner in value]
-    if isinstance(
-        value, dict
-    ):  # of any order, which the encoder can sort by itself if its keys are strings
+    if isinstance(value, dict):
+        # Equal dicts may differ in order. The encoder can only sort string keys, so other keys are
+        # sorted here.
         if all(isinstance(key, str) for key in value):
             return {key: _canonical(inner) for key, inner in value.items()}
         return sorted(
@@ -180,7 +184,7 @@ def _nowhere(_values: Sequence[Any]) -> Sequence[Lane]:
 
 
 def _together(choosers: list[Chooser]) -> Chooser:
-    """What several choosers choose. A stream mostly has one consumer, and then this is its chooser."""
+    """Combine choosers. Most streams have one consumer, and its chooser is returned as it is."""
     if len(choosers) == 1:
         return choosers[0]
     return (
@@ -191,7 +195,7 @@ def _together(choosers: list[Chooser]) -> Chooser:
 
 
 def _in_turn(singles: list[tuple[Lane]], start: int) -> Chooser:
-    """Shuffle: each task in turn; tasks of one component begin at different ones."""
+    """Shuffle: choose each task in turn. Tasks of one component start at different ones."""
     turn = cycle(singles[start % len(singles) :] + singles[: start % len(singles)]).__next__
     return lambda _values: turn()
 
@@ -210,7 +214,8 @@ def _by_fields(positions: list[int], singles: list[tuple[Lane]]) -> Chooser:
         except (KeyError, TypeError):
             pass
         lane = singles[stable_hash((key,)) % count]
-        if type(key) is str:  # no string equals a value of another type, so a hit is always right
+        # Only strings are cached: no value of another type equals one, so a hit is always right.
+        if type(key) is str:
             if len(cache) >= _CACHED_KEYS:
                 cache.clear()
             cache[key] = lane
@@ -220,7 +225,7 @@ def _by_fields(positions: list[int], singles: list[tuple[Lane]]) -> Chooser:
 
 
 def _by_partial_key(positions: list[int], singles: list[tuple[Lane]]) -> Chooser:
-    """The power of two choices: two candidates by hash, the one that this task has sent less to."""
+    """Power of two choices: of two candidates by hash, choose the one sent less by this task."""
     if len(singles) == 1:
         return lambda _values: singles[0]
     count = len(singles)
@@ -252,10 +257,12 @@ _64_BITS = 2**64 - 1
 
 
 def _two_tasks(number: int, count: int) -> tuple[int, int]:
-    """Two different tasks out of `count` (at least 2) for the hash of a key; every pair is as likely as any other.
+    """Return two different tasks out of `count` (at least 2) for the hash of a key. All pairs are
+    equally likely.
 
-    CRC-32 is linear: of keys of one length, hashes of two spellings of a key would differ by a constant. So its 32 bits
-    are mixed into 64 (the finalizer of SplitMix64), whose halves know nothing of each other.
+    CRC-32 is linear: for keys of one length, the hashes of two encodings of a key would differ by a
+    constant. So its 32 bits are mixed into 64 by the finalizer of SplitMix64, whose halves are
+    independent.
     """
     number = number * 0x9E3779B97F4A7C15 & _64_BITS
     number = (number ^ number >> 30) * 0xBF58476D1CE4E5B9 & _64_BITS
@@ -266,7 +273,7 @@ def _two_tasks(number: int, count: int) -> tuple[int, int]:
 
 
 def _by_user(template: Any, lanes: list[Lane], context: TopologyContext, stream: str) -> Chooser:
-    custom = deepcopy(template)  # each task prepares its own, as with components
+    custom = deepcopy(template)  # each task prepares its own copy, as with components
     by_task = {lane.targets[0]: lane for lane in lanes}
     custom.prepare(context, context.component, stream, list(by_task))
 

@@ -1,9 +1,10 @@
-"""What can be had of a frame of tuples when a value in it does not decode.
+"""Recovers the readable tuples of a tuple frame in which some value does not decode.
 
-MessagePack encodes more than it reads back: a map whose key is a map (a frozen dataclass as the key of a dict), a time out
-of range in an extension. And Python limits the depth of all calls together, so what one process encoded some 980 deep may be
-too deep for another that is within more calls when it reads it. The frame is a sound array of values all the same, so it is
-read value by value, and only the tuples with a value that does not decode are lost.
+MessagePack encodes some values that it cannot decode: a map whose key is a map (a frozen dataclass
+as a dict key), or an out-of-range time in an extension. Python also limits the depth of all nested
+calls together. So a value encoded at a depth of about 980 may be too deep for a reader that is
+itself deeper in calls. The frame is still a valid array of values. So it is read value by value,
+and only tuples with an undecodable value are lost.
 """
 
 import sys
@@ -16,11 +17,11 @@ import msgspec
 from kstorm.errors import FrameError
 
 UNREADABLE: Final = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
-"""What a decoder raises."""
+"""Exceptions that a decoder raises."""
 
 
 class Shell(msgspec.Struct, array_like=True):
-    """A `TupleFrame` whose values are left as they came."""
+    """A `TupleFrame` with its values left undecoded."""
 
     version: int
     component: str
@@ -34,13 +35,13 @@ class Shell(msgspec.Struct, array_like=True):
 
 
 class ByValue(msgspec.Struct):
-    """A frame that was read value by value."""
+    """A frame that was decoded value by value."""
 
     shell: Shell
     columns: list[list[Any]]
-    """The values, None in place of those that do not decode."""
+    """The values, with None in place of undecodable ones."""
     bad: dict[int, str]
-    """The positions of the tuples with such a value → what was wrong with one of them."""
+    """Positions of tuples with an undecodable value → one of the errors."""
 
 
 _decode_shell = msgspec.msgpack.Decoder(Shell).decode
@@ -48,7 +49,10 @@ _decode_value = msgspec.msgpack.Decoder().decode
 
 
 def read_by_value(data: bytes) -> ByValue:
-    """Reads what a decoder has refused. Raises what a decoder raises, or `FrameError`, if it is no frame of tuples."""
+    """Decode a frame that the normal decoder has rejected.
+
+    Raises the decoder's exceptions, or `FrameError`, if it is not a tuple frame.
+    """
     with _deeper():
         shell = _decode_shell(data)
         if any(len(column) != shell.count for column in shell.columns):
@@ -72,7 +76,7 @@ def _column(raw: list[msgspec.Raw], bad: dict[int, str]) -> list[Any]:
 
 @contextmanager
 def _deeper() -> Iterator[None]:
-    """Allows twice the depth, for a moment."""
+    """Double Python's recursion limit temporarily."""
     limit = sys.getrecursionlimit()
     sys.setrecursionlimit(2 * limit)
     try:

@@ -1,4 +1,7 @@
-"""How long a record is as Kafka has it, alone in a batch: what limits of topics and of clients are about."""
+"""The size of a record in Kafka, as a batch of its own.
+
+Limits of topics and clients refer to this size.
+"""
 
 from collections.abc import Sequence
 from typing import Final
@@ -6,17 +9,22 @@ from typing import Final
 from kstorm.core.outgoing import Outgoing
 
 MAX_RECORD_BYTES: Final = 16 * 1024 * 1024
-"""Of the longest record that a process writes: a ledger's bucket, a value of state, a sink's record. Frames and dead letters are
-capped far below."""
+"""Limit for the longest records of a process: a ledger bucket, a state value, a sink's record.
+
+Frames and dead letters have much lower limits.
+"""
 
 _BATCH_BYTES: Final = 61
-"""What is before the records of a batch."""
+"""Size of a batch before its records."""
 _SHORT: Final = 1024 * 1024
-"""Characters; as UTF-8 they have four times as many bytes at most."""
+"""Characters, whose UTF-8 form has at most four times as many bytes."""
 
 
 def record_bytes(record: Outgoing) -> int:
-    """The length of a batch of this record alone. Raises `TypeError` or `ValueError` if it holds what no record can."""
+    """Return the size of a batch with only this record.
+
+    Raises `TypeError` or `ValueError` if a record cannot hold these values.
+    """
     body = 3 + _with_length(record.key) + _with_length(record.value)
     headers: Sequence[tuple[str, str | bytes | None]] = record.headers or ()
     body += _varint(len(headers)) + sum(
@@ -26,7 +34,10 @@ def record_bytes(record: Outgoing) -> int:
 
 
 def too_large(record: Outgoing) -> str:
-    """Why no client can send a record; empty if one can. Raises as `record_bytes`."""
+    """Return the reason why a record is too large for any client, or "".
+
+    Raises as `record_bytes` does.
+    """
     if record.headers is None and len(record.key or b"") + len(record.value or b"") < _SHORT:
         return ""
     size = record_bytes(record)
@@ -36,7 +47,11 @@ def too_large(record: Outgoing) -> str:
 
 
 def all_short(*columns: Sequence[str | bytes | None]) -> bool:
-    """Whether the parts of all records together are so short that no record can be too large, without a look at each."""
+    """Return True if all parts of all records together are so short that no record can be too
+    large.
+
+    This saves checking each record.
+    """
     return sum(sum(map(len, filter(None, column))) for column in columns) < _SHORT
 
 
@@ -48,5 +63,5 @@ def _with_length(data: str | bytes | None) -> int:
 
 
 def _varint(number: int) -> int:
-    """Bytes of a signed number, seven bits each."""
+    """Return the size of a signed varint: seven bits per byte."""
     return max(1, -(-(2 * number).bit_length() // 7))

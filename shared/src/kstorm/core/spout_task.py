@@ -1,7 +1,7 @@
-"""One spout task: calls `next_tuple`, remembers what is in flight, and tells the spout how each tree ended.
+"""One spout task: calls `next_tuple`, tracks in-flight tuples, calls `ack` and `fail`.
 
-The spout's clock is the authority on timeouts, and the spout trusts nobody: news of a root that it does not wait for
-is counted and ignored.
+The spout's own clock decides timeouts. Completions of roots that it does not wait for are counted
+and ignored.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -23,11 +23,11 @@ from kstorm.core.wire import CompletionFrame, unpack_ids
 from kstorm.errors import EmitError
 from kstorm.topology import DEFAULT_STREAM, Placed, Spout, Topology, Traced
 
-_BUCKETS = 3  # rotated every half timeout: a tree fails between 1 and 1.5 message timeouts
-
+# Rotated every half timeout, so a tree fails between 1 and 1.5 message timeouts.
+_BUCKETS = 3
 
 Pending = tuple[Any, float]
-"""A spout tuple in flight: its message id, and when it was emitted."""
+"""A spout tuple in flight: its message id and the time of its emit."""
 
 
 class SpoutCollector:
@@ -59,7 +59,6 @@ class SpoutCollector:
 
     @property
     def capacity(self) -> int:
-        """See `kstorm.topology.SpoutOutputCollector.capacity`."""
         return max(0, self._task.max_pending - self._task.in_flight)
 
     def emit(
@@ -69,7 +68,6 @@ class SpoutCollector:
         stream: str = DEFAULT_STREAM,
         task: int | None = None,
     ) -> Sequence[int]:
-        """See `kstorm.topology.SpoutOutputCollector.emit`."""
         route = self._routes.get(stream)
         if route is None or len(values) != route.fields or route.is_direct or task is not None:
             lanes = direct_lanes(route, self._task.component, values, stream, task)
@@ -107,7 +105,6 @@ class SpoutCollector:
         message_ids: Sequence[Any] | None = None,
         stream: str = DEFAULT_STREAM,
     ) -> Placed:
-        """See `kstorm.topology.SpoutOutputCollector.emit_batch`."""
         route, count = check_columns(
             self._routes.get(stream), self._task.component, columns, stream
         )
@@ -147,7 +144,6 @@ class SpoutCollector:
         replays: int = 0,
         on_stored: Callable[[], None] | None = None,
     ) -> None:
-        """See `kstorm.topology.SpoutOutputCollector.dead_letter`."""
         letter = DeadLetter(
             topology=self._task.topology.name,
             component=self._task.component,
@@ -168,14 +164,15 @@ class SpoutCollector:
         self._outbox.letters.append(LetterToStore(letter, on_stored))
 
     def report_error(self, error: BaseException) -> None:
-        """See `kstorm.topology.ErrorReporter.report_error`."""
         self._task.on_error(error, "reported")
 
 
 class SpoutTask:
-    """The driver opens and activates the spout, calls `next_tuple` and `tick`, hands in completions, drains the outbox.
+    """Runs one spout. The driver activates it, calls `next_tuple` and `tick`, passes completions
+    and drains the outbox.
 
-    Every `now` is seconds of one steady clock. A spout that is not active still hears how its trees end.
+    Every `now` is seconds of one monotonic clock. An inactive spout still receives the completions
+    of its trees.
     """
 
     def __init__(
@@ -205,16 +202,17 @@ class SpoutTask:
             self, table, outbox, next_id, next_ids or columns_of(next_id)
         )
         self.active = False
-        """Whether the spout emits; not before `activate`."""
+        """True while the spout emits. False before `activate`."""
         self.in_flight = 0
         """Tracked tuples neither acked nor failed."""
         self.acked = self.failed = self.timed_out = 0
         self.unknown = 0
         """Completions of roots that this task does not wait for."""
         self.throttled = False
-        """Whether the last `next_tuple` was held back by `topology_max_spout_pending`."""
+        """True if `topology_max_spout_pending` held back the last `next_tuple`."""
         self.latencies: list[float] = []
-        """Seconds from emit to ack of the trees completed since the driver last cleared it."""
+        """Seconds from emit to ack of the trees completed since the driver last cleared the list.
+        """
         self._pending: RotatingMap[int, Pending] = RotatingMap(_BUCKETS)
         self._overdue: dict[int, Pending] = {}
         self._at_once: list[Any] = []
@@ -223,7 +221,11 @@ class SpoutTask:
         self._next_rotation = now + self._rotate_every
 
     def activate(self) -> Steps:
-        """Lets the spout emit, if it does not. What its `activate` raises goes to the driver: half active it cannot be."""
+        """Activate the spout if it is inactive.
+
+        An exception from its own `activate` reaches the driver, because a spout cannot be half
+        active.
+        """
         if not self.active:
             pending = self.spout.activate()
             if pending is not None:
@@ -231,7 +233,7 @@ class SpoutTask:
             self.active = True
 
     def deactivate(self) -> Steps:
-        """Stops the spout from emitting, if it does. What is in flight goes on."""
+        """Deactivate the spout if it is active. In-flight trees continue."""
         if self.active:
             self.active = self.throttled = False
             pending = self.spout.deactivate()
@@ -239,7 +241,7 @@ class SpoutTask:
                 yield pending
 
     def next_tuple(self, now: float) -> Steps:
-        """Asks the spout for a tuple, if it is active and not as many as allowed are in flight."""
+        """Request a tuple, if the spout is active and below its pending limit."""
         self._pass_time(now)
         self.throttled = self.active and self.in_flight >= self.max_pending
         if self.throttled or not self.active:
@@ -248,12 +250,12 @@ class SpoutTask:
             pending = self.spout.next_tuple()
             if pending is not None:
                 yield pending
-        except Exception as error:  # noqa: BLE001 - the user's code may raise anything; the task goes on
+        except Exception as error:  # noqa: BLE001 - user code may raise anything; the task continues
             self.on_error(error, "in next_tuple")
         yield from self._tell_at_once()
 
     def completed(self, frame: CompletionFrame, now: float) -> Steps:
-        """Takes news of trees from an acker."""
+        """Handle the completions in an acker's frame."""
         self._pass_time(now)
         acked, failed, reset = (
             unpack_ids(frame.acked),
@@ -263,11 +265,11 @@ class SpoutTask:
         return self._told(acked, failed, reset, frame.notes)
 
     def tick_is_due(self, now: float) -> bool:
-        """Whether `tick` may have something to do."""
+        """Return True if `tick` may have something to do."""
         return now >= self._next_rotation or bool(self._overdue or self._at_once)
 
     def tick(self, now: float) -> Steps:
-        """Fails what has been in flight for longer than the message timeout."""
+        """Fail tuples that have been in flight for longer than the message timeout."""
         self._pass_time(now)
         overdue, self._overdue = self._overdue, {}
         for entry in overdue.values():
@@ -277,25 +279,28 @@ class SpoutTask:
         yield from self._tell_at_once()
 
     def _pass_time(self, now: float) -> None:
-        """Rotation comes before anything else: a task that stood still must not fail what it emits on waking, and news
-        that waited for it still finds its tree."""
+        """Advance the clock and rotate pending tuples.
+
+        Rotation comes before anything else. So a task that was paused does not fail the tuples that
+        it emits on waking. Completions that waited for it still find their trees.
+        """
         self._now = now
         while now >= self._next_rotation:
             self._next_rotation += self._rotate_every
             self._overdue.update(self._pending.rotate())
 
     def track(self, root: int, message_id: Any) -> None:
-        """A tree was begun by this task."""
+        """Track a new tree of this task."""
         self._pending.put_new(root, (message_id, self._now))
         self.in_flight += 1
 
     def track_all(self, roots: Sequence[int], message_ids: Sequence[Any]) -> None:
-        """Many trees were begun by this task."""
+        """Track many new trees of this task."""
         self._pending.put_all_new(zip(roots, zip(message_ids, repeat(self._now)), strict=True))
         self.in_flight += len(roots)
 
     def ack_at_once(self, message_id: Any) -> None:
-        """A tuple that nothing tracks: it is acked as soon as `next_tuple` or `tick` returns."""
+        """Ack an untracked tuple as soon as `next_tuple` or `tick` returns."""
         self._at_once.append(message_id)
 
     def _pop(self, root: int) -> Pending | None:

@@ -1,4 +1,4 @@
-"""As `kstorm.core.routing`, for many tuples at once: from the columns of a stream to the rows that each lane gets."""
+"""Routing for batches: like `kstorm.core.routing`, but from columns to the rows of each lane."""
 
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
@@ -9,22 +9,25 @@ from kstorm.core.columns import Positions
 from kstorm.core.lanes import Lane
 
 Selection = slice | Positions
-"""Which rows of the columns."""
+"""Selects rows of the columns."""
 
 Spreader = Callable[[Sequence[list[Any]], int], Iterator[tuple[Lane, Selection]]]
-"""From the columns and the number of rows to the lanes with their rows; the rows of a lane stay in order."""
+"""Maps columns and a row count to lanes with their rows. Rows of a lane keep their order."""
 
 _CACHED_KEYS = 65_536
 _ALL = slice(None)
 
 
 def to_everyone(lanes: Sequence[Lane]) -> Spreader:
-    """Every row to every lane; with one lane, also what a global grouping does."""
+    """Send every row to every lane. With one lane, this is also the global grouping."""
     return lambda _columns, _count: ((lane, _ALL) for lane in lanes)
 
 
 def in_turn(lanes: Sequence[Lane], start: int) -> Spreader:
-    """Shuffle: even blocks, so that rows with one anchor stay together and their acks fold; the first lane changes."""
+    """Shuffle in even blocks, starting at another lane each time.
+
+    Blocks keep rows with one anchor together, so that their acks fold.
+    """
     turn = start
 
     def spread(_columns: Sequence[list[Any]], count: int) -> Iterator[tuple[Lane, Selection]]:
@@ -41,7 +44,7 @@ def in_turn(lanes: Sequence[Lane], start: int) -> Spreader:
 def by_fields(
     positions: Sequence[int], lanes: Sequence[Lane], number_of: Callable[[Sequence[Any]], int]
 ) -> Spreader:
-    """Selection of equal keys to one lane; `number_of` is the hash of a key."""
+    """Send equal keys to the same lane. `number_of` is the hash of a key."""
     number_of_key = _Numbers(lambda key: number_of((key,)) % len(lanes)).__getitem__
 
     def numbers(columns: Sequence[list[Any]], count: int) -> Positions:
@@ -49,7 +52,7 @@ def by_fields(
         if len(positions) == 1:
             try:
                 return np.fromiter(map(number_of_key, keys), np.intp, count)
-            except TypeError:  # a key that cannot be hashed by Python
+            except TypeError:  # Python cannot hash some key
                 return np.fromiter((number_of((key,)) % len(lanes) for key in keys), np.intp, count)
         rows = zip(*(columns[position] for position in positions), strict=True)
         return np.fromiter((number_of(key) % len(lanes) for key in rows), np.intp, count)
@@ -63,13 +66,12 @@ def by_fields(
 
 
 def by_choice(choose: Callable[[Sequence[Any]], Sequence[Lane]]) -> Spreader:
-    """Asks a chooser for each row: for groupings that have no quicker way."""
+    """Call a chooser for each row, for groupings without a faster method."""
 
     def spread(columns: Sequence[list[Any]], _count: int) -> Iterator[tuple[Lane, Selection]]:
         rows_of: dict[Lane, list[int]] = {}
-        again: list[
-            tuple[Lane, list[int]]
-        ] = []  # a selection has a row once, as numpy's `vals[rows] ^= edges` asks for
+        # A selection contains a row only once, as required by numpy's `vals[rows] ^= edges`.
+        again: list[tuple[Lane, list[int]]] = []
         for row, values in enumerate(zip(*columns, strict=True)):
             for lane in choose(values):
                 rows = rows_of.setdefault(lane, [])
@@ -83,7 +85,7 @@ def by_choice(choose: Callable[[Sequence[Any]], Sequence[Lane]]) -> Spreader:
 
 
 def pick(column: list[Any], rows: Selection) -> list[Any]:
-    """A new list of a column's rows."""
+    """Return a new list with the selected rows of a column."""
     return column[rows] if isinstance(rows, slice) else list(map(column.__getitem__, rows.tolist()))
 
 
@@ -101,7 +103,10 @@ def _by_number(numbers: Positions, lanes: Sequence[Lane]) -> Iterator[tuple[Lane
 
 
 class _Numbers(dict[Any, int]):
-    """A cache that fills itself, with strings only: no string equals a value of another type, so a hit is always right."""
+    """A self-filling cache of key numbers.
+
+    It stores only strings: no string equals a value of another type, so a hit is always right.
+    """
 
     def __init__(self, number_of: Callable[[Any], int]) -> None:
         super().__init__()

@@ -1,8 +1,9 @@
-"""The state of one stateful bolt task, between two checkpoints.
+"""The state of one stateful bolt task between two checkpoints.
 
-What is stored of a key is its value as it was when it was put: what cannot be stored is refused there, where the tuple
-that caused it can fail, and never at a checkpoint, which is everybody's. Values that cannot change and that MessagePack
-holds for certain are encoded at the checkpoint, once for all their puts; others at each put.
+The stored value of a key is its value at the time of `put`. So an unstorable value is rejected by
+`put`, where only the tuple that caused it fails. A checkpoint concerns all tuples, so it must never
+fail for that reason. Immutable values that MessagePack can certainly hold are encoded at the
+checkpoint, once for all their puts. Other values are encoded at each put.
 """
 
 from bisect import bisect_left, insort
@@ -15,30 +16,30 @@ import msgspec
 from kstorm.errors import FrameError
 
 MAX_PAIR_BYTES: Final = (16 << 20) - 1024
-"""Of a key and its encoded value together: the record of both must fit into the changelog's `max.message.bytes`."""
+"""Limit for a key with its encoded value: their record must fit into the changelog's
+`max.message.bytes`."""
 
 MAX_KEY_BYTES: Final = 1 << 20
-"""Of a key."""
 
 _encode = msgspec.msgpack.encode
 _decode = msgspec.msgpack.decode
-LEAST_INT, MOST_INT = -(2**63), 2**64 - 1  # of MessagePack
-_SHORT: Final = 100  # characters of a text that is not encoded at once
+LEAST_INT, MOST_INT = -(2**63), 2**64 - 1  # the limits of MessagePack
+_SHORT: Final = 100  # characters of a text that is encoded at the checkpoint
 _FLAT: Final = (str, bytes, bytearray)
-_AT_ONCE: Final = 64  # changed keys that a range looks at together
-_FEW: Final = 100  # new ones that are put in their places one by one
+_AT_ONCE: Final = 64  # changed keys that a range handles together
+_FEW: Final = 100  # up to this many new keys are inserted singly, more are sorted
 
-# Rough sizes in memory. A cache of the usual small values holds some 100,000 keys.
+# Rough sizes in memory. With small values, the cache holds about 100,000 keys.
 _CACHED_BYTES = 24 << 20
-_KEY_WEIGHT: Final = 240  # a place in a dict, a key, a small value
-_NESTED_WEIGHT: Final = 8  # an object against its encoded form
+_KEY_WEIGHT: Final = 240  # a dict entry, a key and a small value, in bytes
+_NESTED_WEIGHT: Final = 8  # ratio of an object's size to its encoded form
 
 
 class TaskState:
-    """A `KeyValueState` over what is stored, with the changes that are not stored yet.
+    """A `KeyValueState`: a cache over the stored data, plus changes that are not stored yet.
 
-    `load` reads one stored value, `load_all` every pair whose key is not before the one that it is given, by key; both are asked
-    only for what is not in memory.
+    `load` reads one stored value. `load_all` returns every pair from the given key on, sorted by
+    key. Both are only called for data that is not in memory.
     """
 
     def __init__(
@@ -51,17 +52,20 @@ class TaskState:
         self._weights: dict[str, int] = {}  # of values that are not small
         self._weight = 0  # of the whole cache
         self._room = _CACHED_BYTES
-        self._dirty: dict[
-            str, bytes | None
-        ] = {}  # with the encoded value, unless it is encoded later
-        self._taken: dict[str, bytes | None] = {}  # the same, on their way to where `load` reads
-        self._sorted: list[str] | None = (
-            None  # the keys of both by order, as of the last range; None: to be made anew
-        )
-        self._sorted_dirty = 0  # how many of the changes are in it: dicts grow at their ends
+        # Changed keys with the encoded value; None if it is encoded at the checkpoint.
+        self._dirty: dict[str, bytes | None] = {}
+        # The same for changes taken by a checkpoint, until `load` can read them.
+        self._taken: dict[str, bytes | None] = {}
+        # The sorted keys of both, as of the last range. None means stale.
+        self._sorted: list[str] | None = None
+        # Number of changes that are already in `_sorted`: dicts grow at their ends.
+        self._sorted_dirty = 0
 
     def get(self, key: str, default: Any = None) -> Any:
-        """The value of a key, or `default`. Raises `FrameError` if what is stored was not stored by a `TaskState`."""
+        """Return the value of a key, or `default`.
+
+        Raises `FrameError` if a `TaskState` did not write the stored value.
+        """
         try:
             value = self._cache[key]
         except KeyError:
@@ -69,10 +73,10 @@ class TaskState:
         return default if value is ABSENT else value
 
     def put(self, key: str, value: Any) -> None:
-        """Sets a key. What is stored is the value as it is now: one that is changed in place must be put again.
+        """Set a key to the value as it is now. A value that is changed in place must be put again.
 
-        Raises, with nothing changed, `TypeError` if MessagePack cannot hold the value or the key is no text, and `ValueError`
-        if both are too long for a record.
+        Raises `TypeError` if MessagePack cannot hold the value or the key is not a string, and
+        `ValueError` if both are too long for a record. Nothing is changed then.
         """
         kind = type(value)
         if kind is int:
@@ -94,7 +98,10 @@ class TaskState:
         self._dirty[key] = stored
 
     def delete(self, key: str) -> Any:
-        """Removes a key; returns the value that it had, None if it had none or one that cannot be read."""
+        """Remove a key.
+
+        Returns its former value, or None if there was none or it cannot be decoded.
+        """
         try:
             former = self.get(key, ABSENT)
         except FrameError:
@@ -105,7 +112,7 @@ class TaskState:
         return former
 
     def discard(self, key: str) -> None:
-        """Removes a key, if it is there. What it had is not read."""
+        """Remove a key if it exists, without reading its value."""
         if key not in self._cache:
             _check_key(key)
             self._weight += _KEY_WEIGHT + len(key)
@@ -114,7 +121,6 @@ class TaskState:
         self._dirty[key] = None
 
     def items(self) -> Iterator[tuple[str, Any]]:
-        """Every key with its value."""
         own = dict(self._cache)
         for key, value in own.items():
             if value is not ABSENT:
@@ -125,8 +131,10 @@ class TaskState:
                 yield name, value_of(name, stored)
 
     def range(self, start: str = "", end: str | None = None) -> Iterator[tuple[str, Any]]:
-        """The keys from `start` on and before `end`, by key, with their values; as they are at the call, if what it gives is read
-        before the next change."""
+        """Yield the keys from `start` on and before `end`, sorted, with their values.
+
+        The result reflects the time of the call, if it is consumed before the next change.
+        """
         changed = self._changed(start, end)
         own = next(changed, None)
         for stored_key, stored in self._load_all(start.encode()):
@@ -138,7 +146,7 @@ class TaskState:
                     yield own, value
                 own = next(changed, None)
             if own == name:
-                continue  # its turn comes with the next one, or behind the last
+                continue  # yielded before the next stored key, or after the last
             yield name, self._cache[name] if name in self._cache else value_of(name, stored)
         while own is not None:
             if (value := self._cache[own]) is not ABSENT:
@@ -146,7 +154,7 @@ class TaskState:
             own = next(changed, None)
 
     def _changed(self, start: str, end: str | None) -> Iterator[str]:
-        """The keys of a range that were changed and are not stored, by order."""
+        """Yield the changed, not yet stored keys of a range, sorted."""
         while True:
             keys = self._sorted_keys()
             at = bisect_left(keys, start)
@@ -160,8 +168,11 @@ class TaskState:
             start = some[-1] + "\0"
 
     def _sorted_keys(self) -> list[str]:
-        """Brought up to date by what came since the last look: sorting all of them each time would make a range cost what the
-        whole epoch has changed."""
+        """Return the sorted keys, updated with the changes since the last call.
+
+        Sorting all keys each time would make every range cost as much as the whole epoch has
+        changed.
+        """
         dirty, taken = self._dirty, self._taken
         if self._sorted is None:
             self._sorted = sorted({*taken, *dirty})
@@ -173,7 +184,7 @@ class TaskState:
             ]
             if len(new) > _FEW:
                 self._sorted += new
-                self._sorted.sort()  # which merges what is in order
+                self._sorted.sort()  # Timsort merges the sorted part with the new keys
             else:
                 for key in new:
                     insort(self._sorted, key)
@@ -181,7 +192,10 @@ class TaskState:
         return self._sorted
 
     def take_changes(self) -> list[tuple[bytes, bytes | None]]:
-        """The changes since the last call, for storing; None deletes. Raises nothing: `put` has."""
+        """Return the changes since the last call, for storage. A value of None deletes.
+
+        Never raises, because `put` validates.
+        """
         cache, dirty = self._cache, self._dirty
         changes = [
             (
@@ -199,7 +213,7 @@ class TaskState:
         return changes
 
     def stored(self) -> None:
-        """The changes last taken can now be read through `load`."""
+        """Declare that `load` can now read the changes last taken."""
         self._taken = {}
         self._sorted = None
         if self._weight > self._room:
@@ -226,18 +240,17 @@ class TaskState:
             self._weights[key] = weight
 
     def _make_room(self) -> None:
-        """Forgets all that `load` can give again."""
+        """Drop everything that `load` can read again."""
         kept = {**self._taken, **self._dirty}
         self._cache = {key: self._cache[key] for key in kept}
         self._weights = {key: self._weights[key] for key in kept if key in self._weights}
         self._weight = sum(_KEY_WEIGHT + len(key) for key in kept) + sum(self._weights.values())
-        self._room = max(
-            _CACHED_BYTES, 2 * self._weight
-        )  # changes stay whatever they weigh: do not look again and again
+        # Changes stay whatever their size. The higher limit avoids a scan at every load.
+        self._room = max(_CACHED_BYTES, 2 * self._weight)
 
 
 def check_pair(key: bytes, value: bytes | None) -> None:
-    """Raises `FrameError` if that is no stored pair; None, which deletes, is one."""
+    """Raise `FrameError` if the pair is not a stored pair. None deletes the key and is valid."""
     name = _name_of(key)
     if value is not None:
         value_of(name, value)
@@ -251,7 +264,7 @@ def _name_of(key: bytes) -> str:
 
 
 def value_of(name: str, stored: bytes) -> Any:
-    """The value of a key, of its stored form. Raises `FrameError` if that is none."""
+    """Decode the stored value of a key. Raises `FrameError` if it is invalid."""
     try:
         return _decode(stored)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
@@ -291,9 +304,9 @@ def _check_key(key: str) -> None:
 
 
 def weight_of(value: Any, stored: bytes) -> int:
-    """Roughly what a value that is not small takes in memory, in bytes."""
+    """Estimate the memory of a value that is not small, in bytes."""
     return len(stored) if isinstance(value, _FLAT) else _NESTED_WEIGHT * len(stored)
 
 
 ABSENT: Final[Any] = object()
-"""Stands in memory for a key that was removed."""
+"""Marks a removed key in memory."""

@@ -1,8 +1,8 @@
-"""What spout tasks and bolt tasks share: calling the user's code without ever awaiting it here.
+"""Runs user code from tasks without awaiting it here, because `kstorm.core` has no event loop.
 
-`kstorm.core` has no event loop. A method of the user's that is `async` returns an awaitable, and the task's generator
-yields it to the driver, which awaits it and throws into the generator what it raised. For plain methods the generator
-runs through without a single yield.
+An `async` user method returns an awaitable. The task's generator yields it to the driver, which
+awaits it and throws its exception into the generator. With plain methods, the generator runs
+through without a yield.
 """
 
 from collections.abc import Awaitable, Callable, Generator
@@ -12,15 +12,20 @@ from typing import Any
 from kstorm.errors import KstormError
 
 Steps = Generator[Awaitable[Any] | None, None, None]
-"""A piece of work that may have to be waited for. It yields what the driver must await, or None where the driver may
-turn to something else before it goes on."""
+"""A piece of work that may have to wait.
+
+It yields an awaitable that the driver must await, or None where the driver may do other work first.
+"""
 
 OnError = Callable[[BaseException, str], None]
-"""Told of an error in the user's code, with what was being done."""
+"""Called with an error in user code and a description of the activity."""
 
 
 async def drive(steps: Steps, pause: Callable[[], Awaitable[None] | None] = lambda: None) -> None:
-    """Runs a piece of work to its end inside a coroutine; `pause` is asked at each None whether to wait there."""
+    """Run a piece of work to its end in a coroutine.
+
+    At each None, `pause` may return an awaitable to wait for.
+    """
     try:
         pending = next(steps)
         while True:
@@ -31,7 +36,7 @@ async def drive(steps: Steps, pause: Callable[[], Awaitable[None] | None] = lamb
                 continue
             try:
                 await awaitable(pending)
-            except Exception as error:  # noqa: BLE001 - the user's code may raise anything; the task decides
+            except Exception as error:  # noqa: BLE001 - user code may raise anything; the task decides
                 pending = steps.throw(error)
             else:
                 pending = next(steps)
@@ -40,14 +45,17 @@ async def drive(steps: Steps, pause: Callable[[], Awaitable[None] | None] = lamb
 
 
 async def settle(result: Awaitable[Any] | None) -> None:
-    """Awaits what a method of the user's returned, if it was async."""
+    """Await the result of a user method if it was async."""
     if isawaitable(result):
         await result
 
 
 def awaitable(result: Any) -> Awaitable[Any]:
-    """What `execute`, `next_tuple`, `ack` or `fail` returned other than None. Raises `KstormError` if it cannot be awaited:
-    something is wrong then; a method with a `yield` in it, say, has done nothing at all."""
+    """Return the result of a user method if it can be awaited. Otherwise raises `KstormError`.
+
+    Any other result except None is a mistake: a method with a `yield` in it has not run at all, for
+    example.
+    """
     if isawaitable(result):
         return result
     raise KstormError(

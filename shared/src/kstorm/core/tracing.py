@@ -1,4 +1,8 @@
-"""Which trees are traced: a share of all, chosen by bits of their roots, so that every process agrees with nothing handed on."""
+"""Selects the trees that are traced.
+
+The choice depends only on bits of the root id. So every process selects the same trees without
+communication.
+"""
 
 from typing import Final
 
@@ -7,22 +11,25 @@ import numpy as np
 from kstorm.core.columns import Ids
 from kstorm.core.lanes import Parents
 
-_BITS: Final = 56  # from where OpenTelemetry's samplers take the randomness of a trace id
+_BITS: Final = 56  # the bits of a trace id that OpenTelemetry's samplers treat as random
 _MASK: Final = (1 << _BITS) - 1
 
 
 class Tracing:
-    """`share` of the trees, above 0 and up to 1."""
+    """Selects a `share` of the trees, above 0 and up to 1."""
 
     def __init__(self, share: float) -> None:
-        self._least = max(1, round((1 - share) * (1 << _BITS)))  # root 0 is none
+        self._least = max(1, round((1 - share) * (1 << _BITS)))  # root 0 means untracked
 
     def picks(self, root: int) -> bool:
-        """Whether a tree is traced."""
+        """Return True if the tree is traced."""
         return (root & _MASK) >= self._least
 
     def parents(self, roots: Ids, anchors: Ids) -> Parents:
-        """Of tuples with these roots, each anchored to one tuple, the anchors of those whose trees are traced."""
+        """Return the anchors of tuples whose trees are traced, by position.
+
+        Each tuple has one anchor.
+        """
         picked = np.flatnonzero((roots & np.uint64(_MASK)) >= np.uint64(self._least))
         if not picked.size:
             return {}
@@ -33,5 +40,5 @@ class Tracing:
 
 
 def tracing(share: float) -> Tracing | None:
-    """None if no tree is traced."""
+    """Return the tracing for a share of the trees, or None if the share is 0."""
     return Tracing(share) if share else None

@@ -1,13 +1,14 @@
-"""What travels on the internal topics: frames of many tuples, of many acks, of many completions.
+"""Wire format of the internal topics: frames of many tuples, acks or completions.
 
-One Kafka record is one frame, so that nothing is done per tuple that can be done per frame. MessagePack by msgspec,
-each struct as an array whose first element is the format version; columns of 64-bit ids are packed little-endian bytes.
-What arrives on a topic is data, never code, and anything that is not a frame of a version that is read is refused with a
-`FrameError`: the runtime puts it into the dead letters and goes on.
+One Kafka record is one frame, so that work is done per frame and not per tuple. The encoding is
+MessagePack by msgspec. Each struct is an array whose first element is the format version. Columns
+of 64-bit ids are packed little-endian bytes. Records are data, never code. A record that is not a
+frame of a known version raises `FrameError`. The runtime writes it to the dead letters and
+continues.
 
-A release reads its own format and the one before it (`READERS`), and writes the one that `topology_frame_format` names
-(`WRITERS`). So a format changes in two rollouts: of the release that reads both, then of the setting. In between no process
-gets what it cannot read.
+A release reads its own format and the previous one (`READERS`). It writes the format that
+`topology_frame_format` names (`WRITERS`). So a format change takes two rollouts: first the release
+that reads both, then the setting. In between, no process receives a frame that it cannot read.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -24,13 +25,11 @@ from kstorm.core.salvage import UNREADABLE, read_by_value
 from kstorm.errors import FrameError
 
 VERSION: Final = 1
-"""The newest format: the structs below are as it has them."""
+"""The newest format, which the structs below define."""
 MAX_ID: Final = (1 << 64) - 1
 
 
 class TupleFrame(Struct, array_like=True):
-    """Tuples of one stream from one task to one task."""
-
     version: int
     component: str
     """The emitting component."""
@@ -40,70 +39,71 @@ class TupleFrame(Struct, array_like=True):
     count: int
     """Tuples in the frame."""
     roots: bytes
-    """Packed root id of each tuple, 0 where it is not tracked; empty if none is."""
+    """Packed root id of each tuple, 0 if it is not tracked. Empty if none is."""
     edges: bytes
-    """Packed edge id of each tuple; empty if none is tracked."""
+    """Packed edge id of each tuple. Empty if none is tracked."""
     more: dict[int, dict[int, int]]
-    """Position → further `root → edge` pairs, for the multi-anchored tuples only."""
+    """Position → further `root → edge` pairs, for multi-anchored tuples only."""
     columns: list[list[Any]]
-    """The values: one list a field, each `count` long."""
-    # What follows is for who looks at a frame afterwards. A process of before these fields skips them.
+    """The values: one list per field, each `count` long."""
+    # The fields below are for later inspection. Older processes skip them.
     by: str = ""
     """The instance that sent it."""
     worked: int = 0
-    """Milliseconds from when its work on this began until it was sent."""
+    """Milliseconds from the start of the work on it until it was sent."""
     parents: dict[int, list[int]] = {}
-    """Position → edges of the tuples that it is anchored to, for trees that are traced."""
+    """Position → edges of the tuples that it is anchored to, for traced trees."""
 
 
 class Salvaged(TupleFrame, array_like=True):
-    """What was left of a `TupleFrame` of which some tuples do not decode. Nobody sends one."""
+    """The readable tuples of a `TupleFrame` in which some do not decode. It is never sent."""
 
     lost: int = 0
-    """How many do not."""
+    """Number of undecodable tuples."""
     lost_pairs: Mapping[int, int] = {}
-    """Their trees, each with the XOR of the lost edges there."""
+    """Root → XOR of the lost edges, for the trees of these tuples."""
     reason: str = ""
-    """What was wrong with one of them."""
+    """The error of one of them."""
 
 
 class AckFrame(Struct, array_like=True):
-    """News of trees for one acker task, XOR-folded per root."""
+    """Updates of trees for one acker task, XOR-folded per root."""
 
     version: int
     task: int
-    """The sending task; for inits, the spout task that shall hear of completion."""
+    """The sending task. For inits, it is the spout task that receives the completions."""
     init_roots: bytes = b""
     init_vals: bytes = b""
     """XOR of the edges of each root's first tuples."""
     roots: bytes = b""
     vals: bytes = b""
-    """XOR of the acked edges and of the edges created under them."""
+    """XOR of the acked edges and of the edges created by their executions."""
     failed: bytes = b""
     reset: bytes = b""
-    """Roots whose timeout starts again."""
+    """Roots whose timeout restarts."""
     begins: bool = False
-    """The spout task begins a new life, and waits for no tree of the one before. A process of before this field skips it."""
+    """The spout task starts a new run and does not wait for trees of its earlier run. Older
+    processes skip this field."""
     by: str = ""
-    """As in a `TupleFrame`, with the two that follow."""
+    """The instance that sent it. This field and `worked` are as in `TupleFrame`."""
     worked: int = 0
     origins: list[OriginRun] = []
-    """From which messages the trees of `init_roots` come: as many as those, or none."""
+    """Source messages of the trees of `init_roots`: one for each, or none at all."""
     notes: dict[int, Note] = {}
-    """Root → why it failed, for some of `failed`."""
+    """Root → failure note, for some of `failed`."""
 
 
 class CompletionFrame(Struct, array_like=True):
-    """What became of trees, for one spout task."""
+    """Completed, failed and reset trees for one spout task."""
 
     version: int
     unused: int
-    """Always 0, and kept so that processes of before read the frame."""
+    """Always 0. Kept so that older processes can read the frame."""
     acked: bytes = b""
     failed: bytes = b""
     reset: bytes = b""
     notes: dict[int, Note] = {}
-    """As in an `AckFrame`."""
+    """Same as `AckFrame.notes`."""
 
 
 Frame = TupleFrame | AckFrame | CompletionFrame
@@ -111,7 +111,7 @@ F = TypeVar("F", TupleFrame, AckFrame, CompletionFrame)
 
 
 class _Head(Struct, array_like=True):
-    """What frames of all formats begin with."""
+    """The common start of all frame formats."""
 
     version: int
 
@@ -122,24 +122,27 @@ _decode_head = msgspec.msgpack.Decoder(_Head).decode
 
 Writer = Callable[[Frame], bytes]
 WRITERS: Final[dict[int, Writer]] = {VERSION: _encoder.encode}
-"""By format, what makes a record value of a frame whose `version` is that format's."""
+"""By format, the encoder for a frame whose `version` is that format."""
 
 READERS: Final[dict[type, dict[int, Callable[[bytes], Any]]]] = {
     kind: {VERSION: msgspec.msgpack.Decoder(kind).decode}
     for kind in (TupleFrame, AckFrame, CompletionFrame)
 }
-"""By kind and format, what makes a frame of a record value, as a struct of the newest format that keeps its `version`."""
+"""By kind and format, the decoder. It returns a struct of the newest format that keeps its
+`version`."""
 
 
 def encode(frame: Frame) -> bytes:
-    """The record value of a frame, in the newest format. Raises `TypeError` on a value that MessagePack has no form for."""
+    """Encode a frame in the newest format. Raises `TypeError` if MessagePack cannot encode a value."""
     return _encoder.encode(frame)
 
 
 def encode_tuples(frame: TupleFrame, write: Writer = encode) -> bytes:
-    """As `write`; raises `ValueError` as well if a value breaks the frame, so that nothing of it could be read.
+    """Encode as `write` does, and check that the result can be decoded.
 
-    A `msgspec.Raw` does if it is not just one value: it is copied as it is. The look costs a quarter of the encoding.
+    Raises `ValueError` if a value would make the whole frame unreadable. A `msgspec.Raw` is copied
+    as it is, so it can do that if it is not exactly one value. The check costs a quarter of the
+    encoding.
     """
     data = write(frame)
     try:
@@ -154,9 +157,9 @@ def encode_tuples(frame: TupleFrame, write: Writer = encode) -> bytes:
 
 
 def decode(kind: type[F], data: bytes | None) -> F:
-    """Reads a record value; raises `FrameError` saying what is wrong with it.
+    """Decode a record value. Raises `FrameError` with the reason if it is invalid.
 
-    A frame of tuples some of which do not decode comes back as what is `Salvaged` of it.
+    If some tuples of a frame do not decode, the result is the `Salvaged` rest.
     """
     if data is None:
         raise FrameError(f"a record without a value is no {kind.__name__}")
@@ -165,9 +168,8 @@ def decode(kind: type[F], data: bytes | None) -> F:
             f"{len(data)} bytes that hold more than {MOST_VALUES:,} values: no {kind.__name__} does"
         )
     readers = READERS[kind]
-    version = (
-        data[1] if len(data) > 1 else -1
-    )  # the second byte of a short array that begins with a small number
+    # In a short array that starts with a small number, that number is the second byte.
+    version = data[1] if len(data) > 1 else -1
     read = readers.get(version)
     if read is None:
         version, read = _look_closer(kind, data, readers)
@@ -188,7 +190,10 @@ def decode(kind: type[F], data: bytes | None) -> F:
 def _look_closer(
     kind: type, data: bytes, readers: Mapping[int, Callable[[bytes], Any]]
 ) -> tuple[int, Callable[[bytes], Any]]:
-    """The format of a frame, and its reader. Raises `FrameError` if there is none."""
+    """Decode the format of a frame and return it with its reader.
+
+    Raises `FrameError` for an unknown format.
+    """
     try:
         version = _decode_head(data).version
     except UNREADABLE as error:
@@ -211,19 +216,18 @@ def _not_read(kind: type, version: int, readers: Iterable[int]) -> FrameError:
 
 
 def pack_ids(ids: Sequence[int]) -> bytes:
-    """A column of ids as bytes."""
     return pack(f"<{len(ids)}Q", *ids)
 
 
 def unpack_ids(column: bytes) -> tuple[int, ...]:
-    """The ids of a column; raises `FrameError` if its length is no multiple of 8."""
+    """Unpack a column of ids. Raises `FrameError` if its length is not a multiple of 8."""
     if len(column) % 8:
         raise FrameError(f"a column of {len(column)} bytes: ids are 8 bytes each")
     return unpack(f"<{len(column) // 8}Q", column)
 
 
 def unpack_pairs(roots: bytes, vals: bytes) -> Iterable[tuple[int, int]]:
-    """Two columns side by side; raises `FrameError` if one is longer."""
+    """Unpack two columns as pairs. Raises `FrameError` if their lengths differ."""
     if len(roots) != len(vals):
         raise FrameError(
             f"{len(roots)} bytes of roots beside {len(vals)} of values: the columns must be of one length"
@@ -232,14 +236,14 @@ def unpack_pairs(roots: bytes, vals: bytes) -> Iterable[tuple[int, int]]:
 
 
 def _salvaged(data: bytes) -> Salvaged | None:
-    """The tuples that can be read of a frame that cannot; None if it is no frame at all."""
+    """Return the readable tuples of an undecodable frame, or None if it is not a frame at all."""
     try:
         found = read_by_value(data)
     except (*UNREADABLE, FrameError):
         return None
     shell, bad = found.shell, found.bad
     if shell.version != VERSION:
-        return None  # what another format has in these places is not known
+        return None  # the layout of other formats is unknown
     _check_tuples(cast("TupleFrame", shell))
     kept = [position for position in range(shell.count) if position not in bad]
     roots, edges = unpack_ids(shell.roots), unpack_ids(shell.edges)
@@ -292,4 +296,5 @@ def _check_tuples(frame: TupleFrame) -> None:
             )
 
 
-_MOST_EMPTY = 100_000  # tuples without fields take no bytes, so the count alone bounds what a bad frame can make us allocate
+# Tuples without fields take no bytes, so only the count bounds what a bad frame can allocate.
+_MOST_EMPTY = 100_000

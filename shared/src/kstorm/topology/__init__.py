@@ -1,4 +1,4 @@
-"""What users write against: the builder, fields, groupings, settings and the classes to subclass."""
+"""The user API: the topology builder, fields, groupings, settings and the classes to subclass."""
 
 from kstorm.errors import FailedException, ReportedFailedException
 from kstorm.topology.batch import TupleBatch

@@ -6,7 +6,8 @@
     builder.set_bolt("count", WordCount(), 4).fields_grouping("split", Fields("word"))
     topology = builder.build()
 
-`build` checks the whole wiring and refuses what cannot work with a `TopologyError` that names the thing and the remedy.
+`build` checks the whole wiring. For an invalid one, it raises a `TopologyError` that names the
+cause and the remedy.
 """
 
 from collections.abc import Iterable
@@ -36,7 +37,7 @@ from kstorm.topology.validate import check_count, check_id, check_tasks, check_w
 
 
 class TopologyBuilder:
-    """Collects components, then builds. `name` prefixes every topic of the topology."""
+    """Collects components, then builds the topology. `name` prefixes all its topics."""
 
     def __init__(self, name: str, config: Config | None = None) -> None:
         check_id("topology", name)
@@ -45,7 +46,10 @@ class TopologyBuilder:
         self._declared: dict[str, _Declared] = {}
 
     def set_spout(self, id: str, spout: Spout, parallelism: int = 1) -> "SpoutDeclarer":
-        """Adds a spout with `parallelism` executors (processes), and as many tasks unless `set_num_tasks` says more."""
+        """Add a spout with `parallelism` executors (processes).
+
+        It has as many tasks, unless `set_num_tasks` sets more.
+        """
         if not isinstance(spout, Spout):
             raise TopologyError(
                 f"spout {id!r} is a {type(spout).__name__}: give set_spout an instance of a Spout subclass"
@@ -55,7 +59,7 @@ class TopologyBuilder:
     def set_bolt(
         self, id: str, bolt: Bolt | BasicBolt | Wrapped, parallelism: int = 1
     ) -> "BoltDeclarer":
-        """Adds a bolt; the returned declarer takes its groupings."""
+        """Add a bolt. The returned declarer takes its groupings."""
         if isinstance(bolt, Wrapped):
             bolt = _executor(id, bolt)
         if not isinstance(bolt, Bolt | BasicBolt):
@@ -65,7 +69,7 @@ class TopologyBuilder:
         return BoltDeclarer(self._add(id, bolt, parallelism))
 
     def build(self) -> Topology:
-        """Checks the wiring and returns the topology. Raises `TopologyError`."""
+        """Check the wiring and return the topology. Raises `TopologyError`."""
         components = {
             declared.id: declared.spec(self.config) for declared in self._declared.values()
         }
@@ -94,8 +98,6 @@ def _executor(id: str, bolt: Wrapped) -> Any:
 
 @dataclass(slots=True)
 class _Declared:
-    """A component as far as it has been declared."""
-
     id: str
     component: Spout | Bolt | BasicBolt
     parallelism: int
@@ -125,41 +127,49 @@ class _Declared:
 
 
 class _Declarer:
-    """What can be declared of any component."""
+    """Declarations common to all components."""
 
     def __init__(self, declared: _Declared) -> None:
         self._declared = declared
 
     def set_num_tasks(self, tasks: int) -> Self:
-        """Fixes the number of tasks; at least the parallelism, and never changed while the topology lives."""
+        """Fix the number of tasks, at least the parallelism.
+
+        It never changes for a running topology.
+        """
         check_count("number of tasks", self._declared.id, tasks)
         self._declared.num_tasks = tasks
         return self
 
     def add_configurations(self, **settings: Any) -> Self:
-        """Overrides settings of `Config` for this component, or gives it settings of its own, which it reads by
-        `config["name"]`."""
+        """Override settings of `Config` for this component, or add settings of its own.
+
+        It reads its own settings by `config["name"]`.
+        """
         self._declared.overrides.update(settings)
         return self
 
     def add_configuration(self, name: str, value: Any) -> Self:
-        """The same for one setting, whose name may be any: `add_configuration("my.limit", 5)`."""
+        """Set one setting. The name may be any string: `add_configuration("my.limit", 5)`."""
         return self.add_configurations(**{name: value})
 
 
 class SpoutDeclarer(_Declarer):
-    """Declares the rest of a spout."""
+    """Further declarations of a spout."""
 
     def set_max_spout_pending(self, limit: int) -> Self:
-        """Most tuples in flight per task of this spout."""
+        """Set the most tuples in flight per task of this spout."""
         return self.add_configurations(topology_max_spout_pending=limit)
 
 
 class BoltDeclarer(_Declarer):
-    """Declares what a bolt subscribes to; every method names a component and one of its streams."""
+    """Declares a bolt's subscriptions. Every method takes a component and one of its streams."""
 
     def grouping(self, component: str, grouping: Grouping, stream: str = DEFAULT_STREAM) -> Self:
-        """Subscribes with a grouping object."""
+        """Subscribe with a grouping object.
+
+        Raises `TopologyError` if the bolt already subscribes to the stream.
+        """
         for known in self._declared.inputs:
             if (known.component, known.stream) == (component, stream):
                 raise TopologyError(
@@ -169,43 +179,43 @@ class BoltDeclarer(_Declarer):
         return self
 
     def shuffle_grouping(self, component: str, stream: str = DEFAULT_STREAM) -> Self:
-        """To the tasks in turn."""
+        """Send to each task in turn."""
         return self.grouping(component, ShuffleGrouping(), stream)
 
     def local_or_shuffle_grouping(self, component: str, stream: str = DEFAULT_STREAM) -> Self:
-        """The same as shuffle: all tuples travel through Kafka, so no task is more local than another."""
+        """Same as shuffle: all tuples go through Kafka, so no task is more local than another."""
         return self.shuffle_grouping(component, stream)
 
     def none_grouping(self, component: str, stream: str = DEFAULT_STREAM) -> Self:
-        """The same as shuffle, as in Storm."""
+        """Same as shuffle, as in Storm."""
         return self.grouping(component, NoneGrouping(), stream)
 
     def fields_grouping(
         self, component: str, fields: Iterable[str] | str, stream: str = DEFAULT_STREAM
     ) -> Self:
-        """Equal values of `fields` go to the same task: `fields_grouping("split", Fields("word"))`."""
+        """Send equal values of `fields` to one task: `fields_grouping("split", Fields("word"))`."""
         return self.grouping(component, FieldsGrouping(Fields(fields)), stream)
 
     def partial_key_grouping(
         self, component: str, fields: Iterable[str] | str, stream: str = DEFAULT_STREAM
     ) -> Self:
-        """Each key's tuples go to the less loaded of two tasks."""
+        """Send each key's tuples to the less loaded of two tasks."""
         return self.grouping(component, PartialKeyGrouping(Fields(fields)), stream)
 
     def all_grouping(self, component: str, stream: str = DEFAULT_STREAM) -> Self:
-        """Every task gets every tuple."""
+        """Send every tuple to every task."""
         return self.grouping(component, AllGrouping(), stream)
 
     def global_grouping(self, component: str, stream: str = DEFAULT_STREAM) -> Self:
-        """The task with the lowest id gets every tuple."""
+        """Send every tuple to the task with the lowest id."""
         return self.grouping(component, GlobalGrouping(), stream)
 
     def direct_grouping(self, component: str, stream: str = DEFAULT_STREAM) -> Self:
-        """The emitter names the task; the stream must be declared direct."""
+        """Send to the task that the emitter names. The stream must be declared direct."""
         return self.grouping(component, DirectGrouping(), stream)
 
     def custom_grouping(
         self, component: str, grouping: CustomStreamGrouping, stream: str = DEFAULT_STREAM
     ) -> Self:
-        """The given object chooses the tasks."""
+        """Send to the tasks that the given object chooses."""
         return self.grouping(component, CustomGrouping(grouping), stream)

@@ -1,4 +1,4 @@
-"""What a component emits through. The objects that do it are `kstorm.core`'s; users only see these protocols."""
+"""The collectors through which components emit, as protocols. `kstorm.core` implements them."""
 
 from collections.abc import Callable, Sequence
 from typing import Any, Protocol
@@ -8,27 +8,28 @@ from kstorm.topology.note import Note
 from kstorm.topology.tuple import DEFAULT_STREAM, Tuple
 
 Anchors = Tuple | Sequence[Tuple] | None
-"""What an emitted tuple hangs on: one tuple, several (multi-anchoring), or none (unanchored)."""
+"""The anchors of an emitted tuple: one tuple, several (multi-anchoring), or none (unanchored)."""
 
 Placed = list[tuple[int, Any]]
-"""Where the tuples of a batch went: the id of each task that got some, and which (a slice, or an array of positions)."""
+"""The receiving tasks of a batch: each task id with its tuples (a slice, or an array of positions).
+"""
 
 
 class ErrorReporter(Protocol):
-    """Tells operators of an error without failing anything."""
+    """Reports an error to operators without failing anything."""
 
     def report_error(self, error: BaseException) -> None:
-        """Logs the error with the component and task, and counts it."""
+        """Log the error with its component and task, and count it."""
         ...
 
 
 class SpoutOutputCollector(ErrorReporter, Protocol):
-    """Handed to `Spout.open`."""
+    """The collector passed to `Spout.open`."""
 
     why_failed: Note | None
-    """While `Spout.fail` is called: which task has failed the tree and over what, as far as that is known."""
+    """During `Spout.fail`: the task that failed the tree and its error, if known."""
     timed_out: bool
-    """While `Spout.fail` is called: whether the tree took too long."""
+    """During `Spout.fail`: True if the tree timed out."""
 
     def emit(
         self,
@@ -37,11 +38,11 @@ class SpoutOutputCollector(ErrorReporter, Protocol):
         stream: str = DEFAULT_STREAM,
         task: int | None = None,
     ) -> Sequence[int]:
-        """Emits a tuple; returns the ids of the tasks that it went to.
+        """Emit a tuple. Returns the ids of the tasks that receive it.
 
-        With a `message_id` (any object but None) the tuple's tree is tracked, and `ack` or `fail` is called on this very
-        task with that object. `task` names the target on a direct stream. Raises `EmitError` on an undeclared stream or
-        a wrong number of values.
+        With a `message_id` (any object except None), the tuple's tree is tracked. `ack` or `fail`
+        is then called on this same task with that object. `task` names the receiver on a direct
+        stream. Raises `EmitError` for an undeclared stream or a wrong number of values.
         """
         ...
 
@@ -51,15 +52,20 @@ class SpoutOutputCollector(ErrorReporter, Protocol):
         message_ids: Sequence[Any] | None = None,
         stream: str = DEFAULT_STREAM,
     ) -> Placed:
-        """Emits many tuples, given as one list a field; not on direct streams. With `message_ids`, one each, their trees
-        are tracked. Raises `EmitError` as `emit` does, and on columns that do not fit; then nothing was emitted."""
+        """Emit many tuples, given as one list per field. Not for direct streams.
+
+        With `message_ids`, one per tuple, their trees are tracked. Raises `EmitError` as `emit`
+        does, and for columns of different lengths. Nothing is emitted then.
+        """
         ...
 
     @property
     def capacity(self) -> int:
-        """How many more tracked tuples may be in flight before `topology_max_spout_pending` is reached.
+        """Number of tracked tuples that may still be emitted before `topology_max_spout_pending` is
+        reached.
 
-        A spout that emits several tuples in one `next_tuple` should stop here; the limit is checked between calls.
+        A spout that emits several tuples in one `next_tuple` should stop at this number. kstorm
+        checks the limit only between calls.
         """
         ...
 
@@ -80,16 +86,17 @@ class SpoutOutputCollector(ErrorReporter, Protocol):
         replays: int = 0,
         on_stored: Callable[[], None] | None = None,
     ) -> None:
-        """Puts a message that cannot be processed into the topology's dead letters.
+        """Write a message that cannot be processed to the topology's dead letters.
 
-        What each argument says, docs/dead-letters.md has by its name; an `error` of task 0 is this task's own. `on_stored` is
-        called once the broker has it: only then may the source forget the message.
+        docs/dead-letters.md describes each argument under its name. An `error` of task 0 belongs to
+        this task. `on_stored` is called once the broker has the letter. Only then may the source
+        forget the message.
         """
         ...
 
 
 class OutputCollector(ErrorReporter, Protocol):
-    """Handed to `Bolt.prepare`."""
+    """The collector passed to `Bolt.prepare`."""
 
     def emit(
         self,
@@ -98,9 +105,10 @@ class OutputCollector(ErrorReporter, Protocol):
         stream: str = DEFAULT_STREAM,
         task: int | None = None,
     ) -> Sequence[int]:
-        """Emits a tuple anchored to `anchors`; returns the ids of the tasks that it went to.
+        """Emit a tuple anchored to `anchors`. Returns the ids of the tasks that receive it.
 
-        Raises `EmitError` on an undeclared stream, a wrong number of values, or an anchor that was acked already.
+        Raises `EmitError` for an undeclared stream, a wrong number of values, or an anchor that was
+        already acked or failed.
         """
         ...
 
@@ -111,41 +119,41 @@ class OutputCollector(ErrorReporter, Protocol):
         positions: Sequence[int] | None = None,
         stream: str = DEFAULT_STREAM,
     ) -> Placed:
-        """Emits many tuples, given as one list a field; not on direct streams.
+        """Emit many tuples, given as one list per field. Not for direct streams.
 
-        Tuple i is anchored to tuple `positions[i]` of `anchors`; without `positions`, to tuple i. Raises `EmitError` as
-        `emit` does, and on columns or positions that do not fit.
+        Tuple i is anchored to tuple `positions[i]` of `anchors`, or to tuple i without `positions`.
+        Raises `EmitError` as `emit` does, and for invalid columns or positions.
         """
         ...
 
     def ack_batch(self, batch: TupleBatch) -> None:
-        """Says that all tuples of a batch are done; a second call for the same batch is ignored."""
+        """Ack all tuples of a batch. A second call for the same batch is ignored."""
         ...
 
     def fail_batch(self, batch: TupleBatch) -> None:
-        """Fails the spout tuples at the roots of all trees of a batch."""
+        """Fail the spout tuples at the roots of all trees of a batch."""
         ...
 
     def ack(self, tuple: Tuple) -> None:
-        """Says that this tuple is done; a second call for the same tuple is ignored."""
+        """Ack this tuple. A second call for the same tuple is ignored."""
         ...
 
     def fail(self, tuple: Tuple) -> None:
-        """Fails the spout tuples at the root of this tuple's trees, at once."""
+        """Fail the spout tuples at the roots of this tuple's trees, immediately."""
         ...
 
     def reset_timeout(self, tuple: Tuple) -> None:
-        """Gives the tuple's trees the whole message timeout again."""
+        """Restart the message timeout of the tuple's trees."""
         ...
 
 
 class BasicOutputCollector(ErrorReporter, Protocol):
-    """Handed to `BasicBolt.execute`: anchors to the input by itself."""
+    """The collector passed to `BasicBolt.execute`. It anchors emits to the input automatically."""
 
     def emit(
         self, values: Sequence[Any], stream: str = DEFAULT_STREAM, task: int | None = None
     ) -> Sequence[int]:
-        """Emits a tuple anchored to the one being executed."""
+        """Emit a tuple anchored to the one being executed."""
         ...
 
     def emit_batch(
@@ -154,12 +162,13 @@ class BasicOutputCollector(ErrorReporter, Protocol):
         positions: Sequence[int] | None = None,
         stream: str = DEFAULT_STREAM,
     ) -> Placed:
-        """Emits many tuples, given as one list a field, from within `execute_batch`.
+        """Emit many tuples from within `execute_batch`, given as one list per field.
 
-        Tuple i is anchored to tuple `positions[i]` of the batch being executed; without `positions`, to tuple i.
+        Tuple i is anchored to tuple `positions[i]` of the batch being executed, or to tuple i
+        without `positions`.
         """
         ...
 
     def reset_timeout(self, tuple: Tuple) -> None:
-        """Gives the tuple's trees the whole message timeout again."""
+        """Restart the message timeout of the tuple's trees."""
         ...

@@ -1,4 +1,4 @@
-"""What spouts and bolts have in common."""
+"""Base of spouts and bolts."""
 
 from collections.abc import Awaitable, Mapping
 from typing import Any
@@ -6,45 +6,58 @@ from typing import Any
 from kstorm.topology.declarer import OutputFieldsDeclarer
 
 Maybe = Awaitable[None] | None
-"""What a method returns that may be plain or async."""
+"""Return type of methods that may be plain or async."""
 
 
 class Component:
-    """A spout or a bolt, as far as a topology has to know it."""
+    """A spout or a bolt."""
 
     def declare_output_fields(self, declarer: OutputFieldsDeclarer) -> None:
-        """Declares the streams that this component emits; none by default."""
+        """Declare the streams that this component emits. The default declares none."""
 
     def get_component_configuration(self) -> dict[str, Any]:
-        """Settings of this component that differ from the topology's, by `Config` field name; and its own, by other names."""
+        """Return this component's settings, by name.
+
+        Names of `Config` fields override the topology's settings. Other names are the component's
+        own.
+        """
         return {}
 
     def refuses_exactly_once(self) -> str:
-        """Why this component cannot be part of a topology that is processed exactly once, and what to do instead; empty, as by
-        default, if it can."""
+        """Return why this component cannot be processed exactly once and what to do instead.
+
+        The default is "": it can.
+        """
         return ""
 
     def metrics(self) -> Mapping[str, float]:
-        """Figures of this task's own for `/metrics` and `/status`, by name; none by default.
+        """Return metrics of this task for `/metrics` and `/status`, by name. The default returns
+        none.
 
-        `{"cache_hits_total": 3}` is shown as `kstorm_own_cache_hits_total`, with the component and the task as labels. A
-        name is letters, digits and underscores; one that ends in `_total` is a counter that only grows, any other a
-        gauge. Called on the event loop, at each look: count while you work, and do not compute here.
+        `{"cache_hits_total": 3}` is shown as `kstorm_own_cache_hits_total`, with the component and
+        the task as labels. A name consists of letters, digits and underscores. A name that ends in
+        `_total` is a counter that only grows, any other a gauge. Called on the event loop at each
+        scrape: count while you work, and do not compute here.
         """
         return {}
 
     def problem(self) -> Exception | None:
-        """Why this task cannot work at the moment, for `/readyz`; None, as by default, if it can.
+        """Return why this task cannot work at the moment, for `/readyz`, or None if it can (the
+        default).
 
-        The process is not ready as long as this is an error. The message of a `KstormError` is shown, of another its type, as
-        whoever reaches the page may read it; its message is in the log. Called as `metrics` is.
+        The process is not ready while this returns an error. Anyone who can reach the page can read
+        it. So it shows the message only of a `KstormError`, and the type of any other error. The
+        log has all messages. Called like `metrics`.
         """
         return None
 
 
 class Wrapped(Component):
-    """A component that runs within another, which the builder puts in its place: a windowed bolt is one."""
+    """A component that runs inside another one, such as a windowed bolt.
+
+    The builder replaces it by that.
+    """
 
     def executor(self) -> Any:
-        """The bolt that runs it. Raises `TopologyError` if it cannot be run."""
+        """Return the bolt that runs it. Raises `TopologyError` if it cannot run."""
         raise NotImplementedError(f"{type(self).__name__} does not define executor")

@@ -1,4 +1,4 @@
-"""The settings of a topology, under Storm's names in Python spelling."""
+"""The settings of a topology: Storm's names in Python spelling."""
 
 import dataclasses
 import math
@@ -14,121 +14,135 @@ from kstorm.errors import ConfigError
 AT_LEAST_ONCE: Final = "at_least_once"
 EXACTLY_ONCE: Final = "exactly_once"
 GUARANTEES: Final = (AT_LEAST_ONCE, EXACTLY_ONCE)
-"""What `topology_processing_guarantee` may be."""
+"""The values of `topology_processing_guarantee`."""
 
 FRAME_FORMATS: Final = {1}
-"""The formats of frames that this release writes: those of `kstorm.core.wire.WRITERS`."""
+"""The frame formats that this release writes (the keys of `kstorm.core.wire.WRITERS`)."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Config:
-    """Settings of a topology; a component may override some (`add_configurations`).
+    """Settings of a topology. A component may override some of them (`add_configurations`).
 
-    Components may be given settings of their own too, under any other names; they read them in `open` or `prepare`:
-    `config["greeting"]`, `config.get("greeting", "hello")`. Raises `ConfigError` on a value of the wrong type or out of
-    range, and on a name that looks like a setting of kstorm's and is none.
+    Components may also have settings of their own, under any other names. They read them in `open`
+    or `prepare`: `config["greeting"]`, `config.get("greeting", "hello")`. Raises `ConfigError` for
+    a value of the wrong type or out of range, and for an unknown name that looks like a setting of
+    kstorm.
     """
 
     topology_processing_guarantee: str = AT_LEAST_ONCE
-    """`at_least_once`: what fails or is lost is replayed from the spout, and counts again. `exactly_once`: everything that a
-    message causes between source and sink counts once, whatever dies; see docs/guarantees.md for what it asks of the
-    topology and what it costs. It is the whole topology's, and no component's."""
+    """`at_least_once`: the spout replays what fails or is lost, and a replay counts again.
+    `exactly_once`: everything that a message causes between source and sink counts once, whatever
+    crashes. docs/guarantees.md explains its requirements and its cost. The setting applies to the
+    whole topology. Components cannot override it."""
 
     topology_epoch_interval_ms: int = 100
-    """With `exactly_once`, milliseconds from one epoch (a transaction of Kafka's) to the next, in each process. A tuple waits for
-    about half of it at each hop; each transaction costs some 0.4 ms of CPU here and as much at the broker."""
+    """With `exactly_once`, milliseconds from one epoch (a Kafka transaction) to the next, in each
+    process. A tuple waits about half of it at each hop. Each transaction costs about 0.4 ms of CPU
+    in the process and as much in the broker."""
 
     topology_bolt_retry_limit: int = 3
-    """With `exactly_once`, how often a tuple is tried again by the bolt that failed it, before it becomes a dead letter; 0 for
-    not at all."""
+    """With `exactly_once`, number of retries by the bolt that failed a tuple, before the tuple
+    becomes a dead letter. 0 for no retries."""
 
     topology_bolt_retry_initial_delay_ms: float = 100.0
     """Milliseconds before the first retry."""
 
     topology_bolt_retry_delay_multiplier: float = 2.0
-    """By what the pause grows with each further retry; at least 1."""
+    """Factor, at least 1, by which the delay grows with each further retry."""
 
     topology_bolt_retry_delay_max_ms: float = 60_000.0
-    """The longest pause before a retry."""
+    """Longest delay before a retry, in milliseconds."""
 
     topology_message_timeout_secs: float = 30.0
-    """Seconds after which a spout tuple whose tree is not complete fails (Storm: 30). It fails between this and 1.5
-    times this, as pending tuples are kept in a rotating map."""
+    """Seconds after which a spout tuple fails if its tree is not complete (Storm: 30). Pending
+    tuples are kept in a rotating map, so the failure comes after 1 to 1.5 times this time."""
 
     topology_enable_message_timeouts: bool = True
-    """Whether spout tuples time out at all (Storm's `topology.enable.message.timeouts`). Without, a tree ends only when it is
-    acked or failed: what a dying bolt held in memory is never replayed, and its message stays in flight until the
-    spout's task starts anew. For tests, and for work that takes as long as it takes."""
+    """False disables timeouts of spout tuples (Storm's `topology.enable.message.timeouts`). A tree
+    then ends only with an ack or a fail. Tuples that a crashing bolt held in memory are not
+    replayed: their message stays in flight until the spout's task restarts. Use it for tests, and
+    for work of unlimited duration."""
 
     topology_acker_executors: int = 1
-    """Acker processes. 0 turns tracking off: every spout tuple is acked as soon as it is emitted (Storm: one a worker)."""
+    """Acker processes (Storm: one per worker). 0 disables tracking: every spout tuple is acked as
+    soon as it is emitted."""
 
     topology_acker_tasks: int = 4
-    """Partitions of the acker topic, fixed for the life of the topology: the most acker processes that can ever share
-    the work. At least `topology_acker_executors`."""
+    """Partitions of the acker topic, which limits the number of acker processes that can share the
+    work. Fixed for the life of the topology. At least `topology_acker_executors`."""
 
     topology_max_spout_pending: int = 2000
-    """Most spout tuples that one spout task may have in flight. Storm's default is no limit; here it is finite, since
-    a stalled bolt would otherwise fill Kafka and then time everything out."""
+    """Most spout tuples that one spout task may have in flight. Storm has no limit by default. Here
+    the default is finite, because a stalled bolt would otherwise fill Kafka and then let everything
+    time out."""
 
     topology_tick_tuple_freq_secs: float | None = None
-    """Seconds between tick tuples to each bolt task; None sends none."""
+    """Seconds between tick tuples to each bolt task. None sends none."""
 
     topology_debug: bool = False
-    """Log every emit with its values. For development: it costs far more than the emit."""
+    """Log every emit with its values. For development only: logging costs far more than the emit.
+    """
 
     topology_sleep_spout_wait_strategy_time_ms: float = 1.0
-    """Milliseconds a spout task rests after `next_tuple` emitted nothing (Storm: 1); doubles up to 16 times that while
-    nothing comes."""
+    """Milliseconds that a spout task sleeps after `next_tuple` emitted nothing (Storm: 1). Doubles
+    up to 16 times that value while nothing arrives."""
 
     topology_state_checkpoint_interval_ms: int = 250
-    """Milliseconds between checkpoints of stateful bolts (Storm: 1000). Their acks wait for the checkpoint, so this adds
-    to the time a tree stays open, not to the time its results take."""
+    """Milliseconds between checkpoints of stateful bolts (Storm: 1000). Their acks wait for the
+    checkpoint. So this delays the completion of a tree, but not its results."""
 
     topology_acker_checkpoint_interval_ms: int = 1000
-    """Milliseconds between checkpoints of the acker's ledger. What an acker process must apply again after a crash is
-    at most this much."""
+    """Milliseconds between checkpoints of the acker's ledger. After a crash, an acker process
+    applies at most the records of this interval again."""
 
     topology_commit_interval_ms: int = 200
-    """Milliseconds between commits of a bolt's input offsets. What a killed bolt executes again is at most this much and
-    what was in flight."""
+    """Milliseconds between commits of a bolt's input offsets. A killed bolt executes at most this
+    much again, plus the tuples in flight."""
 
     topology_frame_max_tuples: int = 4000
     """Most tuples in one frame (one Kafka record)."""
 
     topology_frame_max_bytes: int = 768 * 1024
-    """Most bytes in one frame; below the broker's `message.max.bytes` (1 MiB). A single tuple larger than this fails."""
+    """Most bytes in one frame, below the broker's `message.max.bytes` (1 MiB). A single tuple above
+    this limit fails."""
 
     topology_frame_format: int = 1
-    """The format of the frames that processes write; they read it and the one before, whatever is set here. Raise it in a
-    rollout of its own, when every process has a release that reads the new format."""
+    """The frame format that processes write. Whatever is set here, they read this release's format
+    and the previous one. Raise the setting in a separate rollout, once every process has a release
+    that reads the new format."""
 
     topology_drain_timeout_secs: float = 20.0
-    """Seconds that a spout task being stopped or moved waits for its open trees, having stopped to emit."""
+    """Seconds that a stopping or moving spout task waits for its open trees, after it has stopped
+    emitting."""
 
     topology_dead_letters_retention_secs: float | None = None
-    """Seconds for which dead letters are kept; None keeps them for ever. It counts when their topic is made."""
+    """Seconds to keep dead letters. None keeps them forever. Takes effect when the topic is
+    created."""
 
     topology_finished_retention_secs: float | None = 365 * 86400.0
-    """Seconds for which the ranges of finished offsets are kept, which an audit needs; None keeps them for ever. It counts when
-    their topic is made."""
+    """Seconds to keep the ranges of finished offsets, which an audit needs. None keeps them
+    forever. Takes effect when the topic is created."""
 
     topology_trace: float = 0.0
-    """The share of trees, from 0 to 1, whose tuples say to which tuples they are anchored, for who looks at them afterwards. Of the
-    others that is worked out, and may be ambiguous where a task got several tuples of a tree. All processes agree on the trees."""
+    """Share of trees, from 0 to 1, whose tuples record their anchors for later inspection. All
+    processes select the same trees. For other trees, the anchors are inferred, which may be
+    ambiguous if a task received several tuples of a tree."""
 
     topology_trace_retention_hours: float = 24.0
-    """Hours for which the frames of tuples, acks and completions are kept once they are read, so that a tree can be looked at
-    afterwards: at least 1, and with `exactly_once` at least 24, since a tuple that is deleted before it is read is not sent again.
-    It counts when their topics are made."""
+    """Hours to keep frames of tuples, acks and completions after they were read, so that a tree can
+    be inspected later. At least 1. With `exactly_once` at least 24, because a tuple deleted before
+    it is read is not sent again. Takes effect when the topics are created."""
 
     topology_session_timeout_ms: int = 6000
-    """Milliseconds after which the tasks of a dead process move to another. A process that is back sooner keeps its
-    tasks (static membership). Those of a process that is stopped wait as long, unless it knows that it does not come back
-    (`KSTORM_LEAVE_ON_STOP`, `KSTORM_STATEFUL_SET`)."""
+    """Milliseconds after which the tasks of a dead process move to another one. A process that
+    returns earlier keeps its tasks (static membership). The tasks of a stopped process wait as
+    long, unless the process knows that it will not return (`KSTORM_LEAVE_ON_STOP`,
+    `KSTORM_STATEFUL_SET`)."""
 
     own: Mapping[str, Any] = field(default_factory=dict, hash=False)
-    """Settings of the user's own, by name: any name but a setting's, any value. A component's are added to the topology's."""
+    """The user's own settings: any name that is not a setting of kstorm, any value. A component's
+    are added to the topology's."""
 
     def __post_init__(self) -> None:
         for setting in _settings():
@@ -169,11 +183,11 @@ class Config:
         object.__setattr__(self, "own", dict(self.own))
 
     def get(self, name: str, default: Any = None) -> Any:
-        """A setting, of kstorm's or of the user's own; `default` if there is none of that name."""
+        """Return a setting of kstorm or of the user, or `default` if it does not exist."""
         return getattr(self, name) if name in _names() else self.own.get(name, default)
 
     def __getitem__(self, name: str) -> Any:
-        """As `get`; raises `KeyError` if there is no such setting."""
+        """Return a setting as `get` does. Raises `KeyError` if it does not exist."""
         if name not in self:
             raise KeyError(
                 f"no setting {name!r}: of one's own there are {', '.join(map(str, self.own)) or 'none'}"
@@ -185,19 +199,19 @@ class Config:
 
     @property
     def exactly_once(self) -> bool:
-        """Whether everything counts once."""
+        """True with exactly-once processing."""
         return self.topology_processing_guarantee == EXACTLY_ONCE
 
     @property
     def acker_tasks(self) -> int:
-        """Acker tasks that this configuration asks for; 0 when tracking is off."""
+        """Number of acker tasks. 0 when tracking is disabled."""
         if self.topology_acker_executors == 0:
             return 0
         return max(self.topology_acker_tasks, self.topology_acker_executors)
 
     @property
     def message_timeout_secs(self) -> float:
-        """The message timeout; infinite where `topology_enable_message_timeouts` is off."""
+        """The message timeout in seconds. Infinite if `topology_enable_message_timeouts` is False."""
         return (
             self.topology_message_timeout_secs
             if self.topology_enable_message_timeouts
@@ -205,8 +219,11 @@ class Config:
         )
 
     def override(self, **changes: Any) -> "Config":
-        """A copy with some settings changed; those that are none of kstorm's are the user's own. Raises `ConfigError` as
-        the class does."""
+        """Return a copy with some settings changed. Names that kstorm does not know become the
+        user's own settings.
+
+        Raises `ConfigError` as the class does.
+        """
         known = _names()
         ours = {name: value for name, value in changes.items() if name in known}
         own = {
@@ -220,7 +237,7 @@ class Config:
 
 @cache
 def _settings() -> "list[dataclasses.Field[Any]]":
-    """Kstorm's own settings."""
+    """Return kstorm's own settings."""
     return [setting for setting in dataclasses.fields(Config) if setting.name != "own"]
 
 
@@ -229,13 +246,12 @@ def _names() -> frozenset[str]:
     return frozenset(setting.name for setting in _settings())
 
 
-_LOOKS_LIKE_OURS = re.compile(
-    r"topology[^a-z]", re.IGNORECASE
-)  # Storm's spelling too: topology.debug, TOPOLOGY_DEBUG
+# Includes Storm's spelling: topology.debug, TOPOLOGY_DEBUG.
+_LOOKS_LIKE_OURS = re.compile(r"topology[^a-z]", re.IGNORECASE)
 
 
 def _check_own(name: object) -> None:
-    """Refuses what is probably a setting of kstorm's, spelt wrongly."""
+    """Raise `ConfigError` for a name that is probably a misspelt setting of kstorm."""
     if not isinstance(name, str) or not name:
         raise ConfigError(f"{name!r} is not the name of a setting: use a string")
     known = sorted(_names())
@@ -250,7 +266,7 @@ def _check_own(name: object) -> None:
         raise ConfigError(f"there is no setting {name!r}: {meant} settings are {', '.join(known)}")
 
 
-_MOST = 2**31 - 1  # what the clients under us take; 24 days in milliseconds
+_MOST = 2**31 - 1  # limit of the Kafka clients; 24 days in milliseconds
 _MAY_BE_ZERO = {
     "topology_acker_executors",
     "topology_bolt_retry_initial_delay_ms",
@@ -269,9 +285,8 @@ def _check_type(setting: "dataclasses.Field[Any]", value: Any) -> None:
         return
     kind: Any = float if optional else setting.type
     if not isinstance(value, _KINDS[kind]) or (isinstance(value, bool) and kind is not bool):
-        shown = (
-            "a huge number" if type(value) is int and abs(value) > _MOST else repr(value)
-        )  # Python prints not all
+        # Python refuses to print very long integers.
+        shown = "a huge number" if type(value) is int and abs(value) > _MOST else repr(value)
         raise ConfigError(
             f"{setting.name} is {shown}: it must be {'a number' if kind is float else kind.__name__}"
         )

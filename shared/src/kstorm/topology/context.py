@@ -1,4 +1,4 @@
-"""What a task knows of itself and of the topology (Storm's `TopologyContext`)."""
+"""A task's view of itself and of the topology (Storm's `TopologyContext`)."""
 
 from collections.abc import Sequence
 from typing import Any, Final
@@ -8,12 +8,12 @@ from kstorm.topology.topology import Topology
 from kstorm.topology.tuple import DEFAULT_STREAM
 
 CLOCK: Final = "clock"
-"""Under this name a simulated cluster puts its clock into `TopologyContext.resources`: called, it gives seconds. Components
-live by the machine's where there is none."""
+"""Key in `TopologyContext.resources` for the clock of a simulated cluster, a function that returns
+seconds. Without it, components use the machine's clock."""
 
 
 class TopologyContext:
-    """Handed to `open` and `prepare`."""
+    """The context passed to `open` and `prepare`."""
 
     def __init__(
         self,
@@ -27,21 +27,22 @@ class TopologyContext:
         self.component = component
         """Id of this task's component."""
         self.task_index = task_index
-        """Index of this task among its component's, from 0."""
+        """Index of this task in its component, from 0."""
         self.task_id = topology.task_ids(component)[task_index]
         """Topology-wide id of this task."""
         self.resources: dict[str, Any] = resources or {}
-        """What the runtime lends to components, by name (clients, addresses); empty in a simulation."""
+        """Objects that the runtime provides to components, by name (clients, addresses). Empty in a
+        simulation."""
 
     def get_component_tasks(self, component: str) -> Sequence[int]:
-        """The topology-wide ids of a component's tasks."""
+        """Return the topology-wide ids of a component's tasks."""
         return self.topology.task_ids(component)
 
     def get_component_output_fields(self, component: str, stream: str = DEFAULT_STREAM) -> Fields:
-        """The fields that a component declared for a stream."""
+        """Return the fields that a component declared for a stream."""
         return self.topology.components[component].streams[stream].fields
 
     @property
     def total_tasks(self) -> int:
-        """How many tasks this component has."""
+        """Number of tasks of this component."""
         return self.topology.components[self.component].num_tasks

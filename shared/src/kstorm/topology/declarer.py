@@ -1,4 +1,4 @@
-"""What a component declares of its outputs (Storm's `OutputFieldsDeclarer`)."""
+"""Declarations of a component's output streams (Storm's `OutputFieldsDeclarer`)."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -15,7 +15,7 @@ class StreamSpec:
     id: str
     fields: Fields
     direct: bool = False
-    """Whether the emitter names the receiving task."""
+    """True if the emitter names the receiving task."""
 
 
 class OutputFieldsDeclarer:
@@ -26,13 +26,20 @@ class OutputFieldsDeclarer:
         self.streams: dict[str, StreamSpec] = {}
 
     def declare(self, *fields: str | Iterable[str], direct: bool = False) -> None:
-        """Declares the default stream: `declare("word", "count")` or `declare(Fields("word", "count"))`."""
+        """Declare the default stream: `declare("word", "count")` or `declare(Fields("word",
+        "count"))`.
+
+        Raises `TopologyError` as `declare_stream` does.
+        """
         self.declare_stream(DEFAULT_STREAM, *fields, direct=direct)
 
     def declare_stream(
         self, stream: str, *fields: str | Iterable[str], direct: bool = False
     ) -> None:
-        """Declares a named stream. Raises `TopologyError` if it is declared twice."""
+        """Declare a named stream.
+
+        Raises `TopologyError` if it is declared twice or its name starts with `__`.
+        """
         if stream in self.streams:
             raise TopologyError(
                 f"{self._component!r} declares its stream {stream!r} twice: declare each stream once"

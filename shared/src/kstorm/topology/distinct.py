@@ -1,4 +1,4 @@
-"""A bolt that drops what has come before: for sources that deliver a message more than once."""
+"""A bolt that drops duplicates, for sources that deliver a message more than once."""
 
 from collections.abc import Sequence
 from typing import Any, Final
@@ -12,26 +12,33 @@ _NEXT: Final = "next"
 
 
 class DistinctBolt(StatefulBasicBolt):
-    """Passes a tuple on, unless its id is among the last ones that this task has passed on.
+    """Passes a tuple on, unless its id is among the last ids that this task has passed on.
 
-    Group by the id field, so that all tuples of an id come to one task. In a topology that is processed exactly once nothing is
-    passed on twice within the window; at least once, a replay may still be.
+    Group by the id field, so that all tuples of an id reach the same task. With exactly-once
+    processing, nothing is passed on twice within the window. At least once, a replay may still be.
     """
 
     def __init__(self, fields: Sequence[str] | str, id_field: str, window: int = 100_000) -> None:
-        """`fields` are passed on, the others not. `window`: how many ids each task remembers, two entries of its state each; choose
-        more than come between a message and its repetition. Raises `ValueError` if it is below 1."""
+        """`fields`: the fields to pass on. All others are dropped.
+
+        `window`: number of ids that each task remembers, with two state entries per id. Choose more
+        than the number of messages between a message and its duplicate. Raises `ValueError` if it
+        is below 1.
+        """
         if window < 1:
             raise ValueError(f"window is {window}: a task must remember one id at least")
         self._fields = [fields] if isinstance(fields, str) else list(fields)
         self._id_field, self._window = id_field, window
 
     def declare_output_fields(self, declarer: OutputFieldsDeclarer) -> None:
-        """Declares the fields that are passed on."""
+        """Declare the fields that are passed on."""
         declarer.declare(self._fields)
 
     def execute(self, tuple: Tuple, collector: BasicOutputCollector) -> None:
-        """Remembers the id and passes the tuple on, or acks it and no more. Raises `KeyError` on a tuple without these fields."""
+        """Remember the id and pass the tuple on, or only ack a duplicate.
+
+        Raises `KeyError` if the tuple does not have the fields.
+        """
         key = _key(tuple[self._id_field])
         if self.state.get(key) is not None:
             return
@@ -46,5 +53,5 @@ class DistinctBolt(StatefulBasicBolt):
 
 
 def _key(id: Any) -> str:
-    """1 and "1" are two ids."""
+    """Return a state key that distinguishes ids of different types: 1 and "1" are two ids."""
     return f"={id!r}"

@@ -30,7 +30,10 @@ class Fields:
         self._index = {name: position for position, name in enumerate(flat)}
 
     def index(self, name: str) -> int:
-        """The position of a field; raises `KeyError` with the known names if there is none of that name."""
+        """Return the position of a field.
+
+        Raises `KeyError` with the known names if it does not exist.
+        """
         try:
             return self._index[name]
         except KeyError:
@@ -39,9 +42,9 @@ class Fields:
             ) from None
 
     def select(self, selector: "str | Iterable[str]", values: Sequence[Any]) -> list[Any]:
-        """Of the values of a tuple with these fields those of `selector`, in its order: `fields.select(["word"], values)`.
+        """Return the values of `selector`, in its order: `fields.select(["word"], values)`.
 
-        Raises `KeyError` as `index` does.
+        `values` are those of a tuple with these fields. Raises `KeyError` as `index` does.
         """
         names = (selector,) if isinstance(selector, str) else selector
         return [values[self.index(name)] for name in names]

@@ -1,4 +1,7 @@
-"""Which tasks of a consumer get a tuple: the declarations. `kstorm.core.routing` carries them out."""
+"""Groupings: declarations of which consumer tasks receive a tuple.
+
+`kstorm.core.routing` implements them.
+"""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -8,61 +11,57 @@ from kstorm.topology.fields import Fields
 
 
 class TaskChooser(Protocol):
-    """A `CustomStreamGrouping`, as far as a declaration has to know it."""
+    """The interface of a `CustomStreamGrouping`."""
 
     def prepare(
         self, context: Any, component: str, stream: str, target_tasks: Sequence[int]
-    ) -> None:
-        """See `kstorm.topology.CustomStreamGrouping.prepare`."""
-        ...
+    ) -> None: ...
 
-    def choose_tasks(self, task: int, values: Sequence[Any]) -> Sequence[int]:
-        """See `kstorm.topology.CustomStreamGrouping.choose_tasks`."""
-        ...
+    def choose_tasks(self, task: int, values: Sequence[Any]) -> Sequence[int]: ...
 
 
 @dataclass(frozen=True, slots=True)
 class ShuffleGrouping:
-    """To the tasks in turn: each gets an equal share."""
+    """Each task in turn, so that all get an equal share."""
 
 
 @dataclass(frozen=True, slots=True)
 class NoneGrouping:
-    """The user does not care; the same as shuffle, as in Storm."""
+    """No preference. The same as shuffle, as in Storm."""
 
 
 @dataclass(frozen=True, slots=True)
 class FieldsGrouping:
-    """To the task that the values of some fields hash to: equal values, same task."""
+    """The task given by a hash of some fields: equal values go to the same task."""
 
     fields: Fields
 
 
 @dataclass(frozen=True, slots=True)
 class PartialKeyGrouping:
-    """As fields grouping, but to the less loaded of two tasks per key: balances skewed keys."""
+    """Like fields grouping, but the less loaded of two tasks per key. Balances skewed keys."""
 
     fields: Fields
 
 
 @dataclass(frozen=True, slots=True)
 class AllGrouping:
-    """To every task."""
+    """Every task."""
 
 
 @dataclass(frozen=True, slots=True)
 class GlobalGrouping:
-    """All to the task with the lowest id."""
+    """Always the task with the lowest id."""
 
 
 @dataclass(frozen=True, slots=True)
 class DirectGrouping:
-    """To the task that the emitter names; the stream must be declared direct."""
+    """The task that the emitter names. The stream must be declared direct."""
 
 
 @dataclass(frozen=True, slots=True)
 class CustomGrouping:
-    """To the tasks that the user's own object chooses."""
+    """The tasks that a user-defined object chooses."""
 
     grouping: TaskChooser
 
@@ -76,6 +75,6 @@ ChoosingGrouping = (
     | GlobalGrouping
     | CustomGrouping
 )
-"""Those that choose the tasks; with the other one the emitter does."""
+"""Groupings that choose the tasks. With a `DirectGrouping`, the emitter does."""
 
 Grouping = ChoosingGrouping | DirectGrouping

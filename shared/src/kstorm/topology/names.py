@@ -1,32 +1,38 @@
-"""What the topics and groups of a topology are called. It owns the prefix of its name."""
+"""Names of a topology's topics and consumer groups. All start with the topology's name."""
 
 from dataclasses import dataclass
 
 
 class Names:
-    """For whatever has the topology's `name`."""
+    """Base of classes that have the topology's `name`."""
 
     name: str
 
     def group(self, component: str) -> str:
-        """The consumer group that spreads the tasks of a component, the ackers' among them, over its processes."""
+        """The consumer group that distributes a component's tasks over its processes.
+
+        Ackers have one too.
+        """
         return f"{self.name}.{component}"
 
     def bolt_topic(self, bolt: str) -> str:
-        """Tuples for a bolt; partition = task index."""
+        """Tuples for a bolt. Partition = task index."""
         return f"{self.name}.{bolt}"
 
     def state_topic(self, bolt: str) -> str:
-        """Changelog of a bolt's state and, with exactly once, of what it has not finished; partition = task index."""
+        """Changelog of a bolt's state and unfinished tuples; partition = task index.
+
+        Unfinished tuples are only stored with exactly-once processing.
+        """
         return f"{self.name}.{bolt}.__state"
 
     def completions_topic(self, spout: str) -> str:
-        """Completions and failures for a spout; partition = task index."""
+        """Completions and failures for a spout. Partition = task index."""
         return f"{self.name}.{spout}.__completions"
 
     @property
     def acker_topic(self) -> str:
-        """Inits, acks and fails; partition = acker task = root mod acker tasks."""
+        """Inits, acks and fails. Partition = acker task = root mod acker tasks."""
         return f"{self.name}.__acker"
 
     @property
@@ -36,27 +42,27 @@ class Names:
 
     @property
     def dead_letters_topic(self) -> str:
-        """What could not be processed, with its coordinates."""
+        """Messages that could not be processed, with their coordinates."""
         return f"{self.name}.__dead_letters"
 
     @property
     def finished_topic(self) -> str:
-        """Ranges of source offsets, with what became of them."""
+        """Ranges of source offsets, with their outcome."""
         return f"{self.name}.__finished"
 
     @property
     def events_topic(self) -> str:
-        """What operators have done, and when."""
+        """Operators' actions, with their times."""
         return f"{self.name}.__events"
 
     @property
     def orders_topic(self) -> str:
-        """What spouts are to emit again."""
+        """Requests for spouts to emit messages again."""
         return f"{self.name}.__orders"
 
 
 @dataclass(frozen=True)
 class NamesOf(Names):
-    """Of a topology of which no more is known than its name."""
+    """Names of a topology of which only the name is known."""
 
     name: str

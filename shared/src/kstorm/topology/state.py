@@ -7,38 +7,45 @@ from typing import Any, Protocol
 class KeyValueState(Protocol):
     """A task's own key-value table, durable up to its last checkpoint.
 
-    Keys are strings; values are anything MessagePack can hold. A checkpoint is taken every
-    `topology_state_checkpoint_interval_ms`, and the acks of the tuples executed since the one before wait for it: a
-    tuple that was acked has its change in the state, whatever dies. A replayed tuple is applied again (at least once).
+    Keys are strings. Values are anything that MessagePack can hold. A checkpoint is taken every
+    `topology_state_checkpoint_interval_ms`, and the acks of the tuples executed since the previous
+    one wait for it. So the change of an acked tuple is in the state, whatever crashes. A replayed
+    tuple is applied again (at least once).
     """
 
     def get(self, key: str, default: Any = None) -> Any:
-        """The value of a key, or `default`."""
+        """Return the value of a key, or `default`."""
         ...
 
     def put(self, key: str, value: Any) -> None:
-        """Sets a key. What is stored is the value as it is now: one that is changed in place must be put again.
+        """Set a key to the value as it is now. A value that is changed in place must be put again.
 
-        Raises `TypeError` if MessagePack cannot hold the value (an integer beyond 64 bits, an object of a class that it does
-        not know) or the key is no text; `ValueError` if both together have more than 16 MiB. The state is then as it was.
+        Raises `TypeError` if the key is not a string or MessagePack cannot hold the value (an
+        integer beyond 64 bits, an object of an unknown class). Raises `ValueError` if both together
+        exceed 16 MiB. The state is unchanged then.
         """
         ...
 
     def delete(self, key: str) -> Any:
-        """Removes a key; returns the value that it had, None if there was none."""
+        """Remove a key. Returns its former value, or None if there was none."""
         ...
 
     def discard(self, key: str) -> None:
-        """Removes a key, if it is there. It is not read, so this costs less than `delete` where the state is larger than memory."""
+        """Remove a key if it exists, without reading its value.
+
+        This is cheaper than `delete` if the state is larger than memory.
+        """
         ...
 
     def items(self) -> Iterator[tuple[str, Any]]:
-        """Every key with its value, in no order. Reads the whole table."""
+        """Yield every key with its value, in no order. Reads the whole table."""
         ...
 
     def range(self, start: str = "", end: str | None = None) -> Iterator[tuple[str, Any]]:
-        """The keys from `start` on and before `end`, in the order of their characters, with their values. Reads no more than that.
+        """Yield the keys from `start` on and before `end`, in character order, with their values.
+        Reads only these.
 
-        Collect what you need before you change the state. Not in Storm, whose windows keep their tuples in pages of their own.
+        Collect what you need before you change the state. Storm does not have this: its windows
+        keep tuples in pages of their own.
         """
         ...

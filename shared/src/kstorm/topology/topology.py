@@ -1,6 +1,7 @@
-"""A finished topology: what `TopologyBuilder.build` returns and every service loads.
+"""A complete topology: the result of `TopologyBuilder.build`, loaded by every service.
 
-It fixes what may not change while tuples are in flight: task counts, task ids, topic names.
+It fixes everything that may not change while tuples are in flight: task counts, task ids, topic
+names.
 """
 
 from collections.abc import Mapping, Sequence
@@ -30,16 +31,16 @@ class Input:
 
 @dataclass(frozen=True, slots=True)
 class ComponentSpec:
-    """One spout or bolt with all that was declared of it."""
+    """One spout or bolt with all its declarations."""
 
     id: str
     kind: Literal["spout", "bolt"]
     component: Component
-    """A `Spout`, a `Bolt` or a `BasicBolt`; each task runs a copy of it."""
+    """A `Spout`, a `Bolt` or a `BasicBolt`. Each task runs a copy of it."""
     parallelism: int
-    """Executors: processes to start with."""
+    """Executors: the number of processes to start with."""
     num_tasks: int
-    """Tasks, and so partitions of the component's input topic."""
+    """Tasks, which is also the number of partitions of the component's input topic."""
     streams: Mapping[str, StreamSpec]
     inputs: Sequence[Input]
     config: Config
@@ -48,7 +49,7 @@ class ComponentSpec:
 
 @dataclass(frozen=True)
 class Topology(Names):
-    """A name, settings and components by id, in the order of their declaration."""
+    """A name, settings, and components by id in declaration order."""
 
     name: str
     config: Config
@@ -56,7 +57,7 @@ class Topology(Names):
     _task_ids: dict[str, range] = field(init=False, repr=False, default_factory=dict)
 
     def __post_init__(self) -> None:
-        # Spouts first, then by id, so that ids do not hang on the order in which a module happens to wire things.
+        # Spouts first, then by id, so that task ids do not depend on the order of declarations.
         ordered = sorted(self.components.values(), key=lambda spec: (spec.kind != "spout", spec.id))
         first = 1
         for spec in ordered:
@@ -65,16 +66,16 @@ class Topology(Names):
 
     @property
     def spouts(self) -> list[ComponentSpec]:
-        """The spouts, in the order of their declaration."""
+        """The spouts, in declaration order."""
         return [spec for spec in self.components.values() if spec.kind == "spout"]
 
     @property
     def bolts(self) -> list[ComponentSpec]:
-        """The bolts, in the order of their declaration."""
+        """The bolts, in declaration order."""
         return [spec for spec in self.components.values() if spec.kind == "bolt"]
 
     def component(self, component: str) -> ComponentSpec:
-        """A component by id; raises `TopologyError` naming the known ones."""
+        """Return a component by id. Raises `TopologyError` with the known ids if it does not exist."""
         try:
             return self.components[component]
         except KeyError:
@@ -83,12 +84,15 @@ class Topology(Names):
             ) from None
 
     def task_ids(self, component: str) -> range:
-        """The topology-wide task ids of a component, by task index."""
+        """Return the topology-wide task ids of a component, by task index."""
         self.component(component)
         return self._task_ids[component]
 
     def locate_task(self, task: int) -> tuple[str, int]:
-        """The component and task index of a topology-wide task id; raises `TopologyError` if there is no such task."""
+        """Return the component and task index of a topology-wide task id.
+
+        Raises `TopologyError` if it does not exist.
+        """
         for component, ids in self._task_ids.items():
             if task in ids:
                 return component, task - ids.start
@@ -103,11 +107,15 @@ class Topology(Names):
 
     @property
     def longest_message_timeout_secs(self) -> float:
-        """Of all spouts, which may each have their own: what ackers must outlive. Infinite if one of them has none."""
+        """The longest message timeout of all spouts, which may differ. Infinite if one of them has
+        none.
+
+        Ackers must keep rows for longer than this.
+        """
         return max(spout.config.message_timeout_secs for spout in self.spouts)
 
     def consumers(self, component: str, stream: str) -> list[tuple[ComponentSpec, Grouping]]:
-        """The bolts that subscribe to a stream, each with its grouping."""
+        """Return the bolts that subscribe to a stream, each with its grouping."""
         return [
             (bolt, declared.grouping)
             for bolt in self.bolts
@@ -116,7 +124,7 @@ class Topology(Names):
         ]
 
     def topics(self) -> dict[str, int]:
-        """Every topic that the topology owns with its partition count, but for changelogs."""
+        """Return every topic of the topology except changelogs, with its partition count."""
         counts = {self.bolt_topic(bolt.id): bolt.num_tasks for bolt in self.bolts}
         counts |= {self.completions_topic(spout.id): spout.num_tasks for spout in self.spouts}
         if self.config.acker_tasks:
@@ -127,7 +135,7 @@ class Topology(Names):
         return counts
 
     def changelogs(self) -> dict[str, int]:
-        """The compacted topics that tables are recovered from, with their partition counts."""
+        """Return the compacted topics that state is recovered from, with their partition counts."""
         kept = [
             b for b in self.bolts if self.config.exactly_once or isinstance(b.component, Stateful)
         ]

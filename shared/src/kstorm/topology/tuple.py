@@ -1,8 +1,9 @@
-"""The unit of data between components, and where it hangs in its tuple tree.
+"""The unit of data between components, and its position in its tuple tree.
 
-A tuple that belongs to one spout tuple, by far the usual case, carries one `(root, edge)` pair in two plain slots; one
-that was anchored to several trees carries the others in `more`. The bolt task that executes it keeps in `ack_val` the
-XOR of the edges emitted with this tuple as anchor, as Storm's `TupleImpl` does, so that an ack is one XOR.
+Nearly every tuple belongs to one spout tuple. It carries one `(root, edge)` pair in two plain
+slots. A tuple anchored to several trees carries the other pairs in `more`. The bolt task that
+executes it keeps in `ack_val` the XOR of the edges emitted with this tuple as anchor, as Storm's
+`TupleImpl` does. So an ack is one XOR.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -18,7 +19,7 @@ TICK_STREAM: Final = "__tick"
 
 
 class Source(Struct, frozen=True):
-    """Where tuples come from: one task's one stream. Shared by all tuples of a frame."""
+    """The origin of tuples: one stream of one task. Shared by all tuples of a frame."""
 
     component: str
     stream: str
@@ -33,7 +34,7 @@ class Tuple(Struct, eq=False):
     values: Sequence[Any]
     source: Source
     root: int = 0
-    """Root id of the spout tuple this one descends from; 0 if it is not tracked."""
+    """Root id of the spout tuple that this tuple descends from. 0 if it is not tracked."""
     edge: int = 0
     """This tuple's own random 64-bit id in the tree of `root`."""
     more: dict[int, int] | None = None
@@ -41,7 +42,7 @@ class Tuple(Struct, eq=False):
     ack_val: int = 0
     """XOR of the edges of the tuples anchored to this one so far."""
     finished: bool = False
-    """Whether it was acked or failed already."""
+    """True once it was acked or failed."""
 
     def __getitem__(self, key: "str | int") -> Any:
         if type(key) is int:
@@ -58,18 +59,25 @@ class Tuple(Struct, eq=False):
         return field in self.source.fields
 
     def get(self, field: str, default: Any = None) -> Any:
-        """The value of a field; `default` if the stream has no such field, which `tuple[field]` would refuse."""
+        """Return the value of a field, or `default` if the stream does not have it.
+
+        `tuple[field]` raises in that case.
+        """
         return self[field] if field in self.source.fields else default
 
     def select(self, *fields: "str | Iterable[str]") -> list[Any]:
-        """The values of some fields, in the order asked for: `tuple.select("word", "count")`, or `select(Fields(…))`.
+        """Return the values of some fields, in the given order: `tuple.select("word", "count")`, or
+        `select(Fields(…))`.
 
-        Raises `KeyError` with the known names if there is none of one name.
+        Raises `KeyError` with the known names if a field does not exist.
         """
         return self.source.fields.select(Fields(*fields), self.values)
 
     def field_index(self, field: str) -> int:
-        """The position of a field; raises `KeyError` with the known names if there is none of that name."""
+        """Return the position of a field.
+
+        Raises `KeyError` with the known names if it does not exist.
+        """
         return self.source.fields.index(field)
 
     @property
@@ -84,7 +92,7 @@ class Tuple(Struct, eq=False):
 
     @property
     def source_stream(self) -> str:
-        """Id of the stream it was emitted on."""
+        """Id of the stream that it was emitted on."""
         return self.source.stream
 
     @property
@@ -94,16 +102,16 @@ class Tuple(Struct, eq=False):
 
     @property
     def is_tick(self) -> bool:
-        """Whether this is a tick tuple (`topology_tick_tuple_freq_secs`); acking one does nothing."""
+        """True for a tick tuple (`topology_tick_tuple_freq_secs`). Acking one does nothing."""
         return self.source.stream == TICK_STREAM and self.source.component == SYSTEM_COMPONENT
 
     def roots(self) -> Iterator[int]:
-        """The ids of every spout tuple this one descends from."""
+        """Yield the root ids of all spout tuples that this tuple descends from."""
         if self.root:
             yield self.root
         if self.more:
             yield from self.more
 
     def as_dict(self) -> dict[str, Any]:
-        """The values by field name."""
+        """Return the values by field name."""
         return dict(zip(self.source.fields.names, self.values, strict=True))

@@ -1,4 +1,4 @@
-"""The checks behind `TopologyBuilder.build`: what cannot work is refused here, not found out in production."""
+"""The checks of `TopologyBuilder.build`: invalid topologies fail here and not in production."""
 
 import re
 
@@ -20,7 +20,7 @@ _MAX_TASKS = 65_535  # a ledger row keeps the spout's task in 16 bits
 
 
 def check_id(kind: str, name: str) -> None:
-    """Refuses an id that could not be part of a Kafka topic's name."""
+    """Raise `TopologyError` if an id cannot be part of a Kafka topic name."""
     if not isinstance(name, str) or not _ID.fullmatch(name):
         raise TopologyError(
             f"{kind} id {name!r}: use 1 to 64 letters, digits, '-' and '_', beginning with a letter or digit; "
@@ -29,7 +29,7 @@ def check_id(kind: str, name: str) -> None:
 
 
 def check_count(name: str, component: str, value: object) -> None:
-    """Refuses a count of executors or tasks that is none."""
+    """Raise `TopologyError` if a number of executors or tasks is invalid."""
     if not isinstance(value, int) or isinstance(value, bool) or value < 1:
         raise TopologyError(
             f"the {name} of {component!r} is {value!r}: it must be a whole number of at least 1"
@@ -37,7 +37,7 @@ def check_count(name: str, component: str, value: object) -> None:
 
 
 def check_tasks(spec: ComponentSpec) -> None:
-    """Refuses more executors than tasks."""
+    """Raise `TopologyError` if there are more executors than tasks."""
     if spec.num_tasks < spec.parallelism:
         raise TopologyError(
             f"{spec.id!r} has {spec.num_tasks} tasks for a parallelism of {spec.parallelism}: "
@@ -46,7 +46,7 @@ def check_tasks(spec: ComponentSpec) -> None:
 
 
 def check_wiring(topology: Topology) -> None:
-    """Raises `TopologyError` on the first thing that cannot work."""
+    """Raise `TopologyError` for the first error in the wiring."""
     if not topology.spouts:
         raise TopologyError(
             f"topology {topology.name!r} has no spout: nothing would ever be emitted; add one with set_spout"
@@ -69,7 +69,10 @@ def check_wiring(topology: Topology) -> None:
 
 
 def _check_guarantee(topology: Topology) -> None:
-    """Refuses a component with another guarantee than its topology: its process would do one thing, and its tasks another."""
+    """Reject components whose guarantee differs from the topology's.
+
+    Otherwise their process would follow one and their tasks the other.
+    """
     guarantee = topology.config.topology_processing_guarantee
     for spec in topology.components.values():
         own = spec.config.topology_processing_guarantee
@@ -81,7 +84,7 @@ def _check_guarantee(topology: Topology) -> None:
 
 
 def _check_exactly_once(topology: Topology) -> None:
-    """Refuses what cannot be part of a transaction of Kafka's."""
+    """Reject components that cannot take part in a Kafka transaction."""
     for spout in topology.spouts:
         if not isinstance(spout.component, Positioned):
             raise TopologyError(
@@ -147,7 +150,7 @@ def _check_grouping(bolt: ComponentSpec, declared: Input, stream: StreamSpec) ->
 
 
 def _check_reachable(topology: Topology) -> None:
-    """Every bolt must be fed by some spout; a cycle that no spout feeds would wait for ever."""
+    """Reject bolts that no spout feeds. A cycle without a spout would wait forever."""
     fed = {spout.id for spout in topology.spouts}
     while True:
         more = {

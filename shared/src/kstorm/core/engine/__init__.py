@@ -1,9 +1,10 @@
-"""The engine of a process: what a spout, bolt or acker process does, and when, without doing any of it.
+"""Engines: the logic of a spout, bolt or acker process, without I/O.
 
-An engine hears what happened (*events*, its methods: tasks were assigned, records came, sends were confirmed, a checkpoint was
-committed, time passed) and returns what is to be done (*effects*, values: send, write a checkpoint, run a step of the user's
-code, let go of a task). It has no I/O, no clock and no event loop. Two drivers carry its effects out: `kstorm.runtime.service` with
-librdkafka, RocksDB and Faust, and `kstorm.testing` with logs in memory. So what the simulation proves is what the services run.
+An engine receives *events* through its methods: tasks were assigned, records arrived, sends were
+confirmed, a checkpoint was committed, time passed. It returns *effects* as values: send, write a
+checkpoint, run a step of user code, release a task. It has no I/O, no clock and no event loop. Two
+drivers carry out its effects: `kstorm.runtime.service` with librdkafka, RocksDB and Faust, and
+`kstorm.testing` with logs in memory. So the simulation tests the same code that the services run.
 """
 
 from kstorm.core.engine.acker import AckerEngine

@@ -1,6 +1,6 @@
-"""The engine of an acker's process: ack frames in, completions out, the ledger kept in a table.
+"""The engine of an acker process: applies ack frames to the ledger and emits completions.
 
-What a frame completes or fails is sent at once; only the ledger's rows wait for a checkpoint.
+Completions and failures are sent immediately. Only the ledger's rows wait for a checkpoint.
 """
 
 from collections.abc import Callable, Iterable, Mapping
@@ -20,12 +20,10 @@ from kstorm.topology import Topology
 from kstorm.topology.topology import ACKER_COMPONENT
 
 LoadRows = Callable[[int], Iterable[tuple[bytes, bytes]]]
-"""Gives the stored buckets of a task, from what is kept in this process."""
+"""Loads a task's stored buckets from the changelog's local copy."""
 
 
 class AckerEngine(Engine[Ledger]):
-    """The acker tasks of one process."""
-
     def __init__(
         self,
         topology: Topology,
@@ -38,7 +36,6 @@ class AckerEngine(Engine[Ledger]):
         super().__init__(topology, ACKER_COMPONENT, journal)
         self.topic, self.changelog = topology.acker_topic, topology.ledger_topic
         self.checkpoints = 0
-        """Checkpoints taken."""
         self._box = CompletionBox(topology)
         self._make_ledger = ExactLedger if topology.config.exactly_once else Ledger
         self._load_rows, self._log_id = load_rows, log_id
@@ -50,7 +47,7 @@ class AckerEngine(Engine[Ledger]):
     # Events.
 
     def polled(self, item: Item[Ledger], unit: Unit, now: float) -> list[Effect]:
-        """Applies the frames, and tells the spouts at once what has become of their trees."""
+        """Apply the frames and immediately emit completions to the spouts."""
         self.now = now
         for slot, records in item:
             if not slot.works:
@@ -67,7 +64,7 @@ class AckerEngine(Engine[Ledger]):
         return self._turn()
 
     def tick(self, now: float) -> list[Effect]:
-        """Ages the rows once per message timeout, and takes checkpoints."""
+        """Age the rows once per message timeout, and take checkpoints."""
         self.now = now
         if now >= self._next_rotation:
             self._next_rotation = now + self.topology.longest_message_timeout_secs
@@ -82,19 +79,19 @@ class AckerEngine(Engine[Ledger]):
         return self._turn()
 
     def checkpoint(self, now: float) -> list[Effect]:
-        """Takes a checkpoint before it is due."""
+        """Take a checkpoint before it is due."""
         self._next_checkpoint = now
         return self.tick(now)
 
     @property
     def open_trees(self) -> int:
-        """Rows of the ledgers."""
+        """Rows in the ledgers of all tasks."""
         return sum(map(len, self.tasks))
 
     # Tasks.
 
     def make_task(self, slot: Slot[Ledger]) -> Steps:
-        """Restores the ledger of a task."""
+        """Restore the ledger of a task."""
         ledger = self._make_ledger(self._box, self._log_id)
         ledger.restore(self._load_rows(slot.index))
         slot.task = ledger
@@ -102,20 +99,22 @@ class AckerEngine(Engine[Ledger]):
         yield from ()
 
     def let_go(self, slot: Slot[Ledger]) -> Routine:
-        """Ends an acker task: one more checkpoint of it is all there is to do."""
+        """Release an acker task after a last checkpoint of it."""
         yield from self._checkpoint(lambda: [slot])
         slot.phase = Phase.CLOSING
 
     # The checkpoint.
 
     def _checkpoint(self, chosen: Callable[[], list[Slot[Ledger]]]) -> Routine:
-        """A checkpoint of some tasks:
-        1. the cut, at one moment: the buckets whose rows differ from what was last written, each with the offset that it
-           includes, and the input offset; what is applied from now on is the next checkpoint's;
-        2. every completion and failure that the rows imply has arrived at the spouts' topic; if it does not in time, the
-           buckets count as never taken;
-        3. buckets and offsets are committed in one transaction; without a changed bucket the offset alone is committed;
-        4. the buckets go into the local copy, which is never ahead of the changelog.
+        """Take a checkpoint of some tasks:
+        1. Cut, at one moment: the changed buckets, each with the offset that it includes, and the
+           input offset. Later records belong to the next checkpoint.
+        2. Wait until every completion and failure implied by the rows has arrived in the spouts'
+           topics. After the deadline, the buckets count as never taken.
+        3. Commit buckets and offsets in one transaction. Without a changed bucket, commit only the
+           offset.
+        4. Apply the buckets to the local copy, which is never ahead of the changelog.
+
         A crash between any two steps repeats work and loses none.
         """
         yield lambda: not self._storing
@@ -124,12 +123,12 @@ class AckerEngine(Engine[Ledger]):
         offsets = {slot: slot.progress.begun for slot in slots}  # 1
         changes = {slot.index: list(slot.task.checkpoint().items()) for slot in slots}
         deadline = self.now + SETTLE_SECS
-        yield (
+        yield (  # 2
             lambda: (
                 all(slot.progress.finished >= offset for slot, offset in offsets.items())
                 or self.now >= deadline
             )
-        )  # 2
+        )
         if all(slot.progress.finished >= offset for slot, offset in offsets.items()):
             yield from self._store(
                 {task: changed for task, changed in changes.items() if changed}, offsets
@@ -144,14 +143,14 @@ class AckerEngine(Engine[Ledger]):
     def _store(
         self, changes: Mapping[int, list[tuple[bytes, bytes]]], offsets: Mapping[Slot[Ledger], int]
     ) -> Routine:
-        """Steps 3 and 4 of a checkpoint."""
+        """Carry out steps 3 and 4 of a checkpoint."""
         known = {slot.index: offset for slot, offset in offsets.items()}
         if changes:  # 3
             transact = Transact(changes, known)
             self._effects.append(transact)
             yield lambda: transact.answer is not None
             self._effects.append(Keep(changes, transact.answer or {}))  # 4
-        elif any(slot.leaving for slot in offsets):  # its last chance
+        elif any(slot.leaving for slot in offsets):  # the last chance to commit
             commit = Commit(known, waits=True)
             self._effects.append(commit)
             yield lambda: commit.answer is not None

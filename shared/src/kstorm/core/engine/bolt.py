@@ -1,7 +1,9 @@
-"""The engine of a bolt's process: frames in, `execute`, frames and acks out, offsets committed behind what has arrived.
+"""The engine of a bolt process: executes frames, sends tuples and acks, and commits offsets.
 
-The results of a frame leave when its poll has been executed. The acks leave with them, unless the bolt has state: then they
-wait for the checkpoint that holds the changes which the tuples made. So an acked tuple has its change in the state, whatever dies.
+The results of a frame leave when its poll has been executed. Acks leave with them, unless the bolt
+has state: then they wait for the checkpoint with the changes made by their tuples. So the change of
+an acked tuple is in the state, whatever crashes. Offsets are committed only up to work whose
+results have arrived.
 """
 
 import copy
@@ -28,27 +30,29 @@ from kstorm.errors import FrameError
 from kstorm.topology import Bolt, Stateful, Topology, TopologyContext
 
 LoadState = Callable[[int], TaskState]
-"""Gives the state of a task, over what is kept of it in this process."""
+"""Opens the state of a task over the changelog's local copy."""
 
 
 class Work(Protocol):
-    """Knows the work at hand: what a bolt writes elsewhere now is part of it, so its input offset waits for that too."""
+    """The work in progress, shown to clients such as sinks.
+
+    Records that a bolt writes elsewhere belong to the current unit. So its input offset waits for
+    them too.
+    """
 
     unit: Unit | None
     task: BoltTask | None
-    """The task whose bolt is being prepared: what it opens now is that task's."""
+    """The task whose bolt is being prepared. Clients that it opens now belong to it."""
 
 
 class AtHand:
-    """The work at hand where nobody asks for it."""
+    """The work in progress, if nothing needs to observe it."""
 
     unit: Unit | None = None
     task: BoltTask | None = None
 
 
 class BoltEngine(SendingEngine[BoltTask]):
-    """The bolt tasks of one process."""
-
     make_bolt_task: ClassVar[type[BoltTask]] = BoltTask
 
     def __init__(
@@ -63,16 +67,19 @@ class BoltEngine(SendingEngine[BoltTask]):
         resources: Mapping[str, Any] | None = None,
         work: Work | None = None,
     ) -> None:
-        """`load_state` is asked when a task is opened, if the bolt has state; `work` is always shown the work at hand."""
+        """`load_state` opens the state of a task, if the bolt has state.
+
+        `work` always shows the work in progress.
+        """
         super().__init__(topology, component, journal)
         spec = topology.component(component)
         self.topic = topology.bolt_topic(component)
         self.stateful = isinstance(spec.component, Stateful)
         self.changelog = topology.state_topic(component) if self.stateful else ""
         self.states: dict[int, TaskState] = {}
-        """By task, of a bolt with state."""
+        """State by task, for a stateful bolt."""
         self.executed: list[float] = []
-        """When the frames were sent that were executed since somebody last cleared this: seconds of the wall clock."""
+        """Send times (wall clock, seconds) of frames executed since the list was last cleared."""
         self._at_hand: Work = work or AtHand()
         self._template: Any = spec.component
         self._side_by_side = inspect.iscoroutinefunction(self._template.execute)  # type: ignore[attr-defined]
@@ -80,16 +87,17 @@ class BoltEngine(SendingEngine[BoltTask]):
         self._resources = dict(resources or {})
         self._hooks = _hooks_of(spec.component)
         self._numbers = count(1)  # of checkpoints
-        self._held: list[Unit] = []  # of a bolt with state: executed, and their acks wait
+        # Stateful bolts: executed units whose acks wait for a checkpoint.
+        self._held: list[Unit] = []
         self._poll: Poll | None = None
-        self._late = False  # whether a job of ticks and of what was acked late is waiting
+        self._late = False  # True if a job for ticks and late acks is queued
         self._storing = False
         self._next_checkpoint = self._next_commit = 0.0
 
     # Events.
 
     def polled(self, item: Item[BoltTask], unit: Unit, now: float) -> list[Effect]:
-        """Executes the frames, task after task; the tasks of an async bolt side by side."""
+        """Execute the frames, task by task. Tasks of an async bolt run concurrently."""
         self.now = now
         self._jobs.append(self._part(item, unit))
         return self._turn()
@@ -100,11 +108,14 @@ class BoltEngine(SendingEngine[BoltTask]):
 
     @property
     def breaks_off(self) -> bool:
-        """Whether something has to be done before the next frame of a poll: then the rest of it is a part of its own."""
+        """True if something must happen before the next frame of a poll.
+
+        The rest then becomes a separate part.
+        """
         return False
 
     def tick(self, now: float) -> list[Effect]:
-        """Tick tuples that are due, acks that came late, checkpoints and commits."""
+        """Handle due tick tuples, late acks, checkpoints and commits."""
         self.now = now
         if not self._late and (self.outbox.has_tuples or self._acks_may_leave or self._tick_is_due):
             self._late = True
@@ -122,17 +133,16 @@ class BoltEngine(SendingEngine[BoltTask]):
         return self._turn()
 
     def checkpoint(self, now: float) -> list[Effect]:
-        """Takes a checkpoint, and commits, before they are due."""
+        """Take a checkpoint and commit before they are due."""
         self._next_checkpoint = self._next_commit = self.now = now
         return self.tick(now)
 
     @property
     def waits_for_checkpoint(self) -> bool:
-        """Whether acks wait that only a checkpoint lets go."""
+        """True if acks wait for a checkpoint."""
         return self.stateful and not self._storing and bool(self._held or self.outbox.has_acks)
 
     def pace(self, every: int) -> None:
-        """See `Engine.pace`."""
         for slot in self.slots.values():
             if slot.alive:
                 slot.task.pause_every = every
@@ -147,7 +157,7 @@ class BoltEngine(SendingEngine[BoltTask]):
         return [self._work(active, poll)] if active else []
 
     def _work(self, share: Item[BoltTask], poll: Poll) -> Steps:
-        """Executes the frames of some tasks; of a task that has to go, none more."""
+        """Execute the frames of some tasks, skipping tasks that have to leave."""
         worked = False
         for place, (slot, records) in enumerate(share):
             for number, record in enumerate(records):
@@ -164,7 +174,6 @@ class BoltEngine(SendingEngine[BoltTask]):
                 poll.reached[slot] = record.end
 
     def _execute(self, slot: Slot[BoltTask], record: Record, unit: Unit) -> Steps:
-        """Executes one frame."""
         try:
             steps = slot.task.receive(self._frame(TupleFrame, record), record.offset)
         except FrameError as error:
@@ -206,7 +215,7 @@ class BoltEngine(SendingEngine[BoltTask]):
         unit.close()
 
     def _flush(self, unit: Unit) -> None:
-        """Sends what was emitted in the work of a unit, and what was acked unless it waits for a checkpoint."""
+        """Send the emits of a unit, and its acks unless they wait for a checkpoint."""
         self._send(unit, self.outbox.drain_tuples())
         self._report_too_large()
         if not self.stateful:
@@ -223,7 +232,7 @@ class BoltEngine(SendingEngine[BoltTask]):
     # Tasks.
 
     def make_task(self, slot: Slot[BoltTask]) -> Steps:
-        """Copies the bolt, prepares it, hands it its state."""
+        """Copy the bolt, prepare it and give it its state."""
         topology, component, index = self.topology, self.component, slot.index
         bolt = copy.deepcopy(self._template)
         task_id = topology.task_ids(component)[index]
@@ -254,14 +263,16 @@ class BoltEngine(SendingEngine[BoltTask]):
             pending = bolt.init_state(state)
             if pending is not None:
                 yield awaitable(pending)
-        yield from task.tick(self.now)  # which starts the clock of the ticks
+        yield from task.tick(self.now)  # the first call only starts the tick clock
 
     def let_go(self, slot: Slot[BoltTask]) -> Routine:
-        """Ends a bolt task:
-        1. the bolt cleans up;
-        2. what it sent arrives, its changes are stored, and so on with what it acks meanwhile, for a bounded time;
-        3. what it still holds fails, so that it is executed elsewhere now and not after its time-out;
-        4. the offset behind all that is committed; no checkpoint has a part in the task from then on.
+        """Release a bolt task:
+        1. The bolt cleans up.
+        2. Its sends arrive and its changes are stored. This repeats for what it acks meanwhile, for
+           a bounded time.
+        3. Tuples that it still holds fail, so that they are executed elsewhere now and not after
+           their timeout.
+        4. The offset after all of that is committed. From here on, no checkpoint includes the task.
         """
         unit = Unit()
         yield from self._run(lambda: self._cleanup(slot, unit))  # 1
@@ -280,7 +291,7 @@ class BoltEngine(SendingEngine[BoltTask]):
         yield lambda: commit.answer is not None
 
     def _settle_task(self, slot: Slot[BoltTask], deadline: float) -> Routine:
-        """Until all that the task did has arrived and is stored, or the deadline."""
+        """Wait until all work of the task has arrived and is stored, or until the deadline."""
         while True:
             if self.stateful:
                 yield from self._checkpoint()
@@ -289,10 +300,14 @@ class BoltEngine(SendingEngine[BoltTask]):
                 break
             if not self.outbox.has_acks and not self.outbox.has_tuples:
                 break
-            yield from self._flush_late()  # a sink has confirmed records meanwhile
+            yield from self._flush_late()  # Kafka confirmed a sink's records meanwhile
 
     def _take_out(self, slot: Slot[BoltTask]) -> Routine:
-        """A transaction that has the task's offset could else be accepted when the task is another's."""
+        """Exclude the task from further checkpoints.
+
+        A transaction with its offset could otherwise be accepted when another process already has
+        the task.
+        """
         yield lambda: not self._storing
         slot.phase = Phase.CLOSING
 
@@ -303,30 +318,33 @@ class BoltEngine(SendingEngine[BoltTask]):
             pending = task.bolt.cleanup()
             if pending is not None:
                 yield awaitable(pending)
-        except Exception as error:  # noqa: BLE001 - the user's code may raise anything; the task goes all the same
+        except Exception as error:  # noqa: BLE001 - user code may raise anything; the task is released anyway
             self.journal.error(error, "in cleanup", task.task_id)
 
     def _flush_late(self) -> Routine:
-        """Sends what was acked outside of all work, between two jobs."""
+        """Send late acks, between two jobs."""
         yield from self._in_turn(list)
         self._end_late(Unit())
 
     def drop(self, slot: Slot[BoltTask]) -> None:
-        """See `Engine.drop`."""
         self.outbox.forget(slot.task.task_id)
         self.states.pop(slot.index, None)
 
     # Checkpoints and commits.
 
     def _checkpoint(self) -> Routine:
-        """A checkpoint of all the tasks of a bolt with state:
-        1. the cut, at one moment: the changes of the state, the acks that wait for them, the units whose end waits for those,
-           and for each task the offset before which all is executed and its results have arrived;
-        2. changes and offsets are committed in one transaction, which is refused if the tasks are another process's by now;
-        3. the changes go into the local copy, which is never ahead of the changelog;
-        4. the acks leave, and when they have arrived the units are done.
-        The bolt's `pre_prepare` is called before 1, its `pre_commit` between 3 and 4, each as a piece of work of its own.
-        A crash between any two steps repeats work and loses none. What the bolt emitted did not wait; it left at once.
+        """Take a checkpoint of all tasks of a stateful bolt:
+        1. Cut, at one moment: the state changes, the acks that wait for them, and the units that
+           wait for those acks. Also, for each task, the offset before which everything is executed
+           and its results have arrived.
+        2. Commit changes and offsets in one transaction. Kafka refuses it if another process has
+           taken over the tasks.
+        3. Apply the changes to the local copy, which is never ahead of the changelog.
+        4. Send the acks. When they have arrived, the units are done.
+
+        The bolt's `pre_prepare` runs before 1 and its `pre_commit` between 3 and 4, each as a job
+        of its own. A crash between any two steps repeats work and loses none. Emitted tuples did
+        not wait: they left immediately.
         """
         yield lambda: not self._storing
         self._storing = True
@@ -363,7 +381,10 @@ class BoltEngine(SendingEngine[BoltTask]):
         self._storing = False
 
     def _call(self, hook: str, tasks: Iterable[int], number: int) -> Steps:
-        """Calls a hook of the bolts of some tasks. What it raises ends the process, and the work is done again."""
+        """Call a hook of the bolts of some tasks.
+
+        An exception ends the process, and the work is repeated.
+        """
         for slot in [self.slots[task] for task in tasks if task in self.slots]:
             pending = getattr(slot.task.bolt, hook)(number)
             if pending is not None:
@@ -375,7 +396,7 @@ class BoltEngine(SendingEngine[BoltTask]):
                 slot.task.held.age(self.now)
 
     def _commit(self) -> None:
-        """Commits what is finished, without waiting."""
+        """Commit finished offsets without waiting."""
         offsets = {}
         for slot in self.slots.values():
             if slot.works and (offset := slot.progress.finished) > slot.progress.committed:
@@ -390,7 +411,7 @@ def _all_delivered(units: Iterable[Unit]) -> None:
 
 
 def _hooks_of(component: Any) -> set[str]:
-    """The steps of a checkpoint in which a bolt wants to have a part."""
+    """Return the checkpoint hooks that a bolt overrides."""
     if not isinstance(component, Stateful):
         return set()
     return {

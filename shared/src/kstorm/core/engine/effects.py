@@ -1,7 +1,8 @@
-"""What an engine wants done, as values. A driver carries them out in the order in which they are given.
+"""Effects: the actions that an engine requests, as values. A driver executes them in order.
 
-The driver decides nothing: it turns each into calls of its world (librdkafka, RocksDB, an event loop; or logs and disks in
-memory), and answers those that have an answer with an event.
+The driver decides nothing. It turns each effect into calls of its environment: librdkafka, RocksDB
+and an event loop, or logs and disks in memory. If an effect has an answer, the driver passes it
+back as an event.
 """
 
 from collections.abc import Mapping, Sequence
@@ -15,103 +16,116 @@ from kstorm.core.tasks import Steps
 from kstorm.errors import KstormError
 
 Pair = tuple[bytes, bytes | None]
-"""A key of a changelog and its value; None deletes it."""
+"""Key and value of a changelog record. None deletes the key."""
 
 Changes = Mapping[int, Sequence[Pair]]
-"""What a checkpoint changes, by task."""
+"""Changelog records of a checkpoint, by task."""
 
 Positions = Mapping[tuple[str, int], int]
 """By topic and partition, the offset of the first message that was not taken yet."""
 
 
 class Open(Struct, frozen=True):
-    """Make ready what a task stands on: its part of the changelog's local copy, brought to the changelog's end; for a
-    spout, the reading of its completions from their present end. Answered by `opened`."""
+    """Prepare a task's input and storage. Answered by `opened`.
+
+    The task's part of the changelog's local copy is brought up to the end of the changelog. For a
+    spout, completions are read from their present end.
+    """
 
     task: int
 
 
 class Abandon(Struct, frozen=True):
-    """The task of an `Open` that is still unanswered has to leave: answer it soon, finished or not."""
+    """Answer the task's pending `Open` soon, finished or not: the task has to leave."""
 
     task: int
 
 
 class Ready(Struct, frozen=True):
-    """A task is prepared: from now on its records are wanted."""
+    """The task is prepared. From now on, deliver its records."""
 
     task: int
 
 
 class Run(Struct, eq=False):
-    """Run a piece of the user's code to its end, awaiting what it yields. Answered by `ran`."""
+    """Run a piece of user code to its end, and await what it yields. Answered by `ran`."""
 
     steps: Steps
 
 
 class Send(Struct, frozen=True):
-    """Produce records. Each that the broker confirms is answered by `unit.delivered()`, and some time later by `confirmed`."""
+    """Produce records. Each confirmation calls `unit.delivered()` and leads to a later `confirmed`."""
 
     unit: Unit
     records: Sequence[Outgoing]
 
 
 class Transact(Struct, eq=False):
-    """Write changes to the changelog, produce records and commit input offsets, all or nothing, refused if the tasks are
-    another process's by now. Answered by `committed`, or by `refused`, if nothing of it was written since records of sinks
-    are refused for good. If it is refused otherwise or fails, the process ends."""
+    """Write changes to the changelog, produce records and commit input offsets in one transaction.
+
+    Answered by `committed`. Answered by `refused`, with nothing written, if Kafka permanently
+    rejects records of sinks. Kafka refuses the transaction if another process has taken over the
+    tasks. On any other refusal or failure the process exits.
+    """
 
     changes: Changes
     offsets: Mapping[int, int]
     records: Sequence[Outgoing] = ()
     positions: Positions = {}
-    """What a spout has read of its source, to be committed as the group's offsets there."""
+    """A spout's positions in its source, committed there as offsets of the group."""
     answer: Mapping[int, int] | None = None
-    """The changelog's offset that the changes reach, by task; None until it is answered."""
+    """The changelog offset reached by the changes, by task. None until answered."""
     refused: Mapping[int, str] = {}
-    """The numbers of the records that were refused, each with the reason."""
+    """Indexes of the rejected records, with the reason for each."""
 
 
 class Fetch(Struct, eq=False):
-    """Read single records of a task's input, by their offsets. Answered by `fetched`."""
+    """Read single records of a task's input by offset. Answered by `fetched`."""
 
     task: int
     offsets: Sequence[int]
     answer: Sequence[Record] | None = None
-    """Those that are still there; None until it is answered."""
+    """The records that still exist. None until answered."""
 
 
 class Keep(Struct, frozen=True):
-    """Write changes that were committed to the local copy, with the changelog's offset that they reach, by task. It is done
-    before any more of the user's code runs: what was changed is read from there from now on."""
+    """Write committed changes to the local copy, with the changelog offset that they reach, by
+    task.
+
+    The driver does this before any more user code runs, because user code then reads the changes
+    from there.
+    """
 
     changes: Changes
     reached: Mapping[int, int]
 
 
 class Commit(Struct, eq=False):
-    """Commit input offsets outside of a transaction. If it `waits` it is answered by `committed`, even if it was refused."""
+    """Commit input offsets outside a transaction.
+
+    If `waits`, answered by `committed`, even if Kafka refused it.
+    """
 
     offsets: Mapping[int, int]
     waits: bool = False
     answer: Mapping[int, int] | None = None
-    """Empty when it is answered; None before."""
+    """None until answered, then empty."""
 
 
 class Close(Struct, frozen=True):
-    """Close what `Open` made ready."""
+    """Close the task's input and storage, which `Open` prepared."""
 
     task: int
 
 
 class Release(Struct, frozen=True):
-    """Nothing of a task is left here: another process may have it."""
+    """Give up the task: nothing of it is left here, and another process may take it."""
 
     task: int
 
 
 class End(Struct, frozen=True):
-    """End the process now, or have it begin anew. Its tasks go on from what is committed."""
+    """Exit the process now, or restart it in place. Its tasks continue from what is committed."""
 
     error: KstormError
 

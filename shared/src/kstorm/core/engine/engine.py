@@ -1,7 +1,8 @@
-"""What the three kinds of engine share: tasks that come and go, the user's code one job at a time, dead letters.
+"""Base of the three engines: assignment of tasks, user code one job at a time, dead letters.
 
-Longer procedures (taking on a task, a checkpoint, letting go of a task) are *routines*: generators that yield what they wait
-for, a condition, and go on after the event that fulfils it. So each reads from top to bottom, and every event is one call.
+Longer procedures (taking on a task, a checkpoint, releasing a task) are *routines*. A routine is a
+generator that yields the condition that it waits for. The engine resumes it after the event that
+makes the condition true. So a procedure reads from top to bottom, and every event is one call.
 """
 
 from collections import deque
@@ -47,32 +48,39 @@ from kstorm.texts import readable
 from kstorm.topology import Topology
 
 Routine = Generator[Callable[[], bool], None, None]
-"""A procedure of several events. It is resumed when what it yielded returns True."""
+"""A procedure that spans several events. It is resumed when the condition that it yielded returns
+True."""
 
 Item = Sequence[tuple[Slot[T], Sequence[Record]]]
-"""What one poll brought, by task."""
+"""Records of one poll, by task."""
 
 SETTLE_SECS = 10.0
-"""How long a task that leaves waits for what it sent to arrive."""
+"""Longest time that a leaving task waits for its sends to arrive."""
 
 
 class Job:
-    """Pieces of the user's code that run side by side, and what comes after the last of them. One job runs at a time."""
+    """Pieces of user code that run concurrently, and a callback after the last one.
+
+    One job runs at a time.
+    """
 
     __slots__ = ("left", "on_end", "runs")
 
     def __init__(self, runs: Callable[[], Sequence[Steps]], on_end: Callable[[], None]) -> None:
-        """`runs` is asked when the job's turn has come."""
+        """`runs` is called when the job's turn comes."""
         self.runs, self.on_end, self.left = runs, on_end, 0
 
 
 class Engine(Generic[T]):
-    """One process's share of a component. Every event returns the effects to carry out; `now` is seconds of one steady clock."""
+    """One process's share of a component.
+
+    Every event returns the effects to carry out. `now` is seconds of one monotonic clock.
+    """
 
     topic: str
-    """The input topic; task i reads its partition i."""
+    """The input topic. Task i reads partition i."""
     due = inf
-    """When the next `tick` is wanted at the latest, for whoever ticks less often."""
+    """Latest time of the next tick, for drivers with a slow timer."""
 
     def __init__(self, topology: Topology, component: str, journal: Journal) -> None:
         self.topology, self.component, self.journal = topology, component, journal
@@ -84,9 +92,9 @@ class Engine(Generic[T]):
         self.now = 0.0
         self.dead_letters = self.frames_in = 0
         self.on_dropped: Callable[[Slot[T]], None] = lambda slot: None
-        """Called when a task has ended, for whoever counts."""
+        """Called when a task has ended, for metrics."""
         self.postmark: Callable[[], Postmark] = Postmark
-        """What the process puts on a dead letter that leaves."""
+        """Returns the process's fields for an outgoing dead letter."""
         self._effects: list[Effect] = []
         self._routines: list[tuple[Routine, Callable[[], bool]]] = []
         self._job: Job | None = None
@@ -95,7 +103,7 @@ class Engine(Generic[T]):
     # Events.
 
     def assigned(self, committed: Mapping[int, int], now: float) -> list[Effect]:
-        """The group gave this process tasks, whose input is read from these offsets."""
+        """The group assigned tasks to this process, with the offsets at which to read their input."""
         self.now = now
         for index, offset in committed.items():
             slot = self.slots[index] = Slot(index, Progress(offset))
@@ -103,7 +111,10 @@ class Engine(Generic[T]):
         return self._turn()
 
     def opened(self, task: int, refused: Iterable[tuple[Record, str]], now: float) -> list[Effect]:
-        """What a task stands on is ready; `refused` are records of its changelog that nothing of ours can have written."""
+        """The task's state is recovered.
+
+        `refused` are changelog records that kstorm cannot have written.
+        """
         self.now = now
         unit = Unit()
         for record, reason in refused:
@@ -113,11 +124,14 @@ class Engine(Generic[T]):
         return self._turn()
 
     def polled(self, item: Item[T], unit: Unit, now: float) -> list[Effect]:
-        """Records came. `unit` is done when all that they cause has arrived; records of a task that has to go are left."""
+        """Records arrived.
+
+        `unit` is done when all their results have arrived. Records of leaving tasks are skipped.
+        """
         raise NotImplementedError
 
     def ran(self, _run: Run, now: float) -> list[Effect]:
-        """A piece of the user's code ended."""
+        """A piece of user code ended."""
         self.now = now
         job = self._job
         assert job is not None
@@ -128,26 +142,32 @@ class Engine(Generic[T]):
         return self._turn()
 
     def confirmed(self, now: float) -> list[Effect]:
-        """The broker has confirmed some sends."""
+        """The broker confirmed some sends."""
         self.now = now
         return self._turn() if self._routines else []
 
     def committed(
         self, effect: Transact | Commit, reached: Mapping[int, int], now: float
     ) -> list[Effect]:
-        """A `Transact`, or a `Commit` that waits, is answered; `reached` is the changelog's offset by task."""
+        """A `Transact`, or a `Commit` that waits, was answered.
+
+        `reached` is the changelog offset by task.
+        """
         self.now = now
         effect.answer = reached
         return self._turn()
 
     def refused(self, effect: Transact, refused: Mapping[int, str], now: float) -> list[Effect]:
-        """A `Transact` was taken back: some records of sinks are refused for good, by their number, with the reason."""
+        """A `Transact` was aborted because Kafka permanently rejected records of sinks.
+
+        `refused` maps the index of each rejected record to the reason.
+        """
         self.now = now
         effect.refused = refused
         return self._turn()
 
     def fetched(self, effect: Fetch, records: Sequence[Record], now: float) -> list[Effect]:
-        """The records that a `Fetch` asked for, as far as the log has them."""
+        """A `Fetch` was answered with the records that still exist."""
         self.now = now
         effect.answer = records
         return self._turn()
@@ -157,7 +177,7 @@ class Engine(Generic[T]):
         raise NotImplementedError
 
     def revoked(self, tasks: Iterable[int], now: float) -> list[Effect]:
-        """The group wants tasks back. Each is let go of with a `Release`."""
+        """The group revoked tasks. Each one ends with a `Release`."""
         self.now = now
         for slot in [self.slots[task] for task in tasks if task in self.slots]:
             if slot.leaving:
@@ -169,7 +189,7 @@ class Engine(Generic[T]):
         return self._turn()
 
     def lost(self, tasks: Iterable[int], now: float) -> list[Effect]:
-        """Another process may have these tasks already: nothing of them may be written or committed."""
+        """Another process may already have these tasks, so nothing of them may be written."""
         self.now = now
         why = f"its tasks {sorted(tasks)} may be another process's by now"
         return [
@@ -182,57 +202,57 @@ class Engine(Generic[T]):
 
     @property
     def tasks(self) -> list[T]:
-        """The tasks that are at work or being let go of."""
+        """Tasks that are working or being released."""
         return [slot.task for slot in self.slots.values() if slot.alive]
 
     @property
     def busy(self) -> bool:
-        """Whether any of the user's code is running."""
+        """True while user code is running."""
         return self._job is not None
 
     @property
     def sent(self) -> Mapping[tuple[str, str], int]:
-        """By stream and topic, how many tuples were sent; an acker sends none."""
+        """Tuples sent, by stream and topic. An acker sends none."""
         return {}
 
     @property
     def held_back(self) -> bool:
-        """Whether nothing more is begun before something is written."""
+        """True if no more work may start before something is written."""
         return False
 
-    # What each kind defines.
+    # Defined by each kind of engine.
 
     def sends_as(self, instance: str) -> None:
-        """Says under which name this process sends."""
+        """Set the instance name for the frames that this process sends."""
 
     def pace(self, every: int) -> None:
-        """A pause is to be offered after so many tuples."""
+        """Set the number of tuples after which the driver is offered a pause."""
 
     changelog = ""
-    """The topic of what its tasks keep; empty for a kind that keeps nothing."""
+    """The topic of its tasks' stored data. Empty for a kind without any."""
 
     def make_task(self, slot: Slot[T]) -> Steps:
-        """Makes the task and prepares its component."""
+        """Create the task and prepare its component."""
         raise NotImplementedError
 
     def resume(self, slot: Slot[T]) -> Routine:
-        """Does what a former owner of the task has left to be done."""
+        """Finish the work that the task's previous owner left."""
         yield from ()
 
     def let_go(self, slot: Slot[T]) -> Routine:
-        """Ends a task in an orderly way: what must be stored and sent is, or its time is up."""
+        """End a task in order: store and send everything, or give up after a bounded time."""
         raise NotImplementedError
 
     def drop(self, slot: Slot[T]) -> None:
-        """A task is gone: forget what is kept of it elsewhere."""
+        """Forget data of a task that has ended."""
 
     # Tasks.
 
     def _take_on(self, slot: Slot[T]) -> Routine:
-        """Takes on a task:
-        1. what it stands on is opened and recovered;
-        2. its component is made and prepared, unless it has to leave by now;
-        3. its records are wanted.
+        """Take on a task:
+        1. Open and recover its input and storage.
+        2. Create its component and prepare it, unless the task already has to leave.
+        3. Start to deliver its records.
         """
         self._effects.append(Open(slot.index))  # 1
         yield lambda: slot.phase is not Phase.OPENING
@@ -245,10 +265,10 @@ class Engine(Generic[T]):
         self._effects.append(Ready(slot.index))
 
     def _leave(self, slot: Slot[T]) -> Routine:
-        """Lets go of a task:
-        1. whatever is being done for it ends: its recovery, its preparation, its execution;
-        2. it ends in the way of its kind;
-        3. what it stood on is closed, and another process may have it.
+        """Release a task:
+        1. Wait for its recovery, preparation or execution to end.
+        2. End the task as its kind requires.
+        3. Close its storage. Another process may then take it.
         """
         yield lambda: slot.phase in (Phase.WORKING, Phase.GONE)  # 1
         if slot.phase is Phase.WORKING:
@@ -265,17 +285,20 @@ class Engine(Generic[T]):
         self._jobs.append(Job(runs, on_end))
 
     def _run(self, steps: Callable[[], Steps]) -> Routine:
-        """Runs the user's code as a job of its own, and waits for its end."""
+        """Run user code as a job of its own, and wait for its end."""
         yield from self._in_turn(lambda: [steps()])
 
     def _in_turn(self, runs: Callable[[], Sequence[Steps]]) -> Routine:
-        """Waits for the end of a job among the others; one without runs is a moment between two of them."""
+        """Queue a job and wait for its end.
+
+        Without runs, it just waits until no other job is running.
+        """
         ended: list[bool] = []
         self._enqueue(runs, lambda: ended.append(True))
         yield lambda: bool(ended)
 
     def _begin_job(self) -> bool:
-        """Begins the next job, if none is running; whether anything was done."""
+        """Start the next job unless one is running. Returns True if anything was done."""
         if self._job is not None or not self._jobs:
             return False
         job = self._jobs.popleft()
@@ -288,7 +311,7 @@ class Engine(Generic[T]):
         return True
 
     def _start(self, routine: Routine) -> None:
-        """Starts a routine; it runs until the first thing that it waits for."""
+        """Start a routine. It runs until the first condition that it waits for."""
         self._go_on(routine)
 
     def _go_on(self, routine: Routine) -> None:
@@ -297,7 +320,7 @@ class Engine(Generic[T]):
             self._routines.append((routine, condition))
 
     def _turn(self) -> list[Effect]:
-        """Goes on with whatever can go on, and returns what is to be done."""
+        """Advance jobs and routines as far as possible, and return the collected effects."""
         moved = bool(self._jobs or self._routines)
         while moved:
             moved = self._begin_job()
@@ -318,7 +341,7 @@ class Engine(Generic[T]):
             self._effects.append(Send(unit, records))
 
     def _frame(self, kind: type[F], record: Record) -> F:
-        """What a record holds; raises `FrameError` saying why it is no frame."""
+        """Decode a record. Raises `FrameError` if it is not a valid frame."""
         if record.undecodable:
             raise FrameError(record.undecodable)
         if record.value is not None and len(record.value) > self._longest_frame:
@@ -331,7 +354,7 @@ class Engine(Generic[T]):
     def _dead_letter(
         self, record: Record, reason: str, unit: Unit, topic: str, partition: int
     ) -> None:
-        """Puts a record of an internal topic that cannot be used into the dead letters."""
+        """Write an unusable record of an internal topic to the dead letters."""
         letter = DeadLetter(
             topology=self.topology.name,
             component=self.component,
@@ -347,7 +370,7 @@ class Engine(Generic[T]):
         self._store_letter(LetterToStore(letter), unit)
 
     def _store_letter(self, to_store: LetterToStore, unit: Unit) -> None:
-        """Sends a dead letter; `unit` is done no earlier than the broker has it."""
+        """Send a dead letter. `unit` stays open until the broker has it."""
         unit.add()
 
         def stored() -> None:
@@ -360,7 +383,7 @@ class Engine(Generic[T]):
         inner.close()
 
     def _written(self, letter: DeadLetter) -> Outgoing:
-        """The record of a dead letter, which is counted and logged."""
+        """Count and log a dead letter, and return its record."""
         self.dead_letters += 1
         self.journal.warning(
             "dead_letter",
@@ -375,7 +398,11 @@ class Engine(Generic[T]):
         return Outgoing(self.topology.dead_letters_topic, 0, encode_letter(letter), key)
 
     def _located(self, letter: DeadLetter) -> LetterError | None:
-        """The letter's error with the component whose task it names; without a task it is the letter's own."""
+        """Return the letter's error with its component filled in.
+
+        The error's task determines the component. An error without a task belongs to the letter's
+        own task.
+        """
         error = letter.error
         if error is None or error.component:
             return error
@@ -383,6 +410,6 @@ class Engine(Generic[T]):
             return replace(error, component=letter.component, task=letter.task)
         try:
             component, _ = self.topology.locate_task(error.task)
-        except TopologyError:  # a stranger said it
+        except TopologyError:  # the note does not come from a task of this topology
             return error
         return replace(error, component=component)

@@ -1,10 +1,11 @@
-"""Epochs: what a process did since the last cut, written late, in one short transaction.
+"""Epochs: everything a process did since the last cut, written later in one short transaction.
 
-What any unit of work sends is kept in memory. At a cut, between two executions, all of it becomes a value: frames, records of
-sinks, dead letters, acks, changes of the state, what is not finished, and input offsets. That value is written beside the work on
-the next one, and never changes. If it is refused it is written again, by whoever carries it out; nothing is executed again for
-it. So each effect of a task happens once or not at all, and whoever reads what is committed sees an execution in which nothing
-has failed.
+The sends of every unit of work stay in memory. A cut happens between two executions. It turns all
+of this into one value: frames, records of sinks, dead letters, acks, state changes, unfinished
+tuples and input offsets. The value is written while the next epoch is executed, and it never
+changes. If Kafka refuses it, the driver writes the same value again, without executing anything
+again. So each effect of a task happens once or not at all. A reader of committed records sees an
+execution without any failure.
 """
 
 from collections.abc import Mapping, Sequence
@@ -31,18 +32,19 @@ from kstorm.errors import BrokerError
 from kstorm.topology import Topology
 
 MOST_UNITS = 64
-"""Units of work after which an epoch is cut before its time: the memory that it may take has a bound."""
+"""Units of work after which an epoch is cut early. This bounds the memory of an epoch."""
 MOST_BYTES = 16 * 1024 * 1024
-"""Bytes of input after which it is, too: what comes of them must be written before the broker gives the transaction up."""
+"""Bytes of input after which an epoch is cut early: its output must be written before the
+transaction times out."""
 
 
 class EpochEngine(SendingEngine[T]):
-    """An engine whose sends leave with the next epoch."""
+    """An engine whose sends wait for the next epoch."""
 
     def __init__(self, topology: Topology, *args: Any, **more: Any) -> None:
         super().__init__(topology, *args, **more)
         self.epochs = 0
-        """Those that were committed."""
+        """Committed epochs."""
         self._interval = topology.config.topology_epoch_interval_ms / 1000
         self._next_cut = 0.0
         self._writing = False
@@ -50,29 +52,29 @@ class EpochEngine(SendingEngine[T]):
         self._records: list[Part] = []
         self._sent: list[tuple[Unit, int]] = []
         self._units: list[Unit] = []
-        self._bytes = 0  # of the input that was executed since the last cut
-        self._hurry = 0  # how many routines wait for the end of an epoch
+        self._bytes = 0  # of input executed since the last cut
+        self._hurry = 0  # routines that wait for the end of an epoch
 
-    # What each kind defines.
+    # Defined by each kind of engine.
 
     def has_news(self) -> bool:
-        """Whether an epoch that is cut now would hold anything but what was sent."""
+        """Return True if an epoch cut now would contain anything besides sends."""
         raise NotImplementedError
 
     def cut(self) -> tuple[Changes, Mapping[int, int], Positions]:
-        """The changes of the tasks, their input offsets and their positions in a source."""
+        """Return the tasks' changes, their input offsets and their positions in a source."""
         raise NotImplementedError
 
     def interval_from_now(self) -> float:
-        """Seconds from this cut to the next."""
+        """Return the seconds from this cut to the next."""
         return self._interval
 
     def before_cut(self) -> Routine:
-        """What the user's code does before a cut."""
+        """Run user code before a cut."""
         yield from ()
 
     def after_commit(self, transact: Transact) -> Routine:
-        """An epoch is committed, and its changes are in the local copy."""
+        """Called when an epoch is committed and its changes are in the local copy."""
         yield from ()
 
     # The epoch.
@@ -84,7 +86,7 @@ class EpochEngine(SendingEngine[T]):
             self._sent.append((unit, len(records)))
 
     def _hold(self, unit: Unit) -> None:
-        """What a unit has emitted and acked is in the outbox; the unit is done when that is committed."""
+        """Keep a unit open until the epoch with its emits and acks is committed."""
         unit.add()
         self._units.append(unit)
 
@@ -94,13 +96,12 @@ class EpochEngine(SendingEngine[T]):
         return super()._turn()
 
     @property
-    def due(self) -> float:  # type: ignore[override] # known when it is asked for
-        """The next cut, if there will be anything in it and nothing has to end before it."""
+    def due(self) -> float:  # type: ignore[override] # computed here, an attribute in the base
+        """Time of the next cut, or infinity if none is possible or necessary."""
         return self._next_cut if self._job is None and not self._writing and self._has_any else inf
 
     @property
     def held_back(self) -> bool:
-        """See `Engine.held_back`."""
         return len(self._units) >= MOST_UNITS or self._bytes >= MOST_BYTES
 
     @property
@@ -116,14 +117,16 @@ class EpochEngine(SendingEngine[T]):
         )
 
     def _epoch(self) -> Routine:
-        """Writes what was done since the last epoch:
-        1. the cut, at one moment: what was emitted, acked and given up, the changes, and the offsets of **all** tasks, moved or
-           not, since they are what a transaction is refused by;
-        2. all of it is committed in one transaction, which is refused if the tasks are another process's by now; if records of
-           sinks are refused for good, the same is written again with dead letters in their places;
-        3. the changes go into the local copy, which is never ahead of the changelog;
-        4. the units of work are done, and the next epoch may be cut.
-        A crash before the commit has done nothing; after it, everything.
+        """Write everything done since the last epoch:
+        1. Cut, at one moment: emits, acks, dead letters, changes, and the offsets of **all** tasks,
+           moved or not. Kafka fences a transaction by these offsets.
+        2. Commit all of it in one transaction. Kafka refuses it if another process has taken over
+           the tasks. If records of sinks are rejected permanently, write the same again with dead
+           letters in their place.
+        3. Apply the changes to the local copy, which is never ahead of the changelog.
+        4. Finish the units of work. The next epoch may then be cut.
+
+        A crash before the commit leaves no effect, a crash after it leaves all of them.
         """
         self._writing = True
         yield from self.before_cut()
@@ -153,7 +156,10 @@ class EpochEngine(SendingEngine[T]):
         yield lambda: transact.answer is not None or bool(transact.refused)
 
     def _with_letters(self, transact: Transact) -> Transact:
-        """The same without the records that were refused: each is a dead letter now. Their tuples were acked, and stay so."""
+        """Return the same transaction with a dead letter in place of each rejected record.
+
+        Their tuples were acked and stay acked.
+        """
         records = list(transact.records)
         kept = [record for number, record in enumerate(records) if number not in transact.refused]
         letters = [
@@ -193,7 +199,10 @@ class EpochEngine(SendingEngine[T]):
         unit.close()
 
     def _give_up_too_large(self) -> None:
-        """Tuples that no record can hold become dead letters, and their trees go on without them."""
+        """Turn tuples that do not fit into a record into dead letters.
+
+        Their trees continue without them.
+        """
         outbox = self.outbox
         for found in outbox.too_large:
             self.journal.error(found.error("it is in the dead letters"), "emitting", found.task)
@@ -206,16 +215,16 @@ class EpochEngine(SendingEngine[T]):
 
     @property
     def waits_for_checkpoint(self) -> bool:
-        """Whether anything waits for an epoch."""
+        """True if anything waits for an epoch."""
         return not self._writing and self._has_any
 
     def _take_out(self, slot: Slot[T]) -> Routine:
-        """From here on no epoch has a part in a task."""
+        """Exclude a task from all further epochs."""
         yield lambda: not self._writing
         slot.phase = Phase.CLOSING
 
     def _settle(self) -> Routine:
-        """Waits until all that was done so far is committed."""
+        """Wait until everything done so far is committed."""
         self._hurry += 1
         yield from self._in_turn(list)
         last = self._cuts + (1 if self._has_any else 0)

@@ -1,4 +1,4 @@
-"""The engine of a bolt's process in a topology that is processed exactly once."""
+"""The engine of a bolt process in an exactly-once topology."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, cast
@@ -18,11 +18,14 @@ from kstorm.core.wire import TupleFrame, decode
 from kstorm.errors import LostInputError
 
 LoadUnfinished = Callable[[int], Iterable[tuple[bytes, bytes]]]
-"""Gives what a task has not finished, from what is kept of it in this process."""
+"""Loads a task's unfinished tuples from the changelog's local copy."""
 
 
 class ExactBoltEngine(EpochEngine[BoltTask], BoltEngine):
-    """The bolt tasks of one process. Each keeps what it has not finished in a changelog, with its state if it has one."""
+    """The bolt tasks of one process.
+
+    A changelog holds each task's unfinished tuples, and its state if it has one.
+    """
 
     make_bolt_task = ExactBoltTask
 
@@ -36,7 +39,7 @@ class ExactBoltEngine(EpochEngine[BoltTask], BoltEngine):
     # Events.
 
     def tick(self, now: float) -> list[Effect]:
-        """Tick tuples that are due, tuples that are to be tried again, and epochs."""
+        """Run due tick tuples, retries and epochs."""
         self.now = now
         if not self._late and any(
             slot.works and _is_due(slot, now) for slot in self.slots.values()
@@ -47,7 +50,7 @@ class ExactBoltEngine(EpochEngine[BoltTask], BoltEngine):
         return self._turn()
 
     def checkpoint(self, now: float) -> list[Effect]:
-        """Cuts an epoch before it is due."""
+        """Cut an epoch before it is due."""
         self._next_cut = self.now = now
         return self.tick(now)
 
@@ -59,7 +62,7 @@ class ExactBoltEngine(EpochEngine[BoltTask], BoltEngine):
 
     @property
     def breaks_off(self) -> bool:
-        """An epoch is due, and can only be cut between two executions."""
+        """True if an epoch is due, which can only be cut between two executions."""
         return not self._writing and self._is_due
 
     def _execute(self, slot: Slot[BoltTask], record: Record, unit: Unit) -> Steps:
@@ -79,14 +82,15 @@ class ExactBoltEngine(EpochEngine[BoltTask], BoltEngine):
     # Tasks.
 
     def make_task(self, slot: Slot[BoltTask]) -> Steps:
-        """As of every bolt; the task can take back what it does to its state."""
         yield from super().make_task(slot)
+        # The task undoes its state changes when an execution fails.
         _exact(slot).state = cast("UndoableState | None", self.states.get(slot.index))
 
     def resume(self, slot: Slot[BoltTask]) -> Routine:
-        """Goes on with what a former owner has left:
-        1. the frames in which something is not finished are read again;
-        2. what was held open is executed for the bolt's memory; what waits for its next attempt will be tried soon.
+        """Continue the unfinished work of the task's previous owner:
+        1. Read the frames with unfinished tuples again.
+        2. Execute held tuples again to restore the bolt's memory. Schedule waiting tuples for their
+           next attempt.
         """
         written = dict(self._load_unfinished(slot.index))
         if not written:
@@ -116,10 +120,10 @@ class ExactBoltEngine(EpochEngine[BoltTask], BoltEngine):
         )
 
     def let_go(self, slot: Slot[BoltTask]) -> Routine:
-        """Ends a bolt task:
-        1. the bolt cleans up; what it still holds, and what waits to be tried again, is written down for the next owner;
-        2. all that it did is committed, its offsets with it;
-        3. no transaction has a part in the task from then on.
+        """Release a bolt task:
+        1. The bolt cleans up. Its held and waiting tuples stay in the changelog for the next owner.
+        2. Everything the task did is committed, including its offsets.
+        3. From here on, no transaction includes the task.
         """
         unit = Unit()
         yield from self._run(lambda: self._cleanup(slot, unit))  # 1
@@ -130,14 +134,11 @@ class ExactBoltEngine(EpochEngine[BoltTask], BoltEngine):
     # The epoch.
 
     def has_news(self) -> bool:
-        """See `EpochEngine.has_news`."""
         return self.outbox.has_tuples or self.outbox.has_acks
 
     def cut(self) -> tuple[Changes, Mapping[int, int], Positions]:
-        """See `EpochEngine.cut`."""
-        owned = [
-            slot for slot in self.slots.values() if slot.owned
-        ]  # one that goes on with what was left emits, too
+        # `owned` includes tasks that are still resuming: these emit too.
+        owned = [slot for slot in self.slots.values() if slot.owned]
         changes = {}
         for slot in owned:
             state = self.states.get(slot.index)
@@ -154,20 +155,24 @@ class ExactBoltEngine(EpochEngine[BoltTask], BoltEngine):
         )
 
     def interval_from_now(self) -> float:
-        """See `EpochEngine.interval_from_now`. Work comes in bursts, an epoch of the component before at a time, and a cut amid one
-        leaves the rest of it waiting for a whole interval. So cuts move, step by step, to a tenth of an interval behind bursts."""
+        """Return the seconds until the next cut, adjusted to bursts of input.
+
+        Input arrives in bursts, one per epoch of the upstream component. A cut during a burst
+        delays the rest of the burst by a whole interval. So cuts move step by step towards a tenth
+        of an interval after the bursts.
+        """
         too_late = min(self.now - self._worked_at, self._interval) - self._interval / 10
         return self._interval - too_late / 2
 
     def before_cut(self) -> Routine:
-        """The bolt's `pre_prepare`."""
+        """Call the bolt's `pre_prepare`."""
         if "pre_prepare" in self._hooks:
             self._number = next(self._numbers)
             tasks = list(self.states)
             yield from self._run(lambda: self._call("pre_prepare", tasks, self._number))
 
     def after_commit(self, transact: Transact) -> Routine:
-        """The changes can be read again; and the bolt's `pre_commit`."""
+        """Drop the committed changes from memory, and call the bolt's `pre_commit`."""
         changed = [task for task in transact.changes if task in self.states]
         for task in changed:
             self.states[task].stored()

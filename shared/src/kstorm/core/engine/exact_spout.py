@@ -1,7 +1,7 @@
-"""The engine of a spout's process in a topology that is processed exactly once.
+"""The engine of a spout process in an exactly-once topology.
 
-A spout's position in its source is committed with what it has emitted, in the same transaction. So nothing is emitted again: a
-tree's end is heard for `ack`, for `topology_max_spout_pending` and for figures.
+A spout's position in its source is committed in the same transaction as its emits. So nothing is
+ever emitted again. Completions only serve `ack`, `topology_max_spout_pending` and metrics.
 """
 
 from collections.abc import Mapping
@@ -20,7 +20,7 @@ from kstorm.topology import Positioned
 
 
 class ExactSpoutEngine(EpochEngine[SpoutTask], SpoutEngine):
-    """The spout tasks of one process; their spouts are `Positioned`."""
+    """The spout tasks of one process. Their spouts are `Positioned`."""
 
     make_spout_task = ExactSpoutTask
 
@@ -29,12 +29,12 @@ class ExactSpoutEngine(EpochEngine[SpoutTask], SpoutEngine):
         self._positions: Positions = {}
 
     def make_task(self, slot: Slot[SpoutTask]) -> Steps:
-        """As of every spout; the ackers hear that nobody waits for the trees of the task's life before."""
+        """Make the task, and let the ackers drop the trees of its earlier run."""
         self.outbox.beginnings.add(self.topology.task_ids(self.component)[slot.index])
         return super().make_task(slot)
 
     def emit(self, now: float) -> list[Effect]:
-        """As of every spout; while much waits to be written, nothing is emitted."""
+        """Emit like any spout, but pause while too much waits to be written."""
         self.now = now
         if len(self._units) >= MOST_UNITS:
             self.rest = self._interval
@@ -42,7 +42,7 @@ class ExactSpoutEngine(EpochEngine[SpoutTask], SpoutEngine):
         return super().emit(now)
 
     def checkpoint(self, now: float) -> list[Effect]:
-        """Cuts an epoch before it is due."""
+        """Cut an epoch before it is due."""
         self._next_cut = self.now = now
         return self._turn()
 
@@ -54,10 +54,10 @@ class ExactSpoutEngine(EpochEngine[SpoutTask], SpoutEngine):
         unit.close()
 
     def let_go(self, slot: Slot[SpoutTask]) -> Routine:
-        """Ends a spout task:
-        1. it stops to emit;
-        2. what it emitted is committed, and its position with it;
-        3. the spout closes, and no transaction has a part in the task from then on.
+        """Release a spout task:
+        1. It stops emitting.
+        2. Its emits are committed, with its position.
+        3. The spout closes. From here on, no transaction includes the task.
         """
         task = slot.task
         yield from self._run(lambda: self._last_call(task, task.deactivate(), "in deactivate"))  # 1
@@ -70,16 +70,17 @@ class ExactSpoutEngine(EpochEngine[SpoutTask], SpoutEngine):
 
     @property
     def _has_any(self) -> bool:
-        """Nothing is written before a spout knows a position: a transaction without offsets is refused to nobody, and the ackers
-        would believe a process that has lost its tasks, when it says that they begin a new life."""
+        """True if there is anything to write and a spout knows a position.
+
+        Without offsets, Kafka cannot fence a transaction. A process that has lost its tasks could
+        then still report their start to the ackers, and the ackers would believe it.
+        """
         return super()._has_any and bool(self._now_at())
 
     def has_news(self) -> bool:
-        """See `EpochEngine.has_news`."""
         return self._positions != self._now_at()
 
     def cut(self) -> tuple[Changes, Mapping[int, int], Positions]:
-        """See `EpochEngine.cut`."""
         self._positions = self._now_at()
         return {}, {}, self._positions
 
@@ -92,7 +93,7 @@ class ExactSpoutEngine(EpochEngine[SpoutTask], SpoutEngine):
         }
 
     def after_commit(self, transact: Transact) -> Routine:
-        """The spouts hear up to where they are committed."""
+        """Report the committed positions to the spouts."""
         for slot in self.slots.values():
             if slot.alive:
                 _spout(slot).positions_committed(transact.positions)

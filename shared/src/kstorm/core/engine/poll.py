@@ -1,4 +1,4 @@
-"""Frames that came together, while a bolt's process executes them."""
+"""The state of a poll while a bolt process executes its frames."""
 
 from collections.abc import Sequence
 
@@ -8,19 +8,19 @@ from kstorm.core.engine.units import Unit
 
 
 class Poll:
-    """A poll that is being executed, or a part of one: how far each task has come."""
+    """A poll, or a part of one, with the progress of each task."""
 
     __slots__ = ("began", "reached", "rest", "unit", "whole")
 
     def __init__(self, whole: Unit) -> None:
         whole.add()
         self.whole = whole
-        """Done when all parts of the poll are."""
+        """Done when all parts of the poll are done."""
         self.unit = Unit(whole.delivered)
-        """Done when all that came of this part has arrived."""
+        """Done when all results of this part have arrived."""
         self.reached: dict[Slot[BoltTask], int] = {}
-        """By task, the offset behind the last frame that was executed."""
+        """By task, the offset after the last executed frame."""
         self.rest: list[tuple[Slot[BoltTask], Sequence[Record]]] = []
-        """What is left for another part."""
+        """Frames left for another part."""
         self.began = 0.0
-        """When its execution began."""
+        """Start time of its execution."""

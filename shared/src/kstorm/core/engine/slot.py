@@ -1,4 +1,4 @@
-"""A task as one process has it, from its assignment to its release."""
+"""A task's tenure in one process, from its assignment to its release."""
 
 from dataclasses import dataclass
 from enum import Enum, auto
@@ -18,47 +18,47 @@ class Record(Struct, frozen=True):
     value: bytes | None
     key: bytes | None = None
     sent: float = 0.0
-    """When it was sent, in seconds of the wall clock; 0 if that is not known."""
+    """Send time in seconds (wall clock). 0 if unknown."""
     undecodable: str = ""
-    """Why it has no value: it stands for a batch of which no record can be read."""
+    """The reason why it has no value: it stands for an undecodable batch. Otherwise empty."""
     offsets: int = 1
-    """How many offsets it stands for."""
+    """Number of offsets that it covers."""
 
     @property
     def end(self) -> int:
-        """The offset behind it."""
+        """The offset after it."""
         return self.offset + self.offsets
 
 
 class Phase(Enum):
-    """Where a task is on its way through a process."""
+    """Phase of a task's life in a process."""
 
     OPENING = auto()
-    """What it stands on is being recovered."""
+    """Its state is being recovered."""
     PREPARING = auto()
     """Its component's `open` or `prepare` is running."""
     WORKING = auto()
     CLOSING = auto()
-    """All of it is stored; what is left is to tell the group."""
+    """All its data is stored. Only the release to the group is left."""
     GONE = auto()
-    """Dropped: nothing of it may be used."""
+    """It ended: nothing of it may be used."""
 
 
 @dataclass(eq=False)
 class Slot(Generic[T]):
-    """One tenure of a task: if the task comes back to the process, it has another slot."""
+    """One tenure of a task. If the task returns to the process, it gets another slot."""
 
     index: int
-    """The task among its component's, from 0; also its partition."""
+    """Index of the task in its component, from 0. Also its partition."""
     progress: Progress
     phase: Phase = Phase.OPENING
     leaving: bool = False
-    """Whether it has to go: nothing more is executed for it."""
+    """True if the task has to leave: nothing more is executed for it."""
     _task: T | None = None
 
     @property
     def task(self) -> T:
-        """The task; only from `PREPARING` on."""
+        """The task. Available from `PREPARING` on."""
         assert self._task is not None, f"the task {self.index} is still being recovered"
         return self._task
 
@@ -68,15 +68,15 @@ class Slot(Generic[T]):
 
     @property
     def owned(self) -> bool:
-        """Whether its task is made, and what it does is written for this process."""
+        """True if the task exists and its results are written for this process."""
         return self._task is not None and self.phase in (Phase.PREPARING, Phase.WORKING)
 
     @property
     def works(self) -> bool:
-        """Whether it takes work."""
+        """True if the task accepts work."""
         return self.phase is Phase.WORKING and not self.leaving
 
     @property
     def alive(self) -> bool:
-        """Whether its task may be asked for anything, although it may have to go."""
+        """True if the task may be used, even if it has to leave."""
         return self.phase is Phase.WORKING

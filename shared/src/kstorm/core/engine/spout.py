@@ -1,7 +1,8 @@
-"""The engine of a spout's process: asks for tuples while trees may be begun, and says how the trees ended.
+"""The engine of a spout process: requests tuples up to the pending limit and reports completions.
 
-Task i is partition i of the completions topic: whoever the group gives that partition runs the task. The completions are read from
-where the topic ended when the task came, since nobody here waits for news of trees that another process began.
+Task i is partition i of the completions topic: the process that is assigned this partition runs the
+task. A task reads completions only from the topic's end at its assignment. It does not wait for
+trees of other processes.
 """
 
 import copy
@@ -27,8 +28,6 @@ _STALL_SECS = 5.0
 
 
 class SpoutEngine(SendingEngine[SpoutTask]):
-    """The spout tasks of one process."""
-
     make_spout_task: ClassVar[type[SpoutTask]] = SpoutTask
 
     def __init__(
@@ -42,15 +41,16 @@ class SpoutEngine(SendingEngine[SpoutTask]):
         resources: Mapping[str, Any] | None = None,
         calls_a_turn: int = 100,
     ) -> None:
-        """`calls_a_turn`: of `next_tuple`, per task, before what was emitted is sent and other work has its turn."""
+        """`calls_a_turn`: calls of `next_tuple` per task before sends and other work."""
         super().__init__(topology, component, journal)
         spec = topology.component(component)
         self.topic = topology.completions_topic(component)
         self.config = spec.config
         self.active = True
-        """Whether the topology's spouts are to emit. What is in flight goes on in any case."""
+        """False if the topology is deactivated: spouts stop emitting, and in-flight trees finish.
+        """
         self.rest = 0.0
-        """Seconds until it is worth calling `emit` again; longer each time, while there is nothing to emit."""
+        """Seconds until the next call of `emit`. Doubles while there is nothing to emit."""
         self._template: Any = spec.component
         self._next_id, self._next_ids, self._calls_a_turn = next_id, next_ids, calls_a_turn
         self._resources = dict(resources or {})
@@ -60,7 +60,7 @@ class SpoutEngine(SendingEngine[SpoutTask]):
     # Events.
 
     def emit(self, now: float) -> list[Effect]:
-        """The spouts' turn: each task is asked for tuples, until it has none or its share is used up."""
+        """Call `next_tuple` of each task until it emits nothing or has used its share of the turn."""
         self.now = now
         if not self._emitting:
             self._emitting = True
@@ -69,13 +69,13 @@ class SpoutEngine(SendingEngine[SpoutTask]):
         return self._turn()
 
     def polled(self, item: Item[SpoutTask], unit: Unit, now: float) -> list[Effect]:
-        """Hands news of trees to the tasks, also to those that are being drained."""
+        """Deliver completions to the tasks, including those that are draining."""
         self.now = now
         self._enqueue(lambda: [self._hear(item, unit)], lambda: self._flush(unit))
         return self._turn()
 
     def tick(self, now: float) -> list[Effect]:
-        """Fails trees that took too long, and says why a task has been held back for a while."""
+        """Fail trees that exceeded the timeout, and log tasks that are stuck at the pending limit."""
         self.now = now
         if not self._ticking and any(
             slot.alive and slot.task.tick_is_due(now) for slot in self.slots.values()
@@ -93,7 +93,7 @@ class SpoutEngine(SendingEngine[SpoutTask]):
 
     @property
     def emits(self) -> bool:
-        """Whether any task may emit."""
+        """True if any task may emit."""
         return any(slot.task.active for slot in self.slots.values() if slot.alive)
 
     # The work.
@@ -155,7 +155,7 @@ class SpoutEngine(SendingEngine[SpoutTask]):
         self._flush(unit)
 
     def _flush(self, unit: Unit) -> None:
-        """Sends what was emitted, begun and given up. Tuples go first: a tree must not be known before it exists."""
+        # Tuples go first: an acker must not learn of a tree before the tree exists.
         self._send(unit, self.outbox.drain_tuples())
         self._report_too_large()
         self._send(unit, self.outbox.drain_acks())
@@ -183,7 +183,7 @@ class SpoutEngine(SendingEngine[SpoutTask]):
     # Tasks.
 
     def make_task(self, slot: Slot[SpoutTask]) -> Steps:
-        """Copies the spout and opens it; the next turn activates it."""
+        """Copy the spout and open it. The next turn activates it."""
         topology, component, index = self.topology, self.component, slot.index
         spout = copy.deepcopy(self._template)
         task_id = topology.task_ids(component)[index]
@@ -205,10 +205,11 @@ class SpoutEngine(SendingEngine[SpoutTask]):
             yield awaitable(pending)
 
     def let_go(self, slot: Slot[SpoutTask]) -> Routine:
-        """Ends a spout task:
-        1. it stops to emit;
-        2. its open trees may end, for `topology_drain_timeout_secs`: their completions are still coming in;
-        3. the spout closes. Trees that are still open are begun again by the task's next owner.
+        """Release a spout task:
+        1. It stops emitting.
+        2. Its open trees may finish, for `topology_drain_timeout_secs`: their completions still
+           arrive.
+        3. The spout closes. The task's next owner emits the remaining trees again.
         """
         task = slot.task
         yield from self._run(lambda: self._last_call(task, task.deactivate(), "in deactivate"))  # 1
@@ -226,10 +227,9 @@ class SpoutEngine(SendingEngine[SpoutTask]):
     def _last_call(self, task: SpoutTask, steps: Steps, doing: str) -> Steps:
         try:
             yield from steps
-        except Exception as error:  # noqa: BLE001 - the user's code may raise anything; the task goes all the same
+        except Exception as error:  # noqa: BLE001 - user code may raise anything; the task is released anyway
             self.journal.error(error, doing, task.task_id)
 
     def drop(self, slot: Slot[SpoutTask]) -> None:
-        """See `Engine.drop`."""
         self.outbox.forget(slot.task.task_id)
         self._stalled.pop(slot.index, None)

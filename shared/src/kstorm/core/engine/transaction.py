@@ -1,21 +1,24 @@
-"""The requests that make one transaction: their order, and what follows from each answer.
+"""The requests that make one transaction: their order, and the reaction to each answer.
 
-1. The changes are written to the changelog, and the records to their topics.
-2. All of them have arrived. Only then
-3. the offsets are handed in, which the group refuses to a process that has lost its tasks, and with them the transaction.
-4. It is committed.
+1. Write the changes to the changelog and the records to their topics.
+2. Flush: wait until all of them have arrived.
+3. Only then send the offsets. If the process has lost its tasks, the group refuses the offsets, and
+   the transaction fails with them.
+4. Commit.
 
-Whoever takes a task over reads the changelog up to its end, open transactions included, and waits for what is open there.
-If offsets could be accepted before the changes had arrived, a process that sleeps between the two would be missed: its
-successor would go on behind the offsets, from a state without the changes.
+A process that takes over a task reads the changelog to its end, including open transactions, and
+waits for these. Suppose that offsets could be accepted before the changes had arrived. A process
+that pauses between the two would be overlooked: its successor would start at the new offsets, with
+a state that lacks the changes.
 
-What is refused is taken back and written again, the same. What is not answered is asked for again and never written again: it may
-have been done.
+A refused transaction is aborted, and the same is written again. An unanswered request is repeated,
+but its records are never written again: the request may have succeeded.
 
-Kafka's requests carry the number of their producer's epoch and none of the transaction (those of librdkafka). So a late copy of one
-could hit the next transaction: end it when half of it is written, or set its offsets back. After any request that was not answered
-at once the producer is replaced before the next transaction. The new one has a higher epoch, and the brokers refuse whatever of
-the old one is still on its way.
+Kafka's requests carry their producer's epoch but no transaction number (in librdkafka). So a late
+copy of a request could affect the next transaction: end it half-written, or reset its offsets.
+After any request that was not answered at once, the producer is replaced before the next
+transaction. The new producer has a higher epoch, and brokers reject all late requests of the old
+one.
 """
 
 from collections.abc import Generator
@@ -24,12 +27,12 @@ from typing import Final
 
 
 class Request(Enum):
-    """What is asked of Kafka, one after the other."""
+    """A request to Kafka."""
 
     REPLACE = auto()
-    """A new producer takes the place of the one there is, under the same name."""
+    """Replace the producer by a new one with the same name."""
     BEGIN = auto()
-    """A transaction, with what is known of the group now."""
+    """Begin a transaction with the group's current metadata."""
     WRITE = auto()
     FLUSH = auto()
     OFFSETS = auto()
@@ -38,20 +41,20 @@ class Request(Enum):
 
 
 class Answer(Enum):
-    """What has come of a request."""
-
     DONE = auto()
     NONE = auto()
-    """Nothing is known of it."""
+    """No answer: the outcome is unknown."""
     REFUSED = auto()
-    """Nothing of the transaction can be committed any more."""
+    """The transaction can no longer be committed."""
     TAKEN_BACK = auto()
-    """It was ended without an answer being waited for, before a commit was asked for: a record was refused, or the offsets were not
-    taken in time."""
+    """The transaction was ended without waiting for an answer, and before any commit request.
+
+    Either a record was rejected, or the offsets were not accepted in time.
+    """
 
 
 ORDER: Final = (Request.WRITE, Request.FLUSH, Request.OFFSETS, Request.COMMIT)
-"""Of the requests of a transaction that nobody refuses."""
+"""Request order when nothing is refused."""
 
 
 class Transactions:
@@ -59,24 +62,24 @@ class Transactions:
 
     def __init__(self) -> None:
         self.doubtful = False
-        """Whether a copy of a request may still be on its way, or the producer has something left of a transaction."""
+        """True if a copy of a request may still arrive, or the producer may have an unfinished
+        transaction."""
 
     def begin(self) -> "Writing":
-        """Writes something."""
         return Writing(self)
 
 
 class Writing:
-    """Something that is written until it is committed, in one transaction after the other."""
+    """One value that is written until it is committed, in as many transactions as that takes."""
 
     def __init__(self, transactions: Transactions) -> None:
         self._transactions = transactions
         self._requests = self._all()
         self.next: Request | None = next(self._requests)
-        """The request to make now; None when all is committed."""
+        """The request to make now. None once everything is committed."""
 
     def answered(self, answer: Answer, *, at_once: bool = True) -> None:
-        """What has come of the request; `at_once`: whether there cannot be another copy of it."""
+        """Handle the answer to the request. `at_once`: no other copy of the request can exist."""
         if not at_once or answer in (Answer.NONE, Answer.TAKEN_BACK):
             self._transactions.doubtful = True
         try:
@@ -105,7 +108,7 @@ class Writing:
 
     @staticmethod
     def _asked(request: Request) -> Generator[Request, Answer, Answer]:
-        """Asks until there is an answer."""
+        """Repeat the request until it is answered."""
         while (answer := (yield request)) is Answer.NONE:
             pass
         return answer

@@ -1,7 +1,8 @@
-"""When what a piece of work caused has arrived, and which input offset may be committed because of that.
+"""Tracks when the results of a piece of work have arrived, and which input offset may be committed.
 
-A `Unit` counts the records that were sent for it and that the broker has not confirmed. The units of one task finish in
-order (`Progress`), so an input offset is only ever committed past work whose every effect is durable.
+A `Unit` counts the records sent for it that the broker has not confirmed. The units of one task
+finish in order (`Progress`). So an input offset is only committed once the effects of all earlier
+work are durable.
 """
 
 from collections import deque
@@ -10,7 +11,7 @@ from typing import Any
 
 
 class Unit:
-    """Some sends, and what to call once the broker has them all."""
+    """A group of sends, with a callback for when the broker has confirmed them all."""
 
     __slots__ = ("_closed", "_on_done", "_outstanding", "done", "executed")
 
@@ -19,27 +20,25 @@ class Unit:
         self._outstanding = 0
         self._closed = False
         self.done = False
-        """Whether it is closed and everything that it sent has arrived."""
+        """True once the unit is closed and everything it sent has arrived."""
         self.executed = False
-        """Whether all of it was executed, though its acks may wait."""
+        """True once the unit is fully executed. Its acks may still wait for a checkpoint."""
 
     def add(self, records: int = 1) -> None:
-        """So many more records are on their way."""
         self._outstanding += records
 
     @property
     def arrived(self) -> bool:
-        """Whether all results of it have arrived, though its acks may wait."""
+        """True once all results have arrived. Acks may still wait for a checkpoint."""
         return self.done or (self.executed and not self._outstanding)
 
     def delivered(self, records: int = 1) -> None:
-        """One has arrived, or so many."""
         self._outstanding -= records
         if self._closed and not self._outstanding:
             self._finish()
 
     def close(self) -> None:
-        """No more records will be added."""
+        """Declare that no more records will be added."""
         self._closed = True
         if not self._outstanding:
             self._finish()
@@ -52,27 +51,30 @@ class Unit:
 
 
 class Progress:
-    """The units of one task, oldest first, each with the input offset that follows it."""
+    """The open units of one task, oldest first, each with the input offset that follows it."""
 
     def __init__(self, committed: int) -> None:
-        """`committed`: the offset from which this task's input was read when the task came to this process."""
+        """`committed`: the offset at which this process started to read the task's input."""
         self._open: deque[tuple[Unit, int]] = deque()
         self._finished = self._committed = committed
 
     def begin(self, unit: Unit, next_offset: int) -> None:
-        """A unit covers the input before `next_offset`."""
+        """Add a unit that covers the input before `next_offset`."""
         self._open.append((unit, next_offset))
 
     @property
     def finished(self) -> int:
-        """The input before this offset is done: the one behind the last unit of an unbroken row of finished ones."""
+        """The input before this offset is done: it ends the unbroken sequence of finished units."""
         while self._open and self._open[0][0].done:
             self._finished = self._open.popleft()[1]
         return self._finished
 
     @property
     def arrived(self) -> int:
-        """The input before this offset is executed and its results have arrived, though acks of it may wait for a checkpoint."""
+        """The input before this offset is executed and its results have arrived.
+
+        Acks may wait for a checkpoint.
+        """
         offset = self.finished
         for unit, behind in self._open:
             if not unit.arrived:
@@ -82,15 +84,18 @@ class Progress:
 
     @property
     def begun(self) -> int:
-        """The input before this offset has been worked on."""
+        """The input before this offset was started."""
         return self._open[-1][1] if self._open else self._finished
 
     @property
     def committed(self) -> int:
-        """The last offset that was handed over for committing, or the one to begin with."""
+        """The last offset submitted for commit, or the initial one."""
         return self._committed
 
     def commit(self, offset: int) -> int:
-        """An offset is handed over for committing; returns it, or the last one if that is ahead of it."""
+        """Record that an offset is submitted for commit.
+
+        Returns the highest offset submitted so far.
+        """
         self._committed = max(self._committed, offset)
         return self._committed

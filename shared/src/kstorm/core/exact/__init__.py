@@ -1,8 +1,8 @@
-"""Bolt tasks of a topology that is processed exactly once: an execution takes effect when it has ended well, and not before.
+"""Bolt tasks with exactly-once processing: an execution takes effect only when it has succeeded.
 
-A tuple whose execution fails is executed again here, after a pause, and becomes a dead letter when its retries are used up.
-Nothing is replayed from the spout. What a task has not finished is written down with every epoch, so that whoever takes
-the task over goes on with it.
+A tuple whose execution fails is executed again here, after a pause. When its retries are used up,
+it becomes a dead letter. The spout replays nothing. Every epoch stores a task's unfinished tuples,
+so that its next owner can continue with them.
 """
 
 from kstorm.core.exact.state import UndoableState

@@ -1,4 +1,4 @@
-"""A bolt's collector that keeps back what an execution does until it has ended well."""
+"""A bolt's collector that holds back the actions of an execution until it has succeeded."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
@@ -11,29 +11,30 @@ from kstorm.topology import DEFAULT_STREAM, Anchors, Tuple, TupleBatch
 
 
 class ExactCollector(BoltCollector):
-    """The `OutputCollector` of a task that is processed exactly once.
+    """The `OutputCollector` of a task with exactly-once processing.
 
-    Outside of an execution (a bolt may emit and ack whenever its event loop runs) everything takes effect at once.
+    A bolt may emit and ack whenever its event loop runs. Outside an execution, everything takes
+    effect immediately.
     """
 
     def __init__(self, *args: Any) -> None:
         super().__init__(*args)
         self.executing = False
         self.failing: list[LocatedTuple] = []
-        """Tuples that the bolt has failed, which are to be tried again; whoever does that clears it."""
+        """Tuples that the bolt has failed and that must be retried. The task that retries them
+        clears the list."""
         self.batch_failed = False
-        """Whether the bolt has failed the batch that it was executing."""
+        """True if the bolt failed the batch that it was executing."""
         self._batch: TupleBatch | None = None
         self._kept: list[Callable[[], None]] = []
         self._finishing: list[Tuple] = []
         self._finishing_batches: list[TupleBatch] = []
 
     def begin(self) -> None:
-        """An execution begins."""
         self.executing = True
 
     def end(self) -> None:
-        """It ended well: what it did takes effect, in the order in which it was done."""
+        """The execution succeeded: apply its actions, in order."""
         self.executing, self._batch = False, None
         if self._kept:
             kept, self._kept, self._finishing, self._finishing_batches = self._kept, [], [], []
@@ -41,8 +42,11 @@ class ExactCollector(BoltCollector):
                 act()
 
     def take_back(self) -> list[LocatedTuple]:
-        """It failed: nothing of it has happened. Returns the tuples that it had acked or failed, among them perhaps others than
-        its own, which the bolt may have forgotten."""
+        """The execution failed: drop its actions.
+
+        Returns the tuples that it had acked or failed. The bolt may have forgotten these, and some
+        may belong to other executions.
+        """
         executed, self.executing, self._batch = self._batch, False, None
         found = [*self._finishing, *self.failing]
         for tuple in self._finishing:
@@ -60,7 +64,7 @@ class ExactCollector(BoltCollector):
 
     @property
     def acks_any(self) -> bool:
-        """Whether the execution under way has acked a tuple."""
+        """True if the current execution has acked a tuple."""
         return bool(self._finishing or self._finishing_batches)
 
     def emit(
@@ -70,7 +74,6 @@ class ExactCollector(BoltCollector):
         stream: str = DEFAULT_STREAM,
         task: int | None = None,
     ) -> Sequence[int]:
-        """See `kstorm.topology.OutputCollector.emit`."""
         route = self._routes.get(stream)
         if route is None or len(values) != route.fields or route.is_direct or task is not None:
             lanes = direct_lanes(route, self._component, values, stream, task)
@@ -93,7 +96,6 @@ class ExactCollector(BoltCollector):
             self._hang(lane, values, anchors)
 
     def ack(self, tuple: Tuple) -> None:
-        """See `kstorm.topology.OutputCollector.ack`."""
         if tuple.finished:
             return
         if not self.executing:
@@ -108,23 +110,25 @@ class ExactCollector(BoltCollector):
         super().ack(tuple)
 
     def fail(self, tuple: Tuple) -> None:
-        """Has the tuple executed again, here; see `kstorm.topology.OutputCollector.fail`."""
+        """Schedule the tuple for another execution in this task."""
         if not tuple.finished and isinstance(tuple, LocatedTuple) and tuple not in self.failing:
             self.failing.append(tuple)
 
     def lose(self, count: int, pairs: Mapping[int, int]) -> None:
-        """Tuples that came, but cannot be read: they are in the dead letters, and their trees go on without them."""
+        """Release the trees of undecodable tuples.
+
+        The tuples are in the dead letters, and their trees continue without them.
+        """
         self.failed += count
         for root, edges in pairs.items():
             self._outbox.acks[root] = self._outbox.acks.get(root, 0) ^ edges
 
     def stage(self, batch: TupleBatch) -> None:
-        """The execution of a batch begins."""
+        """Start the execution of a batch."""
         self.begin()
         self._batch, self.batch_failed = batch, False
 
     def ack_batch(self, batch: TupleBatch) -> None:
-        """See `kstorm.topology.OutputCollector.ack_batch`."""
         if batch.finished:
             return
         if self.executing:
@@ -139,7 +143,7 @@ class ExactCollector(BoltCollector):
         super().ack_batch(batch)
 
     def fail_batch(self, batch: TupleBatch) -> None:
-        """Has the tuples of the batch executed again, one by one; see `kstorm.topology.OutputCollector.fail_batch`."""
+        """Schedule the batch's tuples for another execution in this task, one by one."""
         if batch.finished:
             return
         if batch is self._batch:
@@ -158,13 +162,13 @@ class ExactCollector(BoltCollector):
         self.keep(act)
 
     def keep(self, act: Callable[[], None]) -> None:
-        """Does something when the execution under way has ended well; at once if there is none."""
+        """Run an action once the current execution has succeeded, or now outside an execution."""
         if self.executing:
             self._kept.append(act)
         else:
             act()
 
     def drop_emits_at(self, position: int) -> None:
-        """Takes back what the tuple at a position of a basic bolt's frame has emitted."""
+        """Drop the emits of the tuple at `position` in a basic bolt's frame."""
         for lane in self._lanes:
             lane.drop_frame_rows(position)

@@ -1,4 +1,4 @@
-"""The acker's ledger where everything is processed exactly once."""
+"""The acker's ledger with exactly-once processing."""
 
 from collections.abc import Iterable, Iterator
 
@@ -6,10 +6,12 @@ from kstorm.core.ledger import BUCKETS, Ledger
 
 
 class ExactLedger(Ledger):
-    """As `Ledger`, but no row is dropped for its age, since no tree is given up: what a tree waits for happens, however late.
+    """Like `Ledger`, but rows never expire: no tree is given up, because everything that it waits
+    for will happen.
 
-    The order of messages matters here, and Kafka keeps it. A tree's init is in the transaction without which no bolt gets its
-    tuples, so it stands in the log before any news of the tree. News without a row are of a tree that nobody waits for.
+    The order of messages matters here, and Kafka preserves it. Bolts get a tree's tuples only by
+    the transaction that contains its init. So the init precedes all other messages of the tree in
+    the log. If a message has no row, no spout task waits for its tree any more.
     """
 
     def _apply_acks(self, pairs: Iterable[tuple[int, int]]) -> None:
@@ -23,19 +25,19 @@ class ExactLedger(Ledger):
         super()._apply_resets(self._known(roots))
 
     def _apply_beginning(self, task: int, offset: int) -> None:
-        """Drops the trees of the spout task's life before: nobody waits for them."""
+        """Drop the trees of the spout task's earlier run: no task waits for them."""
         for number, rows in enumerate(self._buckets):
-            if offset > self._stamps[number]:  # rule 2
+            if offset > self._stamps[number]:  # rule 2: the bucket does not include this record yet
                 kept = {root: row for root, row in rows.items() if self._task(row) != task}
                 self.expired += len(rows) - len(kept)
                 self._buckets[number] = kept
 
     def rotate(self) -> None:
-        """Does nothing: an outage must not end trees that go on when it is over."""
+        """Do nothing: an outage must not end trees that continue after it."""
 
     def restore(self, stored: Iterable[tuple[bytes, bytes]]) -> None:
-        """See `Ledger.restore`. Rows without an init were left by a topology that was processed at least once."""
         super().restore(stored)
+        # Rows without an init are from a time when the topology was processed at least once.
         self._buckets = [
             {root: row for root, row in rows.items() if self._task(row)} for rows in self._buckets
         ]

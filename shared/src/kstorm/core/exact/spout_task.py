@@ -1,15 +1,16 @@
-"""One spout task whose trees never fail: what takes long is reported, and waited for."""
+"""A spout task whose trees never fail: a late tree is reported and stays pending."""
 
 from kstorm.core.spout_task import SpoutTask
 from kstorm.core.tasks import Steps
 
 
 class ExactSpoutTask(SpoutTask):
-    """As `SpoutTask`, but nothing is emitted again: a tree that takes longer than the message timeout is counted, and its
-    time begins anew."""
+    """Like `SpoutTask`, but nothing is emitted again.
+
+    A tree that exceeds the message timeout is counted, and its timeout restarts.
+    """
 
     def tick(self, now: float) -> Steps:
-        """See `SpoutTask.tick`."""
         self._pass_time(now)
         overdue, self._overdue = self._overdue, {}
         if overdue:

@@ -1,4 +1,4 @@
-"""A task's state whose last execution can be taken back."""
+"""A task state whose last execution can be undone."""
 
 from typing import Any, Final
 
@@ -9,21 +9,20 @@ _CANNOT_CHANGE: Final = (str, bytes, int, float, bool, type(None))
 
 
 class UndoableState(TaskState):
-    """A `TaskState` that remembers, for the execution under way, what it has changed."""
+    """A `TaskState` that remembers the changes of the current execution."""
 
     def __init__(self, *args: Any) -> None:
         super().__init__(*args)
-        self._before: dict[
-            str, tuple[Any, Any, int]
-        ] = {}  # by key, the value in memory, the form to be stored, the weight
+        # By key, before the current execution: the cached value, its encoded form, its weight.
+        self._before: dict[str, tuple[Any, Any, int]] = {}
 
     def begin(self) -> None:
-        """An execution begins: what was changed so far stays."""
+        """Start an execution. All earlier changes are kept."""
         if self._before:
             self._before = {}
 
     def put(self, key: str, value: Any) -> None:
-        """See `TaskState.put`. Written out, and whole numbers of known keys apart: this is done for each word that is counted."""
+        # Inlined, with a shortcut for integers of known keys: this runs for each counted word.
         cache, weights = self._cache, self._weights
         if key not in self._before:
             weight = weights.get(key, 0) if weights else 0
@@ -35,17 +34,19 @@ class UndoableState(TaskState):
             super().put(key, value)
 
     def discard(self, key: str) -> None:
-        """See `TaskState.discard`."""
         if key not in self._before:
             self._before[key] = self._now(key)
         super().discard(key)
 
     def take_back(self) -> None:
-        """Undoes what was changed since `begin`. What the bolt has changed in place in a value that it had read is undone too:
-        every value that can change is read anew from its stored form."""
+        """Undo all changes since `begin`.
+
+        This includes changes that the bolt made in place to a value that it had read. For that,
+        every mutable value is decoded again from its stored form.
+        """
         for key, (value, stored, weight) in self._before.items():
             if stored is _NOT_THERE:
-                self._dirty.pop(key, None)  # it is not there if the put raised
+                self._dirty.pop(key, None)  # missing if the put raised
             else:
                 self._dirty[key] = stored
             self._forget(key)

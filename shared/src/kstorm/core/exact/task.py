@@ -1,4 +1,4 @@
-"""One bolt task that is processed exactly once: what fails is taken back, and tried again here."""
+"""A bolt task with exactly-once processing: failed executions are undone and retried here."""
 
 import sys
 from collections import deque
@@ -33,7 +33,7 @@ from kstorm.topology import Source, Tuple, TupleBatch
 
 
 class ExactBoltTask(BoltTask):
-    """As `BoltTask`; its driver hands it its state, and asks for the retries that are due."""
+    """Like `BoltTask`. The driver also provides its state and requests due retries."""
 
     make_collector: ClassVar[type[BoltCollector]] = ExactCollector
     collector: ExactCollector
@@ -41,13 +41,13 @@ class ExactBoltTask(BoltTask):
     def __init__(self, *args: Any, **more: Any) -> None:
         super().__init__(*args, **more)
         self.state: UndoableState | None = None
-        """Of a bolt with state, once it has it."""
+        """Set for a stateful bolt once its state is loaded."""
         self.rows = Unfinished()
-        """The tuples that are not finished."""
+        """The unfinished tuples."""
         self.now = 0.0
-        """Seconds of the driver's clock, which the driver sets."""
+        """Seconds of the driver's clock, set by the driver."""
         self.retried = 0
-        """Executions that were failed ones again."""
+        """Executions that were retries."""
         self._topic = self.topology.bolt_topic(self.component)
 
     # Executions.
@@ -64,8 +64,11 @@ class ExactBoltTask(BoltTask):
         return LocatedBatch(source, columns, ids, offset)
 
     def _execute_columns(self, batch: TupleBatch) -> Steps:
-        """As of every bolt task; the state's changes are taken back as well, and a batch that the bolt fails is executed one
-        by one."""
+        """Execute the frame as one batch.
+
+        If that raises or the bolt fails the batch, the state changes are undone too. The tuples are
+        then executed one by one.
+        """
         batch, collector, pending = cast("LocatedBatch", batch), self.collector, None
         self._begin_state()
         collector.stage(batch)
@@ -73,7 +76,7 @@ class ExactBoltTask(BoltTask):
             pending = self._execute_batch(batch)  # type: ignore[misc]
             if pending is not None and pending is not NotImplemented:
                 yield pending
-        except Exception as error:  # noqa: BLE001 - the user's code may raise anything
+        except Exception as error:  # noqa: BLE001 - user code may raise anything
             if not isinstance(error, FailedException):
                 self._on_error(
                     error,
@@ -109,7 +112,6 @@ class ExactBoltTask(BoltTask):
     def _execute_tuples(
         self, tuples: Iterable[Tuple], acks: bool = False, failed: list[int] | None = None
     ) -> Steps:
-        """See `BoltTask._execute_tuples`. An execution that fails is taken back, and its tuple waits to be tried again."""
         basic, execute, collector, state = self._basic, self._execute, self.collector, self.state
         next_pause = self.pause_every
         for position, tuple in enumerate(tuples):
@@ -128,15 +130,17 @@ class ExactBoltTask(BoltTask):
                 pending = execute(tuple)
                 if pending is not None:
                     yield pending
-            except Exception as raised:  # noqa: BLE001 - the user's code may raise anything: the tuple fails, the task goes on
+            except Exception as raised:  # noqa: BLE001 - user code may raise anything: the tuple fails, the task continues
                 error = raised
             if error is None and tuple not in collector.failing:
+                # Success: all actions of the execution take effect.
                 if acks:
                     collector.ack(tuple)
                 collector.end()
                 if collector.failing:
                     self._try_failing_again()
                 continue
+            # Failure: undo the execution and schedule its tuple for another one.
             if failed is not None:
                 failed.append(position)
                 collector.drop_emits_at(position)
@@ -144,8 +148,11 @@ class ExactBoltTask(BoltTask):
             yield from self._remind(self._fail_execution(tuple, error))
 
     def _fail_execution(self, tuple: Tuple, error: Exception | None) -> list[LocatedTuple]:
-        """Takes back an execution, and has its tuple tried again. Returns the tuples of which the bolt is to be reminded: it had
-        held them, acked or failed them in this execution, and may have forgotten them."""
+        """Undo an execution and schedule its tuple for a retry.
+
+        Returns tuples that the bolt must get again: it held them, and acked or failed them in this
+        execution. So it may have forgotten them.
+        """
         others = self._take_back(tuple, error)
         if isinstance(tuple, LocatedTuple):
             self._try_again(tuple, error)
@@ -162,7 +169,7 @@ class ExactBoltTask(BoltTask):
         return _apart(others)
 
     def _try_failing_again(self) -> None:
-        """Tuples that the bolt has failed, and not by failing their own execution: it held them."""
+        """Schedule retries of held tuples that the bolt has failed outside their own execution."""
         failing, self.collector.failing = self.collector.failing, []
         for tuple in failing:
             if not tuple.finished:
@@ -175,7 +182,7 @@ class ExactBoltTask(BoltTask):
             self.rows.wait(following, self.now + self._pause_before(following.attempts))
 
     def _next_attempt(self, tuple: LocatedTuple, error: Exception | None) -> LocatedTuple | None:
-        """The tuple for its next attempt; None if there is none, and it is in the dead letters."""
+        """Return the tuple for its next attempt, or None if it is now a dead letter."""
         following = tuple.again(tuple.attempts + 1)
         tuple.finished = True
         if following.attempts <= self.config.topology_bolt_retry_limit:
@@ -187,13 +194,13 @@ class ExactBoltTask(BoltTask):
         config = self.config
         try:
             growth = float(config.topology_bolt_retry_delay_multiplier) ** (attempt - 1)
-        except OverflowError:  # after a thousand attempts, say
+        except OverflowError:  # after about a thousand attempts, for example
             growth = sys.float_info.max
         grown = config.topology_bolt_retry_initial_delay_ms * growth
         return min(grown, config.topology_bolt_retry_delay_max_ms) / 1000
 
     def _give_up(self, tuple: LocatedTuple, error: Exception | None) -> None:
-        """Into the dead letters, and out of its tree: nothing waits for it any more."""
+        """Write the tuple to the dead letters and ack it, so that its tree does not wait for it."""
         content = {"stream": tuple.source_stream, "row": tuple.row, "values": tuple.as_dict()}
         self._write_letter(
             tuple.offset,
@@ -247,8 +254,12 @@ class ExactBoltTask(BoltTask):
         values: Sequence[str | bytes | None],
         headers: Sequence[Headers | None] | None = None,
     ) -> None:
-        """Records of a sink, which leave with what the task sends if the execution under way ends well. Their partitions are the
-        producer's choice, by the keys. Raises `BrokerError` if no transaction could hold one of them: then none is written."""
+        """Write records of a sink. They leave with the task's sends if the current execution
+        succeeds.
+
+        The producer chooses the partitions by the keys. Raises `BrokerError` if a record is too
+        large for any transaction. None of the records is written then.
+        """
         records = SinkRecords(topic, keys, values, headers, self.task_id)
         if headers is not None or not all_short(keys, values):
             for record in records:
@@ -258,16 +269,16 @@ class ExactBoltTask(BoltTask):
             partial(_add, self._outbox, records.at(0) if len(records) == 1 else records)
         )
 
-    # What is not finished.
+    # Unfinished tuples.
 
     def retry_is_due(self, now: float) -> bool:
-        """Whether `retry` has something to do."""
+        """Return True if `retry` has something to do."""
         return self.rows.is_due(now) or bool(self.collector.failing)
 
     def retry(self, now: float) -> Steps:
-        """Executes the tuples again whose time has come."""
+        """Execute the tuples whose retry is due."""
         self.now = now
-        self._try_failing_again()  # outside of all executions
+        self._try_failing_again()  # tuples that the bolt failed outside any execution
         tuples = self.rows.take_due(now)
         self.retried += len(tuples)
         if not self._acks_itself:
@@ -277,8 +288,10 @@ class ExactBoltTask(BoltTask):
     def resume(
         self, left: Sequence[tuple[int, TupleFrame, Sequence[Left]]], written: Mapping[bytes, bytes]
     ) -> Steps:
-        """Goes on with what a former owner of the task has left: by frame, its offset and the tuples that are not finished.
-        `written` are the pairs that say so. Raises `FrameError` if a frame is not for this bolt.
+        """Continue the unfinished work of the task's previous owner.
+
+        `left` has the offset, the frame and the unfinished tuples of each frame. `written` are the
+        pairs that store this. Raises `FrameError` if a frame is not for this bolt.
         """
         self.rows = Unfinished(written.items())
         found = [
@@ -292,10 +305,11 @@ class ExactBoltTask(BoltTask):
                 self.rows.wait(tuple, self.now)
 
     def _remind(self, tuples: Sequence[LocatedTuple]) -> Steps:
-        """Executes tuples that the bolt held, for its memory: their effects were committed when they were executed first. Only an
-        execution that finishes a tuple counts, as that is news.
+        """Execute tuples again that the bolt held, to restore its memory.
 
-        Nothing else is executed before the bolt knows all of them again; so one on which it raises is tried again at once.
+        Their effects were committed at the first execution. So an execution only takes effect if it
+        finishes a tuple, because that is new. Nothing else is executed before the bolt has all of
+        them again. So if the bolt raises on one, that tuple is retried immediately.
         """
         waiting = deque(tuples)
         while waiting:
@@ -320,7 +334,8 @@ class ExactBoltTask(BoltTask):
                 failing = self.collector.failing
                 self.collector.take_back()
                 self._take_back_state()
-                self.collector.failing = failing  # those are no effect to be taken back: the bolt gives tuples up that it held
+                # The bolt gives up tuples that it held. That is not undone with the rest.
+                self.collector.failing = failing
                 self._try_failing_again()
 
 
@@ -342,7 +357,7 @@ def _at_rows(
 
 
 def _apart(tuples: Sequence[LocatedTuple]) -> list[LocatedTuple]:
-    """The same tuples as other objects; whatever the bolt still does with these has no effect."""
+    """Return copies of the tuples. Whatever the bolt still does with the originals has no effect."""
     others = [tuple.again(tuple.attempts) for tuple in tuples]
     for tuple in tuples:
         tuple.finished = True

@@ -1,4 +1,4 @@
-"""Tuples that know where they lie in their task's input topic."""
+"""Tuples that know their position in their task's input topic."""
 
 from collections.abc import Sequence
 from itertools import repeat
@@ -8,16 +8,19 @@ from kstorm.topology import Source, Tuple, TupleBatch
 
 
 class LocatedTuple(Tuple, eq=False):
-    """A tuple with its place: it can be found again by whoever takes the task over."""
+    """A tuple with its position, so that the task's next owner can find it again."""
 
     offset: int = -1
     row: int = -1
     """Its position in the frame at that offset."""
     attempts: int = 0
-    """How often its execution has failed."""
+    """Number of failed executions."""
 
     def again(self, attempts: int) -> "LocatedTuple":
-        """The same tuple, to be executed again. What was anchored to it in executions that took effect still hangs on it."""
+        """Return the same tuple for another execution.
+
+        It keeps the edges of tuples that were anchored to it in successful executions.
+        """
         return LocatedTuple(
             self.values,
             self.source,
@@ -32,7 +35,7 @@ class LocatedTuple(Tuple, eq=False):
 
 
 class LocatedBatch(TupleBatch):
-    """A batch whose tuples are located, and are the same objects whenever they are asked for."""
+    """A batch whose tuples are located. Every call of `tuples` returns the same objects."""
 
     __slots__ = ("_tuples", "offset")
 
@@ -43,8 +46,7 @@ class LocatedBatch(TupleBatch):
         self.offset = offset
         self._tuples: list[LocatedTuple] | None = None
 
-    def tuples(self) -> "Sequence[LocatedTuple]":  # type: ignore[override] # a list is an iterable, if no iterator
-        """See `TupleBatch.tuples`."""
+    def tuples(self) -> "Sequence[LocatedTuple]":  # type: ignore[override] # returns a list, not an iterator
         if self._tuples is None:
             ids: Any = (
                 repeat((0, 0))
@@ -58,17 +60,17 @@ class LocatedBatch(TupleBatch):
         return self._tuples
 
     def unfinished(self) -> list[LocatedTuple]:
-        """The tuples that were neither acked nor failed, together or one by one."""
+        """Return the tuples that were neither acked nor failed, together or one by one."""
         return [] if self.finished else [tuple for tuple in self.tuples() if not tuple.finished]
 
     def ack_val_at(self, row: int) -> int:
-        """XOR of the edges that hang on one of its tuples."""
+        """Return the XOR of the edges anchored to one of its tuples."""
         return self.tuples()[row].ack_val ^ (
             0 if self.ack_vals is None else int(self.ack_vals[row])
         )
 
     def take_apart(self) -> list[LocatedTuple]:
-        """From now on each tuple is on its own, with what hangs on it; returns those that are not finished."""
+        """Split the batch into single tuples with their edges, and return the unfinished ones."""
         left = self.unfinished()
         for tuple in left:
             tuple.ack_val = self.ack_val_at(tuple.row)

@@ -1,8 +1,12 @@
-"""What a task has begun and not finished, and how that is written down.
+"""A task's unfinished tuples, and their storage in its changelog.
 
-Two kinds of tuples are not finished behind the offset that is committed: *held* ones, which were executed and neither acked nor
-failed (a join holds them), and those that *wait* to be tried again, of whose execution nothing is left. For each frame of the
-input with such tuples one pair is kept in the task's changelog, in the transaction that commits the offset behind them.
+Two kinds of tuples before the committed offset are unfinished:
+
+* *Held* tuples were executed and neither acked nor failed (a join holds them).
+* *Waiting* tuples will be retried. Nothing of their failed execution is left.
+
+For each input frame with such tuples, the task's changelog has one pair. The transaction that
+commits the offset after the frame writes it.
 """
 
 import heapq
@@ -19,18 +23,19 @@ from kstorm.errors import FrameError
 Pair = tuple[bytes, bytes | None]
 
 MARK: Final = b"\xff"
-"""How the keys of these pairs begin. No UTF-8 begins so, as keys of a state do, and they come after those."""
+"""First byte of the keys of these pairs. It occurs in no UTF-8, so it differs from all keys of a
+state and sorts after them."""
 
 
 class Left(msgspec.Struct, array_like=True, frozen=True):
-    """One tuple that is not finished."""
+    """One unfinished tuple."""
 
     row: Annotated[int, msgspec.Meta(ge=0)]
     attempts: Annotated[int, msgspec.Meta(ge=0)]
     waits: bool
-    """Whether it is to be executed in full; else it was executed, and what that emitted was sent."""
+    """True if it must be executed in full. False if it was executed and its emits were sent."""
     ack_val: int
-    """See `Tuple.ack_val`."""
+    """As `Tuple.ack_val`."""
 
 
 _encode = msgspec.msgpack.Encoder().encode
@@ -38,12 +43,15 @@ _decode = msgspec.msgpack.Decoder(list[Left]).decode
 
 
 def is_unfinished_key(key: bytes) -> bool:
-    """Whether a pair of a task's changelog is about tuples that are not finished, and not one of its state."""
+    """Return True if a changelog pair stores unfinished tuples and is not a pair of the state."""
     return key.startswith(MARK)
 
 
 def read_pair(key: bytes, value: bytes) -> tuple[int, list[Left]]:
-    """The offset of a frame, and its tuples that are not finished. Raises `FrameError` if none of ours has written that."""
+    """Return the offset of a frame and its unfinished tuples.
+
+    Raises `FrameError` if kstorm did not write the pair.
+    """
     if len(key) != 9:
         raise FrameError(
             f"a key of {len(key)} bytes that begins like an offset's: such a key has 9"
@@ -55,7 +63,7 @@ def read_pair(key: bytes, value: bytes) -> tuple[int, list[Left]]:
 
 
 def check_row(key: bytes, value: bytes | None) -> None:
-    """Raises `FrameError` if that is no pair of an exactly-once task's changelog: neither of its state nor of these."""
+    """Raise `FrameError` if the pair is neither from a state nor about unfinished tuples."""
     if not is_unfinished_key(key):
         check_pair(key, value)
     elif value is not None:
@@ -63,36 +71,39 @@ def check_row(key: bytes, value: bytes | None) -> None:
 
 
 class Unfinished:
-    """The tuples of one task that are not finished."""
+    """The unfinished tuples of one task."""
 
     def __init__(self, written: Iterable[tuple[bytes, bytes]] = ()) -> None:
-        """`written`: the pairs that a former owner has left."""
+        """`written`: the pairs stored by the previous owner."""
         self._tuples: list[LocatedTuple] = []  # executed since the last cut
-        self._batches: list[LocatedBatch] = []  # those that are held
+        self._batches: list[LocatedBatch] = []  # executed and held
         self._open: list[LocatedTuple] = []
         self._waiting: list[tuple[float, int, LocatedTuple]] = []
         self._numbers = count()
         self._written: dict[bytes, bytes] = dict(written)
 
     def watch(self, tuples: Iterable[LocatedTuple]) -> None:
-        """Tuples that are being executed."""
+        """Track tuples that are being executed."""
         self._tuples += tuples
 
     def watch_batch(self, batch: LocatedBatch) -> None:
-        """A batch that was executed."""
+        """Track an executed batch."""
         if not batch.finished:
             self._batches.append(batch)
 
     def wait(self, tuple: LocatedTuple, due: float) -> None:
-        """A tuple is to be tried again at a time."""
+        """Schedule a tuple for a retry at `due`."""
         heapq.heappush(self._waiting, (due, next(self._numbers), tuple))
 
     def is_due(self, now: float) -> bool:
-        """Whether one is to be tried again now."""
+        """Return True if a retry is due."""
         return bool(self._waiting) and self._waiting[0][0] <= now
 
     def take_due(self, now: float) -> list[LocatedTuple]:
-        """Those that are to be tried again now; they are watched from here on."""
+        """Remove and return the tuples due for retry.
+
+        The caller tracks them again when it executes them.
+        """
         due = []
         while self.is_due(now):
             due.append(heapq.heappop(self._waiting)[2])
@@ -100,16 +111,16 @@ class Unfinished:
 
     @property
     def waiting(self) -> int:
-        """How many wait to be tried again."""
+        """Number of tuples that wait for a retry."""
         return len(self._waiting)
 
     @property
     def changed(self) -> bool:
-        """Whether there may be anything to write."""
+        """True if there may be anything to write."""
         return bool(self._tuples or self._batches or self._open or self._waiting or self._written)
 
     def changes(self) -> Sequence[Pair]:
-        """What differs from what was last written; from now on it counts as written."""
+        """Return the difference from what was last written, and mark it as written."""
         if not self.changed:
             return ()
         self._gather()
@@ -133,7 +144,7 @@ class Unfinished:
         self._tuples = []
 
     def _held(self) -> Iterator[tuple[LocatedTuple, int]]:
-        """The tuples that are held, with what hangs on each."""
+        """Yield the held tuples, each with the XOR of its emitted edges."""
         for tuple in self._open:
             yield tuple, tuple.ack_val
         for batch in self._batches:
