@@ -45,10 +45,7 @@ _COPY_KEY: Final = b"\xffkstorm copy"
 _FORMAT: Final = 1
 _FIRST: Final = 8  # pairs read first from a range
 # A process that is exiting may still hold the files.
-_LOCKED_SECS, _LOCK_PAUSE_SECS = (
-    30.0,
-    0.5,
-)
+_LOCKED_SECS, _LOCK_PAUSE_SECS = 30.0, 0.5
 
 Pair = tuple[bytes, bytes | None]
 """A key and its value. None deletes it."""
