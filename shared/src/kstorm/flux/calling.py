@@ -29,8 +29,8 @@ def called(
     """Call a function. Raises `ConfigError` with the place in the file for any exception."""
     try:
         signature = inspect.signature(function)
-    # some functions written in C have no signature
     except ValueError:
+        # some functions written in C have no signature
         signature = None
     if signature is not None:
         try:

@@ -144,7 +144,7 @@ class WindowedBoltExecutor(StatefulBasicBolt):
             rows, self._more, self._anew = 0, False, False
             for window in self._manager.due(until):
                 if rows >= AT_ONCE:
-                    # The generator has resumed, so the window before is finished.
+                    # The generator has resumed, so the previous window is finished.
                     self._more = True
                     break
                 self.bolt.execute(window)

@@ -71,7 +71,6 @@ class PaneManager:
         return max(now, self._begun + 1)
 
     def is_full_with(self, more: int) -> bool:
-        """These windows end by time."""
         return False
 
     def add(self, time: int, tuple: Tuple) -> None:

@@ -140,8 +140,8 @@ class RabbitMQReader:
         host, port = addresses[number % len(addresses)]
         try:
             parameters = self._parameters(host, port)
-        # The password file is missing, perhaps only for now.
         except ConfigError as error:
+            # The password file is missing, perhaps only for now.
             self._failed(error)
             return
         self._session = _Session(self, number, f"{host}:{port}", parameters, self._loop)
@@ -263,8 +263,8 @@ def _tls_context(tls: RabbitMQTls) -> ssl.SSLContext:
         if tls.certificate_file is not None:
             name, file = "certificate_file", tls.certificate_file
             context.load_cert_chain(tls.certificate_file, tls.key_file)
-    # SSLError is a subclass
     except OSError as error:
+        # SSLError is a subclass
         raise ConfigError(
             f"{name} is {file!r}, which cannot be used: {error.strerror or error}"
         ) from None

@@ -14,8 +14,8 @@ def postmarks(settings: Settings) -> Callable[[], Postmark]:
     """Return a function that makes stamps with the current time."""
     try:
         release = f"kstorm {version('kstorm')}"
-    # running from source
     except PackageNotFoundError:
+        # running from source
         release = "kstorm"
     return partial(
         _postmark, f"{settings.topology_id}, {release}" if settings.topology_id else release

@@ -17,8 +17,8 @@ def read_file(variable: str, path: str) -> str:
     add."""
     try:
         return Path(path).read_text().rstrip("\r\n")
-    # ValueError: not UTF-8, or not a valid file name
     except (OSError, ValueError) as error:
+        # ValueError: not UTF-8, or not a valid file name
         reason = error.strerror if isinstance(error, OSError) else "it is not a text file"
         raise ConfigError(f"{variable} is {path!r}, which cannot be read: {reason}") from None
 

@@ -158,8 +158,8 @@ class FaustStore:
     def _db(self, partition: int) -> Any:
         try:
             return self._store._dbs[partition]
-        # Faust would open it here, and another process could not.
         except KeyError:
+            # Faust would open it here, and another process could not.
             raise StorageError(
                 f"partition {partition} of the table {self._name!r} is not open in this process: its task has gone"
             ) from None
