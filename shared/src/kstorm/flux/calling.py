@@ -50,7 +50,7 @@ def called(
 def _initializer(function: Callable[..., Any]) -> object:
     """Return the object that has the parameters' types. For a class this is its `__init__`, since
     the class itself has the types of its attributes."""
-    return getattr(function, "__init__") if isinstance(function, type) else function  # noqa: B009 - mypy trusts no other way
+    return getattr(function, "__init__") if isinstance(function, type) else function  # noqa: B009 - mypy accepts only getattr
 
 
 def _shown(signature: inspect.Signature) -> str:
@@ -67,7 +67,7 @@ def hints_of(function: Any) -> Mapping[str, Any]:
     unknown."""
     try:
         return typing.get_type_hints(function)
-    except Exception:  # noqa: BLE001 - types are the user's code, and may name what is not there when it runs
+    except Exception:  # noqa: BLE001 - users' annotations may name types missing at run time
         return {}
 
 

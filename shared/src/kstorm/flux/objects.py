@@ -170,7 +170,7 @@ def _set(made: Any, name: str, value: Any, at: Place) -> None:
 
 
 def _is_frozen(kind: type) -> bool:
-    return dataclasses.is_dataclass(kind) and bool(getattr(kind, "__dataclass_params__").frozen)  # noqa: B009 - as mypy has none
+    return dataclasses.is_dataclass(kind) and bool(getattr(kind, "__dataclass_params__").frozen)  # noqa: B009 - unknown to mypy
 
 
 def _replaced(made: Any, values: Mapping[str, Any], at: Place) -> Any:

@@ -280,7 +280,7 @@ class Driver(Performer[E]):
         try:
             with self.workload.busy:
                 await self.perform(self.engine.polled(item, unit, time.monotonic()))
-        except Exception as error:  # noqa: BLE001 - whatever it is: the offset must not move past work that was not done
+        except Exception as error:  # noqa: BLE001 - on any error: the offset must not pass unfinished work
             self.fatal(error)
         self.producer.poll()
 

@@ -47,7 +47,7 @@ def begin_anew_if_cut_off(error: Exception, settings: Settings, log: Logger) -> 
     _leave_nothing_open()
     signal.pthread_sigmask(signal.SIG_SETMASK, ())
     sys.stdout.flush()
-    os.execv(sys.executable, [sys.executable, *sys.orig_argv[1:]])  # noqa: S606 - there is no shell in it
+    os.execv(sys.executable, [sys.executable, *sys.orig_argv[1:]])  # noqa: S606 - runs no shell
 
 
 def times_begun_anew() -> int:

@@ -30,6 +30,6 @@ def _metrics(component: Component, task: int, journal: Journal) -> Mapping[str, 
     """Return a component's metrics. If it raises, log the error in the journal and return none."""
     try:
         return component.metrics()
-    except Exception as error:  # noqa: BLE001 - the user's code may raise anything; the page is shown all the same
+    except Exception as error:  # noqa: BLE001 - user code may raise anything, the page must still work
         journal.error(error, "in metrics", task)
         return {}

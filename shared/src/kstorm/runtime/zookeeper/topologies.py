@@ -62,7 +62,7 @@ class SpoutReport(msgspec.Struct, frozen=True):
     pending: int
     """Trees in flight. While the process is active, this is the value of its last start."""
     waiting: int
-    """Failed messages that will be emitted again after activation. It has the same age as `pending`."""
+    """Failed messages that will be emitted again after activation. Updated along with `pending`."""
     message_timeout_secs: float
     """Minimum time in flight until a tree times out. The actual time is up to half as long
     again."""
