@@ -55,9 +55,12 @@ class SqlMap(BackingMap):
     """Two tables of a SQL database. `<table>` has the values as MessagePack. `<table>_lives` has
     the fencing number of each task and the keys of its last write.
 
-    `connect` returns a connection of Python's DB-API: `SqlMap(partial(sqlite3.connect,
-    "counts.db"), "counts")`. For PostgreSQL: `SqlMap(partial(psycopg.connect, "dbname=counts"),
-    "counts", parameter="%s", blob="BYTEA")`. Missing tables are created.
+    `connect` returns a connection of Python's DB-API. Missing tables are created. For SQLite and
+    PostgreSQL:
+
+        SqlMap(partial(sqlite3.connect, "counts.db"), "counts")
+        postgres = partial(psycopg.connect, "dbname=counts")
+        SqlMap(postgres, "counts", parameter="%s", blob="BYTEA")
     """
 
     def __init__(

@@ -63,8 +63,10 @@ class Chain:
         return self._with("aggregate", given)
 
     def partition_aggregate(self, *given: Any) -> "Chain":
-        """Add an aggregator within each task: `partition_aggregate([inputs], aggregator,
-        outputs)`."""
+        """Add an aggregator within each task.
+
+        `partition_aggregate([inputs], aggregator, outputs)`
+        """
         return self._with("partition_aggregate", given)
 
     def chain_end(self) -> "Stream":

@@ -16,12 +16,13 @@ class RedisMap(BackingMap):
     - `{<name>}:lives` has the fencing numbers of the tasks.
     - `{<name>}:stored` has the keys of each task's last write.
 
-    `connect` returns a client of the package `redis`: `RedisMap(partial(redis.Redis, "localhost"),
-    "counts")`.
+    `connect` returns a client of the package `redis`:
+
+        RedisMap(partial(redis.Redis, "localhost"), "counts")
 
     Redis must not lose acknowledged writes. Set `appendonly yes` and `appendfsync always`, and do
-    not fail over to a lagging replica. It must not evict keys either (`maxmemory-policy
-    noeviction`).
+    not fail over to a lagging replica. Also set `maxmemory-policy noeviction`, so that it does not
+    evict keys.
     """
 
     def __init__(self, connect: Callable[[], Any], name: str) -> None:

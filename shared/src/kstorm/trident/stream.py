@@ -121,8 +121,10 @@ class Stream(_Written):
     def filter(
         self, inputs: Any, operation: "Filter | Callable[..., object] | None" = None
     ) -> "Stream":
-        """Keep some tuples: `filter(Fields("word"), FilterNull())`, or `filter(lambda word, count:
-        count > 1)` for all values."""
+        """Keep some tuples: `filter(Fields("word"), FilterNull())`.
+
+        With a single argument, all fields are passed: `filter(lambda word, count: count > 1)`.
+        """
         keep, names = (inputs, None) if operation is None else (operation, Fields(inputs))
         return self._step(
             f"filter({name_of(keep)})", keep, partial(filtering, as_filter(keep), names)
