@@ -1,4 +1,4 @@
-"""Calls what a topology's file names, with arguments that were read from it; what goes wrong is told with its place."""
+"""Call the classes and functions named in a topology file. Errors include the place in the file."""
 
 import inspect
 import typing
@@ -12,7 +12,7 @@ from kstorm.references import Kind, find
 
 
 def find_at(reference: str, kind: Kind, at: Place) -> Any:
-    """What `package.module:attribute` names; the error says where it stands."""
+    """Import `package.module:attribute`. Raises `ConfigError` with the place in the file."""
     try:
         return find(reference, kind)
     except ConfigError as error:
@@ -26,10 +26,11 @@ def called(
     at: Place,
     name: str,
 ) -> Any:
-    """Calls it. Raises `ConfigError` with the place, whatever it raises."""
+    """Call a function. Raises `ConfigError` with the place in the file for any exception."""
     try:
         signature = inspect.signature(function)
-    except ValueError:  # some that are written in C have none
+    except ValueError:
+        # some functions written in C have no signature
         signature = None
     if signature is not None:
         try:
@@ -47,12 +48,13 @@ def called(
 
 
 def _initializer(function: Callable[..., Any]) -> object:
-    """What has the types of its parameters: of a class, not those of its attributes."""
-    return getattr(function, "__init__") if isinstance(function, type) else function  # noqa: B009 - mypy trusts no other way
+    """Return the object that has the parameters' types. For a class this is its `__init__`, since
+    the class itself has the types of its attributes."""
+    return getattr(function, "__init__") if isinstance(function, type) else function  # noqa: B009 - mypy accepts only getattr
 
 
 def _shown(signature: inspect.Signature) -> str:
-    """The parameters' names."""
+    """Return the parameters' names as text."""
     names = [
         f"{'*' * (p.kind - 1) if p.kind in (2, 4) else ''}{p.name}"
         for p in signature.parameters.values()
@@ -61,15 +63,17 @@ def _shown(signature: inspect.Signature) -> str:
 
 
 def hints_of(function: Any) -> Mapping[str, Any]:
-    """The types of parameters, or of a class's attributes, by name; none if they are not known."""
+    """Return the types of parameters or of a class's attributes, by name. Return {} if they are
+    unknown."""
     try:
         return typing.get_type_hints(function)
-    except Exception:  # noqa: BLE001 - types are the user's code, and may name what is not there when it runs
+    except Exception:  # noqa: BLE001 - users' annotations may name types missing at run time
         return {}
 
 
 def fitting(values: Mapping[str, Any], hints: Mapping[str, Any], at: Place) -> dict[str, Any]:
-    """Names of an enum's members become members, where an enum is asked for; whole numbers floats, where these are."""
+    """Convert values to their parameters' types: member names to enum members, and whole numbers to
+    floats."""
     return {name: _fitting(name, value, hints.get(name), at) for name, value in values.items()}
 
 
@@ -90,7 +94,7 @@ def _fitting(name: str, value: Any, hint: Any, at: Place) -> Any:
 
 
 def method_of(of: Any, name: str, at: Place) -> Callable[..., Any]:
-    """A public method of an object or a class. Raises `ConfigError` if it has none of that name."""
+    """Return a public method of an object or class. Raises `ConfigError` if it does not exist."""
     kind = of if isinstance(of, type) else type(of)
     found = None if name.startswith("_") else getattr(of, name, None)
     if not callable(found):

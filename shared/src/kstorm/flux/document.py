@@ -1,4 +1,4 @@
-"""A YAML file that was read: its values, and where each of them stands."""
+"""A parsed YAML file: its values and their positions in the file."""
 
 import re
 from collections.abc import Iterable, Iterator
@@ -12,7 +12,7 @@ from kstorm.errors import ConfigError
 from kstorm.flux.replacing import REFERENCE, Replacements
 
 Step = str | int
-"""A key, or a position in a list."""
+"""A key of a mapping or an index of a list."""
 
 _TEXT: Final = "tag:yaml.org,2002:str"
 _KINDS: Final = {f"tag:yaml.org,2002:{kind}" for kind in ("bool", "float", "int", "null")}
@@ -21,7 +21,7 @@ _MERGE: Final = "tag:yaml.org,2002:merge"
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Where something stands, counted from 1."""
+    """A position in a file. Lines and columns count from 1."""
 
     file: str
     line: int
@@ -33,14 +33,15 @@ class Place:
 
 @dataclass(frozen=True, slots=True)
 class Document:
-    """A file."""
+    """A parsed file."""
 
     file: str
     values: Any
     _root: Node
 
     def place(self, path: Iterable[Step] = (), *, key: bool = False) -> Place:
-        """Where a value stands, or its key; where that is not there, what would hold it."""
+        """Return the position of a value, or of its key. If it does not exist, return that of its
+        nearest ancestor."""
         node = shown = self._root
         for step in path:
             found = _entry(node, step)
@@ -51,7 +52,10 @@ class Document:
 
 
 def parse(text: str, file: str, replacements: Replacements) -> Document:
-    """Reads a YAML file, with `${…}` replaced. No tag makes anything but plain values. Raises `ConfigError` naming the place."""
+    """Parse a YAML file and replace `${…}`. Tags can only produce plain values.
+
+    Raises `ConfigError` with the position.
+    """
     try:
         return _parsed(text, file, replacements)
     except yaml.MarkedYAMLError as error:
@@ -69,7 +73,8 @@ def parse(text: str, file: str, replacements: Replacements) -> Document:
         RecursionError,
         TypeError,
         ValueError,
-    ) as error:  # PyYAML's, of `!!int ''` say
+        # raised by PyYAML, for example for `!!int ''`
+    ) as error:
         raise ConfigError(
             f"{file} has a value that does not fit its tag, or is too deep: {error}"
         ) from None
@@ -86,7 +91,7 @@ def _parsed(text: str, file: str, replacements: Replacements) -> Document:
 
 
 class _Walk:
-    """Through the nodes of a file: refuses what is there twice, and replaces."""
+    """Walks a file's nodes, rejects duplicate keys and cycles, and replaces `${…}`."""
 
     def __init__(self, file: str, replacements: Replacements, loader: yaml.SafeLoader) -> None:
         self._file = file
@@ -96,7 +101,7 @@ class _Walk:
         self._seen: set[int] = set()
 
     def check(self, node: Node) -> None:
-        """A node and all below it."""
+        """Check a node and everything below it."""
         if any(node is one for one in self._above):
             raise ConfigError(
                 f"{_place(self._file, node)}: this is part of itself; an alias may not name what it is in"
@@ -163,7 +168,8 @@ class _Walk:
         )
 
     def _read(self, node: Node, text: str) -> ScalarNode:
-        """As YAML reads a value without quotes, but for times and what looks like one: these are text."""
+        """Resolve text as YAML resolves a value without quotes. Times and values that look like
+        times stay text."""
         tag = _tag_of(self._loader, text)
         return self._scalar(node, text, tag if tag in _KINDS and ":" not in text else _TEXT)
 
@@ -178,7 +184,7 @@ def _tag_of(loader: yaml.SafeLoader, text: str) -> str:
 
 
 def _items_of(text: str) -> list[ScalarNode] | None:
-    """The items of a list of single values; None if the text is none."""
+    """Return the items of a list of scalars. Return None if the text is not such a list."""
     try:
         found = yaml.compose(text, yaml.SafeLoader)
     except yaml.YAMLError:
@@ -196,7 +202,7 @@ def _texts_of(text: str) -> list[str] | None:
 
 
 def _entry(node: Node, step: Step) -> tuple[Node, Node] | None:
-    """Key and value of a mapping, or twice the item of a list."""
+    """Return key and value of a mapping's entry, or the item of a list twice."""
     if isinstance(node, MappingNode) and isinstance(step, str):
         return next(_entries(node, step), None)
     if isinstance(node, SequenceNode) and isinstance(step, int) and step < len(node.value):

@@ -1,4 +1,4 @@
-"""The files of a topology in YAML: all that `kstorm.flux` reads of a disk."""
+"""File access of `kstorm.flux`. No other module of it reads from disk."""
 
 import sys
 from pathlib import Path
@@ -7,7 +7,7 @@ from kstorm.errors import ConfigError
 
 
 def read_text(path: Path, what: str) -> str:
-    """The text of a file. Raises `ConfigError` that begins with `what`."""
+    """Read a file. Raises `ConfigError` with a message that starts with `what`."""
     try:
         return path.read_text(encoding="utf-8")
     except UnicodeDecodeError as error:
@@ -23,7 +23,8 @@ def read_text(path: Path, what: str) -> str:
 
 
 def find_resource(name: str) -> Path | None:
-    """The first file of that path below a folder of the Python path, as modules are found; None if there is none."""
+    """Return the first file with this path below a folder of `sys.path`, as for modules. Return
+    None if not found."""
     relative = name.lstrip("/")
     found = (Path(folder or ".") / relative for folder in sys.path)
     return next((path for path in found if path.is_file()), None)

@@ -1,8 +1,8 @@
-"""A topology from a YAML file (Storm's Flux): the file names the classes, and wires them.
+"""Build a topology from a YAML file that names the classes and wires them (Storm's Flux).
 
     topology = load_file(Path("topology.yaml"))
 
-A service does so if KSTORM_TOPOLOGY is the path of a file.
+A service does this if KSTORM_TOPOLOGY is the path of a file.
 """
 
 import os
@@ -26,10 +26,11 @@ R = TypeVar("R")
 def load_file(
     path: Path, *, environment: Mapping[str, str] | None = None, properties: Path | None = None
 ) -> Topology:
-    """Builds the topology of a YAML file.
+    """Build the topology of a YAML file.
 
-    `environment` is what `${ENV-NAME}` is taken from, by default the process's; `properties` a file for `${name}`.
-    Raises `ConfigError` or `TopologyError` with file, line and column.
+    `environment` provides the values of `${ENV-NAME}` and defaults to the process's environment.
+    `properties` is a file with the values of `${name}`. Raises `ConfigError` or `TopologyError`
+    with file, line and column.
     """
     return build(read(path, environment=environment, properties=properties))
 
@@ -37,7 +38,10 @@ def load_file(
 def read(
     path: Path, *, environment: Mapping[str, str] | None = None, properties: Path | None = None
 ) -> Wiring:
-    """What a file and those that it includes define, as yet without importing anything."""
+    """Read the definitions of a file and of the files that it includes. Imports nothing yet.
+
+    Raises `ConfigError` with file, line and column.
+    """
     found: Mapping[str, str] = {}
     if properties is not None:
         found = parse_properties(read_text(properties, "the file of properties"), str(properties))
@@ -46,7 +50,7 @@ def read(
 
 
 def build(wiring: Wiring) -> Topology:
-    """Makes the objects, and wires them."""
+    """Create the objects and wire them into a topology. Raises `ConfigError` or `TopologyError`."""
     objects = Objects(wiring.components)
     config = _config(wiring)
     if wiring.source is not None:
@@ -128,7 +132,8 @@ def _at(place: Place, function: Callable[..., R], *args: Any, **kwargs: Any) -> 
 
 
 def _likely(wiring: Wiring, message: str) -> Place | str:
-    """Where the thing stands that an error about the whole wiring is about: it has the ids of a stream's ends, or one id."""
+    """Return the likely position of an error about the whole wiring. Its message names both ends of
+    a stream, or one ID."""
     for (emitter, bolt, _), stream in wiring.streams.items():
         if f"bolt {bolt!r}" in message and repr(emitter) in message:
             return stream.at()

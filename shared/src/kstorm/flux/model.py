@@ -1,6 +1,8 @@
-"""What a topology's YAML file may say: one source for what is read, and for the schema that editors use.
+"""The keys of a topology's YAML file. The parser and the schema for editors are both derived from
+this model.
 
-The words are those of Storm's Flux, in Python spelling. No section is required of a file, since another may include it.
+The names are those of Storm's Flux in Python spelling. No section is required, since another file
+may include this one.
 """
 
 from typing import Annotated, Any, Final, Literal
@@ -46,11 +48,11 @@ GroupingType = Literal[
 
 
 class _Definition(msgspec.Struct, forbid_unknown_fields=True):
-    """A mapping whose keys are known."""
+    """A mapping with a fixed set of keys."""
 
 
 class PropertyDef(_Definition):
-    """An attribute that is set when the object is there: its value, a component, or a list of components."""
+    """An attribute to set on the created object: a value, a component or a list of components."""
 
     name: Annotated[str, Meta(description="The attribute, or what a method set_NAME sets.")]
     value: Any | UnsetType = UNSET
@@ -59,7 +61,7 @@ class PropertyDef(_Definition):
 
 
 class MethodDef(_Definition):
-    """A method that is called when the object is there, with these arguments."""
+    """A method to call after the object is created, with its arguments."""
 
     name: Annotated[str, Meta(description="The method, such as with_topic_selector.")]
     args: Args = []
@@ -67,7 +69,7 @@ class MethodDef(_Definition):
 
 
 class ObjectDef(_Definition):
-    """An object: of which class, made with which arguments, and what is done with it then."""
+    """An object: its class, its constructor's arguments, and what to set and call afterwards."""
 
     class_: Annotated[str, Meta(description="package.module:Class", extra_json_schema=_NAMED)] = (
         msgspec.field(name="class")
@@ -87,7 +89,7 @@ class ObjectDef(_Definition):
 
 
 class ComponentDef(ObjectDef, kw_only=True):
-    """An object with an id, by which others refer to it."""
+    """An object with an id, which other definitions can refer to."""
 
     id: Annotated[str, Meta(description="Its name.", min_length=1)]
 
@@ -106,7 +108,7 @@ class VertexDef(ComponentDef, kw_only=True):
 
 
 class GroupingDef(_Definition):
-    """Which tasks of the bolt get a tuple."""
+    """The grouping, which selects the tasks of the bolt that receive a tuple."""
 
     type: Annotated[GroupingType, Meta(description="The kind of grouping.")]
     args: Annotated[list[str], Meta(description="Of FIELDS and PARTIAL_KEY: the fields.")] = []
@@ -119,7 +121,7 @@ class GroupingDef(_Definition):
 
 
 class StreamDef(_Definition, kw_only=True):
-    """That a bolt subscribes to a stream of a spout or a bolt."""
+    """A bolt's subscription to a stream of a spout or another bolt."""
 
     name: Annotated[str, Meta(description="For who reads it.")] = ""
     from_: Annotated[str, Meta(description="The spout or bolt that emits.")] = msgspec.field(
@@ -130,7 +132,7 @@ class StreamDef(_Definition, kw_only=True):
 
 
 class IncludeDef(_Definition):
-    """Another file, whose definitions are added to those of this one."""
+    """Another file. Its definitions are added to those of this file."""
 
     file: Annotated[str, Meta(description="Its path, from the folder of this file.")]
     resource: Annotated[
@@ -145,7 +147,7 @@ class IncludeDef(_Definition):
 
 
 class SourceDef(_Definition):
-    """A function that returns the topology. It gets `name` and `config` of this file if it has parameters called so."""
+    """Returns the topology. Parameters called `name` and `config` receive those of this file."""
 
     function: Annotated[str, Meta(description="package.module:function", extra_json_schema=_NAMED)]
     args: Args = []
@@ -153,7 +155,7 @@ class SourceDef(_Definition):
 
 
 class TopologyDef(_Definition):
-    """A topology of kstorm: spouts, bolts and the streams between them, or a function that returns it."""
+    """A topology: spouts, bolts and the streams between them, or a function that returns it."""
 
     name: Annotated[str, Meta(description="The topology's name: what its topics begin with.")] = ""
     config: Settings = {}
@@ -182,4 +184,4 @@ KINDS: Final = (
     SourceDef,
     TopologyDef,
 )
-"""All kinds of mappings that have keys of their own."""
+"""Every kind of mapping that has a fixed set of keys."""

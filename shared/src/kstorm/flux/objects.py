@@ -1,6 +1,7 @@
-"""Makes the objects that a topology's file defines: imports the classes that it names, and calls them.
+"""Create the objects that a topology file defines: import their classes and call them.
 
-Whoever may write the file chooses what is imported and called, so a file is as trusted as code.
+Anyone who can write the file chooses what is imported and called. So the file must be as trusted as
+code.
 """
 
 import dataclasses
@@ -23,7 +24,7 @@ CLASS: Final = Kind(
 
 
 class Objects:
-    """The components, each made once, when somebody first refers to it."""
+    """The components. Each one is created once, on the first reference to it."""
 
     def __init__(self, components: Mapping[str, Located[ComponentDef]]) -> None:
         self._defined = components
@@ -31,7 +32,8 @@ class Objects:
         self._making: list[str] = []
 
     def component(self, id: str, at: Place) -> Any:
-        """The component of that id. Raises `ConfigError` if there is none, or it needs itself."""
+        """Return the component with this ID. Raises `ConfigError` if it does not exist or depends
+        on itself."""
         if not isinstance(id, str) or id not in self._defined:
             known = ", ".join(map(repr, self._defined)) or "none"
             raise ConfigError(f"{at}: there is no component {id!r}: the components are {known}")
@@ -46,7 +48,8 @@ class Objects:
         return self._made[id]
 
     def make(self, defined: Located[Any], *further: Step) -> Any:
-        """An object, of a definition or of a part of one: of its class, with its properties, its methods called."""
+        """Create an object from a definition or a part of one, set its properties and call its
+        methods."""
         definition: ObjectDef = defined.value
         for step in further:
             definition = getattr(definition, str(step))
@@ -58,7 +61,8 @@ class Objects:
             returned = self.call(
                 method_of(made, method.name, at), where, ("config_methods", index), method.name
             )
-            if isinstance(returned, type(made)):  # such as a frozen one's with_…
+            # such as the with_… methods of frozen objects
+            if isinstance(returned, type(made)):
                 made = returned
         return made
 
@@ -70,7 +74,8 @@ class Objects:
         name: str,
         further: Mapping[str, Any] = MappingProxyType({}),
     ) -> Any:
-        """Calls it with the `args` and `kwargs` that stand at a path below a definition, and `further` ones by name."""
+        """Call a function with the `args` and `kwargs` at a path below a definition. `further` adds
+        arguments by name."""
         found: Any = where.value
         for step in path:
             found = found[step] if isinstance(step, int) else getattr(found, step)
@@ -83,7 +88,7 @@ class Objects:
         return called(function, args, {**further, **kwargs}, where.at(*path), name)
 
     def value(self, value: Any, where: Located[Any], path: Sequence[Step]) -> Any:
-        """A value, with the components that it refers to at any depth."""
+        """Return a value with all references in it, at any depth, replaced by their components."""
         if isinstance(value, list):
             return [self.value(one, where, (*path, index)) for index, one in enumerate(value)]
         if not isinstance(value, dict):
@@ -145,7 +150,7 @@ class Objects:
 
 
 def _set(made: Any, name: str, value: Any, at: Place) -> None:
-    """By a method `set_NAME` if there is one, else as an attribute."""
+    """Set a property with a method `set_NAME` if the object has one, otherwise as an attribute."""
     kind = type(made)
     setter = getattr(made, f"set_{name}", None)
     if callable(setter) and not name.startswith("_"):
@@ -165,11 +170,11 @@ def _set(made: Any, name: str, value: Any, at: Place) -> None:
 
 
 def _is_frozen(kind: type) -> bool:
-    return dataclasses.is_dataclass(kind) and bool(getattr(kind, "__dataclass_params__").frozen)  # noqa: B009 - as mypy has none
+    return dataclasses.is_dataclass(kind) and bool(getattr(kind, "__dataclass_params__").frozen)  # noqa: B009 - unknown to mypy
 
 
 def _replaced(made: Any, values: Mapping[str, Any], at: Place) -> Any:
-    """What cannot be changed is made anew, which checks it again."""
+    """Return a changed copy of a frozen object. Creating the copy validates it again."""
     kind = type(made)
     known = [each.name for each in dataclasses.fields(made) if each.init]
     for name in values:

@@ -1,4 +1,4 @@
-"""From the values of a file to its definitions; what does not fit is told with its place and what to write instead."""
+"""Convert a file's values to definitions. Errors include the position and what to write instead."""
 
 import re
 from difflib import get_close_matches
@@ -25,7 +25,7 @@ _FLUX: Final = {
     "offHeapMemoryLoad": "memory and CPU of a component are values of the chart, components.ID.resources",
     "cpuLoad": "memory and CPU of a component are values of the chart, components.ID.resources",
 }
-"""Keys of Storm's Flux that are others here, and what to do."""
+"""Keys of Storm's Flux that have another name or no counterpart here, and what to do instead."""
 
 _PATH: Final = re.compile(r"(?: - at|in) `(\$[^`]*)`$")
 _STEP: Final = re.compile(r"\.([^.\[]+)|\[(\d+)\]")
@@ -44,7 +44,7 @@ _KEYS: Final = sorted({name for kind in KINDS for name in kind.__struct_encode_f
 
 
 def definitions(document: Document) -> TopologyDef:
-    """What a file defines. Raises `ConfigError` on the first thing that does not fit."""
+    """Return the definitions of a file. Raises `ConfigError` for the first invalid value."""
     try:
         return msgspec.convert(document.values, TopologyDef)
     except msgspec.ValidationError as error:
@@ -83,7 +83,7 @@ def _where(path: list[Step]) -> str:
 
 
 def _named(path: list[Step]) -> str:
-    """`spouts[0].parallelism`, as one would say it."""
+    """Format a path, as in `spouts[0].parallelism`."""
     text = "".join(f"[{step}]" if isinstance(step, int) else f".{step}" for step in path).lstrip(
         "."
     )

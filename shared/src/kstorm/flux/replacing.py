@@ -1,8 +1,9 @@
-"""`${name}` in a topology's YAML file: from a file of properties, or, as `${ENV-NAME}`, from the environment.
+"""Replace `${name}` in a topology's YAML file from a properties file, and `${ENV-NAME}` from the
+environment.
 
-Only values are replaced, after the YAML was read: whatever is put in, it can never add a key, or end a text. What stands there
-without quotes may then be a number, true, false or nothing; what stands there alone may be a list of such values.
-`$${name}` stands for `${name}` itself.
+Only values are replaced, after the YAML is parsed. So a replacement can never add a key or end a
+quoted text. A replaced value without quotes may become a number, true, false or null. If it is the
+whole value, it may become a list of such values. `$${name}` is the literal text `${name}`.
 """
 
 import re
@@ -19,15 +20,16 @@ _ITEM = re.compile(r"(?P<list>.+)\[(?P<index>\d+)\]")
 
 @dataclass(frozen=True, slots=True)
 class Replacements:
-    """Where values come from."""
+    """The sources of replacement values."""
 
     environment: Mapping[str, str] = field(default_factory=dict, repr=False)
     properties: Mapping[str, str] = field(default_factory=dict, repr=False)
     filter: str = ""
-    """The file of the properties; empty: there is none."""
+    """Path of the properties file. Empty without one."""
 
     def get(self, name: str, items: Callable[[str], list[str] | None]) -> str:
-        """What a name stands for. `items` gives the items of a text that is a list. Raises `ConfigError`."""
+        """Return the value of a name. `items` splits a text that is a list. Raises `ConfigError` if
+        the name is unknown."""
         if name.startswith(_ENVIRONMENT):
             return self._variable(name.removeprefix(_ENVIRONMENT))
         item = _ITEM.fullmatch(name)
@@ -60,7 +62,8 @@ class Replacements:
 
 
 def parse_properties(text: str, file: str) -> dict[str, str]:
-    """The properties of a file, a line each: `name: value` or `name=value`. Raises `ConfigError` naming the line."""
+    """Parse a properties file with lines `name: value` or `name=value`. Raises `ConfigError` with
+    the line."""
     found: dict[str, str] = {}
     for number, line in enumerate(text.splitlines(), 1):
         written = line.strip()

@@ -1,6 +1,7 @@
-"""The JSON Schema of a topology's YAML file, made from what is read, for editors.
+"""The JSON Schema of a topology's YAML file, for editors. It is derived from the model.
 
-It differs from the model where a file says `${name}`: that is text until it is replaced.
+It differs from the model in one point: where a number is expected, it also allows the text
+`${name}`, which is replaced later.
 """
 
 import ast
@@ -27,7 +28,7 @@ _REPLACED: Final = {"type": "string", "pattern": r"\$\{"}
 
 
 def schema() -> dict[str, Any]:
-    """The schema, as `schema.json` has it."""
+    """Return the schema. `schema.json` contains the same."""
     found = msgspec.json.schema(TopologyDef)
     kinds = found["$defs"]
     kinds["Settings"] = {
@@ -47,12 +48,12 @@ def schema() -> dict[str, Any]:
 
 
 def schema_text() -> str:
-    """The same as text: `kstorm flux-schema` prints it."""
+    """Return the schema as text, as printed by `kstorm flux-schema`."""
     return json.dumps(schema(), indent=2, ensure_ascii=False) + "\n"
 
 
 def _settings() -> dict[str, Any]:
-    """Kstorm's own settings, so that an editor may propose them."""
+    """Return the schema of kstorm's own settings, so that editors can suggest them."""
     described = _docstrings()
     found = {}
     for setting in fields(Config):
@@ -64,7 +65,7 @@ def _settings() -> dict[str, Any]:
 
 
 def _docstrings() -> Mapping[str, str]:
-    """Of the fields of `Config`; Python itself keeps none."""
+    """Return the docstrings of the fields of `Config`. Python does not keep them at run time."""
     (definition,) = ast.parse(inspect.getsource(Config)).body
     assert isinstance(definition, ast.ClassDef)
     return {

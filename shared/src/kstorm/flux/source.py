@@ -1,4 +1,4 @@
-"""A topology that the user's code wires, with what its file says (Storm's `topologySource`)."""
+"""Build a topology with the user's function that the file names (Storm's `topologySource`)."""
 
 import inspect
 from typing import Any, Final
@@ -17,7 +17,8 @@ _FUNCTION: Final = Kind(
 
 
 def from_source(wiring: Wiring, objects: Objects, config: Config) -> Topology:
-    """By the user's code, which gets the file's name and config if it asks for them."""
+    """Call the user's function. It receives the file's name and config if it has parameters for
+    them."""
     source = wiring.source
     assert source is not None
     for what in ("spouts", "bolts", "streams"):

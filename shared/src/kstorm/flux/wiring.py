@@ -1,4 +1,4 @@
-"""All that a file and those that it includes define, each with the file that says so."""
+"""The definitions of a file and of all files that it includes. Each one has its source file."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -17,20 +17,20 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class Located(Generic[T]):
-    """A definition, and where it stands."""
+    """A definition and its position."""
 
     value: T
     document: Document
     path: tuple[Step, ...]
 
     def at(self, *further: Step) -> Place:
-        """Where it stands, or a part of it."""
+        """Return the position of the definition or of a part of it."""
         return self.document.place((*self.path, *further))
 
 
 @dataclass(slots=True)
 class Wiring:
-    """The definitions by what they are called."""
+    """All definitions, by name."""
 
     file: str
     name: Located[str] | None = None
@@ -40,14 +40,15 @@ class Wiring:
     spouts: dict[str, Located[VertexDef]] = field(default_factory=dict)
     bolts: dict[str, Located[VertexDef]] = field(default_factory=dict)
     streams: dict[tuple[str, str, str], Located[StreamDef]] = field(default_factory=dict)
-    """By who emits, who subscribes, and the stream's id."""
+    """By emitter, subscriber and stream ID."""
     files: list[Path] = field(default_factory=list)
-    """What was read, the first file first; without resources."""
+    """The files read, starting with the topology's file. Excludes `resources`."""
     resources: list[Path] = field(default_factory=list)
-    """What was found on the Python path."""
+    """Included files that were found on the Python path."""
 
     def add(self, other: "Wiring", *, override: bool) -> None:
-        """Adds what another file defines. Of two of a name, the one here stays unless `override`."""
+        """Add the definitions of another file. For duplicate names the existing one wins unless
+        `override`."""
         if other.name is not None and (override or self.name is None):
             self.name = other.name
         if other.source is not None and (override or self.source is None):
@@ -62,7 +63,7 @@ class Wiring:
 
 
 def read_wiring(path: Path, replacements: Replacements) -> Wiring:
-    """Reads a file, and what it includes. Raises `ConfigError`."""
+    """Read a file and its includes. Raises `ConfigError` with the position."""
     return _read(path, replacements, "the topology's file", ())
 
 

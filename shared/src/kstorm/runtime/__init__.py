@@ -1,1 +1,2 @@
-"""The insides of the services, by what they talk to: the process itself, Kafka, ZooKeeper, the disk, queues."""
+"""The internals of the services: the process itself, and its access to Kafka, ZooKeeper, the disk
+and queues."""

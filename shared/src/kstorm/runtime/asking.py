@@ -1,4 +1,4 @@
-"""Asks services for their pages in JSON."""
+"""Client for the JSON pages of services."""
 
 import json
 import urllib.request
@@ -12,17 +12,18 @@ from urllib.parse import urlencode
 
 _PATIENCE_SECS: Final = 1.5
 _MOST_BYTES: Final = 32_000_000
-"""A value of a state in Base64 has 22 million."""
+"""A state's value takes up to 22 million bytes in Base64."""
 _AT_ONCE: Final = 16
 
 Answer = tuple[int, dict[str, Any]]
-"""The status and what it says."""
+"""The HTTP status and the JSON object."""
 
 _direct = urllib.request.build_opener(urllib.request.ProxyHandler({}))
 
 
 def ask(url: str, page: str = "status") -> dict[str, Any] | None:
-    """What the service at `http://host:port` says on a page of its own; None if it does not answer, or not in JSON."""
+    """Return a page of the service at `http://host:port`. Return None unless it responds with 200
+    and a JSON object."""
     found = question(url, page)
     return found[1] if found is not None and found[0] == HTTPStatus.OK else None
 
@@ -33,9 +34,9 @@ def question(
     query: Mapping[str, str] | None = None,
     headers: Mapping[str, str] | None = None,
 ) -> Answer | None:
-    """The same with a query, and whatever the status is."""
+    """Return status and JSON object of a page, whatever the status is."""
     whole = f"{url}/{page}?{urlencode(query or {})}".removesuffix("?")
-    asked = urllib.request.Request(whole, headers=dict(headers or {}))  # noqa: S310 - it is a service's
+    asked = urllib.request.Request(whole, headers=dict(headers or {}))  # noqa: S310 - the URL is that of a service
     try:
         try:
             answer = _direct.open(asked, timeout=_PATIENCE_SECS)
@@ -49,6 +50,6 @@ def question(
 
 
 def ask_all(urls: Sequence[str]) -> Sequence[dict[str, Any] | None]:
-    """The same of many, some side by side."""
+    """Fetch the status page of several services concurrently."""
     with ThreadPoolExecutor(_AT_ONCE) as pool:
         return list(pool.map(ask, urls))

@@ -1,6 +1,6 @@
-"""Which addresses are this machine's own."""
+"""Recognise loopback addresses."""
 
 
 def is_own(host: str) -> bool:
-    """Whether only this machine reaches it."""
+    """Return True if the host is only reachable from this machine."""
     return host in ("localhost", "::1") or host.startswith("127.")

@@ -1,6 +1,7 @@
-"""What commands show at a terminal obeys nobody but them: `kstorm.printable` for all that they print.
+"""Output of commands to a terminal. All of it passes through `kstorm.printable`, so printed data
+cannot control the terminal.
 
-What is not a terminal is for other programs, and gets each character as it is, and tables as wide as they need.
+Output to files and pipes is unchanged, and tables there are as wide as they need.
 """
 
 import os
@@ -16,11 +17,12 @@ from rich.text import Text
 from kstorm.printable import printable
 
 _WIDE: Final = 100_000
-"""Columns that no table needs."""
+"""More columns than any table needs."""
 
 
 class Screen(Console):
-    """Shows texts of others as they may be shown; colours and cursor are its own."""
+    """A rich console that makes all printed data printable. Colours and cursor movements are its
+    own."""
 
     def __init__(self, **options: Any) -> None:
         super().__init__(**options)
@@ -28,30 +30,29 @@ class Screen(Console):
             self.width = _WIDE
 
     def render_str(self, text: str, **options: Any) -> Text:
-        """Here a table measures its cells."""
+        # Tables measure their cells here.
         return super().render_str(printable(text), **options)
 
     def render(
         self, renderable: RenderableType, options: ConsoleOptions | None = None
     ) -> Iterator[Segment]:
-        """Everything comes through here."""
+        # All output passes through here.
         for segment in super().render(renderable, options):
             yield segment if segment.control else segment._replace(text=printable(segment.text))
 
 
 class Terminal:
-    """A stream in place of one that leads to a terminal. A `Screen` finds that one in it, as rich does in its own."""
+    """Replaces a stream that leads to a terminal. A `Screen` finds the terminal in it, because rich
+    looks for this attribute."""
 
     def __init__(self, stream: IO[str]) -> None:
         self.rich_proxied_file = stream
 
     def write(self, text: str) -> int:
-        """As a stream does; what it gets is printable."""
         self.rich_proxied_file.write(printable(text))
         return len(text)
 
     def writelines(self, lines: Iterable[str]) -> None:
-        """The same for several texts."""
         for line in lines:
             self.write(line)
 
@@ -61,7 +62,7 @@ class Terminal:
 
 @contextmanager
 def guarded() -> Iterator[None]:
-    """All that is printed meanwhile, to a terminal, is printable."""
+    """Make everything printable that is printed to a terminal meanwhile."""
     before = sys.stdout, sys.stderr
     sys.stdout, sys.stderr = (Terminal(each) if each.isatty() else each for each in before)
     try:

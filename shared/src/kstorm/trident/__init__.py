@@ -1,4 +1,5 @@
-"""Storm's Trident: streams with aggregations and states, which become spouts and bolts that are processed exactly once."""
+"""Storm's Trident: streams with aggregations and states, compiled to spouts and bolts with
+exactly-once processing."""
 
 from kstorm.trident.aggregators import (
     Aggregator,

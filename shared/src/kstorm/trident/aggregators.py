@@ -1,4 +1,4 @@
-"""What makes one value of many tuples: Storm's three kinds of aggregators, and the ones that come with it."""
+"""Storm's three kinds of aggregators, and the aggregators included with Trident."""
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
@@ -8,34 +8,41 @@ from kstorm.trident.operations import Operation, TridentCollector
 from kstorm.trident.tuple import TridentTuple
 
 Columns = Sequence[Sequence[Any]]
-"""The input fields of many tuples, one after the other."""
+"""The input fields of many tuples, field by field."""
 Tuples = Callable[[], Iterable[TridentTuple]]
-"""Makes those tuples."""
+"""Return the same tuples as objects."""
 
 
 class CombinerAggregator(Operation):
-    """Makes a value of each tuple, and combines values. What comes first does not matter, so a part is combined before tuples
-    travel, and only that travels. Values are what MessagePack can hold."""
+    """Make a value of each tuple and combine the values, in any order.
+
+    Tuples are combined before they are sent, so only the combined values travel. Values must be
+    encodable with MessagePack.
+    """
 
     def init(self, tuple: TridentTuple) -> Any:
-        """The value of a tuple with the input fields."""
+        """Return the value of a tuple, which has the input fields."""
         raise NotImplementedError(f"{type(self).__name__} does not define init")
 
     def combine(self, one: Any, other: Any) -> Any:
-        """The value of both. Must not change either."""
+        """Return the combined value. Must not change either argument."""
         raise NotImplementedError(f"{type(self).__name__} does not define combine")
 
     def zero(self) -> Any:
-        """The value of no tuple."""
+        """Return the value of an empty set of tuples."""
         raise NotImplementedError(f"{type(self).__name__} does not define zero")
 
     def fold_columns(self, keys: Sequence[Any], columns: Columns, tuples: Tuples) -> dict[Any, Any]:
-        """The value of the tuples of each key. For speed: define it where `columns` suffice, as to make a tuple takes longer than
-        to add it up."""
+        """Return the value of the tuples of each key. `keys` and each of `columns` have one entry
+        per tuple.
+
+        Override this for speed if `columns` suffice: making a tuple object takes longer than adding
+        its value.
+        """
         return self.fold(keys, [self.init(tuple) for tuple in tuples()])
 
     def fold(self, keys: Sequence[Any], values: Sequence[Any]) -> dict[Any, Any]:
-        """`combine` of the values of each key."""
+        """Combine the values of each key."""
         found: dict[Any, Any] = {}
         combine = self.combine
         for key, value in zip(keys, values, strict=True):
@@ -43,43 +50,46 @@ class CombinerAggregator(Operation):
         return found
 
     def result(self, value: Any) -> Any:
-        """What is emitted for a value; the value itself by default. Not in Storm: an average keeps a sum and a count."""
+        """Return the output for a value. By default it is the value itself. Not in Storm.
+
+        Needed where the two differ: an average stores a sum and a count.
+        """
         return value
 
 
 class ReducerAggregator(Operation):
-    """Goes on from a value by one tuple after the other, all in the task of its group."""
+    """Update a value tuple by tuple. All tuples of a group are processed in one task."""
 
     def init(self) -> Any:
-        """The value of no tuple."""
+        """Return the value of an empty set of tuples."""
         raise NotImplementedError(f"{type(self).__name__} does not define init")
 
     def reduce(self, current: Any, tuple: TridentTuple) -> Any:
-        """The value with one tuple more."""
+        """Return the value after one more tuple."""
         raise NotImplementedError(f"{type(self).__name__} does not define reduce")
 
 
 class Aggregator(Operation):
-    """Emits what it likes for the tuples of a batch, in any number of tuples."""
+    """Emit any number of tuples for the tuples of a batch."""
 
     def init(self, batch_id: Any, collector: TridentCollector) -> Any:
-        """What `aggregate` and `complete` of this batch are given."""
+        """Return the value that `aggregate` and `complete` receive for this batch."""
         raise NotImplementedError(f"{type(self).__name__} does not define init")
 
     def aggregate(self, value: Any, tuple: TridentTuple, collector: TridentCollector) -> None:
-        """Takes a tuple."""
+        """Process a tuple of the batch."""
         raise NotImplementedError(f"{type(self).__name__} does not define aggregate")
 
     def complete(self, value: Any, collector: TridentCollector) -> None:
-        """The batch has no more."""
+        """Complete the batch. Called after its last tuple."""
         raise NotImplementedError(f"{type(self).__name__} does not define complete")
 
 
 class Count(CombinerAggregator):
-    """How many tuples."""
+    """The number of tuples."""
 
     def fold_columns(self, keys: Sequence[Any], columns: Columns, tuples: Tuples) -> dict[Any, int]:
-        """See `CombinerAggregator.fold_columns`. One that begins otherwise or combines otherwise is no count any more."""
+        # A subclass may override `init` or `combine`.
         return (
             dict(Counter(keys))
             if type(self) is Count
@@ -87,109 +97,98 @@ class Count(CombinerAggregator):
         )
 
     def fold(self, keys: Sequence[Any], values: Sequence[Any]) -> dict[Any, Any]:
-        """See `CombinerAggregator.fold`."""
         return _sums(keys, values) if type(self) is Count else super().fold(keys, values)
 
     def init(self, tuple: TridentTuple) -> int:
-        """1."""
         return 1
 
     def combine(self, one: int, other: int) -> int:
-        """Their sum."""
         return one + other
 
     def zero(self) -> int:
-        """0."""
         return 0
 
 
 class _OfOneField(CombinerAggregator):
-    """Its first values are the one input field's."""
+    """Takes the values of the only input field."""
 
     def init(self, tuple: TridentTuple) -> Any:
-        """The field."""
         return tuple[0]
 
     def fold_columns(self, keys: Sequence[Any], columns: Columns, tuples: Tuples) -> dict[Any, Any]:
-        """See `CombinerAggregator.fold_columns`. One that begins otherwise has its tuples."""
+        # A subclass that overrides `init` needs the tuples.
         if type(self).init is not _OfOneField.init:
             return super().fold_columns(keys, columns, tuples)
         return self.fold(keys, columns[0])
 
 
 class Sum(_OfOneField):
-    """The sum of the one input field."""
+    """The sum of the only input field."""
 
     def combine(self, one: Any, other: Any) -> Any:
-        """Their sum."""
         return one + other
 
     def zero(self) -> int:
-        """0."""
         return 0
 
 
 class _Chosen(_OfOneField):
-    """One of the values of the one input field; None if there is none."""
+    """Chooses one value of the only input field that is not None, or None without one."""
 
     def combine(self, one: Any, other: Any) -> Any:
-        """One of both, neither of which is None."""
         return other if one is None else one if other is None else self.choose(one, other)
 
     def choose(self, one: Any, other: Any) -> Any:
-        """Which."""
+        """Return one of two values that are not None."""
         raise NotImplementedError
 
-    def zero(self) -> None:
-        """None."""
+    def zero(self) -> None: ...
 
 
 class Min(_Chosen):
-    """The least value of the one input field; None does not count."""
+    """The minimum of the only input field. None values are ignored."""
 
     def choose(self, one: Any, other: Any) -> Any:
-        """The lesser."""
         return min(one, other)
 
 
 class Max(_Chosen):
-    """The greatest value of the one input field; None does not count."""
+    """The maximum of the only input field. None values are ignored."""
 
     def choose(self, one: Any, other: Any) -> Any:
-        """The greater."""
         return max(one, other)
 
 
 class First(_Chosen):
-    """The first value of the one input field that is not None, as far as tuples of several tasks have an order."""
+    """The first value of the only input field that is not None.
+
+    Tuples from several tasks have no defined order.
+    """
 
     def choose(self, one: Any, other: Any) -> Any:
-        """The one that was there."""
         return one
 
 
 class Average(CombinerAggregator):
-    """The mean of the one input field; None of no tuples."""
+    """The mean of the only input field. None if there are no tuples."""
 
     def init(self, tuple: TridentTuple) -> list[Any]:
-        """Sum and count."""
+        """Return the sum and count of one tuple."""
         return [tuple[0], 1]
 
     def combine(self, one: list[Any], other: list[Any]) -> list[Any]:
-        """Of both."""
         return [one[0] + other[0], one[1] + other[1]]
 
     def zero(self) -> list[Any]:
-        """Of nothing."""
         return [0, 0]
 
     def result(self, value: list[Any]) -> Any:
-        """The sum by the count."""
         return value[0] / value[1] if value[1] else None
 
 
 class _Combined(_OfOneField):
-    """A callable of two values of the one input field."""
+    """Combines the values of the only input field with a callable of two values. None values are
+    ignored."""
 
     def __init__(self, function: Callable[[Any, Any], Any]) -> None:
         self.function = function
@@ -198,8 +197,7 @@ class _Combined(_OfOneField):
     def combine(self, one: Any, other: Any) -> Any:
         return other if one is None else one if other is None else self.function(one, other)
 
-    def zero(self) -> None:
-        """None."""
+    def zero(self) -> None: ...
 
 
 def _sums(keys: Sequence[Any], values: Sequence[int]) -> dict[Any, int]:
@@ -210,7 +208,7 @@ def _sums(keys: Sequence[Any], values: Sequence[int]) -> dict[Any, int]:
 
 
 def results_of(aggregator: CombinerAggregator, values: list[Any]) -> list[Any]:
-    """What is emitted for these values."""
+    """Return the aggregator's results for values."""
     if type(aggregator).result is CombinerAggregator.result:
         return values
     return [aggregator.result(value) for value in values]
@@ -220,5 +218,6 @@ AnyAggregator = CombinerAggregator | ReducerAggregator | Aggregator
 
 
 def as_aggregator(given: "AnyAggregator | Callable[[Any, Any], Any]") -> AnyAggregator:
-    """A callable combines two values of the one input field: `max`, `operator.add`."""
+    """Return an aggregator. A callable, such as `max` or `operator.add`, combines two values of the
+    only input field."""
     return given if isinstance(given, AnyAggregator) else _Combined(given)

@@ -1,4 +1,5 @@
-"""The databases of states outside: what one has to do (Storm's `IBackingMap`), and how one of SQL does it."""
+"""Databases for external states: the interface (Storm's `IBackingMap`) and an implementation for
+SQL."""
 
 from collections.abc import Callable, Sequence
 from contextlib import closing
@@ -14,46 +15,52 @@ _NAME_CHARACTERS: Final = frozenset(
 
 
 class Owner(NamedTuple):
-    """A task in one of its lives."""
+    """A task, with the fencing number of its current owner."""
 
     task: str
     life: int
-    """Higher than that of every life before."""
+    """Higher than that of every earlier owner of the task."""
 
 
 class BackingMap:
-    """A database of values by key. All methods may block, and are called by one thread at a time.
+    """A database of values by key. All methods may block. They are called by one thread at a time.
 
-    An object given to a stream is a template: each task has a copy of its own, so connect in `open`.
+    An object passed to a stream is a template. Each task has its own copy, so connect in `open`.
     """
 
     def open(self) -> None:
-        """Connects."""
+        """Connect to the database."""
 
     def close(self) -> None:
-        """Ends the connection."""
+        """Close the connection."""
 
     def begin_life(self, task: str) -> tuple[Owner, Sequence[str]]:
-        """Says that a task begins anew, so that nobody writes for an older life of it any more. Also gives the keys of what was
-        stored for the task last."""
+        """Register a new owner of a task. Writes of earlier owners are rejected from now on.
+
+        Return the new owner and the keys of the task's last write.
+        """
         raise NotImplementedError(f"{type(self).__name__} does not define begin_life")
 
     def multi_get(self, keys: Sequence[str]) -> Sequence[Any]:
-        """What is stored of each key; None where nothing is."""
+        """Return the stored value of each key, or None for keys without one."""
         raise NotImplementedError(f"{type(self).__name__} does not define multi_get")
 
     def multi_put(self, owner: Owner, keys: Sequence[str], values: Sequence[Any]) -> None:
-        """Stores all or nothing, and which keys these are. Raises `FencedError` if the owner's task has begun another life."""
+        """Store all values and the list of keys, or nothing. Raises `FencedError` if the task has a
+        newer owner."""
         raise NotImplementedError(f"{type(self).__name__} does not define multi_put")
 
 
 class SqlMap(BackingMap):
-    """Two tables of a SQL database: `<table>` with the values, as MessagePack, and `<table>_lives` with the tasks' lives and the
-    keys that each has stored last.
+    """Two tables of a SQL database. `<table>` has the values as MessagePack. `<table>_lives` has
+    the fencing number of each task and the keys of its last write.
 
-    `connect` makes a connection of Python's DB-API: `SqlMap(partial(sqlite3.connect, "counts.db"), "counts")`; of PostgreSQL
-    `SqlMap(partial(psycopg.connect, "dbname=counts"), "counts", parameter="%s", blob="BYTEA")`. The tables are made if they are
-    not there.
+    `connect` returns a connection of Python's DB-API. Missing tables are created. For SQLite and
+    PostgreSQL:
+
+        SqlMap(partial(sqlite3.connect, "counts.db"), "counts")
+        postgres = partial(psycopg.connect, "dbname=counts")
+        SqlMap(postgres, "counts", parameter="%s", blob="BYTEA")
     """
 
     def __init__(
@@ -65,25 +72,21 @@ class SqlMap(BackingMap):
         self._connection: Any = None
 
     def open(self) -> None:
-        """See `BackingMap.open`."""
         self._connection = self._connect()
         for statement in _TABLES:
             self._do(statement)
         self._connection.commit()
 
     def close(self) -> None:
-        """See `BackingMap.close`."""
         if self._connection is not None:
             self._connection.close()
 
     def begin_life(self, task: str) -> tuple[Owner, Sequence[str]]:
-        """See `BackingMap.begin_life`."""
         ((life, stored),) = self._do(_BEGIN, task, _encode([]))
         self._connection.commit()
         return Owner(task, life), msgspec.msgpack.decode(stored)
 
     def multi_get(self, keys: Sequence[str]) -> Sequence[Any]:
-        """See `BackingMap.multi_get`."""
         found: dict[str, bytes] = {}
         for start in range(0, len(keys), _AT_ONCE):
             some = keys[start : start + _AT_ONCE]
@@ -92,7 +95,6 @@ class SqlMap(BackingMap):
         return [msgspec.msgpack.decode(found[key]) if key in found else None for key in keys]
 
     def multi_put(self, owner: Owner, keys: Sequence[str], values: Sequence[Any]) -> None:
-        """See `BackingMap.multi_put`."""
         if not self._do(_OWN, _encode(list(keys)), *owner):
             self._connection.rollback()
             raise FencedError(
@@ -116,7 +118,7 @@ class SqlMap(BackingMap):
 
 _encode = msgspec.msgpack.encode
 _AT_ONCE: Final = 500
-"""Keys in one question: SQLite takes some 30,000."""
+"""Most keys of a query. SQLite allows about 30,000."""
 _TABLES: Final = (
     "CREATE TABLE IF NOT EXISTS TABLE_ (id TEXT PRIMARY KEY, value BLOB_ NOT NULL)",
     "CREATE TABLE IF NOT EXISTS TABLE__lives (task TEXT PRIMARY KEY, life BIGINT NOT NULL, stored BLOB_ NOT NULL)",
@@ -127,5 +129,6 @@ _BEGIN: Final = (
 )
 _GET: Final = "SELECT id, value FROM TABLE_ WHERE id IN (KEYS)"
 _OWN: Final = "UPDATE TABLE__lives SET stored = ? WHERE task = ? AND life = ? RETURNING life"
-"""Locks the row until the end of the transaction: another life begins before it, or waits for it."""
+"""Lock the task's row until the end of the transaction. So a new owner registers either before or
+after it."""
 _PUT: Final = "INSERT INTO TABLE_ (id, value) VALUES (?, ?) ON CONFLICT (id) DO UPDATE SET value = excluded.value"

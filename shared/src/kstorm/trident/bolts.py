@@ -1,4 +1,4 @@
-"""The bolts that a stream becomes."""
+"""The bolts that streams are compiled to."""
 
 import asyncio
 from collections.abc import Iterable, Sequence
@@ -25,63 +25,56 @@ from kstorm.trident.steps import Step, run_all
 from kstorm.trident.updates import Query, Update
 
 AGAIN_SECS: Final = 1.0
-"""Between two trials of a database that does not answer."""
+"""Seconds between two attempts to reach a database that does not respond."""
 Input = tuple[str, str]
 """A component and one of its streams."""
 
 
 class StepsBolt(BasicBolt):
-    """Operations of a stream between two hops."""
+    """Runs the operations of a stream between two hops."""
 
     def __init__(self, steps: Sequence[Step], fields: Fields) -> None:
         self._steps, self._fields = list(steps), fields
 
     def declare_output_fields(self, declarer: OutputFieldsDeclarer) -> None:
-        """What the last step gives."""
         declarer.declare(self._fields)
 
     def prepare(self, config: Config, context: TopologyContext) -> None:
-        """Prepares the operations."""
         super().prepare(config, context)
         for step in self._steps:
             step.prepare(config, context)
 
     def cleanup(self) -> None:
-        """Ends them."""
         for step in self._steps:
             step.cleanup()
 
     def execute(self, tuple: Tuple, collector: BasicOutputCollector) -> None:
-        """A batch of one."""
         for row in _rows(run_all(self._steps, Batch.of_tuple(tuple.values))):
             collector.emit(row)
 
     def execute_batch(self, batch: TupleBatch, collector: BasicOutputCollector) -> None:
-        """The batch."""
         _emit(collector, run_all(self._steps, _taken_in(batch)))
 
 
 class StateBolt(StatefulBasicBolt):
-    """A state: takes updates from some streams, and answers queries that come by others."""
+    """Keeps a state: applies the updates of some streams and answers the queries of others."""
 
     def __init__(self, update: Update) -> None:
         self._update = update
         self._queries: dict[Input, tuple[str, Query]] = {}
 
     def add_query(self, query: Query, inputs: Sequence[Input]) -> str:
-        """The stream that the answers leave by."""
+        """Add a query of the state. Return the stream on which its answers are emitted."""
         stream = f"query-{len({stream for stream, _ in self._queries.values()}) + 1}"
         self._queries |= dict.fromkeys(inputs, (stream, query))
         return stream
 
     def declare_output_fields(self, declarer: OutputFieldsDeclarer) -> None:
-        """New values, and answers."""
         declarer.declare(self._update.output)
         for stream, query in dict(self._queries.values()).items():
             declarer.declare_stream(stream, query.output)
 
     def prepare(self, config: Config, context: TopologyContext) -> None:
-        """Prepares the operations."""
         super().prepare(config, context)
         for operation in (
             self._update.operation,
@@ -90,7 +83,6 @@ class StateBolt(StatefulBasicBolt):
             operation.prepare(config, context)
 
     def init_state(self, state: KeyValueState) -> None:
-        """See `Stateful.init_state`."""
         super().init_state(state)
         self._update.begin(
             state,
@@ -100,7 +92,6 @@ class StateBolt(StatefulBasicBolt):
             query.begin(self._update)
 
     def cleanup(self) -> None:
-        """Ends the operations."""
         for operation in (
             self._update.operation,
             *(query.operation for _, query in self._queries.values()),
@@ -108,7 +99,6 @@ class StateBolt(StatefulBasicBolt):
             operation.cleanup()
 
     def execute(self, tuple: Tuple, collector: BasicOutputCollector) -> None:
-        """A batch of one."""
         stream, found = self._run(
             (tuple.source_component, tuple.source_stream), Batch.of_tuple(tuple.values)
         )
@@ -116,7 +106,6 @@ class StateBolt(StatefulBasicBolt):
             collector.emit(row, stream)
 
     def execute_batch(self, batch: TupleBatch, collector: BasicOutputCollector) -> None:
-        """The batch."""
         stream, found = self._run((batch.source.component, batch.source.stream), _taken_in(batch))
         _emit(collector, found, stream)
 
@@ -129,7 +118,7 @@ class StateBolt(StatefulBasicBolt):
 
 
 class OutsideStateBolt(StateBolt):
-    """A state in a database, which is asked beside the event loop."""
+    """Keeps a state in a database, which is called outside the event loop's thread."""
 
     _trouble: Exception | None = None
 
@@ -138,23 +127,20 @@ class OutsideStateBolt(StateBolt):
         return self._update.map
 
     def prepare(self, config: Config, context: TopologyContext) -> None:
-        """Prepares the operations, and tells a state of one's own class whose it will be."""
+        # A state of the user's own class also needs the configuration.
         super().prepare(config, context)
         if isinstance(self._update.map, OwnState):
             self._update.map.prepare(config, context)
 
     async def init_state(self, state: KeyValueState) -> None:  # type: ignore[override] # any method may be async
-        """See `Stateful.init_state`."""
         super().init_state(state)
         await asyncio.to_thread(self._map.open)
 
     async def cleanup(self) -> None:  # type: ignore[override]
-        """Ends the operations, and the connection."""
         super().cleanup()
         await asyncio.to_thread(self._map.close)
 
     async def execute(self, tuple: Tuple, collector: BasicOutputCollector) -> None:  # type: ignore[override]
-        """A batch of one."""
         stream, found = await self._work(
             (tuple.source_component, tuple.source_stream), Batch.of_tuple(tuple.values)
         )
@@ -163,7 +149,6 @@ class OutsideStateBolt(StateBolt):
         self._map.keep()
 
     async def execute_batch(self, batch: TupleBatch, collector: BasicOutputCollector) -> None:  # type: ignore[override]
-        """The batch."""
         stream, found = await self._work(
             (batch.source.component, batch.source.stream), _taken_in(batch)
         )
@@ -171,7 +156,6 @@ class OutsideStateBolt(StateBolt):
         self._map.keep()
 
     def problem(self) -> Exception | None:
-        """That the database does not answer."""
         return self._trouble
 
     async def _work(self, source: Input, batch: Batch) -> tuple[str, Batch]:
@@ -179,7 +163,8 @@ class OutsideStateBolt(StateBolt):
         return self._run(source, batch)
 
     async def _load(self, keys: Sequence[Row]) -> None:
-        """No tuple fails for a database that is away: they wait for it."""
+        """Load the values of keys, retrying until the database responds. So an outage fails no
+        tuples."""
         while True:
             try:
                 await asyncio.to_thread(self._map.load, keys)
@@ -197,13 +182,14 @@ class OutsideStateBolt(StateBolt):
                 return
 
     async def pre_prepare(self, checkpoint_id: int) -> None:
-        """The epoch ends: what has to be in the database before it is committed is written now."""
+        # End of the epoch: write the changes that must be in the database before the epoch is
+        # committed.
         if self._map.has_changed:
             await asyncio.to_thread(self._map.write, self._map.before_commit())
             self._map.end_epoch()
 
     async def pre_commit(self, checkpoint_id: int) -> None:
-        """It is committed: what has to follow is written now."""
+        # The epoch is committed: write the changes that must follow the commit.
         await asyncio.to_thread(self._map.write, self._map.after_commit())
 
 

@@ -1,4 +1,5 @@
-"""Several aggregators over the same tuples, whose results are one tuple (Storm's `chainedAgg`)."""
+"""Several aggregators over the same tuples, with their results in one tuple (Storm's
+`chainedAgg`)."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
@@ -31,26 +32,26 @@ _NONE: Final[Any] = object()
 
 @dataclass
 class Part:
-    """One of them."""
+    """One aggregator of a chain."""
 
     aggregator: AnyAggregator
     inputs: Fields | None
-    """None stands for all fields."""
+    """None means all fields."""
     outputs: Fields
     picked: Picked = field(default_factory=lambda: Picked(Fields(), Fields()))
-    """Its input fields, once the stream's are known."""
+    """Its input fields, once the stream's fields are known."""
 
     def tuple(self, whole: TridentTuple) -> TridentTuple:
-        """What it is given of a tuple with all fields."""
+        """Return the aggregator's input fields of a tuple that has all fields."""
         return self.picked.tuple((*whole.values,))
 
     def tuples(self, whole: Tuples) -> Iterable[TridentTuple]:
-        """The same of many."""
         return map(self.tuple, whole())
 
 
 class Chain:
-    """Collects them: `aggregate`, or `partition_aggregate`, once for each, then `chain_end`."""
+    """Collects aggregators: call `aggregate` or `partition_aggregate` once for each, then
+    `chain_end`."""
 
     def __init__(self, stream: "GroupedStream") -> None:
         self._stream = stream
@@ -58,16 +59,24 @@ class Chain:
         self._verbs: set[str] = set()
 
     def aggregate(self, *given: Any) -> "Chain":
-        """`aggregate([inputs], aggregator, outputs)`: one more, as of the stream."""
+        """Add an aggregator: `aggregate([inputs], aggregator, outputs)`, as on the stream."""
         return self._with("aggregate", given)
 
     def partition_aggregate(self, *given: Any) -> "Chain":
-        """`partition_aggregate([inputs], aggregator, outputs)`: one more, within each task."""
+        """Add an aggregator within each task.
+
+        `partition_aggregate([inputs], aggregator, outputs)`
+        """
         return self._with("partition_aggregate", given)
 
     def chain_end(self) -> "Stream":
-        """Tuples with the group's fields and all outputs, in the order of the chain. If an `Aggregator` emits several, each
-        comes with each of the others'. Raises `TopologyError` if there is none, or if both kinds are in it."""
+        """End the chain. Its tuples have the group's fields and all outputs, in the order of the
+        chain.
+
+        If an `Aggregator` emits several tuples, each is combined with each tuple of the other
+        aggregators. Raises `TopologyError` if the chain is empty, or if it mixes `aggregate` and
+        `partition_aggregate`.
+        """
         if len(self._verbs) != 1:
             raise TopologyError(
                 "a chain has aggregators that are all given by aggregate, or all by partition_aggregate: give at least one, and "
@@ -98,32 +107,31 @@ class Chain:
 
 
 class OfParts:
-    """What the aggregators of a chain are together."""
+    """The aggregators of a chain as one."""
 
     def __init__(self, parts: Sequence[Part]) -> None:
         self._parts = [Part(part.aggregator, part.inputs, part.outputs) for part in parts]
         self.__name__ = "+".join(name_of(part.aggregator) for part in parts)
 
     def bind(self, fields: Fields) -> None:
-        """The stream has these fields. Raises `TopologyError`."""
+        """Set the fields of the stream. Raises `TopologyError` if an input field is missing."""
         for part in self._parts:
             part.picked = Picked(
                 fields if part.inputs is None else chosen(part.inputs, fields), fields
             )
 
     def prepare(self, config: Config, context: TopologyContext) -> None:
-        """Prepares each."""
         for part in self._parts:
             part.aggregator.prepare(config, context)
 
     def cleanup(self) -> None:
-        """Ends each."""
         for part in self._parts:
             part.aggregator.cleanup()
 
 
 class ChainedCombiner(OfParts, CombinerAggregator):
-    """Of combiners: a list of their values, so that parts are combined before they travel."""
+    """Combines lists with one value per aggregator, so that they can be combined before they are
+    sent."""
 
     @property
     def _combiners(self) -> list[CombinerAggregator]:
@@ -134,25 +142,21 @@ class ChainedCombiner(OfParts, CombinerAggregator):
         ]
 
     def init(self, tuple: TridentTuple) -> list[Any]:
-        """Of each."""
         return [
             each.init(part.tuple(tuple))
             for each, part in zip(self._combiners, self._parts, strict=True)
         ]
 
     def combine(self, one: list[Any], other: list[Any]) -> list[Any]:
-        """Of each."""
         return [
             each.combine(*both)
             for each, both in zip(self._combiners, zip(one, other, strict=True), strict=True)
         ]
 
     def zero(self) -> list[Any]:
-        """Of each."""
         return [each.zero() for each in self._combiners]
 
     def fold_columns(self, keys: Sequence[Any], columns: Columns, tuples: Tuples) -> dict[Any, Any]:
-        """See `CombinerAggregator.fold_columns`: each as it can do it best."""
         found = [
             each.fold_columns(
                 keys, [columns[place] for place in part.picked.places], partial(part.tuples, tuples)
@@ -162,15 +166,14 @@ class ChainedCombiner(OfParts, CombinerAggregator):
         return {key: [values[key] for values in found] for key in found[0]}
 
     def result(self, value: list[Any]) -> list[Any]:
-        """Of each."""
         return [each.result(part) for each, part in zip(self._combiners, value, strict=True)]
 
 
 class ChainedAggregator(OfParts, Aggregator):
-    """Of any kinds: what each emits, with what the others emit."""
+    """Runs aggregators of any kind. Emits each combination of their outputs."""
 
     def init(self, batch_id: Any, collector: TridentCollector) -> Any:
-        """Of each its value, and a collector of its own."""
+        """Return each aggregator with its value and its own collector."""
         begun = []
         for part in self._parts:
             one = (
@@ -183,12 +186,10 @@ class ChainedAggregator(OfParts, Aggregator):
         return begun
 
     def aggregate(self, value: Any, tuple: TridentTuple, collector: TridentCollector) -> None:
-        """By each."""
         for (one, begun, own), part in zip(value, self._parts, strict=True):
             one.aggregate(begun, part.tuple(tuple), own)
 
     def complete(self, value: Any, collector: TridentCollector) -> None:
-        """Emits what there is."""
         for one, begun, own in value:
             one.complete(begun, own)
         for rows in product(*(zip(*own.columns(), strict=True) for _, _, own in value)):
@@ -196,7 +197,7 @@ class ChainedAggregator(OfParts, Aggregator):
 
 
 class _Emits(Aggregator):
-    """A combiner or a reducer as an `Aggregator`."""
+    """Makes an `Aggregator` of a combiner or a reducer."""
 
     def __init__(self, of: CombinerAggregator | ReducerAggregator) -> None:
         self._of = of
@@ -218,7 +219,7 @@ class _Emits(Aggregator):
 
 
 class _SpreadStep(Step):
-    """A list in the last field as a field for each of its values."""
+    """Splits the list in the last field into one field per value."""
 
     def run(self, batch: Batch) -> Batch:
         *groups, values = batch.columns()

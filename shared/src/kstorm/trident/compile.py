@@ -1,4 +1,5 @@
-"""Makes spouts and bolts of streams: operations in a row become one bolt, and a repartitioning ends it (Storm's `GraphGrouper`)."""
+"""Compile streams to spouts and bolts (Storm's `GraphGrouper`). Consecutive operations share a bolt
+until the next repartitioning."""
 
 import re
 from collections import defaultdict
@@ -51,7 +52,7 @@ from kstorm.windows import WindowedBolt
 
 
 class Output(NamedTuple):
-    """Where the tuples of an operation can be had."""
+    """The component and stream on which an operation's tuples are emitted."""
 
     component: str
     stream: str
@@ -60,15 +61,16 @@ class Output(NamedTuple):
 
 @dataclass
 class Plan:
-    """A topology, and what of the user's is in which component."""
+    """A topology, and the user's operations in each of its components."""
 
     topology: Topology
     operations: dict[str, list[str]] = field(default_factory=dict)
-    """By component, the titles of what it does."""
+    """By component, the titles of its operations."""
 
 
 def compiled(name: str, config: Config, nodes: Sequence[Node]) -> Plan:
-    """Raises `TopologyError` with all that is wrong, each with its line."""
+    """Compile a topology. Raises `TopologyError` with all problems, each with its line in the
+    user's code."""
     return _Compiler(name, config, nodes).plan()
 
 
@@ -94,7 +96,8 @@ class _Compiler:
     def plan(self) -> Plan:
         for node in self._nodes:  # parents come first
             if any(parent not in self._fields for parent in node.parents):
-                continue  # what follows from a problem is none of its own
+                # Reporting the parent's problem is enough.
+                continue
             try:
                 self._fields[node] = self._fields_of(node)
             except TopologyError as error:
@@ -108,14 +111,15 @@ class _Compiler:
     # Fields.
 
     def _fields_of(self, node: Node) -> Fields:
-        """What comes out of it. Raises `TopologyError`."""
+        """Return the output fields of an operation. Raises `TopologyError`."""
         before = self._fields[node.parents[0]] if node.parents else Fields()
         match node:
             case SpoutNode():
                 return self._spout(node)
             case StepNode(make=make) if make is not None:
                 if node.is_optional and not self._is_in_a_row(node):
-                    return before  # it gains nothing then
+                    # It would gain nothing in a bolt of its own.
+                    return before
                 if node.make_of_parts is not None and self._has_parts(node):
                     make = node.make_of_parts
                 found, self._steps[node] = make(before)
@@ -213,7 +217,7 @@ class _Compiler:
             )
 
     def _has_parts(self, node: Node) -> bool:
-        """Whether its tuples are values that were combined upstream."""
+        """Return True if the node's input was combined upstream."""
         return any(
             isinstance(each, StepNode) and each.is_partial and each in self._steps
             for each in node.parents[0].parents
@@ -283,9 +287,8 @@ class _Compiler:
                     for output, _ in inputs
                 ]
             elif state.groups is not None:
-                inputs = [
-                    (output, GlobalGrouping()) for output, _ in inputs
-                ]  # the one value's task
+                # Send the query to the task that has the only value.
+                inputs = [(output, GlobalGrouping()) for output, _ in inputs]
         query = Query(node.query, Picked(node.inputs, fields), len(node.added), self._fields[node])
         id = self._outputs[state].component
         stream = self._states[state].add_query(
@@ -296,17 +299,17 @@ class _Compiler:
         self._outputs[node] = Output(id, stream, self._fields[node])
 
     def _goes_on(self, node: StepNode) -> bool:
-        """Whether the operation after it is done in the same bolt."""
+        """Return True if the next operation runs in the same bolt."""
         children = self._children[node]
         return len(children) == 1 and isinstance(children[0], StepNode)
 
     def _is_in_a_row(self, node: StepNode) -> bool:
-        """Whether the operation before it is done in the same bolt."""
+        """Return True if the previous operation runs in the same bolt."""
         before = node.parents[0]
         return isinstance(before, StepNode) and self._goes_on(before)
 
     def _inputs(self, node: Node) -> list[tuple[Output, Grouping]]:
-        """Where an operation's tuples can be had, and how they are spread."""
+        """Return the outputs that an operation's tuples come from, with their groupings."""
         if isinstance(node, StepNode) and node not in self._steps:
             return self._inputs(node.parents[0])
         if isinstance(node, MergeNode):
@@ -331,7 +334,7 @@ class _Compiler:
         short: str,
         inputs: Iterable[tuple[Output, Grouping]],
     ) -> None:
-        """A component that does some operations, the last of which can be had from it."""
+        """Add a component for a chain of operations. Its output is that of the last one."""
         wanted = [node.name for node in nodes if node.name]
         id = wanted[-1] if wanted else self._spare(short)
         hints = [node for node in nodes if node.hint is not None]
@@ -347,7 +350,7 @@ class _Compiler:
         self._outputs[nodes[-1]] = Output(id, DEFAULT_STREAM, self._fields[nodes[-1]])
 
     def _spare(self, short: str) -> str:
-        """An id of an operation's name, which no other component has."""
+        """Return an unused component ID, made of an operation's name."""
         plain = (
             re.sub(r"[^A-Za-z0-9]+", "-", re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "-", short))
             .strip("-")

@@ -1,4 +1,4 @@
-"""Shows what became of streams."""
+"""Describe a compiled topology as text and as a graph."""
 
 from kstorm.texts import graphviz
 from kstorm.topology import ComponentSpec, Input
@@ -7,7 +7,7 @@ from kstorm.trident.compile import Plan
 
 
 def told(plan: Plan) -> str:
-    """A paragraph for each component: its id and processes, where its tuples come from, what it does."""
+    """Return a paragraph for each component: its ID, parallelism, inputs and operations."""
     lines = [
         f"{plan.topology.name}, {plan.topology.config.topology_processing_guarantee.replace('_', ' ')}"
     ]
@@ -19,7 +19,7 @@ def told(plan: Plan) -> str:
 
 
 def drawn(plan: Plan) -> str:
-    """For Graphviz."""
+    """Return the graph in Graphviz's DOT language."""
     lines = [f"digraph {graphviz(plan.topology.name)} {{", "  rankdir=LR; node [shape=box];"]
     for id in plan.topology.components:
         label = "\n".join([id, *plan.operations[id]])

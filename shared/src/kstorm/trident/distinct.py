@@ -1,6 +1,7 @@
-"""How many different values there are, nearly: by a sketch of Apache DataSketches, some kilobytes however many they are.
+"""Approximate number of distinct values, with a sketch of Apache DataSketches. A sketch takes a few
+kilobytes, however many values there are.
 
-It needs `pip install 'kstorm[sketches]'`, where streams are wired and where they are processed.
+It needs `pip install 'kstorm[sketches]'` where streams are wired and where they are processed.
 """
 
 from collections import defaultdict
@@ -17,11 +18,17 @@ _FINEST = 21
 
 
 class ApproximateDistinct(CombinerAggregator):
-    """How many different values the input fields have, with a relative error of some 1.04 / sqrt(2 ** precision)."""
+    """The number of distinct values of the input fields, with a relative error of about 1.04 /
+    sqrt(2 ** precision)."""
 
     def __init__(self, precision: int = DEFAULT_PRECISION) -> None:
-        """`precision`: 4 to 21, by default 12: 1.6 %, and some 2 KiB a group; each one more makes the error 0.7 times as large,
-        and the sketch twice. Keep it, where values are stored. Raises `ConfigError`, also if the library is not installed."""
+        """`precision` is from 4 to 21. The default of 12 means an error of 1.6 % and about 2 KiB
+        per group.
+
+        Each additional 1 multiplies the error by 0.7 and doubles the size of the sketch. Do not
+        change it while values are stored. Raises `ConfigError` if it is out of range or if the
+        library is not installed.
+        """
         if not 4 <= precision <= _FINEST:
             raise ConfigError(
                 f"ApproximateDistinct(precision={precision}): give a number from 4 to {_FINEST}"
@@ -30,28 +37,26 @@ class ApproximateDistinct(CombinerAggregator):
         _library()
 
     def init(self, tuple: TridentTuple) -> bytes:
-        """The sketch of one value."""
+        """Return the sketch of one value."""
         return self._sketch([text_of(tuple.values)])
 
     def combine(self, one: bytes, other: bytes) -> bytes:
-        """The sketch of both."""
+        """Return the union of two sketches."""
         return self._union([one, other])
 
     def zero(self) -> bytes:
-        """The sketch of nothing."""
+        """Return an empty sketch."""
         return self._sketch([])
 
     def fold_columns(
         self, keys: Sequence[Any], columns: Columns, tuples: Tuples
     ) -> dict[Any, bytes]:
-        """See `CombinerAggregator.fold_columns`: one sketch of many values."""
         texts: defaultdict[Any, list[str]] = defaultdict(list)
         for key, values in zip(keys, zip(*columns, strict=True), strict=True):
             texts[key].append(text_of(values))
         return {key: self._sketch(found) for key, found in texts.items()}
 
     def fold(self, keys: Sequence[Any], values: Sequence[bytes]) -> dict[Any, bytes]:
-        """See `CombinerAggregator.fold`."""
         sketches: defaultdict[Any, list[bytes]] = defaultdict(list)
         for key, value in zip(keys, values, strict=True):
             sketches[key].append(value)
@@ -61,7 +66,7 @@ class ApproximateDistinct(CombinerAggregator):
         }
 
     def result(self, value: bytes) -> int:
-        """The estimate, rounded."""
+        """Return the rounded estimate."""
         estimate: float = _library().hll_sketch.deserialize(value).get_estimate()
         return round(estimate)
 

@@ -1,4 +1,5 @@
-"""What functions and aggregators of a stream have emitted, until a batch is made of it."""
+"""The collector for functions and aggregators of a stream. It buffers their output until a batch is
+made."""
 
 from collections.abc import Sequence
 from itertools import repeat
@@ -10,29 +11,28 @@ from kstorm.trident.operations import name_of
 
 
 class Emitted:
-    """The collector that they are given, for a number of output fields."""
+    """Buffers the output of an operation with a number of output fields."""
 
     def __init__(self, operation: object, width: int) -> None:
         self._operation, self._width = operation, width
         self.found: list[Any] = []
         """The values of each emit."""
         self.at: list[int] = []
-        """The place of what each was emitted for."""
+        """The position of the input that each emit belongs to."""
 
     def emit(self, values: Sequence[Any]) -> None:
-        """See `TridentCollector.emit`."""
         if len(values) != self._width:
             raise self._wrong(values)
         self.found.append((*values,))
 
     def all_for(self, place: int) -> None:
-        """What was emitted since the last call was for the tuple or the group at this place."""
+        """Assign everything emitted since the last call to the tuple or group at `place`."""
         more = len(self.found) - len(self.at)
         if more:
             self.at += repeat(place, more)
 
     def columns(self) -> list[Column]:
-        """The output fields."""
+        """Return the output fields as columns."""
         if not self.found:
             return [[] for _ in range(self._width)]
         return [list(column) for column in zip(*self.found, strict=True)]
@@ -44,7 +44,8 @@ class Emitted:
 
 
 class _EmittedOfOne(Emitted):
-    """The same for one field, whose values need no tuple around them: an emit takes two thirds of the time."""
+    """Buffers one output field. Without a tuple around each value, an emit takes two thirds of the
+    time."""
 
     def emit(self, values: Sequence[Any]) -> None:
         try:
@@ -58,5 +59,5 @@ class _EmittedOfOne(Emitted):
 
 
 def emitted(operation: object, width: int) -> Emitted:
-    """A collector for so many output fields."""
+    """Return a collector for `width` output fields."""
     return _EmittedOfOne(operation, width) if width == 1 else Emitted(operation, width)

@@ -1,4 +1,4 @@
-"""The numbers of a task's epochs, which states outside know as *txid*."""
+"""The numbers of a task's epochs. External states use them as their *txid*."""
 
 from typing import Final
 
@@ -8,24 +8,27 @@ _TXID: Final = "x/txid"
 
 
 class Epochs:
-    """Counts a task's epochs. The number is in the task's own state, so in the epoch's transaction: an epoch that was not committed
-    comes again under its number, by whichever process."""
+    """Counts a task's epochs.
+
+    The number is in the task's own state and thus in the epoch's transaction. An epoch that was not
+    committed is therefore repeated with the same number, even in another process.
+    """
 
     def __init__(self) -> None:
         self.ended = 0
-        """The number of the last one that has ended; 0 if none has."""
+        """Number of the last epoch that has ended, or 0."""
 
     def begin(self, state: KeyValueState) -> None:
-        """The task has its own state."""
+        """Read the number from the task's own state."""
         self._state = state
         self.ended = state.get(_TXID, 0)
 
     @property
     def current(self) -> int:
-        """The number of the one under way."""
+        """The number of the current epoch."""
         return self.ended + 1
 
     def end(self) -> None:
-        """The one under way is complete."""
+        """End the current epoch."""
         self.ended = self.current
         self._state.put(_TXID, self.ended)

@@ -1,7 +1,8 @@
 """States in a database: Storm's `OpaqueMap`, `TransactionalMap` and `NonTransactionalMap`.
 
-A batch is an epoch of the task, and its number, the *txid*, is in the task's own state, so in the epoch's transaction. An epoch
-that was not committed comes again under its number, by whichever process; perhaps with other tuples.
+A batch is an epoch of the task. Its number, the *txid*, is in the task's own state and thus in the
+epoch's transaction. An epoch that was not committed is repeated with the same number, even in
+another process. It may then have other tuples.
 """
 
 from collections.abc import Iterable, Sequence
@@ -17,67 +18,67 @@ from kstorm.trident.epochs import Epochs
 from kstorm.trident.state import Key, text_of
 
 _WRITTEN: Final = "x/p/"
-_END: Final = "x/p0"  # "0" is the character behind "/"
+_END: Final = "x/p0"  # "0" is the character after "/"
 _NONE: Final[Any] = object()
 _MOST_CACHED: Final = 100_000
 
 Rows = dict[str, Any]
-"""What the database has of each key."""
+"""The stored value of each key."""
 
 
 @dataclass(frozen=True)
 class MapFactory:
-    """A state in a database, to be given to `persistent_aggregate`."""
+    """A state in a database, for `persistent_aggregate`."""
 
     backing: BackingMap
 
     def map(self, task: str) -> "ExternalMap":
-        """That of a task, which has a copy of the database's object of its own."""
+        """Return a task's part of the state, which has its own copy of the database object."""
         raise NotImplementedError
 
 
 class ExternalMap:
-    """A task's part of such a state: what it reads of the database, and what this epoch makes of it.
+    """A task's part of the state: values read from the database, and the changes of the current
+    epoch.
 
-    What an execution puts takes effect with `keep`, which is called when it has ended well. Methods that block use the database,
-    and nothing else that another thread might use.
+    The changes of an execution take effect with `keep`, which is called when the execution has
+    succeeded. Blocking methods use the database and no data that another thread might use.
     """
 
     def __init__(self, backing: BackingMap, task: str) -> None:
         self._backing, self._task = backing, task
-        self._cache: dict[str, Any] = {}  # what was before this epoch
-        self._changed: dict[str, Any] = {}  # in this epoch
-        self._put: dict[str, Any] = {}  # in this execution
+        self._cache: dict[str, Any] = {}  # values before this epoch
+        self._changed: dict[str, Any] = {}  # changes of this epoch
+        self._put: dict[str, Any] = {}  # changes of this execution
         self._epochs = Epochs()
         self._owner: Owner
 
     def begin(self, state: KeyValueState) -> None:
-        """The task has its state; `open` comes next."""
+        """Receive the task's own state. `open` is called next."""
         self._state = state
         self._epochs.begin(state)
 
     def open(self) -> None:
-        """Takes the database over from the task's life before. Blocks."""
+        """Connect and take over the task from its previous owner. Blocks."""
         self._backing.open()
         self._owner, stored_last = self._backing.begin_life(self._task)
         self._recover(stored_last)
 
     def close(self) -> None:
-        """Ends the connection."""
         self._backing.close()
 
     def connect_again(self) -> None:
-        """After an error of the database. The life goes on. Blocks."""
-        with suppress(Exception):  # of a connection that is broken
+        """Reconnect after a database error, as the same owner. Blocks."""
+        # The old connection may be broken.
+        with suppress(Exception):
             self._backing.close()
         self._backing.open()
 
     def get(self, key: Key = (), default: Any = None) -> Any:
-        """The value of a key. Blocks, unless it was loaded."""
+        """Return the value of a key. Blocks unless the key was loaded."""
         return self._get(text_of(key), default)
 
     def get_texts(self, texts: Sequence[str], default: Any) -> list[Any]:
-        """See `MapState.get_texts`."""
         return [self._get(text, default) for text in texts]
 
     def _get(self, text: str, default: Any) -> Any:
@@ -88,46 +89,47 @@ class ExternalMap:
         return self._get(text, default)
 
     def load(self, keys: Sequence[Key]) -> None:
-        """Reads what is not known of these keys, all at once; what an execution that failed has put is forgotten. Blocks."""
+        """Read the unknown values of keys in one query, and discard the changes of a failed
+        execution. Blocks."""
         self._put = {}
         if len(self._cache) > _MOST_CACHED:
             self._cache = {key: self._cache[key] for key in self._only_here()}
         self._read([text for text in map(text_of, keys) if text not in self._cache])
 
     def multi_put(self, keys: Sequence[Key], values: Sequence[Any]) -> None:
-        """Sets several keys that were loaded."""
+        """Set several keys, which must have been loaded."""
         self.put_texts([text_of(key) for key in keys], values)
 
     def put_texts(self, texts: Sequence[str], values: Sequence[Any]) -> None:
-        """See `MapState.put_texts`."""
         self._put |= dict(zip(texts, values, strict=True))
 
     def keep(self) -> None:
-        """What was put is part of the epoch."""
+        """Make the changes of this execution part of the epoch."""
         self._changed |= self._put
         self._put = {}
 
     @property
     def has_changed(self) -> bool:
-        """Whether this epoch has put anything."""
+        """True if this epoch has changes."""
         return bool(self._changed)
 
     def before_commit(self) -> Rows:
-        """What is to be written before the epoch is committed."""
+        """Return the rows to write before the epoch is committed."""
         return {}
 
     def end_epoch(self) -> None:
-        """What comes next is the next epoch's."""
+        """End the epoch. Later changes belong to the next one."""
         self._cache |= self._changed
         self._changed = {}
         self._epochs.end()
 
     def after_commit(self) -> Rows:
-        """What is to be written when it was committed."""
+        """Return the rows to write after the epoch was committed."""
         return {}
 
     def write(self, rows: Rows) -> None:
-        """Writes all of it or nothing. Raises `FencedError` if the task is another process's. Blocks."""
+        """Write all rows or none. Raises `FencedError` if another process has taken over the task.
+        Blocks."""
         if rows:
             self._backing.multi_put(self._owner, list(rows), list(rows.values()))
 
@@ -137,18 +139,19 @@ class ExternalMap:
                 self._cache[text] = _NONE if stored is None else self._before(stored)
 
     def _recover(self, stored_last: Sequence[str]) -> None:
-        """Mends what the life before has left. Blocks."""
+        """Repair the state that the previous owner left. Blocks."""
 
     def _only_here(self) -> Iterable[str]:
-        """The keys of which the database cannot give the value before this epoch."""
+        """Return the keys whose value before this epoch is not in the database."""
         return self._changed
 
     def _before(self, stored: Any) -> Any:
-        """The value before this epoch, of what the database has."""
+        """Return the value before this epoch, given the stored one."""
         raise NotImplementedError
 
     def _is_this_epochs(self, txid: int) -> bool:
-        """Whether a value is of an epoch that was not committed. Raises `StorageError` if it is of a later one."""
+        """Return True if a value is of an epoch that was not committed. Raises `StorageError` if it
+        is of a later epoch."""
         if txid > self._epochs.current:
             raise StorageError(
                 f"{self._task} is at epoch {self._epochs.current}, and the database has values of epoch {txid}: it belongs to "
@@ -158,16 +161,17 @@ class ExternalMap:
 
 
 class _Opaque(ExternalMap):
-    """A value with the one before it: whatever the epoch comes to when it comes again, it begins where the first one began."""
+    """Stores each value with its previous value. However an epoch is repeated, it starts from the
+    same values."""
 
     def _recover(self, stored_last: Sequence[str]) -> None:
-        """What was stored of an epoch that was not committed has to go, if it does not come again as well."""
+        """Revert the values of an uncommitted epoch. The repeated epoch may not change the same
+        keys."""
         for key, stored in zip(stored_last, self._backing.multi_get(stored_last), strict=True):
             if stored is not None and self._is_this_epochs(stored[0]):
                 self._changed[key] = self._cache[key] = self._before(stored)
 
     def before_commit(self) -> Rows:
-        """See `ExternalMap.before_commit`."""
         return {
             key: [self._epochs.current, _held(value), _held(self._cache[key])]
             for key, value in self._changed.items()
@@ -180,13 +184,13 @@ class _Opaque(ExternalMap):
 
 
 class _Transactional(ExternalMap):
-    """A value and no more: it is written after Kafka's commit, which has it too, so that it is the same when it is written
-    again."""
+    """Stores only the value, and writes it after Kafka's commit. The commit includes the value, so
+    a repeated write has the same result."""
 
     _to_write: Rows
 
     def begin(self, state: KeyValueState) -> None:
-        """What the former owner had committed may not have been written."""
+        # Values that the previous owner has committed may not be in the database yet.
         super().begin(state)
         left = {key.removeprefix(_WRITTEN): row for key, row in state.range(_WRITTEN, _END)}
         self._to_write = {key: row for key, row in left.items() if row[0] == self._epochs.ended}
@@ -196,7 +200,8 @@ class _Transactional(ExternalMap):
         self.write(self.after_commit())
 
     def end_epoch(self) -> None:
-        """Puts what changed beside the epoch, and takes away what was written after the one before."""
+        """Add the epoch's changes to the task's state. Remove those of the previous epoch, which
+        are in the database by now."""
         for key in [key for key, _ in self._state.range(_WRITTEN, _END)]:
             if key.removeprefix(_WRITTEN) not in self._changed:
                 self._state.discard(key)
@@ -208,10 +213,10 @@ class _Transactional(ExternalMap):
         super().end_epoch()
 
     def _only_here(self) -> Iterable[str]:
-        return {**self._changed, **self._to_write}  # the epoch before may not be written yet
+        # The changes of the previous epoch may not be in the database yet.
+        return {**self._changed, **self._to_write}
 
     def after_commit(self) -> Rows:
-        """See `ExternalMap.after_commit`."""
         rows, self._to_write = self._to_write, {}
         return rows
 
@@ -222,10 +227,9 @@ class _Transactional(ExternalMap):
 
 
 class _NonTransactional(ExternalMap):
-    """A value: what an epoch that comes again adds to it, it adds again."""
+    """Stores only the value. A repeated epoch is counted again."""
 
     def before_commit(self) -> Rows:
-        """See `ExternalMap.before_commit`."""
         return self._changed
 
     def _before(self, stored: Any) -> Any:
@@ -233,7 +237,7 @@ class _NonTransactional(ExternalMap):
 
 
 def _copy(value: Any) -> Any:
-    """What its user may change."""
+    """Return a value that the caller may change."""
     return value if isinstance(value, str | int | float | bytes | None) else deepcopy(value)
 
 
@@ -242,25 +246,28 @@ def _held(value: Any) -> list[Any]:
 
 
 class OpaqueMap(MapFactory):
-    """Exact with every spout: a value is stored with the number of its epoch and the value before (Storm's `OpaqueMap`)."""
+    """Exactly-once with every spout (Storm's `OpaqueMap`). A value is stored with its epoch's
+    number and its previous value."""
 
     def map(self, task: str) -> ExternalMap:
-        """See `MapFactory.map`."""
         return _Opaque(deepcopy(self.backing), task)
 
 
 class TransactionalMap(MapFactory):
-    """Exact, and half the size: a value is stored with the number of its epoch (Storm's `TransactionalMap`). Storm needs a
-    spout that gives the same batch again; here the changelog has the batch's values, and writes them again."""
+    """Exactly-once at half the size (Storm's `TransactionalMap`). A value is stored with its
+    epoch's number.
+
+    Storm needs a spout that repeats the same batch. Here the changelog has the batch's values, so
+    that they can be written again.
+    """
 
     def map(self, task: str) -> ExternalMap:
-        """See `MapFactory.map`."""
         return _Transactional(deepcopy(self.backing), task)
 
 
 class NonTransactionalMap(MapFactory):
-    """At least once: a value is stored as it is, and an epoch that comes again counts again (Storm's `NonTransactionalMap`)."""
+    """At-least-once: only the value is stored, and a repeated epoch is counted again (Storm's
+    `NonTransactionalMap`)."""
 
     def map(self, task: str) -> ExternalMap:
-        """See `MapFactory.map`."""
         return _NonTransactional(deepcopy(self.backing), task)

@@ -1,4 +1,5 @@
-"""The first tuples of a batch, by their values (Storm's `FirstN`, `minBy` and `maxBy`), and what is made of several operations."""
+"""The first tuples of a batch by value (Storm's `FirstN`, `minBy` and `maxBy`), and assemblies of
+operations."""
 
 import heapq
 from collections.abc import Callable, Sequence
@@ -15,18 +16,18 @@ if TYPE_CHECKING:
     from kstorm.trident.stream import Stream
 
 Ranks = Callable[[Batch], Sequence[Any]]
-"""By what each tuple is compared."""
+"""Return the sort key of each tuple. None excludes the tuple."""
 
 
 class FirstStep(Step):
-    """The tuples of a batch with the least or the greatest rank."""
+    """Keeps the tuples of a batch with the lowest or highest rank."""
 
     def __init__(self, number: int, ranks: Ranks | None, *, reverse: bool) -> None:
-        """`ranks`: tuples whose rank is None do not count. Without, the first that came."""
+        """Tuples with the rank None are ignored. Without `ranks`, the first tuples in order of
+        arrival are kept."""
         self._number, self._ranks, self._reverse = number, ranks, reverse
 
     def run(self, batch: Batch) -> Batch:
-        """See `Step.run`."""
         if self._ranks is None:
             return batch.taken(range(min(self._number, batch.size)))
         ranks = self._ranks(batch)
@@ -40,7 +41,10 @@ class FirstStep(Step):
 def by_field(
     number: int, field: str, key: Callable[[Any], Any] | None, reverse: bool, fields: Fields
 ) -> Any:
-    """By the value of a field, or by what `key` makes of it, with all fields. Raises `TopologyError`."""
+    """Return the fields and the step for the first tuples by a field, or by `key` of its value.
+
+    Raises `TopologyError` if the field does not exist.
+    """
     (place,) = Picked(chosen(Fields(field), fields), fields).places
 
     def ranks(batch: Batch) -> Sequence[Any]:
@@ -53,7 +57,7 @@ def by_field(
 
 
 def by_tuple(number: int, key: Callable[[TridentTuple], Any], reverse: bool, fields: Fields) -> Any:
-    """By what `key` makes of a tuple."""
+    """Return the fields and the step for the first tuples by `key` of the tuple."""
     picked = Picked(fields, fields)
     return fields, FirstStep(
         number, lambda batch: [key(tuple) for tuple in picked.tuples(batch)], reverse=reverse
@@ -64,24 +68,27 @@ class Assembly:
     """Several operations under one name (Storm's `Assembly`)."""
 
     def apply(self, stream: "Stream") -> "Stream":
-        """What becomes of a stream."""
+        """Apply the operations to a stream and return the result."""
         raise NotImplementedError(f"{type(self).__name__} does not define apply")
 
 
 class FirstN(Assembly):
-    """Of each batch of each task the first tuples by a field: the least ones, or in `reverse` the greatest; None does not count.
-    Without a field those that came first."""
+    """The first tuples of each batch of each task by a field: the lowest, or the highest with
+    `reverse`.
+
+    Tuples with None in the field are ignored. Without a field, the first tuples in order of arrival
+    are kept.
+    """
 
     def __init__(
         self, number: int, sort_field: str | None = None, *, reverse: bool = False
     ) -> None:
-        """`number`: at least 1. Raises `TopologyError`."""
+        """`number` must be at least 1, otherwise `TopologyError` is raised."""
         if number < 1:
             raise TopologyError(f"FirstN({number}): give a number from 1 on")
         self._number, self._field, self._reverse = number, sort_field, reverse
 
     def apply(self, stream: "Stream") -> "Stream":
-        """See `Assembly.apply`."""
         number, field, reverse = self._number, self._field, self._reverse
 
         def make(fields: Fields) -> tuple[Fields, Step]:

@@ -1,8 +1,9 @@
-"""Joins of streams by keys: over all that ever came, or within windows.
+"""Joins of streams by key: over the whole history, or within windows.
 
-Storm's join is of one batch, whose number all tasks know. Here there is no such batch, and a join of what happens to come together
-would be chance: so each side is kept in the state, and a tuple meets all of the other side that came before it. That a tuple has
-no partner can be said where there is an end, so outer joins are within windows.
+Storm joins within a batch, whose number all tasks know. No such batch exists here, and joining the
+tuples that happen to arrive together would give random results. So each side is stored in the
+state, and a tuple is joined with all earlier tuples of the other side. A missing partner can only
+be detected when a window ends, so outer joins need windows.
 """
 
 from collections import defaultdict
@@ -26,30 +27,34 @@ _SIDES: Final = ("left", "right")
 
 
 class JoinType(StrEnum):
-    """Whose tuples come out without a partner, with None in the other stream's fields. Storm says `OUTER` of the stream that may be
-    missing: `mixed(INNER, OUTER)` is `LEFT`."""
+    """The streams whose tuples are emitted without a partner, with None in the other stream's
+    fields.
+
+    Storm uses `OUTER` for the stream that may be missing: its `mixed(INNER, OUTER)` is `LEFT`.
+    """
 
     INNER = "inner"
-    """Nobody's."""
+    """Neither stream."""
     LEFT = "left"
-    """The left stream's."""
+    """The left stream."""
     RIGHT = "right"
-    """The right stream's."""
+    """The right stream."""
     FULL = "full"
-    """Both streams' (Storm's `OUTER`)."""
+    """Both streams (Storm's `OUTER`)."""
 
 
 class JoinOutFieldsMode(StrEnum):
-    """Which fields come out of a join."""
+    """The output fields of a join."""
 
     COMPACT = "compact"
-    """The key, the other fields of the left stream, those of the right one."""
+    """The key, the other fields of the left stream, and the other fields of the right stream."""
     PRESERVE = "preserve"
-    """All fields of the left stream in their order, and all of the right one: the key is in both."""
+    """All fields of the left stream in their order, then all fields of the right one. The key is in
+    both."""
 
 
 class Side:
-    """One of the streams: where its tuples come from, and which of their fields are its key."""
+    """One of the streams: its inputs and its key fields."""
 
     def __init__(self, inputs: set[Input], key: Picked, others: Picked, fields: Fields) -> None:
         self.inputs, self.key, self.others = inputs, key, others
@@ -57,24 +62,25 @@ class Side:
         self._order = [names.index(name) for name in fields]
 
     def whole(self, key: Row, others: Row) -> Row:
-        """All fields, in their order."""
+        """Return all fields in their original order."""
         values = (*key, *others)
         return tuple(values[place] for place in self._order)
 
 
 class Sides:
-    """Both, and what comes out of two tuples."""
+    """Both streams, and the output for a pair of tuples."""
 
     def __init__(self, left: Side, right: Side, mode: JoinOutFieldsMode) -> None:
         self.both, self._mode = (left, right), mode
 
     def number(self, tuple: Tuple) -> int:
-        """Whose tuple it is: 0 the left one's, 1 the right one's."""
+        """Return the side of a tuple: 0 for the left stream, 1 for the right one."""
         source = tuple.source_component, tuple.source_stream
         return next(place for place, side in enumerate(self.both) if source in side.inputs)
 
     def row(self, key: Row, left: Row, right: Row) -> Row:
-        """Of their other fields."""
+        """Return the output of a pair of tuples. `left` and `right` are the fields outside the
+        key."""
         if self._mode == JoinOutFieldsMode.COMPACT:
             return (*key, *left, *right)
         one, other = self.both
@@ -82,17 +88,15 @@ class Sides:
 
 
 class KeyedJoinBolt(StatefulBasicBolt):
-    """Emits each tuple with every tuple of the other side that has its key."""
+    """Emits each tuple with every tuple of the other side that has the same key."""
 
     def __init__(self, sides: Sides, output: Fields) -> None:
         self._sides, self._output = sides, output
 
     def declare_output_fields(self, declarer: OutputFieldsDeclarer) -> None:
-        """What comes out of two."""
         declarer.declare(self._output)
 
     def execute(self, tuple: Tuple, collector: BasicOutputCollector) -> None:
-        """Keeps it, and joins it."""
         number, values = self._sides.number(tuple), (*tuple.values,)
         side = self._sides.both[number]
         key, own = side.key.values(values), side.others.values(values)
@@ -106,18 +110,17 @@ class KeyedJoinBolt(StatefulBasicBolt):
 
 
 class WindowJoinBolt(WindowedBolt):
-    """Emits of each window every pair with the same key, and what an outer join has beside it."""
+    """Emits every pair of a window's tuples with the same key. Outer joins add the tuples without a
+    partner."""
 
     def __init__(self, sides: Sides, kind: JoinType, window: Window, output: Fields) -> None:
         self._sides, self._kind, self._output = sides, kind, output
         self._like(window)
 
     def declare_output_fields(self, declarer: OutputFieldsDeclarer) -> None:
-        """What comes out of two."""
         declarer.declare(self._output)
 
     def execute(self, window: TupleWindow) -> None:
-        """Joins the tuples of a window."""
         found: defaultdict[str, tuple[Row, list[list[Row]]]] = defaultdict(lambda: ((), [[], []]))
         for each in window:
             number, values = self._sides.number(each), (*each.values,)
@@ -135,5 +138,5 @@ class WindowJoinBolt(WindowedBolt):
                     self.collector.emit(self._sides.row(key, one, other))
 
     def _nothing(self, number: int, *, wanted: bool) -> list[Row]:
-        """In the place of a side that has no tuple."""
+        """Return a row of None in place of a side without tuples, if it is wanted."""
         return [(None,) * len(self._sides.both[number].others.fields)] if wanted else []

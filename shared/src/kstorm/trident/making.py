@@ -1,6 +1,6 @@
-"""Makes what carries an operation out, once the fields are known that come to it.
+"""Build the step for an operation once its input fields are known.
 
-Each function gives the fields that come out, and the step; and raises `TopologyError` on fields that there are not.
+Each function returns the output fields and the step. It raises `TopologyError` for unknown fields.
 """
 
 from typing import Any
@@ -33,14 +33,15 @@ from kstorm.trident.updates import AggregateUpdate
 
 
 def filtering(keep: Filter, names: Fields | None, fields: Fields) -> tuple[Fields, Step]:
-    """The same fields. `names`: None stands for all."""
+    """Filter tuples. The fields stay the same. If `names` is None, the filter receives all
+    fields."""
     return fields, FilterStep(
         keep, Picked(fields if names is None else chosen(names, fields), fields)
     )
 
 
 def adding(operation: Any, names: Fields, new: Fields, fields: Fields) -> tuple[Fields, Step]:
-    """The fields with new ones."""
+    """Add fields to each tuple."""
     picked = Picked(chosen(names, fields), fields)
     if isinstance(operation, Function):
         return added(new, fields), FunctionStep(operation, picked, len(new))
@@ -48,7 +49,7 @@ def adding(operation: Any, names: Fields, new: Fields, fields: Fields) -> tuple[
 
 
 def projecting(wanted: Fields, fields: Fields) -> tuple[Fields, Step]:
-    """Those that are wanted."""
+    """Keep only the wanted fields."""
     return wanted, ProjectStep(Picked(chosen(wanted, fields), fields))
 
 
@@ -61,7 +62,8 @@ def aggregating(
     *,
     is_partial: bool = False,
 ) -> tuple[Fields, Step]:
-    """The group and its value. `inputs`: None stands for all."""
+    """Aggregate each group. The output is the group and its value. If `inputs` is None, the
+    aggregator receives all fields."""
     picked = Picked(fields if inputs is None else chosen(inputs, fields), fields)
     own = Picked(chosen(groups, fields), fields)
     _check_outputs(aggregator, outputs)
@@ -75,7 +77,7 @@ def aggregating(
 def combining(
     aggregator: CombinerAggregator, groups: Fields, outputs: Fields, fields: Fields
 ) -> tuple[Fields, Step]:
-    """Of tuples that are parts: the group and its value."""
+    """Combine partial values. The output is the group and its value."""
     _check_outputs(aggregator, outputs)
     value = Fields(name for name in fields if name not in groups)
     return added(outputs, groups), CombineStep(
@@ -86,7 +88,7 @@ def combining(
 def asking(
     factory: StateFactory, query: QueryFunction, names: Fields, new: Fields, fields: Fields
 ) -> tuple[Fields, Step]:
-    """The fields with what a static state adds."""
+    """Add the answers of a static state to each tuple."""
     return added(new, fields), AskStep(
         factory, query, Picked(chosen(names, fields), fields), len(new)
     )
@@ -101,7 +103,11 @@ def updating(
     fields: Fields,
     combined: bool,
 ) -> AggregateUpdate:
-    """What a state does. `combined`: whether tuples are parts; `outside`: where it is, if it is not the task's own."""
+    """Return the update of a state.
+
+    `combined` is true if tuples are partial values. `outside` is the external state, or None for
+    the task's own.
+    """
     own = Picked(chosen(groups, fields), fields)
     if combined:
         inputs = Fields(name for name in fields if name not in groups)

@@ -1,7 +1,7 @@
-"""What users give to a stream: classes as Storm has them, or plain callables.
+"""Operations that users pass to a stream: Storm's classes, or plain callables.
 
-An object given to a stream is a template, as a bolt is: each task has a deep copy of its own. Whatever cannot be copied (a
-connection) is made in `prepare`.
+An object passed to a stream is a template, as a bolt is. Each task has its own deep copy. Create
+objects that cannot be copied, such as connections, in `prepare`.
 """
 
 from collections.abc import Callable, Iterable, Sequence
@@ -13,44 +13,46 @@ from kstorm.trident.tuple import TridentTuple
 
 
 class TridentCollector(Protocol):
-    """Takes what a function or an aggregator emits (Storm's interface of the same name)."""
+    """Collects the output of a function or an aggregator (Storm's interface of the same name)."""
 
     def emit(self, values: Sequence[Any]) -> None:
-        """One value for each of the operation's output fields. Raises `EmitError` on another number of them."""
+        """Emit one value for each of the operation's output fields. Raises `EmitError` for any
+        other number of values."""
         ...
 
 
 class Operation:
-    """What functions, filters, aggregators, queries and updaters have in common."""
+    """Base of functions, filters, aggregators, queries and updaters."""
 
     def prepare(self, config: Config, context: TopologyContext) -> None:
-        """Called once in each task, before anything else."""
+        """Prepare the operation. Called once in each task, before everything else."""
 
     def cleanup(self) -> None:
-        """Called when the task leaves its process in an orderly way; not when the process is killed."""
+        """Clean up. Called when the task leaves its process in an orderly way, but not when the
+        process is killed."""
 
 
 class Function(Operation):
-    """Adds fields to a tuple: one copy of it for each `emit`, none without one (Storm's `Function`)."""
+    """Adds fields to a tuple (Storm's `Function`). Each `emit` makes a copy of the tuple. Without
+    an `emit`, the tuple is dropped."""
 
     def execute(self, tuple: TridentTuple, collector: TridentCollector) -> None:
-        """`tuple` has the input fields that `each` named."""
+        """Process a tuple, which has the input fields that `each` named."""
         raise NotImplementedError(f"{type(self).__name__} does not define execute")
 
 
 class Filter(Operation):
-    """Keeps some tuples (Storm's `Filter`)."""
+    """Keeps some of the tuples (Storm's `Filter`)."""
 
     def is_keep(self, tuple: TridentTuple) -> bool:
-        """Whether it goes on."""
+        """Return True to keep the tuple."""
         raise NotImplementedError(f"{type(self).__name__} does not define is_keep")
 
 
 class FilterNull(Filter):
-    """Keeps tuples none of whose input fields is None."""
+    """Keeps tuples that have no None in their input fields."""
 
     def is_keep(self, tuple: TridentTuple) -> bool:
-        """See `Filter.is_keep`."""
         return all(value is not None for value in tuple)
 
 
@@ -58,39 +60,35 @@ class Equals(Filter):
     """Keeps tuples whose input fields are all equal."""
 
     def is_keep(self, tuple: TridentTuple) -> bool:
-        """See `Filter.is_keep`."""
         return all(one == other for one, other in pairwise(tuple))
 
 
 class Debug(Filter):
-    """Keeps all tuples, and prints each: what the service writes, or `./run topology` shows."""
+    """Keeps all tuples and prints each one. The output is in the service's log, or in that of
+    `./run topology`."""
 
     def __init__(self, name: str = "") -> None:
-        """`name`: what is in front of each, if there are several."""
+        """`name` is part of the prefix of each line, to tell several of them apart."""
         self._before = f"DEBUG({name})" if name else "DEBUG"
 
     def is_keep(self, tuple: TridentTuple) -> bool:
-        """See `Filter.is_keep`."""
         print(f"{self._before}: {tuple.as_dict()}", flush=True)
         return True
 
 
 class Negate(Filter):
-    """Keeps what another filter does not."""
+    """Keeps the tuples that another filter drops."""
 
     def __init__(self, other: "Filter | Callable[..., object]") -> None:
         self._other = as_filter(other)
 
     def prepare(self, config: Config, context: TopologyContext) -> None:
-        """See `Operation.prepare`."""
         self._other.prepare(config, context)
 
     def cleanup(self) -> None:
-        """See `Operation.cleanup`."""
         self._other.cleanup()
 
     def is_keep(self, tuple: TridentTuple) -> bool:
-        """See `Filter.is_keep`."""
         return not self._other.is_keep(tuple)
 
 
@@ -103,21 +101,22 @@ class _Predicate(Filter):
 
 
 def as_filter(given: "Filter | Callable[..., object]") -> Filter:
-    """A callable is given the values of the input fields."""
+    """Return a filter. A callable receives the values of the input fields."""
     return given if isinstance(given, Filter) else _Predicate(given)
 
 
 def predicate_of(keep: Filter) -> Callable[..., object] | None:
-    """The callable that a filter is made of, if it is."""
+    """Return the callable of a filter made by `as_filter`, or None for other filters."""
     return keep.function if type(keep) is _Predicate else None
 
 
 def name_of(given: object) -> str:
-    """What an operation is called in plans, messages and the ids of bolts."""
+    """Return the name of an operation for plans, messages and bolt IDs."""
     given = given.function if isinstance(given, _Predicate) else given
     name = getattr(given, "__name__", None) or type(given).__name__
     return "lambda" if name == "<lambda>" else str(name)
 
 
 Rows = Iterable[Any]
-"""What a plain callable returns in the place of a function: for one output field its values, for several a tuple each."""
+"""Result of a plain callable that replaces a function: values for one output field, or a tuple of
+values for several."""

@@ -14,33 +14,43 @@ from kstorm.trident.tuple import TridentTuple
 
 
 class State:
-    """What a task changes or asks outside. Its methods may block; none is called while another is."""
+    """External data that a task changes or queries. Methods may block. They are never called
+    concurrently."""
 
     def begin_commit(self, txid: int) -> None:
-        """The changes of this epoch follow. A number that was there before comes again if its epoch was not committed to Kafka,
-        perhaps with other tuples: what it has changed must then not count twice."""
+        """Start the changes of an epoch.
+
+        If an epoch was not committed to Kafka, it is repeated with the same number, possibly with
+        other tuples. Its earlier changes must not be counted twice then.
+        """
 
     def commit(self, txid: int) -> None:
-        """They are complete. Kafka's commit comes next."""
+        """Complete the epoch's changes. Kafka's commit is next."""
 
     def close(self) -> None:
-        """The task leaves its process in an orderly way."""
+        """Clean up. Called when the task leaves its process in an orderly way."""
 
 
 class StateFactory:
-    """Makes a task's state (Storm's `makeState`)."""
+    """Creates a task's state (Storm's `makeState`)."""
 
     def make_state(self, config: Config, context: TopologyContext) -> State:
-        """In each life of a task, before anything else. `context.task_index` of `context.total_tasks` is whose part it is.
+        """Create the state. Called each time a process starts the task, before everything else.
 
-        A process that was paused may still write when another has its task: have each life take a number in the database here, a
-        higher one each time, and refuse in `commit` what is not of the highest, as `BackingMap.begin_life` does.
+        `context.task_index` of `context.total_tasks` identifies the task's part of the state. A
+        paused process may still write after another process has taken over its task. To prevent
+        this, take a fencing number from the database here, higher each time. Reject writes with a
+        lower number in `commit`, as `BackingMap.begin_life` does.
         """
         raise NotImplementedError(f"{type(self).__name__} does not define make_state")
 
 
 class OwnState:
-    """A task's state, the tuples of an epoch, and what is done with them at its end: used as an `ExternalMap` is."""
+    """A task's state, and the tuples of the current epoch, which are processed when it ends.
+
+    It is used like an `ExternalMap`. It loads nothing in advance, and the user's state manages its
+    own connection.
+    """
 
     def __init__(self, factory: StateFactory, updater: StateUpdater) -> None:
         self._factory, self._updater = factory, updater
@@ -50,57 +60,48 @@ class OwnState:
         self._epochs = Epochs()
 
     def prepare(self, config: Config, context: TopologyContext) -> None:
-        """What the state is made of."""
         self._config, self._context = config, context
 
     def begin(self, state: KeyValueState) -> None:
-        """See `ExternalMap.begin`."""
         self._epochs.begin(state)
 
     def open(self) -> None:
-        """Makes the state. Blocks."""
         self._made = self._factory.make_state(self._config, self._context)
 
     def close(self) -> None:
-        """Ends it. Blocks."""
         if self._made is not None:
             self._made.close()
 
-    def load(self, keys: Sequence[Row]) -> None:
-        """See `ExternalMap.load`: there is nothing to load."""
+    def load(self, keys: Sequence[Row]) -> None: ...
 
-    def connect_again(self) -> None:
-        """See `ExternalMap.connect_again`: the state has its own connection."""
+    def connect_again(self) -> None: ...
 
     def take(self, tuples: list[TridentTuple]) -> None:
-        """Tuples of an execution."""
+        """Receive the tuples of the current execution."""
         self._given = tuples
 
     def keep(self) -> None:
-        """It has ended well."""
+        """Make the tuples of this execution part of the epoch."""
         self._tuples += self._given
         self._given = []
 
     @property
     def has_changed(self) -> bool:
-        """Whether the epoch has tuples."""
+        """True if the epoch has tuples."""
         return bool(self._tuples)
 
     def before_commit(self) -> Any:
-        """See `ExternalMap.before_commit`."""
         return self._tuples
 
     def end_epoch(self) -> None:
-        """See `ExternalMap.end_epoch`."""
         self._tuples = []
         self._epochs.end()
 
     def after_commit(self) -> Any:
-        """Nothing is left to be done."""
         return []
 
     def write(self, tuples: list[TridentTuple]) -> None:
-        """Has the updater change the state. Blocks."""
+        """Update the state with the tuples of an epoch. Blocks."""
         if tuples:
             assert self._made is not None
             self._made.begin_commit(self._epochs.current)
@@ -109,17 +110,16 @@ class OwnState:
 
 
 class _EmitsNothing:
-    """The collector of updaters whose epoch is over."""
+    """The collector of updaters, which run after the end of their epoch and cannot emit."""
 
     def emit(self, values: Any) -> None:
-        """Raises `EmitError`."""
         raise EmitError(
             "an updater of a state of one's own class emits nothing: it works when its epoch is over"
         )
 
 
 class OwnUpdate:
-    """Of `partition_persist` into a state of the user's own class."""
+    """The update of `partition_persist` with a state of the user's own class."""
 
     def __init__(self, factory: StateFactory, updater: StateUpdater, picked: Picked) -> None:
         self.operation: StateUpdater = updater
@@ -129,24 +129,24 @@ class OwnUpdate:
         self.map = OwnState(factory, updater)
 
     def begin(self, state: KeyValueState, task: str) -> None:
-        """See `Update.begin`."""
         self.map.begin(state)
 
     def reader(self) -> Any:
-        """Nobody asks it."""
+        """Return None: such a state cannot be queried."""
 
     def keys(self, batch: Batch) -> Sequence[Row]:
-        """The updater knows them."""
+        # The updater reads the state itself.
         return []
 
     def run(self, batch: Batch) -> Batch:
-        """Its work is done at the end of the epoch."""
+        # The updater runs at the end of the epoch.
         self.map.take(list(self._picked.tuples(batch)))
         return EMPTY
 
 
 class AskStep(Step):
-    """`state_query` of a static state: each task has one, and asks it where its tuples are."""
+    """Queries a static state with `state_query`. Each task has its own state and queries it for its
+    own tuples."""
 
     def __init__(
         self, factory: StateFactory, query: QueryFunction, picked: Picked, width: int
@@ -156,16 +156,13 @@ class AskStep(Step):
         self._made: State | None = None
 
     def prepare(self, config: Config, context: TopologyContext) -> None:
-        """Makes the state."""
         self._made = self._factory.make_state(config, context)
         super().prepare(config, context)
 
     def cleanup(self) -> None:
-        """Ends it."""
         super().cleanup()
         if self._made is not None:
             self._made.close()
 
     def run(self, batch: Batch) -> Batch:
-        """The rows, each with what its answer adds."""
         return asked(self._query, self._made, self._picked, self._width, batch)

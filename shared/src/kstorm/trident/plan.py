@@ -1,4 +1,4 @@
-"""What a user has written, as a graph of operations: nothing of it is checked before `build`."""
+"""The user's streams as a graph of operations. Nothing is validated before `build`."""
 
 import sys
 from collections.abc import Callable
@@ -21,20 +21,20 @@ class Node:
     """One operation."""
 
     title: str
-    """As it is shown in a plan."""
+    """Title in plans and messages."""
     parents: "list[Node]"
     where: str = field(default_factory=lambda: line_of_user())
-    """The line that asked for it."""
+    """Line of the user's code that added the operation."""
     name: str | None = None
-    """The id that the user wants for its component."""
+    """The component ID that the user has set."""
     hint: int | None = None
-    """The parallelism that the user wants."""
+    """The parallelism that the user has set."""
     tasks: int | None = None
 
 
 @dataclass(eq=False)
 class SpoutNode(Node):
-    """Where a stream begins."""
+    """The start of a stream."""
 
     id: str = ""
     spout: Any = None
@@ -42,18 +42,18 @@ class SpoutNode(Node):
 
 @dataclass(eq=False)
 class StepNode(Node):
-    """An operation on the tuples where they are."""
+    """An operation on tuples within their task."""
 
     short: str = ""
-    """What its bolt may be called."""
+    """Base of the ID of its bolt."""
     make: Callable[[Fields], tuple[Fields, Step]] | None = None
-    """Of the fields that come in, those that come out, and what does it. Raises `TopologyError`."""
+    """Returns the output fields and the step for the given input fields. Raises `TopologyError`."""
     make_of_parts: Callable[[Fields], tuple[Fields, Step]] | None = None
-    """What does it instead, where a part of it is done before tuples travel."""
+    """Used instead of `make` if the tuples were partly aggregated before they were sent."""
     is_partial: bool = False
-    """Whether it does such a part."""
+    """True for an aggregation before tuples are sent."""
     is_optional: bool = False
-    """Whether it is left out where it would be a hop of its own."""
+    """True if the step is left out where it would need a bolt of its own."""
 
 
 @dataclass(eq=False)
@@ -63,22 +63,22 @@ class WindowNode(Node):
     short: str = ""
     window: Any = None
     make: Callable[[Fields], tuple[Fields, Step]] | None = None
-    """As of a `StepNode`, of the tuples of a window."""
+    """As in `StepNode`, for the tuples of a window."""
 
 
 @dataclass(eq=False)
 class RepartitionNode(Node):
-    """Which task has a tuple next."""
+    """A repartitioning: chooses the task that receives a tuple next."""
 
     names: Fields | None = None
-    """The fields that decide; None if none do."""
+    """Fields that determine the task, or None."""
     grouping: Callable[[Fields], Grouping] | None = None
-    """Made of those fields, under the names that they have where they come from."""
+    """Returns the grouping for these fields, as they are called at their source."""
 
 
 @dataclass(eq=False)
 class MergeNode(Node):
-    """Several streams as one, with the first one's fields."""
+    """Several streams merged into one, with the fields of the first one."""
 
 
 @dataclass(eq=False)
@@ -87,18 +87,19 @@ class StateNode(Node):
 
     short: str = ""
     groups: Fields | None = None
-    """The fields of its key, if it has groups."""
+    """Fields of its key, or None if it is not an aggregate."""
     can_be_asked: bool = True
-    """Whether queries may ask it."""
+    """True if queries are possible."""
     in_database: bool = False
-    """Whether it is in one, which does not tell what a task has."""
+    """True for an external state, whose keys cannot be listed per task."""
     make: Callable[[Fields, bool], Update] | None = None
-    """Of the fields that come in, and whether they are combined already. Raises `TopologyError`."""
+    """Returns the update for the given input fields. The flag is true if they are combined already.
+    Raises `TopologyError`."""
 
 
 @dataclass(eq=False)
 class QueryNode(Node):
-    """Tuples that ask a state."""
+    """A query of a state by the tuples of a stream."""
 
     state: StateNode | None = None
     query: QueryFunction | None = None
@@ -108,26 +109,26 @@ class QueryNode(Node):
 
 @dataclass(eq=False)
 class JoinNode(Node):
-    """Two streams by their keys."""
+    """A join of two streams by key."""
 
     keys: tuple[Fields, Fields] = (Fields(), Fields())
     outputs: Fields = field(default_factory=Fields)
     kind: str = "inner"
     window: Any = None
-    """None joins all that ever came."""
+    """None joins over the whole history."""
     mode: str = "compact"
 
 
 @dataclass(eq=False)
 class BoltNode(Node):
-    """A bolt of the user's, which ends a stream."""
+    """A bolt of the user's that ends a stream."""
 
     short: str = ""
     bolt: Any = None
 
 
 def line_of_user() -> str:
-    """The line of whoever called this package: `app.py:14`."""
+    """Return the line of code that called this package, such as `app.py:14`."""
     frame = sys._getframe()
     while frame.f_back is not None and frame.f_code.co_filename.startswith((_HERE, "<string>")):
         frame = frame.f_back
@@ -135,7 +136,7 @@ def line_of_user() -> str:
 
 
 def chosen(names: Fields, of: Fields) -> Fields:
-    """The names, if the stream has them all. Raises `TopologyError`."""
+    """Return the names if the stream has all of them. Raises `TopologyError` otherwise."""
     for name in names:
         if name not in of:
             raise TopologyError(
@@ -145,7 +146,8 @@ def chosen(names: Fields, of: Fields) -> Fields:
 
 
 def added(names: Fields, to: Fields) -> Fields:
-    """The fields of a stream with more of them. Raises `TopologyError` if one is there already."""
+    """Return a stream's fields with additional ones. Raises `TopologyError` if one already
+    exists."""
     for name in names:
         if name in to:
             raise TopologyError(
@@ -155,15 +157,13 @@ def added(names: Fields, to: Fields) -> Fields:
 
 
 def renamed(names: Fields, merged: Fields, own: Fields) -> Fields:
-    """Fields of a merged stream, by the names that one of its parts has for them."""
+    """Return the names that fields of a merged stream have in one of its sources."""
     return Fields(*(own[merged.index(name)] for name in names))
 
 
 def by_fields(fields: Fields) -> Grouping:
-    """Equal values, same task."""
     return FieldsGrouping(fields)
 
 
 def by_partial_key(fields: Fields) -> Grouping:
-    """The less loaded of two tasks."""
     return PartialKeyGrouping(fields)

@@ -1,4 +1,4 @@
-"""Where streams begin: the Kafka spouts of Storm's Trident, which are `KafkaSpout`s here.
+"""The Kafka spouts of Storm's Trident. Here they are `KafkaSpout`s.
 
 config = TridentKafkaConfig(KafkaHosts(), "sentences")
 config.scheme = SchemeAsMultiScheme(StringScheme())
@@ -13,14 +13,17 @@ from kstorm.errors import ConfigError
 from kstorm.kafka import BrokerHosts, KafkaSpout, SpoutConfig
 
 ZK_ROOT: Final = "/transactional"
-"""Under which ZooKeeper node the positions of streams are, as in Storm."""
+"""ZooKeeper node of the streams' offsets, as in Storm."""
 _GIVEN: Final = ("hosts", "topic", "zk_root", "id")
 _SETTINGS: Final = frozenset(each.name for each in fields(SpoutConfig)) - set(_GIVEN)
 
 
 class TridentKafkaConfig:
-    """What to read and how: the settings of `SpoutConfig`, which may be set afterwards too. Raises `ConfigError` for one that
-    there is not."""
+    """The topic to read, and the settings of `SpoutConfig`, which can also be set as attributes
+    later.
+
+    Raises `ConfigError` for unknown settings.
+    """
 
     hosts: BrokerHosts
     topic: str
@@ -45,33 +48,39 @@ class TridentKafkaConfig:
         super().__setattr__(name, value)
 
     def spout_config(self, topology: str, stream: str) -> SpoutConfig:
-        """For the stream of a topology. Raises `ConfigError` on a value out of range."""
+        """Return the spout's configuration for a stream. Raises `ConfigError` for values out of
+        range."""
         settings = dict(vars(self))
         hosts, topic = settings.pop("hosts"), settings.pop("topic")
         return SpoutConfig(hosts, topic, f"{ZK_ROOT}/{topology}", stream, **settings)
 
 
 class _TridentKafkaSpout:
-    """A spout that is made when the stream's name is known."""
+    """A spout that is created once the stream's name is known."""
 
     def __init__(self, config: TridentKafkaConfig) -> None:
         self._config = config
 
     @property
     def topic(self) -> str:
-        """What it reads."""
         return self._config.topic
 
     def spout(self, topology: str, stream: str) -> KafkaSpout:
-        """For the stream of a topology."""
+        """Return the spout for a stream of a topology."""
         return KafkaSpout(self._config.spout_config(topology, stream))
 
 
 class OpaqueTridentKafkaSpout(_TridentKafkaSpout):
-    """Each message counts in one batch, and a batch that was not finished may come again with others: kstorm's `KafkaSpout`
-    in a topology that is processed exactly once."""
+    """Reads each message in exactly one committed batch. An unfinished batch may be repeated with
+    other messages.
+
+    This is kstorm's `KafkaSpout` with exactly-once processing.
+    """
 
 
 class TransactionalTridentKafkaSpout(_TridentKafkaSpout):
-    """The same spout: kstorm's own state needs no batch to come again as it was, since a batch that was not finished has left
-    nothing behind."""
+    """The same spout as `OpaqueTridentKafkaSpout`.
+
+    kstorm's own state does not need identical batches on a repetition, because an unfinished batch
+    leaves no changes behind.
+    """

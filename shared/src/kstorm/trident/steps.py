@@ -1,4 +1,5 @@
-"""What a stream's bolts do to the tuples of a batch, one step after the other, without a hop between."""
+"""The steps that a stream's bolts apply to a batch, one after the other and without a hop in
+between."""
 
 from collections.abc import Callable, Iterable, Sequence
 from itertools import compress
@@ -21,23 +22,22 @@ from kstorm.trident.tuple import TridentTuple
 
 
 class Step:
-    """Makes a batch of a batch."""
+    """Transforms a batch."""
 
     operation: Operation | None = None
-    """Whose life is the task's."""
+    """Prepared and cleaned up with the task."""
 
     def prepare(self, config: Config, context: TopologyContext) -> None:
-        """In each task, before anything else."""
+        """Prepare the operation. Called in each task, before everything else."""
         if self.operation is not None:
             self.operation.prepare(config, context)
 
     def cleanup(self) -> None:
-        """When the task leaves."""
         if self.operation is not None:
             self.operation.cleanup()
 
     def run(self, batch: Batch) -> Batch:
-        """The batch is not empty."""
+        """Return the transformed batch. `batch` is not empty."""
         raise NotImplementedError
 
 
@@ -49,7 +49,6 @@ class FunctionStep(Step):
         self._picked, self._width = picked, width
 
     def run(self, batch: Batch) -> Batch:
-        """See `Step.run`."""
         collector = emitted(self.operation, self._width)
         execute, all_for = self.operation.execute, collector.all_for
         for place, tuple in enumerate(self._picked.tuples(batch)):
@@ -59,7 +58,8 @@ class FunctionStep(Step):
 
 
 class CallStep(Step):
-    """`each`, `map` and `flat_map` with a callable, which is given the values of its input fields."""
+    """`each`, `map` and `flat_map` with a callable, which receives the values of the input
+    fields."""
 
     def __init__(
         self,
@@ -70,7 +70,8 @@ class CallStep(Step):
         many: bool = True,
         keeps: bool = False,
     ) -> None:
-        """`many`: whether it returns several results. `keeps`: whether they are added to what was there."""
+        """`many` is true if the callable returns several results. With `keeps`, results are added
+        to the input fields."""
         self._function, self._picked, self._width, self._many, self._keeps = (
             function,
             picked,
@@ -80,7 +81,6 @@ class CallStep(Step):
         )
 
     def run(self, batch: Batch) -> Batch:
-        """See `Step.run`."""
         collector, function = emitted(self._function, self._width), self._function
         if not self._many and self._width == 1:
             return batch.replaced([[function(*values) for values in self._picked.rows(batch)]])
@@ -113,7 +113,6 @@ class FilterStep(Step):
         self._picked = picked
 
     def run(self, batch: Batch) -> Batch:
-        """See `Step.run`."""
         function, is_keep = predicate_of(self.operation), self.operation.is_keep
         kept = (
             [is_keep(tuple) for tuple in self._picked.tuples(batch)]
@@ -125,32 +124,33 @@ class FilterStep(Step):
 
 
 class PeekStep(Step):
-    """`peek`: shows each tuple to a callable."""
+    """`peek`: passes each tuple to a callable."""
 
     def __init__(self, function: Callable[[TridentTuple], object], picked: Picked) -> None:
         self._function, self._picked = function, picked
 
     def run(self, batch: Batch) -> Batch:
-        """See `Step.run`."""
         for tuple in self._picked.tuples(batch):
             self._function(tuple)
         return batch
 
 
 class ProjectStep(Step):
-    """`project`: leaves some fields, in their order."""
+    """`project`: keeps some of the fields, in the given order."""
 
     def __init__(self, picked: Picked) -> None:
         self._picked = picked
 
     def run(self, batch: Batch) -> Batch:
-        """See `Step.run`."""
         return batch.replaced(self._picked.columns(batch))
 
 
 class AggregateStep(Step):
-    """One result for each group of a batch, or what an `Aggregator` emits. What it is made of is in the transaction that it is
-    in; so it may be anchored to the last of its tuples alone."""
+    """Emits one result for each group of a batch, or the output of an `Aggregator`.
+
+    A result and all of its tuples are in the same transaction. So anchoring it to the last of these
+    tuples is enough.
+    """
 
     def __init__(
         self,
@@ -161,14 +161,13 @@ class AggregateStep(Step):
         *,
         partial: bool = False,
     ) -> None:
-        """`partial`: values are combined with others afterwards, so no result is made of them."""
+        """With `partial`, values are combined later, so their results are not computed here."""
         self.operation: AnyAggregator = aggregator
         self.groups, self.picked = groups, picked
-        """What it groups by, and what the aggregator is given."""
+        """The group fields and the aggregator's input fields."""
         self._width, self._partial = width, partial
 
     def run(self, batch: Batch) -> Batch:
-        """See `Step.run`."""
         aggregator = self.operation
         if isinstance(aggregator, Aggregator):
             return self._emitted(aggregator, batch)
@@ -207,21 +206,21 @@ class AggregateStep(Step):
 
 
 class CombineStep(Step):
-    """Combines values that were combined upstream: rows are the fields of their group, and the value."""
+    """Combines values that were combined upstream. A row has the fields of the group and the
+    value."""
 
     def __init__(self, aggregator: CombinerAggregator, groups: Picked, value: Picked) -> None:
         self.operation: CombinerAggregator = aggregator
         self._groups, self._value = groups, value
 
     def run(self, batch: Batch) -> Batch:
-        """See `Step.run`."""
         keys = self._groups.keys(batch)
         found = self.operation.fold(keys, *self._value.columns(batch))
         return by_group(keys, batch, found, len(self._groups.places), self.operation)
 
 
 def asked(function: QueryFunction, state: Any, picked: Picked, width: int, batch: Batch) -> Batch:
-    """The rows, each with what a state's answer adds."""
+    """Return the rows with the fields that a state's answers add."""
     tuples = list(picked.tuples(batch))
     collector = emitted(function, width)
     answers = function.batch_retrieve(state, tuples)
@@ -234,7 +233,7 @@ def asked(function: QueryFunction, state: Any, picked: Picked, width: int, batch
 def combined(
     aggregator: CombinerAggregator, keys: Sequence[Any], batch: Batch, picked: Picked
 ) -> dict[Any, Any]:
-    """The value of each group of these rows."""
+    """Return the value of each group."""
     return aggregator.fold_columns(keys, picked.columns(batch), lambda: picked.tuples(batch))
 
 
@@ -245,7 +244,7 @@ def reduced(
     picked: Picked,
     begin: dict[Any, Any],
 ) -> dict[Any, Any]:
-    """The value of each group, which goes on from what is in `begin`."""
+    """Return the value of each group, starting with the values in `begin`, which is changed."""
     reduce = aggregator.reduce
     for key, tuple in zip(keys, picked.tuples(batch), strict=True):
         begin[key] = reduce(begin[key], tuple)
@@ -259,8 +258,11 @@ def by_group(
     fields: int,
     shown: CombinerAggregator | None,
 ) -> Batch:
-    """A row for each group, of its fields and its value, anchored to the last of its tuples. `keys` are those of the batch's rows,
-    of so many fields; `shown`: whose results the values become."""
+    """Return a row per group with its fields and its value, anchored to the last of its tuples.
+
+    `keys` are the group keys of the batch's rows, with `fields` fields each. With `shown`, values
+    are replaced by that aggregator's results.
+    """
     values = list(found.values())
     columns = [
         *key_columns(list(found), fields),
@@ -270,13 +272,13 @@ def by_group(
 
 
 def last_positions(keys: Sequence[Any], batch: Batch, groups: Iterable[Any]) -> list[int]:
-    """What the last row of each group is anchored to. `keys` are those of the batch's rows."""
+    """Return the anchor of each group's last row. `keys` are the group keys of the batch's rows."""
     last = dict(zip(keys, batch.all_positions(), strict=True))
     return [last[group] for group in groups]
 
 
 def run_all(steps: Sequence[Step], batch: Batch) -> Batch:
-    """One step after the other, until nothing is left."""
+    """Run the steps in order, until no rows are left."""
     for step in steps:
         if not batch.size:
             break

@@ -1,4 +1,4 @@
-"""Streams and what can be done to them (Storm's `Stream`, `GroupedStream` and `TridentState`)."""
+"""Streams and their operations (Storm's `Stream`, `GroupedStream` and `TridentState`)."""
 
 from collections.abc import Callable, Iterable
 from datetime import timedelta
@@ -54,20 +54,26 @@ N = TypeVar("N", bound=Node)
 
 
 class _Written:
-    """What a user holds in the hand: the last of some operations."""
+    """Base of the objects that users chain operations on. Holds the last operation."""
 
     def __init__(self, topology: "TridentTopology", node: Node) -> None:
         self._topology, self._node = topology, node
 
     def name(self, id: str) -> Self:
-        """The id of the component that does the last operation: it is part of topics' names, so keep it. Without, it is made
-        of the operation's name."""
+        """Set the ID of the component that runs the last operation. By default it is derived from
+        the operation's name.
+
+        The ID is part of topic names, so do not change it later.
+        """
         self._node.name = id
         return self
 
     def parallelism_hint(self, executors: int, tasks: int | None = None) -> Self:
-        """With how many processes the operations back to the last repartitioning begin, and how many tasks there are, for
-        ever; by default as many."""
+        """Set the number of processes for the operations back to the last repartitioning.
+
+        `tasks` is the number of tasks, which can never change. By default there is one task per
+        process.
+        """
         self._node.hint, self._node.tasks = executors, tasks
         return self
 
@@ -79,14 +85,15 @@ class _Written:
 class Stream(_Written):
     """Tuples with the same fields."""
 
-    # Operations on tuples where they are.
+    # Operations on tuples within their task.
 
     def each(self, inputs: Any, operation: Any = None, outputs: Names = ()) -> "Stream":
-        """A `Function` adds the fields `outputs` to each tuple, a `Filter` keeps some.
+        """Add the fields `outputs` with a `Function`, or keep some tuples with a `Filter`.
 
-        `each(Fields("sentence"), Split(), Fields("word"))`.
-        `inputs` are the fields that it is given. A callable is given their values: with `outputs` it returns an iterable of what
-        to add, for one field its values, for several a tuple each; without, whether to keep the tuple.
+        `each(Fields("sentence"), Split(), Fields("word"))`: `inputs` are the fields that the
+        operation receives. A plain callable receives their values. With `outputs`, it returns an
+        iterable of values for one field, or of tuples for several fields. Without `outputs`, it
+        returns whether to keep the tuple.
         """
         names, new = Fields(inputs), Fields(outputs)
         title = f"each({_listed(names)}, {name_of(operation)}"
@@ -99,25 +106,32 @@ class Stream(_Written):
         )
 
     def map(self, function: Callable[..., Any], outputs: Names | None = None) -> "Stream":
-        """One tuple for each: the callable is given all values, and returns those of the fields `outputs`, which take the place of
-        what was there; without, of the same fields."""
+        """Replace each tuple by one other. The callable receives all values.
+
+        It returns the values of the fields `outputs`, which replace all fields. Without `outputs`,
+        the fields stay the same.
+        """
         return self._call("map", function, outputs, many=False)
 
     def flat_map(self, function: Callable[..., Any], outputs: Names | None = None) -> "Stream":
-        """As `map`; the callable returns any number of results."""
+        """Replace each tuple by any number of others. The callable returns an iterable of results
+        as in `map`."""
         return self._call("flat_map", function, outputs, many=True)
 
     def filter(
         self, inputs: Any, operation: "Filter | Callable[..., object] | None" = None
     ) -> "Stream":
-        """Keeps tuples: `filter(Fields("word"), FilterNull())`, or `filter(lambda word, count: count > 1)` of all values."""
+        """Keep some tuples: `filter(Fields("word"), FilterNull())`.
+
+        With a single argument, all fields are passed: `filter(lambda word, count: count > 1)`.
+        """
         keep, names = (inputs, None) if operation is None else (operation, Fields(inputs))
         return self._step(
             f"filter({name_of(keep)})", keep, partial(filtering, as_filter(keep), names)
         )
 
     def peek(self, function: Callable[[TridentTuple], object]) -> "Stream":
-        """Shows each tuple to a callable, for looking at it; one that is tried again is shown again."""
+        """Pass each tuple to a callable, for debugging. A retried tuple is passed again."""
         return self._step(
             f"peek({name_of(function)})",
             function,
@@ -125,109 +139,130 @@ class Stream(_Written):
         )
 
     def project(self, *names: Names) -> "Stream":
-        """Leaves these fields, in this order."""
+        """Keep only these fields, in this order."""
         wanted = Fields(*names)
         return self._step(f"project({_listed(wanted)})", "project", partial(projecting, wanted))
 
     def partition_aggregate(self, *given: Any) -> "Stream":
-        """`partition_aggregate(inputs, aggregator, outputs)`, or without inputs: of each batch of each task one value, or what an
-        `Aggregator` emits. A batch is what comes in one piece, a frame, whose size is nobody's promise."""
+        """Aggregate each batch of each task to one value, or to the output of an `Aggregator`.
+
+        `partition_aggregate(inputs, aggregator, outputs)`: `inputs` may be left out. A batch is one
+        frame, whose size is not guaranteed.
+        """
         return self.group_by().partition_aggregate(*given)
 
     def window(self, window: Window, *given: Any) -> "Stream":
-        """`window(Window(Duration.minutes(1)), inputs, aggregator, outputs)`, or without inputs: of each window of each task one
-        value, or what an `Aggregator` emits."""
+        """Aggregate each window of each task to one value, or to the output of an `Aggregator`.
+
+        `window(Window(Duration.minutes(1)), inputs, aggregator, outputs)`: `inputs` may be left
+        out.
+        """
         return GroupedStream(self._topology, self._node, Fields())._window(
             window, given, self._node
         )
 
     def tumbling_window(self, length: Extent | timedelta, *given: Any) -> "Stream":
-        """`window` of windows one after the other."""
+        """Aggregate windows that follow one another. See `window`."""
         return self.window(Window(length), *given)
 
     def sliding_window(
         self, length: Extent | timedelta, slide: Extent | timedelta, *given: Any
     ) -> "Stream":
-        """`window` of windows that overlap."""
+        """Aggregate windows that overlap. See `window`."""
         return self.window(Window(length, slide), *given)
 
     def min_by(self, field: str, key: Callable[[Any], Any] | None = None) -> "Stream":
-        """Of each batch of each task the tuple with the least value of a field, by `key` if it is given. None does not count."""
+        """Keep the tuple with the lowest value of a field, or of `key` of it, in each batch of each
+        task.
+
+        None values are ignored.
+        """
         return self._step(
             f"min_by({field})", "min_by", lambda fields: by_field(1, field, key, False, fields)
         )
 
     def max_by(self, field: str, key: Callable[[Any], Any] | None = None) -> "Stream":
-        """As `min_by`, the greatest."""
+        """Keep the tuple with the highest value of a field. See `min_by`."""
         return self._step(
             f"max_by({field})", "max_by", lambda fields: by_field(1, field, key, True, fields)
         )
 
     def min(self, key: Callable[[TridentTuple], Any]) -> "Stream":
-        """As `min_by`, by what `key` makes of each tuple; of two tuples' comparison: `functools.cmp_to_key`."""
+        """Keep the tuple with the lowest `key` of the tuple in each batch of each task.
+
+        Use `functools.cmp_to_key` for a function that compares two tuples. None keys are ignored.
+        """
         return self._step(
             f"min({name_of(key)})", "min", lambda fields: by_tuple(1, key, False, fields)
         )
 
     def max(self, key: Callable[[TridentTuple], Any]) -> "Stream":
-        """As `min`, the greatest."""
+        """Keep the tuple with the highest `key` of the tuple. See `min`."""
         return self._step(
             f"max({name_of(key)})", "max", lambda fields: by_tuple(1, key, True, fields)
         )
 
     def apply_assembly(self, assembly: "Assembly | Callable[[Stream], Stream]") -> "Stream":
-        """What an assembly makes of it: `apply_assembly(FirstN(3, "count", reverse=True))`."""
+        """Apply an assembly: `apply_assembly(FirstN(3, "count", reverse=True))`."""
         return assembly.apply(self) if isinstance(assembly, Assembly) else assembly(self)
 
     def chained_agg(self) -> Chain:
-        """Begins several aggregations of the same tuples: `chained_agg().aggregate(Count(), "n").aggregate("cents", Sum(),
-        "sum").chain_end()`."""
+        """Start several aggregations of the same tuples.
+
+        `chained_agg().aggregate(Count(), "n").aggregate("cents", Sum(), "sum").chain_end()`
+        """
         return self.group_by().chained_agg()
 
-    # Which task is next.
+    # Repartitioning.
 
     def shuffle(self) -> "Stream":
-        """To the tasks in turn."""
+        """Send tuples to the tasks in turn."""
         return self._repartition("shuffle", lambda fields: ShuffleGrouping())
 
     def partition_by(self, *names: Names) -> "Stream":
-        """Equal values, same task."""
+        """Send tuples with equal values to the same task."""
         return self._repartition("partition_by", by_fields, Fields(*names))
 
     def partial_key(self, *names: Names) -> "Stream":
-        """Each key's tuples to the less loaded of two tasks."""
+        """Send the tuples of each key to the less loaded of two tasks."""
         return self._repartition("partial_key", by_partial_key, Fields(*names))
 
     def global_(self) -> "Stream":
-        """All to the task with the lowest id (Storm's `global`)."""
+        """Send all tuples to the task with the lowest ID (Storm's `global`)."""
         return self._repartition("global", lambda fields: GlobalGrouping())
 
     def batch_global(self) -> "Stream":
-        """All of a batch to one task; here always the same one, as a batch has no name that all tasks know."""
+        """Send all tuples of a batch to one task.
+
+        Here it is always the same task, because a batch has no ID that all tasks know.
+        """
         return self.global_()
 
     def broadcast(self) -> "Stream":
-        """Every tuple to every task."""
+        """Send every tuple to every task."""
         return self._repartition("broadcast", lambda fields: AllGrouping())
 
     def partition(self, grouping: CustomStreamGrouping) -> "Stream":
-        """To the tasks that a grouping of the user's chooses."""
+        """Send tuples to the tasks chosen by the user's grouping."""
         return self._repartition(
             f"partition({name_of(grouping)})", lambda fields: CustomGrouping(grouping)
         )
 
-    # Over many tuples.
+    # Operations on many tuples.
 
     def group_by(self, *names: Names) -> "GroupedStream":
-        """What follows is done for each group of equal values."""
+        """Group tuples by equal values. The following operation is applied to each group."""
         return GroupedStream(self._topology, self._node, Fields(*names))
 
     def aggregate(self, *given: Any) -> "Stream":
-        """As `partition_aggregate`, of all tasks: parts are combined in one task."""
+        """Aggregate the tuples of all tasks in one task. See `partition_aggregate`."""
         return GroupedStream(self._topology, self._node, Fields()).aggregate(*given)
 
     def persistent_aggregate(self, state: KstormState | MapFactory, *given: Any) -> "TridentState":
-        """`persistent_aggregate(state, inputs, aggregator, outputs)`, or without inputs: one value of all that ever came."""
+        """Aggregate the whole history to one value in a state.
+
+        `persistent_aggregate(state, inputs, aggregator, outputs)`: `inputs` may be left out.
+        """
         return GroupedStream(self._topology, self._node, Fields()).persistent_aggregate(
             state, *given
         )
@@ -239,8 +274,12 @@ class Stream(_Written):
         updater: StateUpdater,
         outputs: Names = (),
     ) -> "TridentState":
-        """Has an updater change each task's part of a state; what it emits has the fields `outputs`. One of the user's own class is
-        changed when an epoch ends, with all of its tuples, and nothing is emitted then."""
+        """Change each task's part of a state with an updater, whose output has the fields
+        `outputs`.
+
+        A state of the user's own class is changed when an epoch ends, with all of its tuples.
+        Nothing can be emitted then.
+        """
         names, new = Fields(inputs), Fields(outputs)
         node = StateNode(
             f"partition_persist({name_of(updater)})", [self._node], short=_short(updater)
@@ -269,9 +308,11 @@ class Stream(_Written):
         query: QueryFunction,
         outputs: Names,
     ) -> "Stream":
-        """Adds what a state answers: `state_query(counts, Fields("word"), MapGet(), Fields("count"))`. A tuple is asked in the
-        task that has its key: the values of `inputs`, as many as the state's group has. A static state is asked where the tuple
-        is."""
+        """Add a state's answers: `state_query(counts, Fields("word"), MapGet(), Fields("count"))`.
+
+        The query runs in the task that has the tuple's key: the values of `inputs`, which must be
+        as many as the state's group fields. A static state is queried in the tuple's current task.
+        """
         names, new = Fields(inputs), Fields(outputs)
         title = f"state_query({_listed(names)}, {name_of(query)} → {_listed(new)})"
         if isinstance(state, StateFactory):
@@ -281,15 +322,19 @@ class Stream(_Written):
         )
         return Stream(self._topology, self._add(node))
 
-    # Where streams meet and end.
+    # Merging and ending streams.
 
     def merge(self, *others: "Stream") -> "Stream":
-        """This stream and others with as many fields, under this one's names."""
+        """Merge this stream with others of as many fields. The fields have the names of this
+        stream."""
         return self._topology.merge(self, *others)
 
     def to_kafka(self, to: str | Bolt, key: str | None = None) -> None:
-        """Writes each tuple to a topic: a record of JSON with its fields, under the value of the field `key`, if one is named;
-        or to a `KafkaBolt` that says itself what it writes of these fields."""
+        """Write each tuple to a topic, as a JSON record of its fields.
+
+        With `key`, the value of that field is the record's key. `to` may also be a `KafkaBolt`,
+        which maps the fields itself.
+        """
         bolt = json_bolt(to, key) if isinstance(to, str) else to
         names = None if key is None else Fields(key)
         group = (lambda fields: ShuffleGrouping()) if names is None else by_fields
@@ -322,15 +367,18 @@ class Stream(_Written):
 
 
 class GroupedStream(_Written):
-    """A stream by groups of equal values."""
+    """A stream grouped by equal values."""
 
     def __init__(self, topology: "TridentTopology", node: Node, groups: Fields) -> None:
         super().__init__(topology, node)
         self._groups = groups
 
     def aggregate(self, *given: Any) -> Stream:
-        """`aggregate(inputs, aggregator, outputs)`, or without inputs: of each batch one tuple for each group, of its fields and
-        the value; or what an `Aggregator` emits for each group."""
+        """Aggregate each batch to one tuple per group with its fields and its value, or to the
+        output of an `Aggregator`.
+
+        `aggregate(inputs, aggregator, outputs)`: `inputs` may be left out.
+        """
         inputs, aggregator, outputs = _aggregation(given)
         node = self._add(self._by_group(self._parts(aggregator, inputs)))
         title = f"aggregate({name_of(aggregator)} → {_listed(outputs)})"
@@ -341,7 +389,8 @@ class GroupedStream(_Written):
         return Stream(self._topology, self._add(step))
 
     def partition_aggregate(self, *given: Any) -> Stream:
-        """As `aggregate`, of each batch of each task: a group's tuples may be in several tasks."""
+        """Aggregate each batch of each task. A group's tuples may be in several tasks. See
+        `aggregate`."""
         inputs, aggregator, outputs = _aggregation(given)
         step = partial(aggregating, aggregator, self._groups, inputs, outputs)
         stream = Stream(self._topology, self._node)
@@ -350,7 +399,7 @@ class GroupedStream(_Written):
         )
 
     def chained_agg(self) -> Chain:
-        """As `Stream.chained_agg`, of each group."""
+        """Start several aggregations of each group. See `Stream.chained_agg`."""
         return Chain(self)
 
     def state_query(
@@ -360,7 +409,8 @@ class GroupedStream(_Written):
         query: QueryFunction,
         outputs: Names,
     ) -> Stream:
-        """As `Stream.state_query`, asked in the task that has the group."""
+        """Add a state's answers. The query runs in the task that has the group. See
+        `Stream.state_query`."""
         return (
             Stream(self._topology, self._node)
             .partition_by(self._groups)
@@ -368,7 +418,7 @@ class GroupedStream(_Written):
         )
 
     def window(self, window: Window, *given: Any) -> Stream:
-        """As `Stream.window`, of each group in a window."""
+        """Aggregate each group of a window. See `Stream.window`."""
         return self._window(window, given, self._add(self._by_group(self._node)))
 
     def _window(self, window: Window, given: tuple[Any, ...], node: Node) -> Stream:
@@ -379,9 +429,12 @@ class GroupedStream(_Written):
         return Stream(self._topology, self._add(found))
 
     def persistent_aggregate(self, state: KstormState | MapFactory, *given: Any) -> "TridentState":
-        """`persistent_aggregate(state, inputs, aggregator, outputs)`, or without inputs: of each group one value of all that ever
-        came, kept in the state: `kstorm_state()`, or an `OpaqueMap` or its like of a database. `CombinerAggregator` or
-        `ReducerAggregator`."""
+        """Aggregate the whole history to one value per group in a state.
+
+        `persistent_aggregate(state, inputs, aggregator, outputs)`: `inputs` may be left out. The
+        state is `kstorm_state()` or a database, such as an `OpaqueMap`. The aggregator is a
+        `CombinerAggregator` or a `ReducerAggregator`.
+        """
         if not isinstance(state, KstormState | MapFactory):
             raise TopologyError(
                 f"the state is {state!r}: give kstorm_state(), or an OpaqueMap of a database"
@@ -406,7 +459,8 @@ class GroupedStream(_Written):
         return TridentState(self._topology, self._add(node))
 
     def _parts(self, aggregator: AnyAggregator, inputs: Fields | None) -> Node:
-        """Combines what a batch has of each group before it travels, if the aggregator can; else leaves what it needs."""
+        """Combine each batch's groups before they are sent if the aggregator can. Otherwise keep
+        only the needed fields."""
         if not isinstance(aggregator, CombinerAggregator):
             if inputs is None:
                 return self._node
@@ -442,17 +496,17 @@ class TridentState(_Written):
 
     @property
     def node(self) -> StateNode:
-        """The operation."""
         assert isinstance(self._node, StateNode)
         return self._node
 
     def new_values_stream(self) -> Stream:
-        """A tuple for each group that a batch has changed: its fields and the new value."""
+        """Return a stream with one tuple for each group that a batch has changed: its fields and
+        the new value."""
         return Stream(self._topology, self._node)
 
 
 def _aggregation(given: tuple[Any, ...]) -> tuple[Fields | None, AnyAggregator, Fields]:
-    """Inputs, if there are some, aggregator, outputs."""
+    """Return the inputs (or None), the aggregator and the outputs."""
     if len(given) not in (2, 3):
         raise TopologyError(
             f"an aggregation takes [inputs], aggregator, outputs, and was given {len(given)} arguments"

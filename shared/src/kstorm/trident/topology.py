@@ -1,4 +1,4 @@
-"""`TridentTopology`: streams instead of spouts and bolts, which they become (Storm's Trident).
+"""`TridentTopology`: streams that are compiled to spouts and bolts (Storm's Trident).
 
 topology = TridentTopology("wordcount")
 counts = (
@@ -31,10 +31,11 @@ from kstorm.trident.windows import Window
 
 
 class TridentTopology:
-    """Collects streams, then builds an ordinary `Topology`, which is processed exactly once: an epoch of a task is the batch."""
+    """Collects streams and builds an ordinary `Topology` with exactly-once processing. A batch is
+    an epoch of a task."""
 
     def __init__(self, name: str, config: Config | None = None) -> None:
-        """`config` must ask for exactly once. Raises `TopologyError` if it does not."""
+        """`config` must set exactly-once processing, otherwise `TopologyError` is raised."""
         check_id("topology", name)
         self.name = name
         self.config = config or Config(topology_processing_guarantee=EXACTLY_ONCE)
@@ -44,11 +45,15 @@ class TridentTopology:
                 f"{self.config.topology_processing_guarantee!r}, and Trident stands on 'exactly_once': set that"
             )
         self.nodes: list[Node] = []
-        """The operations, in the order in which they were written."""
+        """The operations, in the order in which they were added."""
 
     def new_stream(self, id: str, spout: Any) -> Stream:
-        """Begins a stream. `id` names the spout's component and the position that it keeps (Storm's `txId`): keep it. `spout` is an
-        `OpaqueTridentKafkaSpout`, a `TransactionalTridentKafkaSpout`, or any spout that can be processed exactly once."""
+        """Start a stream.
+
+        `id` names the spout's component and its stored offset (Storm's `txId`), so do not change it
+        later. `spout` is an `OpaqueTridentKafkaSpout`, a `TransactionalTridentKafkaSpout`, or any
+        spout that supports exactly-once processing.
+        """
         if not isinstance(spout, Spout | _TridentKafkaSpout):
             raise TopologyError(
                 f"the spout of the stream {id!r} is a {type(spout).__name__}: give an OpaqueTridentKafkaSpout, or a Spout"
@@ -63,7 +68,8 @@ class TridentTopology:
         return Stream(self, node)
 
     def merge(self, *streams: Stream) -> Stream:
-        """Several streams with as many fields as one, under the first one's names."""
+        """Merge several streams with the same number of fields. The fields have the names of the
+        first stream."""
         node = MergeNode("merge", [stream._node for stream in streams])
         self.nodes.append(node)
         return Stream(self, node)
@@ -80,12 +86,14 @@ class TridentTopology:
         window: Window | None = None,
         mode: JoinOutFieldsMode | str = JoinOutFieldsMode.COMPACT,
     ) -> Stream:
-        """Each tuple with every tuple of the other stream whose key is the same. Storm joins within a batch.
+        """Join each tuple with every tuple of the other stream that has the same key. Storm joins
+        within a batch.
 
-        `window`: of each window, when it ends; without one of all that ever came, which is kept in the state, without an end.
-        `kind`: whose tuples come out without a partner, which takes a window. `outputs`: names for what comes out, by default (as
-        `mode` says) the key, the other fields of the left stream, those of the right one. Raises `TopologyError` on a kind or a
-        mode that there is not.
+        With `window`, each window is joined when it ends. Without it, the whole history is joined,
+        so the state grows without limit. `kind` selects the streams whose tuples are emitted
+        without a partner, which needs a window. `outputs` names the output fields. With the default
+        `mode` these are the key, the other fields of the left stream, and those of the right one.
+        Raises `TopologyError` for an unknown kind or mode.
         """
         keys = Fields(left_key), Fields(right_key)
         parents = [left._node, right._node]
@@ -96,20 +104,22 @@ class TridentTopology:
         return Stream(self, node)
 
     def new_static_state(self, factory: StateFactory) -> StateFactory:
-        """A state that no stream changes, of which each task has its own, to be given to `state_query` (Storm's
-        `newStaticState`)."""
+        """Return a state for `state_query` that no stream changes (Storm's `newStaticState`). Each
+        task has its own."""
         return factory
 
     def build(self) -> Topology:
-        """Checks it and returns the topology. Raises `TopologyError`, for fields with the lines that name them."""
+        """Validate the streams and return the topology. Raises `TopologyError`. Problems with
+        fields include the line of code."""
         return compiled(self.name, self.config, self.nodes).topology
 
     def describe(self) -> str:
-        """The plan: a line for each component, what it does, and where its tuples come from. Raises as `build` does."""
+        """Return the plan as text: each component with its operations and inputs. Raises the same
+        errors as `build`."""
         return told(compiled(self.name, self.config, self.nodes))
 
     def dot(self) -> str:
-        """The plan as a graph for Graphviz. Raises as `build` does."""
+        """Return the plan as a Graphviz graph. Raises the same errors as `build`."""
         return drawn(compiled(self.name, self.config, self.nodes))
 
 

@@ -1,4 +1,5 @@
-"""What functions, filters and aggregators of a stream are given: values by name (Storm's `TridentTuple`)."""
+"""The tuple that functions, filters and aggregators of a stream receive (Storm's
+`TridentTuple`)."""
 
 from collections.abc import Iterator, Sequence
 from typing import Any
@@ -7,24 +8,24 @@ from kstorm.topology import Fields
 
 
 class TridentTuple:
-    """The values of the input fields that an operation asked for."""
+    """The values of an operation's input fields, by name."""
 
     __slots__ = ("fields", "values")
 
     def __init__(self, values: Sequence[Any], fields: Fields) -> None:
         self.values = values
-        """In the order in which the operation named its input fields."""
+        """In the order in which the operation lists its input fields."""
         self.fields = fields
 
     def __getitem__(self, field: str | int) -> Any:
         return self.values[field if isinstance(field, int) else self.fields.index(field)]
 
     def get(self, field: str, default: Any = None) -> Any:
-        """The value of a field, or `default` if there is no such field."""
+        """Return the value of a field, or `default` if the field does not exist."""
         return self.values[self.fields.index(field)] if field in self.fields else default
 
     def as_dict(self) -> dict[str, Any]:
-        """The values by field."""
+        """Return the values by field."""
         return dict(zip(self.fields, self.values, strict=True))
 
     def __contains__(self, field: object) -> bool:

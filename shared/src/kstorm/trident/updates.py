@@ -1,4 +1,4 @@
-"""How batches change a state, and how it is asked."""
+"""Updates and queries of states by batches."""
 
 from collections.abc import Sequence
 from typing import Any, Protocol
@@ -16,47 +16,50 @@ _NONE: Any = object()
 
 
 class Update(Protocol):
-    """What a state does with a batch of its stream."""
+    """The update of a state by the batches of a stream."""
 
     @property
     def operation(self) -> Operation:
-        """Whose life is the task's."""
+        """Prepared and cleaned up with the task."""
         ...
 
     @property
     def output(self) -> Fields:
-        """The fields of what comes out."""
+        """The output fields."""
         ...
 
     @property
     def map_factory(self) -> object:
-        """What makes a state outside; None if the state is the task's own."""
+        """Creates the external state. None if the state is the task's own."""
         ...
 
     @property
     def map(self) -> Any:
-        """The task's part of a state outside: an `ExternalMap`, or what is used as one."""
+        """The task's part of an external state: an `ExternalMap` or an object with the same
+        methods."""
         ...
 
     def begin(self, state: KeyValueState, task: str) -> None:
-        """The task has its own state. `task` names it, over all of its lives."""
+        """Receive the task's own state. `task` identifies the task across restarts."""
         ...
 
     def reader(self) -> Any:
-        """What a query is given as the state."""
+        """Return the state as queries receive it."""
         ...
 
     def keys(self, batch: Batch) -> Sequence[Row]:
-        """Whose values these rows need."""
+        """Return the keys whose values these rows need."""
         ...
 
     def run(self, batch: Batch) -> Batch:
-        """Changes the state; what comes out of it. Of a state outside, the values are loaded."""
+        """Change the state and return the output. The values of an external state must be
+        loaded."""
         ...
 
 
 class AggregateUpdate:
-    """Of `persistent_aggregate`: each group's value is one with what it was."""
+    """The update of `persistent_aggregate`, which combines each group's old value with its new
+    tuples."""
 
     def __init__(
         self,
@@ -68,8 +71,8 @@ class AggregateUpdate:
         partial: bool,
         outside: MapFactory | None = None,
     ) -> None:
-        """`partial`: what is picked is a value that was combined upstream. `outside`: where the state is, if it is
-        not the task's own."""
+        """With `partial`, the picked field is a value that was combined upstream. `outside` is the
+        external state, or None for the task's own."""
         self.operation: CombinerAggregator | ReducerAggregator = aggregator
         self.output = output
         self._groups, self._picked, self._partial, self.map_factory = (
@@ -79,10 +82,9 @@ class AggregateUpdate:
             outside,
         )
         self.map: ExternalMap | None = None
-        """The task's part of a state outside."""
+        """The task's part of an external state."""
 
     def begin(self, state: KeyValueState, task: str) -> None:
-        """See `Update.begin`."""
         if self.map_factory is None:
             self._state: MapState | ExternalMap = MapState(state)
         else:
@@ -90,11 +92,10 @@ class AggregateUpdate:
             self.map.begin(state)
 
     def reader(self) -> Any:
-        """See `Update.reader`."""
         return ShownMap(self._state, self.show)
 
     def show(self, value: Any) -> Any:
-        """What a reader is given for a stored value."""
+        """Return the result for a stored value."""
         return (
             self.operation.result(value)
             if isinstance(self.operation, CombinerAggregator)
@@ -102,11 +103,11 @@ class AggregateUpdate:
         )
 
     def keys(self, batch: Batch) -> Sequence[Row]:
-        """See `Update.keys`."""
         return list(self._groups.rows(batch))
 
     def run(self, batch: Batch) -> Batch:
-        """All values are made before one is stored. Each group is asked for and stored once."""
+        # All values are computed before the first one is stored. Each group is read and stored
+        # once.
         keys, operation, fields = self._groups.keys(batch), self.operation, len(self._groups.places)
         if isinstance(operation, ReducerAggregator):
             return self._reduced(operation, keys, batch)
@@ -135,7 +136,7 @@ class AggregateUpdate:
 
 
 class PersistUpdate:
-    """Of `partition_persist`: what a `StateUpdater` does."""
+    """The update of `partition_persist`, made by a `StateUpdater`."""
 
     def __init__(self, updater: StateUpdater, picked: Picked, output: Fields) -> None:
         self.operation: StateUpdater = updater
@@ -145,19 +146,16 @@ class PersistUpdate:
     map_factory = map = None
 
     def begin(self, state: KeyValueState, task: str) -> None:
-        """See `Update.begin`."""
         self._state = MapState(state)
 
     def reader(self) -> Any:
-        """See `Update.reader`."""
         return self._state
 
     def keys(self, batch: Batch) -> Sequence[Row]:
-        """The updater knows them."""
+        # The updater reads the state itself.
         return []
 
     def run(self, batch: Batch) -> Batch:
-        """See `Update.run`."""
         collector = emitted(self.operation, len(self.output))
         self.operation.update_state(self._state, list(self._picked.tuples(batch)), collector)
         collector.all_for(batch.all_positions()[-1])
@@ -165,22 +163,22 @@ class PersistUpdate:
 
 
 class Query:
-    """Of `state_query`."""
+    """The query of `state_query`."""
 
     def __init__(self, function: QueryFunction, picked: Picked, width: int, output: Fields) -> None:
-        """`width`: how many fields it adds; `output`: all that come out."""
+        """`width` is the number of added fields, `output` has all output fields."""
         self.operation: QueryFunction = function
         self.output = output
         self._picked, self._width = picked, width
 
     def begin(self, update: Update) -> None:
-        """The task has its state, which `update` changes."""
+        """Receive the state, which `update` changes."""
         self._state = update.reader()
 
     def keys(self, batch: Batch) -> Sequence[Row]:
-        """See `Update.keys`."""
+        """Return the keys whose values these rows need."""
         return list(self._picked.rows(batch))
 
     def run(self, batch: Batch) -> Batch:
-        """The rows, each with what its answer adds."""
+        """Return the rows with the fields that the answers add."""
         return asked(self.operation, self._state, self._picked, self._width, batch)

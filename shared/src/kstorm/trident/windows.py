@@ -1,4 +1,4 @@
-"""Windows of a stream, each of which an aggregator makes something of (Storm's `WindowConfig` and `TridentProcessor`s)."""
+"""Windows of a stream, aggregated one by one (Storm's `WindowConfig` and `TridentProcessor`s)."""
 
 from datetime import timedelta
 from typing import Any
@@ -25,22 +25,26 @@ from kstorm.windows.sessions import SessionSums
 
 
 class Window(Windowed):
-    """Which windows: `Window(Duration.minutes(1))` one after the other, `Window(Duration.hours(1), Duration.minutes(5))` sliding;
-    event time by `with_timestamp_field` and the others."""
+    """Windows in sequence, `Window(Duration.minutes(1))`, or overlapping,
+    `Window(Duration.hours(1), Duration.minutes(5))`.
+
+    Set event time with `with_timestamp_field` and the related methods.
+    """
 
     def __init__(self, length: Extent | timedelta, slide: Extent | timedelta | None = None) -> None:
         self.with_window(length, length if slide is None else slide)
 
 
 class Sessions(Window):
-    """Sessions of each group: its tuples between two pauses, `Sessions(Duration.minutes(5))` (`with_session_window`)."""
+    """The sessions of each group: its tuples between two pauses, `Sessions(Duration.minutes(5))`
+    (see `with_session_window`)."""
 
     def __init__(self, gap: Duration | timedelta) -> None:
         self.with_session_window(gap, ())
 
 
 class AggregatingBolt(WindowedBolt):
-    """Has a step work on the tuples of each window, as if they were a batch."""
+    """Runs a step on the tuples of each window as on a batch."""
 
     def __init__(self, window: Window, step: Step, fields: Fields) -> None:
         self._step, self._fields = step, fields
@@ -49,20 +53,16 @@ class AggregatingBolt(WindowedBolt):
             self._with(key=step.groups.fields)
 
     def declare_output_fields(self, declarer: OutputFieldsDeclarer) -> None:
-        """What the step gives."""
         declarer.declare(self._fields)
 
     def prepare(self, config: Config, context: TopologyContext, collector: WindowCollector) -> None:
-        """Prepares the operation."""
         super().prepare(config, context, collector)
         self._step.prepare(config, context)
 
     def cleanup(self) -> None:
-        """Ends it."""
         self._step.cleanup()
 
     def execute(self, window: TupleWindow) -> None:
-        """Emits what it makes of a window."""
         given = [(*tuple.values,) for tuple in window]
         if given:
             found = self._step.run(Batch.of_rows(given))
@@ -71,7 +71,7 @@ class AggregatingBolt(WindowedBolt):
 
 
 class CombiningBolt(WindowedBolt):
-    """Keeps a value for each group and pane of time, in place of tuples."""
+    """Stores one value per group and pane of time instead of tuples."""
 
     def __init__(
         self,
@@ -90,20 +90,16 @@ class CombiningBolt(WindowedBolt):
         self._like(window)
 
     def declare_output_fields(self, declarer: OutputFieldsDeclarer) -> None:
-        """Group and value."""
         declarer.declare(self._fields)
 
     def prepare(self, config: Config, context: TopologyContext, collector: WindowCollector) -> None:
-        """Prepares the aggregator."""
         super().prepare(config, context, collector)
         self._aggregator.prepare(config, context)
 
     def cleanup(self) -> None:
-        """Ends it."""
         self._aggregator.cleanup()
 
     def make_manager(self, state: KeyValueState, kept: Kept) -> Manager:
-        """See `WindowedBolt.make_manager`."""
         settings = self.window_settings
         if settings.gap is not None:
             return SessionSums(state, settings.gap.ms, self._fold, self._aggregator.combine)
@@ -113,7 +109,6 @@ class CombiningBolt(WindowedBolt):
         return manager_of_sums(state, length.ms, slide.ms, self._fold, self._aggregator.combine)
 
     def execute(self, window: Any) -> None:
-        """Emits a tuple for each group."""
         found: PaneWindow = window
         for group, value in found.values:
             self.collector.emit([*group, self._aggregator.result(value)])
@@ -125,7 +120,7 @@ class CombiningBolt(WindowedBolt):
 
 
 def window_bolt(window: Window, step: Step, fields: Fields) -> WindowedBolt:
-    """What makes something of windows: a combiner needs no tuples where they end by time."""
+    """Return the bolt for windows. Combiners need no stored tuples if windows end by time."""
     settings = window.window_settings
     by_time = settings.gap is not None or (
         isinstance(settings.length, Duration) and isinstance(settings.slide, Duration)

@@ -1,4 +1,4 @@
-"""Windows of tuples, by number and by time (Storm's windowed bolts)."""
+"""Windows over tuples, by count, time or session (Storm's windowed bolts)."""
 
 from kstorm.windows.bolt import StatefulWindowedBolt, WindowedBolt
 from kstorm.windows.collector import WindowCollector

@@ -1,5 +1,5 @@
-"""What users subclass for windows: `WindowedBolt` and `StatefulWindowedBolt` (Storm's `BaseWindowedBolt` and
-`BaseStatefulWindowedBolt`).
+"""The base classes of windowed bolts: `WindowedBolt` and `StatefulWindowedBolt` (Storm's
+`BaseWindowedBolt` and `BaseStatefulWindowedBolt`).
 
     class Mean(WindowedBolt):
         def declare_output_fields(self, declarer):
@@ -8,7 +8,8 @@
         def execute(self, window):
             self.collector.emit([fmean(tuple["price"] for tuple in window)])
 
-    builder.set_bolt("mean", Mean().with_window(Duration.minutes(5), Duration.minutes(1))).shuffle_grouping("prices")
+    mean = Mean().with_window(Duration.minutes(5), Duration.minutes(1))
+    builder.set_bolt("mean", mean).shuffle_grouping("prices")
 """
 
 from kstorm.topology import Config, KeyValueState, TopologyContext
@@ -23,29 +24,34 @@ from kstorm.windows.windowed import Windowed
 
 
 class WindowedBolt(Windowed, Wrapped):
-    """Processes windows of tuples, which are done as soon as they are in the bolt's state: a window survives its process, and
-    nothing of it is replayed. In a topology that is processed exactly once each tuple is in its windows once."""
+    """Process windows of tuples. A tuple is acked as soon as it is stored in the bolt's state.
+
+    So a window survives a restart of its process without any replay. Exactly-once processing puts
+    each tuple into its windows exactly once.
+    """
 
     collector: WindowCollector
     context: TopologyContext
     config: Config
 
     def __init__(self) -> None:
-        """A subclass with an `__init__` of its own need not call this."""
+        """Subclasses with their own `__init__` need not call this one."""
 
     def prepare(self, config: Config, context: TopologyContext, collector: WindowCollector) -> None:
-        """Called once before anything else; by default keeps its arguments as attributes."""
+        """Called once and first. By default, store the arguments as attributes."""
         self.config, self.context, self.collector = config, context, collector
 
     def execute(self, window: TupleWindow) -> None:
-        """Processes a window, and emits by `self.collector`. If it raises, the window is shown again."""
+        """Process a window and emit through `self.collector`. If this raises, the window is shown
+        again."""
         raise NotImplementedError(f"{type(self).__name__} does not define execute")
 
     def cleanup(self) -> None:
-        """Called when the task leaves this process in an orderly way."""
+        """Called when the task leaves this process in a shutdown or rebalance."""
 
     def make_manager(self, state: KeyValueState, kept: Kept) -> Manager:
-        """What keeps its windows, in the executor's state: here their tuples."""
+        """Return the manager that keeps the windows in the executor's state. Here it keeps their
+        tuples."""
         settings = self.window_settings
         if settings.gap is not None:
             return SessionManager(state, kept, settings.gap.ms, settings.key)
@@ -55,15 +61,14 @@ class WindowedBolt(Windowed, Wrapped):
         return WindowManager(kept, length, slide)
 
     def executor(self) -> WindowedBoltExecutor:
-        """See `Wrapped.executor`."""
         return WindowedBoltExecutor(self, self.window_settings)
 
 
 class StatefulWindowedBolt(WindowedBolt):
-    """A `WindowedBolt` with a state of its own beside its windows."""
+    """A `WindowedBolt` that also has a state of its own."""
 
     state: KeyValueState
 
     def init_state(self, state: KeyValueState) -> None:
-        """Called after `prepare` with the recovered state; by default keeps it as `self.state`."""
+        """Receive the recovered state after `prepare`. By default, set `self.state`."""
         self.state = state

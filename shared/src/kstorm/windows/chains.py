@@ -1,17 +1,21 @@
-"""Windows of many panes: what a window costs is the panes that come and those that go, whatever its length.
+"""Pane aggregates for windows of many panes. A window costs only the panes that enter and leave it,
+whatever its length.
 
-Two stacks do this for a queue of which the total is wanted, and whose values can be combined but not taken out of a total. Of each
-key the panes of a window are in two parts. In the older part each has the total of itself and all behind it there, so when the
-oldest pane goes, the next one has the total of those that stay. Of the newer part there is one total, to which a pane that comes is
-added. When the older part is used up, the newer one becomes it, from its end to its beginning. So a pane is combined three times at
-most, however long it stays.
+This is a queue made of two stacks, for totals whose values can be combined but not subtracted. A
+window's panes of one key form two parts. In the older part, each pane stores the total of itself
+and all later panes of that part. When the oldest pane leaves, the next one therefore holds the
+total of the rest. The newer part has one total, to which each new pane is added. When the older
+part is used up, the newer part is *turned* into the older one, from its end to its beginning. So a
+pane is combined at most three times, however long it stays.
 
-The state has some panes of a key in one record, a *link*: to read and write each by itself would cost most of all.
+The state stores several panes of a key in one record, a *link*. Reading and writing each pane by
+itself would cost more than anything else.
 
-What is late comes to no window, and so all panes that a window has had are as they will be.
+Late tuples enter no window, so a pane never changes once a window has included it.
 
-A window is shown key by key, each with what has left it and what has come. A key may have to be shown again, as something raised,
-and at least once no change is taken back: then there is nothing to be done any more, and its total is the same.
+A window is shown key by key, after that key's old panes have left and its new ones have been added.
+After an error a key may be shown again, and at-least-once processing rolls no change back. In that
+case there is nothing left to move, and the key's total is the same.
 """
 
 from bisect import bisect_right
@@ -30,49 +34,51 @@ from kstorm.windows.panes import TEXT_AT, Combine, Fold, PaneManager, Shown, pan
 from kstorm.windows.watermark import NEVER
 
 MANY: Final = 10
-"""Panes of a window from which on this costs less than to read them all."""
+"""Number of panes in a window above which `ChainManager` is cheaper than reading all panes."""
 LINK: Final = 16
-"""Panes in a link, at most."""
+"""Most panes in a link."""
 _CHAINS: Final = "w/a/"
 _CHAINS_END: Final = "w/a0"
 _LINKS: Final = "w/b/"
 _AT_ONCE: Final = 1000
 
 Found = tuple[str, int, Any]
-"""A key's text, a pane, and what is stored of them; for the key's chain the pane is `NEVER`, which is before all."""
+"""A key's text, a pane, and the value stored for them. A key's chain has the pane `NEVER`, so that
+it sorts before all panes."""
 Link = list[Any]
-"""Panes by time, behind each its value or, in the older part, its total. One list, as Python's garbage collector looks at each."""
+"""Panes by time, each followed by its value (newer part) or by its total (older part).
+
+This is one flat list because Python's garbage collector visits every container object.
+"""
 
 
 class Chain(Struct):
-    """Of one key."""
+    """The panes of one key."""
 
     key: list[Any]
     first: int
-    """The number of its first link."""
+    """Number of the first link."""
     at: int
-    """Where in that begins what has not left."""
+    """Index of the oldest remaining pane in the first link."""
     turned: int
-    """The number of the last link of the older part; before the first one if that is used up."""
+    """Number of the last link of the older part. Less than `first` if the older part is used up."""
     last: int
-    """The number of its last link; before the first one if nothing is left."""
+    """Number of the last link. Less than `first` if the chain is empty."""
     pane: int
-    """The newest pane that has come."""
+    """Newest pane added."""
     older: Any
-    """The total of the older part; None if that is used up."""
+    """Total of the older part. None if that part is used up."""
     newer: Any
-    """The total of the newer part; None if it is empty."""
+    """Total of the newer part. None if that part is empty."""
     stored_first: int = 0
-    """The first link that is in the state."""
+    """First link that is still in the state."""
 
     @property
     def has_older(self) -> bool:
-        """Whether something is left of the older part."""
         return self.first <= self.turned
 
     @property
     def has_newer(self) -> bool:
-        """Whether something is in the newer part."""
         return self.last > self.turned
 
 
@@ -98,7 +104,8 @@ class ChainManager(PaneManager):
                 yield text, chain.key, self._total(chain)
 
     def _read(self, start: str, end: str, text_at: int, pane: int) -> Iterator[Found]:
-        """A part of the state, as it was a while ago: other keys may be changed before the next is asked for."""
+        """Read a range of the state in batches, because the caller changes other keys between two
+        items."""
         while True:
             some = list(islice(self._state.range(start, end), _AT_ONCE))
             for key, found in some:
@@ -108,7 +115,8 @@ class ChainManager(PaneManager):
             start = some[-1][0] + "\x00"
 
     def _move(self, text: str, found: Sequence[Found], gone: int) -> Chain | None:
-        """A key's chain after what has left and what has come; None if nothing is left of it."""
+        """Return a key's chain after removing old panes and adding new ones. Return None if it is
+        empty."""
         chain: Chain | None = None
         changed = False
         for _, pane, stored in found:
@@ -118,7 +126,8 @@ class ChainManager(PaneManager):
                 changed = self._drop(chain, text, gone)
                 continue
             key, value = stored
-            if pane > gone:  # and in no pause between two windows
+            # else the pane is in a gap between two windows
+            if pane > gone:
                 chain = chain or Chain(key, 0, 0, -1, -1, pane - 1, None, None)
                 if pane > chain.pane:
                     self._add(chain, text, pane, value)
@@ -129,7 +138,8 @@ class ChainManager(PaneManager):
         return chain if chain is not None and chain.first <= chain.last else None
 
     def _drop(self, chain: Chain, text: str, gone: int) -> bool:
-        """What has left. Returns whether something has, and the chain is to be stored."""
+        """Remove the panes up to `gone`. Return True if the chain has changed and must be
+        stored."""
         first, at = chain.first, chain.at
         while chain.first <= chain.last:
             link = self._link(text, chain.first)
@@ -149,12 +159,13 @@ class ChainManager(PaneManager):
         return (chain.first, chain.at) != (first, at)
 
     def _add(self, chain: Chain, text: str, pane: int, value: Any) -> None:
-        """A pane that has come; stored with what has left."""
+        """Append a new pane to the newer part. This also stores the removals that `_drop` made."""
         newer = self._combine(chain.newer, value) if chain.has_newer else value
         number, link = chain.last, list[Any]()
         if chain.has_newer:
             link = self._link(text, number)
-            if link[-2] >= pane:  # what was added last was not stored with the chain
+            # The last execution failed after it wrote the link and before it stored the chain.
+            if link[-2] >= pane:
                 link = link[:-2]
         if not chain.has_newer or len(link) >= 2 * LINK:
             number, link = number + 1, []
@@ -166,13 +177,16 @@ class ChainManager(PaneManager):
             self._turn(chain, text)
 
     def _round(self, pane: int, text: str) -> int:
-        """Each key turns once in a length of the window, and not all of them in the same pane: that would be a long look, and many
-        changes at once."""
+        """Number the window-length periods of a key. A key's newer part is turned once per period.
+
+        The hash shifts the periods, so that not all keys turn in the same pane. That would take
+        long and change much of the state at once.
+        """
         panes = self._length // self._size
         return (pane + crc32(text.encode()) % panes) // panes
 
     def _turn(self, chain: Chain, text: str) -> None:
-        """The newer part becomes the older one, which is used up."""
+        """Make the newer part the older one, which must be used up."""
         changed: dict[str, Link] = {}
         total: Any = None
         for number in range(chain.last, chain.turned, -1):
@@ -198,7 +212,7 @@ class ChainManager(PaneManager):
         return found
 
     def _store(self, chain: Chain, text: str) -> None:
-        """A chain, unless nothing is left of it; and its links from the first one on."""
+        """Store a chain, or delete it if it is empty. Delete the links before its first one."""
         if chain.first <= chain.last:
             fields = [
                 chain.key,
@@ -221,7 +235,7 @@ class ChainManager(PaneManager):
 def manager_of_sums(
     state: KeyValueState, length: int, slide: int, fold: Fold, combine: Combine
 ) -> PaneManager:
-    """What keeps these windows at the least cost."""
+    """Return the manager with the lowest cost for windows of this length and slide."""
     kind = ChainManager if length > max(1, MANY) * gcd(length, slide) else PaneManager
     return kind(state, length, slide, fold, combine)
 

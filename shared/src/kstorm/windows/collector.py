@@ -1,4 +1,4 @@
-"""What a windowed bolt emits through."""
+"""The collector that a windowed bolt emits through."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -7,11 +7,12 @@ from kstorm.topology import DEFAULT_STREAM, Anchors, BasicOutputCollector
 
 
 class WindowCollector:
-    """As an `OutputCollector`, while a window is shown; the tuples of windows are done, so that nothing hangs on them."""
+    """Collect output while a window is shown, like an `OutputCollector`. Output is unanchored,
+    because the tuples of a window are already acked."""
 
     def __init__(self) -> None:
         self.current: BasicOutputCollector | None = None
-        """That of the execution under way."""
+        """Collector of the current execution. None while no window is shown."""
 
     def emit(
         self,
@@ -20,8 +21,12 @@ class WindowCollector:
         stream: str = DEFAULT_STREAM,
         task: int | None = None,
     ) -> Sequence[int]:
-        """Emits a tuple; returns the ids of the tasks that it went to. `anchors` may be given, and have no effect. Raises
-        `EmitError` as `OutputCollector.emit`, and `RuntimeError` if no window is shown at the moment."""
+        """Emit a tuple and return the IDs of the tasks that it was sent to. `anchors` are accepted
+        and ignored.
+
+        Raises `EmitError` in the same cases as `OutputCollector.emit`, and `RuntimeError` if no
+        window is being shown.
+        """
         if self.current is None:
             raise RuntimeError(
                 "a windowed bolt emits while a window is shown to it, and at no other time"
@@ -29,15 +34,16 @@ class WindowCollector:
         return self.current.emit(values, stream, task)
 
     def report_error(self, error: BaseException) -> None:
-        """Logs an error with the component and task, and counts it."""
+        """Log and count an error with its component and task."""
         if self.current is not None:
             self.current.report_error(error)
 
     def ack(self, tuple: Any) -> None:
-        """Has no effect: the tuples of windows are done."""
+        """Do nothing: the tuples of a window are already acked."""
 
     def fail(self, tuple: Any) -> None:
-        """Raises `RuntimeError`: the tuples of windows are done. Raise an error in `execute` to see the window again."""
+        """Raise `RuntimeError`: the tuples of a window are already acked. Raise an error in
+        `execute` to see the window again."""
         raise RuntimeError(
             "the tuples of a window are done: raise an error in execute to have the window shown again"
         )

@@ -1,4 +1,5 @@
-"""The bolt that a windowed bolt runs in: keeps tuples, moves time, shows windows (Storm's `WindowedBoltExecutor`)."""
+"""The bolt around a windowed bolt: stores tuples, advances time, shows windows (Storm's
+`WindowedBoltExecutor`)."""
 
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -29,44 +30,44 @@ if TYPE_CHECKING:
 
 
 AT_ONCE: Final = 50_000
-"""Windows, or sums of one, that are shown in one execution: all that is changed and emitted in one is in memory."""
+"""Most windows, or most rows of one window, shown in one execution. All changes and output of an
+execution are held in memory."""
 
 
 class WindowedBoltExecutor(StatefulBasicBolt):
-    """Windows live in its state under `w/`, the state of a `StatefulWindowedBolt` under `s/`.
+    """Runs a `WindowedBolt`. Windows are in the state under `w/`, the state of a
+    `StatefulWindowedBolt` under `s/`.
 
-    A tuple is done when it is in the state. So a window is as safe as any state, costs no replay when its process dies, and may
-    be longer than a message's timeout; what is emitted of it hangs on nothing.
+    A tuple is acked once it is in the state. So a window is as durable as any state and needs no
+    replay when its process dies. It may be longer than the message timeout. Its output is
+    unanchored.
     """
 
     def __init__(self, bolt: "WindowedBolt", settings: WindowSettings) -> None:
         settings.check()
         self.bolt, self._settings = bolt, settings
         self._collector = WindowCollector()
-        self._stale = False  # whether what is in memory is of an execution that was taken back
+        # True if memory may hold changes of an execution that was rolled back
+        self._stale = False
         self._windows = self._late = 0
 
     def declare_output_fields(self, declarer: OutputFieldsDeclarer) -> None:
-        """Those of the bolt, and the stream of late tuples."""
         self.bolt.declare_output_fields(declarer)
         if self._settings.late is not None:
             declarer.declare_stream(self._settings.late, LATE_TUPLE)
 
     def get_component_configuration(self) -> dict[str, Any]:
-        """Ticks, by which time moves."""
         return {
             "topology_tick_tuple_freq_secs": self._settings.tick_secs
         } | self.bolt.get_component_configuration()
 
     def prepare(self, config: Config, context: TopologyContext) -> None:
-        """Prepares the bolt."""
         super().prepare(config, context)
         clock: Callable[[], float] = context.resources.get(CLOCK, time.time)
         self._clock = clock
         self.bolt.prepare(config, context, self._collector)
 
     def init_state(self, state: KeyValueState) -> None:
-        """Takes up the windows where they were."""
         super().init_state(state)
         self._kept = Kept(state, self.context.get_component_output_fields)
         self._restore()
@@ -75,19 +76,17 @@ class WindowedBoltExecutor(StatefulBasicBolt):
             begin(StatePart(state, "s/"))
 
     def cleanup(self) -> None:
-        """Ends the bolt."""
         self.bolt.cleanup()
 
     def metrics(self) -> Mapping[str, float]:
-        """Windows shown, tuples that came too late, and the bolt's own."""
         return {"windows_total": self._windows, "late_total": self._late, **self.bolt.metrics()}
 
     def problem(self) -> Exception | None:
-        """The bolt's."""
         return self.bolt.problem()
 
     def execute(self, tuple: Tuple, collector: BasicOutputCollector) -> None:
-        """Keeps a tuple; with a tick, or with enough tuples, shows the windows that end."""
+        """Store a tuple. Show the windows that are due if it is a tick or if it completes a
+        window."""
         with self._execution():
             now = self._now()
             if tuple.is_tick:
@@ -100,7 +99,7 @@ class WindowedBoltExecutor(StatefulBasicBolt):
                 self._show(now, collector)
 
     def execute_batch(self, batch: TupleBatch, collector: BasicOutputCollector) -> Any:
-        """Keeps many; those that would have something emitted are executed one by one."""
+        """Store a batch. Batches with tuples that may cause output are executed tuple by tuple."""
         if self._more:
             return NotImplemented
         with self._execution():
@@ -145,17 +144,19 @@ class WindowedBoltExecutor(StatefulBasicBolt):
             rows, self._more, self._anew = 0, False, False
             for window in self._manager.due(until):
                 if rows >= AT_ONCE:
-                    self._more = True  # what was done with the one before is done by now
+                    # The generator has resumed, so the previous window is finished.
+                    self._more = True
                     break
                 self.bolt.execute(window)
                 rows += getattr(window, "rows", 1)
                 self._windows += 1
         finally:
             self._collector.current = None
-            self._store()  # at least once, nothing is taken back
+            # Also after an error: at-least-once processing rolls nothing back.
+            self._store()
 
     def _time(self, tuple: Tuple, now: int) -> int:
-        """Of a tuple. Raises `FrameError` if it says none that is one."""
+        """Return a tuple's time. Raises `FrameError` if the extractor returns an invalid one."""
         extractor = self._settings.timestamp
         return self._manager.time_for(now) if extractor is None else time_of(extractor(tuple))
 
@@ -164,7 +165,7 @@ class WindowedBoltExecutor(StatefulBasicBolt):
 
     @contextmanager
     def _execution(self) -> Iterator[None]:
-        """What fails is taken back: the state by who runs the bolt, what is in memory by reading it anew."""
+        """Reload memory after a failed execution. The caller has rolled back the state by then."""
         if self._stale:
             self._restore()
         self._stale = True
@@ -181,7 +182,8 @@ class WindowedBoltExecutor(StatefulBasicBolt):
                 for each in self.context.topology.components[self.context.component].inputs
             ],
         )
-        self._more, self._anew = False, True  # windows may have been due in another life
+        # A window may have become due before a restart.
+        self._more, self._anew = False, True
         self._manager: Manager = self.bolt.make_manager(self.state, self._kept)
         meta = self._kept.meta()
         if meta is not None:

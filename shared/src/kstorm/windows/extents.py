@@ -1,4 +1,5 @@
-"""How long a window is, and how far it moves: by tuples or by time (Storm's `BaseWindowedBolt.Count` and `Duration`)."""
+"""Lengths and slides of windows, by tuples or by time (Storm's `BaseWindowedBolt.Count` and
+`Duration`)."""
 
 from dataclasses import dataclass
 from datetime import timedelta
@@ -8,7 +9,7 @@ from kstorm.errors import ConfigError
 
 @dataclass(frozen=True, slots=True)
 class Count:
-    """So many tuples. Raises `ConfigError` if that is none."""
+    """A number of tuples. Raises `ConfigError` unless it is a whole number of at least 1."""
 
     tuples: int
 
@@ -24,7 +25,7 @@ class Count:
 
 @dataclass(frozen=True, slots=True)
 class Duration:
-    """So many milliseconds. Raises `ConfigError` if that is none."""
+    """A number of milliseconds. Raises `ConfigError` unless it is a whole number of at least 1."""
 
     ms: int
 
@@ -36,27 +37,27 @@ class Duration:
 
     @classmethod
     def of(cls, ms: int) -> "Duration":
-        """Milliseconds."""
+        """Make a duration of `ms` milliseconds."""
         return cls(ms)
 
     @classmethod
     def seconds(cls, seconds: float) -> "Duration":
-        """Seconds."""
+        """Make a duration, rounded to milliseconds."""
         return cls(round(seconds * 1000))
 
     @classmethod
     def minutes(cls, minutes: float) -> "Duration":
-        """Minutes."""
+        """Make a duration, rounded to milliseconds."""
         return cls.seconds(60 * minutes)
 
     @classmethod
     def hours(cls, hours: float) -> "Duration":
-        """Hours."""
+        """Make a duration, rounded to milliseconds."""
         return cls.minutes(60 * hours)
 
     @classmethod
     def days(cls, days: float) -> "Duration":
-        """Days of 24 hours."""
+        """Make a duration of days of 24 hours."""
         return cls.hours(24 * days)
 
     def __str__(self) -> str:
@@ -67,7 +68,8 @@ Extent = Count | Duration
 
 
 def extent(given: Extent | timedelta) -> Extent:
-    """Raises `ConfigError` if it is none."""
+    """Return a window extent. A `timedelta` becomes a `Duration`. Raises `ConfigError` for other
+    types."""
     if isinstance(given, timedelta):
         return Duration.seconds(given.total_seconds())
     if not isinstance(given, Extent):
@@ -78,7 +80,8 @@ def extent(given: Extent | timedelta) -> Extent:
 
 
 def duration(given: Duration | timedelta) -> Duration:
-    """Raises `ConfigError` if it is none."""
+    """Return a duration. A `timedelta` becomes a `Duration`. Raises `ConfigError` for other
+    types."""
     found = extent(given)
     if not isinstance(found, Duration):
         raise ConfigError(f"{given!r} is no time: give Duration.seconds(5) or a timedelta")

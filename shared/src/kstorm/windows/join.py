@@ -1,4 +1,4 @@
-"""Joins tuples of several streams by equal fields, within a window (Storm's `JoinBolt`).
+"""Join tuples of several streams by equal fields, within a window (Storm's `JoinBolt`).
 
 joined = (
     JoinBolt("orders", "id")
@@ -7,7 +7,8 @@ joined = (
     .select("id", "payments:at", "customers:city")
     .with_tumbling_window(Duration.minutes(1))
 )
-bolt = builder.set_bolt("joined", joined).fields_grouping("orders", "id").fields_grouping("payments", "order")
+bolt = builder.set_bolt("joined", joined)
+bolt.fields_grouping("orders", "id").fields_grouping("payments", "order")
 """
 
 from collections import defaultdict
@@ -20,7 +21,7 @@ from kstorm.windows.bolt import WindowedBolt
 from kstorm.windows.window import TupleWindow
 
 Row = dict[str, Tuple]
-"""What was joined so far, by source."""
+"""The tuples joined so far, by source."""
 
 
 class _Join(NamedTuple):
@@ -32,7 +33,8 @@ class _Join(NamedTuple):
 
 
 class JoinBolt(WindowedBolt):
-    """Of each window every combination of tuples whose fields are equal. A source is a component; with `by_stream` a stream."""
+    """Emit every combination of a window's tuples whose join fields are equal. A source is a
+    component, or a stream with `by_stream`."""
 
     def __init__(self, source: str, field: str, *, by_stream: bool = False) -> None:
         self._first, self._fields = source, {source: field}
@@ -42,30 +44,38 @@ class JoinBolt(WindowedBolt):
         self._stream = DEFAULT_STREAM
 
     def join(self, source: str, field: str, prior: str, prior_field: str | None = None) -> Self:
-        """Tuples whose `field` is that of a tuple of `prior`, a source that is joined already: by the field that it was joined
-        by, or by `prior_field`, which Storm has not. `"address.city"` is a field within a map. Raises `TopologyError` if `prior` is
-        none, or `source` is one."""
+        """Add the tuples of `source` whose `field` equals a field of `prior`, an already joined
+        source.
+
+        The field of `prior` is the one that it was joined by, or `prior_field`, which Storm does
+        not have. `"address.city"` is a field within a map. Raises `TopologyError` if `prior` is not
+        joined yet, or if `source` already is.
+        """
         return self._add(source, field, prior, prior_field, is_left=False)
 
     def left_join(
         self, source: str, field: str, prior: str, prior_field: str | None = None
     ) -> Self:
-        """As `join`; what has no partner stays, and has None in the fields of `source`."""
+        """Like `join`, but keeps rows without a partner. Their fields of `source` are None."""
         return self._add(source, field, prior, prior_field, is_left=True)
 
     def select(self, *fields: str) -> Self:
-        """The fields that come out, under the names given here: `"city"` of the first source that has it, `"customers:city"` of one
-        source, `"customers:address.city"` within a map."""
+        """Select the output fields, which keep the names given here.
+
+        `"city"` is the field of the first source that has it. `"customers:city"` is the field of
+        one source, and `"customers:address.city"` is a field within a map.
+        """
         self._selected = [name.strip() for field in fields for name in field.split(",")]
         return self
 
     def with_output_stream(self, stream: str) -> Self:
-        """The stream to emit on."""
+        """Set the stream to emit on. The default is the default stream."""
         self._stream = stream
         return self
 
     def declare_output_fields(self, declarer: OutputFieldsDeclarer) -> None:
-        """What is selected. Raises `TopologyError` if nothing is, or of a source that is not joined."""
+        """Declare the selected fields. Raises `TopologyError` if none are selected, or if their
+        source is not joined."""
         if not self._selected:
             raise TopologyError("a JoinBolt without fields: call select")
         for name in self._selected:
@@ -75,7 +85,7 @@ class JoinBolt(WindowedBolt):
         declarer.declare_stream(self._stream, self._selected)
 
     def execute(self, window: TupleWindow) -> None:
-        """Emits a tuple for each combination."""
+        """Emit a tuple for each combination."""
         by_source: dict[str, list[Tuple]] = defaultdict(list)
         for tuple in window:
             by_source[tuple.source_stream if self._by_stream else tuple.source_component].append(
@@ -117,7 +127,8 @@ def _joined(rows: Sequence[Row], join: _Join, tuples: Iterable[Tuple]) -> Iterab
 
 
 def _key(value: Any) -> Any:
-    """Equal values are equal, and 1 is not True; what cannot be a key is taken by its text."""
+    """Return a dict key for a field's value. 1 and True are different keys. Unhashable values are
+    compared by their `repr`."""
     return type(value), value if value.__hash__ is not None else repr(value)
 
 
@@ -131,7 +142,7 @@ def _value(row: Row, name: str) -> Any:
 
 
 def _within(tuple: Tuple, path: str) -> Any:
-    """The value of a field, or of a key of a map in it."""
+    """Return the value of a field, or of a key in a map in that field."""
     first, *inner = path.split(".")
     value = tuple[first]
     for step in inner:

@@ -1,8 +1,9 @@
-"""Which windows are due, and what is in them (Storm's `WindowManager` with its trigger and eviction policies).
+"""Decide which windows are due and which tuples they have (Storm's `WindowManager` with its trigger
+and eviction policies).
 
-A window ends at a time, or with a tuple. Ends of time are multiples of the slide, whatever the first tuple's time is. A window
-without tuples is not shown. What a window costs is the tuples that are new and those that leave it, whatever its length, unless the
-bolt reads all of it.
+A window ends at a time or with a tuple. Window ends in time are multiples of the slide, independent
+of the first tuple's time. A window without tuples is not shown. A window costs only the tuples that
+are new or leave it, whatever its length, unless the bolt reads all of its tuples.
 """
 
 from collections.abc import Iterator
@@ -18,73 +19,71 @@ from kstorm.windows.window import TupleWindow
 
 
 class Manager(Protocol):
-    """What a windowed bolt's executor needs of it."""
+    """The interface between a windowed bolt's executor and its windows."""
 
     def time_for(self, now: int) -> int:
-        """The time of a tuple that has none of its own: it is in no window that was shown, whatever the clock does."""
+        """Return the time of a tuple without a time of its own. It is later than all shown windows,
+        even if the clock goes back."""
         ...
 
     def is_full_with(self, more: int) -> bool:
-        """Whether a window that slides by tuples ends with so many more."""
+        """Return True if `more` tuples complete a window that slides by tuples."""
         ...
 
-    def add(self, time: int, tuple: Tuple) -> None:
-        """A tuple."""
-        ...
+    def add(self, time: int, tuple: Tuple) -> None: ...
 
     def due(self, time: int) -> Iterator[Any]:
-        """The windows that end up to a time, up to which all tuples are here, one after the other. What is done with each is done
-        before the next is asked for."""
+        """Yield the windows that end at `time` or before, in order. All tuples up to `time` must
+        have been added.
+
+        Each window's cleanup runs before the next one is yielded.
+        """
         ...
 
     def stored(self) -> list[Any]:
-        """For the state."""
+        """Return the data for `restore`, as a value that can be stored in the state."""
         ...
 
-    def restore(self, stored: list[Any]) -> None:
-        """As it was stored."""
-        ...
+    def restore(self, stored: list[Any]) -> None: ...
 
 
 class WindowManager:
-    """Of one task. Times are Unix milliseconds."""
+    """The count and time windows of one task. Times are Unix milliseconds."""
 
     def __init__(self, kept: Kept, length: Extent, slide: Extent) -> None:
         self._kept, self._length, self._slide = kept, length, slide
         self._number = 0
-        self._ended = NEVER  # the time of the last window's end
-        self._shown = BEFORE_ALL  # the key up to which tuples were in windows, or passed by
-        self._front = BEFORE_ALL  # the key up to which none is kept any more
-        self._inside = 0  # tuples between both, where the length is a number of them
-        self._counted = 0  # tuples behind what was shown
+        self._ended = NEVER  # end of the last window
+        # Tuples up to this key have been in a window, or were skipped.
+        self._shown = BEFORE_ALL
+        # Tuples up to this key have been deleted.
+        self._front = BEFORE_ALL
+        # Number of tuples between `_front` and `_shown`. Only maintained if the length is a number
+        # of tuples.
+        self._inside = 0
+        self._counted = 0  # number of tuples after `_shown`
 
     def time_for(self, now: int) -> int:
-        """See `Manager.time_for`."""
         return max(now, self._ended if isinstance(self._slide, Count) else self._ended + 1)
 
     def is_full_with(self, more: int) -> bool:
-        """See `Manager.is_full_with`."""
         return isinstance(self._slide, Count) and self._counted + more >= self._slide.tuples
 
     def add(self, time: int, tuple: Tuple) -> None:
-        """A tuple."""
         self._number += 1
         self._kept.add(time, self._number, tuple)
         self._counted += 1
 
     def due(self, time: int) -> Iterator[TupleWindow]:
-        """See `Manager.due`."""
         if isinstance(self._slide, Count):
             yield from self._by_count(self._slide.tuples, time)
         else:
             yield from self._by_time(self._slide.ms, time)
 
     def stored(self) -> list[Any]:
-        """For the state."""
         return [self._number, self._ended, self._shown, self._front, self._inside, self._counted]
 
     def restore(self, stored: list[Any]) -> None:
-        """As it was stored."""
         self._number, self._ended, self._shown, self._front, self._inside, self._counted = stored
 
     def _by_time(self, slide: int, time: int) -> Iterator[TupleWindow]:
@@ -96,7 +95,10 @@ class WindowManager:
             yield from self._window(end, before, new)
 
     def _next_end(self, slide: int) -> int | None:
-        """When the next window ends that has a tuple; None if there is none. Of a number of tuples: that has a new one."""
+        """Return the end of the next window that has a tuple, or None.
+
+        If the length is a number of tuples, the window must have a new tuple.
+        """
         if isinstance(self._length, Duration) and self._ended != NEVER:
             end = self._ended + slide
             entry = self._kept.next(max(self._front, last_key(end - self._length.ms)))
@@ -116,8 +118,12 @@ class WindowManager:
             self._counted -= tuples
 
     def _window(self, end: int, before: str, new: int) -> Iterator[TupleWindow]:
-        """The one that ends at this time and before this key; none if it has no tuple. `new`: how many of its tuples no window
-        had. What it raises on is shown again: nothing has changed then."""
+        """Yield the window that ends at `end` with the tuples before `before`. Yield nothing if it
+        is empty.
+
+        `new` is the number of tuples that no earlier window had. If the bolt raises, nothing has
+        changed, and the window is shown again.
+        """
         kept, shown, front = self._kept, self._shown, self._front
         leaving = 0
         if isinstance(self._length, Count):
@@ -142,7 +148,7 @@ class WindowManager:
         self._shown, self._front, self._ended = before, cut, end
 
     def _key_behind(self, tuples: int) -> str:
-        """Of the last of the first so many."""
+        """Return the key of the last of the first `tuples` tuples."""
         if not tuples:
             return self._front
         entry = next(islice(self._kept.between(self._front, END), tuples - 1, None), None)
@@ -151,7 +157,7 @@ class WindowManager:
 
 
 def time_of(given: Any) -> int:
-    """What a tuple says of its time. Raises `FrameError` if that is none."""
+    """Check a tuple's event time. Raises `FrameError` unless it is a whole number."""
     if isinstance(given, bool) or not isinstance(given, int) or abs(given) >= 2**61:
         raise FrameError(
             f"its time is {given!r}: it must be a whole number, the Unix time in milliseconds"

@@ -1,17 +1,17 @@
-"""Numbers as texts whose order is theirs, for keys of a state."""
+"""Encode numbers as text that sorts in numeric order, for state keys."""
 
 from typing import Final
 
 _SHIFT: Final = 2**62
 DIGITS: Final = 19
-"""Characters of such a text."""
+"""Length of the text."""
 
 
 def text_of(number: int) -> str:
-    """Of a number from -2**62 on, below 2**63."""
+    """Encode a number from -2**62 up to, but not including, 2**63."""
     return f"{number + _SHIFT:0{DIGITS}d}"
 
 
 def number_of(text: str) -> int:
-    """That of a text of `text_of`."""
+    """Decode a text made by `text_of`."""
     return int(text) - _SHIFT

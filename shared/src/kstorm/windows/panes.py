@@ -1,7 +1,8 @@
-"""Windows that keep a value for each key in place of tuples: one for each pane of time, and a window is some panes.
+"""Windows that store one value per key and pane instead of tuples. A pane is a slice of time, and a
+window consists of panes.
 
-A tuple costs one value read and one written, however long the windows are. A window is read pane by pane as it is shown; where it
-has many, `chains` has less to read.
+A tuple costs one read and one write, however long the windows are. Showing a window reads all of
+its panes. For windows of many panes, `chains` reads less.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -18,35 +19,36 @@ from kstorm.windows.ordering import DIGITS, number_of, text_of
 from kstorm.windows.watermark import NEVER
 
 _PANES: Final = "w/p/"
-_END: Final = "w/p0"  # "0" is the character behind "/"
+_END: Final = "w/p0"  # "0" is the character after "/"
 TEXT_AT: Final = len(_PANES) + DIGITS + 1
-"""Where a key's text begins in a `pane_key`."""
+"""Index in a `pane_key` at which the key's text starts."""
 
 Fold = Callable[[Tuple], tuple[str, Sequence[Any], Any]]
-"""Of a tuple its key, as a text and as values, and the value that it makes."""
+"""Return a tuple's key as text and as values, and the value that the tuple contributes."""
 Combine = Callable[[Any, Any], Any]
 
 
 class PaneWindow(Struct, frozen=True):
-    """The values of a window, by their keys."""
+    """The values of a window, by key."""
 
     values: Sequence[tuple[Sequence[Any], Any]]
-    """In the order of the keys' texts."""
+    """Keys and their values, in the order of the keys' texts."""
     start_timestamp: int
     end_timestamp: int
     rows: int = 1
-    """How much it is of what is shown at once."""
+    """Number of rows that count towards the limit of one execution."""
 
 
-_PREFIXES: Final = 4096  # of panes' keys, which are kept
+# size of the cache of pane key prefixes
+_PREFIXES: Final = 4096
 PIECE: Final = 5000
-"""Keys of a window that are shown together."""
+"""Most keys of a window that are shown together."""
 Shown = tuple[str, Sequence[Any], Any]
-"""A key, as a text and as values, and its value in a window."""
+"""A key as text and as values, and its value in a window."""
 
 
 class PaneManager:
-    """Of one task, in the place of a `WindowManager`. Times are Unix milliseconds."""
+    """Replaces a `WindowManager` for one task. Times are Unix milliseconds."""
 
     def __init__(
         self, state: KeyValueState, length: int, slide: int, fold: Fold, combine: Combine
@@ -59,19 +61,19 @@ class PaneManager:
             combine,
         )
         self._size = gcd(length, slide)
-        self._ended = self._begun = NEVER  # ends of windows that were shown, whole or in part
-        self._behind: str | None = None  # the last key of the part that was shown
+        # `_ended` is the end of the last window that was shown completely, `_begun` also counts
+        # parts.
+        self._ended = self._begun = NEVER
+        # last key of the part that was shown last
+        self._behind: str | None = None
 
     def time_for(self, now: int) -> int:
-        """See `Manager.time_for`."""
         return max(now, self._begun + 1)
 
     def is_full_with(self, more: int) -> bool:
-        """These windows end by time."""
         return False
 
     def add(self, time: int, tuple: Tuple) -> None:
-        """A tuple."""
         text, values, value = self._fold(tuple)
         key = pane_key(-(-time // self._size), text)
         there = self._state.get(key)
@@ -80,7 +82,8 @@ class PaneManager:
         )
 
     def due(self, time: int) -> Iterator[PaneWindow]:
-        """See `Manager.due`. A window of many keys comes in parts; where somebody stops amid them, the next call gives the rest."""
+        """Yield windows. A window of many keys comes in parts. If the caller stops early, the next
+        call continues after the last finished part."""
         while (end := self._end()) is not None and end <= time:
             self._begun = end
             while some := list(islice(self._values(end), PIECE)):
@@ -96,19 +99,17 @@ class PaneManager:
             self._ended, self._behind = end, None
 
     def stored(self) -> list[Any]:
-        """For the state."""
         return [self._ended, self._begun, self._behind]
 
     def restore(self, stored: list[Any]) -> None:
-        """As it was stored."""
         self._ended, self._begun, self._behind = stored
 
     def _end(self) -> int | None:
-        """Of the window that was shown in part, or of the next one."""
+        """Return the end of a partly shown window, else of the next one."""
         return self._begun if self._begun > self._ended else self._next_end()
 
     def _next_end(self) -> int | None:
-        """When the next window ends that has a value; None if there is none."""
+        """Return the end of the next window that has a value, or None."""
         soonest = self._ended + self._slide
         start = (
             _PANES if self._ended == NEVER else pane_key((soonest - self._length) // self._size + 1)
@@ -120,7 +121,7 @@ class PaneManager:
         return aligned if self._ended == NEVER else max(soonest, aligned)
 
     def _values(self, end: int) -> Iterator[Shown]:
-        """What is still to be shown of the window that ends then."""
+        """Yield the values that are still to be shown of the window ending at `end`."""
         first, last = (end - self._length) // self._size + 1, end // self._size
         panes = [
             self._state.range(self._start(pane), pane_key(pane + 1))
@@ -141,8 +142,9 @@ class PaneManager:
             yield current, values, total
 
     def _let_go(self, end: int, until: str | None = None) -> None:
-        """Keeps no longer what is in no window after the one that ends then, of the keys up to one or all."""
-        # Tuples may have come to a pause between two windows since.
+        """Delete values that no window after the one ending at `end` needs, for the keys up to
+        `until` or for all keys."""
+        # Also check the panes before: tuples may since have arrived in a gap between two windows.
         ended = self._ended + min(0, self._slide - self._length)
         first = NEVER if self._ended == NEVER else ended // self._size + 1
         for pane in list(self._there(first, (end + self._slide - self._length) // self._size)):
@@ -151,11 +153,11 @@ class PaneManager:
                 self._state.discard(key)
 
     def _start(self, pane: int) -> str:
-        """Where in a pane begins what is still to be shown."""
+        """Return the first key of a pane that is still to be shown."""
         return pane_key(pane) if self._behind is None else pane_key(pane, self._behind) + "\x00"
 
     def _there(self, first: int, last: int) -> Iterator[int]:
-        """Those of some panes in which there is a value."""
+        """Yield the panes from `first` to `last` that have a value."""
         while (
             found := next(self._state.range(pane_key(first), pane_key(last + 1)), None)
         ) is not None:
@@ -165,7 +167,8 @@ class PaneManager:
 
 
 def pane_key(pane: int, text: str = "") -> str:
-    """Of a key's value in a pane. Without a text, before all of the pane."""
+    """Return the state key of a key's value in a pane. Without a text it sorts before the whole
+    pane."""
     return f"{_prefix(pane)}/{text}" if text else _prefix(pane)
 
 
@@ -175,7 +178,7 @@ def _prefix(pane: int) -> str:
 
 
 def pane_of(key: str) -> tuple[int, str]:
-    """The pane and the text."""
+    """Return the pane and the key's text."""
     return number_of(key[len(_PANES) : TEXT_AT - 1]), key[TEXT_AT:]
 
 

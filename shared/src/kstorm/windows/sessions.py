@@ -1,9 +1,11 @@
-"""Sessions: of each key the tuples between two pauses (not in Storm; Flink's and Kafka Streams' session windows).
+"""Session windows: the tuples of a key between two pauses (not in Storm; as in Flink and Kafka
+Streams).
 
-Two tuples of a key that are a gap apart or less are of one session. So a tuple begins one, makes one longer at either end, or makes
-one of two. A session is complete when all that comes is later than its last tuple by more than the gap: at the watermark that is
-the last tuple's time and the gap. As every tuple at the watermark or before is late, what sessions there are does not hang on the
-order in which their tuples come.
+Two tuples of a key belong to one session if they are at most a gap apart. So a tuple starts a
+session, extends one at either end, or merges two. A session is complete when every tuple still to
+come is later than its last tuple by more than the gap. This holds when the watermark reaches the
+last tuple's time plus the gap. Tuples at or before the watermark are late, so the sessions do not
+depend on the order in which tuples arrive.
 """
 
 from collections.abc import Callable, Iterator
@@ -20,16 +22,18 @@ from kstorm.windows.panes import Fold, PaneWindow
 from kstorm.windows.watermark import NEVER
 from kstorm.windows.window import TupleWindow
 
-_OPEN: Final = "w/k/"  # by key: its values, when it is looked at next, its sessions by time
-_LOOK: Final = "w/e/"  # by that time and key: nothing
+# by key: the key's values, the time of its next check, its sessions by time
+_OPEN: Final = "w/k/"
+# by the time of the check and the key: None
+_LOOK: Final = "w/e/"
 _AT_ONCE: Final = 500
 
 Span = list[Any]
-"""Of an open session: the times of its first and its last tuple, and its value."""
+"""An open session: the times of its first and last tuple, and its value."""
 
 
 class Session(Struct, frozen=True):
-    """One that is complete."""
+    """A complete session."""
 
     text: str
     key: list[Any]
@@ -39,19 +43,20 @@ class Session(Struct, frozen=True):
 
 
 class OpenSessions:
-    """The sessions of a task that are not complete, in its state.
+    """The incomplete sessions of a task, in its state.
 
-    There is one look for each key, no later than its next session is complete. A tuple that makes a session longer does not move
-    it: when its time has come, the key is looked at again later. So a tuple costs one value read and one written.
+    Each key has one scheduled check, no later than the completion of its first session. A tuple
+    that extends a session does not move the check. When the check is due, it is scheduled again. So
+    a tuple costs one read and one write.
     """
 
     def __init__(self, state: KeyValueState, gap: int, combine: Callable[[Any, Any], Any]) -> None:
         self._state, self._gap, self._combine = state, gap, combine
         self.front = NEVER
-        """Up to this time there are no looks any more."""
+        """No checks are scheduled up to this time."""
 
     def add(self, text: str, key: list[Any], time: int, value: Any) -> None:
-        """A tuple's time and value."""
+        """Add a tuple's time and value to the sessions of its key."""
         found: list[Any] | None = self._state.get(_OPEN + text)
         _, look, spans = found if found is not None else (key, None, [])
         spans = self._with(spans, [time, time, value])
@@ -64,8 +69,11 @@ class OpenSessions:
         self._state.put(_OPEN + text, [key, look, spans])
 
     def complete(self, time: int) -> Iterator[Session]:
-        """Those that are complete at this watermark, each of which is open no more when the next is asked for. Sessions of one key
-        come by their time."""
+        """Yield the sessions that are complete at the watermark `time`. Sessions of one key come in
+        order of time.
+
+        A session is removed from the state when the next one is requested.
+        """
         behind = _look(self.front)
         while True:
             looks = self._looks(behind, time)
@@ -102,7 +110,7 @@ class OpenSessions:
             self._state.discard(_OPEN + text)
 
     def _with(self, spans: list[Span], new: Span) -> list[Span]:
-        """The same sessions with one more, which may be part of two of them."""
+        """Return the sessions with one more. It is merged with every session within the gap."""
         before = [span for span in spans if span[1] + self._gap < new[0]]
         behind = [span for span in spans if new[1] + self._gap < span[0]]
         first, last, value = new
@@ -116,7 +124,7 @@ class OpenSessions:
 
 
 class SessionSums:
-    """Keeps of each session a value, in the place of a `WindowManager`. Times are Unix milliseconds."""
+    """Replaces a `WindowManager` and stores one value per session. Times are Unix milliseconds."""
 
     def __init__(
         self, state: KeyValueState, gap: int, fold: Fold, combine: Callable[[Any, Any], Any]
@@ -125,35 +133,30 @@ class SessionSums:
         self._ended = NEVER
 
     def time_for(self, now: int) -> int:
-        """See `Manager.time_for`."""
         return max(now, self._ended + 1)
 
     def is_full_with(self, more: int) -> bool:
-        """Sessions end by time."""
         return False
 
     def add(self, time: int, tuple: Tuple) -> None:
-        """A tuple."""
         text, key, value = self._fold(tuple)
         self._sessions.add(text, list(key), time, value)
 
     def due(self, time: int) -> Iterator[Any]:
-        """See `Manager.due`."""
         self._ended = max(self._ended, time)
         for session in self._sessions.complete(time):
             yield PaneWindow([(session.key, session.value)], session.first, session.last)
 
     def stored(self) -> list[Any]:
-        """For the state."""
         return [self._ended, self._sessions.front]
 
     def restore(self, stored: list[Any]) -> None:
-        """As it was stored."""
         self._ended, self._sessions.front = stored
 
 
 class SessionManager(SessionSums):
-    """Keeps the tuples of sessions. When two become one, none of them moves: they are ordered by key and time."""
+    """Stores the tuples of sessions. Merging two sessions moves no tuples, as they are ordered by
+    key and time."""
 
     def __init__(self, state: KeyValueState, kept: Kept, gap: int, key: Fields) -> None:
         super().__init__(state, gap, _no_value, _nothing)
@@ -161,7 +164,7 @@ class SessionManager(SessionSums):
         self._number = 0
 
     def add(self, time: int, tuple: Tuple) -> None:
-        """A tuple. Raises `FrameError` if it has not the fields of the key."""
+        """Store a tuple. Raises `FrameError` if it lacks a field of the key."""
         try:
             key = [tuple[name] for name in self._key]
         except KeyError as error:
@@ -174,7 +177,6 @@ class SessionManager(SessionSums):
         self._sessions.add(text, key, time, None)
 
     def due(self, time: int) -> Iterator[TupleWindow]:
-        """See `Manager.due`."""
         self._ended = max(self._ended, time)
         for session in self._sessions.complete(time):
             group = session.text + "\x00"
@@ -185,11 +187,9 @@ class SessionManager(SessionSums):
             self._kept.forget(behind, before)
 
     def stored(self) -> list[Any]:
-        """For the state."""
         return [*super().stored(), self._number]
 
     def restore(self, stored: list[Any]) -> None:
-        """As it was stored."""
         *others, self._number = stored
         super().restore(others)
 
@@ -211,4 +211,4 @@ def _no_value(tuple: Tuple) -> Any:
 
 
 def _nothing(one: Any, other: Any) -> None:
-    """Of the values of sessions that keep tuples."""
+    """Combine the values of sessions that store tuples. They have none."""

@@ -1,4 +1,4 @@
-"""How a windowed bolt's windows are to be, and what cannot be."""
+"""The settings of a bolt's windows, and their validation."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -10,35 +10,37 @@ from kstorm.windows.extents import Duration, Extent
 
 _NO_FIELDS: Final = Fields()
 LATE_TUPLE: Final = "late_tuple"
-"""The field of the stream of late tuples (Storm's `LATE_TUPLE_FIELD`)."""
+"""Field of the stream of late tuples (Storm's `LATE_TUPLE_FIELD`)."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class WindowSettings:
-    """Of one bolt."""
+    """The window settings of one bolt."""
 
     length: Extent | None = None
-    """How long a window is."""
+    """Length of a window."""
     slide: Extent | None = None
-    """How far the next one begins."""
+    """Distance between the starts of two windows."""
     gap: Duration | None = None
-    """Of sessions, in place of length and slide: tuples of one key that are no further apart are of one."""
+    """Gap of session windows, which have no length and slide. Tuples of a key at most this far
+    apart are in one session."""
     key: Fields = _NO_FIELDS
-    """Of sessions: whose they are."""
+    """Fields that identify a session's owner."""
     timestamp: Callable[[Tuple], Any] | None = None
-    """Gives a tuple's time, Unix milliseconds. None: when it comes."""
+    """Returns a tuple's time in Unix milliseconds. None uses the time of arrival."""
     lag: Duration | None = None
-    """By how much tuples may come later than ones with a higher time."""
+    """Allowed lateness: how far a tuple's time may be behind the highest time seen."""
     interval: Duration | None = None
-    """Between two watermarks."""
+    """Time between two watermarks. None uses `DEFAULT_INTERVAL`."""
     idle: Duration | None = None
-    """After which a task that sends nothing is not waited for. None: it is waited for."""
+    """Time after which the watermark ignores an input task that sends nothing. None waits for it
+    forever."""
     late: str | None = None
-    """The stream of tuples that come too late. None: these are dropped, and counted."""
+    """Stream for late tuples. None drops and counts them."""
 
     @property
     def tick_secs(self) -> float:
-        """Between two looks at the time."""
+        """Seconds between two ticks."""
         usual = (self.interval or DEFAULT_INTERVAL).ms
         if self.timestamp is None and isinstance(self.slide, Duration):
             return min(self.slide.ms, usual) / 1000
@@ -50,7 +52,7 @@ class WindowSettings:
         return f"{self.length}" if self.gap is None else f"sessions {self.gap} apart"
 
     def check(self) -> None:
-        """Raises `TopologyError` if they do not fit."""
+        """Raise `TopologyError` if a setting is missing or if settings contradict each other."""
         if self.gap is None and (self.length is None or self.slide is None):
             raise TopologyError(
                 "it has no window: call with_window, with_tumbling_window or with_session_window"

@@ -1,4 +1,4 @@
-"""What a windowed bolt is given (Storm's `TupleWindow`)."""
+"""The window that a windowed bolt receives (Storm's `TupleWindow`)."""
 
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
@@ -6,15 +6,15 @@ from typing import Any
 from kstorm.topology import Tuple
 
 Read = Callable[[], Iterator[Tuple]]
-"""Reads tuples from where they are kept, by their order."""
+"""Read tuples from the state, in order."""
 Part = Sequence[Tuple] | Read
 
 
 class TupleWindow:
-    """The tuples of a window, by their time, and of one time as they came. They are done: there is nothing to ack.
+    """The tuples of a window, by time and then in order of arrival. They are already acked.
 
-    They are read from the state when they are asked for: a bolt that looks at `new` and `expired` alone pays for no others, and
-    one that iterates over the window has one at a time in memory.
+    Tuples are read from the state on demand. A bolt that only uses `new` and `expired` pays for no
+    others. A bolt that iterates over the window has one tuple at a time in memory.
     """
 
     def __init__(
@@ -26,7 +26,7 @@ class TupleWindow:
         end_timestamp: int = 0,
         key: Sequence[Any] = (),
     ) -> None:
-        """`new`: None stands for all of them."""
+        """`new` defaults to all tuples."""
         self._parts: dict[str, Part] = {
             "tuples": tuples,
             "new": tuples if new is None else new,
@@ -34,38 +34,41 @@ class TupleWindow:
         }
         self._is_new = new is None
         self.start_timestamp = start_timestamp
-        """Unix time in milliseconds behind which it begins; of a session, its first tuple's; None if its length is a number of
-        tuples."""
+        """Unix milliseconds after which the window starts. For a session, the time of its first
+        tuple. None if the length is a number of tuples."""
         self.end_timestamp = end_timestamp
-        """Unix time in milliseconds up to which it goes: of a session, its last tuple's."""
+        """Unix milliseconds up to which the window goes, inclusive. For a session, the time of its
+        last tuple."""
         self.key = tuple(key)
-        """Of a session, the values of the fields that it is of; else ()."""
+        """Values of a session's key fields. () for other windows."""
 
     @property
     def tuples(self) -> Sequence[Tuple]:
-        """All of them (Storm: `get`)."""
+        """Return all tuples of the window (Storm's `get`)."""
         return self._all("tuples")
 
     @property
     def new(self) -> Sequence[Tuple]:
-        """Those that no window before had (Storm: `getNew`)."""
+        """Return the tuples that no earlier window had (Storm's `getNew`)."""
         return self._all("tuples" if self._is_new else "new")
 
     @property
     def expired(self) -> Sequence[Tuple]:
-        """Those of the window before that this one has no longer (Storm: `getExpired`)."""
+        """Return the tuples of the previous window that are not in this one (Storm's
+        `getExpired`)."""
         return self._all("expired")
 
     def __len__(self) -> int:
         return len(self.tuples)
 
     def __iter__(self) -> Iterator[Tuple]:
-        """One by one from the state, unless they were read (Storm: `getIter`)."""
+        """Iterate over the tuples, from the state unless they have been read (Storm's
+        `getIter`)."""
         part = self._parts["tuples"]
         return part() if callable(part) else iter(part)
 
     def pass_by(self) -> None:
-        """What was not read can be read no more."""
+        """Invalidate the parts that were not read. Reading them now raises `RuntimeError`."""
         for name, part in self._parts.items():
             if callable(part):
                 self._parts[name] = _gone

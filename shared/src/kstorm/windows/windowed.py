@@ -1,4 +1,4 @@
-"""Says how windows are to be, call by call."""
+"""Fluent configuration of windows."""
 
 from collections.abc import Callable, Iterable
 from dataclasses import replace
@@ -14,50 +14,64 @@ Time = Duration | timedelta
 
 
 class Windowed:
-    """What has windows. Each call returns the object itself."""
+    """Base of bolts and operations with windows. Each method returns the object itself."""
 
     def with_window(
         self, length: Extent | timedelta, slide: Extent | timedelta | None = None
     ) -> Self:
-        """Windows of a length, each of which begins a slide behind the one before; without a slide, with each tuple (Storm's
-        `withWindow`)."""
+        """Use windows of a length, each of which starts a slide after the one before (Storm's
+        `withWindow`).
+
+        Without a slide, a window starts with each tuple.
+        """
         slide = Count(1) if slide is None else extent(slide)
         return self._with(length=extent(length), slide=slide, gap=None, key=Fields())
 
     def with_tumbling_window(self, length: Extent | timedelta) -> Self:
-        """Windows that begin where the one before ends."""
+        """Use windows that start where the one before ends (Storm's `withTumblingWindow`)."""
         return self.with_window(length, length)
 
     def with_session_window(self, gap: Time, key: str | Iterable[str]) -> Self:
-        """Sessions: of each key the tuples between two pauses. Tuples that are a gap apart or less are of one session, which is
-        shown when no other can come that belongs to it. `key`: the fields that say whose it is, which each input must have, and
-        which its inputs are to be grouped by; `()` for sessions of all that comes to the task. Not in Storm."""
+        """Use sessions: the tuples of a key between two pauses. Not in Storm.
+
+        Tuples at most `gap` apart are in one session. A session is shown when no more tuples can
+        belong to it. `key` lists the fields that identify a session's owner. Each input must have
+        these fields and be grouped by them. With `()`, all tuples of the task have a common key.
+        """
         return self._with(length=None, slide=None, gap=duration(gap), key=Fields(key))
 
     def with_timestamp_field(self, field: str) -> Self:
-        """The field with a tuple's time, Unix milliseconds; without, tuples have the time at which they come."""
+        """Take a tuple's time from a field, in Unix milliseconds. Without it, a tuple has the time
+        of its arrival."""
         return self.with_timestamp_extractor(itemgetter(field))
 
     def with_timestamp_extractor(self, extractor: Callable[[Tuple], int]) -> Self:
-        """The same by a function of the tuple."""
+        """Compute a tuple's time with a function, in Unix milliseconds."""
         return self._with(timestamp=extractor)
 
     def with_lag(self, lag: Time) -> Self:
-        """By how much a tuple may come behind ones with a higher time: the watermark is so much behind."""
+        """Allow a tuple's time to be this far behind the highest time seen. The watermark lags by
+        it."""
         return self._with(lag=duration(lag))
 
     def with_watermark_interval(self, interval: Time) -> Self:
-        """Between two watermarks: a second if not said."""
+        """Set the time between two watermarks. The default is one second."""
         return self._with(interval=duration(interval))
 
     def with_idle_timeout(self, idle: Time) -> Self:
-        """After which a task of an input that sends nothing is not waited for; without, the watermark stands still with it. Not in
-        Storm."""
+        """Set the time after which the watermark ignores an input task that sends nothing. Not in
+        Storm.
+
+        By default the watermark waits for every task.
+        """
         return self._with(idle=duration(idle))
 
     def with_late_tuple_stream(self, stream: str) -> Self:
-        """The stream of tuples whose time is not behind the watermark when they come: one field `late_tuple`, a map with
-        `component`, `stream` and `values` by field. Without, they are dropped, and counted as `late_total`."""
+        """Emit late tuples, whose time is not after the watermark on arrival, on this stream.
+
+        The stream has one field `late_tuple`: a map with `component`, `stream` and `values` (by
+        field). Without it, late tuples are dropped. In both cases `late_total` counts them.
+        """
         return self._with(late=stream)
 
     def _with(self, **changed: Any) -> Self:
@@ -69,6 +83,6 @@ class Windowed:
 
     @property
     def window_settings(self) -> WindowSettings:
-        """What was said of its windows."""
+        """The settings made so far."""
         found: WindowSettings = self.__dict__.get("window_settings", WindowSettings())
         return found

@@ -1,13 +1,15 @@
-"""Reads a queue of Kestrel servers by the memcache text protocol, with reliable reads.
+"""Read a queue of Kestrel servers with the memcache text protocol and reliable reads.
 
-    get words/open/t=1000         opens a message: `VALUE words 0 <bytes>`, the message, `END`; or `END` if there is none
+    get words/open/t=1000         opens a message: `VALUE words 0 <bytes>`, the message, `END`
+                                  (only `END` if the queue is empty)
     get words/close/open/t=1000   removes the open message, and opens the next
     get words/close               removes the open message
     get words/abort               puts it back, at the head of the queue
 
-A connection has one open read at most, so a reader has as many connections as it may have messages open, and each is a
-loop of its own: open, wait until the message is done with, say so. Kestrel puts an open message back when its
-connection ends; so a message whose connection is gone is neither handed out nor answered.
+A connection has at most one open read. So a reader has as many connections as it may have open
+messages. Each connection runs its own loop: open a message, wait for its ack or fail, report it.
+Kestrel puts an open message back when its connection ends. So a message whose connection is lost is
+neither emitted nor acked.
 """
 
 import asyncio
@@ -25,15 +27,13 @@ log = logging.getLogger(__name__)
 
 
 class KestrelReader:
-    """A `QueueReader` on Kestrel."""
-
     def __init__(
         self, config: KestrelConfig, queue: str, hosts: Sequence[HostInfo], open_reads: int
     ) -> None:
         self.config, self.queue = config, queue
         self.numbers = count(1)
         self.wanted = asyncio.Event()
-        """Whether the connections have something to do: to open messages, or to end."""
+        """Set while the connections have to open messages or to stop."""
         self.closing = False
         self._hosts = [_Host(address, config) for address in hosts]
         self._loops = [_Connection(self, host) for host in self._hosts for _ in range(open_reads)]
@@ -42,19 +42,16 @@ class KestrelReader:
         self._verdicts: dict[QueueMessageId, asyncio.Future[bool]] = {}
 
     def start(self) -> None:
-        """See `QueueReader.start`."""
         self.wanted.set()
         if not self._running:
             self._running = {asyncio.ensure_future(connection.run()) for connection in self._loops}
 
     def pause(self) -> None:
-        """See `QueueReader.pause`."""
         self.wanted.clear()
         while (message := self.take()) is not None:
             self.put_back(message.id)
 
     def take(self) -> QueueMessage | None:
-        """See `QueueReader.take`."""
         while self._messages:
             message = self._messages.popleft()
             if message.id in self._verdicts:
@@ -62,15 +59,13 @@ class KestrelReader:
         return None
 
     def ack(self, id: QueueMessageId) -> None:
-        """See `QueueReader.ack`."""
         self._say(id, True)
 
     def put_back(self, id: QueueMessageId) -> None:
-        """See `QueueReader.put_back`."""
         self._say(id, False)
 
     def problem(self) -> KstormError | None:
-        """See `QueueReader.problem`; it names every host that failed and has not answered since."""
+        # Name every host that has failed and not responded since.
         failures = [f"{host} ({host.failure})" for host in self._hosts if host.failure]
         if not failures:
             return None
@@ -81,11 +76,9 @@ class KestrelReader:
 
     @property
     def connections(self) -> int:
-        """See `QueueReader.connections`."""
         return sum(connection.connected for connection in self._loops)
 
     async def close(self) -> None:
-        """See `QueueReader.close`."""
         self.closing = True
         self.wanted.set()
         for verdict in self._verdicts.values():
@@ -97,7 +90,11 @@ class KestrelReader:
             await asyncio.gather(*late, return_exceptions=True)
 
     async def hand_out(self, id: QueueMessageId, value: bytes) -> bool:
-        """Lets a message be taken; whether it is done, as opposed to put back. Cancelled if this reader is closed."""
+        """Make a message available. Return True once it is acked, and False if it is to be put
+        back.
+
+        Cancelled when the reader is closed.
+        """
         if not self.wanted.is_set():
             return False
         verdict = self._verdicts[id] = asyncio.get_running_loop().create_future()
@@ -115,12 +112,12 @@ class KestrelReader:
 
 
 class _Host:
-    """One server, and since when it is left alone."""
+    """A server, and the time until which it is blacklisted."""
 
     def __init__(self, address: HostInfo, config: KestrelConfig) -> None:
         self.address = address
         self.failure = ""
-        """Why it is blacklisted; empty if it is not."""
+        """Reason why it is blacklisted, or ""."""
         self._config = config
         self._until = 0.0
 
@@ -128,17 +125,16 @@ class _Host:
         return f"{self.address.host}:{self.address.port}"
 
     def blacklist(self, reason: str) -> None:
-        """Leaves the server alone for a while; connections to it that work go on."""
+        """Avoid the server for a while. Its working connections are kept."""
         self.failure = reason
         self._until = asyncio.get_running_loop().time() + self._config.blacklist_time_secs
 
     @property
     def pause(self) -> float:
-        """Seconds for which it is still left alone."""
+        """Seconds for which the server is still blacklisted."""
         return max(0.0, self._until - asyncio.get_running_loop().time())
 
     def answered(self) -> None:
-        """It works."""
         if self.failure:
             log.warning("Kestrel at %s answers again", self)
         self.failure = ""
@@ -146,11 +142,11 @@ class _Host:
 
 
 class _Refused(Exception):  # noqa: N818
-    """The server gave an answer that is none of those that we asked for."""
+    """The server gave an unexpected answer."""
 
 
 class _Connection:
-    """One connection after another to one host: opens messages one by one."""
+    """Connects to a host, again and again, and opens messages one by one."""
 
     def __init__(self, reader: KestrelReader, host: _Host) -> None:
         self._reader, self._host = reader, host
@@ -158,7 +154,7 @@ class _Connection:
         self.connected = False
 
     async def run(self) -> None:
-        """Goes on until the reader is closed."""
+        """Run until the reader is closed."""
         while True:
             await self._reader.wanted.wait()
             if self._reader.closing:
@@ -174,7 +170,7 @@ class _Connection:
                 self.connected = False
 
     async def _sleep(self, seconds: float) -> None:
-        """Sleeps, in pieces, so that closing need not wait for a blacklisted host."""
+        """Sleep in short steps, so that closing does not wait for a blacklisted host."""
         await asyncio.sleep(min(seconds, _LOOK_SECS))
 
     async def _connect_and_read(self) -> None:
@@ -208,7 +204,8 @@ class _Connection:
                 return
 
     async def _process(self, wire: "_Wire", id: QueueMessageId, value: bytes) -> bool:
-        """Whether the message is done and has yet to be closed. Raises `EOFError` if the server goes meanwhile."""
+        """Return True if the message is acked and must be closed. Raises `EOFError` if the
+        connection ends meanwhile."""
         verdict = asyncio.ensure_future(self._reader.hand_out(id, value))
         ended = asyncio.ensure_future(wire.ended())
         try:
@@ -245,7 +242,8 @@ class _Wire:
         )
 
     async def get(self, options: str, wait: float = 0.0) -> bytes | None:
-        """The message, or None; the server may take `wait` seconds longer than usual."""
+        """Return the message, or None. The server may take `wait` seconds longer than the
+        timeout."""
         async with asyncio.timeout(self._timeout + wait):
             self._writing.write(f"get {self._queue}/{options}\r\n".encode())
             await self._writing.drain()
@@ -260,7 +258,7 @@ class _Wire:
             raise _Refused(f"it answered {line[:80]!r}")
 
     async def ended(self) -> None:
-        """Returns when the server has ended the connection, or sends what nobody asked for."""
+        """Return when the server ends the connection or sends unexpected data."""
         with suppress(OSError):
             await self._reading.read(1)
 

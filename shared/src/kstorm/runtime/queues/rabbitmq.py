@@ -1,8 +1,9 @@
-"""Consumes a RabbitMQ queue by pika, on the service's event loop: a message is open from its delivery to its ack.
+"""Consume a RabbitMQ queue with pika, on the service's event loop. A message is open from its
+delivery to its ack.
 
-pika's asyncio connection has no calls that wait: an ack is written into a buffer, a delivery comes as a callback. When
-the connection or its channel ends, for whatever reason, a `_Session` ends with it, and with that all that it delivered:
-a delivery tag means something to the channel that it came by, and to no other.
+pika's asyncio connection has no waiting calls. An ack is written to a buffer, and a delivery
+arrives as a callback. When the connection or its channel ends, its `_Session` ends too, with all
+messages that it delivered. A delivery tag is only valid on the channel that delivered the message.
 """
 
 import asyncio
@@ -24,15 +25,15 @@ from kstorm.queues.rabbitmq_config import RabbitMQConfig, RabbitMQTls
 from kstorm.runtime.service import secrets
 
 log = logging.getLogger(__name__)
-logging.getLogger("pika").setLevel(
-    logging.CRITICAL
-)  # what it would say ten lines of, `problem` says in one
+# `problem` gives the reason in one line where pika logs ten.
+logging.getLogger("pika").setLevel(logging.CRITICAL)
 
 _CLOSE_SECS: Final = 5.0
 
 
 class RabbitMQReader:
-    """A `QueueReader` on RabbitMQ, with at most `prefetch` messages open. Made on the event loop's thread."""
+    """Reads a RabbitMQ queue, with at most `prefetch` open messages. Must be created on the event
+    loop's thread."""
 
     def __init__(self, config: RabbitMQConfig, prefetch: int) -> None:
         self.config, self.prefetch = config, prefetch
@@ -48,7 +49,6 @@ class RabbitMQReader:
         self._problem: KstormError | None = None
 
     def start(self) -> None:
-        """See `QueueReader.start`."""
         self._active = True
         if self._session is not None:
             self._session.consume()
@@ -56,7 +56,6 @@ class RabbitMQReader:
             self._connect()
 
     def pause(self) -> None:
-        """See `QueueReader.pause`."""
         self._active = False
         if self._session is not None:
             self._session.cancel()
@@ -64,32 +63,26 @@ class RabbitMQReader:
             self.put_back(message.id)
 
     def take(self) -> QueueMessage | None:
-        """See `QueueReader.take`."""
         return self._messages.popleft() if self._messages else None
 
     def ack(self, id: QueueMessageId) -> None:
-        """See `QueueReader.ack`."""
         channel = self._channel_of(id)
         if channel is not None:
             channel.basic_ack(id.tag)
 
     def put_back(self, id: QueueMessageId) -> None:
-        """See `QueueReader.put_back`."""
         channel = self._channel_of(id)
         if channel is not None:
             channel.basic_nack(id.tag, requeue=True)
 
     def problem(self) -> KstormError | None:
-        """See `QueueReader.problem`."""
         return self._problem
 
     @property
     def connections(self) -> int:
-        """See `QueueReader.connections`."""
         return int(self._session is not None and self._session.channel is not None)
 
     async def close(self) -> None:
-        """See `QueueReader.close`."""
         self._closing = True
         if self._timer is not None:
             self._timer.cancel()
@@ -100,15 +93,15 @@ class RabbitMQReader:
                 async with asyncio.timeout(_CLOSE_SECS):
                     await session.ended.wait()
 
-    # What the sessions tell.
+    # Callbacks of the sessions.
 
     def ready(self, session: "_Session") -> None:
-        """The session may consume."""
+        """The session can consume now."""
         if session is self._session and self._active:
             session.consume()
 
     def consuming(self, session: "_Session") -> None:
-        """The queue is there and this user may read it."""
+        """The queue exists and the user may read it."""
         if session is self._session:
             if self._problem is not None:
                 log.warning(
@@ -119,12 +112,12 @@ class RabbitMQReader:
             self._failures, self._problem = 0, None
 
     def came(self, session: "_Session", tag: int, value: bytes) -> None:
-        """A message was delivered."""
         if session is self._session:
             self._messages.append(QueueMessage(QueueMessageId(session.number, tag), value))
 
     def lost(self, session: "_Session", reason: str) -> None:
-        """The session has ended: RabbitMQ has its messages again, also those that were not taken yet."""
+        """The session has ended. Its messages are queued again, including those that were not taken
+        yet."""
         if session is not self._session:
             return
         self._session = None
@@ -147,7 +140,8 @@ class RabbitMQReader:
         host, port = addresses[number % len(addresses)]
         try:
             parameters = self._parameters(host, port)
-        except ConfigError as error:  # the password's file is not there, or not yet
+        except ConfigError as error:
+            # The password file is missing, perhaps only for now.
             self._failed(error)
             return
         self._session = _Session(self, number, f"{host}:{port}", parameters, self._loop)
@@ -178,7 +172,7 @@ class RabbitMQReader:
         )
 
     def _channel_of(self, id: QueueMessageId) -> Any:
-        """The channel that a message came by, if it is still there."""
+        """Return the channel that delivered a message, if it is still open."""
         session = self._session
         if session is None or session.number != id.connection or session.channel is None:
             return None
@@ -186,7 +180,7 @@ class RabbitMQReader:
 
 
 class _Session:
-    """One connection with one channel, from its beginning to its end, which it tells once."""
+    """One connection with one channel. Reports its end to the reader once."""
 
     def __init__(
         self,
@@ -198,7 +192,7 @@ class _Session:
     ) -> None:
         self.number, self.address = number, address
         self.channel: Any = None
-        """Set once it is open."""
+        """Set when the channel is open."""
         self.ended = asyncio.Event()
         self._reader = reader
         self._lost = False
@@ -212,7 +206,7 @@ class _Session:
         )
 
     def consume(self) -> None:
-        """Asks for messages, once the channel is open."""
+        """Start consuming if the channel is open."""
         if self.channel is not None and self.channel.is_open and self._consumer is None:
             self._consumer = self.channel.basic_consume(
                 self._reader.config.queue,
@@ -221,13 +215,14 @@ class _Session:
             )
 
     def cancel(self) -> None:
-        """Asks for no more; what is still on its way pika rejects, so that it is queued again."""
+        """Stop consuming. pika rejects the messages that are still on their way, so they are queued
+        again."""
         if self._consumer is not None and self.channel.is_open:
             self.channel.basic_cancel(self._consumer, callback=lambda _frame: None)
         self._consumer = None
 
     def close(self) -> None:
-        """Begins to close the connection; `ended` is set when it is closed."""
+        """Start closing the connection. `ended` is set when it is closed."""
         if not (self._connection.is_closing or self._connection.is_closed):
             self._connection.close()
 
@@ -268,7 +263,8 @@ def _tls_context(tls: RabbitMQTls) -> ssl.SSLContext:
         if tls.certificate_file is not None:
             name, file = "certificate_file", tls.certificate_file
             context.load_cert_chain(tls.certificate_file, tls.key_file)
-    except OSError as error:  # SSLError is one too
+    except OSError as error:
+        # SSLError is a subclass
         raise ConfigError(
             f"{name} is {file!r}, which cannot be used: {error.strerror or error}"
         ) from None
@@ -276,7 +272,7 @@ def _tls_context(tls: RabbitMQTls) -> ssl.SSLContext:
 
 
 def _text(error: BaseException) -> str:
-    """The innermost reason: pika wraps one into another while it tries the addresses of a host."""
+    """Return the innermost reason. pika nests exceptions while it tries the addresses of a host."""
     inner: Any = error
     while True:
         attempts = getattr(inner, "exceptions", None)

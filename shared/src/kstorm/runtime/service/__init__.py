@@ -1,1 +1,1 @@
-"""A service as a process: its settings, its life, its pages and figures."""
+"""A service process: its settings, life cycle, web pages and metrics."""

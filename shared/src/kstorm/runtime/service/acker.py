@@ -1,4 +1,4 @@
-"""Runs the acker tasks of a process: the driver of an `AckerEngine`."""
+"""Run the acker tasks of a process. This is the driver of an `AckerEngine`."""
 
 import time
 from collections.abc import Iterable, Mapping
@@ -39,7 +39,6 @@ class AckerDriver(Driver[AckerEngine]):
         self._totals = Totals(self.engine.slots, _counts)
 
     def use_app(self, app: ChannelApp) -> None:
-        """Gives the ledger its table."""
         tasks = self.topology.config.acker_tasks
         changelog = self.engine.changelog
         table = RecoveringTable(
@@ -48,38 +47,30 @@ class AckerDriver(Driver[AckerEngine]):
         self._store = TaskStore(table, changelog, self.log)
 
     async def before_join(self) -> None:
-        """Opens the writer of checkpoints."""
         self._store.lend(await self.open_writer())
 
     async def after_leave(self) -> None:
-        """Closes it."""
         self._store.end()
 
     async def open(self, task: int) -> Iterable[tuple[Record, str]]:
-        """Recovers the buckets of a task."""
         return await self._store.open(task)
 
     def abandon(self, task: int) -> None:
-        """Gives up a recovery."""
         self._store.abandon(task)
 
     def close(self, task: int) -> None:
-        """Lets go of the files of a task's buckets."""
         self._store.close(task)
 
     async def transact(self, effect: Transact) -> Mapping[int, int]:
-        """Writes a checkpoint."""
         return await self._store.transact(effect)
 
     def keep(self, effect: Keep) -> None:
-        """Writes a committed checkpoint to the disk."""
         self._store.keep(effect)
 
     def _dropped(self, slot: Slot[Ledger]) -> None:
         self._totals.keep(slot.task)
 
     def samples(self) -> Iterable[Sample]:
-        """Of the ledger, and of what its rules kept out."""
         yield from super().samples()
         totals = self._totals.now()
         yield "acker_trees_open", "Rows of the ledger", self.engine.open_trees, {}
@@ -105,7 +96,6 @@ class AckerDriver(Driver[AckerEngine]):
         yield from self._store.samples()
 
     def status(self) -> dict[str, Any]:
-        """Adds the ledger's counts to what every driver shows."""
         totals = self._totals.now()
         counts = {
             "executed": totals["acks"] + totals["inits"],

@@ -1,8 +1,10 @@
-"""The Faust side of a service: an app whose agents read from a channel, its worker, its web pages.
+"""The Faust part of a service: an app whose agents read from a channel, its worker, and its web
+pages.
 
-Faust runs the process: the agent, the web server, signals, an orderly end. It does not talk to Kafka: a `TaskConsumer`
-feeds the agent's channel, for a seventh of the CPU a frame, without duplicates when tasks move in an orderly way, and with
-commits under our control (docs/adr/0001 has the measurements).
+Faust runs the process: the agent, the web server, signals, an orderly shutdown. It does not connect
+to Kafka. Instead a `TaskConsumer` fills the agent's channel. This takes a seventh of the CPU time
+per frame, causes no duplicates in an orderly rebalance, and leaves commits to kstorm. docs/adr/0001
+has the measurements.
 """
 
 import asyncio
@@ -21,7 +23,7 @@ _CANCEL_SECONDS = 1.0
 
 
 class ChannelBoot(BootStrategy):  # type: ignore[misc]
-    """Starts sensors, web server and agents, and nothing that connects to a broker."""
+    """Starts sensors, web server and agents, but nothing that connects to a broker."""
 
     enable_kafka = False
 
@@ -36,32 +38,33 @@ class ChannelApp(faust.App):  # type: ignore[misc]
         return PageServer(self, self.web_limits)
 
     async def on_started(self) -> None:
-        """Opens the flow of events, which elsewhere Faust's own rebalance does."""
+        # Faust's own rebalance would do this.
         self.flow_control.resume()
         await super().on_started()
 
 
 class Service(Protocol):
-    """Runs the tasks of one component in this process; the app calls it in this order."""
+    """The tasks of one component in this process. The app calls the methods in this order."""
 
     async def start(self, feed: Callable[[Any], None]) -> None:
-        """Begin; `feed(item)` puts an item into the agent's channel."""
+        """Start. `feed(item)` puts an item into the agent's channel."""
         ...
 
     async def handle(self, item: Any) -> None:
-        """Work on one item: called by the agent, one at a time."""
+        """Process one item. Called by the agent, for one item at a time."""
         ...
 
     async def stop(self) -> None:
-        """Finish what is in flight and let go of every task. The agent still runs."""
+        """Finish the work in flight and close every task. The agent still runs."""
         ...
 
 
 def make_app(name: str, settings: Settings, service: Service) -> ChannelApp:
-    """The app of a service. Its agent hands every item to the service; an error there ends the process."""
+    """Return the app of a service. Its agent passes every item to the service. An error there ends
+    the process."""
     app = ChannelApp(
         name,
-        broker="kafka://127.0.0.1:1",  # Faust wants one named; nothing ever connects
+        broker="kafka://127.0.0.1:1",  # required by Faust, never connected to
         store="rocksdb://",
         datadir=Path(settings.data_dir),
         web_bind=settings.web_host,
@@ -69,7 +72,8 @@ def make_app(name: str, settings: Settings, service: Service) -> ChannelApp:
         web_port=settings.web_port,
         agent_supervisor=mode.CrashingSupervisor,
     )
-    channel = app.channel(maxsize=0)  # the consumer bounds what is in flight, by pausing
+    # unbounded: the consumer limits the work in flight by pausing
+    channel = app.channel(maxsize=0)
 
     @app.agent(channel, name=f"{name}.tasks")  # type: ignore[untyped-decorator]
     async def tasks(stream: Any) -> None:
@@ -78,14 +82,16 @@ def make_app(name: str, settings: Settings, service: Service) -> ChannelApp:
 
     @app.task  # type: ignore[untyped-decorator]
     async def start() -> None:
-        (reader,) = channel._subscribers  # the agent reads its own clone of the channel
+        # The agent reads its own clone of the channel.
+        (reader,) = channel._subscribers
         await service.start(reader.queue.put_nowait)
 
     return app
 
 
 class ServiceWorker(faust.Worker):  # type: ignore[misc]
-    """On SIGTERM or SIGINT lets the service finish while the agent still runs, and only then stops Faust."""
+    """On SIGTERM or SIGINT, stops the service while the agent still runs, and stops Faust
+    afterwards."""
 
     def __init__(self, app: ChannelApp, service: Service, loop: asyncio.AbstractEventLoop) -> None:
         super().__init__(
@@ -102,8 +108,9 @@ class ServiceWorker(faust.Worker):  # type: ignore[misc]
         await super()._stop_on_signal(signal)
 
     def _gather_all(self) -> None:
-        """Faust waits a second for what still runs, and then another. A pod's successor is not started before the process has
-        ended, and once the service has stopped, nothing runs that matters."""
+        # Faust would wait for running tasks, one second at a time. But a pod's successor only
+        # starts once this process has exited, and after the service has stopped no important task
+        # is left.
         for task in asyncio.all_tasks(self.loop):
             task.cancel()
 
@@ -116,5 +123,5 @@ Page = Callable[[Any, Any], Awaitable[Any]]
 
 
 def run_worker(app: ChannelApp, service: Service, loop: asyncio.AbstractEventLoop) -> None:
-    """Runs the service until it is told to stop. Raises `SystemExit`."""
+    """Run the service until it is stopped. Raises `SystemExit`."""
     ServiceWorker(app, service, loop).execute_from_commandline()

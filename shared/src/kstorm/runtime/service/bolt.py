@@ -1,4 +1,4 @@
-"""Runs the bolt tasks of a process: the driver of a `BoltEngine`."""
+"""Run the bolt tasks of a process. This is the driver of a `BoltEngine`."""
 
 import asyncio
 import time
@@ -65,7 +65,6 @@ class BoltDriver(Driver[BoltEngine]):
         return BoltEngine(self.topology, self.component, self.journal, **own)
 
     def use_app(self, app: ChannelApp) -> None:
-        """Gives a bolt that keeps something its table."""
         if self.engine.changelog:
             tasks = self.topology.component(self.component).num_tasks
             name = f"{self.component}-state"
@@ -76,20 +75,18 @@ class BoltDriver(Driver[BoltEngine]):
                 self.stored = StoredState(self._store)
 
     async def before_join(self) -> None:
-        """Opens the writer of checkpoints if the bolt has state. Else looks whether it has been exactly once before."""
+        # Without storage, check whether an earlier run was exactly-once and left a changelog.
         if self._store is not None:
             self._store.lend(await self.open_writer())
         else:
             self._was_exact = self._changelog in self.topics
 
     async def after_leave(self) -> None:
-        """Closes what the process lent to the bolts, and the writer."""
         if self._store is not None:
             self._store.end()
         await asyncio.to_thread(self._resources.close)
 
     async def open(self, task: int) -> Iterable[tuple[Record, str]]:
-        """Recovers the state of a task."""
         if self._store is not None:
             return await self._store.open(task)
         if self._was_exact:
@@ -99,27 +96,22 @@ class BoltDriver(Driver[BoltEngine]):
         return ()
 
     def abandon(self, task: int) -> None:
-        """Gives up a recovery."""
         if self._store is not None:
             self._store.abandon(task)
 
     def close(self, task: int) -> None:
-        """Lets go of the files of a task's state."""
         if self._store is not None:
             self._store.close(task)
 
     async def transact(self, effect: Transact) -> Mapping[int, int]:
-        """Writes a checkpoint."""
         assert self._store is not None
         return await self._store.transact(effect)
 
     def keep(self, effect: Keep) -> None:
-        """Writes a committed checkpoint to the disk."""
         assert self._store is not None
         self._store.keep(effect)
 
     def after_runs(self) -> None:
-        """Counts how long the frames were on their way."""
         if sent := self.engine.executed:
             now = time.time()
             self.latency.add_all([max(0.0, now - at) for at in sent])
@@ -137,7 +129,7 @@ class BoltDriver(Driver[BoltEngine]):
         )
 
     def _refuse(self, task: int, left: Mapping[bytes, bytes]) -> None:
-        """Ends the process if something is left that at least once would lose."""
+        """End the process if tuples are left that at-least-once processing would lose."""
         if left:
             self.fatal(left_error(self.component, self.engine.topic, self._changelog, task, left))
 
@@ -150,21 +142,18 @@ class BoltDriver(Driver[BoltEngine]):
         return self._store.items(task, MARK)
 
     def components(self) -> Iterable[tuple[int, Component]]:
-        """See `Driver.components`."""
         return [(task.task_id, task.bolt) for task in self.engine.tasks]
 
     def _dropped(self, slot: Slot[BoltTask]) -> None:
         self._totals.keep(slot.task)
 
     def by_task(self) -> Mapping[int, Mapping[str, int]]:
-        """See `Driver.by_task`."""
         return {
             task.task_id: {**_counts(task), "pending": task.unfinished}
             for task in self.engine.tasks
         }
 
     def samples(self) -> Iterable[Sample]:
-        """Storm's bolt metrics."""
         yield from super().samples()
         totals = self._totals.now()
         yield "bolt_emitted_total", "Tuples emitted", totals["emitted"], {}
@@ -183,7 +172,6 @@ class BoltDriver(Driver[BoltEngine]):
         yield from own_samples(self.components(), self.journal)
 
     def status(self) -> dict[str, Any]:
-        """Adds the counts to what every driver shows."""
         totals = self._totals.now()
         pending = sum(task.unfinished for task in self.engine.tasks)
         counts = {name: totals[name] for name in ("emitted", "executed", "acked", "failed")}

@@ -1,8 +1,10 @@
-"""Carries out what an engine wants, with librdkafka, RocksDB and Faust's event loop; and tells it what happened.
+"""Execute the effects of an engine with librdkafka, RocksDB and Faust's event loop, and report
+events to the engine.
 
-A driver is one process's share of a component (Storm's executors). Nothing about *when* something is sent, stored, committed or
-let go of is decided here: that is the engine's (`kstorm.core.engine`). Crash-only: an error that leaves work undone ends the
-process at once, and the work is done again from what is committed.
+A driver is one process's share of a component (Storm's executors). It does not decide *when*
+something is sent, stored, committed or released. The engine does (`kstorm.core.engine`). The driver
+is crash-only: an error that leaves work undone ends the process at once. The work is then repeated
+from the last commit.
 """
 
 import asyncio
@@ -35,66 +37,69 @@ from kstorm.runtime.store.stored_state import StoredState
 from kstorm.topology import Topology
 from kstorm.topology.component import Component
 
-# How often a process looks for what nobody wakes it for. Each look costs some 50 µs, idle or not.
+# Polling intervals for events that do not wake the event loop. Each poll costs about 50 µs, even
+# when idle.
 _BUSY_SECONDS, _IDLE_SECONDS = 0.005, 0.025
 _HOUSEKEEPING_SECONDS = 0.02
 _STOP_SECONDS, _REVOKE_SECONDS = 10.0, 60.0
 
 
 class Driver(Performer[E]):
-    """Base of the spout's, bolt's and acker's drivers."""
+    """Base of the drivers of spouts, bolts and ackers."""
 
     group: str
-    """The consumer group that spreads the tasks."""
+    """The consumer group that distributes the tasks."""
     reads = True
-    """Whether the records of the group's topic are the engine's input."""
+    """True if the records of the group's topic are the engine's input."""
     topics: Collection[str] = ()
-    """The topics that there were when the process began."""
+    """The topics that existed when the process started."""
     from_committed = False
-    """Whether a task that has no committed offset ends the process."""
+    """True if a task without a committed offset ends the process."""
     stored: StoredState | None = None
-    """The state that the user's component keeps, as it is stored; None if it keeps none."""
+    """Read access to the stored state of the user's component. None if it has no state."""
 
     def __init__(self, settings: Settings, topology: Topology, component: str, log: Logger) -> None:
         super().__init__(topology)
         self.settings, self.component, self.log = settings, component, log
         self.latency = Latency()
-        """Seconds: of a spout, from emit to ack; of a bolt, from a frame's emit to the end of the poll it was executed in."""
+        """Seconds. For a spout, from emit to ack. For a bolt, from a frame's emit to the end of the
+        run of user code that executed it."""
         self.exposition = Exposition({"topology": topology.name, "component": component})
         self.exposition.add(self.samples)
         self.journal = ServiceJournal(log)
         self.remark = ""
-        """What to know of a process although nothing is wrong with it."""
+        """Information for operators about a healthy process."""
         self._told_to_stop = False
         self._ending = threading.Lock()
-        self._exit_code = 2  # until it has begun: what is wrong before that, somebody has to mend
+        # Errors before the start need an operator. After the start the exit code is 1.
+        self._exit_code = 2
         self._standby = Standby(log)
         self._begun_at = time.time()
         self._beat = time.monotonic()
         self._feed: Callable[[Any], None]
         self._background: list[asyncio.Future[None]] = []
 
-    # What each kind defines.
+    # Overridden by the drivers.
 
     def use_app(self, app: ChannelApp) -> None:
-        """Called before the app starts: for tables."""
+        """Create tables. Called before the app starts."""
 
     async def before_join(self) -> None:
-        """What must be ready before the first task comes."""
+        """Prepare for the first task."""
 
     async def after_leave(self) -> None:
-        """What must be closed after the last task is gone."""
+        """Clean up after the last task has left."""
 
     def components(self) -> Iterable[tuple[int, Component]]:
-        """The user's components that run here, with the ids of their tasks."""
+        """Return the user's components in this process, with their task IDs."""
         return ()
 
     def by_task(self) -> Mapping[int, Mapping[str, int]]:
-        """Counts of each task that runs here, by its topology-wide id."""
+        """Return the counters of each task in this process, by topology-wide ID."""
         return {}
 
     def samples(self) -> Iterable[Sample]:
-        """What to show at `/metrics`."""
+        """Yield the metrics for `/metrics`."""
         yield "errors_total", "Errors reported or raised by user code", self.journal.errors, {}
         yield (
             "dead_letters_total",
@@ -133,7 +138,7 @@ class Driver(Performer[E]):
         yield from self.workload.samples()
 
     def status(self) -> dict[str, Any]:
-        """What to show at `/status`."""
+        """Return the data for `/status`."""
         return {
             "topology": self.topology.name,
             "component": self.component,
@@ -155,10 +160,10 @@ class Driver(Performer[E]):
             "by_task": {str(task): dict(counts) for task, counts in self.by_task().items()},
         }
 
-    # The life of a process.
+    # Life cycle.
 
     async def start(self, feed: Callable[[Any], None]) -> None:
-        """Joins the group; tasks come when the group has spread them."""
+        """Join the consumer group. Tasks arrive when the group has assigned them."""
         self._feed = feed
         self._loop = asyncio.get_running_loop()
         self.engine.postmark = postmarks(self.settings)
@@ -192,7 +197,7 @@ class Driver(Performer[E]):
         self.log.info("started", instance=self.settings.instance, pid=os.getpid())
 
     async def stop(self) -> None:
-        """Finishes what is in flight, commits, leaves."""
+        """Finish the work in flight, commit, and leave the group."""
         if self._stopping:
             return
         self._told_to_stop = True
@@ -206,9 +211,12 @@ class Driver(Performer[E]):
         self.log.info("stopped")
 
     def fatal(self, error: Exception) -> None:
-        """Ends the process now, or has it begin anew if that is all it takes; callable from any thread. Its tasks move, or come
-        back with it, and nothing is lost."""
-        self._ending.acquire()  # for good: one thread is enough
+        """End the process now, or re-execute it if that suffices. Thread-safe.
+
+        Its tasks move to other processes or come back with it. Nothing is lost.
+        """
+        # Never released: only one thread ends the process.
+        self._ending.acquire()
         if isinstance(error, KstormError | KafkaException) and not self._told_to_stop:
             begin_anew_if_cut_off(error, self.settings, self.log)
         if isinstance(error, KstormError):
@@ -218,7 +226,7 @@ class Driver(Performer[E]):
         os._exit(self._exit_code)
 
     async def open_writer(self) -> CheckpointWriter:
-        """Opens what writes the process's checkpoints."""
+        """Open the writer of the process's checkpoints."""
         count = self.producer.count
         writer = CheckpointWriter(
             self.settings, self.engine.topic, self.group, self.consumer, count
@@ -229,11 +237,9 @@ class Driver(Performer[E]):
     # Events: see `TaskOwner` and `kstorm.runtime.service.app.Service`.
 
     async def assigned(self, committed: Mapping[int, int]) -> None:
-        """See `TaskOwner.assigned`."""
         await self.perform(self.engine.assigned(committed, time.monotonic()))
 
     async def revoked(self, partitions: Sequence[int]) -> None:
-        """See `TaskOwner.revoked`."""
         here = [partition for partition in partitions if partition in self.engine.slots]
         waiting = [
             self._releases.setdefault(partition, self._loop.create_future()) for partition in here
@@ -242,11 +248,10 @@ class Driver(Performer[E]):
         await asyncio.gather(*waiting)
 
     async def lost(self, partitions: Sequence[int]) -> None:
-        """See `TaskOwner.lost`."""
         await self.perform(self.engine.lost(partitions, time.monotonic()))
 
     def deliver(self, records: list[Message]) -> None:
-        """See `TaskOwner.deliver`: one item for the agent, the records by task."""
+        # The agent gets one item with the records of each task.
         by_task: dict[int, list[Record]] = {}
         size = 0
         for record in records:
@@ -262,7 +267,7 @@ class Driver(Performer[E]):
             self._feed((item, Unit(lambda: self.consumer.finished(count, size))))
 
     def pass_over(self, partition: int, batch: Undecodable) -> None:
-        """See `TaskOwner.pass_over`: for the engine it is a record."""
+        # The engine treats the batch as one record.
         slot = self.engine.slots.get(partition)
         if slot is not None:
             record = Record(
@@ -271,19 +276,18 @@ class Driver(Performer[E]):
             self._feed(([(slot, [record])], Unit()))
 
     async def handle(self, polled: tuple[list[tuple[Slot[Any], list[Record]]], Unit]) -> None:
-        """Works on one poll: called by the agent."""
         item, unit = polled
         try:
             with self.workload.busy:
                 await self.perform(self.engine.polled(item, unit, time.monotonic()))
-        except Exception as error:  # noqa: BLE001 - whatever it is: the offset must not move past work that was not done
+        except Exception as error:  # noqa: BLE001 - on any error: the offset must not pass unfinished work
             self.fatal(error)
         self.producer.poll()
 
-    # What is done beside the work.
+    # Background work.
 
     async def _pump(self) -> None:
-        """Serves delivery reports, always: whatever waits for one must not be what serves them."""
+        """Serve delivery reports. This must never wait for a delivery report itself."""
         while not self._stopping:
             if self.producer.poll():
                 self.perform_beside(self.engine.confirmed(time.monotonic()))
@@ -306,12 +310,12 @@ class Driver(Performer[E]):
 
     @property
     def alive(self) -> bool:
-        """Whether the event loop turns."""
+        """True while the event loop runs."""
         return time.monotonic() - self._beat < 30
 
     @property
     def not_ready(self) -> str:
-        """Why this process does not do its share; empty if it does."""
+        """Reason why this process does not do its share, or ""."""
         if not self.consumer.joined:
             return f"has not joined the group {self.group!r} yet"
         if not self.consumer.assignment and not self.consumer.stands_by:

@@ -1,4 +1,4 @@
-"""What `/status` pages count, to be added up over the processes of a component."""
+"""Counters of `/status` pages, which can be summed over the processes of a component."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
@@ -10,7 +10,8 @@ from kstorm.runtime.service.metrics import quantile
 
 @dataclass(frozen=True, slots=True)
 class Figures:
-    """Counts since the start; `pending` is how many there are now. An acker acks trees, and its pending trees are open."""
+    """Counters since the start. `pending` is a gauge. An acker acks trees, and its pending trees
+    are open ones."""
 
     emitted: int = 0
     executed: int = 0
@@ -20,11 +21,11 @@ class Figures:
     frames_in: int = 0
     errors: int = 0
     latency_counts: tuple[int, ...] = ()
-    """A histogram, as `kstorm.runtime.service.metrics.quantile` reads it."""
+    """A histogram for `kstorm.runtime.service.metrics.quantile`."""
 
     @classmethod
     def of(cls, status: Mapping[str, Any]) -> Self:
-        """The figures that a `/status` page tells; what it does not tell is 0."""
+        """Read the counters of a `/status` page. Missing ones are 0."""
         counts = {
             field.name: status.get(field.name, 0)
             for field in fields(cls)
@@ -39,7 +40,8 @@ class Figures:
         return self._combine(other, -1)
 
     def latency(self, share: float) -> float | None:
-        """Seconds below which `share` of the latencies lie, to 30 %; None without any."""
+        """Return the quantile of the latencies in seconds, accurate to 30 %. Return None without
+        latencies."""
         return quantile(list(self.latency_counts), share)
 
     def _combine(self, other: Self, sign: int) -> Self:
@@ -55,12 +57,12 @@ class Figures:
 
 
 def format_seconds(seconds: float) -> str:
-    """`12 ms`, `3.4 s`."""
+    """Format seconds as `12 ms` or `3.4 s`."""
     return f"{seconds * 1000:.0f} ms" if seconds < 1 else f"{seconds:.1f} s"
 
 
 def format_age(seconds: float) -> str:
-    """`42 s`, `5 min`, `3 h`, `2 d`; what is left over of a minute, an hour or a day is dropped."""
+    """Format an age as `42 s`, `5 min`, `3 h` or `2 d`, rounded down."""
     for unit, size in (("d", 86_400), ("h", 3600), ("min", 60)):
         if seconds >= size:
             return f"{seconds // size:.0f} {unit}"
@@ -68,16 +70,18 @@ def format_age(seconds: float) -> str:
 
 
 def life_of(status: Mapping[str, Any]) -> tuple[int, float]:
-    """What stays the same until a process dies or begins anew: from then on it counts from 0."""
+    """Return a key that changes when a process restarts or re-executes itself. Its counters are 0
+    then."""
     return status["pid"], status["begun_at"]
 
 
 def last_error(status: Mapping[str, Any]) -> str:
-    """`KeyError in task 3`; empty if there was none. Its text is in the log of its process, and on no page."""
+    """Return `KeyError in task 3`, or "" without errors. The error's text is only in the log of its
+    process."""
     error, task = status.get("last_error", ""), status.get("last_error_task")
     return str(error) if task is None else f"{error} in task {task}"
 
 
 def format_error(error: str, age: float | None) -> str:
-    """`error`, with how long ago it was where that is known: it may be over and done with."""
+    """Return `error` with its age if known, as it may be long past."""
     return error if age is None else f"{error} ({format_age(age)} ago)"

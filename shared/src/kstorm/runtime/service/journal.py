@@ -1,6 +1,7 @@
-"""What a process notes of its work: lines in the log, and for its pages what the last error was, without its text.
+"""Log of a process's work, and its last error for the pages, without the text.
 
-Whoever reaches the pages reads them without a login, and nobody knows what a library writes into an error: a URL with a token, say.
+The pages need no login, and libraries may put secrets into an error's text, such as a URL with a
+token.
 """
 
 import time
@@ -17,14 +18,15 @@ class ServiceJournal:
     def __init__(self, log: Logger) -> None:
         self.log = log
         self.errors = 0
-        """Errors of the user's code so far."""
+        """Number of errors in the user's code."""
         self._last_error = ""
         self._last_error_task: int | None = None
         self._last_error_at = 0.0
         self._trouble = ""
 
     def status(self) -> dict[str, Any]:
-        """What to show at `/status`: of the last error its type, its task and its age in seconds, None if there was none."""
+        """Return the data for `/status`: type, task and age in seconds of the last error. The age
+        is None without errors."""
         return {
             "errors": self.errors,
             "last_error": self._last_error,
@@ -33,7 +35,7 @@ class ServiceJournal:
         }
 
     def error(self, error: BaseException, doing: str, task: int) -> None:
-        """An error in user code: counted and logged; the task goes on."""
+        """Count and log an error in user code. The task continues."""
         self.errors += 1
         self._last_error, self._last_error_task = type(error).__name__, task
         self._last_error_at = time.monotonic()
@@ -42,25 +44,25 @@ class ServiceJournal:
         self.log.error("component_error", doing=doing, task=task, error=text, exc_info=trace)
 
     def trouble(self, problem: Exception, task: int) -> str:
-        """What to show of that which keeps a task from its work: its type alone, if the text is not kstorm's; that is logged."""
+        """Describe a problem that keeps a task from working. Unless it is kstorm's own error, show
+        only its type and log its text."""
         if isinstance(problem, KstormError):
             return str(problem)
         kind = type(problem).__name__
         trouble = f"{task} {kind}: {problem}"
-        if trouble != self._trouble:  # probes ask every few seconds
+        # Probes call this every few seconds.
+        if trouble != self._trouble:
             self._trouble = trouble
             self.log.warning("not_ready", task=task, problem=f"{kind}: {problem}")
         return f"task {task} has a problem, {kind}: its text is in the log"
 
     def info(self, event: str, **fields: Any) -> None:
-        """Logs."""
         self.log.info(event, **fields)
 
     def warning(self, event: str, **fields: Any) -> None:
-        """Logs."""
         self.log.warning(event, **fields)
 
     def made(self, task: Any, task_id: int) -> None:
-        """`topology_debug` logs every emit."""
+        # `topology_debug` logs every emit.
         if task.config.topology_debug:
             log_emits(task.collector, self.log, task_id)

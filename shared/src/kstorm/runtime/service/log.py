@@ -1,4 +1,4 @@
-"""Structured logs: one JSON object a line, or lines for people."""
+"""Structured logs: one JSON object per line, or lines for people."""
 
 import logging
 import sys
@@ -11,16 +11,16 @@ import structlog
 from kstorm.printable import printable
 
 CLIENT_LOG = logging.getLogger("librdkafka")
-"""Where the Kafka clients write; the same complaint is let through once in five seconds."""
+"""Logger of the Kafka clients. It passes the same kind of message once in five seconds."""
 
 Logger = Any
 """A structlog logger: `log.info("event", key=value)`."""
 
 
 def configure(level: str = "INFO", form: str = "json", **bound: object) -> Logger:
-    """Sets up logging for the process and returns its logger with `bound` on every line.
+    """Configure logging for the process. Return its logger, with `bound` on every line.
 
-    Libraries' records (Faust, kazoo, aiohttp) pass through the same renderer, from WARNING up.
+    Libraries' records (Faust, kazoo, aiohttp) use the same renderer, from WARNING up.
     """
     shared: list[Any] = [
         structlog.contextvars.merge_contextvars,
@@ -32,7 +32,7 @@ def configure(level: str = "INFO", form: str = "json", **bound: object) -> Logge
         if form == "json"
         else structlog.dev.ConsoleRenderer(colors=sys.stdout.isatty())
     )
-    # JSON shows what a terminal would obey by itself.
+    # JSON escapes control characters by itself.
     rendering: list[Any] = [
         structlog.processors.format_exc_info,
         *([] if form == "json" else [_printable]),
@@ -58,14 +58,16 @@ def configure(level: str = "INFO", form: str = "json", **bound: object) -> Logge
 
 
 def _printable(_: Any, __: str, event: MutableMapping[str, Any]) -> MutableMapping[str, Any]:
-    """What is no text is shown by its repr, in which nothing is obeyed."""
+    """Make strings printable. The console renderer shows the repr of all other values, which has no
+    control characters."""
     return {
         name: printable(value) if isinstance(value, str) else value for name, value in event.items()
     }
 
 
 class _Calm(logging.Filter):
-    """librdkafka repeats itself twenty times a second while a broker is away."""
+    """Limits repeated messages: librdkafka logs the same twenty times a second while a broker is
+    away."""
 
     def __init__(self) -> None:
         super().__init__()

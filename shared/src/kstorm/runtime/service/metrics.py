@@ -1,7 +1,7 @@
-"""What a process counts, and how it shows it: Prometheus at `/metrics`, JSON at `/status`.
+"""Metrics of a process: Prometheus at `/metrics`, JSON at `/status`.
 
-The tasks count in plain integers; nothing is done here until somebody asks. Names follow Storm's
-(`__ack-count`, `__complete-latency`, …) in Prometheus' spelling.
+The tasks count in plain integers. Nothing is computed here until a page is requested. Names follow
+Storm's (`__ack-count`, `__complete-latency`, …) in Prometheus' spelling.
 """
 
 from bisect import bisect_left
@@ -16,26 +16,26 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Histo
 from prometheus_client.exposition import generate_latest
 
 EXPOSITION: Final = {"Content-Type": "text/plain; version=0.0.4; charset=utf-8"}
-"""The headers of the page: aiohttp takes no content type with a charset elsewhere."""
+"""The headers of the page. aiohttp accepts a content type with a charset only here."""
 
-_BOUNDS = [0.001 * 1.3**step for step in range(46)]  # seconds: 1 ms to about 134 s, 30 % apart
+# seconds: 1 ms to about 134 s, 30 % apart
+_BOUNDS = [0.001 * 1.3**step for step in range(46)]
 _BOUNDS_ARRAY = np.array(_BOUNDS)
 
 
 class Latency:
-    """A histogram of seconds; adding costs half a microsecond."""
+    """A histogram of seconds. Adding one takes half a microsecond."""
 
     def __init__(self) -> None:
         self.counts = [0] * (len(_BOUNDS) + 1)
         self.total = 0.0
 
     def add(self, seconds: float) -> None:
-        """Counts one."""
         self.counts[bisect_left(_BOUNDS, seconds)] += 1
         self.total += seconds
 
     def add_all(self, seconds: list[float]) -> None:
-        """Counts many, for a tenth of that each."""
+        """Add many. Each one takes a tenth of the time of `add`."""
         found = np.bincount(
             np.searchsorted(_BOUNDS_ARRAY, seconds), minlength=len(self.counts)
         ).tolist()
@@ -43,13 +43,13 @@ class Latency:
         self.total += sum(seconds)
 
     def quantile(self, share: float) -> float | None:
-        """Seconds below which `share` of the observations lie, to 30 %; None without any."""
+        """Return the quantile in seconds, accurate to 30 %. Return None without observations."""
         return quantile(self.counts, share)
 
     def family(
         self, name: str, documentation: str, labels: dict[str, str]
     ) -> HistogramMetricFamily:
-        """As Prometheus shows it."""
+        """Return the histogram as a Prometheus metric."""
         family = HistogramMetricFamily(name, documentation, labels=list(labels))
         running, buckets = 0, []
         for bound, count in zip([*map("{:.6g}".format, _BOUNDS), "+Inf"], self.counts, strict=True):
@@ -60,7 +60,8 @@ class Latency:
 
 
 def quantile(counts: list[int], share: float) -> float | None:
-    """As `Latency.quantile`, of counts that may be the sum of several processes'."""
+    """Return the quantile of counts, which may be summed over several processes. See
+    `Latency.quantile`."""
     wanted = sum(counts) * share
     if not wanted:
         return None
@@ -69,7 +70,8 @@ def quantile(counts: list[int], share: float) -> float | None:
 
 
 Sample = tuple[str, str, float, dict[str, str]]
-"""Name without `kstorm_`, what it is, value, labels. A name that ends in `_total` is a counter, others are gauges."""
+"""Name without `kstorm_`, description, value, labels. Names ending in `_total` are counters, others
+are gauges."""
 
 
 class Exposition:
@@ -83,15 +85,15 @@ class Exposition:
         self._registry.register(self)
 
     def add(self, source: Any) -> None:
-        """`source()` yields `Sample`s at each scrape."""
+        """Add a source. `source()` yields `Sample`s at each scrape."""
         self._sources.append(source)
 
     def add_latency(self, name: str, documentation: str, latency: Latency) -> None:
-        """Shows a histogram."""
+        """Add a histogram."""
         self._latencies.append((name, documentation, latency))
 
     def collect(self) -> Iterator[Any]:
-        """Called by prometheus_client."""
+        """Yield the metric families. Called by prometheus_client."""
         families: dict[str, Any] = {}
         for name, documentation, value, more in self._samples():
             labels = {**self._labels, **more}
@@ -105,7 +107,7 @@ class Exposition:
             yield latency.family(f"kstorm_{name}", documentation, self._labels)
 
     def text(self) -> bytes:
-        """The page."""
+        """Return the page."""
         return generate_latest(self._registry)
 
     def _samples(self) -> Iterable[Sample]:

@@ -1,8 +1,10 @@
-"""Kafka is away: a process waits for it, and one that was at work begins anew in its place.
+"""Behaviour while Kafka is down: a process waits for it. A process that was running is re-executed
+first.
 
-A process that cannot hear from its group for a session has lost its tasks: others may have them. So it goes on as after its death,
-from what is committed. But it does not end: Kubernetes would start it again, count that, and wait longer from time to time, also
-when Kafka is back. It loads itself anew, as the same process in the same container, and waits until a broker answers.
+A process that cannot reach its group for the session timeout has lost its tasks. Others may have
+them. So it continues as after a crash, from the last commit. But it does not exit: Kubernetes would
+restart it with an increasing delay, even when Kafka is back. Instead it re-executes itself in the
+same container with the same process ID, and waits until a broker responds.
 """
 
 import asyncio
@@ -29,13 +31,14 @@ _ASK_SECS: Final = 2.0
 _SAY_AGAIN_SECS: Final = 60.0
 _OPEN_FILES: Final = Path("/proc/self/fd")
 _SINCE: Final = "KSTORM_KAFKA_AWAY_SINCE"
-"""Tells the process that begins anew since when Kafka is away."""
+"""Passes the time since which Kafka is down to the re-executed process."""
 _TIMES: Final = "KSTORM_BEGUN_ANEW"
-"""Tells it how often that was."""
+"""Passes the number of re-executions."""
 
 
 def begin_anew_if_cut_off(error: Exception, settings: Settings, log: Logger) -> None:
-    """Does not return if the process has lost its tasks, or no broker answers. Callable from any thread."""
+    """Re-execute the process if it has lost its tasks or no broker responds. Otherwise return.
+    Thread-safe."""
     if not isinstance(error, TasksLostError) and _answers(settings):
         return
     log.warning("begins_anew", why=str(error))
@@ -44,16 +47,16 @@ def begin_anew_if_cut_off(error: Exception, settings: Settings, log: Logger) -> 
     _leave_nothing_open()
     signal.pthread_sigmask(signal.SIG_SETMASK, ())
     sys.stdout.flush()
-    os.execv(sys.executable, [sys.executable, *sys.orig_argv[1:]])  # noqa: S606 - there is no shell in it
+    os.execv(sys.executable, [sys.executable, *sys.orig_argv[1:]])  # noqa: S606 - runs no shell
 
 
 def times_begun_anew() -> int:
-    """How often this process has begun anew."""
+    """Return how often this process was re-executed."""
     return int(os.environ.get(_TIMES, 0))
 
 
 def _answers(settings: Settings) -> bool:
-    """Whether a broker does, be it that it lets nobody in."""
+    """Return True if a broker responds, even if it refuses the login."""
     try:
         Admin(settings).partition_counts(_ASK_SECS)
     except KstormError as error:
@@ -62,16 +65,21 @@ def _answers(settings: Settings) -> bool:
 
 
 def _leave_nothing_open() -> None:
-    """Files and connections end with what is replaced, as they would with a process; libraries in C do not all see to that."""
+    """Make files and connections close on exec, as if the process ended. Some C libraries do not
+    set this flag."""
     for file in list(_OPEN_FILES.iterdir()) if _OPEN_FILES.exists() else ():
-        with suppress(OSError):  # that of the folder itself is closed by now
+        # the descriptor of the folder itself is already closed
+        with suppress(OSError):
             if int(file.name) > 2:
                 os.set_inheritable(int(file.name), False)
 
 
 def wait_for_kafka(settings: Settings, kind: str, name: str, log: Logger) -> None:
-    """Returns when a broker of `settings` has answered; meanwhile the pages say that it is away. `name` is the topology's. Raises
-    `BrokerError` if it lets nobody in, `SystemExit` if the process is told to stop."""
+    """Return when a broker of `settings` has responded. Until then, the pages report the outage.
+
+    `name` is the topology's name. Raises `BrokerError` if the broker refuses the login,
+    `SystemExit` if the process is stopped.
+    """
     admin = Admin(settings)
     try:
         admin.partition_counts(_ASK_SECS)
@@ -83,7 +91,7 @@ def wait_for_kafka(settings: Settings, kind: str, name: str, log: Logger) -> Non
 
 
 class _Outage:
-    """What is said while Kafka is away."""
+    """The pages and log lines while Kafka is down."""
 
     def __init__(
         self, settings: Settings, kind: str, topology: str, since: float, error: str
@@ -105,7 +113,7 @@ class _Outage:
         }
 
     async def wait(self, admin: Admin, log: Logger) -> None:
-        """Serves the pages until a broker answers."""
+        """Serve the pages until a broker responds."""
         stopped = asyncio.Event()
         for number in (signal.SIGTERM, signal.SIGINT):
             asyncio.get_running_loop().add_signal_handler(number, stopped.set)

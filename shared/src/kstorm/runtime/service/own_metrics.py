@@ -1,4 +1,4 @@
-"""What users' components count themselves."""
+"""Metrics of the users' components."""
 
 from collections import Counter
 from collections.abc import Iterable, Mapping
@@ -8,18 +8,18 @@ from kstorm.runtime.service.metrics import Sample
 from kstorm.topology.component import Component
 
 Components = Iterable[tuple[int, Component]]
-"""Components with the ids of their tasks."""
+"""Components with their task IDs."""
 
 
 def own_samples(components: Components, journal: Journal) -> Iterable[Sample]:
-    """By task, for `/metrics`."""
+    """Yield the metrics by task, for `/metrics`."""
     for task, component in components:
         for name, value in _metrics(component, task, journal).items():
             yield f"own_{name}", "As the component says", value, {"task": str(task)}
 
 
 def own_totals(components: Components, journal: Journal) -> dict[str, float]:
-    """Summed over the tasks, for `/status`."""
+    """Return the metrics summed over the tasks, for `/status`."""
     totals: Counter[str] = Counter()
     for task, component in components:
         totals.update(_metrics(component, task, journal))
@@ -27,9 +27,9 @@ def own_totals(components: Components, journal: Journal) -> dict[str, float]:
 
 
 def _metrics(component: Component, task: int, journal: Journal) -> Mapping[str, float]:
-    """Nothing, and an error in the journal, if the component raises."""
+    """Return a component's metrics. If it raises, log the error in the journal and return none."""
     try:
         return component.metrics()
-    except Exception as error:  # noqa: BLE001 - the user's code may raise anything; the page is shown all the same
+    except Exception as error:  # noqa: BLE001 - user code may raise anything, the page must still work
         journal.error(error, "in metrics", task)
         return {}

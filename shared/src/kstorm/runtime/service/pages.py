@@ -1,4 +1,5 @@
-"""A service's web pages: `/livez`, `/readyz`, `/metrics`, `/status`, `/topology`. Those of state are in `state_pages`."""
+"""A service's web pages: `/livez`, `/readyz`, `/metrics`, `/status` and `/topology`. The pages of
+state are in `state_pages`."""
 
 from typing import Any
 
@@ -11,10 +12,11 @@ from kstorm.runtime.tracing.outlines import outline
 
 
 def add_pages(app: ChannelApp, driver: Driver[Any]) -> None:
-    """Alive: the event loop turns. Ready: in the group, every task recovered, offsets can be stored.
+    """Add the pages to the app.
 
-    A spout that was deactivated is ready, and says so: it does what it was told, and to call it unready would hold up
-    rollouts and the draining of nodes.
+    Alive means that the event loop runs. Ready means that the process is in the group, every task
+    is recovered, and offsets can be stored. A deactivated spout is ready, with a remark. An unready
+    one would block rollouts and the draining of nodes.
     """
 
     @app.page("/livez")  # type: ignore[untyped-decorator]

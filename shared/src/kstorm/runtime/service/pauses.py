@@ -1,4 +1,4 @@
-"""Lets the event loop turn amid the user's code: for probes, heartbeats and deliveries."""
+"""Yield to the event loop between pieces of user code, for probes, heartbeats and deliveries."""
 
 import asyncio
 import time
@@ -10,15 +10,17 @@ _SLOW_SECS: Final = 0.005
 
 
 class Pauses:
-    """Called whenever a task offers a pause. Slow bolts offer one after each tuple, quick ones after 64."""
+    """Called whenever a task offers a pause. Slow bolts offer one after each tuple, fast ones after
+    64."""
 
     def __init__(self, pace: Callable[[int], None], poll: Callable[[], object]) -> None:
-        """`pace` hears after how many tuples the next pause is to be offered; `poll` serves delivery reports."""
+        """`pace` receives the number of tuples until the next pause. `poll` serves delivery
+        reports."""
         self._pace, self._poll = pace, poll
         self._last = self._breath = 0.0
 
     def __call__(self) -> Awaitable[None] | None:
-        """What to wait for; None if the loop has turned a moment ago."""
+        """Return an awaitable, or None if the loop has run recently."""
         now = time.monotonic()
         self._pace(64 if now - self._last < _SLOW_SECS else 1)
         self._last = now

@@ -1,4 +1,5 @@
-"""Carries out the effects that an engine wants, and tells it what came of them. No effect is chosen here, or left out."""
+"""Execute the effects of an engine and report their results to it. No effect is chosen or left out
+here."""
 
 import asyncio
 import time
@@ -35,10 +36,10 @@ E = TypeVar("E", bound=Engine[Any])
 
 
 class Performer(Generic[E]):
-    """The part of a driver that acts."""
+    """The part of a driver that executes effects."""
 
     engine: E
-    """Made by each kind."""
+    """Created by the subclass."""
     settings: Settings
     producer: UnitProducer
     consumer: TaskConsumer
@@ -65,41 +66,41 @@ class Performer(Generic[E]):
             End: lambda effect: self.fatal(effect.error),
         }
 
-    # What each kind defines.
+    # Overridden by the drivers.
 
     async def open(self, task: int) -> Iterable[tuple[Record, str]]:
-        """Carries out `Open`; returns the records that were refused."""
+        """Execute `Open`. Return the rejected records with the reason."""
         raise NotImplementedError
 
     def abandon(self, task: int) -> None:
-        """Carries out `Abandon`."""
+        """Execute `Abandon`."""
 
     def close(self, task: int) -> None:
-        """Carries out `Close`."""
+        """Execute `Close`."""
 
     async def transact(self, effect: Transact) -> Mapping[int, int]:
-        """Carries out `Transact`."""
+        """Execute `Transact`."""
         raise NotImplementedError
 
     def keep(self, effect: Keep) -> None:
-        """Carries out `Keep`."""
+        """Execute `Keep`."""
         raise NotImplementedError
 
     def after_runs(self) -> None:
-        """The user's code ran: takes note of what it left to count."""
+        """Collect measurements. Called after user code has run."""
 
     def fatal(self, error: Exception) -> None:
-        """Ends the process now, or has it begin anew; callable from any thread."""
+        """End the process now, or re-execute it. Thread-safe."""
         raise NotImplementedError
 
     # Effects.
 
     async def perform(self, effects: list[Effect]) -> None:
-        """Carries out effects, and waits for the user's code among them."""
+        """Execute effects and wait for the user code among them."""
         await self._run_all(self._act(effects))
 
     async def _run_all(self, runs: list[Run]) -> None:
-        """Runs pieces of the user's code, and those that follow from their ends: in a loop, as there may be a thousand."""
+        # A loop instead of recursion, as a thousand runs may follow one another.
         while runs:
             following = (
                 [await self._run(runs[0])]
@@ -109,12 +110,12 @@ class Performer(Generic[E]):
             runs = [run for some in following for run in some]
 
     def perform_beside(self, effects: list[Effect]) -> None:
-        """Carries out effects; the user's code among them runs beside whatever calls this."""
+        """Execute effects without waiting. The user code among them runs in the background."""
         if runs := self._act(effects):
             self.background(self._run_all(runs))
 
     def _act(self, effects: list[Effect]) -> list[Run]:
-        """Carries out all but the runs, which are returned."""
+        """Execute all effects except the runs, and return those."""
         runs = []
         for effect in effects:
             if type(effect) is Run:
@@ -126,7 +127,7 @@ class Performer(Generic[E]):
         return runs
 
     def _plan(self, due: float) -> None:
-        """Has the engine's tick at the moment that it wants, which may be before that of the housekeeping."""
+        """Schedule the engine's next tick, which may be due before the housekeeping."""
         self._planned = due
         self._loop.call_later(max(0.0, due - time.monotonic()), self._tick_as_planned)
 
@@ -171,16 +172,16 @@ class Performer(Generic[E]):
         return self.engine.opened(task, refused, time.monotonic())
 
     def _answer(self, answering: Coroutine[Any, Any, list[Effect]]) -> None:
-        """Carries out an effect beside the work, and what its answer leads to."""
+        """Execute an effect in the background, and then the effects that its result leads to."""
         self.background(self._perform_answer(answering))
 
     async def _perform_answer(self, answering: Coroutine[Any, Any, list[Effect]]) -> None:
         await self.perform(await answering)
 
-    # Beside the work.
+    # Background work.
 
     def background(self, coroutine: Coroutine[Any, Any, None]) -> "asyncio.Future[None]":
-        """Runs something beside the work; if it fails, the process ends."""
+        """Run a coroutine in the background. If it fails, the process ends."""
         future = asyncio.ensure_future(coroutine)
         future.add_done_callback(self._background_ended)
         return future

@@ -1,4 +1,4 @@
-"""What a service puts on each dead letter that leaves it: the time, its code, and a word of its own."""
+"""The stamp that a service puts on each of its dead letters: time, version and a unique ID."""
 
 import time
 import uuid
@@ -11,10 +11,11 @@ from kstorm.runtime.service.settings import Settings
 
 
 def postmarks(settings: Settings) -> Callable[[], Postmark]:
-    """Makes them, each with the time at which it was asked."""
+    """Return a function that makes stamps with the current time."""
     try:
         release = f"kstorm {version('kstorm')}"
-    except PackageNotFoundError:  # it is run from its source
+    except PackageNotFoundError:
+        # running from source
         release = "kstorm"
     return partial(
         _postmark, f"{settings.topology_id}, {release}" if settings.topology_id else release

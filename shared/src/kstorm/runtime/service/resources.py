@@ -1,4 +1,5 @@
-"""What a process lends to the components that run in it: clients of Kafka, and of the queues that spouts read."""
+"""Clients that a process provides to its components: for Kafka, and for the queues that spouts
+read."""
 
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
@@ -33,10 +34,10 @@ if TYPE_CHECKING:
 
 
 class Resources:
-    """The clients of one process; those of a spout are opened when one first asks.
+    """The clients of one process. Those of a spout are opened on first use.
 
-    `fatal` is called when a client can never do again what it is for, and is to end the process. `session` is the process's
-    ZooKeeper session, if it has one already; whoever made it closes it.
+    `fatal` is called when a client has failed permanently, and must end the process. `session` is
+    the process's ZooKeeper session, if one exists. Its creator closes it.
     """
 
     def __init__(
@@ -51,9 +52,10 @@ class Resources:
         self.task: Any = None
         """The task whose bolt is being prepared."""
         self.exactly_once = False
-        """Whether records of sinks leave with what the tasks send, in the process's transactions."""
+        """True if records of sinks are written in the process's transactions, with the tasks'
+        output."""
         self.unit: Unit | None = None
-        """The work at hand: records written now are part of it, so its input offset waits for them."""
+        """The current work. Its input offset waits for all records written now."""
         self.lent: dict[str, Any] = {
             KAFKA: KafkaPorts(
                 open_source=self._open_source,
@@ -69,7 +71,7 @@ class Resources:
         """For `TopologyContext.resources`."""
 
     def close(self) -> None:
-        """Ends the ZooKeeper sessions that were opened here. Waits at most a few seconds."""
+        """Close the ZooKeeper sessions opened here. Waits a few seconds at most."""
         if self._offset_stores is not None:
             self._offset_stores.close()
 
@@ -77,9 +79,8 @@ class Resources:
         return KafkaSource(config, self._settings.client_config, self._settings.zookeeper_tls)
 
     def _open_offsets(self, config: SpoutConfig, context: TopologyContext) -> OffsetStore:
-        from kstorm.runtime.zookeeper.offsets import (
-            ZooKeeperOffsetStores,
-        )  # bolts run without the kazoo client
+        # Imported here because bolts run without the kazoo client.
+        from kstorm.runtime.zookeeper.offsets import ZooKeeperOffsetStores
 
         if self._offset_stores is None:
             self._offset_stores = ZooKeeperOffsetStores(
@@ -119,7 +120,7 @@ class UnitWriter:
         self._resources, self._writer, self._shared = resources, writer, shared
 
     async def close(self) -> None:
-        """Closes a writer of the bolt's own."""
+        # A shared writer is not the bolt's own.
         if not self._shared:
             await self._writer.close()
 
@@ -131,7 +132,6 @@ class UnitWriter:
         on_delivery: OnDelivery,
         headers: Headers | None = None,
     ) -> None:
-        """See `RecordWriter.write`."""
         unit = self._resources.unit
         if unit is None:
             self._writer.write(topic, key, value, on_delivery, headers)
@@ -147,7 +147,6 @@ class UnitWriter:
         on_done: OnBatchDelivery,
         headers: Sequence[Headers] | None = None,
     ) -> None:
-        """See `RecordWriter.write_batch`."""
         unit = self._resources.unit
         if unit is None:
             self._writer.write_batch(topic, keys, values, on_done, headers)
@@ -158,7 +157,8 @@ class UnitWriter:
         )
 
     def _batch_done(self, on_done: OnBatchDelivery, unit: Unit, errors: Sequence[object]) -> None:
-        """What the bolt writes in answer, again one by one perhaps, belongs to the same unit."""
+        # Records that the bolt writes in response, such as retries one by one, belong to the same
+        # unit.
         at_hand, self._resources.unit = self._resources.unit, unit
         try:
             on_done(errors)

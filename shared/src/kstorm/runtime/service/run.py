@@ -1,4 +1,4 @@
-"""A service from its environment to its end: read settings, check, build the app, run."""
+"""Run a service: read and check the settings, build the app, run it until it ends."""
 
 import asyncio
 import gc
@@ -22,11 +22,12 @@ from kstorm.runtime.service.state_pages import add_state_pages
 from kstorm.topology import Topology
 
 MakeDriver = Callable[[Settings, Topology, logs.Logger], Driver[Any]]
-"""Builds the driver of a service; raises `KstormError` if the settings do not fit the topology."""
+"""Builds the driver of a service. Raises `KstormError` if the settings do not fit the topology."""
 
 
 def run(kind: str, make_driver: MakeDriver) -> NoReturn:
-    """Runs the service `kind` until it is told to stop. A user's mistake ends in one line and exit code 2."""
+    """Run the service `kind` until it is stopped. A user error prints one line and exits with code
+    2."""
     try:
         settings = from_environment()
         topology = settings.load_topology()
@@ -50,7 +51,8 @@ def run(kind: str, make_driver: MakeDriver) -> NoReturn:
     add_pages(app, driver)
     add_state_pages(app, driver)
     gc.collect()
-    gc.freeze()  # what is loaded by now lives as long as the process: no collection needs to look at it again
+    # All objects so far live as long as the process, so the garbage collector need not visit them.
+    gc.freeze()
     run_worker(app, driver, loop)
     raise SystemExit(0)
 

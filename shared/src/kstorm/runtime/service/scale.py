@@ -1,7 +1,8 @@
-"""Whether a pod that is told to stop comes back: one of a StatefulSet does, under its name, unless it was scaled away.
+"""Decide whether a pod that is being stopped comes back. Pods of a StatefulSet do, under the same
+name, unless they were scaled away.
 
-Kubernetes says the same to both: SIGTERM. They differ in the number of replicas that the StatefulSet is to have, which is set
-before the first pod is stopped, whoever sets it. So the pod asks for that number (docs/adr/0015).
+Kubernetes sends SIGTERM in both cases. They only differ in the StatefulSet's number of replicas,
+which is always set before the first pod is stopped. So the pod queries this number (docs/adr/0015).
 """
 
 import os
@@ -17,23 +18,23 @@ from kstorm.errors import ConfigError, ControlError
 from kstorm.runtime.service.log import Logger
 
 ACCOUNT: Final = Path("/var/run/secrets/kubernetes.io/serviceaccount")
-_PATIENCE_SECONDS: Final = 2.0  # of each step; the process works on meanwhile
+# for each step, while the process keeps working
+_PATIENCE_SECONDS: Final = 2.0
 _MOST_BYTES: Final = 1 << 20
 
 
 class _Spec(msgspec.Struct):
-    replicas: int = 0  # the API leaves a 0 out
+    replicas: int = 0  # the API leaves out a 0
 
 
 class _Scale(msgspec.Struct):
-    """`autoscaling/v1`."""
-
     kind: Literal["Scale"]
     spec: _Spec = msgspec.field(default_factory=_Spec)
 
 
 def number_of(instance: str, stateful_set: str) -> int:
-    """Which of a StatefulSet's pods a process is; raises `ConfigError` if it is none of them."""
+    """Return a pod's number in its StatefulSet. Raises `ConfigError` if it is not one of its
+    pods."""
     found = re.fullmatch(re.escape(stateful_set) + r"-([0-9]{1,9})", instance)
     if found is None:
         raise ConfigError(
@@ -44,7 +45,8 @@ def number_of(instance: str, stateful_set: str) -> int:
 
 
 def is_scaled_away(instance: str, stateful_set: str, log: Logger) -> bool:
-    """Whether a pod of a StatefulSet stays away once it has ended; no, if Kubernetes does not tell."""
+    """Return True if a pod of a StatefulSet will not come back. Return False if Kubernetes does not
+    respond."""
     if not stateful_set:
         return False
     try:
@@ -65,7 +67,7 @@ def is_scaled_away(instance: str, stateful_set: str, log: Logger) -> bool:
 
 
 def _replicas(stateful_set: str) -> int:
-    """How many pods it is to have; none if it was deleted."""
+    """Return the StatefulSet's number of replicas, or 0 if it was deleted."""
     namespace = (ACCOUNT / "namespace").read_text().strip()
     connection = _connection()
     try:
@@ -83,7 +85,7 @@ def _replicas(stateful_set: str) -> int:
 
 
 def _connection() -> HTTPSConnection:
-    """To the API server that every pod is told of; not by a proxy."""
+    """Connect to the API server from the pod's environment, without a proxy."""
     host, port = (
         os.environ.get("KUBERNETES_SERVICE_HOST"),
         os.environ.get("KUBERNETES_SERVICE_PORT_HTTPS", "443"),

@@ -1,6 +1,6 @@
-"""Settings that hold secrets: read from a variable or from a mounted file, checked, and never shown.
+"""Settings with secrets, from a variable or a mounted file. They are validated and never shown.
 
-The rule: no message of this module quotes what it read, since that may be a password.
+No message of this module quotes what was read, since it may be a password.
 """
 
 import re
@@ -13,16 +13,19 @@ from kstorm.errors import ConfigError
 
 
 def read_file(variable: str, path: str) -> str:
-    """The text of the file that `variable` names, without the line's end that editors add."""
+    """Return the text of the file that `variable` names, without the final newline that editors
+    add."""
     try:
         return Path(path).read_text().rstrip("\r\n")
-    except (OSError, ValueError) as error:  # ValueError: not UTF-8, or no name of a file
+    except (OSError, ValueError) as error:
+        # ValueError: not UTF-8, or not a valid file name
         reason = error.strerror if isinstance(error, OSError) else "it is not a text file"
         raise ConfigError(f"{variable} is {path!r}, which cannot be read: {reason}") from None
 
 
 def properties(variable: str, text: str) -> dict[str, str]:
-    """Properties for librdkafka out of a JSON object; numbers and true and false may stand there as such."""
+    """Parse librdkafka properties from a JSON object. Values may be strings, numbers or
+    booleans."""
     try:
         found = msgspec.json.decode(
             text.encode(errors="replace"), type=dict[str, str | bool | int | float]
@@ -38,7 +41,7 @@ def properties(variable: str, text: str) -> dict[str, str]:
 
 
 def zookeeper_auth(variable: str, text: str) -> str:
-    """A login for ZooKeeper: `digest:user:password` or `sasl:user:password`."""
+    """Check a login for ZooKeeper: `digest:user:password` or `sasl:user:password`."""
     if not re.fullmatch(r"(digest|sasl):[^:\s]+:\S+", text):
         raise ConfigError(
             f"{variable} is not of the form digest:user:password or sasl:user:password"
@@ -47,7 +50,7 @@ def zookeeper_auth(variable: str, text: str) -> str:
 
 
 def who(client_config: Mapping[str, object]) -> str:
-    """Whom Kafka is told that we are, as far as that is no secret."""
+    """Return the protocol and login of the Kafka clients, without secrets."""
     mechanism = client_config.get("sasl.mechanism", client_config.get("sasl.mechanisms"))
     user = client_config.get("sasl.username")
     protocol = client_config.get("security.protocol", "plaintext")

@@ -1,4 +1,4 @@
-"""A service's settings, from the environment, checked before anything is started."""
+"""A service's settings, read from the environment and validated before anything starts."""
 
 import os
 import re
@@ -24,95 +24,130 @@ _TOKEN_CHARACTERS = 16
 
 @dataclass(frozen=True, kw_only=True)
 class Settings:
-    """What one service process needs to know. Every field is read from `KSTORM_` + its name in capitals."""
+    """The settings of one service process. Each field is read from `KSTORM_` and its name in
+    capitals."""
 
     topology: str
-    """Where the topology is: `package.module:attribute`, whose attribute is a `Topology`, or a function that returns one; or the
-    path of a YAML file (docs/flux.md)."""
+    """The topology: `package.module:attribute`, or the path of a YAML file (docs/flux.md).
+
+    The attribute is a `Topology` or a function that returns one.
+    """
 
     topology_filter: str = ""
-    """A file of properties for what is `${name}` in a topology's YAML file. Empty: there is none."""
+    """A properties file for `${name}` in a topology's YAML file. Empty: none."""
 
     component: str = ""
-    """The spout or bolt that this process runs tasks of; an acker needs none."""
+    """The spout or bolt whose tasks this process runs. Not needed for an acker."""
 
     topology_id: str = ""
-    """Id of this deployment of the topology, such as `wordcount-1-1489642910`: the same for all its processes, and for one
-    that is restarted; another for another deployment (say, the revision of a Helm release). It is stored with the
-    offsets, and `SpoutConfig.ignore_zk_offsets` needs it. Empty: there is none."""
+    """ID of this deployment of the topology, such as `wordcount-1-1489642910`. Empty: none.
+
+    All processes of a deployment have the same ID, also after a restart. Another deployment has
+    another one, for example the revision of a Helm release. It is stored with the offsets, and
+    `SpoutConfig.ignore_zk_offsets` needs it.
+    """
 
     release: str = ""
-    """The installation that this process belongs to, such as `namespace/release` of Helm: the same over upgrades. `kstorm prepare`
-    refuses a second one that would take the first one's tasks. Empty: it is not known."""
+    """The installation of this process, such as `namespace/release` with Helm. It stays the same
+    over upgrades.
+
+    `kstorm prepare` refuses a second installation that would take the tasks of the first. Empty:
+    unknown.
+    """
 
     bootstrap_servers: str = "localhost:9092"
     """Kafka's bootstrap servers, comma-separated."""
 
     zookeeper: str = "localhost:2181"
-    """ZooKeeper's connect string. Spouts keep offsets there, and hear there that their topology was deactivated; those that
-    keep none do without it as well."""
+    """ZooKeeper's connect string.
+
+    Spouts store offsets there, and read there whether their topology is deactivated. Spouts that
+    store no offsets also run while ZooKeeper is down.
+    """
 
     instance: str = field(default_factory=socket.gethostname)
-    """A name that is unique among the processes of a component and stays the same when one is restarted (a pod's name).
-    A process that comes back under its name within the session timeout takes its tasks back without a rebalance."""
+    """A name that is unique among the processes of a component and survives restarts, such as a
+    pod's name.
+
+    A process that restarts under its name within the session timeout keeps its tasks without a
+    rebalance.
+    """
 
     leave_on_stop: bool = False
-    """Whether a process that is told to stop gives up its place in the group, so that others have its tasks after about a
-    second. Say `true` where none comes back under its name (pods of a Deployment). Else they wait for it, for the session
-    timeout."""
+    """Leave the consumer group when the process is stopped, so that others get its tasks after
+    about a second.
+
+    Set it if no process comes back under this name (pods of a Deployment). Otherwise its tasks wait
+    for the session timeout.
+    """
 
     stateful_set: str = ""
-    """The StatefulSet that `instance` is a pod of, if Kubernetes may be asked for its scale: a pod that is scaled away then
-    gives up its place as well, and one that comes back does not. Empty: nobody is asked."""
+    """The StatefulSet that `instance` is a pod of, if Kubernetes may be queried for its scale.
+    Empty: no query.
+
+    A pod that is scaled away then leaves its group as well, but a pod that comes back does not.
+    """
 
     data_dir: Path = Path(".kstorm/data")
-    """Folder for RocksDB; this process's own. What it holds can be rebuilt from changelogs."""
+    """Folder for RocksDB, used by this process only. Its contents can be rebuilt from
+    changelogs."""
 
     web_host: str = "0.0.0.0"  # noqa: S104 - probes and Prometheus come from outside the pod
     """Address of `/livez`, `/readyz`, `/metrics` and `/status`."""
 
     web_port: int = 6066
-    """Port of the same."""
+    """Port of these pages."""
 
     state_queries: bool = False
-    """Whether `/state` tells what stateful bolts keep. Where others than this machine reach it, `state_token` is needed too."""
+    """Serve the state of stateful bolts at `/state`. If other machines can reach it, `state_token`
+    is required."""
 
     state_token: str = field(default="", repr=False)
-    """What those who ask for the state have to give, 16 characters or more, or in the file that `KSTORM_STATE_TOKEN_FILE` names.
-    Empty: nothing, and this machine alone is answered."""
+    """Token for reading the state, at least 16 characters, or in the file that
+    `KSTORM_STATE_TOKEN_FILE` names.
+
+    Empty: no token, and only this machine gets a response.
+    """
 
     replication_factor: int = 1
-    """Replication of the topics that `ensure_topics` creates."""
+    """Replication factor of the topics that `ensure_topics` creates."""
 
     end_partitions: int = 0
-    """Partitions of source and sink topics that are missing, and that the process then makes: for a Kafka that is part of the
-    topology's release, where nobody else does. 0: they are somebody else's."""
+    """Number of partitions with which the process creates missing source and sink topics.
+
+    For a Kafka that is part of the topology's release. 0: these topics are created elsewhere.
+    """
 
     log_level: str = "INFO"
     """DEBUG, INFO, WARNING or ERROR."""
 
     log_format: str = "json"
-    """`json`: one object a line; `console`: for people."""
+    """`json`: one object per line. `console`: for people."""
 
     kafka_properties: Mapping[str, str] = field(default_factory=dict, repr=False)
-    """Further librdkafka properties for every client (TLS, SASL), as a JSON object. Those of the file that
-    `KSTORM_KAFKA_PROPERTIES_FILE` names are added to these, and win."""
+    """Further librdkafka properties for every client (TLS, SASL), as a JSON object.
+
+    Those in the file that `KSTORM_KAFKA_PROPERTIES_FILE` names are added and take precedence.
+    """
 
     zookeeper_auth: str = field(default="", repr=False)
-    """Login for ZooKeeper, `digest:user:password` or `sasl:user:password` (SASL's DIGEST-MD5), or in the file that
-    `KSTORM_ZOOKEEPER_AUTH_FILE` names. With it, what is created there is for this user alone; empty: no login, and what is
-    created is open to all."""
+    """Login for ZooKeeper: `digest:user:password`, or `sasl:user:password` for SASL's DIGEST-MD5.
+
+    It may be in the file that `KSTORM_ZOOKEEPER_AUTH_FILE` names. Nodes created with it are
+    accessible to this user only. Empty: no login, and created nodes are open to all.
+    """
 
     zookeeper_tls: ZooKeeperTls | None = None
-    """TLS to every ZooKeeper that this process speaks to, as a JSON object with the names of `ZooKeeperTls`:
-    `{"ca": "/etc/zookeeper/ca.crt"}`. Not set: none."""
+    """TLS for every ZooKeeper connection, as a JSON object with the fields of `ZooKeeperTls`:
+    `{"ca": "/etc/zookeeper/ca.crt"}`. Unset: none."""
 
     def load_topology(self) -> Topology:
-        """Imports the topology. Raises `ConfigError` or `TopologyError` naming what is wrong with it."""
+        """Import the topology. Raises `ConfigError` or `TopologyError` with the reason."""
         return load_topology(self.topology, self.topology_filter)
 
     def component_of(self, topology: Topology, kind: Literal["spout", "bolt"]) -> str:
-        """The component that this process runs; raises `ConfigError` if `KSTORM_COMPONENT` names none of that kind."""
+        """Return the component of this process. Raises `ConfigError` if `KSTORM_COMPONENT` is not
+        of that kind."""
         ids = [spec.id for spec in topology.components.values() if spec.kind == kind]
         if self.component not in ids:
             names = ", ".join(map(repr, ids))
@@ -123,12 +158,13 @@ class Settings:
 
     @property
     def client_config(self) -> dict[str, Any]:
-        """The librdkafka properties that all clients of this process share."""
+        """The librdkafka properties shared by all clients of this process."""
         return {
             "bootstrap.servers": self.bootstrap_servers,
             "reconnect.backoff.ms": 100,
             "reconnect.backoff.max.ms": 2000,
-            # Else a client forgets all brokers when their connections break, and may wait for ever for one that it has forgotten.
+            # Otherwise a client forgets all brokers when their connections break, and may wait
+            # forever for a broker that it has forgotten.
             "metadata.recovery.strategy": "none",
             **self.kafka_properties,
             "logger": CLIENT_LOG,
@@ -136,7 +172,8 @@ class Settings:
 
 
 def from_environment(environ: Mapping[str, str] = os.environ) -> Settings:
-    """Reads the settings of a service; raises `ConfigError` naming the variable, its value and the remedy."""
+    """Read the settings of a service. Raises `ConfigError` with the variable, its value and the
+    remedy."""
     if not environ.get("KSTORM_TOPOLOGY"):
         raise ConfigError(
             "KSTORM_TOPOLOGY is not set: name the topology as package.module:attribute, or as a YAML file"
@@ -150,7 +187,7 @@ def from_environment(environ: Mapping[str, str] = os.environ) -> Settings:
 
 
 def with_or_without_topology(environ: Mapping[str, str]) -> Settings:
-    """As `from_environment`, for what may need no topology; then `topology` is empty."""
+    """Read settings that may lack a topology. `topology` is "" then. See `from_environment`."""
     values: dict[str, object] = {"topology": ""}
     for name in Settings.__dataclass_fields__:
         variable = f"KSTORM_{name.upper()}"
@@ -168,9 +205,10 @@ def with_or_without_topology(environ: Mapping[str, str]) -> Settings:
 
 
 def load_topology(reference: str, properties: str | None = None) -> Topology:
-    """The topology that `package.module:attribute` or the path of a YAML file names.
+    """Return the topology of `package.module:attribute` or of a YAML file.
 
-    `properties` is the file for what is `${name}` in the YAML; None stands for what KSTORM_TOPOLOGY_FILTER says."""
+    `properties` is the properties file for `${name}` in the YAML. None uses KSTORM_TOPOLOGY_FILTER.
+    """
     if is_file(reference):
         chosen = os.environ.get("KSTORM_TOPOLOGY_FILTER", "") if properties is None else properties
         return load_file(Path(reference), properties=Path(chosen) if chosen else None)
@@ -223,7 +261,7 @@ def _parse(name: str, variable: str, text: str) -> object:
 
 
 def _token(variable: str, text: str) -> str:
-    """Is never quoted."""
+    """Check a token. The error does not quote it."""
     token = text.strip()
     if len(token) < _TOKEN_CHARACTERS or not re.fullmatch("[!-~]+", token):
         raise ConfigError(

@@ -1,7 +1,8 @@
-"""Runs the spout tasks of a process: the driver of a `SpoutEngine`, with the loop that asks for tuples.
+"""Run the spout tasks of a process. This is the driver of a `SpoutEngine`, with the loop that calls
+`next_tuple`.
 
-The completions are read by a consumer of their own, so a task that is being moved still hears of its trees while the group
-waits for it. A topology that was deactivated emits nothing, and what is in flight goes on: see
+A separate consumer reads the completions, so a task that is being moved still receives them while
+the group waits for it. A deactivated topology emits nothing, but in-flight tuples finish: see
 `kstorm.runtime.zookeeper.watch`.
 """
 
@@ -76,7 +77,6 @@ class SpoutDriver(Driver[SpoutEngine]):
         )
 
     async def before_join(self) -> None:
-        """Starts the watch, the reader of completions and the loop that emits."""
         self._watch.start()
         topic = self.engine.topic
         self._completions = CompletionsReader(
@@ -88,7 +88,6 @@ class SpoutDriver(Driver[SpoutEngine]):
         self._emitting = self.background(self._emit())
 
     async def after_leave(self) -> None:
-        """Stops what `before_join` started."""
         self._leaving = True
         await self._emitting
         if self._writer is not None:
@@ -99,21 +98,18 @@ class SpoutDriver(Driver[SpoutEngine]):
         await asyncio.to_thread(self._zookeeper.close)
 
     async def open(self, task: int) -> Iterable[tuple[Record, str]]:
-        """Reads the completions of a task from now on."""
         await self._completions.add(task)
         return ()
 
     async def transact(self, effect: Transact) -> Mapping[int, int]:
-        """Writes an epoch."""
         assert self._writer is not None
         return await self._writer.write("", effect)
 
     def close(self, task: int) -> None:
-        """Reads them no more."""
         self.background(self._completions.remove(task))
 
     async def _emit(self) -> None:
-        """Gives the spouts their turns."""
+        """Call the spouts in turn."""
         engine = self.engine
         while not self._leaving:
             engine.active = self._watch.active
@@ -121,14 +117,14 @@ class SpoutDriver(Driver[SpoutEngine]):
             await asyncio.sleep(engine.rest or (_BUSY_SECONDS if engine.busy else 0))
 
     def after_runs(self) -> None:
-        """Counts how long the trees took."""
         for task in self.engine.tasks:
             if task.latencies:
                 self.latency.add_all(task.latencies)
                 task.latencies.clear()
 
     def periodic(self) -> None:
-        """Reports to ZooKeeper what an operator waits for: that nothing is emitted any more, and that nothing is in flight."""
+        # Report to ZooKeeper, where operators wait for it, whether emitting has stopped and what is
+        # in flight.
         active = self.engine.emits if self.engine.slots else self._watch.active
         self._watch.tell(
             SpoutReport(
@@ -152,24 +148,21 @@ class SpoutDriver(Driver[SpoutEngine]):
 
     @property
     def not_ready(self) -> str:
-        """Nor is it while everybody may say whether it is to emit."""
+        # Also not ready while the control node is writable by anyone.
         return super().not_ready or self._watch.not_ready
 
     def components(self) -> Iterable[tuple[int, Component]]:
-        """See `Driver.components`."""
         return [(task.task_id, task.spout) for task in self.engine.tasks]
 
     def _dropped(self, slot: Slot[SpoutTask]) -> None:
         self._totals.keep(slot.task)
 
     def by_task(self) -> Mapping[int, Mapping[str, int]]:
-        """See `Driver.by_task`."""
         return {
             task.task_id: {**_counts(task), "pending": task.in_flight} for task in self.engine.tasks
         }
 
     def samples(self) -> Iterable[Sample]:
-        """Storm's spout metrics."""
         yield from super().samples()
         totals = self._totals.now()
         timed_out = totals["timed_out"]
@@ -201,7 +194,6 @@ class SpoutDriver(Driver[SpoutEngine]):
         yield from own_samples(self.components(), self.journal)
 
     def status(self) -> dict[str, Any]:
-        """Adds the counts to what every driver shows."""
         totals = self._totals.now()
         return {
             **super().status(),

@@ -1,4 +1,5 @@
-"""A process beyond the number of tasks has nothing to do; it takes over when another one dies, and says so once."""
+"""A process in excess of the number of tasks stands by until another one dies. It logs this
+once."""
 
 import time
 from typing import Final
@@ -17,7 +18,7 @@ class Standby:
         self._since = time.monotonic()
 
     def look(self, now: float, *, idle: bool) -> None:
-        """Called every few milliseconds."""
+        """Check the process. Called every few milliseconds."""
         if not idle:
             self._since = now
         elif now - self._since > _PATIENCE_SECS and not self._said:

@@ -1,11 +1,11 @@
-"""A service's pages of state: `/state/COMPONENT/KEY` and `/state/COMPONENT`.
+"""A service's pages of state: `/state/COMPONENT/KEY` and `/state/COMPONENT`. Their statuses are:
 
-200   the value, or a page of keys, with the checkpoint that it is of
-400   the question cannot be answered as it stands
-401   no token, or another one
-403   it is switched off
-404   there is no such key, as of that checkpoint; or the component keeps no state
-421   another process has the task, or runs the component, or the task is still being recovered
+200   the value, or a page of keys, and the checkpoint that they are read from
+400   invalid request
+401   no token, or the wrong one
+403   state queries are disabled
+404   the key does not exist at that checkpoint, or the component has no state
+421   another process has the task or runs the component, or the task is still being recovered
 """
 
 import hmac
@@ -34,7 +34,7 @@ Answer = tuple[int, dict[str, Any]]
 
 
 class _RefusedError(Exception):
-    """A question that gets no answer."""
+    """Raised to refuse a request."""
 
     def __init__(self, status: int, error: str, **more: Any) -> None:
         super().__init__(error)
@@ -42,7 +42,7 @@ class _RefusedError(Exception):
 
 
 class StatePages:
-    """What is answered. `stored` is None in a process whose component keeps no state."""
+    """Answers requests. `stored` is None if the process's component has no state."""
 
     def __init__(
         self, settings: Settings, outline: Outline, component: str, stored: StoredState | None
@@ -57,7 +57,7 @@ class StatePages:
     def answer(
         self, component: str, query: Mapping[str, str], headers: Mapping[str, str]
     ) -> Answer:
-        """To a question about a key if `query` names one, else about all of them."""
+        """Answer a request for a key if `query` has one, otherwise for a page of keys."""
         try:
             self._check(headers)
             stored = self._stored_of(component)
@@ -80,7 +80,8 @@ class StatePages:
                     401, f"give the token, as Authorization: Bearer or in {LOGIN_HEADER}"
                 )
         elif not is_own(urlsplit(f"//{headers.get('Host', '')}").hostname or ""):
-            # Else a page of anybody's could read it in a browser, by a name of its own that leads to this machine.
+            # Otherwise any website could read the state in a browser, with a host name of its own
+            # that resolves to this machine.
             raise _RefusedError(
                 421, "without a token the state is told to localhost and 127.0.0.1 alone"
             )
@@ -159,7 +160,8 @@ class StatePages:
 
 
 def add_state_pages(app: ChannelApp, driver: Driver[Any]) -> None:
-    """Serves them. A key that has a slash, or none of a URL's, goes into `?key=`."""
+    """Add the pages to the app. Keys with a slash, or that do not fit into a URL, are passed in
+    `?key=`."""
     pages = StatePages(driver.settings, outline(driver.topology), driver.component, driver.stored)
 
     def say(view: Any, answer: Answer) -> Any:

@@ -1,4 +1,4 @@
-"""Counts of a process's tasks."""
+"""Counters of a process's tasks."""
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -9,21 +9,21 @@ from kstorm.runtime.service.log import Logger
 
 
 class Totals(Generic[T]):
-    """Sums of what the tasks of a process count, by name; those that have left are still in them."""
+    """Sums of the tasks' counters by name, including tasks that have left the process."""
 
     def __init__(
         self, slots: Mapping[int, Slot[T]], counts: Callable[[T], Mapping[str, int]]
     ) -> None:
-        """Of the tasks in `slots`, at any time; `counts` says what one has counted."""
+        """`slots` has the current tasks. `counts` returns the counters of one task."""
         self._slots, self._counts = slots, counts
         self._gone: Counter[str] = Counter()
 
     def keep(self, task: T) -> None:
-        """A task is about to leave."""
+        """Keep the counters of a task that is about to leave."""
         self._gone.update(self._counts(task))
 
     def now(self) -> Counter[str]:
-        """The sums; 0 for what nothing has counted yet."""
+        """Return the current sums. Counters that do not exist yet are 0."""
         totals = Counter(self._gone)
         for slot in self._slots.values():
             if slot.alive:
@@ -32,7 +32,7 @@ class Totals(Generic[T]):
 
 
 def log_emits(collector: Any, log: Logger, task: int) -> None:
-    """`topology_debug`: logs every emit of a task."""
+    """Log every emit of a task, for `topology_debug`."""
 
     def observe(stream: str, tuples: Iterable[Sequence[Any]]) -> None:
         for values in tuples:

@@ -1,6 +1,7 @@
-"""A service's web server: Faust's, without the pages that Faust brings, and with bounds to what a stranger can hold.
+"""A service's web server: Faust's, without its default pages, and with limits on what a client can
+occupy.
 
-A connection is for one request. Probes and Prometheus ask, are answered at once, and come again on another.
+A connection serves one request. Probes and Prometheus use a new connection each time.
 """
 
 import asyncio
@@ -13,22 +14,24 @@ from aiohttp.http import HttpProcessingError
 from faust.web.drivers.aiohttp import Web
 
 _HEADERS = 64
-"""Of a request, each of at most 8 kB: half of what aiohttp would keep for one who sends them without end."""
+"""Most headers of a request, each of at most 8 kB. This halves what aiohttp would store for an
+endless request."""
 
 
 @dataclass(frozen=True)
 class WebLimits:
-    """What one who does not send his request, or does not take the answer, can hold."""
+    """Limits for clients that do not send their request or do not read the response."""
 
     seconds: float = 10.0
-    """From the moment that a connection is made to its end: then it is cut, whatever state it is in."""
+    """Lifetime of a connection. After that it is aborted in any state."""
 
     connections: int = 64
-    """Open at a time. One more, and the oldest is cut: to turn the new one away would let a stranger shut the probes out."""
+    """Most open connections. One more aborts the oldest: rejecting the new one would let a client
+    lock out the probes."""
 
 
 class Connections:
-    """Those that are open, the oldest first."""
+    """The open connections, oldest first."""
 
     def __init__(self, limits: WebLimits) -> None:
         self._limits = limits
@@ -38,7 +41,7 @@ class Connections:
         return len(self._open)
 
     def add(self, transport: asyncio.Transport) -> None:
-        """Begins the time of a connection, and cuts the oldest if there is one too many."""
+        """Start a connection's timer, and abort the oldest connection if there are too many."""
         self._open[transport] = asyncio.get_running_loop().call_later(
             self._limits.seconds, self._cut, transport
         )
@@ -46,17 +49,19 @@ class Connections:
             self._cut(next(iter(self._open)))
 
     def remove(self, transport: asyncio.Transport) -> None:
-        """A connection has ended."""
+        """Forget a connection that has ended."""
         if timer := self._open.pop(transport, None):
             timer.cancel()
 
     def _cut(self, transport: asyncio.Transport) -> None:
         self.remove(transport)
-        transport.abort()  # a mere close would wait for ever for one who does not read
+        # `close` would wait forever for a client that does not read.
+        transport.abort()
 
 
 class _Connection(web.RequestHandler):
-    """Counts itself, waits for no body, and makes no stack trace of what is no HTTP."""
+    """Registers itself, does not wait for a request body, and logs no stack trace for malformed
+    requests."""
 
     __slots__ = ("_connections", "_own")
 
@@ -86,7 +91,7 @@ class _Connection(web.RequestHandler):
 async def listen(
     runner: web.AppRunner, connections: Connections, host: str, port: int
 ) -> asyncio.Server:
-    """Serves what a runner has, within the limits of `connections`; raises `OSError` if the port is taken."""
+    """Serve a runner within the limits of `connections`. Raises `OSError` if the port is in use."""
     await runner.setup()
     server = runner.server
     assert server is not None
@@ -97,13 +102,14 @@ async def listen(
 
 
 async def end_with_it(_request: web.Request, response: web.StreamResponse) -> None:
-    """The connection ends with its first answer: for aiohttp's `on_response_prepare`."""
+    """Close the connection after its first response, as a handler for aiohttp's
+    `on_response_prepare`."""
     response.force_close()
     response.headers[hdrs.CONNECTION] = "close"
 
 
 class PageServer(Web):  # type: ignore[misc]
-    """Serves the pages that were added to the app, and no other."""
+    """Serves only the pages that were added to the app."""
 
     default_blueprints: ClassVar[tuple[()]] = ()  # Faust's: tables, routes, statistics
     production_blueprints: ClassVar[tuple[()]] = ()
@@ -117,12 +123,11 @@ class PageServer(Web):  # type: ignore[misc]
         self.web_app.on_response_prepare.append(end_with_it)
 
     async def start_server(self) -> None:
-        """Listens; raises `OSError` if the port is taken."""
         conf = self.app.conf
         self._listening = await listen(self._runner, self.connections, conf.web_bind, conf.web_port)
 
     async def stop_server(self) -> None:
-        """Listens no more, and lets what is being answered finish."""
+        # Requests that are being answered can finish.
         if self._listening is not None:
             self._listening.close()
         await super().stop_server()

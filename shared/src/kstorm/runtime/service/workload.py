@@ -1,4 +1,5 @@
-"""How busy a process is, what it waits for when it could work, and what it sends where: Storm's *capacity*, and its causes."""
+"""Measure how busy a process is, what it waits for, and what it sends where: Storm's *capacity* and
+its causes."""
 
 import time
 from collections.abc import Callable, Iterable, Mapping
@@ -9,7 +10,10 @@ from kstorm.topology import Topology
 
 
 class Busy:
-    """Seconds in which work was at hand, however much of it at once: of 10 in a window of 10 s, the process is the bottleneck."""
+    """Seconds in which at least one piece of work was running.
+
+    10 busy seconds in a window of 10 s mean that the process is the bottleneck.
+    """
 
     def __init__(self) -> None:
         self._seconds = 0.0
@@ -28,17 +32,17 @@ class Busy:
 
     @property
     def seconds(self) -> float:
-        """Since the process began."""
+        """Busy seconds since the process started."""
         return self._seconds + (time.monotonic() - self._since if self._works else 0.0)
 
 
 class Workload:
-    """Of one process, since it began."""
+    """The workload of one process since its start."""
 
     def __init__(
         self, topology: Topology, sent: Callable[[], Mapping[tuple[str, str], int]]
     ) -> None:
-        """`sent` says how many tuples were sent, by stream and topic."""
+        """`sent` returns the number of tuples sent, by stream and topic."""
         self._sent = sent
         self._bolts = {topology.bolt_topic(bolt.id): bolt.id for bolt in topology.bolts}
         self.busy = Busy()
@@ -49,15 +53,17 @@ class Workload:
         self._looked = time.monotonic()
 
     def watch(self, cause: str, holds: Callable[[], bool]) -> None:
-        """Something may hold the work back: `holds` says whether it does now."""
+        """Measure the time in which `holds` returns True, which means that this cause holds up the
+        work."""
         self._holding[cause], self._held[cause] = holds, 0.0
 
     def count(self, cause: str, seconds: Callable[[], float]) -> None:
-        """Something holds the work back that somebody else measures."""
+        """Add a cause that is measured elsewhere."""
         self._counted[cause] = seconds
 
     def look(self) -> None:
-        """Called every few milliseconds: what holds now has held since the last call."""
+        """Attribute the time since the last call to the current causes. Called every few
+        milliseconds."""
         now = time.monotonic()
         for cause, holds in self._holding.items():
             if holds():
@@ -69,18 +75,18 @@ class Workload:
 
     @property
     def waits(self) -> dict[str, float]:
-        """Seconds by cause. Several may hold at the same time."""
+        """Seconds by cause. Several causes may apply at the same time."""
         return {**self._held, **{cause: seconds() for cause, seconds in self._counted.items()}}
 
     @property
     def edges(self) -> list[tuple[str, str, int]]:
-        """Stream, component and how many tuples went there."""
+        """Stream, component and number of tuples sent there."""
         return [
             (stream, self._bolts[topic], tuples) for (stream, topic), tuples in self._sent().items()
         ]
 
     def samples(self) -> Iterable[Sample]:
-        """As `/metrics` shows it."""
+        """Yield the metrics for `/metrics`."""
         yield "busy_seconds_total", "Seconds in which work was at hand", self.busy.seconds, {}
         for cause, seconds in self.waits.items():
             yield (
@@ -98,7 +104,7 @@ class Workload:
             )
 
     def status(self) -> dict[str, Any]:
-        """As `/status` shows it."""
+        """Return the data for `/status`."""
         return {
             "busy_seconds": round(self.busy.seconds, 3),
             "waits": {cause: round(seconds, 3) for cause, seconds in self.waits.items()},

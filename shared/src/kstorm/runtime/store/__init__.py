@@ -1,1 +1,1 @@
-"""Tables on the local disk: the acker's ledger, the state of bolts."""
+"""Tables on the local disk: the acker's ledger and the state of bolts."""

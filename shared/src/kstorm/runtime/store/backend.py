@@ -1,4 +1,4 @@
-"""What a driver needs of a table, whatever keeps it."""
+"""The interface of a table's storage."""
 
 from collections.abc import Iterable, Sequence
 from typing import Final, NamedTuple, Protocol
@@ -9,52 +9,61 @@ from kstorm.core.engine.effects import Pair
 from kstorm.core.recovery import Copy
 
 AT_ONCE: Final = 500
-"""Pairs that are in memory at a time, if nobody says another number."""
+"""Default for the number of pairs held in memory at a time."""
 
 
 class Opened(NamedTuple):
-    """What opening a partition came to."""
+    """The result of opening a partition."""
 
     records: int
-    """Changes read from the changelog."""
+    """Number of changes read from the changelog."""
     refused: list[tuple[Message, str]]
-    """Records left out, and why; of very many the first."""
+    """Rejected records, with the reason. Limited to the first ones."""
 
 
 class StateBackend(Protocol):
-    """A table of byte strings; a partition belongs to the task of the same number, and to one process at a time."""
+    """A table of byte strings. A partition belongs to the task of the same number, and to one
+    process at a time."""
 
     async def open(self, partition: int) -> Opened:
-        """Opens a partition and brings it up to the end of its changelog. The event loop goes on meanwhile.
+        """Open a partition and replay its changelog to the end. Does not block the event loop.
 
-        Raises `StorageError` if the disk is the problem, `BrokerError` or `TopicError` if Kafka is. Cancelled, it closes the
-        partition, and keeps what it has recovered for the next time.
+        Raises `StorageError` for disk problems, `BrokerError` or `TopicError` for problems with
+        Kafka. If it is cancelled, it closes the partition, and keeps what it has recovered for the
+        next time.
         """
         ...
 
     def get(self, partition: int, key: bytes) -> bytes | None:
-        """The stored value of a key; None if there is none."""
+        """Return the stored value of a key, or None."""
         ...
 
     def items(
         self, partition: int, start: bytes = b"", at_once: int = AT_ONCE
     ) -> Iterable[tuple[bytes, bytes]]:
-        """Every stored pair whose key is not before `start`, by key, so many at a time as it is asked for them."""
+        """Yield the stored pairs with keys from `start` on, in order. Reads at most `at_once` pairs
+        at a time."""
         ...
 
     def copy(self, partition: int) -> Copy | None:
-        """How far what is stored of a partition includes its changelog; None while it is not open, or not brought up to date."""
+        """Return the state of the local copy. None if the partition is not open or not
+        recovered."""
         ...
 
     def keep(self, partition: int, changes: Sequence[Pair], reached: int, current: float) -> None:
-        """Writes changes that are committed to the changelog up to the offset `reached`. `current`: a Unix time at which the
-        changelog had nothing else behind it. Without effect on a partition that is not open. Raises `StorageError`."""
+        """Store changes that are committed to the changelog, up to the offset `reached`. Raises
+        `StorageError`.
+
+        `current` is a Unix time at which the changelog had no later changes. Does nothing if the
+        partition is not open.
+        """
         ...
 
     def renew(self, partition: int, current: float) -> None:
-        """Nothing was written to a partition, and its owner was still known as such at this Unix time: the copy is no older."""
+        """Record that the owner was still valid at this Unix time and wrote nothing. So the copy is
+        as recent as that."""
         ...
 
     def close(self, partition: int) -> None:
-        """Lets go of a partition, so that another process may open it."""
+        """Close a partition, so that another process can open it."""
         ...

@@ -1,4 +1,4 @@
-"""Reads a partition of a changelog from some offset to its end, in pieces that are small enough to hold."""
+"""Read a partition of a changelog from an offset to its end, in pieces of limited size."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -17,29 +17,30 @@ from kstorm.runtime.service.settings import Settings
 _CLIENT_TIMEOUT: Final = 20.0
 _POLL_SECS: Final = 0.5
 _PIECE_KEYS, _PIECE_BYTES = 2_000, 1 << 20
-_REFUSED_RECORDS, _REFUSED_BYTES = 1000, 16 << 20  # of those kept for the dead letters
+# limits for records kept for the dead letters
+_REFUSED_RECORDS, _REFUSED_BYTES = 1000, 16 << 20
 
 Check = Callable[[bytes, bytes | None], None]
 """Raises `FrameError` for a key and value that no table of this kind can have written."""
 
 Keep = Callable[[list[Pair], int], None]
-"""Takes over the last value of each key in a piece of the log, and the offset up to which it goes."""
+"""Store the last value of each key in a piece of the log, and the offset up to which the piece
+goes."""
 
 
 @dataclass
 class ChangelogFindings:
-    """What reading a changelog came to."""
+    """The result of reading a changelog."""
 
     records: int = 0
-    """Records kept; a key may have had several."""
+    """Records read and accepted. Several may have the same key."""
     refused: list[tuple[Message, str]] = field(default_factory=list)
-    """Records that no table can have written, with why; of very many the first."""
+    """Rejected records with the reason. Limited to the first ones."""
     left_out: int = 0
-    """How many more there were."""
+    """Number of further rejected records."""
     _refused_bytes: int = 0
 
     def refuse(self, message: Message, reason: str) -> None:
-        """Leaves a record out."""
         self._refused_bytes += len(message)
         if len(self.refused) < _REFUSED_RECORDS and self._refused_bytes <= _REFUSED_BYTES:
             self.refused.append((message, reason))
@@ -48,13 +49,14 @@ class ChangelogFindings:
 
 
 class Changelog:
-    """One partition of a changelog. All of it blocks, and raises `BrokerError` if Kafka is the problem."""
+    """One partition of a changelog. All methods block, and raise `BrokerError` for problems with
+    Kafka."""
 
     def __init__(self, topic: str, partition: int, settings: Settings) -> None:
         self._topic, self._partition, self._settings = topic, partition, settings
 
     def look(self) -> Log:
-        """What it is like now. Its end is that with transactions which are still open."""
+        """Return the current state of the log. Its end includes open transactions."""
         facts = changelog_facts(self._topic, self._settings)
         asking = self._consumer({"isolation.level": "read_uncommitted"})
         try:
@@ -69,20 +71,23 @@ class Changelog:
     def read(
         self, start: int, high: int, check: Check, keep: Keep, stopped: Callable[[], bool]
     ) -> ChangelogFindings:
-        """Gives what is committed from `start` to before `high` to `keep`, in pieces; ends early if `stopped` says so.
+        """Pass the committed records from `start` to before `high` to `keep`, in pieces.
 
-        A transaction that is open there is waited for: its process may be dead, or about to commit.
+        Ends early if `stopped` returns True. Waits for open transactions in this range: their
+        process may be dead, or about to commit.
         """
         consumer = self._consumer(
             {
-                "isolation.level": "read_committed",  # whatever the spouts read: a checkpoint that was aborted never was
+                # Regardless of the spouts' setting: an aborted checkpoint never happened.
+                "isolation.level": "read_committed",
                 "enable.partition.eof": True,
                 "auto.offset.reset": "earliest",
                 "check.crcs": True,
-                # The end is mostly the mark of a transaction, which is no record: that it is the end is heard only with an
-                # answer that has nothing in it, and the broker holds that back so long, by default for 500 ms.
+                # The log mostly ends with a transaction marker, which is not a record. The client
+                # only notices the end with an empty response. The broker delays empty responses by
+                # this time, by default for 500 ms.
                 "fetch.wait.max.ms": 20,
-                # What waits in the client counts ten times its size when records are small.
+                # Small records take ten times their size in the client's queue.
                 "fetch.message.max.bytes": 1 << 20,
                 "queued.min.messages": 20_000,
                 "queued.max.messages.kbytes": 8 << 10,
@@ -112,14 +117,13 @@ class Changelog:
 def drain(
     consumer: Consumer, start: int, high: int, check: Check, keep: Keep, stopped: Callable[[], bool]
 ) -> ChangelogFindings:
-    """Reads an assigned partition as `Changelog.read` does."""
+    """Read an assigned partition as `Changelog.read` does."""
     found = ChangelogFindings()
     piece: dict[bytes, bytes | None] = {}
     size, reached = 0, start
     while reached < high and not stopped():
-        first = consumer.poll(
-            _POLL_SECS
-        )  # which `consume` would wait out, did it not find a thousand
+        # `consume` would wait for the whole time unless it gets 1,000 records.
+        first = consumer.poll(_POLL_SECS)
         for message in [] if first is None else [first, *consumer.consume(1000, 0)]:
             error = message.error()
             if error is None:
@@ -134,9 +138,8 @@ def drain(
                     found.records += 1
                     size += len(message)
             elif error.code() == KafkaError._PARTITION_EOF:
-                reached = max(
-                    reached, message.offset() or 0
-                )  # below are commit marks, and what was compacted away
+                # Below are only commit markers and compacted records.
+                reached = max(reached, message.offset() or 0)
             else:
                 raise KafkaException(error)
         if len(piece) >= _PIECE_KEYS or size >= _PIECE_BYTES:

@@ -1,13 +1,17 @@
-"""The RocksDB partitions of a Faust table, opened, written and closed by us: all that is touched of Faust's private members.
+"""The RocksDB partitions of a Faust table, opened, written and closed by kstorm. Only this module
+uses Faust's private members.
 
-Faust moves partitions and keeps offsets by its own rebalance, which we do not have. What we use of its store:
+Faust moves partitions and stores offsets in its own rebalance, which kstorm does not use. These
+parts of its store are used:
 
-* `app.Table(…).data` is the store, made at the first look at it; it makes no database before a partition is opened;
-* `store._db_for_partition(n)` opens a partition, and is blocking; `store._dbs` has the open ones by number;
-* `store.partition_path(n)` is the partition's folder, and has nothing of another partition;
-* the database is a `rocksdict.Rdict` in raw mode: bytes in, bytes out, a batch at once or not at all.
+- `app.Table(…).data` is the store. It is created on first access, and creates no database before a
+  partition is opened.
+- `store._db_for_partition(n)` opens a partition and blocks. `store._dbs` has the open ones by
+  number.
+- `store.partition_path(n)` is the folder of one partition only.
+- The database is a `rocksdict.Rdict` in raw mode: bytes in, bytes out, and atomic batches.
 
-`tests/unit/runtime/test_faust_store.py` holds these.
+`tests/unit/runtime/test_faust_store.py` checks these assumptions.
 """
 
 import shutil
@@ -27,7 +31,8 @@ from kstorm.errors import StorageError
 from kstorm.runtime.service.app import ChannelApp
 from kstorm.runtime.store.backend import AT_ONCE
 
-_OPTIONS: Final = {  # of each partition, which is a RocksDB of its own; Faust's defaults would take gigabytes
+# for each partition, which is a separate RocksDB: Faust's defaults would take gigabytes
+_OPTIONS: Final = {
     "driver": "rocksdict",
     "block_cache_size": 4 << 20,
     "write_buffer_size": 4 << 20,
@@ -35,25 +40,22 @@ _OPTIONS: Final = {  # of each partition, which is a RocksDB of its own; Faust's
     "target_file_size_base": 8 << 20,
     "max_open_files": 64,
 }
-_COPY_KEY: Final = (
-    b"\xffkstorm copy"  # no key of a table is this one: a state's are UTF-8, a ledger's digits
-)
+# Unlike all keys of tables: those of a state are UTF-8, those of a ledger are digits.
+_COPY_KEY: Final = b"\xffkstorm copy"
 _FORMAT: Final = 1
-_FIRST: Final = 8  # pairs that are read at first, of a range
-_LOCKED_SECS, _LOCK_PAUSE_SECS = (
-    30.0,
-    0.5,
-)  # a process that is ending may hold the files for a while
+_FIRST: Final = 8  # pairs read first from a range
+# A process that is exiting may still hold the files.
+_LOCKED_SECS, _LOCK_PAUSE_SECS = 30.0, 0.5
 
 Pair = tuple[bytes, bytes | None]
-"""A key and its value; None deletes it."""
+"""A key and its value. None deletes it."""
 
 
 class FaustStore:
-    """The open partitions of one table. RocksDB's errors come out as `StorageError`, but for those of
-    `get`.
+    """The open partitions of one table. Raises `StorageError` for RocksDB errors, except in `get`.
 
-    A partition is opened, emptied and filled by one thread; once it is in use, by the event loop.
+    A partition is opened, emptied and filled by one thread. Afterwards it is used by the event
+    loop.
     """
 
     def __init__(self, app: ChannelApp, name: str, partitions: int, data_dir: Path) -> None:
@@ -68,13 +70,14 @@ class FaustStore:
         return self._table.data
 
     def open(self, partition: int, stopped: Callable[[], bool] = lambda: False) -> None:
-        """Opens a partition, waiting while another process has it open, unless `stopped` says so. Blocks."""
+        """Open a partition. Waits while another process has it open, unless `stopped` returns True.
+        Blocks."""
         deadline = time.monotonic() + _LOCKED_SECS
-        with self._making:  # the first look makes the store, and partitions are opened side by side
+        # The first access creates the store, and partitions are opened concurrently.
+        with self._making:
             _ = self._store
-        left_over = _aside(
-            self._store.partition_path(partition)
-        )  # by a process that was killed in `empty`
+        # left by a process that was killed in `empty`
+        left_over = _aside(self._store.partition_path(partition))
         shutil.rmtree(left_over, ignore_errors=True)
         with self._blaming_disk(partition):
             while True:
@@ -88,21 +91,21 @@ class FaustStore:
                     return
 
     def get(self, partition: int, key: bytes) -> bytes | None:
-        """The value of a key."""
-        value: bytes | None = self._db(partition).get(
-            key
-        )  # without `_blaming_disk`, which would double its cost
+        # Without `_blaming_disk`, which would double the cost.
+        value: bytes | None = self._db(partition).get(key)
         return value
 
     def items(
         self, partition: int, start: bytes = b"", at_once: int = AT_ONCE
     ) -> Iterator[tuple[bytes, bytes]]:
-        """Every pair whose key is not before `start`.
+        """Yield every pair with a key from `start` on.
 
-        Between those read at once there is no open iterator, which would keep the database open."""
+        No iterator stays open between the batches, as it would keep the database open.
+        """
         after = start or None
         skips: bytes | None = None
-        size = min(_FIRST, at_once)  # who wants the next pair does not pay for hundreds
+        # The first batch is small, so that reading one pair does not cost hundreds.
+        size = min(_FIRST, at_once)
         while True:
             with self._blaming_disk(partition):
                 found = list(islice(self._db(partition).items(from_key=after), size))
@@ -113,7 +116,7 @@ class FaustStore:
             size = min(8 * size, at_once)
 
     def copy(self, partition: int) -> Copy | None:
-        """What is kept with the partition; None if nothing is that can be read."""
+        """Return the metadata stored with the partition. None if it is missing or invalid."""
         kept = self.get(partition, _COPY_KEY)
         try:
             return None if kept is None else _decode_copy(kept)
@@ -121,7 +124,7 @@ class FaustStore:
             return None
 
     def write(self, partition: int, changes: Iterable[Pair], copy: Copy) -> None:
-        """Writes changes and what the copy is then, both or neither."""
+        """Write changes and the new metadata atomically."""
         batch = WriteBatch(raw_mode=True)
         for key, value in changes:
             if value is None:
@@ -133,21 +136,21 @@ class FaustStore:
             self._db(partition).write(batch)
 
     def empty(self, partition: int) -> bool:
-        """Throws away all that an open partition has, and opens it again; False if there was nothing. Blocks."""
+        """Delete everything in an open partition and open it again. Return False if it was empty
+        already. Blocks."""
         if next(self.items(partition), None) is None and self.get(partition, _COPY_KEY) is None:
             return False
         path: Path = self._store.partition_path(partition)
         self.close(partition)
         with self._blaming_disk(partition):
-            path.rename(
-                _aside(path)
-            )  # first, as a process that is killed here must not leave half a database
+            # Rename first: a process that is killed here must not leave half a database.
+            path.rename(_aside(path))
             shutil.rmtree(_aside(path))
         self.open(partition)
         return True
 
     def close(self, partition: int) -> None:
-        """Lets go of a partition, so that another process may open its files."""
+        """Close a partition, so that another process can open its files."""
         db = self._store._dbs.pop(partition, None)
         if db is not None:
             db.close()
@@ -155,14 +158,16 @@ class FaustStore:
     def _db(self, partition: int) -> Any:
         try:
             return self._store._dbs[partition]
-        except KeyError:  # Faust would open it here, and another process could not
+        except KeyError:
+            # Faust would open it here, and another process could not.
             raise StorageError(
                 f"partition {partition} of the table {self._name!r} is not open in this process: its task has gone"
             ) from None
 
     @contextmanager
     def _blaming_disk(self, partition: int) -> Iterator[None]:
-        """What RocksDB reports has no class of its own: it is an `Exception`, and no subclass of it."""
+        """Raise RocksDB's errors as `StorageError`. They are plain `Exception` objects without a
+        class of their own."""
         try:
             yield
         except Exception as error:

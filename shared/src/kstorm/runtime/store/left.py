@@ -1,7 +1,9 @@
-"""What an exactly-once life of a topology has left unfinished, seen when it is started with at least once.
+"""Detect unfinished tuples of an exactly-once run when the topology is started with at-least-once
+processing.
 
-Tuples that a bolt held, or that waited to be tried again, are behind the committed input offset. Exactly once goes on with them;
-at least once relies on the spout to emit them again, and knows nothing of them. So a bolt does not start over them.
+The input offsets of tuples that a bolt held or had to retry are already committed. Exactly-once
+processing continues them. At-least-once processing relies on the spout to emit them again, and does
+not know about them. So a bolt refuses to start while such tuples exist.
 """
 
 from collections.abc import Mapping, Sequence
@@ -14,8 +16,10 @@ from kstorm.runtime.store.changelog import Changelog
 
 
 def read_left(changelog: str, task: int, settings: Settings) -> Mapping[bytes, bytes]:
-    """The pairs of a task's changelog that are about tuples not finished; it holds little else, as the bolt has no state. Blocks;
-    raises `BrokerError`."""
+    """Return the pairs for unfinished tuples in a task's changelog. Blocks. Raises `BrokerError`.
+
+    The changelog has few other records, as the bolt has no state.
+    """
     found: dict[bytes, bytes] = {}
 
     def keep(changes: Sequence[Pair], reached: int) -> None:
@@ -35,7 +39,7 @@ def read_left(changelog: str, task: int, settings: Settings) -> Mapping[bytes, b
 def left_error(
     component: str, topic: str, changelog: str, task: int, left: Mapping[bytes, bytes]
 ) -> LostInputError:
-    """Why a bolt's task cannot go on, and what to do."""
+    """Return the error that explains why a bolt's task cannot start, and the remedy."""
     rows = dict(read_pair(key, value) for key, value in left.items())
     count = sum(map(len, rows.values()))
     return LostInputError(

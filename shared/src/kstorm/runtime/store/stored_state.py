@@ -1,7 +1,8 @@
-"""The state of a process's bolt tasks as it is stored, to be read by others than the bolt.
+"""Read access for others to the state of a process's bolt tasks.
 
-The rule: what is read here was committed. The local copy gets a change when its transaction is committed, and not before; what the
-bolt has put since, in its own memory, is not looked at. A task that is being recovered has half a copy, and is not here.
+Only committed changes are visible: the local copy gets a change when its transaction is committed.
+Uncommitted changes in the bolt's memory are not included. A task that is being recovered has an
+incomplete copy and is not available.
 """
 
 from collections.abc import Iterable, Iterator
@@ -10,7 +11,8 @@ from typing import Final, NamedTuple, Protocol
 from kstorm.core.exact.unfinished import is_unfinished_key
 from kstorm.core.recovery import Copy
 
-_AT_ONCE: Final = 16  # a value may have 16 MiB
+# A value may have up to 16 MiB.
+_AT_ONCE: Final = 16
 _PAGE_BYTES: Final = 1 << 20
 
 
@@ -19,41 +21,46 @@ class StoredPage(NamedTuple):
 
     pairs: list[tuple[str, bytes]]
     more: bool
-    """Whether there are others behind them."""
+    """True if there are more pairs after these."""
 
 
 class Rows(Protocol):
-    """The local copies of a process's tasks, by their indices: a `TaskStore` is such."""
+    """The local copies of a process's tasks, by task index. `TaskStore` implements this."""
 
     def copy(self, task: int) -> Copy | None:
-        """How far it includes its changelog; None if it is not here, or not ready."""
+        """Return the state of the local copy. None if the task is not here or not recovered."""
         ...
 
     def get(self, task: int, key: bytes) -> bytes | None:
-        """The stored value of a key; None if there is none."""
+        """Return the stored value of a key, or None."""
         ...
 
     def items(self, task: int, start: bytes, at_once: int) -> Iterable[tuple[bytes, bytes]]:
-        """Every stored pair whose key is not before `start`, by key, so many in memory at a time."""
+        """Yield the stored pairs with keys from `start` on, in order. Holds at most `at_once` in
+        memory."""
         ...
 
 
 class StoredState:
-    """Used on the event loop; each call reads one checkpoint, as none is kept meanwhile."""
+    """Used on the event loop. Each call reads one checkpoint, since none is stored in the
+    meantime."""
 
     def __init__(self, store: Rows) -> None:
         self._store = store
 
     def copy(self, task: int) -> Copy | None:
-        """How far a task's state is, by the task's index; None if it is not here, or not ready."""
+        """Return the state of a task's local copy. None if the task is not here or not
+        recovered."""
         return self._store.copy(task)
 
     def get(self, task: int, key: str) -> bytes | None:
-        """What is stored of a key; None if nothing is."""
         return self._store.get(task, key.encode())
 
     def page(self, task: int, prefix: str, after: str | None, most: int) -> StoredPage:
-        """So many pairs at most, of keys behind `after` that begin with `prefix`; fewer if they are large, but one at least."""
+        """Return up to `most` pairs with keys after `after` that start with `prefix`.
+
+        The page is shorter if the pairs are large, but has at least one.
+        """
         pairs: list[tuple[str, bytes]] = []
         size = 0
         for key, value in self._pairs(

@@ -1,10 +1,12 @@
-"""Tables on RocksDB that survive their process: Faust tables whose partitions and changelog we drive.
+"""Tables on RocksDB that survive their process. They are Faust tables, but kstorm manages
+partitions and changelog.
 
-The rule: RocksDB is a cache of the changelog, and never ahead of it. A change is first written to the changelog; when
-its transaction is committed, the same records are written to RocksDB in one batch, with the changelog offset that they
-reach. So a killed process, a lost disk and a disk of an older life all recover alike: open, read the changelog from the
-offset that the local copy has, go on. A copy that is not to be trusted (`kstorm.core.recovery`) is emptied before. A
-record that none of ours can have written is left out, so that what its key had stays.
+RocksDB is a cache of the changelog and never ahead of it. A change is first written to the
+changelog. When its transaction is committed, the same records are written to RocksDB in one batch,
+with the changelog offset that they reach. So recovery is always the same, after a kill, a lost disk
+or with the disk of an earlier run. The partition is opened, and the changelog is read from the
+offset of the local copy on. A copy that cannot be trusted (`kstorm.core.recovery`) is deleted
+first. A record that kstorm cannot have written is skipped, so its key keeps the old value.
 """
 
 import asyncio
@@ -22,11 +24,12 @@ from kstorm.runtime.store.backend import AT_ONCE, Opened
 from kstorm.runtime.store.changelog import Changelog, ChangelogFindings, Check
 from kstorm.runtime.store.faust_store import FaustStore
 
-_RENEW_SECS: Final = 600.0  # how often a copy to which nothing is written is noted to be current
+# Interval at which a copy without changes is marked as current.
+_RENEW_SECS: Final = 600.0
 
 
 class RecoveringTable:
-    """One table, a `StateBackend`. Used on the event loop only; `now` is the Unix time."""
+    """One table, used on the event loop only. `now` returns the Unix time."""
 
     def __init__(
         self,
@@ -47,10 +50,10 @@ class RecoveringTable:
             check,
             now,
         )
-        self._copies: dict[int, Copy] = {}  # of the open partitions, as it is kept with each
+        self._copies: dict[int, Copy] = {}  # by open partition, as stored in it
 
     async def open(self, partition: int) -> Opened:
-        """See `StateBackend.open`. What is read is kept piece by piece, each with the offset that it reaches."""
+        # Each piece of the changelog is stored with the offset that it reaches.
         stop = threading.Event()
         recovering = asyncio.ensure_future(asyncio.to_thread(self._recover, partition, stop.is_set))
         try:
@@ -68,46 +71,44 @@ class RecoveringTable:
         return Opened(found.records, found.refused)
 
     def get(self, partition: int, key: bytes) -> bytes | None:
-        """See `StateBackend.get`."""
         return self._store.get(partition, key)
 
     def items(
         self, partition: int, start: bytes = b"", at_once: int = AT_ONCE
     ) -> Iterable[tuple[bytes, bytes]]:
-        """See `StateBackend.items`."""
         return self._store.items(partition, start, at_once)
 
     def copy(self, partition: int) -> Copy | None:
-        """See `StateBackend.copy`."""
         return self._copies.get(partition)
 
     def keep(self, partition: int, changes: Sequence[Pair], reached: int, current: float) -> None:
-        """See `StateBackend.keep`."""
         self._note(partition, reached, current, changes)
 
     def renew(self, partition: int, current: float) -> None:
-        """See `StateBackend.renew`."""
         known = self._copies.get(partition)
         if known is not None and current - known.current > _RENEW_SECS:
             self._note(partition, known.reached, current, ())
 
     def close(self, partition: int) -> None:
-        """See `StateBackend.close`."""
         self._copies.pop(partition, None)
         self._store.close(partition)
 
     def _note(self, partition: int, reached: int, current: float, changes: Iterable[Pair]) -> None:
         known = self._copies.get(partition)
         if known is None or reached < known.reached:
-            return  # it was closed while they were written, and perhaps opened again, which read them
+            # The partition was closed in the meantime. If it is open again, it has read the
+            # changes.
+            return
         copy = self._copies[partition] = Copy(known.topic, reached, current)
         self._store.write(partition, changes, copy)
 
     def _recover(
         self, partition: int, stopped: Callable[[], bool]
     ) -> tuple[Copy, ChangelogFindings]:
-        """Opens a partition and brings it up to date; once `stopped` says so, what it returns is not asked for. Blocks, and
-        touches nothing else of the table."""
+        """Open a partition and recover it. Blocks, and touches nothing else of the table.
+
+        The result is not used once `stopped` returns True.
+        """
         self._store.open(partition, stopped)
         asked = self._now()
         changelog = Changelog(self._changelog, partition, self._settings)

@@ -1,6 +1,7 @@
-"""What the tasks of a process keep: a table on the local disk, and the checkpoints that make it durable.
+"""The storage of a process's tasks: a table on the local disk, and the checkpoints that make it
+durable.
 
-It carries out an engine's `Open`, `Transact`, `Keep` and `Close` for the kinds of tasks that keep something.
+It executes an engine's `Open`, `Transact`, `Keep` and `Close` for tasks with storage.
 """
 
 import asyncio
@@ -23,22 +24,22 @@ class TaskStore:
     def __init__(
         self, table: StateBackend, changelog: str, log: Logger, now: Callable[[], float] = time.time
     ) -> None:
-        """`now`: the Unix time."""
+        """`now` returns the Unix time."""
         self._table, self._changelog, self._log, self._now = table, changelog, log, now
         self._opening: dict[int, asyncio.Future[Opened]] = {}
-        self._began = 0.0  # the wall clock when the last transaction began
-        self._fenced: Iterable[
-            int
-        ] = ()  # the tasks whose offsets it had: if it was accepted, they were this process's
-        self._current: dict[int, float] = {}  # by task, the beginning of the last checkpoint
+        self._began = 0.0  # wall clock at the start of the last transaction
+        # Tasks whose offsets were in it. If it was committed, this process owned them.
+        self._fenced: Iterable[int] = ()
+        self._current: dict[int, float] = {}  # by task, the start of the last checkpoint
         self._writer: CheckpointWriter
 
     def lend(self, writer: CheckpointWriter) -> None:
-        """Takes the writer of checkpoints, which is open."""
+        """Set the writer of checkpoints, which must be open."""
         self._writer = writer
 
     async def open(self, task: int) -> Iterable[tuple[Record, str]]:
-        """Brings a task's part of the table up to date; returns the records of the changelog that were refused, and why."""
+        """Recover a task's partition. Return the rejected records of the changelog, with the
+        reason."""
         started = time.monotonic()
         opening = self._opening[task] = asyncio.ensure_future(self._table.open(task))
         await asyncio.wait([opening])
@@ -52,33 +53,35 @@ class TaskStore:
         return [(record_of(message), why) for message, why in opened.refused]
 
     def abandon(self, task: int) -> None:
-        """Has an `open` under way end soon."""
+        """Cancel a running `open`."""
         if task in self._opening:
             self._opening[task].cancel()
 
     def get(self, task: int, key: bytes) -> bytes | None:
-        """The stored value of a key; None if there is none."""
         return self._table.get(task, key)
 
     def items(
         self, task: int, start: bytes = b"", at_once: int = AT_ONCE
     ) -> Iterable[tuple[bytes, bytes]]:
-        """Every stored pair of a task whose key is not before `start`, so many in memory at a time."""
         return self._table.items(task, start, at_once)
 
     def copy(self, task: int) -> Copy | None:
-        """See `StateBackend.copy`; with the beginning of the last checkpoint, whether it changed something of this task or not."""
+        # The last checkpoint also proves that the copy is current, even if it changed nothing of
+        # this task.
         copy = self._table.copy(task)
         return copy and copy._replace(current=max(copy.current, self._current.get(task, 0.0)))
 
     async def transact(self, effect: Transact) -> Mapping[int, int]:
-        """Writes a checkpoint; returns the changelog's offset that it reaches, by task."""
+        """Write a checkpoint. Return the changelog offset that it reaches, by task."""
         self._began, self._fenced = self._now(), effect.offsets
         return await self._writer.write(self._changelog, effect)
 
     def keep(self, effect: Keep) -> None:
-        """Writes a committed checkpoint to the disk, which is current as of its beginning: what another process writes, should
-        this one be slow from here on, comes later."""
+        """Store a committed checkpoint on disk.
+
+        It counts as current as of its start. If this process is slow from here on, another process
+        may have written changes later.
+        """
         changes: Changes = effect.changes
         for task, reached in effect.reached.items():
             self._table.keep(task, changes[task], reached, self._began)
@@ -88,14 +91,12 @@ class TaskStore:
             self._current[task] = self._began
 
     def close(self, task: int) -> None:
-        """Lets go of the files of a task."""
         self._table.close(task)
         self._current.pop(task, None)
 
     def end(self) -> None:
-        """Waits for the transaction under way."""
+        """Wait for the running transaction."""
         self._writer.close()
 
     def samples(self) -> Iterable[Sample]:
-        """What was written."""
         yield from self._writer.samples()

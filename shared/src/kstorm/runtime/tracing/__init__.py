@@ -1,1 +1,1 @@
-"""Reads the topics of a topology afterwards: the trees of a message, and what is known beside them."""
+"""Read the topics of a topology afterwards: the trees of messages, and related facts."""

@@ -1,4 +1,5 @@
-"""Asks Kafka and ZooKeeper for what `kstorm.inspect.verdict` needs to know beside the trees."""
+"""Query Kafka and ZooKeeper for the facts that `kstorm.inspect.verdict` needs in addition to the
+trees."""
 
 import time
 from collections.abc import Iterator, Mapping, Sequence
@@ -23,12 +24,12 @@ from kstorm.topology.topology import ACKER_COMPONENT
 
 _ANSWER_SECS: Final = 20.0
 _MOST_READ: Final = 5_000
-"""Newest records of dead letters and of finished ranges that are looked at."""
+"""Newest records of the dead letters and of the finished ranges that are read."""
 
 
 @dataclass(frozen=True, slots=True)
 class Surroundings:
-    """What is the same for all messages."""
+    """Facts that are the same for all messages."""
 
     committed: Mapping[Place, int]
     ends: Mapping[Place, int]
@@ -38,8 +39,10 @@ class Surroundings:
 
 
 def look_around(topology: Outline, settings: Settings, log: TopicLog) -> Surroundings:
-    """What the groups of bolts and ackers have committed, and who is in them. Raises `BrokerError` if Kafka does not say."""
-    admin = Admin(settings)  # must outlive what it is asked
+    """Return the committed offsets and the members of the groups of bolts and ackers. Raises
+    `BrokerError` if Kafka does not respond."""
+    # Must outlive its pending requests.
+    admin = Admin(settings)
     topics = {
         topology.group(bolt.id): (topology.bolt_topic(bolt.id), bolt.num_tasks)
         for bolt in topology.bolts
@@ -76,7 +79,7 @@ def facts_of(
     position: int | None = None,
     emitted_to: int | None = None,
 ) -> Facts:
-    """All that is known of a message of a spout."""
+    """Return all known facts about a message of a spout."""
     node = nodes.read(Partition(message.topic, message.partition))
     component = topology.component(spout)
     return Facts(
@@ -103,7 +106,8 @@ def facts_of(
 
 
 def _committed(admin: Admin, group: str) -> Iterator[tuple[Place, int]]:
-    """Nothing of a group that Kafka does not know. Raises `BrokerError` if it does not tell."""
+    """Yield the committed offsets of a group, or nothing if the group does not exist. Raises
+    `BrokerError` for other errors."""
     answers = admin.group_offsets([ConsumerGroupTopicPartitions(group)], _ANSWER_SECS)
     try:
         found = answers[group].result().topic_partitions
@@ -151,7 +155,7 @@ def _letters(topology: Outline, log: TopicLog) -> Iterator[tuple[Message, Letter
 
 
 def _newest(topic: str, log: TopicLog) -> Iterator[tuple[bytes, int]]:
-    """The last records of a topic of one partition, oldest first, each with its offset."""
+    """Yield the last records of a topic with one partition, oldest first, each with its offset."""
     log.budget.doing = f"reading {topic}"
     start, end = log.bounds((topic, 0))
     for record in log.read({(topic, 0): (max(start, end - _MOST_READ), end)}):

@@ -1,4 +1,4 @@
-"""Reads parts of topics in no consumer group, under a budget of bytes and time."""
+"""Read ranges of topics without a consumer group, within a limit of bytes and time."""
 
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -19,31 +19,31 @@ _POLL_SECS: Final = 0.1
 _BATCH: Final = 500
 _AT_ONCE: Final = 16
 _TOLD_BYTES: Final = 1_000_000
-"""After which it is told again how much was read."""
+"""Interval of progress reports."""
 
 Place = tuple[str, int]
-"""A topic and a partition of it."""
+"""A topic and one of its partitions."""
 Ranges = Mapping[Place, tuple[int, int]]
-"""Of each partition the first offset and the one behind the last."""
+"""By partition, the first offset and the offset after the last one."""
 
 
 class Budget:
-    """How much may be read. `tell` is called now and then with what was read so far."""
+    """Limits on reading. `tell` is called from time to time with the progress."""
 
     def __init__(
         self, most_bytes: int, seconds: float, tell: Callable[[str], None] = lambda said: None
     ) -> None:
         self.most_bytes, self.seconds, self._tell = most_bytes, seconds, tell
         self.read = 0
-        """Bytes."""
+        """Bytes read so far."""
         self.doing = ""
-        """What is read, in a few words."""
+        """Short description of the current step."""
         self._began = time.monotonic()
         self._unsaid = 0
 
     @property
     def exhausted(self) -> str:
-        """Why nothing more is read; empty if it may be."""
+        """Reason why no more may be read, or ""."""
         if self.read >= self.most_bytes:
             return (
                 f"{self.read / 1e6:,.0f} MB were read, which is the limit: give more by --limit-mb"
@@ -53,7 +53,6 @@ class Budget:
         return ""
 
     def spend(self, size: int) -> None:
-        """So many bytes more were read."""
         self.read += size
         self._unsaid += size
         if self._unsaid < _TOLD_BYTES:
@@ -63,20 +62,21 @@ class Budget:
 
 
 class Bounds(NamedTuple):
-    """What a partition has."""
+    """Offsets of a partition: the first one, and the one after the last."""
 
     start: int
     end: int
 
 
 class TopicLog:
-    """Reads. Each method raises `BrokerError` if Kafka does not answer, or does not let us."""
+    """Reads topics. Each method raises `BrokerError` if Kafka does not respond or denies access."""
 
     def __init__(self, settings: Settings, budget: Budget) -> None:
         self._settings, self.budget = settings, budget
         config: dict[str, Any] = {
             **settings.client_config,
-            "group.id": "kstorm-trace",  # named because the client wants one; nothing is joined or committed
+            # Required by the client. No group is joined, and nothing is committed.
+            "group.id": "kstorm-trace",
             "enable.auto.commit": False,
             "auto.offset.reset": "earliest",
             "enable.partition.eof": True,
@@ -99,11 +99,11 @@ class TopicLog:
         self._consumer.close()
 
     def look_again(self) -> None:
-        """Forgets where partitions end, as they have grown."""
+        """Forget the ends of partitions, which have grown."""
         self._bounds.clear()
 
     def bounds(self, place: Place) -> Bounds:
-        """Where a partition begins and ends, as it was when it was asked for first."""
+        """Return the bounds of a partition, as of the first call for it."""
         if place not in self._bounds:
             try:
                 self._bounds[place] = Bounds(
@@ -114,8 +114,9 @@ class TopicLog:
         return self._bounds[place]
 
     def offsets_at(self, places: Sequence[Place], ms: float) -> dict[Place, int]:
-        """Of each partition the first offset at or after a Unix time in ms; its end if there is none."""
-        with ThreadPoolExecutor(_AT_ONCE) as pool:  # each is a request of its own
+        """Return each partition's first offset at or after a Unix time in ms, or its end."""
+        # Each partition needs a separate request.
+        with ThreadPoolExecutor(_AT_ONCE) as pool:
             bounds = dict(zip(places, pool.map(self.bounds, places), strict=True))
         if ms <= 0:
             return {place: start for place, (start, _) in bounds.items()}
@@ -134,7 +135,8 @@ class TopicLog:
         }
 
     def read(self, ranges: Ranges) -> Iterator[Record]:
-        """The records of some partitions, in their order within each; fewer if the budget is exhausted."""
+        """Yield the records of some partitions, in order within each partition. Stops early when
+        the budget is exhausted."""
         left = {place: end for place, (start, end) in ranges.items() if start < end}
         try:
             self._consumer.assign([TopicPartition(*place, ranges[place][0]) for place in left])
@@ -148,7 +150,8 @@ class TopicLog:
             self._consumer.unassign()
 
     def headers_at(self, place: Place, offset: int) -> tuple[list[tuple[str, str]], int]:
-        """The headers of one record as text, and its timestamp. Raises `ConfigError` if the partition has no such record."""
+        """Return a record's headers as text, and its timestamp. Raises `ConfigError` if the record
+        does not exist."""
         start, end = self.bounds(place)
         if not start <= offset < end:
             raise ConfigError(
@@ -203,7 +206,7 @@ def _text_of(header: Any) -> tuple[str, str]:
 
 
 def as_record(message: Message) -> Record:
-    """A record as Kafka's client gives it."""
+    """Convert a record of Kafka's client."""
     value = message.value()
     data = value.encode() if isinstance(value, str) else value
     offset = message.offset()

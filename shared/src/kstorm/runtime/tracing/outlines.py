@@ -1,4 +1,4 @@
-"""Makes the outline of a topology whose code is here."""
+"""Make the outline of a topology whose code is available."""
 
 from collections.abc import Iterator
 from math import inf
@@ -14,7 +14,6 @@ _DEFAULT_RETRIES: Final = SpoutConfig.__dataclass_fields__["failed_message_retry
 
 
 def outline(topology: Topology) -> Outline:
-    """Of a topology that was loaded."""
     return Outline(
         topology.name,
         list(_components(topology)),
@@ -35,7 +34,7 @@ def outline(topology: Topology) -> Outline:
 
 
 def in_words(grouping: Grouping) -> str:
-    """`shuffle`, `fields word, day`."""
+    """Describe a grouping, as in `shuffle` or `fields word, day`."""
     kind = type(grouping).__name__.removesuffix("Grouping")
     words = "partial key" if kind == "PartialKey" else kind.lower()
     if isinstance(grouping, FieldsGrouping | PartialKeyGrouping):
@@ -63,7 +62,7 @@ def _components(topology: Topology) -> Iterator[OutlineComponent]:
 
 
 def _reading(config: SpoutConfig) -> SpoutReading:
-    """What a KafkaSpout of that config reads."""
+    """Return the source that a KafkaSpout with this configuration reads."""
     return SpoutReading(
         config.topic,
         config.zk_root,

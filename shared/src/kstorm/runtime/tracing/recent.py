@@ -1,4 +1,5 @@
-"""The last minute of what ackers heard and told: read once, and looked at for each message that is not done."""
+"""The last minute of the ackers' logs and the completions, read once for all unfinished
+messages."""
 
 import time
 from collections.abc import Iterator, Mapping, Sequence
@@ -12,25 +13,29 @@ from kstorm.runtime.tracing.log import Place, TopicLog
 
 _LENGTH_MS: Final = 60_000
 _MOST_BYTES: Final = 256 * 1024 * 1024
-"""Kept in memory; if it is more, it is read again each time."""
+"""Most bytes kept in memory. A larger minute is read again each time."""
 
 
 class Recent:
-    """Always a minute, however long somebody waits for a tree: of what is older only so much is read as one message takes."""
+    """Always covers one minute, however long the message timeout is.
+
+    Older records are read only as far as a message needs them.
+    """
 
     def __init__(self, log: TopicLog, acker_topic: str, places: Sequence[Place]) -> None:
         self._log, self._acker_topic, self._places = log, acker_topic, places
         self.since = time.time() * 1000 - _LENGTH_MS
-        """Unix time in ms at which it begins, by this machine's clock; it ends where the logs do."""
+        """Start as Unix time in ms by this machine's clock. The end is that of the logs."""
         self._kept: list[Record] | None = None
         self._runs: dict[str, list[tuple[OriginRun, int, Record]]] = {}
 
     def start(self, places: Sequence[Place]) -> Mapping[Place, int]:
-        """The first offset of each partition that belongs to it."""
+        """Return the first offset of each partition within this minute."""
         return self._log.offsets_at(places, self.since)
 
     def records(self) -> Iterator[Record]:
-        """All of it, in the order of each partition; fewer if the log's budget is exhausted."""
+        """Yield all records, in order within each partition. Stops early when the log's budget is
+        exhausted."""
         if self._kept is not None:
             yield from self._kept
             return
@@ -48,7 +53,7 @@ class Recent:
         self._kept = found
 
     def begun(self, message: Message) -> Sequence[Begun]:
-        """The trees of a message that began in it."""
+        """Return the trees of a message that were started within this minute."""
         if message.topic not in self._runs:
             self._runs[message.topic] = list(self._runs_of(message.topic))
         place, offset = (message.topic, message.partition), message.offset
@@ -60,9 +65,10 @@ class Recent:
         return [one for record in found.values() for one in begun_in(record, message)]
 
     def _runs_of(self, topic: str) -> Iterator[tuple[OriginRun, int, Record]]:
-        """With the last offset of each. Most of what an acker hears is of no spout, and is not decoded."""
+        """Yield each run of origins with its last offset and its record."""
         name = topic.encode()
         for record in self.records():
+            # Most acker records are from bolts. Without the topic's name they need not be decoded.
             if (
                 record.topic == self._acker_topic
                 and record.value is not None

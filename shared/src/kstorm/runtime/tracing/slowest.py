@@ -1,4 +1,5 @@
-"""Which trees took longest: from the inits of all trees and the words of their ackers, in columns, as there are millions."""
+"""Find the slowest trees, from the inits of all trees and the completions. Uses numpy arrays, as
+there may be millions of trees."""
 
 from collections.abc import Sequence
 
@@ -11,7 +12,7 @@ from kstorm.runtime.tracing.log import Ranges, TopicLog
 
 
 class _Column:
-    """Roots, each with a Unix time in ms."""
+    """Root IDs, each with a Unix time in ms."""
 
     def __init__(self) -> None:
         self._roots: list[bytes] = []
@@ -23,7 +24,7 @@ class _Column:
             self._times.append(ms)
 
     def arrays(self) -> tuple[np.ndarray, np.ndarray]:
-        """Sorted by root; the first time of each."""
+        """Return the roots in sorted order, each with its first time."""
         roots = np.frombuffer(b"".join(self._roots), "<u8")
         times = np.repeat(np.array(self._times, np.int64), [len(part) // 8 for part in self._roots])
         found, first = np.unique(roots, return_index=True)
@@ -33,8 +34,11 @@ class _Column:
 def slowest(
     topology: Outline, log: TopicLog, since: int, count: int, *, open_at: int | None = None
 ) -> Sequence[tuple[int, int]]:
-    """The roots of so many trees that were acked and took longest, and when they began, slowest first. Only those count that began
-    after `since`, a Unix time in ms, and that were open at `open_at`, if that is given."""
+    """Return the `count` slowest acked trees, slowest first: root and start time.
+
+    Only trees that were started after `since` are included. With `open_at`, they must also have
+    been open at that time. All times are Unix times in ms.
+    """
     log.budget.doing = "looking for slow trees"
     ackers = [(topology.acker_topic, task) for task in range(topology.acker_tasks)]
     spouts = [

@@ -1,20 +1,20 @@
-"""Parts of time, of which none is to be read twice."""
+"""Time ranges, none of which is to be read twice."""
 
 from collections.abc import Iterable, Iterator
 
 Span = tuple[float, float]
-"""From a moment on, up to another one."""
+"""Start (inclusive) and end (exclusive)."""
 
 
 class Spans:
-    """Those that were read."""
+    """The ranges that were read."""
 
     def __init__(self) -> None:
         self._read: list[Span] = []
-        """In order, and apart from each other."""
+        """In order, without overlaps."""
 
     def fresh(self, wanted: Iterable[Span]) -> list[Span]:
-        """What of these was not read yet, in order; from now on it counts as read."""
+        """Return the parts of `wanted` that were not read yet, in order, and mark them as read."""
         found = [part for span in _united(wanted) for part in self._without(span)]
         self._read = _united([*self._read, *found])
         return found
@@ -32,7 +32,7 @@ class Spans:
 
 
 def _united(spans: Iterable[Span]) -> list[Span]:
-    """In order; those that touch as one, and none that is empty."""
+    """Sort time ranges, merge those that touch, and drop empty ones."""
     found: list[Span] = []
     for start, until in sorted(span for span in spans if span[0] < span[1]):
         if found and start <= found[-1][1]:

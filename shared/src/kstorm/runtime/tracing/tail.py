@@ -1,7 +1,9 @@
-"""Follows the ends of all trees of a topology by rounds of time: the ackers' log is read up to a moment, then the completions.
+"""Follow the outcomes of all trees of a topology. Each round reads the ackers' logs up to a time,
+and then the completions.
 
-It can go on where another one has left off: a consumer group of no members keeps up to where the completions were read, and when
-that was. Which trees were open then is found by reading what came shortly before.
+A tail can continue where an earlier one stopped. A consumer group without members stores the
+offsets of the completions, and the time up to which they were read. The trees that were open at
+that time are found by reading the records shortly before.
 """
 
 import time
@@ -18,23 +20,26 @@ from kstorm.runtime.service.settings import Settings
 from kstorm.runtime.tracing.log import Budget, Place, TopicLog
 
 _ROUND_MS: Final = 10_000
-"""Most of the past that is read at once."""
+"""Longest time range of one round."""
 _LOOK_BACK_MS: Final = 15 * 60_000
-"""Most that is read for the trees that were open when it began."""
+"""Longest time before the start that is read to find open trees."""
 _LOOK_BACK_FOREVER_MS: Final = 60_000
-"""The same where trees do not time out."""
+"""The same if trees do not time out."""
 _ANSWER_SECS: Final = 20.0
 _UNBOUNDED: Final = 1 << 62
 
 
 class Marks:
-    """Keeps how far a tail has come, in a group."""
+    """Stores the progress of a tail in a consumer group."""
 
     def __init__(self, settings: Settings, group: str) -> None:
         self._admin, self._group = Admin(settings), group
 
     def load(self) -> int | None:
-        """The Unix time in ms up to which all is done; None if nobody has told. Raises `BrokerError` if Kafka does not say."""
+        """Return the Unix time in ms up to which everything was read, or None if nothing is stored.
+
+        Raises `BrokerError` if Kafka does not respond.
+        """
         asked = self._admin.group_offsets([ConsumerGroupTopicPartitions(self._group)], _ANSWER_SECS)
         try:
             found = asked[self._group].result().topic_partitions
@@ -46,7 +51,7 @@ class Marks:
         return min(told, default=None)
 
     def store(self, positions: Mapping[Place, int], until: int) -> None:
-        """Raises `BrokerError` if Kafka does not keep it."""
+        """Store offsets and time. Raises `BrokerError` if Kafka rejects them."""
         places = [
             TopicPartition(*place, offset, metadata=str(until))
             for place, offset in positions.items()
@@ -66,7 +71,8 @@ class Marks:
 
 
 class Tail:
-    """Begins at a Unix time in ms. Each method raises `BrokerError` if Kafka does not answer, or does not let us."""
+    """Starts at a Unix time in ms. Each method raises `BrokerError` if Kafka does not respond or
+    denies access."""
 
     def __init__(self, topology: Outline, log: TopicLog, outcomes: Outcomes, begin: int) -> None:
         self._log, self._outcomes = log, outcomes
@@ -77,7 +83,7 @@ class Tail:
             for index in range(spout.num_tasks)
         ]
         self.until = begin
-        """Up to when all was read."""
+        """Unix time in ms up to which all records were read."""
         patience = max(patience_of(topology).values())
         self._look_back = (
             int(min(patience, _LOOK_BACK_MS)) if patience < _UNBOUNDED else _LOOK_BACK_FOREVER_MS
@@ -87,11 +93,12 @@ class Tail:
 
     @property
     def positions(self) -> Mapping[Place, int]:
-        """Of the completions, up to where they were read."""
+        """Offsets of the completions up to which they were read."""
         return {place: self._positions[place] for place in self._completions}
 
     def advance(self, until: int) -> Sequence[Outcome]:
-        """Reads on to that moment or nearly so, at most ten seconds; what has ended badly or late."""
+        """Read up to `until`, but at most ten seconds. Return the trees that failed or were
+        slow."""
         until = min(until, self.until + _ROUND_MS)
         self._look(until)
         if not self._positions:
@@ -100,14 +107,14 @@ class Tail:
         return self._outcomes.take(until)
 
     def _begin(self) -> None:
-        """Reads which trees were open when it begins; what has ended by then is of no account."""
+        """Read the trees that were open at the start. Outcomes before the start are dropped."""
         back = self.until - self._look_back
         self._positions = self._log.offsets_at([*self._ackers, *self._completions], back)
         self._read(self.until)
         self._outcomes.take(self.until)
 
     def _look(self, until: int) -> None:
-        """Asks where partitions end, unless that is known of a later moment."""
+        """Refresh the ends of partitions, unless they are known for a later time than `until`."""
         if until > self._looked:
             self._looked = int(time.time() * 1000)
             self._log.look_again()
@@ -133,7 +140,6 @@ class Tail:
         self, places: Sequence[Place], ends: Mapping[Place, int]
     ) -> Iterator[tuple[Place, tuple[int, int]]]:
         for place in places:
-            start = max(
-                self._positions[place], self._log.bounds(place).start
-            )  # what was deleted meanwhile is gone
+            # Records may have been deleted in the meantime.
+            start = max(self._positions[place], self._log.bounds(place).start)
             yield place, (start, ends[place])

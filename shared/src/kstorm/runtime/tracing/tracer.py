@@ -1,4 +1,4 @@
-"""Finds the trees of messages in the topics of a topology."""
+"""Find the trees of messages in the topics of a topology."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from math import inf
@@ -18,14 +18,14 @@ from kstorm.runtime.tracing.trees import SLACK_MS, Reading, by_time, completions
 
 _MINUTE_MS: Final = 60_000
 _MORE: Final = 4
-"""By what each further slice of time is longer."""
+"""Growth factor of the parts that are read one after another."""
 _NOT_HALVED: Final = 500
 _MOST_PROBED: Final = 4_000
-"""Records that one look may take."""
+"""Most records of one probe."""
 
 
 class Tracer:
-    """Of one topology."""
+    """Finds the trees of one topology."""
 
     def __init__(self, topology: Outline, log: TopicLog) -> None:
         if not topology.acker_tasks:
@@ -38,15 +38,18 @@ class Tracer:
         self.look_again()
 
     def look_again(self) -> None:
-        """Forgets what was read: it has grown."""
+        """Forget everything read so far, as the topics have grown."""
         self._log.look_again()
         self._inits: Sequence[Record] | None = None
         places = [*self._ackers, *(place for place, _ in completions(self._topology))]
         self._recent = Recent(self._log, self._topology.acker_topic, places)
 
     def attempts(self, message: Message) -> Sequence[Tree]:
-        """The trees of a message, oldest first. There may be several of one attempt; there are none if it was not emitted, or so
-        long ago that the frames are gone."""
+        """Return the trees of a message, oldest first.
+
+        One attempt may have several trees. There are none if the message was not emitted, or so
+        long ago that the frames are deleted.
+        """
         start, until, is_last = self._first_attempt(message)
         found = self._scan(start, until, message)
         if not is_last and any(tree.outcome != "acked" for tree in found):
@@ -56,20 +59,26 @@ class Tracer:
     def _first_attempt(
         self, message: Message
     ) -> tuple[Mapping[Place, int], Mapping[Place, int], bool]:
-        """The part of the ackers' logs in which the first attempt at a message begins, and whether that is their end."""
+        """Return the range of the ackers' logs in which the first attempt of a message starts. The
+        flag is true if the range extends to their end."""
         before, after = self._halve(message)
         start = self._at(before.timestamp - SLACK_MS if before else 0)
         return start, self._at(after.timestamp + SLACK_MS) if after else self._ends(), after is None
 
     def between(self, message: Message, start: int, until: int) -> Sequence[Tree]:
-        """The trees of a message that began between two Unix times in ms, oldest first, as far as they had grown a minute later."""
+        """Return the trees of a message that were started between two Unix times in ms, oldest
+        first. They include what happened up to a minute later."""
         return self._scan(self._at(start), self._at(until + SLACK_MS), message, until + _MINUTE_MS)
 
     def newest_attempts(self, messages: Iterable[Message]) -> Mapping[Message, Sequence[Tree]]:
-        """As `attempts`, of several, but of the retries of a message only the last ones: they may have come for hours. All are read
-        at once."""
+        """Return the attempts of several messages, reading them together. See `attempts`.
+
+        If a message has attempts within the last minute, only these are returned, because retries
+        may go on for hours.
+        """
         begun: dict[Message, Sequence[Begun]] = {}
-        later: dict[Message, Mapping[Place, int]] = {}  # from where on a retry may have begun
+        # offsets from which retries may have started
+        later: dict[Message, Mapping[Place, int]] = {}
         for message in messages:
             self._log.budget.doing = f"looking for {message}"
             begun[message] = self._recent.begun(message)
@@ -92,7 +101,7 @@ class Tracer:
     def _trees_of(
         self, begun: Mapping[Message, Sequence[Begun]]
     ) -> Mapping[Message, Sequence[Tree]]:
-        """Of each message those that began so, oldest first."""
+        """Return the trees of each message, oldest first."""
         trees = self._trees(one for found in begun.values() for one in found)
         roots = {message: {one.root for one in found} for message, found in begun.items()}
         return {
@@ -101,12 +110,12 @@ class Tracer:
         }
 
     def tree(self, root: int, around: int, spout_task: int | None = None) -> Tree:
-        """The tree of a root that began at about that Unix time in ms."""
+        """Return the tree of a root that was started at about `around`, a Unix time in ms."""
         self._log.budget.doing = f"reading the tree {root:016x}"
         return self._read({root: around}, {spout_task})[root]
 
     def _trees(self, begun: Iterable[Begun], latest: float = inf) -> list[Tree]:
-        """In the order of their beginnings, each once, as far as they had grown at a Unix time in ms."""
+        """Return each tree once, in order of start, as of the Unix time `latest` in ms."""
         found: list[Tree] = []
         for together in by_time(begun, lambda one: one.timestamp, self._recent.since + SLACK_MS):
             self._log.budget.doing = f"reading {many(len(together), 'tree')}"
@@ -124,7 +133,8 @@ class Tracer:
         )
 
     def find(self, root: int, since: int) -> Begun | None:
-        """Where the tree of a root began, not before a Unix time in ms; looked for from the newest on."""
+        """Find the start of a root's tree, not before a Unix time in ms. Searches from the newest
+        records back."""
         self._log.budget.doing = f"looking for the root {root:016x}"
         place = self._ackers[root % len(self._ackers)]
         packed = root.to_bytes(8, "little")
@@ -139,14 +149,14 @@ class Tracer:
         return None
 
     def newest(self, topic: str, partition: int) -> int | None:
-        """The highest offset of a source partition that was lately emitted, as far as that is seen."""
+        """Return the highest recently emitted offset of a source partition, as far as known."""
         if self._inits is None:
             self._inits = self._last_inits()
         seen = (seen_in(record, topic, partition) for record in self._inits)
         return max((one.highest for one in seen if one), default=None)
 
     def _last_inits(self) -> Sequence[Record]:
-        """The last records of the ackers' logs in which trees begin."""
+        """Return the last records of the ackers' logs that start trees."""
         ends = {place: self._log.bounds(place) for place in self._ackers}
         ranges = {
             place: (max(start, end - _MOST_PROBED), end) for place, (start, end) in ends.items()
@@ -160,7 +170,8 @@ class Tracer:
         message: Message,
         latest: float = inf,
     ) -> list[Tree]:
-        """The trees of a message that begin in these parts of the ackers' logs, up to a Unix time in ms."""
+        """Return the trees of a message that start in these ranges of the ackers' logs, as of the
+        Unix time `latest` in ms."""
         return self._trees(self._begun(start, until, message), latest)
 
     def _begun(
@@ -189,7 +200,7 @@ class Tracer:
         return narrow(*self._log.bounds(place), message.offset, probe, _NOT_HALVED)
 
     def _newest_first(self, place: Place, since: int) -> Iterator[Ranges]:
-        """Parts of a partition, each longer than the one before and older."""
+        """Yield ranges of a partition from its end back, each longer than the one before."""
         end = self._log.bounds(place).end
         start = self._log.offsets_at([place], since)[place]
         size = _MOST_PROBED
@@ -200,5 +211,5 @@ class Tracer:
 
 
 def _in_order(trees: Iterable[Tree]) -> list[Tree]:
-    """By their beginnings, each once."""
+    """Sort trees by their start, each one once."""
     return sorted({tree.root: tree for tree in trees}.values(), key=lambda tree: tree.begun)

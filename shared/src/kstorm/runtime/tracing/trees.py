@@ -1,7 +1,8 @@
-"""Reads trees that began at about the same time, one or several at once, and no further than is needed.
+"""Read one or several trees that were started at about the same time, and no more records than
+needed.
 
-What the ackers heard of them says what there is to be found, so that is read first: until each has ended, or nobody waits for it
-any more. Of the tuples only so much is read as it takes.
+The ackers' logs show which tuples exist, so they are read first: until each tree has ended or timed
+out. Then tuples are read until all of them are found.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -17,22 +18,23 @@ from kstorm.runtime.tracing.recent import Recent
 from kstorm.runtime.tracing.spans import Span, Spans
 
 SLACK_MS: Final = 1000
-"""By which clocks of processes may differ, and records of one moment be apart."""
+"""Tolerance in ms for differences between clocks, and between records of the same moment."""
 _FIRST_SLICE_MS: Final = 1000
 _NEAR_MS: Final = 100
 _AT_ONCE_MS: Final = 500
-"""Most trees have all their tuples from so long before they begin, by the clocks of one machine, to so long after it."""
+"""Most trees have all of their tuples from `_NEAR_MS` before their start to this time after it."""
 _MORE: Final = 4
-"""By what each further slice of time is longer."""
+"""Growth factor of the time ranges that are read one after another."""
 _TOGETHER_MS: Final = 10_000
-"""By which the beginnings of trees that are read together may be apart."""
+"""Largest difference between the starts of trees that are read together."""
 _T = TypeVar("_T")
 
 
 def read_trees(
     topology: Outline, log: TopicLog, wanted: Sequence[Outcome]
 ) -> Iterator[tuple[Outcome, Tree, bool]]:
-    """The tree of each, oldest first, and whether all of it was read that is there: not if the log's budget is exhausted."""
+    """Yield the trees, oldest first. The flag is false if the budget was exhausted before the tree
+    was read completely."""
     for together in by_time(wanted, lambda outcome: outcome.begun):
         log.budget.doing = f"reading {len(together)} trees"
         reading = Reading(topology, log, {outcome.root: outcome.begun for outcome in together})
@@ -48,7 +50,10 @@ def read_trees(
 def by_time(
     wanted: Iterable[_T], begun: Callable[[_T], int], recent: float = inf
 ) -> Iterator[Sequence[_T]]:
-    """What is to be read together: what began within ten seconds, and all that began since `recent`; Unix times in ms."""
+    """Yield groups of items to read together, by Unix times in ms.
+
+    A group covers ten seconds. All items since `recent` are in one group.
+    """
     group: list[_T] = []
     for one in sorted(wanted, key=begun):
         if group and begun(one) - begun(group[0]) > _TOGETHER_MS and begun(group[0]) < recent:
@@ -60,7 +65,8 @@ def by_time(
 
 
 class Reading:
-    """Of trees that began at about these Unix times in ms; all at that spout task, if one is given."""
+    """Reads trees by their approximate start as Unix times in ms. With `spout_task`, all of them
+    are from that task."""
 
     def __init__(
         self,
@@ -76,8 +82,11 @@ class Reading:
     def read(
         self, patience: float = inf, latest: float = inf, recent: Recent | None = None
     ) -> Mapping[int, Tree]:
-        """The trees by root, as far as they had grown at the Unix time `latest` in ms. Nobody waits for one longer than `patience`,
-        in ms. `recent`: the end of the logs, which may have been read already."""
+        """Return the trees by root, as of the Unix time `latest` in ms.
+
+        `patience` is the longest time in ms until a tree times out. `recent` is the end of the
+        logs, which may have been read already.
+        """
         self._read_news(patience, latest, recent)
         ends = {root: min(self._last_heard(root) + SLACK_MS, latest) for root in self._begun}
         spans = Spans()
@@ -95,7 +104,7 @@ class Reading:
         return self._build()
 
     def _read_news(self, patience: float, latest: float, recent: Recent | None) -> None:
-        """What the ackers heard of the trees, and what they told the spouts."""
+        """Read the ackers' logs and the completions of the trees."""
         places = self._news()
         start, until = self._first - SLACK_MS, self._last + _FIRST_SLICE_MS
         end = min(self._last + patience, latest)
@@ -125,11 +134,11 @@ class Reading:
         return max((ms for _, ms in self._heard(root)), default=self._begun[root])
 
     def _resets(self) -> Iterator[int]:
-        """When spouts were told to wait for the trees anew, in ms."""
+        """Yield the times in ms at which timeouts of the trees were reset."""
         return (ms for root in self._begun for kind, ms in self._heard(root) if kind == "reset")
 
     def _heard(self, root: int) -> Iterator[tuple[str, int]]:
-        """The kinds of news that there were of a tree, and when, in ms."""
+        """Yield kind and time in ms of each event of a tree."""
         found = self._gatherers.of(root)
         yield from ((news.kind, news.place.timestamp) for news in found.news)
         yield from ((ending.kind, ending.place.timestamp) for ending in found.endings)
@@ -150,7 +159,7 @@ class Reading:
 
 
 def _slices() -> Iterator[Span]:
-    """Of the time around a tree's beginning, the likeliest for its tuples first."""
+    """Yield time ranges relative to a tree's start, those with the most likely tuples first."""
     yield -_NEAR_MS, _AT_ONCE_MS
     yield -SLACK_MS, -_NEAR_MS
     start, length = float(_AT_ONCE_MS), float(_FIRST_SLICE_MS)
@@ -160,7 +169,7 @@ def _slices() -> Iterator[Span]:
 
 
 def completions(topology: Outline) -> Iterator[tuple[Place, int]]:
-    """Where spout tasks are told what became of their trees, each with the task."""
+    """Yield the partition with the completions of each spout task, and the task."""
     for spout in topology.spouts:
         for index, task in enumerate(topology.task_ids(spout.id)):
             yield (topology.completions_topic(spout.id), index), task

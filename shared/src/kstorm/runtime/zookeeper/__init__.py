@@ -1,1 +1,1 @@
-"""What talks to ZooKeeper: stored offsets, the locks of partitions, the state of a topology."""
+"""Access to ZooKeeper: stored offsets, the locks of partitions, the state of a topology."""

@@ -1,8 +1,9 @@
-"""Who may change what a spout obeys.
+"""Check who can change the nodes that a spout obeys.
 
-With a login, what kstorm makes in ZooKeeper is for that user alone. A node that was there before may be open to all: then any
-stranger who reaches ZooKeeper could move offsets or silence a topology. So a process with a login obeys no node that everybody may
-change. Without a login nobody can be told from anybody, and nothing is looked at.
+With a login, nodes created by kstorm belong to that user only. An older node may be open to all.
+Then anyone who can reach ZooKeeper could move offsets or deactivate a topology. So a process with a
+login obeys no node that everyone can change. Without a login users cannot be distinguished, and
+nothing is checked.
 """
 
 from collections.abc import Iterable
@@ -18,7 +19,8 @@ _EVERYBODY: Final = Id("world", "anyone")
 
 
 class OpenToAllError(KazooException):  # type: ignore[misc] # kazoo has no types
-    """A node that is not obeyed, since everybody may change it. Says which, and what to do."""
+    """A node is not obeyed because everyone can change it. The message has the node and the
+    remedy."""
 
     def __init__(self, auth: str, path: str) -> None:
         user = auth.split(":")[1]
@@ -29,8 +31,11 @@ class OpenToAllError(KazooException):  # type: ignore[misc] # kazoo has no types
 
 
 def check_own(client: KazooClient, auth: str, paths: Iterable[str]) -> None:
-    """Raises `OpenToAllError` for a node that everybody may change, and `NoAuthError` for one that is another user's. A node
-    that is not there is not to blame."""
+    """Raise `OpenToAllError` for a node that everyone can change, and `NoAuthError` for a node of
+    another user.
+
+    Missing nodes are skipped.
+    """
     for path in paths if auth else ():
         try:
             acl, _ = client.get_acls(path)
@@ -43,12 +48,12 @@ def check_own(client: KazooClient, auth: str, paths: Iterable[str]) -> None:
 
 
 def _is_others(acl: Iterable[ACL], own: Id) -> bool:
-    """Whether all who may make nodes below are users by name, and this one is none of them."""
+    """Return True if only named users may create children, and this user is not one of them."""
     makers = [entry.id for entry in acl if entry.perms & Permissions.CREATE]
     return bool(makers) and own not in makers and all(maker.scheme in _USERS for maker in makers)
 
 
 def _identity(auth: str) -> Id:
-    """How ZooKeeper calls a login in its lists."""
+    """Return a login's ID in ZooKeeper's ACLs."""
     scheme, user, password = auth.split(":", 2)
     return Id(scheme, make_digest_acl_credential(user, password) if scheme == "digest" else user)

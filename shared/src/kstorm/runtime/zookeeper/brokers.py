@@ -1,10 +1,14 @@
-"""Reads which brokers and partitions there are where a Kafka up to 3.9 registers them: Storm's `DynamicBrokersReader`.
+"""Read brokers and partitions from ZooKeeper, where Kafka up to 3.9 registers them: Storm's
+`DynamicBrokersReader`.
 
-    /brokers/ids/<id>                               {"host": …, "port": …, "endpoints": ["SSL://kafka-0:9093", …], …}
-    /brokers/topics/<topic>                         {"partitions": {"0": [<broker>, …], …}, …}
-    /brokers/topics/<topic>/partitions/<n>/state    {"leader": <id>, …}
+    /brokers/ids/<id>
+        {"host": …, "port": …, "endpoints": ["SSL://kafka-0:9093", …], …}
+    /brokers/topics/<topic>
+        {"partitions": {"0": [<broker>, …], …}, …}
+    /brokers/topics/<topic>/partitions/<n>/state
+        {"leader": <id>, …}
 
-Each look opens a session of its own and ends it: between two there is nothing to keep, and nothing that can get lost.
+Each call opens and closes its own session, so there is no state in between that could be lost.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -29,7 +33,7 @@ T = TypeVar("T")
 
 
 class _Registration(msgspec.Struct):
-    """What a broker says of itself."""
+    """A broker's registration."""
 
     host: str | None = None
     port: int = -1
@@ -46,10 +50,11 @@ class _State(msgspec.Struct):
 
 
 class DynamicBrokersReader:
-    """A `BrokersReader`. `security_protocol` is the client's: of a broker's listeners it takes the first one with that.
+    """A `BrokersReader`. It uses a broker's first listener with `security_protocol`, the client's
+    protocol.
 
-    `wildcard`: whether topics are regular expressions. `tls`: the process's, which is used unless `hosts` says that there is none.
-    Raises `ConfigError` on a malformed connect string.
+    With `wildcard`, topics are regular expressions. `tls` is the process's setting, used unless
+    `hosts` disables TLS. Raises `ConfigError` for a malformed connect string.
     """
 
     def __init__(
@@ -65,7 +70,7 @@ class DynamicBrokersReader:
         self._client()
 
     def get_broker_info(self, topic: str) -> Sequence[GlobalPartitionInformation]:
-        """See `BrokersReader`. Raises `BrokerError` as well if no broker is registered there."""
+        # Also raises `BrokerError` if no broker is registered.
         with self._session() as client:
             brokers = self._brokers(client)
             return list(self._topics(client, topic, brokers))
@@ -78,7 +83,8 @@ class DynamicBrokersReader:
         assigned = self._get(client, [f"{path}/{name}" for name in topics], _Topic)
         for name, found in zip(topics, assigned, strict=True):
             if found is None or not found.partitions:
-                if self._wildcard:  # it was deleted meanwhile
+                if self._wildcard:
+                    # deleted in the meantime
                     continue
                 raise NoTopicError(
                     f"ZooKeeper at {self._hosts.zk_connect} has no topic {name!r} under {path}: create it, or name another"
@@ -96,7 +102,7 @@ class DynamicBrokersReader:
             yield information
 
     def _brokers(self, client: KazooClient) -> dict[int, Broker]:
-        """Those that are up, by id."""
+        """Return the running brokers by ID."""
         path = f"{self._hosts.broker_zk_path}/ids"
         try:
             ids = client.get_children(path)
@@ -117,7 +123,8 @@ class DynamicBrokersReader:
         return brokers
 
     def _address(self, id: str, registered: _Registration) -> Broker:
-        """Where a broker listens for this client. Before Kafka 0.9 there was one listener, and no endpoints."""
+        """Return a broker's address for this client. Before Kafka 0.9 there was one listener, and
+        no endpoints."""
         kinds = registered.listener_security_protocol_map
         for endpoint in registered.endpoints:
             listener, _, address = endpoint.partition("://")
@@ -131,7 +138,7 @@ class DynamicBrokersReader:
         )
 
     def _get(self, client: KazooClient, paths: Iterable[str], kind: type[T]) -> list[T | None]:
-        """What the nodes hold, asked for all at once; None for one that is not there."""
+        """Return the contents of nodes, reading them concurrently. A missing node gives None."""
         found: list[T | None] = []
         for path, asked in [(path, client.get_async(path)) for path in paths]:
             try:

@@ -1,10 +1,12 @@
-"""How every client of ZooKeeper here is made, and what it says when ZooKeeper does not let it.
+"""Create ZooKeeper clients, and explain why ZooKeeper refuses them.
 
-A login is `digest:user:password` or `sasl:user:password`. By the first the client says who it is, and whatever it says is
-true: a user is a name and a password, and owns what was made under both. By the second, SASL's DIGEST-MD5, the server knows
-its users and refuses others; kazoo's client ends then, so whoever has it must start it again.
+A login is `digest:user:password` or `sasl:user:password`. With `digest`, ZooKeeper accepts any name
+and password. A user is the combination of both, and owns the nodes created with it. With `sasl`
+(DIGEST-MD5), the server knows its users and rejects others. kazoo's client then stops and must be
+started again.
 
-TLS is the process's for every ZooKeeper that it speaks to: `kstorm.runtime.zookeeper.tls`.
+TLS is configured once per process, for all of its ZooKeeper connections:
+`kstorm.runtime.zookeeper.tls`.
 """
 
 import logging
@@ -31,7 +33,7 @@ from kstorm.runtime.zookeeper.obstacles import obstacle
 from kstorm.runtime.zookeeper.tls import ZooKeeperTls
 
 NOT_NOW: Final = (ConnectionLoss, ConnectionClosedError, SessionExpiredError, AuthFailedError)
-"""What to try again when ZooKeeper is there again."""
+"""Errors to retry when ZooKeeper is available again."""
 _SESSION_SECS: Final = 10.0
 _CONNECT_SECS: Final = 10.0
 _LOOK_WHY_SECS: Final = 1.0
@@ -47,8 +49,11 @@ def make_client(
     whose: str = "ZooKeeper's",
     **options: Any,
 ) -> KazooClient:
-    """A client that is not started yet. `timeout` is the session's, in seconds; `auth` a login, or empty; without `tls` it has
-    none. Raises `ConfigError` on a malformed connect string, which is `whose`."""
+    """Create a client without starting it. Raises `ConfigError` for a malformed connect string.
+
+    `timeout` is that of the session in seconds. `auth` is a login or "". Without `tls` the
+    connection is not encrypted. `whose` names the connect string's owner in the error.
+    """
     if tls is not None:
         options["handler"] = _TlsHandler(tls)
     scheme, _, login = auth.partition(":")
@@ -61,9 +66,8 @@ def make_client(
         }
     elif auth:
         options["auth_data"] = [(scheme, login)]
-    logging.getLogger("kazoo.client").setLevel(
-        logging.INFO
-    )  # what it says below that has the login
+    # Messages below this level contain the login.
+    logging.getLogger("kazoo.client").setLevel(logging.INFO)
     try:
         return KazooClient(
             connect,
@@ -78,7 +82,8 @@ def make_client(
 
 
 class _TlsHandler(SequentialThreadingHandler):  # type: ignore[misc] # kazoo has no types
-    """Connects with TLS. By itself kazoo would trust all whom the system trusts beside `ca`, and check no name."""
+    """Connects with TLS. kazoo itself would also trust the system's CAs in addition to `ca`, and
+    check no host name."""
 
     def __init__(self, tls: ZooKeeperTls) -> None:
         super().__init__()
@@ -91,21 +96,21 @@ class _TlsHandler(SequentialThreadingHandler):  # type: ignore[misc] # kazoo has
         timeout: float | None = None,
         **_: Any,
     ) -> ssl.SSLSocket:
-        """What kazoo speaks by. Raises nothing but `OSError`, after which kazoo tries again; another error ends its thread."""
+        # kazoo retries after an `OSError`. Any other error would end its thread.
         try:
             return self._tls.connect(address, hostname, timeout)
         except ConfigError as error:
             raise OSError(str(error)) from None
 
     def select(self, readers: Iterable[Any], *others: Any, **more: Any) -> Any:
-        """As `select.select`; what TLS has already taken from the socket can be read as well."""
+        # Data that TLS has already read from the socket is also ready.
         readers = list(readers)
         ready = [each for each in readers if isinstance(each, ssl.SSLSocket) and each.pending()]
         return (ready, [], []) if ready else super().select(readers, *others, **more)
 
 
 def not_allowed(auth: str, path: str) -> str:
-    """That the login may not do what was asked at `path`, and what to do about it."""
+    """Explain that the login has no permission at `path`, with the remedy."""
     return (
         f"{_who(auth)} may not use {path}: give KSTORM_ZOOKEEPER_AUTH the user and password with which that node, or the one "
         "above it, was made"
@@ -113,12 +118,13 @@ def not_allowed(auth: str, path: str) -> str:
 
 
 def is_ended(client: KazooClient) -> bool:
-    """Whether kazoo has ended its client, as it does where a login is refused: it must be started again."""
+    """Return True if kazoo has stopped its client, as after a rejected login. It must be started
+    again."""
     return bool(client.client_state == KeeperState.AUTH_FAILED)
 
 
 def not_let_in(auth: str) -> str:
-    """That the server does not know the login, and what to do about it."""
+    """Explain that the server rejects the login, with the remedy."""
     return f"{_who(auth)} is not let in: check the user and the password in KSTORM_ZOOKEEPER_AUTH"
 
 
@@ -128,7 +134,8 @@ def _who(auth: str) -> str:
 
 @contextmanager
 def open_client(connect: str, auth: str, tls: ZooKeeperTls | None = None) -> Iterator[KazooClient]:
-    """A client for a command. Raises `BrokerError` if ZooKeeper cannot be reached within 10 s, or does not let it in."""
+    """Open a client for a command. Raises `BrokerError` if ZooKeeper cannot be reached within 10 s
+    or rejects the login."""
     client = make_client(connect, _SESSION_SECS, auth, tls)
     try:
         _connect(client, connect, auth, tls)
@@ -141,8 +148,11 @@ def open_client(connect: str, auth: str, tls: ZooKeeperTls | None = None) -> Ite
 def start_client(
     client: KazooClient, connect: str, tls: ZooKeeperTls | None, timeout: float
 ) -> None:
-    """Waits until a client has a session. Raises `KazooTimeoutError` if it has none after so many seconds, and `BrokerError` sooner
-    if it is known why."""
+    """Wait until a client has a session.
+
+    Raises `KazooTimeoutError` if it takes longer than `timeout` seconds, and `BrokerError` earlier
+    if the reason is known.
+    """
     live = client.start_async()
     if live.wait(_LOOK_WHY_SECS):
         return
@@ -155,7 +165,8 @@ def start_client(
 def _connect(client: KazooClient, connect: str, auth: str, tls: ZooKeeperTls | None) -> None:
     try:
         start_client(client, connect, tls, _CONNECT_SECS)
-        client.exists("/")  # whether a login is refused shows with the first request
+        # A rejected login only shows with the first request.
+        client.exists("/")
     except KazooTimeoutError:
         raise BrokerError(
             f"ZooKeeper at {connect} cannot be reached: is it running, and is KSTORM_ZOOKEEPER right?"
@@ -169,7 +180,7 @@ def _connect(client: KazooClient, connect: str, auth: str, tls: ZooKeeperTls | N
 
 @contextmanager
 def told_errors(auth: str, where: str) -> Iterator[None]:
-    """Turns what ZooKeeper refuses at the nodes `where` into a `BrokerError`."""
+    """Convert ZooKeeper's errors at the nodes `where` to `BrokerError`."""
     try:
         yield
     except NoAuthError:

@@ -1,8 +1,9 @@
-"""One partition's lock and node in ZooKeeper: taking, writing, being fenced, giving up.
+"""One partition's lock and node in ZooKeeper: acquire, write, detect fencing, release.
 
-What waits for ZooKeeper is done on one thread, the session's (`kstorm.runtime.zookeeper.session`). A call whose connection
-broke may have been done or not; so each is made such that doing it again is safe: the lock carries a mark by which it is
-known again, and a write is known by its content and by the version that it made.
+Everything that waits for ZooKeeper runs on the session's thread
+(`kstorm.runtime.zookeeper.session`). If a call loses its connection, it may have taken effect or
+not. So every call can be repeated safely. The lock has a mark that identifies it. A write is
+recognised by its content and the version that it created.
 """
 
 import json
@@ -28,25 +29,29 @@ from kstorm.runtime.zookeeper.session import Job
 log = logging.getLogger(__name__)
 
 NOTHING = b""
-"""What a node holds of which nobody has stored an offset yet. It is there for its version, which who takes the lock next
-can write anew as with any other."""
+"""Content of a node without a stored offset.
+
+The node exists for its version: the next owner of the lock rewrites it as any other node, which
+fences the previous owner.
+"""
 
 
 def node_path(root: str, partition: Partition) -> str:
-    """The node of a partition's offset; `root` is `<zk_root>/<id>`."""
+    """Return the node of a partition's offset. `root` is `<zk_root>/<id>`."""
     return f"{root}/partition_{partition.partition}"
 
 
 def lock_path(root: str, partition: Partition) -> str:
-    """The node of a partition's lock."""
+    """Return the node of a partition's lock."""
     return f"{root}/locks/partition_{partition.partition}"
 
 
 class Lease(Job):
-    """A partition's lock, and the right to write its node. `wake` is called when the lock may be free.
+    """A partition's lock, and the right to write its node. `wake` is called when the lock may be
+    free.
 
-    `queued` and `leaving` say what is wanted of it, `ownership`, `data` and `gone` how it stands. With a login, `auth`, it is not
-    held while everybody may change its node.
+    `queued` and `leaving` are requests. `ownership`, `data` and `gone` are the current state. With
+    a login in `auth`, the lock is not held while everyone can change the node.
     """
 
     def __init__(
@@ -60,40 +65,40 @@ class Lease(Job):
         self.path = node_path(root, partition)
         self._auth, self._obeyed = auth, (root, self.path)
         self.ownership = Ownership.WAITING
-        """How the lock stands."""
+        """State of the lock."""
         self.data = NOTHING
-        """What the node holds."""
+        """Content of the node."""
         self.queued: bytes | None = None
-        """To be written next."""
+        """Data to write next."""
         self.leaving = False
-        """Whether the lock is to be given up."""
+        """True if the lock is to be released."""
         self.gone = False
-        """Whether it was."""
+        """True once the lock is released."""
         self.look = True
-        """Whether to try for the lock now."""
+        """True to try to acquire the lock now."""
         self._lock_path = lock_path(root, partition)
-        # The id tells this lease's lock from one that another lease of the same session holds.
+        # The ID distinguishes this lease's lock from that of another lease in the same session.
         self._mark = json.dumps({**owner, "lease": uuid.uuid4().hex}).encode()
         self._wake = wake
         self._sessions_lost = 0
-        self._taken = False  # whether the lock was ever had, so that data, _version and _written mean something
+        # True once the lock has been held, which makes data, _version and _written valid.
+        self._taken = False
         self._version = -1
-        self._written = (
-            -1
-        )  # zxid of the node's last write as we know it; unlike a version it is never used twice
-        self._unsure: set[bytes] = set()  # writes since then whose answers were lost
+        # zxid of the node's last known write. Unlike a version, it is never reused.
+        self._written = -1
+        # Writes since then without a known result.
+        self._unsure: set[bytes] = set()
         self._announced = False
 
     @property
     def has_duties(self) -> bool:
-        """Whether something waits to be stored or released."""
+        """True while something waits to be stored or released."""
         return not self.gone and (
             self.leaving or (self.queued is not None and self.ownership is not Ownership.FENCED)
         )
 
     @property
     def has_work(self) -> bool:
-        """Whether a turn would do something."""
         if self.leaving:
             return not self.gone
         if self.ownership is Ownership.WAITING:
@@ -101,18 +106,17 @@ class Lease(Job):
         return self.ownership is Ownership.HELD and self.queued is not None
 
     def look_again(self) -> None:
-        """The lock may be free."""
         self.look = True
 
     def lost(self) -> None:
-        """The session has ended, and took the lock along."""
+        """The session has ended, and its locks are gone."""
         self._sessions_lost += 1
         self.look = True
         if self.ownership is Ownership.HELD:
             self.ownership = Ownership.WAITING
 
     def take_turn(self, client: KazooClient, lock: AbstractContextManager[Any]) -> None:
-        """Does what is wanted at this moment; what is asked for meanwhile is for the next turn."""
+        """Execute the current requests. Requests made in the meantime are for the next turn."""
         with lock:
             lost, data, leaving = self._sessions_lost, self.queued, self.leaving
         try:
@@ -124,12 +128,16 @@ class Lease(Job):
             if standing is not Ownership.WAITING and self.queued is data:
                 self.queued = None
             if standing is Ownership.HELD and lost != self._sessions_lost:
-                standing = Ownership.WAITING  # a session that ended meanwhile took the lock along
+                # The session ended in the meantime, and its locks are gone.
+                standing = Ownership.WAITING
             self.ownership = standing
 
     def _advance(self, client: KazooClient, data: bytes | None, leaving: bool) -> Ownership:
-        """Tries for the lock, writes `data`, and if `leaving` gives the lock up, the last offset written before. Returns how the
-        lock stands then."""
+        """Try to acquire the lock and write `data`. If `leaving`, write the last offset first and
+        then release the lock.
+
+        Returns the new state of the lock.
+        """
         standing = self.ownership
         if standing is Ownership.WAITING and (data is not None or not leaving):
             self.look = False
@@ -141,7 +149,10 @@ class Lease(Job):
         return standing
 
     def _take_over(self, client: KazooClient) -> Ownership:
-        """The first time: learns what is stored, and fences whoever wrote it, or is about to be the first to write."""
+        """Acquire the lock for the first time and read the stored offset.
+
+        This fences every process that has written the offset or is about to write the first one.
+        """
         if not self._lock(client):
             return Ownership.WAITING
         check_own(client, self._auth, self._obeyed)
@@ -160,7 +171,8 @@ class Lease(Job):
         return Ownership.HELD
 
     def _resume(self, client: KazooClient) -> Ownership:
-        """After a lost session: takes the lock again, and looks whether it was someone else's in between."""
+        """Acquire the lock again after a lost session, and check whether another process had it in
+        between."""
         if not self._lock(client):
             return Ownership.WAITING
         check_own(client, self._auth, self._obeyed)
@@ -181,7 +193,7 @@ class Lease(Job):
         return True
 
     def _is_mine(self, client: KazooClient) -> bool:
-        """Whether the lock was made by a call of this lease, in this session."""
+        """Return True if this lease created the lock in this session."""
         session = client.client_id
         if session is None:
             raise ConnectionLoss
@@ -217,8 +229,12 @@ class Lease(Job):
         return Ownership.HELD
 
     def _wrote(self, found: bytes, stat: Any) -> bool:
-        """Whether the node is as a write of ours left it whose answer was lost. Its content alone does not say so: who
-        takes the lock over writes again what it finds."""
+        """Return True if the node is in the state that a write of this lease with an unknown result
+        would leave.
+
+        The content alone does not prove it, because a new owner of the lock rewrites the existing
+        content.
+        """
         return found in self._unsure and stat.version == self._version + 1
 
     def _remember(self, data: bytes, stat: Any) -> None:

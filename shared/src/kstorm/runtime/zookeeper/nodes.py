@@ -1,8 +1,10 @@
-"""A spout's nodes in ZooKeeper seen from outside: what they hold, who reads the partitions, and how to change them.
+"""A spout's nodes in ZooKeeper as seen by operators: their contents, the partitions' owners, and
+how to change offsets.
 
-The rule: **no offset is changed under a running spout.** A change is one transaction: it takes the lock of every
-partition, writes each node if it is still as it was read, and gives the locks up. If one lock is held or one node has
-changed, nothing is done. Should a spout's lock have been lost for a moment, the version tells it, and it starts anew.
+**No offset is changed under a running spout.** A change is one transaction. It acquires the lock of
+every partition, writes each node if its version is unchanged, and releases the locks. If one lock
+is held or one node has changed, nothing is done. If a spout has lost its lock for a moment, it
+detects the change by the version and restarts.
 """
 
 import json
@@ -29,29 +31,31 @@ from kstorm.runtime.zookeeper.client import open_client, told_errors
 from kstorm.runtime.zookeeper.lease import NOTHING, lock_path, node_path
 from kstorm.runtime.zookeeper.tls import ZooKeeperTls
 
-_NOT_TO_BLAME: Final = (RolledBackError, RuntimeInconsistency)  # those beside the one that failed
+# results of the other operations of a failed transaction
+_NOT_TO_BLAME: Final = (RolledBackError, RuntimeInconsistency)
 
 
 @dataclass(frozen=True, slots=True)
 class OffsetNode:
-    """What ZooKeeper has of one partition."""
+    """The ZooKeeper state of one partition."""
 
     stored: StoredOffset | None
-    """None if no offset was stored yet."""
+    """None if no offset is stored yet."""
     version: int
-    """For compare-and-set; -1 if there is no node."""
+    """For compare-and-set. -1 if the node does not exist."""
     holder: str | None
-    """Who holds the lock; None if nobody does."""
+    """Owner of the lock, or None."""
 
 
 class OffsetNodes:
-    """The nodes of one spout; `root_of` says for a topic under which node they are."""
+    """The nodes of one spout. `root_of` returns the parent node for a topic."""
 
     def __init__(self, client: KazooClient, root_of: Callable[[str], str], auth: str) -> None:
         self._client, self._root_of, self._auth = client, root_of, auth
 
     def read(self, partition: Partition) -> OffsetNode:
-        """Raises `ConfigError` if what is there is no offset of that partition."""
+        """Read a partition's node. Raises `ConfigError` if it has no valid offset of that
+        partition."""
         path = self._node(partition)
         with self._errors(path):
             holder = self._holder(partition)
@@ -63,13 +67,14 @@ class OffsetNodes:
         return OffsetNode(stored, stat.version, holder)
 
     def check_free(self, changes: Mapping[Partition, tuple[OffsetNode, StoredOffset]]) -> None:
-        """Raises `InUseError` if somebody held one of the locks when the nodes were read; `write` looks again."""
+        """Raise `InUseError` if a lock was held when the nodes were read. `write` checks again."""
         for partition, (node, _) in changes.items():
             if node.holder is not None:
                 raise _in_use(self._node(partition), node.holder)
 
     def write(self, changes: Mapping[Partition, tuple[OffsetNode, StoredOffset]]) -> None:
-        """Stores offsets in place of what was read, all or none; raises `InUseError` naming who is in the way."""
+        """Replace the offsets that were read, all or none. Raises `InUseError` with the lock's
+        owner."""
         mark = json.dumps(
             {"command": "kstorm offsets", "host": socket.gethostname(), "pid": os.getpid()}
         ).encode()
@@ -121,7 +126,8 @@ class OffsetNodes:
 def open_nodes(
     connect: str, root_of: Callable[[str], str], auth: str = "", tls: ZooKeeperTls | None = None
 ) -> Iterator[OffsetNodes]:
-    """The nodes of a spout. Raises `BrokerError` if ZooKeeper cannot be reached within 10 s, or does not let us in."""
+    """Open the nodes of a spout. Raises `BrokerError` if ZooKeeper cannot be reached within 10 s or
+    rejects the login."""
     with open_client(connect, auth, tls) as client:
         yield OffsetNodes(client, root_of, auth)
 
@@ -133,7 +139,7 @@ def _in_use(path: str, holder: str) -> InUseError:
 
 
 def describe_holder(mark: bytes) -> str:
-    """Who made a lock, in words; of a lock that is no spout's of ours, what it holds."""
+    """Describe the owner of a lock. If it is not a lock of a kstorm spout, return its content."""
     try:
         found: Any = json.loads(mark)
         who = f"task {found['task']} of {found['component']!r} in {found['topology']!r}"

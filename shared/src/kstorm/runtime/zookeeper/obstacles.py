@@ -1,7 +1,7 @@
-"""Why a ZooKeeper that is there cannot be used: what is wrong with TLS, its own or ours.
+"""Find out why a reachable ZooKeeper cannot be used: TLS problems of the server or of this client.
 
-kazoo says of all of it that a connection was lost, and tries again. So whoever has waited for a while asks the servers themselves
-what they answer to anybody, `srvr`; that the question is not allowed is an answer too.
+kazoo reports all of them as a lost connection and retries. So after a while the servers are queried
+directly, with `srvr`. Any response is enough, even one that the command is not allowed.
 """
 
 import socket
@@ -14,16 +14,19 @@ from kazoo.hosts import collect_hosts
 from kstorm.errors import ConfigError
 from kstorm.runtime.zookeeper.tls import VARIABLE, ZooKeeperTls
 
-_QUESTION: Final = b"srvr\n"  # five bytes, or a server with TLS would wait for more
+_QUESTION: Final = b"srvr\n"  # Five bytes, since a server with TLS would wait for more.
 _ALERT: Final = b"\x15\x03"
 _ANOTHER_NAME: Final = (62, 64)
-"""OpenSSL's codes for a certificate that is valid for another name, or another address."""
+"""OpenSSL's codes for a certificate of another host name or address."""
 _Address = tuple[str, int]
 
 
 def obstacle(connect: str, tls: ZooKeeperTls | None, patience: float) -> str:
-    """What keeps a client with this `tls` from every session there, and what to do; empty if nothing is known to. Waits for each
-    answer of a server for `patience` seconds, and after so many asks no further server."""
+    """Return what prevents a client with this `tls` from connecting, and the remedy. Return "" if
+    no reason is found.
+
+    Waits up to `patience` seconds for each response. After that time no further server is queried.
+    """
     deadline = time.monotonic() + patience
     servers, _ = collect_hosts(connect)
     for server in servers:
@@ -40,7 +43,8 @@ def obstacle(connect: str, tls: ZooKeeperTls | None, patience: float) -> str:
 def _with_tls(server: _Address, tls: ZooKeeperTls, patience: float) -> str:
     try:
         with tls.connect(server, server[0], patience) as connection:
-            _ask(connection)  # whether the client's own certificate will do shows only here
+            # A rejected client certificate only shows here.
+            _ask(connection)
     except ConfigError as error:
         return str(error)
     except ssl.SSLCertVerificationError as error:
@@ -50,7 +54,8 @@ def _with_tls(server: _Address, tls: ZooKeeperTls, patience: float) -> str:
             return _not_accepted(error, tls)
     except ConnectionResetError:
         pass
-    except OSError:  # nobody is there, or nobody answers
+    except OSError:
+        # no server, or no response
         return ""
     else:
         return ""
@@ -93,7 +98,8 @@ def _not_accepted(error: ssl.SSLError, tls: ZooKeeperTls) -> str:
 
 
 def _ask_in_plain(server: _Address, patience: float) -> bytes | None:
-    """What it answers, nothing if it ends the connection; None if it cannot be asked, or takes its time."""
+    """Return the response, or b"" if the server closes the connection. Return None if it cannot be
+    reached in time."""
     try:
         with socket.create_connection(server, patience) as connection:
             return _ask(connection)
@@ -114,10 +120,8 @@ def _is_answer(answer: bytes | None) -> bool:
 
 def _speaks_tls(server: _Address, patience: float) -> bool:
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
-    context.check_hostname, context.verify_mode = (
-        False,
-        ssl.CERT_NONE,
-    )  # nothing is said there, and nothing believed
+    # The certificate does not matter: nothing is sent, and no response is used.
+    context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
     try:
         with socket.create_connection(server, patience) as plain, context.wrap_socket(plain):
             return True

@@ -1,17 +1,19 @@
-"""Keeps a `KafkaSpout`'s offsets and locks in ZooKeeper: the `OffsetStore` of `kstorm.kafka.ports`.
+"""Store a `KafkaSpout`'s offsets and locks in ZooKeeper: the `OffsetStore` of `kstorm.kafka.ports`.
 
-    <zk_root>/<id>/partition_<n>          Storm's JSON; written only by whoever holds the lock
-    <zk_root>/<id>/locks/partition_<n>    ephemeral: gone with the session of the process that holds it
+    <zk_root>/<id>/partition_<n>          Storm's JSON; written only by the lock's owner
+    <zk_root>/<id>/locks/partition_<n>    ephemeral: ends with the session of the lock's owner
 
-A spout that reads all topics that a regular expression matches has a node for each, `<zk_root>/<id>/<topic>`, and the
-same two under it.
+A spout that reads all topics matching a regular expression has a node per topic,
+`<zk_root>/<id>/<topic>`, with the same two nodes below it.
 
-The rule: **a process whose lock was lost cannot move an offset.** Every write names the version that the node had when
-this process last read or wrote it, and taking a lock writes the node once, so the one before is fenced from then on.
+**A process that has lost its lock cannot move an offset.** Every write has the node's version as
+this process last read or wrote it. Acquiring a lock also writes the node once, so the previous
+owner is fenced from then on.
 
-While ZooKeeper cannot be reached nobody's lock changes hands as far as can be known, so processing goes on and writes
-wait. Once it says that the session has expired, each lock is taken anew; if the node is as this process left it, nobody
-was there in between and work goes on, else the partition is dropped.
+While ZooKeeper cannot be reached, no lock is known to change its owner. So processing continues and
+writes wait. If ZooKeeper then reports an expired session, each lock is acquired again. If the node
+is unchanged, no other process had the lock and processing continues. Otherwise the partition is
+dropped.
 """
 
 import os
@@ -33,33 +35,28 @@ _MEANWHILE: Final = "offsets wait to be stored, and no partition can be started;
 
 
 class Session(Protocol):
-    """What stores need of a `ZooKeeperSession`, in which the work of their leases is done."""
+    """The part of `ZooKeeperSession` that stores use. It executes the work of their leases."""
 
-    def add(self, job: Lease) -> None:
-        """Begins to try for a lock."""
+    def add(self, job: Lease) -> None: ...
 
-    def save(self, lease: Lease, data: bytes) -> None:
-        """Has `data` written next, in place of anything that waits."""
+    def save(self, lease: Lease, data: bytes) -> None: ...
 
-    def release(self, lease: Lease) -> None:
-        """Has a lock given up."""
+    def release(self, lease: Lease) -> None: ...
 
-    def wait(self, condition: Callable[[], bool], timeout: float) -> bool:
-        """Waits until work that was done makes the condition true."""
+    def wait(self, condition: Callable[[], bool], timeout: float) -> bool: ...
 
-    def wake(self, *_: Any) -> None:
-        """Looks at every lock that is waited for; called by ZooKeeper's watches too."""
+    def wake(self, *_: Any) -> None: ...
 
-    def problem(self, jobs: Iterable[Lease], meanwhile: str) -> str:
-        """Why ZooKeeper does not do what it is asked for these, if so for 2 s or more; empty if it does."""
+    def problem(self, jobs: Iterable[Lease], meanwhile: str) -> str: ...
 
 
 class ZooKeeperOffsetStores:
-    """Opens offset stores; those with the same connect string share one session.
+    """Opens offset stores. Those with the same connect string share one session.
 
-    `connect` is the process's own ZooKeeper. `session_timeout`, `auth` and `tls`: see `ZooKeeperSession`; what is created under a
-    login is for that user alone. `session`: one that the process has already with these, which is used where its connect string is
-    the same, and is its owner's to close. Nothing connects before a lock is asked for.
+    `connect` is the process's own ZooKeeper. For `session_timeout`, `auth` and `tls` see
+    `ZooKeeperSession`. With a login, created nodes belong to that user only. `session` is an
+    existing one of the process with the same settings. It is used for the same connect string, and
+    closed by its owner. No connection is made before the first lock is requested.
     """
 
     def __init__(
@@ -77,7 +74,8 @@ class ZooKeeperOffsetStores:
         self._sessions: dict[str, ZooKeeperSession] = {}
 
     def open(self, config: SpoutConfig, context: TopologyContext) -> "ZooKeeperOffsets":
-        """Opens the store of one spout task. Does not wait; raises `ConfigError` on a malformed connect string."""
+        """Open the store of one spout task without waiting. Raises `ConfigError` for a malformed
+        connect string."""
         session = self._session(config.zk_connect or self._connect)
         owner = {
             "topology": context.topology.name,
@@ -98,7 +96,8 @@ class ZooKeeperOffsetStores:
         return self._sessions[connect]
 
     def close(self) -> None:
-        """Ends the sessions that were opened here, and with them every lock. Waits at most a few seconds each."""
+        """Close the sessions opened here, and with them every lock. Waits a few seconds at most for
+        each."""
         for session in self._sessions.values():
             session.close()
         self._sessions.clear()
@@ -117,7 +116,7 @@ class ZooKeeperOffsets:
         self._leaving: list[Lease] = []
 
     def acquire(self, partition: Partition) -> Ownership:
-        """How the partition's lock stands; asks for it at the first call."""
+        """Return the state of the partition's lock. The first call requests the lock."""
         lease = self._leases.get(partition)
         if lease is None:
             root = self._config.zk_path_of(partition.topic)
@@ -127,7 +126,7 @@ class ZooKeeperOffsets:
         return lease.ownership
 
     def load(self, partition: Partition) -> StoredOffset | None:
-        """What was stored when the lock was taken."""
+        """Return the offset that was stored when the lock was acquired."""
         lease = self._leases[partition]
         return (
             None
@@ -136,7 +135,7 @@ class ZooKeeperOffsets:
         )
 
     def save(self, partition: Partition, stored: StoredOffset) -> None:
-        """Stores an offset as soon as ZooKeeper can be reached."""
+        """Store an offset as soon as ZooKeeper can be reached."""
         lease = self._leases.get(partition)
         if lease is None or lease.ownership is Ownership.FENCED:
             node = node_path(self._config.zk_path_of(partition.topic), partition)
@@ -146,12 +145,12 @@ class ZooKeeperOffsets:
         self._session.save(lease, stored.to_json())
 
     def stored_offset(self, partition: Partition) -> int | None:
-        """The offset that ZooKeeper is known to hold."""
+        """Return the offset that ZooKeeper is known to have."""
         stored = self.load(partition) if partition in self._leases else None
         return None if stored is None else stored.offset
 
     def release(self, partition: Partition) -> None:
-        """Gives up the lock once everything is stored."""
+        """Release the lock once everything is stored."""
         lease = self._leases.pop(partition, None)
         if lease is not None:
             self._leaving = [left for left in self._leaving if not left.gone]
@@ -159,19 +158,18 @@ class ZooKeeperOffsets:
             self._session.release(lease)
 
     def flush(self, timeout: float) -> bool:
-        """Waits until nothing is to be stored or released."""
+        """Wait until nothing is left to store or release."""
         leases = (*self._leases.values(), *self._leaving)
         return self._session.wait(lambda: not any(lease.has_duties for lease in leases), timeout)
 
     def problem(self) -> BrokerError | None:
-        """Why offsets cannot be stored at the moment."""
+        """Return the reason why offsets cannot be stored at the moment."""
         why = self._session.problem((*self._leases.values(), *self._leaving), _MEANWHILE)
         return BrokerError(why) if why else None
 
     def close(self) -> None:
-        """Gives up every lock."""
+        """Release every lock."""
         for partition in list(self._leases):
             self.release(partition)
-        self.flush(
-            _CLOSE_SECS
-        )  # what remains is done when ZooKeeper can be reached again, or goes with the session
+        # The rest is done when ZooKeeper can be reached again, or ends with the session.
+        self.flush(_CLOSE_SECS)

@@ -1,7 +1,8 @@
-"""A process's ZooKeeper session, and the one thread that asks ZooKeeper anything in it.
+"""A process's ZooKeeper session, and the only thread that sends requests in it.
 
-What has to be asked is a `Job`: a partition's lease (`kstorm.runtime.zookeeper.lease`), the watch over a topology
-(`kstorm.runtime.zookeeper.watch`). Others say what a job is to do, under the session's lock, and never wait for ZooKeeper.
+Requests are made by a `Job`: a partition's lease (`kstorm.runtime.zookeeper.lease`) or the watch of
+a topology (`kstorm.runtime.zookeeper.watch`). Other threads set requests on a job under the
+session's lock, and never wait for ZooKeeper.
 """
 
 import logging
@@ -30,55 +31,60 @@ _AFTER_FAILURE_SECS: Final = 0.2
 _AFTER_REFUSAL_SECS: Final = 1.0
 _UNREACHABLE_SECS: Final = 2.0
 _LOOK_WHY_SECS: Final = 1.0
-_WHY_SECS: Final = 1.0  # no longer, since nothing else is done meanwhile
+# short, since no other work is done meanwhile
+_WHY_SECS: Final = 1.0
 _LOOK_WHY_AGAIN_SECS: Final = 5.0
 _CLOSE_SECS: Final = 2.0
 
 _kazoo_log = logging.getLogger("kstorm.kazoo")
-_kazoo_log.setLevel(logging.CRITICAL)  # it would complain at each attempt; `problem` says it once
+_kazoo_log.setLevel(logging.CRITICAL)  # kazoo would log each attempt, `problem` reports it once
 
 
 class Job:
-    """Something that is to be done in a session, whenever it `has_work`. All but `take_turn` is called under the session's
-    lock, and must not wait."""
+    """Work to do in a session whenever it `has_work`. Everything except `take_turn` is called under
+    the session's lock and must not wait."""
 
     path: str
     """The node to name if ZooKeeper refuses."""
     refusal: str = ""
-    """What ZooKeeper did or has that the last turn came to nothing; empty if it did not. Kept by the session."""
+    """Error of the last turn, or "" if it succeeded. Maintained by the session."""
     rests_until: float = 0.0
-    """No turn before this moment of the steady clock. Kept by the session."""
+    """No turn before this time of the monotonic clock. Maintained by the session."""
     gone: bool = False
-    """Whether the session may forget it."""
+    """True if the session may forget the job."""
     look_every_secs: float = 1.0
-    """How often `look_again` is called, should a watch have got lost."""
+    """Seconds between calls of `look_again`, in case a watch was lost."""
     looks_next: float = 0.0
-    """When it is called next. Kept by the session."""
+    """Time of the next such call. Maintained by the session."""
 
     @property
     def has_work(self) -> bool:
-        """Whether a turn would do something."""
+        """True if a turn would do something."""
         raise NotImplementedError
 
     def look_again(self) -> None:
-        """What was read may have changed."""
+        """Read again, as the data may have changed."""
         raise NotImplementedError
 
     def lost(self) -> None:
-        """The session has ended, and took its ephemeral nodes along. The next one has begun, or will."""
+        """The session has ended with its ephemeral nodes. Another session has started or will
+        start."""
         raise NotImplementedError
 
     def take_turn(self, client: Any, lock: AbstractContextManager[Any]) -> None:
-        """Asks ZooKeeper, on the session's thread. Raises `KazooException` if it must be done once more."""
+        """Send requests, on the session's thread. Raises `KazooException` if the turn must be
+        repeated."""
         raise NotImplementedError
 
 
 class ZooKeeperSession:
-    """One session after the other, as long as the process lives, for all jobs on one ZooKeeper under one login.
+    """One ZooKeeper session after another while the process lives, for all jobs with one ZooKeeper
+    and one login.
 
-    `timeout` in seconds is how long the locks of a dead process stay; ZooKeeper may grant another, between 2 and 20 of its
-    ticks. `auth` is a login and `tls` how to connect, see `kstorm.runtime.zookeeper.client`. Nothing connects before the first
-    `add`. Raises `ConfigError` on a malformed connect string.
+    `timeout` is the time in seconds for which the locks of a dead process remain. ZooKeeper may
+    change it to between 2 and 20 of its ticks. For `auth` and `tls` see
+    `kstorm.runtime.zookeeper.client`. No connection is made before the first `add`. Raises
+    `ConfigError` for a malformed connect string.
     """
 
     def __init__(
@@ -90,7 +96,7 @@ class ZooKeeperSession:
     ) -> None:
         self.connect = connect
         self.changed = threading.Condition()
-        """The lock. Whoever changes what a job is to do notifies all."""
+        """The lock. Notify all waiters after changing a job's requests."""
         self._auth, self._tls = auth, tls
         retry = {"max_tries": -1, "max_delay": 2.0}
         self._client: KazooClient = make_client(
@@ -103,12 +109,13 @@ class ZooKeeperSession:
         self._refusal = ""
         self._obstacle = ""
         self._looks_why_next = 0.0
-        self._ended = False  # whether kazoo gave up, as it does where a login is refused
+        # True if kazoo gave up, as after a rejected login.
+        self._ended = False
         self._ending = False
         self._thread: threading.Thread | None = None
 
     def add(self, job: Job) -> None:
-        """Has a job take part; the first one connects."""
+        """Add a job. The first one connects."""
         with self.changed:
             self._jobs.append(job)
             if self._thread is None:
@@ -118,37 +125,40 @@ class ZooKeeperSession:
             self.changed.notify_all()
 
     def remove(self, job: Job) -> None:
-        """Has it take part no more; its ephemeral nodes stay as long as the session."""
+        """Remove a job. Its ephemeral nodes stay until the session ends."""
         with self.changed:
             if job in self._jobs:
                 self._jobs.remove(job)
 
     def save(self, lease: "Lease", data: bytes) -> None:
-        """Has `data` written next, in place of anything that waits."""
+        """Request a write of `data`. It replaces a waiting one."""
         with self.changed:
             lease.queued = data
             self.changed.notify_all()
 
     def release(self, lease: "Lease") -> None:
-        """Has a lock given up."""
+        """Request the release of a lock."""
         with self.changed:
             lease.leaving = True
             self.changed.notify_all()
 
     def wait(self, condition: Callable[[], bool], timeout: float) -> bool:
-        """Waits until work that was done makes the condition true."""
+        """Wait until the condition is true after some work. Return False after the timeout."""
         with self.changed:
             return self.changed.wait_for(condition, timeout)
 
     def wake(self, *_: Any) -> None:
-        """Has every job look again; called by ZooKeeper's watches too."""
+        """Make every job read again. Also called by ZooKeeper's watches."""
         with self.changed:
             for job in self._jobs:
                 job.look_again()
             self.changed.notify_all()
 
     def problem(self, jobs: Iterable[Job], meanwhile: str) -> str:
-        """Why these jobs cannot be done, if so for 2 s or more; empty if they can. `meanwhile`: what that means."""
+        """Return the reason why these jobs cannot be done, or "". An outage is reported after 2 s.
+
+        `meanwhile` describes the consequence of an outage.
+        """
         refusal = self._refusal or next((job.refusal for job in jobs if job.refusal), "")
         if self._refusal or (refusal and self._connected):
             return f"ZooKeeper at {self.connect} {refusal}"
@@ -159,7 +169,8 @@ class ZooKeeperSession:
         return f"ZooKeeper at {self.connect} cannot be reached: {meanwhile}"
 
     def close(self) -> None:
-        """Ends the session, and with it every lock and every other ephemeral node. Waits at most a few seconds."""
+        """End the session, and with it every lock and other ephemeral node. Waits a few seconds at
+        most."""
         with self.changed:
             self._ending = True
             self.changed.notify_all()
@@ -169,14 +180,15 @@ class ZooKeeperSession:
             self._thread.join(_CLOSE_SECS)
 
     def _heard(self, state: str) -> None:
-        """On kazoo's own thread: must not wait for ZooKeeper."""
+        # Called on kazoo's thread, so it must not wait for ZooKeeper.
         with self.changed:
             connected = state == KazooState.CONNECTED
             if connected != self._connected:
                 self._connected, self._since = connected, time.monotonic()
                 self._obstacle, self._looks_why_next = "", 0.0
             for job in self._jobs:
-                job.look_again()  # a watch does not outlive its connection
+                # A watch ends with its connection.
+                job.look_again()
             if state == KazooState.LOST:
                 for job in self._jobs:
                     job.lost()
@@ -210,7 +222,7 @@ class ZooKeeperSession:
         return [job for job in self._jobs if job.has_work and job.rests_until <= now]
 
     def _patience(self) -> float:
-        """Seconds until a job that rests is due, and a second at most."""
+        """Return the seconds until the next resting job is due, at most one second."""
         now = time.monotonic()
         return min(
             [
@@ -227,7 +239,8 @@ class ZooKeeperSession:
                 job.look_again()
 
     def _look_why(self) -> None:
-        """Asks now and then why there is no session, since kazoo does not tell."""
+        """Check from time to time why there is no session, since kazoo does not report the
+        reason."""
         now = time.monotonic()
         if now - self._since >= _LOOK_WHY_SECS and now >= self._looks_why_next:
             self._obstacle = obstacle(self.connect, self._tls, _WHY_SECS)

@@ -1,7 +1,8 @@
-"""TLS towards ZooKeeper: whom a client trusts, and by what it shows who it is.
+"""TLS for ZooKeeper: the trusted authorities and the client's certificate.
 
-The rules: **a server's certificate is always checked**, and against `ca` alone where that is given; and **files are read for each
-connection**, so that certificates which are renewed need no restart. Nothing here needs kazoo, which bolts do without.
+**A server's certificate is always checked**, only against `ca` if that is given. **Files are read
+for each connection**, so renewed certificates need no restart. This module does not need kazoo, so
+bolts run without kazoo.
 """
 
 import socket
@@ -14,31 +15,33 @@ import msgspec
 from kstorm.errors import ConfigError
 
 VARIABLE: Final = "KSTORM_ZOOKEEPER_TLS"
-"""The setting."""
 _EXAMPLE: Final = '{"ca": "/etc/zookeeper/ca.crt", "certfile": "/etc/zookeeper/tls.crt", "keyfile": "/etc/zookeeper/tls.key"}'
 
 
 class ZooKeeperTls(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """What `KSTORM_ZOOKEEPER_TLS` says, a JSON object with these names; `{}` is TLS with all of the defaults.
+    """The JSON object in `KSTORM_ZOOKEEPER_TLS`. `{}` is TLS with all defaults.
 
-    Holds no secret: they are in the files.
+    It holds no secrets: these are in the files.
     """
 
     ca: str = ""
-    """PEM file of the authorities to trust, and no others; empty: those that the system trusts."""
+    """PEM file of the only authorities to trust. Empty: those that the system trusts."""
 
     certfile: str = ""
-    """PEM file with the client's own certificate, which ZooKeeper asks for unless its `ssl.clientAuth` says otherwise; empty: none.
-    Its key may be in it."""
+    """PEM file with the client's certificate, which may also contain its key. Empty: none.
+
+    ZooKeeper requires it, depending on its `ssl.clientAuth`.
+    """
 
     keyfile: str = ""
-    """PEM file with the key of `certfile`; empty: it is in that."""
+    """PEM file with the key of `certfile`. Empty: the key is in `certfile`."""
 
     keyfile_password_file: str = ""
-    """File with the password of that key; empty: it has none."""
+    """File with the password of the key. Empty: the key has no password."""
 
     check_hostname: bool = True
-    """Whether a server's certificate must be valid for the name or address by which the connect string calls it."""
+    """Require that a server's certificate is valid for its name or address in the connect
+    string."""
 
     def __post_init__(self) -> None:
         for name in ("keyfile", "keyfile_password_file"):
@@ -50,8 +53,8 @@ class ZooKeeperTls(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
     def connect(
         self, address: tuple[str, int], name: str | None, timeout: float | None
     ) -> ssl.SSLSocket:
-        """A connection to a server that is called `name`. Raises `ConfigError` if a file cannot be used, `OSError` if there is
-        no connection."""
+        """Connect to a server with the host name `name`. Raises `ConfigError` if a file is invalid,
+        `OSError` if the connection fails."""
         context = self.context()
         plain = socket.create_connection(address, timeout)
         try:
@@ -62,7 +65,7 @@ class ZooKeeperTls(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
             raise
 
     def context(self) -> ssl.SSLContext:
-        """Made of the files as they are now. Raises `ConfigError` naming the one that cannot be used."""
+        """Return a context for the current files. Raises `ConfigError` with the invalid file."""
         for name in ("ca", "certfile", "keyfile", "keyfile_password_file"):
             if getattr(self, name):
                 self._read(name)
@@ -81,7 +84,8 @@ class ZooKeeperTls(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
     def _show(self, context: ssl.SSLContext) -> None:
         try:
             context.load_cert_chain(self.certfile, self.keyfile or None, self._password)
-        except (ssl.SSLError, ValueError) as error:  # ValueError: a password that is too long
+        except (ssl.SSLError, ValueError) as error:
+            # ValueError: the password is too long
             key = f"the key in keyfile {self.keyfile!r}" if self.keyfile else "the key in it"
             why = getattr(error, "reason", None) or error
             password = ", and is keyfile_password_file right" if self.keyfile_password_file else ""
@@ -91,7 +95,8 @@ class ZooKeeperTls(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
             ) from None
 
     def _password(self) -> str:
-        """Asked for if the key has one; without this OpenSSL would ask whoever sits at the terminal."""
+        """Return the key's password. Called only if the key has one. Without this, OpenSSL would
+        prompt on the terminal."""
         if not self.keyfile_password_file:
             name = "keyfile" if self.keyfile else "certfile"
             raise self._unusable(
@@ -102,7 +107,8 @@ class ZooKeeperTls(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
     def _read(self, name: str) -> str:
         try:
             return Path(getattr(self, name)).read_text()
-        except (OSError, ValueError) as error:  # ValueError: not UTF-8, or no name of a file
+        except (OSError, ValueError) as error:
+            # ValueError: not UTF-8, or not a valid file name
             reason = error.strerror if isinstance(error, OSError) else "it is not a text file"
             raise self._unusable(name, str(reason)) from None
 
@@ -113,8 +119,11 @@ class ZooKeeperTls(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
 
 
 def parse_tls(text: str) -> ZooKeeperTls:
-    """What the setting says, with files that can be used now. Raises `ConfigError`, which shows no more than names of files: what
-    stands there may be a password in the wrong place."""
+    """Parse the setting and check its files. Raises `ConfigError`, which shows nothing but file
+    names.
+
+    Other text is not shown, since it may be a misplaced password.
+    """
     try:
         found = msgspec.json.decode(text.encode(errors="replace"), type=ZooKeeperTls)
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:

@@ -1,11 +1,15 @@
-"""What ZooKeeper knows of topologies at work: whether one was deactivated, and what its spouts' processes do about it.
+"""State of running topologies in ZooKeeper: whether one is deactivated, and the reports of its
+spouts' processes.
 
-    /kstorm-topologies/<topology>/deactivated                     there while it is deactivated; says by whom and when
-    /kstorm-topologies/<topology>/spouts/<component>:<instance>   ephemeral: what a process that runs spout tasks says of itself
+    /kstorm-topologies/<topology>/deactivated
+        exists while the topology is deactivated; has the operator and the time
+    /kstorm-topologies/<topology>/spouts/<component>:<instance>
+        ephemeral: report of a process that runs spout tasks
 
-A spout's process writes its node when it starts and when it has obeyed, and while it is deactivated once a second at
-most as its trees end. So an operator sees that nothing is in flight wherever ZooKeeper can be reached, and a topology
-at work writes nothing. A topology that no node speaks of is active.
+A spout's process writes its node when it starts and when it has stopped or resumed emitting. While
+deactivated, it also writes it at most once a second as its trees end. So an operator sees that
+nothing is in flight wherever ZooKeeper can be reached, and an active topology writes nothing. A
+topology without nodes is active.
 """
 
 import os
@@ -27,18 +31,19 @@ from kstorm.runtime.zookeeper.tls import ZooKeeperTls
 
 ROOT: Final = "/kstorm-topologies"
 _NAMES_ALONE: Final = Permissions.READ | Permissions.CREATE | Permissions.DELETE
-"""What others may do at the root. A topology's node that has nodes below it cannot be deleted, whoever may."""
+"""Permissions of others at the root. A topology's node with children cannot be deleted, whatever
+the permissions."""
 _SHARED_ACL: Final = [*CREATOR_ALL_ACL, ACL(_NAMES_ALONE, Id("world", "anyone"))]
 
 
 class Deactivation(msgspec.Struct, frozen=True):
-    """Who deactivated a topology, and when."""
+    """The operator who deactivated a topology, and the time."""
 
     host: str = ""
-    """The machine, perhaps with the user before it."""
+    """The host, possibly preceded by the user."""
     pid: int = 0
     at: float = 0.0
-    """Unix time in seconds; 0 if it is not known."""
+    """Unix time in seconds. 0 if unknown."""
 
     def __str__(self) -> str:
         if not self.at:
@@ -48,51 +53,56 @@ class Deactivation(msgspec.Struct, frozen=True):
 
 
 class SpoutReport(msgspec.Struct, frozen=True):
-    """What a process that runs spout tasks says of itself."""
+    """Report of a process that runs spout tasks."""
 
     component: str
     instance: str
     active: bool
-    """Whether it emits."""
+    """True if it emits."""
     pending: int
-    """Trees in flight. While the process is active this is as old as its last start."""
+    """Trees in flight. While the process is active, this is the value of its last start."""
     waiting: int
-    """Messages that failed and will be emitted again once it is active; as old as `pending`."""
+    """Failed messages that will be emitted again after activation. Updated along with `pending`."""
     message_timeout_secs: float
-    """How long a tree may be in flight, at least; it may take half as long again."""
+    """Minimum time in flight until a tree times out. The actual time is up to half as long
+    again."""
 
 
 def topology_path(topology: str) -> str:
-    """The node that has all of one topology."""
     return f"{ROOT}/{topology}"
 
 
 def deactivated_path(topology: str) -> str:
-    """The node that is there while the topology is deactivated."""
+    """Return the node that exists while the topology is deactivated."""
     return f"{topology_path(topology)}/deactivated"
 
 
 def spouts_path(topology: str) -> str:
-    """The node whose children are the spouts' processes."""
+    """Return the parent node of the spout processes' reports."""
     return f"{topology_path(topology)}/spouts"
 
 
 def report_path(topology: str, report: SpoutReport) -> str:
-    """The node of one process."""
+    """Return the node of one process's report."""
     return f"{spouts_path(topology)}/{report.component}:{report.instance}"
 
 
 def make_root(client: KazooClient) -> None:
-    """Makes the node above all topologies, which holds names only. Whoever is the first to come, others may have theirs there too;
-    what is below a topology's node is for the user that made that. With a login nobody else may change the node itself."""
+    """Create the node above all topologies, which only holds names.
+
+    Whichever user creates it, others can add their topologies. Nodes below a topology's node belong
+    to the user that created that node. With a login, no other user can change the root itself.
+    """
     if client.exists(ROOT) is None:
-        client.ensure_path("/")  # a chroot, which is the user's own
+        # a chroot, which belongs to the user
+        client.ensure_path("/")
         with suppress(NodeExistsError):
             client.create(ROOT, acl=_SHARED_ACL if client.default_acl else OPEN_ACL_UNSAFE)
 
 
 def read_deactivation(client: KazooClient, topology: str) -> Deactivation | None:
-    """Who deactivated it; None if it is active. What stands in the node is told only, that it is there counts."""
+    """Return the deactivation, or None if the topology is active. The node's existence counts, its
+    content is only for display."""
     try:
         data, _ = client.get(deactivated_path(topology))
     except NoNodeError:
@@ -104,15 +114,17 @@ def read_deactivation(client: KazooClient, topology: str) -> Deactivation | None
 
 
 class Topologies:
-    """An operator's view of a ZooKeeper's topologies. Every method raises `BrokerError` if ZooKeeper refuses."""
+    """An operator's view of the topologies in a ZooKeeper. Every method raises `BrokerError` if
+    ZooKeeper refuses."""
 
     def __init__(self, client: KazooClient, auth: str, connect: str) -> None:
         self._client, self._auth = client, auth
         self.connect = connect
-        """Where this ZooKeeper is."""
+        """Connect string of this ZooKeeper."""
 
     def names(self) -> Sequence[str]:
-        """The topologies whose spouts have ever run with this ZooKeeper, but for those that were killed."""
+        """Return the topologies whose spouts have ever run with this ZooKeeper, except killed
+        ones."""
         with told_errors(self._auth, ROOT):
             try:
                 return sorted(self._client.get_children(ROOT))
@@ -120,7 +132,7 @@ class Topologies:
                 return []
 
     def check(self, topology: str) -> None:
-        """Raises `ConfigError`, naming those that there are, if no spout of that topology has run."""
+        """Raise `ConfigError` with the known topologies if no spout of this topology has run."""
         names = self.names()
         if topology not in names:
             known = (
@@ -133,12 +145,15 @@ class Topologies:
             )
 
     def deactivation(self, topology: str) -> Deactivation | None:
-        """Who deactivated it; None if it is active."""
+        """Return the deactivation, or None if the topology is active."""
         with told_errors(self._auth, deactivated_path(topology)):
             return read_deactivation(self._client, topology)
 
     def deactivate(self, topology: str, by: str = "") -> bool:
-        """Has its spouts stop to emit; False if it was deactivated before. `by`: who, else this machine."""
+        """Deactivate a topology, so that its spouts stop emitting. Return False if it already is.
+
+        `by` is the operator's name. It defaults to this host.
+        """
         mark = Deactivation(by or socket.gethostname(), os.getpid(), time.time())
         with told_errors(self._auth, deactivated_path(topology)):
             try:
@@ -148,7 +163,7 @@ class Topologies:
         return True
 
     def activate(self, topology: str) -> bool:
-        """Has its spouts emit; False if it was active before."""
+        """Activate a topology, so that its spouts emit. Return False if it already is."""
         with told_errors(self._auth, deactivated_path(topology)):
             try:
                 self._client.delete(deactivated_path(topology))
@@ -157,15 +172,16 @@ class Topologies:
         return True
 
     def spouts(self, topology: str) -> Sequence[SpoutReport]:
-        """What the processes say that run its spout tasks now, or have died within their session's timeout."""
+        """Return the reports of the processes that run its spout tasks. Dead ones are included
+        until their session times out."""
         with told_errors(self._auth, spouts_path(topology)):
             return sorted(
                 self._reports(topology), key=lambda report: (report.component, report.instance)
             )
 
     def forget(self, topology: str) -> None:
-        """Removes all of it, so that a topology of that name that is started anew is active; raises `InUseError` if a
-        spout of it runs."""
+        """Remove all nodes of a topology, so that it is active if it is started again. Raises
+        `InUseError` if one of its spouts runs."""
         with told_errors(self._auth, topology_path(topology)):
             for path in (
                 spouts_path(topology),
@@ -190,7 +206,8 @@ class Topologies:
         for name in names:
             try:
                 yield msgspec.json.decode(self._client.get(f"{path}/{name}")[0], type=SpoutReport)
-            except (NoNodeError, msgspec.MsgspecError):  # it ended just now, or is no node of ours
+            except (NoNodeError, msgspec.MsgspecError):
+                # ended in the meantime, or not a report
                 continue
 
 
@@ -198,6 +215,7 @@ class Topologies:
 def open_topologies(
     connect: str, auth: str = "", tls: ZooKeeperTls | None = None
 ) -> Iterator[Topologies]:
-    """The topologies of a ZooKeeper. Raises `BrokerError` if it cannot be reached within 10 s."""
+    """Open the topologies of a ZooKeeper. Raises `BrokerError` if it cannot be reached within 10
+    s."""
     with open_client(connect, auth, tls) as client:
         yield Topologies(client, auth, connect)

@@ -1,9 +1,10 @@
-"""How a spout's process hears that its topology was deactivated, and says that it obeys: see
+"""Watch the deactivation of a topology in a spout's process, and report the process's state: see
 `kstorm.runtime.zookeeper.topologies`.
 
-The rule: **the last that was heard holds.** While ZooKeeper is away a topology stays as it is. Before ZooKeeper has said
-anything a process waits a few seconds and then is active, since a topology may well run without any ZooKeeper. With a login,
-what everybody may change says nothing: see `kstorm.runtime.zookeeper.acl`.
+**The last known state holds.** While ZooKeeper is down a topology stays as it is. Until the first
+response a process waits a few seconds and then is active, since a topology may run without any
+ZooKeeper. With a login, nodes that everyone can change are ignored: see
+`kstorm.runtime.zookeeper.acl`.
 """
 
 import time
@@ -32,13 +33,13 @@ _REPORT_SECS: Final = 1.0
 
 
 class TopologyWatch(Job):
-    """Looks after one topology for one process. Nothing here waits for ZooKeeper but the session's thread.
+    """Watches one topology for one process. Only the session's thread waits for ZooKeeper.
 
-    `session`: the one that the process has with this connect string and login, which is its owner's to close; without, it has
-    one of its own. Raises `ConfigError` on a malformed connect string.
+    `session` is the process's session with this connect string and login, closed by its owner.
+    Without it, the watch creates its own. Raises `ConfigError` for a malformed connect string.
     """
 
-    look_every_secs = 5.0  # many processes may do so
+    look_every_secs = 5.0  # long, as many processes do this
 
     def __init__(
         self, connect: str, auth: str, topology: str, session: ZooKeeperSession | None = None
@@ -58,20 +59,19 @@ class TopologyWatch(Job):
         self._next_report = 0.0
 
     def start(self) -> None:
-        """Begins to look."""
         self._started = time.monotonic()
         self._session.add(self)
 
     @property
     def active(self) -> bool:
-        """Whether spouts are to emit."""
+        """True if spouts may emit."""
         if not self._answered:
             return time.monotonic() - self._started > _FIRST_LOOK_SECS
         return self._deactivation is None
 
     @property
     def remark(self) -> str:
-        """Why spouts are not to emit; empty if they are."""
+        """Reason why spouts may not emit, or ""."""
         if not self._answered:
             where = self._session.connect
             return (
@@ -83,12 +83,13 @@ class TopologyWatch(Job):
 
     @property
     def deactivated_at(self) -> float | None:
-        """Since when spouts are not to emit, as Unix time in seconds; None if they are, or if that is not known."""
+        """Unix time in seconds since which spouts may not emit. None if they may, or if it is
+        unknown."""
         return (self._deactivation and self._deactivation.at) or None
 
     @property
     def problem(self) -> str:
-        """Why activate and deactivate cannot be heard at the moment; empty if they can."""
+        """Reason why activation and deactivation cannot be received at the moment, or ""."""
         holds = "deactivated" if self._deactivation else "active"
         return self._session.problem(
             [self],
@@ -98,18 +99,21 @@ class TopologyWatch(Job):
 
     @property
     def not_ready(self) -> str:
-        """Why the process is not ready for its part: what it would obey, everybody may change. Empty if that is not so."""
+        """Reason why the process is not ready, or "": everyone can change the nodes that it would
+        obey."""
         return self.problem if self._distrusts else ""
 
     def tell(self, report: SpoutReport) -> None:
-        """What the process does now. It is written if that it emits changed, and its trees only while it does not."""
+        """Set the state of the process. It is written when `active` changes, and its trees only
+        while inactive."""
         with self._session.changed:
             self._report = report
             if self._due():
                 self._session.changed.notify_all()
 
     def close(self) -> None:
-        """Looks no more. The process's node goes with the session, which ends now if it is this watch's own."""
+        """Stop watching. The process's node ends with the session, which is closed now if the watch
+        owns it."""
         self._session.remove(self)
         if self._owns_session:
             self._session.close()
@@ -122,24 +126,21 @@ class TopologyWatch(Job):
             return True
         return not report.active and time.monotonic() >= self._next_report
 
-    # What the session asks of a job.
+    # Methods of a job, called by the session.
 
     @property
     def has_work(self) -> bool:
-        """Whether to read, or to write what the process said."""
         return self._look or self._due()
 
     def look_again(self) -> None:
-        """The topology may have been activated or deactivated."""
         self._look = True
 
     def lost(self) -> None:
-        """The process's node went with the session, and the watch may have."""
+        # The process's node ended with the session, and perhaps the watch too.
         self._written = None
         self._look = True
 
     def take_turn(self, client: KazooClient, lock: AbstractContextManager[Any]) -> None:
-        """Reads whether the topology is to be active, and writes what the process does if that is due."""
         with lock:
             self._look = False
             report = self._report if self._due() else None
@@ -156,13 +157,12 @@ class TopologyWatch(Job):
             raise
 
     def _woken(self, _event: Any) -> None:
-        """Called by ZooKeeper's watch."""
         with self._session.changed:
             self._look = True
             self._session.changed.notify_all()
 
     def _read(self, client: KazooClient) -> Deactivation | None:
-        """If the node may be seen but not read, that it is there counts."""
+        # If the node exists but cannot be read, its existence counts.
         if client.exists(deactivated_path(self._topology), watch=self._woken) is None:
             return None
         try:
@@ -172,13 +172,15 @@ class TopologyWatch(Job):
 
     def _write(self, client: KazooClient, report: SpoutReport) -> None:
         path, data = report_path(self._topology, report), msgspec.json.encode(report)
-        written, self._written = self._written, report  # first, so that `lost` has the last word
+        # Set before writing, so that a concurrent `lost` prevails.
+        written, self._written = self._written, report
         try:
             if written is None:
                 self._create(client, path, data)
             else:
                 client.set(path, data)
-        except NoNodeError:  # somebody removed it
+        except NoNodeError:
+            # An operator removed the node.
             self._written, self._look = None, True
         except KazooException:
             if self._written is report:
@@ -192,6 +194,7 @@ class TopologyWatch(Job):
         client.ensure_path(spouts_path(self._topology))
         try:
             client.create(path, data, ephemeral=True)
-        except NodeExistsError:  # of this process's life before, whose session has not ended yet
+        except NodeExistsError:
+            # Left by an earlier run of this process, whose session has not ended yet.
             client.delete(path)
             client.create(path, data, ephemeral=True)
