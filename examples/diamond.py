@@ -1,5 +1,4 @@
-"""A diamond with a join: every order is priced and checked in parallel, and both results are
-joined.
+"""A diamond with a join: orders are priced and checked in parallel, and both results are joined.
 
         ┌──▶ price ──┐
  orders ┤            ├──▶ join ──▶ sink
@@ -103,7 +102,7 @@ class Join(Bolt):
         self.collector.ack(tuple)
 
     def _give_up(self, before: float) -> None:
-        """Fail halves that have waited longer than the message timeout: they were replayed by now."""
+        """Fail halves that have waited longer than the message timeout. They were replayed."""
         while self._waiting:
             root, (since, half) = next(iter(self._waiting.items()))
             if since > before:

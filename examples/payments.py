@@ -3,7 +3,7 @@
 A queue redelivers a message if it is not sure that the message was processed. It has no position
 that could be committed. So `bridge` writes the payments to a Kafka topic at least once, and
 `topology` processes this topic exactly once. Messages that the bridge has written twice have the
-same id, and the second one is dropped.
+same id, and the second copy is dropped.
 """
 
 import msgspec

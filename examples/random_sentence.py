@@ -100,7 +100,7 @@ class WordCount(StatefulBasicBolt):
 
 
 def topology() -> Topology:
-    """Return the topology: `./run topology examples.random_sentence:topology --topic random-words`."""
+    """Run it by `./run topology examples.random_sentence:topology --topic random-words`."""
     builder = TopologyBuilder("random-sentences")
     builder.set_spout("sentences", RandomSentenceSpout())
     builder.set_bolt("split", SplitSentence(), 2).shuffle_grouping("sentences")

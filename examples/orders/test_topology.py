@@ -141,7 +141,7 @@ def expect_each_once(records: list[dict[str, Any]]) -> None:
 
 @pytest.mark.parametrize("guarantee", [AT_LEAST_ONCE, EXACTLY_ONCE])
 def test_from_topic_to_topic(local_cluster: Callable[..., LocalCluster], guarantee: str) -> None:
-    """Each order is in its customer's total. The poison message is a dead letter with its content."""
+    """Each order is in its customer's total. The poison message is a dead letter, complete."""
     kafka = FakeKafka({"orders": 2, "order-totals": 2})
     for text in ORDERS:
         kafka.produce("orders", text)

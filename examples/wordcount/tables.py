@@ -30,7 +30,7 @@ pipeline = Pipeline(
     "word_counts", keys=["word"], latest=["count"], add=["occurrences"], order="sink", replays=True
 )
 def word_counts(rows: DataFrame) -> DataFrame:
-    """The topology's latest count, which grows with replays, and the exact number of occurrences."""
+    """Return the topology's latest count, which grows with replays, and the exact occurrences."""
     return rows.withColumn("occurrences", sf.when(sf.col("replay"), 0).otherwise(1))
 
 

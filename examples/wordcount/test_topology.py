@@ -54,7 +54,7 @@ def test_words_are_counted(bolt_tester: Callable[..., BoltTester[Any]]) -> None:
 
 
 class Words:
-    """The word count with a feeder instead of its Kafka source, and a capture instead of its sink."""
+    """The word count with a feeder in place of its source and a capture in place of its sink."""
 
     def __init__(self, local_cluster: Callable[..., LocalCluster], guarantee: str) -> None:
         wired = build(config=Config(topology_processing_guarantee=guarantee))

@@ -2,7 +2,7 @@
 
 It is processed exactly once. Whatever dies, each occurrence of a word is counted once and has one
 record in the sink topic. Every word carries its position in the source. So a reader knows what was
-counted. With at-least-once processing it can also tell a replay from a new word.
+counted. With at-least-once processing it can also distinguish a replay from a new word.
 """
 
 import os
@@ -72,7 +72,7 @@ def build(
     config: Config | None = None,
     executors: Mapping[str, int] | None = None,
 ) -> Topology:
-    """Wire spout → split → count → sink. `executors` has the processes by component, by default 1."""
+    """Wire spout → split → count → sink. `executors`: processes by component, by default 1."""
     processes = {"sentences": 1, "split": 1, "count": 1, "sink": 1, **(executors or {})}
     builder = TopologyBuilder(name, config)
     scheme = MessageMetadataSchemeAsMultiScheme(StringScheme())

@@ -10,7 +10,7 @@ from kstorm.topology import Topology
 
 
 def make_driver(settings: Settings, topology: Topology, log: Logger) -> SpoutDriver:
-    """Create the driver of the component in the settings. Raises `ConfigError` if it is not a
+    """Create the driver of the settings' component. Raises `ConfigError` if it is not a
     spout.
     """
     return SpoutDriver(settings, topology, settings.component_of(topology, "spout"), log)

@@ -20,7 +20,10 @@ class Process(Protocol):
     """A process of a topology."""
 
     def ask(self, page: str, query: Mapping[str, str], headers: Mapping[str, str]) -> Answer | None:
-        """Return the response, or None if there is none. Raises `ControlError` if access is denied."""
+        """Return the response. None if there was no response.
+
+        Raises `ControlError` if access is denied.
+        """
         ...
 
 

@@ -29,7 +29,7 @@ class _Group(NamedTuple):
 def await_work(topology: Topology, settings: Settings, seconds: float) -> str:
     """Wait until every task is assigned, and return a summary.
 
-    Raises `TopicError` with a line for each topic that is missing or must not be used. Raises
+    Raises `TopicError` with a line for each topic that is missing or not accessible. Raises
     `ControlError` naming the tasks still unassigned after `seconds`, and `BrokerError` if Kafka
     does not respond.
     """

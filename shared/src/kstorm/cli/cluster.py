@@ -305,7 +305,8 @@ def open_cluster(namespace: str | None, context: str | None) -> Cluster:
             config.load_kube_config(file, context, client_configuration=settings)
             context, of_context = _context_of(config, file, context)
             namespace = namespace or of_context
-    except Exception as error:  # noqa: BLE001 - a kubeconfig can be wrong in any way, and may run any login program
+    # A kubeconfig can be wrong in any way, and may run any login program.
+    except Exception as error:  # noqa: BLE001
         raise ControlError(
             f"no cluster: the kubeconfig {file or 'of this pod'} cannot be used ({_in_one_line(error)}); set KUBECONFIG or "
             "--context"

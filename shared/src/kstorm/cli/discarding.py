@@ -33,7 +33,7 @@ def discard_all(settings: Settings, topology: str, letters: Sequence[Numbered]) 
 
 
 def when_deleted(settings: Settings, topology: str) -> str:
-    """Return what happens to the letters' contents, as the end of a sentence. Raises `BrokerError`."""
+    """Return the end of a sentence about the letters' contents. Raises `BrokerError`."""
     topic = NamesOf(topology).dead_letters_topic
     if "compact" in Admin(settings).topic_settings([topic])[topic]["cleanup.policy"]:
         return "; Kafka deletes what they hold when it next compacts the topic"

@@ -243,9 +243,9 @@ def replay(
     canary: Annotated[bool, typer.Option("--canary/--no-canary", help=_CANARY)] = True,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Only show which they are.")] = False,
 ) -> None:
-    """Replay the letters' messages by the spout, at their own coordinates.
+    """Replay the messages of dead letters through their spouts, at their own coordinates.
 
-    Letters of messages that are processed then are discarded.
+    A letter is discarded once its message has been processed.
     """
     if bool(numbers) + bool(group) + every != 1:
         raise ConfigError("which letters? Give their numbers, --group or --all")

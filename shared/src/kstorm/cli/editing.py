@@ -62,7 +62,7 @@ def edit(
         bool, typer.Option("--dry-run", help="Only show the tuples that the new value makes.")
     ] = False,
 ) -> None:
-    """Replay a letter's message by its spout with another value, at its own coordinates.
+    """Replay a letter's message through its spout with another value, at its own coordinates.
 
     The scheme must be able to read the value.
     """
@@ -237,7 +237,8 @@ def _tuples(spout: KafkaSpout, one: Numbered, value: bytes) -> Sequence[Values]:
         raise ControlError(
             f"the scheme cannot tell yet whether it can read the new value ({error}); nothing was ordered"
         ) from None
-    except Exception as error:  # noqa: BLE001 - any exception of a user's scheme means that it cannot read the value
+    # Any exception of a user's scheme means that it cannot read the value.
+    except Exception as error:  # noqa: BLE001
         told = f"{type(error).__name__}: {error}"
         raise ControlError(
             f"the scheme of {one.letter.component!r} cannot read the new value: {told}; nothing was ordered"

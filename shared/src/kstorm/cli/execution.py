@@ -1,6 +1,6 @@
 """Run a command in a pod by Kubernetes' exec, print its output here and return its exit code.
 
-There is no terminal in between. So stdout and stderr stay separate, and the output is the same as
+No terminal is allocated. So stdout and stderr stay separate, and the output is the same as
 in a pipe. The command's standard input never ends, because the protocol cannot signal its end. So
 the command must know the length of its input.
 """

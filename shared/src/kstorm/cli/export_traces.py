@@ -1,7 +1,7 @@
 """`kstorm export-traces`: send only trees that failed, timed out or were slow to OpenTelemetry.
 
 kstorm export-traces --otlp http://localhost:4318 --since 1h
-kstorm export-traces --otlp http://localhost:4318 --follow --slower-than 2s --topology hello:topology
+kstorm export-traces --otlp http://localhost:4318 --follow --slower-than 2s -t hello:topology
 kstorm export-traces --otlp http://collector.monitoring:4318 --topology hello    # from a pod
 """
 

@@ -47,7 +47,7 @@ class Limits:
 
 
 class _Allowance:
-    """An amount per minute. The unused amount of one minute carries over."""
+    """An amount per minute. Unused amounts carry over, up to one minute's."""
 
     def __init__(self, per_minute: float) -> None:
         self._most = self.left = per_minute

@@ -42,7 +42,7 @@ def find(cluster: Cluster, name: str) -> Sequence[Workload]:
 def component(workloads: Sequence[Workload], name: str) -> Workload:
     """Return a component's workload by its label or by its id in the topology.
 
-    Raises `ControlError` naming the existing ones if there is no match.
+    Raises `ControlError` naming the existing ones if none matches.
     """
     for workload in workloads:
         if name in (workload.component, workload.id):

@@ -63,7 +63,7 @@ def names_zookeeper(zookeeper: str | None) -> bool:
 class PodCommand:
     """A ready pod of a topology with the `kstorm` command, such as those of spouts and ackers.
 
-    The constructor raises `ControlError` with a remedy if there is no such pod.
+    The constructor raises `ControlError` with a remedy if no pod is ready.
     """
 
     def __init__(self, cluster: Cluster, workloads: Sequence[Workload], *kinds: str) -> None:

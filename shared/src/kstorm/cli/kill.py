@@ -97,7 +97,7 @@ def _ask(name: str, yes: bool) -> None:
 
 
 def _drain(way: Way, wait: float | None) -> None:
-    """Drain the topology. Whatever is still in flight after the wait is emitted again at restart."""
+    """Drain the topology. Messages still in flight after the wait are emitted again at restart."""
     try:
         way.drain(wait)
     except OverdueError as error:

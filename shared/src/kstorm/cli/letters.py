@@ -56,7 +56,7 @@ def read_letters(settings: Settings, topology: str, first: int = 0) -> Left:
 def read_whole(
     settings: Settings, topology: str, letters: Sequence[Numbered]
 ) -> Iterator[Numbered]:
-    """Yield complete letters one by one, because together they may be large. Raises `BrokerError`."""
+    """Yield complete letters one by one, as together they may be large. Raises `BrokerError`."""
     wanted = {one.number for one in letters}
     for message in (
         read_topic(settings, NamesOf(topology).dead_letters_topic, min(wanted, default=0))

@@ -54,7 +54,7 @@ def noted(
 
 @contextmanager
 def ended(what: str, note: Callable[[str, str], None]) -> Iterator[Deed]:
-    """Call `note` with an action's description and its outcome, which is the `Deed`'s or the error."""
+    """Call `note` with an action's description and outcome, which is the `Deed`'s or the error."""
     deed = Deed(what)
     try:
         yield deed

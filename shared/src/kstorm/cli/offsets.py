@@ -2,7 +2,7 @@
 
     kstorm offsets show --topology hello:topology
     kstorm offsets reset --topology hello:topology --to 2026-03-01T08:00
-    kstorm offsets show --topology hello                                    # on Kubernetes, in a pod
+    kstorm offsets show --topology hello                # on Kubernetes, in a pod
     kstorm offsets set --root /kstorm --id hello --topic lines 0=1200 3=980
 
 Offsets are changed only while no process reads the partitions, and either all or none are changed.

@@ -85,7 +85,7 @@ class Case(NamedTuple):
 
     tree: Tree
     why: str = ""
-    """`failed`, `timed out` or `slow`. Empty if a user asked for the tree."""
+    """`failed`, `timed out` or `slow`. Empty if the user selected the tree."""
     until: int = 0
     """Unix time in ms when it timed out."""
     whole: bool = True
@@ -121,7 +121,7 @@ class Collector:
 
 
 def export(trees: Sequence[Tree], topology: Outline, url: str, parent_of: ParentOf) -> int:
-    """Send the spans of trees and return their number. Raises `ControlError` if they are rejected."""
+    """Send trees as spans and return their number. Raises `ControlError` if they are rejected."""
     spans = [span for tree in trees for span in spans_of(Case(tree), topology, parent_of)]
     with Collector(url) as collector:
         if not collector.takes(spans):

@@ -50,7 +50,7 @@ def prepare(
     """Compare a chart's values with the code in KSTORM_TOPOLOGY, and create the topology's topics.
 
     Refuses values that differ from the code and topics with another partition count, showing both
-    numbers. Refuses source and sink topics that are missing or must not be used. Refuses a topology
+    numbers. Refuses source and sink topics that are missing or not accessible. Refuses a topology
     that another release (KSTORM_RELEASE) is running.
     """
     settings = from_environment()

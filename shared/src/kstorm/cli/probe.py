@@ -106,7 +106,7 @@ def probe(
 def _probe_traced(
     options: TopologyOptions, source: str, sink: str, message: str, expect: str, timeout: float
 ) -> None:
-    """Send a message and show its tree. Without a sink, the probe ends when the tree is complete."""
+    """Send a message and show its tree. Without a sink, the probe ends with the tree."""
     marker = f"probe{uuid.uuid4().hex}"
     reference = reference_of(options, "it says which topics the message's tuples are in")
     reading = TracingOptions(reference, bootstrap=options.bootstrap)

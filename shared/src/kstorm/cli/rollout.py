@@ -30,7 +30,7 @@ def scale(
     namespace: Namespace = None,
     context: Context = None,
 ) -> None:
-    """Change the numbers of pods of components. Either all named components are changed, or none."""
+    """Change the number of pods of all the named components, or of none."""
     cluster = open_cluster(namespace, context)
     wanted = dict(map(_pair, pairs or []))
     found = _chosen(find(cluster, name), name, wanted)

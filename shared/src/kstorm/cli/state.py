@@ -90,7 +90,7 @@ def get(
     every: _Every = 0.5,
     json: _Json = False,
 ) -> None:
-    """Show the value of a key at the last checkpoint. Exit with code 1 if the key does not exist."""
+    """Show a key's value at the last checkpoint. Exit with code 1 if the key does not exist."""
     client, values = options.open(name), None if by is None else _values(by)
     if follow:
         _follow(client, client.follow(component, key, by=values, every=every), json)

@@ -10,7 +10,7 @@ from kstorm.kafka import EARLIEST_TIME, LATEST_TIME
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """An offset or a point in time. The other one is None."""
+    """An offset or a point in time. The other field is None."""
 
     offset: int | None = None
     time: int | None = None

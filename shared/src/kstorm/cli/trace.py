@@ -86,7 +86,7 @@ def trace(
         ),
     ] = None,
 ) -> None:
-    """Show the tree of a message: its tuples, their tasks and times, and the proof of completion."""
+    """Show a message's tree: its tuples, their tasks and times, and the proof of completion."""
     if sum(wanted is not None for wanted in (message, root, sink, slowest)) != 1:
         raise ConfigError(
             "give one of these: a message TOPIC/PARTITION/OFFSET, --root, --sink, --slowest"

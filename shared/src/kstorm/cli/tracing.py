@@ -143,8 +143,8 @@ class Tracing:
     def reading_of(self, topic: str, component: str | None) -> tuple[str, Reading]:
         """Return the spout that reads a topic, and its source.
 
-        Raises `AbsentError` if there is none. Raises `ConfigError` if several spouts read the topic
-        and no component is given.
+        Raises `AbsentError` if no spout reads it. Raises `ConfigError` if several spouts read it and
+        no component is given.
         """
         spout = self.topology.reader_of(topic, component)
         return spout, self._reading(spout)

@@ -39,4 +39,5 @@ def ui(
         )
     given = {"--namespace": namespace, "--context": context, "--runs": runs, "--port": port}
     options = [f"{name}={value}" for name, value in given.items() if value is not None]
-    os.execv(sys.executable, [sys.executable, "-m", "kstorm_ui", *options])  # noqa: S606 - the same Python, no shell
+    # The same Python, without a shell.
+    os.execv(sys.executable, [sys.executable, "-m", "kstorm_ui", *options])  # noqa: S606

@@ -97,7 +97,7 @@ class Autoscaler(msgspec.Struct, frozen=True):
     least: int
     most: int
     scaled_object: str
-    """KEDA's ScaledObject that created it. Empty if there is none."""
+    """KEDA's ScaledObject that created it, or empty."""
 
     def __str__(self) -> str:
         if self.scaled_object:

@@ -22,7 +22,7 @@ class AsOf(msgspec.Struct, frozen=True):
     """The checkpoint that an answer reflects: everything in the checkpoint, and nothing newer."""
 
     offset: int
-    """Last offset of the task's changelog in the checkpoint; -1 if nothing was ever written."""
+    """Last offset of the task's changelog in the checkpoint, or -1 if nothing was ever written."""
     time: float
     """Unix time at which the changelog had no records after that offset."""
 
@@ -33,7 +33,7 @@ class Entry(msgspec.Struct, frozen=True, omit_defaults=True):
     key: str
     value: Any = msgspec.UNSET
     msgpack: str = ""
-    """Base64; empty if `value` is set."""
+    """Base64, or empty if `value` is set."""
 
     def read(self) -> Any:
         """Return the value. Raises `FrameError` if it cannot be decoded."""
@@ -54,7 +54,7 @@ class Page(msgspec.Struct, frozen=True):
     as_of: AsOf
     entries: Sequence[Entry]
     next: str | None = None
-    """Last key of this page, after which the next one starts; None on the last page."""
+    """Last key of this page, after which the next one starts. None on the last page."""
 
 
 class Found(Entry, frozen=True, omit_defaults=True, kw_only=True):

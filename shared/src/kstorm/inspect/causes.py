@@ -47,7 +47,7 @@ class HoldUp(Struct, frozen=True):
 
 
 def causes(components: Sequence[Component], no_broker: str = "") -> Sequence[HoldUp]:
-    """Return the bottlenecks, most significant first; empty if there are none.
+    """Return the bottlenecks, most significant first, or empty.
 
     `no_broker` is the error if no broker responds, else empty.
     """

@@ -105,7 +105,7 @@ def shown(values: Sequence[Any]) -> str:
 
 
 def _bar(row: Row, length: int) -> str:
-    """Draw the time from send to ack; open to the right if no ack is known."""
+    """Draw the time from send to ack. Open to the right if no ack is known."""
     first = min(_BAR - 1, row.start * _BAR // length)
     if row.end is None:
         return f"{' ' * first}▏{'·' * (_BAR - first - 1)}"

@@ -28,9 +28,9 @@ class Entry(Struct, frozen=True):
 def take_apart(news: Sequence[News], tuples: Mapping[int, Sighting]) -> dict[int, Entry | None]:
     """Return for each init and ack, by its index in `news`, the tuples that it covers.
 
-    The value is None if one of these tuples is in no record, or has two anchors in this tree of
-    which only one is covered. Entries with too many candidate tuples for a reliable answer are left
-    out.
+    The value is None if one of these tuples is in no record. It is also None if a tuple
+    has two anchors in this tree and only one is covered. Entries with too many candidate tuples for
+    a reliable answer are left out.
     """
     solver = _Solver(tuples)
     found: dict[int, Entry | None] = {}
@@ -60,7 +60,7 @@ class _Solver:
         return Entry(self._tuples[edges[0]].source, (), edges)
 
     def ack(self, val: int) -> Entry | None:
-        """Return the entry of the only component that fits; None if none or several fit."""
+        """Return the entry of the only component that fits, or None if none or several fit."""
         fitting = [
             entry for target in self._targets if (entry := self._of(target, val)) is not None
         ]

@@ -51,7 +51,7 @@ class Facts(Struct, frozen=True, kw_only=True):
     now: int
     """Unix time in ms."""
     timeout_ms: float
-    """Milliseconds after which a tree fails; infinite if it never does."""
+    """Milliseconds after which a tree fails, or infinite if it never does."""
     tasks: Mapping[int, str] = {}
     """Names of tasks by topology-wide id: `split:5`."""
     exactly_once: bool = False
@@ -64,7 +64,7 @@ class Facts(Struct, frozen=True, kw_only=True):
     emitted_to: int | None = None
     """Highest offset of the partition that is known to have been emitted."""
     holder: str | None = None
-    """Process that holds the partition's lock; None if it is free or was not looked up."""
+    """Process that holds the partition's lock, or None if it is free or was not looked up."""
     deactivated: bool = False
     committed: Mapping[tuple[str, int], int] = {}
     """Committed offsets of bolts and ackers by topic and partition."""

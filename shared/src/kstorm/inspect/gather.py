@@ -53,11 +53,11 @@ class Sighting(Struct, frozen=True):
     row: int
     """Index of the tuple in the frame."""
     by: str
-    """Instance that sent it; empty if the frame does not have it."""
+    """Instance that sent it, or empty if the frame does not have it."""
     worked: int
     """Milliseconds of work before it was sent."""
     parents: Sequence[int]
-    """Edges of the tuples that it is anchored to; empty if the frame does not have them."""
+    """Edges of the tuples that it is anchored to, or empty if the frame does not have them."""
     values: Sequence[Any]
     others: Mapping[int, int] = {}
     """Edges of the same tuple in other trees, by root."""

@@ -1,4 +1,4 @@
-"""What a tree waited for when its spout gave it up, ignoring later events."""
+"""Find what a tree waited for when its spout gave it up, ignoring later events."""
 
 from collections.abc import Iterator, Sequence
 

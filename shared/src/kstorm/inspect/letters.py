@@ -35,7 +35,7 @@ class Numbered(Struct, frozen=True):
     number: int
     letter: DeadLetter
     key: bytes | None = None
-    """Key of the record; None for letters of kstorm 0.1, which cannot be discarded."""
+    """Key of the record. None for letters of kstorm 0.1, which cannot be discarded."""
     has_value: bool = True
     """True if the letter has its message's value, even if the value is omitted here."""
 
@@ -122,7 +122,7 @@ def left(records: Iterable[LetterRecord], *, whole: bool = False) -> Left:
 
 
 def kind_of(letter: DeadLetter) -> str:
-    """Return the letter's kind; for kstorm 0.1 it is inferred from the reason."""
+    """Return the letter's kind. For kstorm 0.1 it is inferred from the reason."""
     if letter.kind:
         return letter.kind
     for said, kind in _SAID.items():

@@ -13,7 +13,7 @@ from kstorm.inspect.words import many
 
 
 class Cause(IntEnum):
-    """Why a tuple keeps its tree open, most conclusive first."""
+    """Reason why a tuple keeps its tree open. The most conclusive one comes first."""
 
     TWICE = 1
     """Acked twice, because it was executed again after a crash."""
@@ -39,7 +39,7 @@ class Blocked(Struct, frozen=True):
     place: Place
     row: int
     owner: str
-    """Process that has the task. Empty if there is none or it is unknown."""
+    """Process that has the task. Empty if no process has it or it is unknown."""
     ahead: int
     """Frames that the task must execute before this tuple, 0 if the tuple was executed."""
     said: str

@@ -89,10 +89,10 @@ def narrow(
 ) -> tuple[Seen | None, Seen | None]:
     """Return the closest known emits before and after the first attempt at `offset`.
 
-    Both are the same if a record's range includes `offset`. A value is None if nothing is known.
+    Both are the same if a record's range includes `offset`. A value is None if unknown.
     `start` and `end` bound the part of an acker's log to search. A part of at most `least` records
-    is not bisected. `probe` returns the first emit in a part. If it is None, nothing is concluded
-    and the search continues before that part.
+    is not bisected. `probe` returns the first emit in a part. If it returns None, the search
+    continues before that part.
     """
     before = after = None
     while end - start > least:

@@ -62,12 +62,12 @@ class OutlineComponent(msgspec.Struct, frozen=True, omit_defaults=True):
     first_task: int
     """Topology-wide id of the first task."""
     timeout_secs: float | None = None
-    """Timeout of a spout's messages. None if there is none."""
+    """Timeout of a spout's messages. None means no timeout."""
     reading: SpoutReading | None = None
 
     @property
     def timeout_ms(self) -> float:
-        """Infinite if there is no timeout."""
+        """Infinite without a timeout."""
         return inf if self.timeout_secs is None else self.timeout_secs * 1000
 
 
@@ -106,7 +106,7 @@ class Outline(Names, msgspec.Struct, frozen=True, omit_defaults=True):
         return {each.id: each.reading for each in self.spouts if each.reading is not None}
 
     def component(self, id: str) -> OutlineComponent:
-        """Return a component. Raises `TopologyError`, naming the known ones, if the id is unknown."""
+        """Return a component. Raises `TopologyError` with the known ones if the id is unknown."""
         found = next((each for each in self.components if each.id == id), None)
         if found is None:
             known = ", ".join(each.id for each in self.components)
@@ -141,8 +141,8 @@ class Outline(Names, msgspec.Struct, frozen=True, omit_defaults=True):
     def reader_of(self, topic: str, component: str | None = None) -> str:
         """Return the spout that reads a topic.
 
-        Raises `AbsentError` if there is none. Raises `ConfigError` if several spouts read the topic
-        and no component is given.
+        Raises `AbsentError` if no spout reads it. Raises `ConfigError` if several spouts read it and
+        no component is given.
         """
         self.check_reader(component)
         readings = self.readings

@@ -74,7 +74,7 @@ def _in_order(news: Sequence[News]) -> Proof:
 def _of_some(news: Sequence[News], proof: Proof) -> Proof | None:
     """Find a subset of the acks that proves completion.
 
-    Returns None if there is none, or too many acks for a reliable answer.
+    Returns None if no subset does, or if there are too many acks for a reliable answer.
     """
     init = next((number for number, one in enumerate(news) if one.kind == "init"), None)
     acks = [number for number, one in enumerate(news) if one.kind == "ack"]

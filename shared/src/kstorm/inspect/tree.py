@@ -77,7 +77,7 @@ class Tree(Struct):
 
     @property
     def begun(self) -> int:
-        """Unix time in ms of the earliest record. 0 if there is none."""
+        """Unix time in ms of the earliest record. 0 without records."""
         return min((place.timestamp for place in self._places()), default=0)
 
     @property

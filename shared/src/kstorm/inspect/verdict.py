@@ -34,7 +34,7 @@ class Kind(StrEnum):
 
 
 class Verdict(Struct, frozen=True):
-    """Why a message is not done, or its outcome if it is."""
+    """State of a message: its outcome, or the reason why it is not done."""
 
     message: Message
     kind: Kind

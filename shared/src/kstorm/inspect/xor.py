@@ -24,7 +24,7 @@ class Span:
             self._add(value)
 
     def parts_of(self, total: int) -> Sequence[int] | None:
-        """Return the indexes of the values whose XOR is `total`, in order. None if there are none."""
+        """Return the indexes of the values whose XOR is `total`, in order. None if impossible."""
         left, parts = self._reduced(total, 0)
         if left:
             return None
