@@ -69,9 +69,7 @@ class Check(BasicBolt):
         declarer.declare_stream("buyers", ("id", "customer", "country", *_PLACE))
 
     def execute(self, tuple: Tuple, collector: BasicOutputCollector) -> None:
-        """Raise `ValueError` if there are no items, a price is not a decimal, or the tax rate is
-        unknown.
-        """
+        """Raise `ValueError` without items, a decimal price or a known tax rate."""
         id, customer, items, coupon, partition, offset = tuple.values
         if not items:
             raise ValueError(f"order {id!r} has no items: an order needs at least one")
@@ -125,8 +123,9 @@ class Join(Bolt):
         declarer.declare("id", "customer", "amount", *_PLACE)
 
     def execute(self, tuple: Tuple) -> None:
-        """Keep the first half. When the second arrives, emit the order anchored to both, and ack
-        both.
+        """Keep the first half.
+
+        When the second arrives, emit the order anchored to both, and ack both.
         """
         if tuple.is_tick:
             self._give_up(time.monotonic() - self.config.topology_message_timeout_secs)
@@ -180,8 +179,9 @@ class Total(StatefulBasicBolt):
 
 
 def _decimal(text: Any) -> Decimal:
-    """Parse a decimal written as text. Raises `ValueError` otherwise: binary fractions are not
-    exact.
+    """Parse a decimal written as text.
+
+    Raises `ValueError` otherwise: binary fractions are not exact.
     """
     try:
         found = Decimal(text) if isinstance(text, str) else None

@@ -38,8 +38,9 @@ def word_counts(rows: DataFrame) -> DataFrame:
     "counts_per_minute", keys=["window_start", "word"], add=["occurrences"], replace=["window_end"]
 )
 def counts_per_minute(fresh: DataFrame) -> DataFrame:
-    """Count each word per minute of its Kafka timestamp. Late occurrences count in their own
-    minute.
+    """Count each word per minute of its Kafka timestamp.
+
+    Late occurrences count in their own minute.
     """
     start = sf.date_trunc("minute", "kafka_timestamp")
     minutes = fresh.withColumns({"window_start": start, "occurrences": sf.lit(1)})

@@ -1,6 +1,4 @@
-"""Run the tasks of one spout: `python -m kstorm_spout` with KSTORM_TOPOLOGY and KSTORM_COMPONENT
-set.
-"""
+"""Run a spout's tasks: `python -m kstorm_spout` with KSTORM_TOPOLOGY and KSTORM_COMPONENT set."""
 
 from kstorm.runtime.service.log import Logger
 from kstorm.runtime.service.run import run
@@ -10,9 +8,7 @@ from kstorm.topology import Topology
 
 
 def make_driver(settings: Settings, topology: Topology, log: Logger) -> SpoutDriver:
-    """Create the driver of the settings' component. Raises `ConfigError` if it is not a
-    spout.
-    """
+    """Create the driver of the settings' component. Raises `ConfigError` if it is not a spout."""
     return SpoutDriver(settings, topology, settings.component_of(topology, "spout"), log)
 
 

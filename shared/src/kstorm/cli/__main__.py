@@ -78,7 +78,7 @@ def _group() -> None:
 
 def main(arguments: Sequence[str] | None = None) -> NoReturn:
     """Run the command, by default with the process's arguments."""
-    # Clients log what the command then reports as an error. Each error is printed only once.
+    # Each error is printed once, by the command. Drop what clients log about it.
     logging.getLogger().addHandler(logging.NullHandler())
     warnings.simplefilter("ignore")
     with guarded():

@@ -43,7 +43,7 @@ def activate(
 def deactivate(
     name: Name, zookeeper: ZooKeeper = None, namespace: Namespace = None, context: Context = None
 ) -> None:
-    """Stop a topology's spouts, even over restarts. Tuples in flight finish."""
+    """Stop a topology's spouts until `kstorm activate`. Tuples in flight finish."""
     run_in_pod(name, zookeeper, namespace, context, ["deactivate"])
     with known(name, zookeeper) as topologies, noted(name, "deactivate"):
         said = draining.deactivate(topologies, name, operator(), on_screen())

@@ -94,8 +94,9 @@ def copy_noted(
     rate: float | None,
     note: str,
 ) -> None:
-    """Copy the letters and record the number as an event, even if interrupted. Raises
-    `BrokerError`.
+    """Copy the letters and record the number as an event, even if interrupted.
+
+    Raises `BrokerError`.
     """
     done, why = 0, "broken off"
     try:

@@ -37,8 +37,9 @@ def check_ends(topology: Topology, settings: Settings) -> None:
 
 
 def ends_amiss(topology: Topology, settings: Settings) -> Iterator[str]:
-    """Yield a line for each unusable topic, with its remedy. Raises `BrokerError` like
-    `check_ends`.
+    """Yield a line for each unusable topic, with its remedy.
+
+    Raises `BrokerError` like `check_ends`.
     """
     own = topology.topics().keys() | topology.changelogs().keys()
     for spec in topology.spouts:
@@ -166,8 +167,9 @@ class _Kafka:
                 yield f"{self.does} the topic {topic!r}, and may not: {self._remedy(right)}"
 
     def _why_not(self, topic: str, error: KafkaError, right: AclOperation) -> str:
-        """Explain why a topic cannot be described. Raises `BrokerError` if the broker does not
-        respond.
+        """Explain why a topic cannot be described.
+
+        Raises `BrokerError` if the broker does not respond.
 
         Empty if the broker is too old for this request.
         """

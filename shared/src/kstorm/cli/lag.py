@@ -31,9 +31,7 @@ def lag(
         float, typer.Option("--window", min=0.0, metavar="SECONDS", help="Between the two looks.")
     ] = 5.0,
 ) -> None:
-    """Print the lag twice, as one JSON object each: by component the time and records per
-    partition.
-    """
+    """Print the lag twice as JSON: by component the time and the records per partition."""
     print(encode(backlogs_of(options.settings, options.name, components)), flush=True)
     time.sleep(window)
     print(encode(backlogs_of(options.settings, options.name, components)), flush=True)

@@ -55,7 +55,7 @@ class ComponentStatus(msgspec.Struct, frozen=True):
     remarks: Mapping[str, str]
     """Remarks by pod that do not count as failures.
 
-    Such as: the topology is deactivated, the control node is ignored, the input waits for an open
+    Examples: the topology is deactivated, the control node is ignored, the input waits for an open
     transaction, a spout cannot read its topic.
     """
     not_ready: Mapping[str, str]

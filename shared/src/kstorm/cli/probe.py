@@ -1,7 +1,8 @@
 """`kstorm probe`: test whether a topology works. `helm test` runs it.
 
-It only inspects the topology, unless the user gives a message to send and waits for its result.
-Only the author knows which message the topology can read and whether one more may be in its source.
+It inspects the topology, or sends a message and waits for its result. Only the author knows which
+message the topology can read and whether one more may be in its source. So nothing is sent by
+default.
 """
 
 import time

@@ -29,8 +29,7 @@ class ReadingOptions:
             help="The spout's topology: its code or YAML file here, or its name on Kubernetes.",
         ),
     ] = None
-    """`package.module:attribute`, or the name of a topology on Kubernetes, whose pod is then used.
-    """
+    """`package.module:attribute`, or a name on Kubernetes. Then a pod of the topology is used."""
     component: Annotated[
         str | None,
         typer.Option(

@@ -103,8 +103,8 @@ def _check(cluster: Cluster, chosen: Iterable[Workload]) -> None:
 def _check_nobody_else_scales(cluster: Cluster, workload: Workload) -> None:
     """Raise `ControlError` if an autoscaler would undo the change.
 
-    A HorizontalPodAutoscaler ignores a workload at 0, for example after `kill`, so that one may be
-    started.
+    A HorizontalPodAutoscaler ignores a workload at 0, for example after `kill`. Then scaling it is
+    allowed.
     """
     scaler = cluster.autoscaler(workload)
     if scaler is not None and (workload.replicas or scaler.scaled_object):

@@ -255,7 +255,7 @@ def _printed(
 
 
 def _is_of_the_same_moment(tree: Tree, other: Tree) -> bool:
-    """Return True if both trees are of the same attempt.
+    """Return True if both trees are of the same attempt and began within a second.
 
     A message may become several tuples, each with its own tree.
     """

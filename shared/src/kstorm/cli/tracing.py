@@ -52,8 +52,7 @@ class TracingOptions:
             help="The topology: its code or YAML file here, or its name on Kubernetes.",
         ),
     ] = None
-    """`package.module:attribute`, or the name of a topology on Kubernetes, whose pod is then used.
-    """
+    """`package.module:attribute`, or a name on Kubernetes. Then a pod of the topology is used."""
     component: Annotated[
         str | None,
         typer.Option("--component", metavar="ID", help="The spout, if several read the topic."),
@@ -143,8 +142,8 @@ class Tracing:
     def reading_of(self, topic: str, component: str | None) -> tuple[str, Reading]:
         """Return the spout that reads a topic, and its source.
 
-        Raises `AbsentError` if no spout reads it. Raises `ConfigError` if several spouts read it and
-        no component is given.
+        Raises `AbsentError` if no spout reads it. Raises `ConfigError` if several spouts read it
+        and no component is given.
         """
         spout = self.topology.reader_of(topic, component)
         return spout, self._reading(spout)

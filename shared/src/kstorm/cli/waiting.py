@@ -16,8 +16,7 @@ from kstorm.printable import printable
 from kstorm.runtime.terminal import Screen
 
 Wait = Callable[[Callable[[], str], float], str]
-"""Polls a function until it returns "" or the given seconds have passed. Returns the last result.
-"""
+"""Polls a function until it returns "" or the time is over. Returns the last result."""
 LOOK_SECS: Final = 0.2
 _LINE_SECS: Final = 2.0
 

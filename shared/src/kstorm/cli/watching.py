@@ -115,9 +115,9 @@ class OnThisMachine:
 class OnKubernetes:
     """A topology in a namespace.
 
-    `settings` are those of a Kafka that can be reached from here. None means that a pod is used. `other`
-    is a second client of the same cluster. While the official client opens a session in a pod, it
-    sends all other requests there too.
+    `settings` are those of a Kafka that can be reached from here. None means that a pod
+    is used. `other` is a second client of the same cluster. While the official client opens a
+    session in a pod, it sends all other requests there too.
     """
 
     def __init__(

@@ -141,8 +141,8 @@ class Outline(Names, msgspec.Struct, frozen=True, omit_defaults=True):
     def reader_of(self, topic: str, component: str | None = None) -> str:
         """Return the spout that reads a topic.
 
-        Raises `AbsentError` if no spout reads it. Raises `ConfigError` if several spouts read it and
-        no component is given.
+        Raises `AbsentError` if no spout reads it. Raises `ConfigError` if several spouts read it
+        and no component is given.
         """
         self.check_reader(component)
         readings = self.readings

@@ -82,8 +82,9 @@ class Tree(Struct):
 
     @property
     def ended(self) -> int | None:
-        """Unix time in ms of the completion, or else of the completing ack. None if the tree is
-        open.
+        """Unix time in ms of the completion, or else of the completing ack.
+
+        None if the tree is open.
         """
         told = next((ending for ending in self.endings if ending.kind != "reset"), None)
         place = told.place if told else self.proof.closed

@@ -49,7 +49,7 @@ class Verdict(Struct, frozen=True):
 
     @property
     def is_final(self) -> bool:
-        """True if the verdict stays, unless someone replays the message."""
+        """True if the verdict stays, unless an operator replays the message."""
         return self.kind in (Kind.DONE, Kind.DEAD, Kind.SKIPPED)
 
 
