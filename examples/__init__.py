@@ -1,1 +1,1 @@
-"""Topologies to read and to run: `./run topology examples.wordcount.topology:topology`."""
+"""Example topologies to read and to run: `./run topology examples.wordcount.topology:topology`."""

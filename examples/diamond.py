@@ -1,11 +1,11 @@
-"""A diamond with a join: every order is priced and checked side by side, and the two answers are joined.
+"""A diamond with a join: orders are priced and checked in parallel, and both results are joined.
 
         ┌──▶ price ──┐
  orders ┤            ├──▶ join ──▶ sink
         └──▶ check ──┘
 
-The join holds a tuple until its partner comes, emits one anchored to both, and acks both: a tuple DAG. If either branch
-fails, the order is replayed from the source.
+The join keeps a tuple until its partner arrives. Then it emits a tuple anchored to both and acks
+both: a tuple DAG. If either branch fails, the order is replayed from the source.
 """
 
 import time
@@ -38,17 +38,17 @@ class Price(BasicBolt):
     """Prices an order."""
 
     def declare_output_fields(self, declarer: OutputFieldsDeclarer) -> None:
-        """The order, which branch this is, and its answer."""
+        """The order, the name of the branch, and its answer."""
         declarer.declare("order", "branch", "answer")
 
     def execute(self, tuple: Tuple, collector: BasicOutputCollector) -> None:
-        """The price is the length of the order's text."""
+        """Emit the length of the order's text as its price."""
         order = tuple[0]
         collector.emit((order, "price", len(order)))
 
 
 class Check(BasicBolt):
-    """Checks an order; the checker is away for every seventh, the first time that it is asked."""
+    """Checks an order. The checker is unavailable for every seventh order at the first attempt."""
 
     def prepare(self, config: Config, context: TopologyContext) -> None:
         self._asked: set[str] = set()
@@ -57,7 +57,7 @@ class Check(BasicBolt):
         declarer.declare("order", "branch", "answer")
 
     def execute(self, tuple: Tuple, collector: BasicOutputCollector) -> None:
-        """Fails every seventh order once: it is replayed, and then checked."""
+        """Fail every seventh order once. It is then replayed and checked."""
         order = tuple[0]
         if int(order.rsplit("-", 1)[1]) % 7 == 0 and order not in self._asked:
             self._asked.add(order)
@@ -68,8 +68,9 @@ class Check(BasicBolt):
 class Join(Bolt):
     """Joins the two answers of one order.
 
-    The halves of one attempt have the root of their tuple tree in common, and those of different attempts do not: so
-    a half that waits for a partner that was failed is never joined to one of the replay. It is given up on a tick.
+    Both halves of one attempt have the same tuple tree root, and halves of different attempts do
+    not. So a half whose partner failed is never joined to one of the replay. It is failed on a
+    tick.
     """
 
     def prepare(self, config: Config, context: TopologyContext, collector: OutputCollector) -> None:
@@ -81,14 +82,13 @@ class Join(Bolt):
         declarer.declare("key", "message")
 
     def execute(self, tuple: Tuple) -> None:
-        """Holds the first half, and emits with the second."""
+        """Keep the first half, and emit when the second arrives."""
         if tuple.is_tick:
             self._give_up(time.monotonic() - self.config.topology_message_timeout_secs)
             return
         _since, other = self._waiting.pop(tuple.root, (0.0, None))
-        if (
-            other is not None and other["branch"] == tuple["branch"]
-        ):  # that branch was executed again
+        # A second tuple of the same branch means that the branch was executed again.
+        if other is not None and other["branch"] == tuple["branch"]:
             self.collector.ack(other)
             other = None
         if other is None:
@@ -102,7 +102,7 @@ class Join(Bolt):
         self.collector.ack(tuple)
 
     def _give_up(self, before: float) -> None:
-        """What waited longer than the message timeout has been replayed by now."""
+        """Fail halves that have waited longer than the message timeout. They were replayed."""
         while self._waiting:
             root, (since, half) = next(iter(self._waiting.items()))
             if since > before:
@@ -118,7 +118,7 @@ def build(
     config: Config | None = None,
     executors: int = 1,
 ) -> Topology:
-    """Wires the diamond. `executors` is the number of processes of each component."""
+    """Wire the diamond. `executors` is the number of processes of each component."""
     builder = TopologyBuilder(name, config)
     spout = KafkaSpout(
         SpoutConfig(
@@ -141,5 +141,5 @@ def build(
 
 
 def topology() -> Topology:
-    """What a service loads: `KSTORM_TOPOLOGY=examples.diamond:topology`."""
+    """Return the topology for a service: `KSTORM_TOPOLOGY=examples.diamond:topology`."""
     return build()

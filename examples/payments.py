@@ -1,8 +1,9 @@
 """From a queue to exact totals: payments from RabbitMQ, each counted once.
 
-A queue delivers a message again when it is not sure that it was processed, and has no position that could be committed. So the
-payments go into a Kafka topic first, at least once (`bridge`), and from there exactly once (`topology`). What the bridge has
-written twice has the same id twice, and the second one is dropped.
+A queue redelivers a message if it is not sure that the message was processed. It has no position
+that could be committed. So `bridge` writes the payments to a Kafka topic at least once, and
+`topology` processes this topic exactly once. Messages that the bridge has written twice have the
+same id, and the second copy is dropped.
 """
 
 import msgspec
@@ -31,7 +32,7 @@ from kstorm.topology.config import EXACTLY_ONCE
 
 
 class Payment(msgspec.Struct):
-    """A message; `id` is the payer's own, the same however often it comes."""
+    """A message. `id` is the payer's own and the same for every delivery."""
 
     id: str
     customer: str
@@ -39,13 +40,12 @@ class Payment(msgspec.Struct):
 
 
 class Read(BasicBolt):
-    """Reads the JSON. What is no payment becomes a dead letter after its retries."""
+    """Parses the JSON. A message that is not a payment becomes a dead letter after its retries."""
 
     def __init__(self) -> None:
         self._decode = msgspec.json.Decoder(Payment).decode
 
     def declare_output_fields(self, declarer: OutputFieldsDeclarer) -> None:
-        """A payment's fields."""
         declarer.declare("id", "customer", "cents")
 
     def execute(self, tuple: Tuple, collector: BasicOutputCollector) -> None:
@@ -54,7 +54,7 @@ class Read(BasicBolt):
 
 
 class Total(StatefulBasicBolt):
-    """What each customer has paid."""
+    """Sums up the payments of each customer."""
 
     def declare_output_fields(self, declarer: OutputFieldsDeclarer) -> None:
         """Key and message of the sink's record."""
@@ -68,7 +68,7 @@ class Total(StatefulBasicBolt):
 
 
 def bridge() -> Topology:
-    """Queue to topic, at least once."""
+    """Copy the queue to the topic, at least once."""
     builder = TopologyBuilder("payments-bridge")
     builder.set_spout("queue", RabbitMQSpout(RabbitMQConfig("payments", scheme=RawMultiScheme())))
     mapper = FieldNameBasedTupleToKafkaMapper(message_field="bytes")
@@ -78,7 +78,7 @@ def bridge() -> Topology:
 
 
 def topology() -> Topology:
-    """Topic to totals, exactly once."""
+    """Sum up the topic, exactly once."""
     builder = TopologyBuilder("payments", Config(topology_processing_guarantee=EXACTLY_ONCE))
     builder.set_spout(
         "payments", KafkaSpout(SpoutConfig(KafkaHosts(), "payments", "/kstorm", "payments"))

@@ -1,9 +1,10 @@
-"""A word count of random sentences, by a spout that has no queue behind it: it keeps what it emits, and emits it again.
+"""A word count of random sentences, with a spout without a queue: it caches and replays its tuples.
 
-After the `RandomSentenceSpout` of the note *Storm's ack mechanism*: a sentence waits in the spout's own cache until its
-tree is complete; if it fails, `fail` emits it again. That holds against bolts and ackers that die, not against the
-death of the spout itself, whose cache dies with it. Where no message may be lost, read them from a source that keeps
-them: `KafkaSpout`, `RabbitMQSpout` or `KestrelSpout`.
+It follows the `RandomSentenceSpout` of the note *Storm's ack mechanism*. A sentence stays in the
+spout's own cache until its tree is complete. If the tree fails, `fail` emits the sentence again.
+This survives the death of bolts and ackers, but not that of the spout, whose cache is lost. If no
+message may be lost, read from a source that stores messages: `KafkaSpout`, `RabbitMQSpout` or
+`KestrelSpout`.
 """
 
 import random
@@ -38,7 +39,7 @@ SENTENCES: Final = (
 
 
 class RandomSentenceSpout(Spout):
-    """Emits a sentence, taken at random, every `interval_secs`; each until it has been processed."""
+    """Emits a random sentence every `interval_secs`, and retries it until it has been processed."""
 
     def __init__(
         self, interval_secs: float = 1.0, clock: Callable[[], float] = time.monotonic
@@ -56,7 +57,7 @@ class RandomSentenceSpout(Spout):
         declarer.declare("sentence")
 
     def next_tuple(self) -> None:
-        """Emits a sentence if it is time for one; it looks at a clock, since `next_tuple` must not sleep."""
+        """Emit a sentence if one is due. The clock decides, because `next_tuple` must not sleep."""
         if self._clock() < self._next:
             return
         self._next += self._interval
@@ -65,11 +66,11 @@ class RandomSentenceSpout(Spout):
         self.collector.emit([self.pending[message_id]], message_id)
 
     def ack(self, message_id: uuid.UUID) -> None:
-        """The sentence is processed, and can be forgotten."""
+        """Remove the processed sentence from the cache."""
         del self.pending[message_id]
 
     def fail(self, message_id: uuid.UUID) -> None:
-        """Emits the sentence again, under the id that it has."""
+        """Emit the sentence again with the same id."""
         self.collector.emit([self.pending[message_id]], message_id)
 
 
@@ -80,16 +81,16 @@ class SplitSentence(BasicBolt):
         declarer.declare("word")
 
     def execute(self, tuple: Tuple, collector: BasicOutputCollector) -> None:
-        """Emits each word, anchored to the sentence."""
+        """Emit each word, anchored to the sentence."""
         for word in tuple["sentence"].split():
             collector.emit([word])
 
 
 class WordCount(StatefulBasicBolt):
-    """Counts words; the counts survive the process."""
+    """Counts words. The counts survive the process."""
 
     def declare_output_fields(self, declarer: OutputFieldsDeclarer) -> None:
-        """The word and its count, as a `KafkaBolt` reads them by default."""
+        """The word and its count, in the fields that a `KafkaBolt` reads by default."""
         declarer.declare("key", "message")
 
     def execute(self, tuple: Tuple, collector: BasicOutputCollector) -> None:
@@ -99,7 +100,7 @@ class WordCount(StatefulBasicBolt):
 
 
 def topology() -> Topology:
-    """`./run topology examples.random_sentence:topology --topic random-words`."""
+    """Run it by `./run topology examples.random_sentence:topology --topic random-words`."""
     builder = TopologyBuilder("random-sentences")
     builder.set_spout("sentences", RandomSentenceSpout())
     builder.set_bolt("split", SplitSentence(), 2).shuffle_grouping("sentences")

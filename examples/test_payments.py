@@ -1,4 +1,4 @@
-"""Payments that come more than once, while processes die: each counts once."""
+"""Tests that payments delivered more than once count once, even if processes die."""
 
 from collections.abc import Callable
 from typing import Any
@@ -20,7 +20,7 @@ PAYMENTS = [
 def test_totals_are_exact_whatever_comes_twice_and_whoever_dies(
     local_cluster: Callable[..., LocalCluster], victim: str, kstorm_seed: int
 ) -> None:
-    """Killed in the middle, at a step that the seed chooses."""
+    """Crashes a component at a step that depends on the seed."""
     kafka = FakeKafka({"payments": 2, "totals": 1})
     for payment in [*PAYMENTS, *PAYMENTS[:7], *PAYMENTS[5:]]:
         kafka.produce("payments", msgspec.json.encode(payment))
@@ -41,5 +41,5 @@ def test_totals_are_exact_whatever_comes_twice_and_whoever_dies(
 
 
 def test_the_bridge_is_built() -> None:
-    """At least once, as a queue has no position."""
+    """The bridge is at least once, because a queue has no position."""
     assert not bridge().config.exactly_once

@@ -1,4 +1,4 @@
-"""Tests of the random sentences, without Kafka: what the spout caches, and when it emits it again."""
+"""Tests of the random sentences without Kafka: the spout's cache and its retries."""
 
 from collections import Counter
 from collections.abc import Callable
@@ -15,7 +15,7 @@ Make = Callable[..., LocalCluster]
 
 
 class SplitAtLast(SplitSentence):
-    """Fails every sentence that it is given the first ten times."""
+    """Fails the first ten sentences."""
 
     def prepare(self, *arguments: Any) -> None:
         super().prepare(*arguments)
@@ -28,7 +28,7 @@ class SplitAtLast(SplitSentence):
 
 
 def clock_until(end: float) -> Callable[[], float]:
-    """A clock that moves one second at each look, up to `end`, where the sentences end."""
+    """Return a clock that advances one second per call up to `end`, where the sentences stop."""
     ticks = count()
     return lambda: min(next(ticks), end)
 
@@ -36,14 +36,13 @@ def clock_until(end: float) -> Callable[[], float]:
 def run(
     local_cluster: Make, split: SplitSentence, interval: float = 1.0
 ) -> tuple[LocalCluster, TupleCaptureBolt]:
-    """The word count with a spout of some twenty sentences, until nothing is left to do."""
+    """Run the word count with about twenty sentences until it is idle."""
     sink = TupleCaptureBolt()
     spout = RandomSentenceSpout(interval, clock_until(20.5))
     wired = replace_components(topology(), {"sentences": spout, "split": split, "sink": sink})
     cluster = local_cluster(wired)
-    for _ in range(
-        30
-    ):  # each time the spout is asked for the next sentence, and has one if it is time
+    # Each wake-up calls `next_tuple`, which emits a sentence if one is due.
+    for _ in range(30):
         cluster.wake()
         cluster.run_until_idle()
     return cluster, sink
@@ -53,7 +52,10 @@ def run(
 def test_every_sentence_is_counted_although_some_fail(
     local_cluster: Make, kstorm_seed: int
 ) -> None:
-    """What failed is emitted again, under the id that it had, until it is acked; then the cache is empty."""
+    """Failed sentences are emitted again with the same id until they are acked.
+
+    Then the cache is empty.
+    """
     cluster, sink = run(local_cluster, SplitAtLast())
     spout = cluster.instance("sentences")
     assert isinstance(spout, RandomSentenceSpout)
@@ -69,6 +71,6 @@ def test_every_sentence_is_counted_although_some_fail(
 
 
 def test_a_sentence_comes_every_so_often(local_cluster: Make) -> None:
-    """With an interval of five seconds there are five in twenty, the first at once."""
+    """With an interval of five seconds there are five sentences in twenty, the first at once."""
     cluster, _sink = run(local_cluster, SplitSentence(), 5.0)
     assert len(cluster.acked("sentences")) == 5

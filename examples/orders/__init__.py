@@ -1,1 +1,1 @@
-"""Orders: JSON with decimals and nulls, a join of two streams, a total per customer."""
+"""Orders: JSON with decimals and nulls, a join of two streams, and a total per customer."""

@@ -1,6 +1,8 @@
-"""The tables of the orders: `kstorm-pipeline run --pipeline examples.orders.tables:pipeline --topic order-totals …`.
+"""The tables of the orders.
 
-customers    one row per customer: what he has bought, in how many orders, and the total that the topology wrote last
+kstorm-pipeline run --pipeline examples.orders.tables:pipeline --topic order-totals …
+
+customers  one row per customer: amount, number of orders, last total from the topology
 """
 
 from pyspark.sql import DataFrame
@@ -20,5 +22,5 @@ pipeline = Pipeline(
     "customers", keys=["customer"], add=["amount", "orders"], latest=["total"], order="sink"
 )
 def customers(fresh: DataFrame) -> DataFrame:
-    """Each order counts once, by the lineage of its record, whatever guarantee the topology has."""
+    """Count each order once by its record's lineage, whatever the topology's guarantee."""
     return fresh.withColumn("orders", sf.lit(1))

@@ -1,4 +1,4 @@
-"""Tests of the orders, without Kafka: of the bolts by themselves, and from topic to topic while processes die."""
+"""Tests of the orders without Kafka: single bolts, and topic to topic while processes die."""
 
 import json
 from collections.abc import Callable
@@ -20,7 +20,7 @@ ORDER = ("id", "customer", "items", "coupon", "partition", "offset")
 def order(
     number: int, *items: dict[str, Any], off: str | None = None, country: str | None = "DE"
 ) -> str:
-    """Of Ann or Ben, in turn."""
+    """An order of Ann or Ben, in turn."""
     return json.dumps(
         {
             "id": f"o-{number}",
@@ -32,7 +32,7 @@ def order(
 
 
 def test_an_order_is_priced(bolt_tester: Callable[..., BoltTester[Any]]) -> None:
-    """Less its coupon, which gives nothing back."""
+    """A coupon lowers the price, but not below zero."""
     check = bolt_tester(Check(), *ORDER)
     buyer = {"name": "Ann", "country": None}
     check.give(
@@ -56,7 +56,7 @@ def test_an_order_is_priced(bolt_tester: Callable[..., BoltTester[Any]]) -> None
 def test_what_cannot_be_processed_is_refused(
     bolt_tester: Callable[..., BoltTester[Any]], items: list[Any], country: str, why: str
 ) -> None:
-    """And the error says why."""
+    """The error explains the problem."""
     check = bolt_tester(Check(), *ORDER)
     check.give(["o-1", {"name": "Ann", "country": country}, items, None, 0, 7])
     assert check.emitted("priced") == check.emitted("buyers") == []
@@ -64,7 +64,7 @@ def test_what_cannot_be_processed_is_refused(
 
 
 class Collector:
-    """Remembers."""
+    """Records emitted and acked tuples."""
 
     def __init__(self) -> None:
         self.emitted: list[tuple[Any, Any]] = []
@@ -78,7 +78,7 @@ class Collector:
 
 
 def joined(*halves: Tuple) -> Collector:
-    """What a join does with them."""
+    """Run a join on these tuples."""
     bolt, collector = Join(), Collector()
     bolt.prepare(Config(), Any, collector)  # type: ignore[arg-type]
     for half in halves:
@@ -87,7 +87,7 @@ def joined(*halves: Tuple) -> Collector:
 
 
 def halves(root: int = 77, edge: int = 1) -> tuple[Tuple, Tuple]:
-    """Price and buyer."""
+    """Price and buyer of one order."""
     price = Source("check", "priced", 1, Fields("id", "net", "partition", "offset"))
     buyer = Source("tax", "default", 2, Fields("id", "customer", "rate", "partition", "offset"))
     return (
@@ -97,7 +97,7 @@ def halves(root: int = 77, edge: int = 1) -> tuple[Tuple, Tuple]:
 
 
 def test_two_halves_are_one_order_anchored_to_both() -> None:
-    """In either order; and a half that comes again is no partner of itself."""
+    """The order of the halves does not matter, and a repeated half does not join itself."""
     (price, buyer), (again, _) = halves(), halves(edge=5)
     for some in ([price, buyer], [buyer, price]):
         found = joined(*some)
@@ -109,7 +109,7 @@ def test_two_halves_are_one_order_anchored_to_both() -> None:
 
 
 def test_halves_of_two_attempts_are_not_joined() -> None:
-    """Though they are of one order."""
+    """Halves of the same order are not joined if their attempts differ."""
     assert joined(halves()[0], halves(root=78)[1]).emitted == []
 
 
@@ -121,12 +121,12 @@ ORDERS = [
 
 
 def in_topic(kafka: FakeKafka) -> list[dict[str, Any]]:
-    """The records of the sink topic."""
+    """Records of the sink topic."""
     return [json.loads(record.value() or b"") for record in kafka.records("order-totals")]
 
 
 def expect_each_once(records: list[dict[str, Any]]) -> None:
-    """Every order but the poison, and each customer's totals without a gap."""
+    """Every order except the poison message is present, and each customer's totals have no gaps."""
     assert sorted(record["id"] for record in records) == sorted(
         f"o-{number}" for number in range(12) if number != POISON
     )
@@ -141,13 +141,13 @@ def expect_each_once(records: list[dict[str, Any]]) -> None:
 
 @pytest.mark.parametrize("guarantee", [AT_LEAST_ONCE, EXACTLY_ONCE])
 def test_from_topic_to_topic(local_cluster: Callable[..., LocalCluster], guarantee: str) -> None:
-    """Each order is in its customer's total; the poison is in the dead letters, with what it said. Nothing dies here."""
+    """Each order is in its customer's total. The poison message is a dead letter, complete."""
     kafka = FakeKafka({"orders": 2, "order-totals": 2})
     for text in ORDERS:
         kafka.produce("orders", text)
     cluster = local_cluster(build(config=orders_config(guarantee)), kafka=kafka)
     cluster.run_until_idle()
-    while not cluster.dead_letters:  # ten more attempts
+    while not cluster.dead_letters:  # after ten more attempts
         cluster.advance_time(2)
         cluster.run_until_idle()
     expect_each_once(in_topic(kafka))
@@ -160,7 +160,7 @@ def test_from_topic_to_topic(local_cluster: Callable[..., LocalCluster], guarant
 def test_each_order_counts_once_whoever_dies(
     local_cluster: Callable[..., LocalCluster], victim: str
 ) -> None:
-    """Killed twice, amid the work."""
+    """The component crashes twice while it works."""
     kafka = FakeKafka({"orders": 2, "order-totals": 2})
     for text in ORDERS:
         kafka.produce("orders", text)
@@ -178,7 +178,7 @@ def test_each_order_counts_once_whoever_dies(
 
 
 def test_each_order_counts_once_among_faults() -> None:
-    """Of all kinds, at any step."""
+    """Faults of all kinds are injected at any step."""
 
     def each_once(cluster: KafkaCluster) -> None:
         records = in_topic(cluster.kafka)

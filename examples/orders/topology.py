@@ -4,14 +4,16 @@
     orders ──▶ check                           ├──▶ join ──▶ total ──▶ sink (topic)
                   └─buyers─▶ tax (of a country)┘
 
-An order is JSON, its amounts are decimals written as text, and its buyer's country and its coupon may be null:
+An order is JSON. Amounts are decimals written as text. The buyer's country and the coupon may be
+null:
 
     {"id": "o-17", "customer": {"name": "Ann", "country": "DE"}, "coupon": null,
      "items": [{"name": "tea", "price": "3.20", "count": 2}]}
 
-It is processed exactly once: each order is in its customer's total once, and has one record in the sink topic, whatever dies. An
-order that can never be processed ends in the dead letters. The register of tax rates does not always answer at first; an
-order waits in the join until it does.
+Orders are processed exactly once. Each is in its customer's total once and has one record in the
+sink topic, whatever dies. An order that can never be processed becomes a dead letter. The register
+of tax rates is sometimes unavailable at first. The order then waits in the join until the register
+responds.
 """
 
 import time
@@ -52,22 +54,22 @@ TAX: Final[Mapping[str | None, Decimal]] = {
     "NO": Decimal("0.25"),
     None: Decimal(0),
 }
-"""Rates by country; a buyer without one pays none."""
+"""Tax rates by country. A buyer without a country pays none."""
 _PLACE: Final = ("partition", "offset")
-"""Where in the source topic the order is: handed on to the sink, which writes it as lineage."""
+"""The order's position in the source topic. The sink writes it as lineage."""
 _CENT: Final = Decimal("0.01")
 
 
 class Check(BasicBolt):
-    """Reads an order. What it cannot read fails each time, and becomes a dead letter."""
+    """Parses an order. An unreadable order fails at every attempt and becomes a dead letter."""
 
     def declare_output_fields(self, declarer: OutputFieldsDeclarer) -> None:
-        """What the goods cost without tax; and who buys."""
+        """The net price and the buyer."""
         declarer.declare_stream("priced", ("id", "net", *_PLACE))
         declarer.declare_stream("buyers", ("id", "customer", "country", *_PLACE))
 
     def execute(self, tuple: Tuple, collector: BasicOutputCollector) -> None:
-        """Raises `ValueError` if the order has no items, a price that is no decimal, or a country of which no rate is known."""
+        """Raise `ValueError` without items, a decimal price or a known tax rate."""
         id, customer, items, coupon, partition, offset = tuple.values
         if not items:
             raise ValueError(f"order {id!r} has no items: an order needs at least one")
@@ -83,7 +85,10 @@ class Check(BasicBolt):
 
 
 class Tax(BasicBolt):
-    """Looks up the tax of a buyer's country. Every tenth order of a partition finds the register away, the first time."""
+    """Looks up the tax rate of a buyer's country.
+
+    The register is unavailable for every tenth order of a partition at the first attempt.
+    """
 
     def prepare(self, config: Config, context: TopologyContext) -> None:
         self._asked: set[tuple[int, int]] = set()
@@ -103,9 +108,10 @@ class Tax(BasicBolt):
 class Join(Bolt):
     """Joins price and rate of an order.
 
-    The halves of one attempt at an order have the root of their tuple tree in common, and those of different attempts do not.
-    A half that has waited longer than the message timeout is failed on a tick: at least once it was replayed by then, exactly
-    once it is tried again by this bolt.
+    Both halves of one attempt at an order have the same tuple tree root, and halves of different
+    attempts do not. A half that has waited longer than the message timeout is failed on a tick.
+    With at-least-once processing it was replayed by then. With exactly-once processing this bolt
+    retries it.
     """
 
     def prepare(self, config: Config, context: TopologyContext, collector: OutputCollector) -> None:
@@ -113,18 +119,20 @@ class Join(Bolt):
         self._waiting: OrderedDict[int, tuple[float, Tuple]] = OrderedDict()
 
     def declare_output_fields(self, declarer: OutputFieldsDeclarer) -> None:
-        """An order with what it costs."""
+        """An order with its total price."""
         declarer.declare("id", "customer", "amount", *_PLACE)
 
     def execute(self, tuple: Tuple) -> None:
-        """Holds the first half; with the second emits the order, anchored to both, and acks them."""
+        """Keep the first half.
+
+        When the second arrives, emit the order anchored to both, and ack both.
+        """
         if tuple.is_tick:
             self._give_up(time.monotonic() - self.config.topology_message_timeout_secs)
             return
         _since, other = self._waiting.pop(tuple.root, (0.0, None))
-        if (
-            other is not None and other.source_component == tuple.source_component
-        ):  # that half was made again
+        # A second tuple of the same component means that this half was computed again.
+        if other is not None and other.source_component == tuple.source_component:
             self.collector.ack(other)
             other = None
         if other is None:
@@ -149,7 +157,7 @@ class Join(Bolt):
 
 
 class Total(StatefulBasicBolt):
-    """Adds up what each customer has bought; the totals survive the process."""
+    """Sums up what each customer has bought. The totals survive the process."""
 
     def declare_output_fields(self, declarer: OutputFieldsDeclarer) -> None:
         """Key and message of the sink's record, and its lineage."""
@@ -171,7 +179,10 @@ class Total(StatefulBasicBolt):
 
 
 def _decimal(text: Any) -> Decimal:
-    """Raises `ValueError` if it is no decimal written as text: binary fractions are not exact."""
+    """Parse a decimal written as text.
+
+    Raises `ValueError` otherwise: binary fractions are not exact.
+    """
     try:
         found = Decimal(text) if isinstance(text, str) else None
     except InvalidOperation:
@@ -187,7 +198,7 @@ def build(
     sink: str = "order-totals",
     config: Config | None = None,
 ) -> Topology:
-    """Wires it, with one process of each component."""
+    """Wire the topology, with one process of each component."""
     builder = TopologyBuilder(name, config)
     scheme = MessageMetadataSchemeAsMultiScheme(JsonScheme("id", "customer", "items", "coupon"))
     spout = KafkaSpout(
@@ -220,7 +231,10 @@ def build(
 
 
 def orders_config(guarantee: str = EXACTLY_ONCE) -> Config:
-    """What fails is tried again ten times, a second apart at most: whenever a process dies, the register is asked anew."""
+    """Retry failed tuples ten times, at most a second apart.
+
+    The register's memory of attempts is lost with its process, so it may be unavailable again.
+    """
     return Config(
         topology_processing_guarantee=guarantee,
         topology_bolt_retry_limit=10,
@@ -229,5 +243,5 @@ def orders_config(guarantee: str = EXACTLY_ONCE) -> Config:
 
 
 def topology() -> Topology:
-    """What a service loads: `KSTORM_TOPOLOGY=examples.orders.topology:topology`."""
+    """Return the topology for a service: `KSTORM_TOPOLOGY=examples.orders.topology:topology`."""
     return build(config=orders_config())

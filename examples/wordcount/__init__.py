@@ -1,1 +1,4 @@
-"""Word count, the main job: `topology` counts the words, `tables` says what the Spark pipeline makes of the counts."""
+"""Word count, the main example.
+
+`topology` counts the words. `tables` defines the Spark pipeline's tables of the counts.
+"""

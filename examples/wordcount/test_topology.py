@@ -1,6 +1,6 @@
-"""Tests of the word count, without Kafka: of a bolt by itself, and of the topology while its processes die.
+"""Tests of the word count without Kafka: a single bolt, and the topology while its processes die.
 
-`pytest examples` runs them in a few seconds; docs/testing.md shows how to write such tests.
+`pytest examples` runs them in a few seconds. docs/testing.md explains how to write such tests.
 """
 
 from collections import Counter
@@ -34,7 +34,7 @@ VICTIMS = ["sentences", "split", "count", "sink", "acker"]
 
 
 def test_a_sentence_is_split(bolt_tester: Callable[..., BoltTester[Any]]) -> None:
-    """Every word tells where it stands, hangs on its sentence, and the sentence is acked."""
+    """Every word has its position and is anchored to its sentence, and the sentence is acked."""
     split = bolt_tester(SplitSentence(), "str", "partition", "offset")
     message = split.give(["the cow", 3, 17])
     assert split.emitted() == [["the", "sentences-3-17-0"], ["cow", "sentences-3-17-1"]]
@@ -43,7 +43,7 @@ def test_a_sentence_is_split(bolt_tester: Callable[..., BoltTester[Any]]) -> Non
 
 
 def test_words_are_counted(bolt_tester: Callable[..., BoltTester[Any]]) -> None:
-    """The state has the count, and the record says of which word it is and whose."""
+    """The state has the count, and the record has the count and the word's position."""
     count = bolt_tester(WordCount(), "word", "id")
     for where in ("sentences-0-0-0", "sentences-0-0-5"):
         count.give(["cow", where])
@@ -54,7 +54,7 @@ def test_words_are_counted(bolt_tester: Callable[..., BoltTester[Any]]) -> None:
 
 
 class Words:
-    """The word count with a feeder where it reads Kafka, and a capture where it writes."""
+    """The word count with a feeder in place of its source and a capture in place of its sink."""
 
     def __init__(self, local_cluster: Callable[..., LocalCluster], guarantee: str) -> None:
         wired = build(config=Config(topology_processing_guarantee=guarantee))
@@ -72,12 +72,12 @@ class Words:
 
 @pytest.fixture(params=[AT_LEAST_ONCE, EXACTLY_ONCE])
 def words(local_cluster: Callable[..., LocalCluster], request: pytest.FixtureRequest) -> Words:
-    """A word count that has been fed and not run yet, with each guarantee."""
+    """A word count with input that has not run yet, for each guarantee."""
     return Words(local_cluster, request.param)
 
 
 def expect_each_once(records: Iterable[dict[str, Any]]) -> None:
-    """Each occurrence of a word in one record, and its counts without a gap."""
+    """Each occurrence of a word has one record, and the word's counts have no gaps."""
     found = list(records)
     assert sorted(record["id"] for record in found) == sorted(IDS)
     assert Counter((record["word"], record["count"]) for record in found) == Counter(
@@ -86,7 +86,7 @@ def expect_each_once(records: Iterable[dict[str, Any]]) -> None:
 
 
 def test_every_word_is_counted(words: Words) -> None:
-    """If nothing dies, once; and every sentence is acked."""
+    """Without crashes, each word is counted once and every sentence is acked."""
     words.cluster.run_until_idle()
     expect_each_once(words.records())
     assert sorted(words.cluster.acked("sentences")) == [0, 1, 2, 3]
@@ -95,18 +95,18 @@ def test_every_word_is_counted(words: Words) -> None:
 @pytest.mark.parametrize("kstorm_seed", range(5))
 @pytest.mark.parametrize("victim", VICTIMS)
 def test_no_word_is_lost_whoever_dies(words: Words, victim: str, kstorm_seed: int) -> None:
-    """Killed in the middle, at a step that the seed chooses: each word is at the sink.
+    """Every word reaches the sink although a process crashes at a step that depends on the seed.
 
-    With at least once each sentence is acked in the end. What was in flight may be processed twice, so there are no fewer records
-    of a word than there should be, and maybe more. With exactly once there are as many; but who was to hear of an ack may be dead.
+    With at-least-once processing each sentence is acked in the end. Tuples in flight may be
+    processed twice, so a word may have more records than it should, but never fewer. With
+    exactly-once processing the numbers are equal, but the receiver of an ack may be dead.
     """
     cluster = words.cluster
-    for _ in range(15 + 20 * kstorm_seed):  # of about a hundred
+    for _ in range(15 + 20 * kstorm_seed):  # the run takes about a hundred steps
         cluster.step()
     cluster.crash(victim)
-    cluster.advance_time(
-        46
-    )  # what was lost on the way times out between 30 and 45 seconds, and is replayed
+    # Lost tuples time out after 30 to 45 seconds and are replayed.
+    cluster.advance_time(46)
     cluster.run_until_idle()
     assert {record["id"] for record in words.records()} == set(IDS)
     assert cluster.pending == 0
@@ -117,7 +117,7 @@ def test_no_word_is_lost_whoever_dies(words: Words, victim: str, kstorm_seed: in
 
 
 def test_a_dead_acker_costs_no_replay(words: Words) -> None:
-    """Its ledger survives: nothing times out, nothing is counted twice."""
+    """The acker's ledger survives, so nothing times out and nothing is counted twice."""
     while not words.records():
         words.cluster.step()
     words.cluster.crash("acker")
@@ -128,7 +128,7 @@ def test_a_dead_acker_costs_no_replay(words: Words) -> None:
 
 
 def in_topic(kafka: FakeKafka) -> list[dict[str, Any]]:
-    """The records of the sink topic."""
+    """Records of the sink topic."""
     return [msgspec.json.decode(record.value() or b"") for record in kafka.records("word-counts")]
 
 
@@ -137,7 +137,7 @@ def in_topic(kafka: FakeKafka) -> list[dict[str, Any]]:
 def test_each_word_is_in_the_topic_once_whoever_dies(
     local_cluster: Callable[..., LocalCluster], victim: str, kstorm_seed: int
 ) -> None:
-    """The topology as it is, from topic to topic, killed twice at steps that the seed chooses."""
+    """The unchanged topology crashes twice, at steps that depend on the seed."""
     kafka = FakeKafka({"sentences": 1, "word-counts": 2})
     for sentence in SENTENCES:
         kafka.produce("sentences", sentence)
@@ -151,7 +151,7 @@ def test_each_word_is_in_the_topic_once_whoever_dies(
 
 
 def test_each_word_is_in_the_topic_once_among_faults() -> None:
-    """Of all kinds, at any step."""
+    """Faults of all kinds are injected at any step."""
 
     def each_once(cluster: KafkaCluster) -> None:
         expect_each_once(in_topic(cluster.kafka))

@@ -1,8 +1,8 @@
-"""Word count, the main job: sentences from a Kafka topic, counts of words into another.
+"""Word count, the main example: sentences from one Kafka topic, counts of words to another.
 
-It is processed exactly once: whatever dies, each occurrence of a word is counted once, and has one record in the sink topic.
-Every word carries the place where it was read. So a reader can tell what was counted, and, if the topology is processed at least
-once instead, a replay from a new word.
+It is processed exactly once. Whatever dies, each occurrence of a word is counted once and has one
+record in the sink topic. Every word carries its position in the source. So a reader knows what was
+counted. With at-least-once processing it can also distinguish a replay from a new word.
 """
 
 import os
@@ -34,24 +34,24 @@ from kstorm.topology.config import EXACTLY_ONCE
 
 
 class SplitSentence(BasicBolt):
-    """Splits a sentence, of the topic `source`, into words."""
+    """Splits a sentence of the topic `source` into words."""
 
     def __init__(self, source: str = "sentences") -> None:
         self._source = source
 
     def declare_output_fields(self, declarer: OutputFieldsDeclarer) -> None:
-        """A word, and where in the source it stands."""
+        """A word and its position in the source."""
         declarer.declare("word", "id")
 
     def execute(self, tuple: Tuple, collector: BasicOutputCollector) -> None:
-        """Emits each word, anchored to the sentence."""
+        """Emit each word, anchored to the sentence."""
         sentence, partition, offset = tuple.values
         for position, word in enumerate(sentence.split()):
             collector.emit((word, f"{self._source}-{partition}-{offset}-{position}"))
 
 
 class WordCount(StatefulBasicBolt):
-    """Counts words; the counts survive the process."""
+    """Counts words. The counts survive the process."""
 
     def declare_output_fields(self, declarer: OutputFieldsDeclarer) -> None:
         """Key and message of the sink's record."""
@@ -72,7 +72,7 @@ def build(
     config: Config | None = None,
     executors: Mapping[str, int] | None = None,
 ) -> Topology:
-    """Wires spout → split → count → sink. `executors` is the number of processes by component, 1 if not said."""
+    """Wire spout → split → count → sink. `executors`: processes by component, by default 1."""
     processes = {"sentences": 1, "split": 1, "count": 1, "sink": 1, **(executors or {})}
     builder = TopologyBuilder(name, config)
     scheme = MessageMetadataSchemeAsMultiScheme(StringScheme())
@@ -82,7 +82,8 @@ def build(
     split.shuffle_grouping("sentences")
     count = builder.set_bolt("count", WordCount(), processes["count"]).set_num_tasks(4)
     count.fields_grouping("split", Fields("word"))
-    # By word here too: with two tasks writing counts of one word, the last one written need not be the highest.
+    # Group by word here too. If two tasks wrote the counts of one word, the last record might not
+    # have the highest count.
     write = builder.set_bolt(
         "sink", KafkaBolt().with_topic_selector(sink), processes["sink"]
     ).set_num_tasks(2)
@@ -91,12 +92,15 @@ def build(
 
 
 def topology() -> Topology:
-    """What a service loads: `KSTORM_TOPOLOGY=examples.wordcount.topology:topology`."""
+    """Return the topology for a service: `KSTORM_TOPOLOGY=examples.wordcount.topology:topology`."""
     return build(config=Config(topology_processing_guarantee=EXACTLY_ONCE))
 
 
 def demo() -> Topology:
-    """What `./run demo` runs: under the names of one run, and with two processes of each kind that it is going to kill."""
+    """Return the topology of `./run demo`.
+
+    Each run has its own names, and two processes of the components that the demo kills.
+    """
     name = os.environ.get("WORDCOUNT_NAME", "wordcount")
     prefix = os.environ.get("WORDCOUNT_TOPIC_PREFIX", "")
     config = Config(

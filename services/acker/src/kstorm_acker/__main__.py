@@ -1,4 +1,4 @@
-"""Runs acker tasks: `python -m kstorm_acker` with KSTORM_TOPOLOGY set."""
+"""Run acker tasks: `python -m kstorm_acker` with KSTORM_TOPOLOGY set."""
 
 from kstorm.errors import ConfigError
 from kstorm.runtime.service.acker import AckerDriver
@@ -9,7 +9,7 @@ from kstorm.topology import Topology
 
 
 def make_driver(settings: Settings, topology: Topology, log: Logger) -> AckerDriver:
-    """The driver; raises `ConfigError` if the topology wants no ackers."""
+    """Create the driver. Raises `ConfigError` if the topology has no ackers."""
     if not topology.config.acker_tasks:
         raise ConfigError(
             f"topology {topology.name!r} has topology_acker_executors=0: it runs without ackers"
@@ -18,7 +18,6 @@ def make_driver(settings: Settings, topology: Topology, log: Logger) -> AckerDri
 
 
 def main() -> None:
-    """The entry point."""
     run("acker", make_driver)
 
 

@@ -1,4 +1,4 @@
-"""Runs the tasks of one bolt: `python -m kstorm_bolt` with KSTORM_TOPOLOGY and KSTORM_COMPONENT set."""
+"""Run a bolt's tasks: `python -m kstorm_bolt` with KSTORM_TOPOLOGY and KSTORM_COMPONENT set."""
 
 from kstorm.runtime.service.bolt import BoltDriver
 from kstorm.runtime.service.log import Logger
@@ -8,12 +8,11 @@ from kstorm.topology import Topology
 
 
 def make_driver(settings: Settings, topology: Topology, log: Logger) -> BoltDriver:
-    """The driver of the component that the settings name; raises `ConfigError` if that is no bolt."""
+    """Create the driver of the settings' component. Raises `ConfigError` if it is not a bolt."""
     return BoltDriver(settings, topology, settings.component_of(topology, "bolt"), log)
 
 
 def main() -> None:
-    """The entry point."""
     run("bolt", make_driver)
 
 

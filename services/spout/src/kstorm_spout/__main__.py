@@ -1,4 +1,4 @@
-"""Runs the tasks of one spout: `python -m kstorm_spout` with KSTORM_TOPOLOGY and KSTORM_COMPONENT set."""
+"""Run a spout's tasks: `python -m kstorm_spout` with KSTORM_TOPOLOGY and KSTORM_COMPONENT set."""
 
 from kstorm.runtime.service.log import Logger
 from kstorm.runtime.service.run import run
@@ -8,12 +8,11 @@ from kstorm.topology import Topology
 
 
 def make_driver(settings: Settings, topology: Topology, log: Logger) -> SpoutDriver:
-    """The driver of the component that the settings name; raises `ConfigError` if that is no spout."""
+    """Create the driver of the settings' component. Raises `ConfigError` if it is not a spout."""
     return SpoutDriver(settings, topology, settings.component_of(topology, "spout"), log)
 
 
 def main() -> None:
-    """The entry point."""
     run("spout", make_driver)
 
 

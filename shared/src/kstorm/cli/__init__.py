@@ -1,1 +1,1 @@
-"""`kstorm`, the operator's command: prepares topologies, shows them, and changes how they run."""
+"""`kstorm`, the operator's command: prepares, shows and controls topologies."""

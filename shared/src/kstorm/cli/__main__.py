@@ -1,5 +1,7 @@
-"""The entry point of `kstorm`. A user's mistake ends in one line, several in one line each, and exit code 2; a wait that was too
-short with exit code 3."""
+"""Entry point of `kstorm`.
+
+A user error prints one line per mistake and exits with code 2. A timeout exits with code 3.
+"""
 
 import logging
 import sys
@@ -71,14 +73,13 @@ app.command("note", hidden=True)(note_here)
 
 @app.callback()
 def _group() -> None:
-    """Looks after kstorm's topologies."""
+    """Manage kstorm's topologies."""
 
 
 def main(arguments: Sequence[str] | None = None) -> NoReturn:
-    """Runs the command; by default with the process's arguments."""
-    logging.getLogger().addHandler(
-        logging.NullHandler()
-    )  # what clients complain of is told by errors, once
+    """Run the command, by default with the process's arguments."""
+    # Each error is printed once, by the command. Drop what clients log about it.
+    logging.getLogger().addHandler(logging.NullHandler())
     warnings.simplefilter("ignore")
     with guarded():
         _run(arguments)

@@ -1,11 +1,11 @@
-"""`kstorm activate|deactivate|drain NAME`: whether a topology's spouts emit.
+"""`kstorm activate|deactivate|drain NAME`: control whether a topology's spouts emit.
 
     kstorm deactivate wordcount
     kstorm drain wordcount --timeout 60
     kstorm activate wordcount
 
-All of it goes through ZooKeeper, so that it works for a topology off Kubernetes as well. On Kubernetes a pod of the topology asks
-ZooKeeper, unless one is named (`kstorm.cli.in_pod`).
+The state is in ZooKeeper, so this also works without Kubernetes. On Kubernetes a pod of the
+topology connects to ZooKeeper, unless the user names one (`kstorm.cli.in_pod`).
 """
 
 import os
@@ -33,7 +33,7 @@ ZooKeeper = Annotated[
 def activate(
     name: Name, zookeeper: ZooKeeper = None, namespace: Namespace = None, context: Context = None
 ) -> None:
-    """Has a deactivated topology's spouts emit again."""
+    """Make the spouts of a deactivated topology emit again."""
     run_in_pod(name, zookeeper, namespace, context, ["activate"])
     with known(name, zookeeper) as topologies, noted(name, "activate"):
         said = draining.activate(topologies, name, on_screen())
@@ -43,7 +43,7 @@ def activate(
 def deactivate(
     name: Name, zookeeper: ZooKeeper = None, namespace: Namespace = None, context: Context = None
 ) -> None:
-    """Has a topology's spouts stop to emit; what is in flight finishes. It stays so over restarts."""
+    """Stop a topology's spouts until `kstorm activate`. Tuples in flight finish."""
     run_in_pod(name, zookeeper, namespace, context, ["deactivate"])
     with known(name, zookeeper) as topologies, noted(name, "deactivate"):
         said = draining.deactivate(topologies, name, operator(), on_screen())
@@ -62,7 +62,7 @@ def drain(
     namespace: Namespace = None,
     context: Context = None,
 ) -> None:
-    """Deactivates a topology, and waits until nothing is in flight."""
+    """Deactivate a topology and wait until nothing is in flight."""
     run_in_pod(name, zookeeper, namespace, context, ["drain", *timeout_option(timeout)])
     with known(name, zookeeper) as topologies, noted(name, "drain"):
         said = draining.drain(topologies, name, timeout, operator(), on_screen())
@@ -70,19 +70,22 @@ def drain(
 
 
 def forget(name: Name, zookeeper: ZooKeeper = None) -> None:
-    """What `kill` has done in a pod at its end: once a topology's spouts have ended, ZooKeeper knows it no longer."""
+    """Remove a topology from ZooKeeper once its spouts have ended.
+
+    `kstorm kill` runs this in a pod as its last step.
+    """
     with open_zookeeper(zookeeper) as topologies, noted(name, "kill"):
         draining.forget(topologies, name, on_screen())
 
 
 def timeout_option(seconds: float | None) -> list[str]:
-    """For `kstorm drain` in a pod."""
+    """Return the option that passes a timeout to `kstorm drain` in a pod."""
     return [] if seconds is None else [f"--timeout={seconds:g}"]
 
 
 @contextmanager
 def known(name: str, zookeeper: str | None) -> Iterator[Topologies]:
-    """The topologies of the ZooKeeper that was named; raises `ConfigError` if `name` is none of them."""
+    """Connect to ZooKeeper. Raises `ConfigError` if it does not know the topology."""
     with open_zookeeper(zookeeper) as topologies:
         topologies.check(name)
         yield topologies
@@ -90,7 +93,7 @@ def known(name: str, zookeeper: str | None) -> Iterator[Topologies]:
 
 @contextmanager
 def open_zookeeper(connect: str | None) -> Iterator[Topologies]:
-    """The topologies of a ZooKeeper, by default the environment's, with the environment's login."""
+    """Connect to ZooKeeper, by default the environment's, with the environment's credentials."""
     settings = with_or_without_topology(
         os.environ | ({} if connect is None else {"KSTORM_ZOOKEEPER": connect})
     )

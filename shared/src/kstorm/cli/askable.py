@@ -1,4 +1,4 @@
-"""Topologies whose processes can be asked for their pages: of this machine, or of a namespace on Kubernetes."""
+"""Send HTTP requests to a topology's processes, on this machine or in a Kubernetes namespace."""
 
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -17,31 +17,36 @@ AT_ONCE: Final = 16
 
 
 class Process(Protocol):
-    """One of a topology."""
+    """A process of a topology."""
 
     def ask(self, page: str, query: Mapping[str, str], headers: Mapping[str, str]) -> Answer | None:
-        """What it answers; None if it does not. Raises `ControlError` if it may not be asked."""
+        """Return the response. None if there was no response.
+
+        Raises `ControlError` if access is denied.
+        """
         ...
 
 
 class Askable(Protocol):
-    """A topology. Raises `ControlError` if it is not there."""
+    """A topology. Its methods raise `ControlError` if it does not exist."""
 
     def outline(self) -> Outline:
-        """Its wiring. Raises `ControlError` if nobody tells it."""
+        """Return the topology's wiring. Raises `ControlError` if no process responds with it."""
         ...
 
     def processes(self, component: str) -> Sequence[Process]:
-        """Those of a component, as of now."""
+        """Return the current processes of a component."""
         ...
 
 
 def open_askable(
     name: str, place: Path | None, namespace: str | None, context: str | None
 ) -> Askable:
-    """The topology of that name: from the folder of a run if `place` names one or it runs on this machine, else on Kubernetes.
+    """Find a topology by name.
 
-    Raises `ConfigError` if both are named, `ControlError` if there is neither.
+    It is looked up in `place`, the folder of a run, or among the runs on this machine. Otherwise it
+    is on Kubernetes. Raises `ConfigError` if both places are given, `ControlError` if neither
+    exists.
     """
     far = namespace is not None or context is not None
     if place is not None and far:
@@ -65,7 +70,7 @@ class _ByAddress(NamedTuple):
 
 
 class _ByProxy(NamedTuple):
-    """By the API server, so from wherever that can be reached."""
+    """Goes through the API server, so it works from anywhere that can reach the API server."""
 
     cluster: Cluster
     pod: Pod
@@ -75,17 +80,18 @@ class _ByProxy(NamedTuple):
 
 
 class OnThisMachine:
-    """What `./run topology` or `./run demo` run; `place` is the folder of a run, or of several."""
+    """A topology run by `./run topology` or `./run demo`.
+
+    `place` is the folder of one run or of several.
+    """
 
     def __init__(self, place: Path, name: str) -> None:
         self._place, self._name = place, name
 
     def outline(self) -> Outline:
-        """See `Askable`."""
         return self._find().topology
 
     def processes(self, component: str) -> Sequence[Process]:
-        """See `Askable`."""
         return [
             _ByAddress(worker.url)
             for worker in self._find().workers
@@ -102,13 +108,16 @@ class OnThisMachine:
 
 
 class OnKubernetes:
-    """A topology of a namespace. From a pod of the cluster its pods are asked by their addresses, else by the API server."""
+    """A topology in a namespace.
+
+    A pod of the cluster connects to the topology's pods directly. Other clients go through the API
+    server.
+    """
 
     def __init__(self, cluster: Cluster, name: str) -> None:
         self._cluster, self._name = cluster, name
 
     def outline(self) -> Outline:
-        """See `Askable`."""
         workloads = find_workloads(self._cluster, self._name)
         for workload in workloads:
             for process in map(self._process, self._cluster.pods(workload)):
@@ -121,7 +130,6 @@ class OnKubernetes:
         )
 
     def processes(self, component: str) -> Sequence[Process]:
-        """See `Askable`."""
         workloads = [
             each for each in find_workloads(self._cluster, self._name) if each.id == component
         ]
@@ -137,7 +145,7 @@ class OnKubernetes:
 
 
 def ask_each(processes: Sequence[Process], page: str) -> Sequence[dict[str, Any] | None]:
-    """The same page of several, side by side; None of one that has no such page."""
+    """Request a page from several processes in parallel. None stands for a missing response."""
     with ThreadPoolExecutor(AT_ONCE) as pool:
         answers = list(pool.map(lambda process: process.ask(page, {}, {}), processes))
     return [None if answer is None else answer[1] for answer in answers]

@@ -1,4 +1,4 @@
-"""Asks why messages of one spout are not done: for `kstorm why`, and for the page."""
+"""Find out why messages of one spout are not done, for `kstorm why` and the web UI."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
@@ -23,16 +23,16 @@ from kstorm.runtime.zookeeper.nodes import OffsetNodes, open_nodes
 from kstorm.runtime.zookeeper.topologies import open_topologies
 
 _AT_ONCE: Final = 64
-"""Messages whose trees are read together; if the budget ends, those before are judged."""
+"""Messages whose trees are read together. If the budget runs out, earlier batches are done."""
 
 
 class Asking:
-    """As long as it is open. Raises `KstormError` if Kafka or ZooKeeper do not answer."""
+    """Context manager. Its methods raise `KstormError` if Kafka or ZooKeeper does not respond."""
 
     def __init__(
         self, topology: Outline, spout: str, reading: Reading, log: TopicLog, *, quotes: bool = True
     ) -> None:
-        """`quotes`: whether texts of errors may be said, which may quote the message."""
+        """`quotes`: include error texts, which may quote the message."""
         self._topology, self._spout, self._reading, self._log = topology, spout, reading, log
         self._quotes = quotes
         self._tracer = Tracer(topology, log)
@@ -58,7 +58,7 @@ class Asking:
         self._open.close()
 
     def check(self, message: Message) -> None:
-        """Raises `AbsentError` if there is no such message."""
+        """Raise `AbsentError` if the message does not exist."""
         topic, partition, offset = message
         log = self._logs.get(Partition(topic, partition))
         if log is None:
@@ -74,7 +74,7 @@ class Asking:
             )
 
     def oldest(self) -> Iterator[Message]:
-        """Of each partition the first message that is not done, if there is one."""
+        """Yield the first unfinished message of each partition."""
         for place, log in self._logs.items():
             stored = self._nodes.read(place).stored
             offset = log.start if stored is None else max(stored.offset, log.start)
@@ -82,18 +82,18 @@ class Asking:
                 yield Message(place.topic, place.partition, offset)
 
     def attempts(self, message: Message) -> Sequence[Tree]:
-        """The trees of a message, of all its attempts, oldest first."""
+        """Return the trees of all attempts at a message, oldest first."""
         return self._tracer.attempts(message)
 
     def verdicts(self, messages: Iterable[Message]) -> Iterator[Verdict]:
-        """Of each, why it is not done. The trees of many are read at once."""
+        """Yield a verdict for each message. Trees of up to 64 messages are read together."""
         left = iter(messages)
         while together := list(islice(left, _AT_ONCE)):
             found = self._tracer.newest_attempts(together)
             yield from (self.verdict(message, found[message]) for message in together)
 
     def verdict(self, message: Message, trees: Sequence[Tree]) -> Verdict:
-        """Why it is not done. `trees`: of its attempts, oldest first."""
+        """Return the verdict on a message, given the trees of its attempts, oldest first."""
         place = Partition(message.topic, message.partition)
         newest = None if trees else self._tracer.newest(*place)
         facts = facts_of(

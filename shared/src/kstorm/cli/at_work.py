@@ -1,4 +1,7 @@
-"""Whether a topology is at work, as Kafka sees it and without sending anything: its topics are there, each task has a process."""
+"""Check in Kafka, without sending anything, that a topology is running.
+
+All its topics must exist and each task must be assigned to a process.
+"""
 
 import time
 from collections.abc import Iterator, Mapping
@@ -15,19 +18,20 @@ _LOOK_SECS: Final = 0.5
 
 
 class _Group(NamedTuple):
-    """The processes of a component."""
+    """Consumer group of a component."""
 
     component: str
     topic: str
-    """The one whose partitions are the tasks."""
+    """Topic whose partitions are the tasks."""
     tasks: int
 
 
 def await_work(topology: Topology, settings: Settings, seconds: float) -> str:
-    """Waits until every task has a process; what there is then, in a line.
+    """Wait until every task is assigned, and return a summary.
 
-    Raises `TopicError` with a line for each topic that is missing or may not be used, `ControlError` naming tasks that nobody
-    has after so many seconds, `BrokerError` if Kafka does not say.
+    Raises `TopicError` with a line for each topic that is missing or not accessible. Raises
+    `ControlError` naming the tasks still unassigned after `seconds`, and `BrokerError` if Kafka
+    does not respond.
     """
     admin = Admin(settings)
     there = admin.partition_counts()
@@ -62,7 +66,7 @@ def _groups(topology: Topology) -> Iterator[_Group]:
 
 
 def _idle(admin: Admin, groups: Mapping[str, _Group]) -> dict[str, list[int]]:
-    """By component, the tasks that no process has."""
+    """Return the unassigned tasks by component."""
     found: dict[str, list[int]] = {}
     for name, members in admin.group_members(list(groups)).items():
         group = groups[name]

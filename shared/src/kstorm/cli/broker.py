@@ -1,4 +1,4 @@
-"""What `kstorm produce`, `consume` and `probe` ask of Kafka first: where it is, and whether it has a topic."""
+"""Options and checks shared by `kstorm produce`, `consume` and `probe`."""
 
 import os
 from typing import Annotated
@@ -19,14 +19,17 @@ Bootstrap = Annotated[
 
 
 def settings_for(bootstrap: str | None) -> Settings:
-    """The environment's settings, its login too, with another Kafka if one is named."""
+    """Return the environment's settings and credentials, with another Kafka if one is named."""
     return with_or_without_topology(
         os.environ | ({} if bootstrap is None else {"KSTORM_BOOTSTRAP_SERVERS": bootstrap})
     )
 
 
 def num_partitions(settings: Settings, topic: str) -> int:
-    """How many a topic has; raises `BrokerError` if there is no such topic, or no broker that answers."""
+    """Return a topic's partition count.
+
+    Raises `BrokerError` if the topic does not exist or no broker responds.
+    """
     found = Admin(settings).partition_counts().get(topic)
     if not found:
         raise BrokerError(

@@ -1,4 +1,4 @@
-"""`kstorm causes NAME`: what holds a topology back, ranked, with the evidence; on this machine, or on Kubernetes.
+"""`kstorm causes NAME`: rank a topology's bottlenecks, on this machine or on Kubernetes.
 
 kstorm causes wordcount
 kstorm causes wordcount --namespace streams
@@ -48,7 +48,10 @@ def causes(
     namespace: Namespace = None,
     context: Context = None,
 ) -> None:
-    """Says what holds a topology back: who is busy, missing, or waits for what, the most telling first."""
+    """List what slows a topology down, most significant first.
+
+    Causes are components that are busy, missing or waiting.
+    """
     seen = look_twice(_watched(name, from_runs, bootstrap, namespace, context), window)
     found = rank(seen.components, seen.no_broker)
     if json:

@@ -1,6 +1,6 @@
-"""What the verbs ask of Kubernetes: by the official client, with the user's own kubeconfig and rights.
+"""Kubernetes operations of the commands, with the official client and the user's kubeconfig.
 
-A refusal, or a cluster that cannot be reached, is a `ControlError` in one line.
+If Kubernetes denies a request or cannot be reached, a one-line `ControlError` is raised.
 """
 
 import json
@@ -30,9 +30,9 @@ from kstorm.cli.workloads import (
 from kstorm.errors import ControlError
 
 WEB_PORT: Final = 6066
-"""Where a pod of a service has its pages."""
+"""HTTP port of a service's pod."""
 _PATIENCE: Final = (5.0, 30.0)
-"""Seconds to connect, and to wait for an answer."""
+"""Timeouts in seconds to connect and to receive a response."""
 _STATUS_PATIENCE: Final = (5.0, 5.0)
 _SILENT: Final = (404, 500, 502, 503, 504)
 _BAD_REQUEST: Final = 400
@@ -41,14 +41,14 @@ _RESTARTED_AT: Final = "kubectl.kubernetes.io/restartedAt"
 
 
 class Cluster:
-    """One namespace of a cluster. Every method raises `ControlError` if Kubernetes does not do what it is asked."""
+    """One namespace of a cluster. Every method raises `ControlError` if Kubernetes refuses."""
 
     def __init__(self, api: Any, namespace: str, context: str) -> None:
         from kubernetes import client
 
         self.namespace = namespace
         self.context = context
-        """Of the kubeconfig; empty for a pod's own cluster."""
+        """Context of the kubeconfig. Empty for a pod's own cluster."""
         self._api, self._host = api, api.configuration.host
         self._apps, self._core = client.AppsV1Api(api), client.CoreV1Api(api)
         self._autoscaling = client.AutoscalingV2Api(api)
@@ -58,7 +58,10 @@ class Cluster:
         return f"{context}, namespace {self.namespace}"
 
     def workloads(self, everywhere: bool = False) -> Sequence[Workload]:
-        """Those of all topologies, each's spouts first, its ackers last. `everywhere`: in all namespaces."""
+        """Return the workloads of all topologies, spouts before bolts before ackers.
+
+        `everywhere` includes all namespaces.
+        """
         found = [
             workload_of(item, type)
             for type, item in self._list(everywhere, label_selector=SELECTOR)
@@ -69,7 +72,7 @@ class Cluster:
         )
 
     def strangers(self, name: str) -> Sequence[str]:
-        """Workloads that bear a name, or belong to a release of that name, and lack a label of ours."""
+        """Return workloads with this name or release that lack one of kstorm's labels."""
         found = []
         for type, item in self._list():
             labels = item.metadata.labels or {}
@@ -79,7 +82,7 @@ class Cluster:
         return found
 
     def pods(self, workload: Workload) -> Sequence[Pod]:
-        """The topology's pods, sorted by name."""
+        """Return the workload's pods, sorted by name."""
         with self._errors():
             found = self._core.list_namespaced_pod(
                 workload.namespace, label_selector=workload.selector, _request_timeout=_PATIENCE
@@ -87,7 +90,7 @@ class Cluster:
         return sorted(map(pod_of, found.items), key=lambda pod: pod.name)
 
     def autoscaler(self, workload: Workload) -> Autoscaler | None:
-        """What scales it, if anything does."""
+        """Return the autoscaler of the workload, or None."""
         with self._errors():
             found = self._autoscaling.list_namespaced_horizontal_pod_autoscaler(
                 workload.namespace, _request_timeout=_PATIENCE
@@ -103,11 +106,14 @@ class Cluster:
         )
 
     def status(self, pod: Pod) -> dict[str, Any] | None:
-        """What the pod's `/status` says; as `page`."""
+        """Return the pod's `/status`. See `page`."""
         return self.page(pod, "status")
 
     def page(self, pod: Pod, name: str) -> dict[str, Any] | None:
-        """What one of the pod's pages in JSON says, by the API server's proxy; None if the pod does not answer, or has none."""
+        """Return a JSON page of the pod through the API server's proxy.
+
+        None if the pod does not respond or has no such page.
+        """
         with self._errors(absent=_is_silence):
             answer = self._core.connect_get_namespaced_pod_proxy_with_path(
                 f"{pod.name}:{WEB_PORT}",
@@ -126,7 +132,7 @@ class Cluster:
     def question(
         self, pod: Pod, name: str, query: Mapping[str, str], headers: Mapping[str, str]
     ) -> tuple[int, dict[str, Any]] | None:
-        """The same with a query and headers of ours, and whatever status the pod answers with. None if it does not."""
+        """Like `page`, with a query and headers, and also return the pod's HTTP status."""
         from kubernetes.client import ApiException
 
         path = f"/api/v1/namespaces/{pod.namespace}/pods/{pod.name}:{WEB_PORT}/proxy/{name}"
@@ -150,7 +156,6 @@ class Cluster:
         return None
 
     def scale(self, workload: Workload, replicas: int) -> None:
-        """Sets the number of pods of a workload."""
         body = {"spec": {"replicas": replicas}}
         patch = {
             "deployment": self._apps.patch_namespaced_deployment_scale,
@@ -160,7 +165,7 @@ class Cluster:
             patch(workload.name, workload.namespace, body, _request_timeout=_PATIENCE)
 
     def restart(self, workload: Workload) -> None:
-        """Has its pods replaced one after the other, as `kubectl rollout restart` does."""
+        """Replace the pods one after the other, like `kubectl rollout restart`."""
         now = datetime.now(UTC).isoformat(timespec="seconds")
         body = {"spec": {"template": {"metadata": {"annotations": {_RESTARTED_AT: now}}}}}
         patch = {
@@ -179,13 +184,17 @@ class Cluster:
         previous: bool = False,
         most_bytes: int | None = None,
     ) -> Iterator[str]:
-        """The lines of its service's log; `follow`: until the pod ends. `previous`: of the container that ran before the last
-        restart."""
+        """Yield the lines of the service's log.
+
+        `follow` continues until the pod ends. `previous` reads the container before the last
+        restart.
+        """
         given = {"tail_lines": tail, "limit_bytes": most_bytes, "previous": previous or None}
         options: dict[str, Any] = {
             name: value for name, value in given.items() if value is not None
         }
-        if not follow:  # else a service that has nothing to say for a while would be left
+        # A follower must not time out while the service logs nothing.
+        if not follow:
             options["_request_timeout"] = _PATIENCE
         with self._errors():
             answer = self._core.read_namespaced_pod_log(
@@ -211,17 +220,21 @@ class Cluster:
         out: TextIO | None = None,
         errors: TextIO | None = None,
     ) -> int:
-        """Runs a command in its service's container and returns its exit code; `given` is its input, and what it prints is printed,
-        or written to `out` and `errors`. No other thread may ask this object anything until it runs: the client cannot do both."""
+        """Run a command in the service's container and return its exit code.
+
+        `given` is its input. Its output is printed, or written to `out` and `errors`. Meanwhile no
+        other thread may use this object, because the client cannot execute and send requests at the
+        same time.
+        """
         with self._errors():
             return execute(self._core, pod, command, given, out, errors)
 
     def another(self) -> "Cluster":
-        """The same with connections of its own."""
+        """Return a copy with its own connections."""
         return open_cluster(self.namespace, self.context or None)
 
     def _list(self, everywhere: bool = False, **options: str) -> Iterator[tuple[str, Any]]:
-        """Deployments and StatefulSets, each with the word for what it is."""
+        """Yield Deployments and StatefulSets, each with its type."""
         apps = self._apps
         listings = {
             "deployment": (
@@ -241,7 +254,7 @@ class Cluster:
 
     @contextmanager
     def _errors(self, absent: Callable[[Any], bool] = lambda error: False) -> Iterator[None]:
-        """`absent` says of an `ApiException` whether nothing is wrong: what was asked for is not there."""
+        """`absent` decides whether an `ApiException` only means that the object does not exist."""
         from kubernetes.client import ApiException
         from urllib3.exceptions import HTTPError
 
@@ -261,7 +274,7 @@ _ORDER: Final = {"spout": 0, "bolt": 1, "acker": 2}
 
 
 def is_named() -> bool:
-    """Whether there is a kubeconfig, or this is a pod: so `open_cluster` has something to go by."""
+    """Return True if `open_cluster` has a kubeconfig, or this is a pod."""
     return (
         bool(os.environ.get("KUBECONFIG"))
         or "KUBERNETES_SERVICE_HOST" in os.environ
@@ -270,9 +283,9 @@ def is_named() -> bool:
 
 
 def open_cluster(namespace: str | None, context: str | None) -> Cluster:
-    """The cluster that the kubeconfig names, or in a pod the pod's own. `namespace`: else the context's.
+    """Connect to the kubeconfig's cluster, or in a pod to the pod's own.
 
-    Raises `ControlError` if there is none.
+    `namespace` defaults to the context's. Raises `ControlError` if no cluster is configured.
     """
     try:
         from kubernetes import client, config
@@ -292,7 +305,8 @@ def open_cluster(namespace: str | None, context: str | None) -> Cluster:
             config.load_kube_config(file, context, client_configuration=settings)
             context, of_context = _context_of(config, file, context)
             namespace = namespace or of_context
-    except Exception as error:  # noqa: BLE001 - a kubeconfig can be wrong in any way, and runs any program to log in
+    # A kubeconfig can be wrong in any way, and may run any login program.
+    except Exception as error:  # noqa: BLE001
         raise ControlError(
             f"no cluster: the kubeconfig {file or 'of this pod'} cannot be used ({_in_one_line(error)}); set KUBECONFIG or "
             "--context"
@@ -305,7 +319,7 @@ def _default_file() -> Path:
 
 
 def _context_of(config: Any, file: str, context: str | None) -> tuple[str, str]:
-    """The name of the context that is meant, and its namespace."""
+    """Return the name and namespace of the chosen context."""
     contexts, current = config.list_kube_config_contexts(file)
     chosen = (
         current if context is None else next(each for each in contexts if each["name"] == context)
@@ -314,14 +328,17 @@ def _context_of(config: Any, file: str, context: str | None) -> tuple[str, str]:
 
 
 def _is_silence(error: Any) -> bool:
-    """Whether a pod does not answer; one that is being made has no address, which the API server says in these words."""
+    """Return True if the error means that the pod does not respond.
+
+    A pod that is being created has no address yet, which the API server reports as a bad request.
+    """
     return error.status in _SILENT or (
         error.status == _BAD_REQUEST and "address not allowed" in str(error.body)
     )
 
 
 def _refusal(error: Any) -> str:
-    """What the API server's answer says, and what to do about it."""
+    """Explain the API server's error and its remedy."""
     try:
         message = str(json.loads(error.body)["message"])
     except (TypeError, ValueError, LookupError):
@@ -346,6 +363,6 @@ def _in_one_line(found: object) -> str:
 
 
 def _innermost(error: BaseException) -> str:
-    """urllib3 packs what happened into what it gave up with."""
+    """Return the innermost reason, because urllib3 wraps the actual error."""
     reason = getattr(error, "reason", None)
     return _innermost(reason) if isinstance(reason, BaseException) else _in_one_line(error)

@@ -1,4 +1,4 @@
-"""`kstorm consume TOPIC`: prints a topic's records, a line each: the key, a tab, the value.
+"""`kstorm consume TOPIC`: print a topic's records, one per line: key, tab, value.
 
 kstorm consume word-counts --tail 5
 kstorm consume word-counts --tail 0 --follow
@@ -31,7 +31,7 @@ def consume(
     ] = None,
     bootstrap: Bootstrap = None,
 ) -> None:
-    """Prints the records of a topic, those that there are now. It takes part in no group."""
+    """Print the current records of a topic, without joining a consumer group."""
     settings = settings_for(bootstrap)
     partitions = num_partitions(settings, topic)
     config = {
@@ -64,7 +64,7 @@ def _begin(consumer: Consumer, place: TopicPartition, tail: int | None) -> Topic
 def _records(
     consumer: Consumer, settings: Settings, partitions: int, follow: bool
 ) -> Iterator[Message]:
-    """Until the end of every partition has been seen, or for ever. What came is shown whenever nothing more is there."""
+    """Yield records up to the end of every partition, or forever with `follow`."""
     unread = set(range(partitions))
     while unread or follow:
         for record in consumer.consume(_BATCH, _POLL_SECS):
@@ -75,6 +75,7 @@ def _records(
                 unread.discard(record.partition())
             else:
                 raise BrokerError(f"Kafka at {settings.bootstrap_servers!r}: {error.str()}")
+        # Show everything received so far before waiting for more.
         sys.stdout.flush()
 
 

@@ -1,7 +1,9 @@
-"""Copies messages of dead letters to a topic, those that no spout can be ordered to emit: `kstorm dlq replay --mode produce`.
+"""Copy messages of dead letters to a topic: `kstorm dlq replay --mode produce`.
 
-A copy is another message: its coordinates are new, every reader of the topic gets it, and nobody tells how its tree ends. So where
-an order can be given, nothing is copied. Kafka has a copy first, and then its letter is discarded: at least once.
+This is for messages that no spout can replay. A copy is a new message with new coordinates. Every
+reader of the topic receives it, and kstorm does not report the outcome of its tree. So nothing is
+copied if a replay request is possible. A letter is discarded only after Kafka has stored the copy,
+so copies are at least once.
 """
 
 import os
@@ -28,32 +30,38 @@ from kstorm.topology import Topology
 from kstorm.topology.names import NamesOf
 
 REPLAY_OF: Final = "kstorm-replay-of"
-"""The header that has the place of the message that a copy is of; of one that came from no topic, that of its letter."""
+"""Header with the position of the original message.
+
+If the message did not come from a topic, the position is that of its letter.
+"""
 REPLAYS: Final = "kstorm-replays"
-"""The header that has the how many-th replay it is."""
+"""Header with the number of the replay, counted from 1."""
 _AT_ONCE: Final = 500
 
 
 class Mode(StrEnum):
-    """How messages are replayed."""
+    """Replay mode: request a replay from the spout, or produce a copy."""
 
     ORDER = "order"
     PRODUCE = "produce"
 
 
 class Copies(NamedTuple):
-    """Which letters can be copied, where their copies go, and why others are left out, with how many."""
+    """Letters to copy, reasons for leaving others out with their counts, and partition counts."""
 
     letters: Sequence[Numbered]
     others: Mapping[str, int]
     partitions: Mapping[str, int]
-    """Of the topics that there are."""
+    """Partition counts of the existing topics."""
 
 
 def copyable(
     options: TopologyOptions, letters: Sequence[Numbered], *, to: str | None, force: bool
 ) -> Copies:
-    """Raises `BrokerError` if Kafka does not say, `ConfigError` if there is no topic `to`."""
+    """Select the letters that can be copied.
+
+    Raises `BrokerError` if Kafka does not respond, `ConfigError` if the topic `to` does not exist.
+    """
     partitions = Admin(options.settings).partition_counts()
     if to is not None and to not in partitions:
         raise ConfigError(
@@ -86,7 +94,10 @@ def copy_noted(
     rate: float | None,
     note: str,
 ) -> None:
-    """Copies them, and notes among the events how many of `what`, also if it is broken off. Raises `BrokerError`."""
+    """Copy the letters and record the number as an event, even if interrupted.
+
+    Raises `BrokerError`.
+    """
     done, why = 0, "broken off"
     try:
         for count in _copied(options, copies, to=to, rate=rate):
@@ -108,8 +119,11 @@ def copy_noted(
 def _copied(
     options: TopologyOptions, copies: Copies, *, to: str | None, rate: float | None
 ) -> Iterator[int]:
-    """Copies them, so many a second or all at once, and discards the letters of what Kafka has; yields how many it took each time.
-    Raises `BrokerError` if it does not take one."""
+    """Copy in batches and discard the letters that Kafka has stored.
+
+    Yields the number of copies per batch. `rate` limits the copies per second. Raises `BrokerError`
+    if Kafka does not accept a copy.
+    """
     letters, begun = read_whole(options.settings, options.name, copies.letters), False
     size = max(1, min(_AT_ONCE, int(rate))) if rate else _AT_ONCE
     while some := list(islice(letters, size)):
@@ -135,7 +149,7 @@ def _copied(
 
 
 def replays_of(letter: DeadLetter) -> int:
-    """How often its message was replayed, also as a copy of another."""
+    """Return how often the message was replayed, including replays by copies."""
     told = next((value for name, value in letter.headers if name == REPLAYS), None)
     return max(
         letter.replays, int(told) if told is not None and told.isascii() and told.isdigit() else 0
@@ -192,7 +206,7 @@ def _why_ordered(
     partitions: Mapping[str, int],
     under_way: set[bytes],
 ) -> str:
-    """Why an order is the better way; empty if there is none."""
+    """Return why a replay request is preferable, or empty if it is not possible."""
     letter = one.letter
     gone = letter.topic in partitions and letter.partition >= partitions[letter.topic]
     if (
@@ -210,7 +224,7 @@ def _why_ordered(
 
 
 def _obeys(topology: Topology, component: str) -> bool:
-    """Whether the spout carries out orders."""
+    """Return True if the spout handles replay requests."""
     spec = topology.components.get(component)
     if topology.config.exactly_once or spec is None or not isinstance(spec.component, KafkaSpout):
         return False
@@ -218,7 +232,7 @@ def _obeys(topology: Topology, component: str) -> bool:
 
 
 def _code(options: TopologyOptions) -> Topology | None:
-    """The topology itself, where it is at hand, as in its pods."""
+    """Return the topology's code if available, as in its pods."""
     named = (
         options.topology
         if is_code(options.topology or "")

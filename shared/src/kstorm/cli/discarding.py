@@ -1,4 +1,4 @@
-"""Discards dead letters: for `kstorm dlq discard`, and for the page."""
+"""Discard dead letters, for `kstorm dlq discard` and the web UI."""
 
 from collections.abc import Sequence
 
@@ -12,7 +12,7 @@ from kstorm.topology.names import NamesOf
 
 
 def check_discardable(topology: str, letters: Sequence[Numbered]) -> None:
-    """Raises `ControlError` naming those that cannot be."""
+    """Raise `ControlError` naming the letters that cannot be discarded."""
     keyless = [one for one in letters if one.key is None]
     if keyless:
         raise ControlError(
@@ -22,7 +22,10 @@ def check_discardable(topology: str, letters: Sequence[Numbered]) -> None:
 
 
 def discard_all(settings: Settings, topology: str, letters: Sequence[Numbered]) -> str:
-    """Discards them; how many, in words. Raises `BrokerError` if Kafka does not have that of all of them."""
+    """Discard the letters and return the count as text.
+
+    Raises `BrokerError` if Kafka has not stored all tombstones.
+    """
     write_topic(
         settings, NamesOf(topology).dead_letters_topic, [(one.key, None) for one in letters]
     )
@@ -30,7 +33,7 @@ def discard_all(settings: Settings, topology: str, letters: Sequence[Numbered]) 
 
 
 def when_deleted(settings: Settings, topology: str) -> str:
-    """What becomes of what they hold, as the end of a sentence. Raises `BrokerError`."""
+    """Return the end of a sentence about the letters' contents. Raises `BrokerError`."""
     topic = NamesOf(topology).dead_letters_topic
     if "compact" in Admin(settings).topic_settings([topic])[topic]["cleanup.policy"]:
         return "; Kafka deletes what they hold when it next compacts the topic"

@@ -1,4 +1,4 @@
-"""`kstorm dlq`: a topology's dead letters, to be read, grouped, replayed, edited and discarded.
+"""`kstorm dlq`: read, group, replay, edit and discard a topology's dead letters.
 
     kstorm dlq list --topology wordcount --group
     kstorm dlq show --topology wordcount 17
@@ -6,8 +6,8 @@
     kstorm dlq edit --topology wordcount 17
     kstorm dlq discard --topology wordcount --group 3f2a --note "the products are gone"
 
-A letter's number is its offset in the topic `<topology>.__dead_letters`. Only `show`, `export` and `edit` show
-what its message holds.
+A letter's number is its offset in the topic `<topology>.__dead_letters`. Only `show`, `export` and
+`edit` print message contents.
 """
 
 import re
@@ -97,7 +97,10 @@ def list_(
     match: Match = None,
     json: Json = False,
 ) -> None:
-    """Shows the letters, the oldest first, or groups of them, the largest first; nothing of what their messages hold."""
+    """List the letters, oldest first, or groups of them, largest first.
+
+    Message contents are not shown.
+    """
     given = {"kind": kind, "component": component, "since": since, "match": match}
     in_pod(options, "dlq list", {"group": group, "json": json, **given})
     letters = _chosen(read_letters(options.settings, options.name), _selection((), None, **given))
@@ -129,7 +132,7 @@ def show(
         ),
     ] = False,
 ) -> None:
-    """Shows all of a letter, with what its message holds."""
+    """Show everything about a letter, including its message's content."""
     in_pod(options, "dlq show", {"raw": raw, "why": why}, [number])
     one = read_one(options.settings, options.name, number)
     if why:
@@ -155,7 +158,7 @@ def export(
     since: Since = None,
     match: Match = None,
 ) -> None:
-    """Prints letters whole, a JSON object a line, the messages in base64."""
+    """Print complete letters, one JSON object per line, with messages in base64."""
     given = {"kind": kind, "component": component, "since": since, "match": match}
     in_pod(options, "dlq export", {"group": group, **given})
     letters = _chosen(read_letters(options.settings, options.name), _selection((), group, **given))
@@ -177,7 +180,7 @@ def discard(
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Only show which they are.")] = False,
 ) -> None:
-    """Discards letters: they are no longer shown, and Kafka deletes what they hold."""
+    """Discard letters. They are not listed anymore, and Kafka deletes their contents."""
     if bool(numbers) == bool(group):
         raise ConfigError("which letters? Give their numbers, or --group")
     wanted = numbers or []
@@ -240,7 +243,10 @@ def replay(
     canary: Annotated[bool, typer.Option("--canary/--no-canary", help=_CANARY)] = True,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Only show which they are.")] = False,
 ) -> None:
-    """Has the spout emit the letters' messages again, at their own coordinates; what is processed then is discarded."""
+    """Replay the messages of dead letters through their spouts, at their own coordinates.
+
+    A letter is discarded once its message has been processed.
+    """
     if bool(numbers) + bool(group) + every != 1:
         raise ConfigError("which letters? Give their numbers, --group or --all")
     if to is not None and mode is Mode.ORDER:
@@ -302,7 +308,7 @@ def watch(
     ] = None,
     json: Json = False,
 ) -> None:
-    """Prints letters as they come. Ends with exit code 1 at the first of a group that had none before."""
+    """Print letters as they arrive. Exit with code 1 at the first letter of a new group."""
     in_pod(options, "dlq watch", {"timeout": timeout, "json": json})
     deadline = None if timeout is None else time.monotonic() + timeout
     try:
@@ -315,7 +321,7 @@ def watch(
 
 
 def _coming(options: TopologyOptions, deadline: float | None) -> Iterator[tuple[Numbered, bool]]:
-    """Letters that are written from now on, each with whether its group had one before."""
+    """Yield new letters, each with True if its group already had one."""
     known: set[str] | None = None
     before: list[LetterRecord] = []
     for message in follow_topic(options.settings, NamesOf(options.name).dead_letters_topic):
@@ -345,7 +351,7 @@ def _far(
     yes: bool,
     dry_run: bool,
 ) -> None:
-    """In a pod, but the question is asked here; ends with the exit code."""
+    """Run the command in a pod, but ask for confirmation here. Exits with the command's code."""
     if not yes or dry_run:
         code = run_far(options, f"dlq {verb}", {**given, "dry-run": True}, numbers)
         if code or dry_run:
@@ -395,7 +401,7 @@ def _selection(
     since: str | None = None,
     match: str | None = None,
 ) -> Selection:
-    """Raises `ConfigError` on what cannot be meant."""
+    """Raise `ConfigError` if an option is invalid."""
     if group is not None and not re.fullmatch(f"[0-9a-f]{{4,{FINGERPRINT_DIGITS}}}", group):
         raise ConfigError(
             f"--group {group}: give 4 to {FINGERPRINT_DIGITS} hex digits, as `kstorm dlq list --group` shows"

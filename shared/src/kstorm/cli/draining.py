@@ -1,4 +1,4 @@
-"""Deactivating a topology, and waiting until its spouts have obeyed and nothing is in flight, as they tell ZooKeeper."""
+"""Activate, deactivate and drain a topology, following the spouts' reports in ZooKeeper."""
 
 from collections.abc import Sequence
 from typing import Final
@@ -10,19 +10,19 @@ from kstorm.runtime.zookeeper.topologies import SpoutReport, Topologies
 _OBEY_SECS: Final = 15.0
 _END_SECS: Final = 120.0
 _ROTATION: Final = 1.5
-"""A tree may be in flight for so many message timeouts."""
+"""A tree may be in flight for this multiple of the message timeout."""
 _SLACK_SECS: Final = 5.0
 
 
 def activate(topologies: Topologies, name: str, wait: Wait) -> str:
-    """Has a deactivated topology's spouts emit again; what has come of it, in a sentence. Raises as `obey`."""
+    """Activate the spouts of a topology and return a summary. Raises like `obey`."""
     changed = topologies.activate(name)
     spouts = obey(topologies, name, True, wait)
     return f"{name} is {'active again' if changed else 'active, as it was'}: {processes(spouts)}"
 
 
 def deactivate(topologies: Topologies, name: str, who: str, wait: Wait) -> str:
-    """Has a topology's spouts stop to emit; what has come of it, in a sentence. Raises as `obey`."""
+    """Deactivate the spouts of a topology and return a summary. Raises like `obey`."""
     changed = topologies.deactivate(name, who)
     spouts = obey(topologies, name, False, wait)
     said = "deactivated" if changed else "deactivated, as it was"
@@ -30,10 +30,11 @@ def deactivate(topologies: Topologies, name: str, who: str, wait: Wait) -> str:
 
 
 def drain(topologies: Topologies, name: str, timeout: float | None, who: str, wait: Wait) -> str:
-    """Deactivates, and waits until nothing is in flight; what has come of it, in a sentence.
+    """Deactivate a topology, wait until nothing is in flight, and return a summary.
 
-    `timeout` is in seconds, by default as long as a tree can be in flight. Raises `OverdueError` after it, when the topology
-    stays deactivated, and `ControlError` if somebody has activated it meanwhile.
+    `timeout` is in seconds, by default as long as a tree can be in flight. When it expires,
+    `OverdueError` is raised and the topology stays deactivated. Raises `ControlError` if an
+    operator has activated the topology meanwhile.
     """
     topologies.deactivate(name, who)
     spouts = obey(topologies, name, False, wait)
@@ -57,8 +58,10 @@ def drain(topologies: Topologies, name: str, timeout: float | None, who: str, wa
 
 
 def obey(topologies: Topologies, name: str, active: bool, wait: Wait) -> Sequence[SpoutReport]:
-    """Waits until every spout process does what was asked; what they say then. Raises `OverdueError` naming those that do
-    not within 15 s."""
+    """Wait until every spout process has changed its state, and return their reports.
+
+    Raises `OverdueError` naming the processes that have not done so within 15 s.
+    """
 
     def look() -> str:
         others = [spout for spout in topologies.spouts(name) if spout.active is not active]
@@ -72,9 +75,10 @@ def obey(topologies: Topologies, name: str, active: bool, wait: Wait) -> Sequenc
 
 
 def forget(topologies: Topologies, name: str, wait: Wait) -> None:
-    """Once its spouts have ended, removes the mark that it is deactivated, and the topology from those that ZooKeeper knows.
+    """Wait until the topology's spouts have ended, then remove the topology from ZooKeeper.
 
-    Not before: a spout would hear that it may emit. Raises `OverdueError` naming those that have not ended within 120 s.
+    Removing it earlier would also remove its deactivation, and a spout would emit again. Raises
+    `OverdueError` naming the spouts that have not ended within 120 s.
     """
 
     def look() -> str:
@@ -89,7 +93,7 @@ def forget(topologies: Topologies, name: str, wait: Wait) -> None:
 
 
 def in_flight(spouts: Sequence[SpoutReport]) -> str:
-    """How many trees are in flight and whose, in words; empty if none."""
+    """Return the number of trees in flight and their spouts as text, or empty if there are none."""
     busy = [spout for spout in spouts if spout.pending]
     if not busy:
         return ""
@@ -97,7 +101,7 @@ def in_flight(spouts: Sequence[SpoutReport]) -> str:
 
 
 def waiting(spouts: Sequence[SpoutReport]) -> str:
-    """What will be emitted again, in words; empty if nothing."""
+    """Return the number of messages to retry as text, or empty if there are none."""
     messages = sum(spout.waiting for spout in spouts)
     return (
         f"; {messages:,} messages that failed are emitted again once it is active"
@@ -107,7 +111,7 @@ def waiting(spouts: Sequence[SpoutReport]) -> str:
 
 
 def processes(spouts: Sequence[SpoutReport]) -> str:
-    """The number of spout processes, in words."""
+    """Return the number of spout processes as text."""
     return (
         f"{len(spouts)} spout process{'' if len(spouts) == 1 else 'es'}"
         if spouts

@@ -1,7 +1,8 @@
-"""`kstorm dlq edit`: has a dead letter's message processed with another value.
+"""`kstorm dlq edit`: replay a dead letter's message with another value.
 
-The editor is where the operator is, the scheme that checks the value where the topology's code is: here, or in a pod. A pod gets
-the value on standard input, as everybody on its node may read a command line.
+The editor runs on the operator's machine. The scheme that checks the value runs where the
+topology's code is: here or in a pod. A pod gets the value on standard input, because every user of
+its node may read command lines.
 """
 
 import base64
@@ -61,7 +62,10 @@ def edit(
         bool, typer.Option("--dry-run", help="Only show the tuples that the new value makes.")
     ] = False,
 ) -> None:
-    """Has the spout emit a letter's message with another value, at its own coordinates. The scheme must be able to read it."""
+    """Replay a letter's message through its spout with another value, at its own coordinates.
+
+    The scheme must be able to read the value.
+    """
     if sum(each is not None for each in (value, file, stdin)) > 1:
         raise ConfigError("give the new value by --value or by --file, or neither for an editor")
     given = _given(value, file, stdin)
@@ -90,7 +94,7 @@ def edit(
 
 
 def check_other(one: Numbered, value: bytes) -> None:
-    """Raises `ControlError` if a letter's new value is its old one."""
+    """Raise `ControlError` if a letter's new value is its old one."""
     if value == one.letter.value:
         raise ControlError(
             f"that is the value which {one.number} has, and nothing was ordered: `kstorm dlq replay` has it tried again"
@@ -98,7 +102,10 @@ def check_other(one: Numbered, value: bytes) -> None:
 
 
 def ask(verb: str, name: str, count: int | None = None) -> None:
-    """Asks whether dead letters are meant; ends with exit code 1 if not. Raises `ControlError` if nobody is there."""
+    """Ask for confirmation, and exit with code 1 if the user declines.
+
+    Raises `ControlError` if standard input is not a terminal.
+    """
     if not sys.stdin.isatty():
         raise ControlError(
             f"nobody can be asked whether to {verb} dead letters of {name!r}, and nothing was changed: give --yes if that is right"
@@ -140,7 +147,10 @@ def _far(
     yes: bool,
     dry_run: bool,
 ) -> None:
-    """The editor and the question here, all else in a pod; ends with the exit code."""
+    """Run the command in a pod, but the editor and the confirmation here.
+
+    Exits with the command's code.
+    """
     if value is None:
         shown = io.StringIO()
         if code := run_far(options, "dlq show", {"raw": True}, [number], out=shown):
@@ -162,7 +172,7 @@ def _far(
 
 
 def _spout(topology: Topology, one: Numbered) -> KafkaSpout:
-    """Whose message it is. Raises `ControlError` where another value makes no sense."""
+    """Return the message's spout. Raises `ControlError` if it cannot replay another value."""
     name, number = one.letter.component, one.number
     spec = topology.components.get(name)
     spout = None if spec is None else spec.component
@@ -187,13 +197,17 @@ def _check_replayable(options: TopologyOptions, one: Numbered, *, force: bool) -
 
 
 def _edited(old: bytes) -> bytes:
-    """What an editor makes of it. A newline that the editor puts behind a last line without one is left off."""
+    """Return the value as changed in an editor.
+
+    If the old value had no final newline, one that the editor appends is removed.
+    """
     editor = next((found for name in _EDITORS if (found := os.environ.get(name))), None)
     if editor is None:
         raise ConfigError(
             "EDITOR is not set: name your editor by it, or give the new value by --value or --file"
         )
-    with TemporaryDirectory(prefix="kstorm-") as folder:  # nobody else may read it
+    # The folder is readable by its owner only.
+    with TemporaryDirectory(prefix="kstorm-") as folder:
         path = Path(folder, "value")
         path.write_bytes(old)
         try:
@@ -209,7 +223,7 @@ def _edited(old: bytes) -> bytes:
 
 
 def _tuples(spout: KafkaSpout, one: Numbered, value: bytes) -> Sequence[Values]:
-    """What the scheme makes of it. Raises `ControlError` if it cannot be read."""
+    """Return the tuples that the scheme makes of the value. Raises `ControlError` if it cannot."""
     config = spout.spout_config
     message = order_of(replace(one, letter=replace(one.letter, value=value))).message
     wanted = len(config.scheme.output_fields.names)
@@ -223,7 +237,8 @@ def _tuples(spout: KafkaSpout, one: Numbered, value: bytes) -> Sequence[Values]:
         raise ControlError(
             f"the scheme cannot tell yet whether it can read the new value ({error}); nothing was ordered"
         ) from None
-    except Exception as error:  # noqa: BLE001 - whatever a user's scheme raises, it says that it cannot read this
+    # Any exception of a user's scheme means that it cannot read the value.
+    except Exception as error:  # noqa: BLE001
         told = f"{type(error).__name__}: {error}"
         raise ControlError(
             f"the scheme of {one.letter.component!r} cannot read the new value: {told}; nothing was ordered"

@@ -1,7 +1,9 @@
-"""Looks at the topics at a topology's ends, before it starts: those that its KafkaSpouts read, and its KafkaBolts always write.
+"""Check the topics at a topology's ends before it starts.
 
-They are not the topology's own, so nobody makes them for it; and a spout whose topic is missing waits for it, and is ready.
-Topics that a bolt chooses per tuple are not looked at, since only the bolt knows them.
+These are the topics that its KafkaSpouts read and those that its KafkaBolts always write. kstorm
+does not create them, because they do not belong to the topology. A spout whose topic is missing
+would be ready and wait for it. Topics that a bolt chooses per tuple are not checked: only the bolt
+knows them.
 """
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
@@ -25,14 +27,20 @@ _OLD_BROKER: Final = KafkaError._UNSUPPORTED_FEATURE
 
 
 def check_ends(topology: Topology, settings: Settings) -> None:
-    """Raises `TopicError` with a line for each topic that cannot be used, `BrokerError` if a Kafka or ZooKeeper does not answer."""
+    """Raise `TopicError` with a line for each unusable topic.
+
+    Raises `BrokerError` if a Kafka or ZooKeeper does not respond.
+    """
     if wrong := list(ends_amiss(topology, settings)):
         hint = "to start all the same: --allow-missing-ends, in the chart prepare.allowMissingEnds=true"
         raise TopicError("\n".join([*wrong, hint]))
 
 
 def ends_amiss(topology: Topology, settings: Settings) -> Iterator[str]:
-    """What is wrong with which topic and what to do, a line each. Raises `BrokerError` as `check_ends` does."""
+    """Yield a line for each unusable topic, with its remedy.
+
+    Raises `BrokerError` like `check_ends`.
+    """
     own = topology.topics().keys() | topology.changelogs().keys()
     for spec in topology.spouts:
         if isinstance(spec.component, KafkaSpout):
@@ -79,8 +87,9 @@ def _of_spout(
 
 
 def _in_zookeeper(hosts: ZkHosts, config: SpoutConfig, settings: Settings) -> tuple[list[str], str]:
-    """The topics that are read, and the brokers that lead them."""
-    from kstorm.runtime.zookeeper.brokers import DynamicBrokersReader  # others need no kazoo
+    """Return the topics to read and the brokers that lead them."""
+    # Only this case needs kazoo.
+    from kstorm.runtime.zookeeper.brokers import DynamicBrokersReader
 
     properties: Mapping[str, Any] = {**settings.kafka_properties, **config.kafka_properties}
     protocol = str(properties.get("security.protocol", "plaintext"))
@@ -96,18 +105,18 @@ def _in_zookeeper(hosts: ZkHosts, config: SpoutConfig, settings: Settings) -> tu
 
 @dataclass(frozen=True, slots=True)
 class _Kafka:
-    """The cluster that has what a component reads or writes."""
+    """Kafka cluster that a component reads or writes."""
 
     does: str
-    """`the spout 'lines' reads`."""
+    """Text such as `the spout 'lines' reads`."""
     admin: Admin
     settings: Settings
     elsewhere: bool
-    """Whether it is another one than the topology's own."""
+    """True if it is not the topology's own cluster."""
 
     @classmethod
     def of(cls, does: str, settings: Settings, properties: Mapping[str, Any]) -> "_Kafka":
-        """With the librdkafka properties by which the component's client differs from the others."""
+        """Create it with the librdkafka properties that are specific to the component's client."""
         there = replace(settings, kafka_properties={**settings.kafka_properties, **properties})
         return cls(does, Admin(there), there, "bootstrap.servers" in properties)
 
@@ -116,7 +125,7 @@ class _Kafka:
         return str(self.settings.client_config["bootstrap.servers"])
 
     def topics(self) -> Collection[str]:
-        """Every topic that this user may see."""
+        """Return every topic that this user may describe."""
         try:
             return self.admin.partition_counts().keys()
         except BrokerError as error:
@@ -127,8 +136,12 @@ class _Kafka:
     def amiss(
         self, topics: Sequence[str], right: AclOperation, partitions: Iterable[int] = ()
     ) -> Iterator[str]:
-        """What is wrong with topics that the component uses; `partitions` are those that it names."""
-        self.topics()  # says best why a broker lets nobody in
+        """Yield the problems of topics that the component uses.
+
+        `partitions` are those that the component names.
+        """
+        # Listing topics gives the best error if a broker rejects every connection.
+        self.topics()
         asked = self.admin.client.describe_topics(
             TopicCollection(list(topics)),
             include_authorized_operations=True,
@@ -149,11 +162,17 @@ class _Kafka:
                     f"{self.does} the partitions {beyond} of the topic {topic!r}, which has {count} at {self.servers}: correct "
                     "StaticHosts, or add partitions"
                 )
-            elif may is not None and right not in may:  # None: the broker does not tell
+            # None means that the broker does not report operations.
+            elif may is not None and right not in may:
                 yield f"{self.does} the topic {topic!r}, and may not: {self._remedy(right)}"
 
     def _why_not(self, topic: str, error: KafkaError, right: AclOperation) -> str:
-        """Empty if the broker is too old to be asked. Raises `BrokerError` if it does not answer."""
+        """Explain why a topic cannot be described.
+
+        Raises `BrokerError` if the broker does not respond.
+
+        Empty if the broker is too old for this request.
+        """
         match error.code():
             case KafkaError.UNKNOWN_TOPIC_OR_PART:
                 return f"and Kafka at {self.servers} has none of that name: create it, or correct the name"

@@ -1,4 +1,4 @@
-"""`kstorm events`: what operators have done to a topology, and when.
+"""`kstorm events`: list operators' actions on a topology.
 
 kstorm events --topology wordcount --since 1d
 """
@@ -25,7 +25,7 @@ Json = Annotated[bool, typer.Option("--json", help="A JSON object a line.")]
 
 @with_options(TopologyOptions)
 def events(options: TopologyOptions, since: Since = None, json: Json = False) -> None:
-    """Shows what operators have done to a topology, the oldest first."""
+    """List what operators have done to a topology, oldest first."""
     in_pod(options, "events", {"since": since, "json": json})
     first = parse_since(since, int(time.time() * 1000)) if since else 0
     found = [event for event in read_events(options.settings, options.name) if event.at >= first]

@@ -1,7 +1,8 @@
-"""Runs a command in a pod, by Kubernetes' exec: what it prints is printed here, and its exit code is known.
+"""Run a command in a pod by Kubernetes' exec, print its output here and return its exit code.
 
-There is no terminal in between, so that output and errors stay apart and are what they would be in a pipe. What is given to the
-command on its standard input has no end there: the protocol cannot tell one, so the command must know how long it is.
+No terminal is allocated. So stdout and stderr stay separate, and the output is the same as
+in a pipe. The command's standard input never ends, because the protocol cannot signal its end. So
+the command must know the length of its input.
 """
 
 import codecs
@@ -19,7 +20,7 @@ _STDERR: Final = 2
 _STATUS: Final = 3
 _CHUNK: Final = 16_384
 _LOOK_SECS: Final = 1.0
-"""What was taken in while another stream was read is printed after so long, at the latest."""
+"""While one stream is read, data of the other is printed after at most this time."""
 
 
 def execute(
@@ -30,11 +31,13 @@ def execute(
     out: TextIO | None = None,
     errors: TextIO | None = None,
 ) -> int:
-    """Returns the exit code. `core` is the client's `CoreV1Api`, by which nobody may ask anything else until the command runs;
-    `given` goes to its input; `out` takes what it prints, and `errors` what it prints as errors.
+    """Run the command and return its exit code.
 
-    Raises the client's `ApiException` if Kubernetes refuses, `OSError` if it cannot be reached, and `ControlError` if the command
-    could not be started, or its end was not seen.
+    `core` is the client's `CoreV1Api`. Nothing else may use it until the command runs. `given` is
+    the command's input. `out` and `errors` receive its output, by default this process's streams.
+
+    Raises the client's `ApiException` if Kubernetes refuses, and `OSError` if it cannot be reached.
+    Raises `ControlError` if the command could not be started, or if its exit code is unknown.
     """
     session = _open(core, pod, command, stdin=given is not None)
     streams = {_STDOUT: _Text(out or sys.stdout), _STDERR: _Text(errors or sys.stderr)}
@@ -67,7 +70,8 @@ def _open(core: Any, pod: Pod, command: Sequence[str], *, stdin: bool) -> Any:
             binary=True,
             _preload_content=False,
         )
-    except ApiException as error:  # one without a status and a body, for anything that went wrong
+    # For any failure the client raises an `ApiException` without status and body.
+    except ApiException as error:
         cause = error.__context__
         if (status := getattr(cause, "status_code", None)) is None:
             raise cause if isinstance(cause, OSError) else error from None
@@ -87,7 +91,7 @@ def _give(session: Any, pod: Pod, given: bytes) -> None:
 
 
 class _Text:
-    """A stream of the pod: a letter may come in two pieces."""
+    """An output stream of the pod. A character may be split between two chunks."""
 
     def __init__(self, out: TextIO) -> None:
         self._out = out
@@ -99,7 +103,10 @@ class _Text:
 
 
 def _print(session: Any, streams: dict[int, _Text]) -> None:
-    """To read a stream that has nothing takes in what has come meanwhile, of any stream, and the end too."""
+    """Print what has arrived.
+
+    Reading an empty stream also receives new data of every stream, and the end.
+    """
     for channel, text in streams.items():
         text.write(session.read_channel(channel))
 
@@ -114,7 +121,7 @@ def _await_more(session: Any, pod: Pod) -> None:
 
 
 def _exit_code(pod: Pod, told: bytes) -> int:
-    """From the status that Kubernetes sends at the end."""
+    """Parse the status that Kubernetes sends at the end."""
     try:
         status = json.loads(told)
     except ValueError:

@@ -1,8 +1,8 @@
-"""`kstorm export-traces`: sends the trees that failed, timed out or were slow to a collector of OpenTelemetry, and no others.
+"""`kstorm export-traces`: send only trees that failed, timed out or were slow to OpenTelemetry.
 
 kstorm export-traces --otlp http://localhost:4318 --since 1h
-kstorm export-traces --otlp http://localhost:4318 --follow --slower-than 2s --topology hello:topology
-kstorm export-traces --otlp http://collector.monitoring:4318 --topology hello        # on Kubernetes: a pod sends them
+kstorm export-traces --otlp http://localhost:4318 --follow --slower-than 2s -t hello:topology
+kstorm export-traces --otlp http://collector.monitoring:4318 --topology hello    # from a pod
 """
 
 import re
@@ -26,7 +26,7 @@ from kstorm.inspect.outcomes import Outcomes, Slow
 _DEFAULT_SINCE: Final = "10m"
 _GROUP: Final = "__traces"
 _PATIENCE_SECS: Final = 30.0
-"""For which a collector that is away is waited for, unless it follows."""
+"""Seconds to wait for an unreachable collector without `--follow`."""
 _UNBOUNDED: Final = 1 << 40
 
 
@@ -91,7 +91,7 @@ def export_traces(
         ),
     ] = None,
 ) -> None:
-    """Sends the trees that failed or timed out, and slow ones, to a collector of OpenTelemetry, as spans."""
+    """Send trees that failed, timed out or were slow to an OpenTelemetry collector, as spans."""
     slow = _slow(slower_than, slowest_share)
     age = None if since is None else parse_age(since)
     lag = parse_age(max_lag, "--max-lag")
@@ -109,7 +109,8 @@ def export_traces(
             {"otlp": otlp_url, **given, "limit-mb": limit_mb},
             kinds=["spout"],
         )
-    from kstorm.cli import otlp  # it takes a while
+    # Importing OpenTelemetry is slow.
+    from kstorm.cli import otlp
 
     url = otlp.check(otlp_url)
     headers = {} if headers_file is None else otlp.read_headers(headers_file)
@@ -148,7 +149,7 @@ def export_traces(
 
 
 def _check_far(url: str, follow: bool, headers_file: Path | None) -> None:
-    """Raises `ConfigError` on what a pod cannot do."""
+    """Raise `ConfigError` if an option does not work in a pod."""
     if follow:
         raise ConfigError(
             "--follow goes on for ever: set tracing.otlp.endpoint of its release, which runs that in a pod of its own"
@@ -162,7 +163,7 @@ def _check_far(url: str, follow: bool, headers_file: Path | None) -> None:
 
 @contextmanager
 def _opened(options: TracingOptions, follow: bool) -> Iterator[Tracing]:
-    """The topology; one that is to be followed is waited for."""
+    """Open the topology. With `follow`, retry until it is available."""
     from kstorm.cli.exporting import pause
 
     with ExitStack() as stack:
@@ -178,7 +179,7 @@ def _opened(options: TracingOptions, follow: bool) -> Iterator[Tracing]:
 
 
 def _begin(stored: int | None, age: int | None, now: int, follow: bool) -> int:
-    """Unix time in ms."""
+    """Return the Unix time in ms at which to start."""
     if age is None and follow:
         return now if stored is None else min(stored, now)
     return now - 1000 * (parse_age(_DEFAULT_SINCE) if age is None else age)
@@ -212,7 +213,7 @@ def _slow(slower_than: str | None, share: float | None) -> Slow:
 
 @contextmanager
 def _ends_quietly() -> Iterator[None]:
-    """By Ctrl-C, or as Kubernetes ends it."""
+    """Exit normally on Ctrl-C and on Kubernetes' SIGTERM."""
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     try:
         yield

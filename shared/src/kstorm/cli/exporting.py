@@ -1,7 +1,7 @@
-"""Sends the trees that failed, timed out or were slow to a collector, and no more of them than is allowed: `kstorm export-traces`.
+"""Send failed, timed-out and slow trees to a collector within limits: `kstorm export-traces`.
 
-Kafka is the buffer: what cannot be sent yet is not read yet. So a collector that is away costs no memory, and none of it is lost
-before the frames are gone, but for what is left out as too old then.
+Kafka is the buffer: what cannot be sent yet is not read yet. So an unreachable collector costs no
+memory. Nothing is lost before Kafka deletes the frames, except trees that exceed the age limit.
 """
 
 import sys
@@ -29,27 +29,25 @@ if TYPE_CHECKING:
 _MINUTE_MS: Final = 60_000
 _LONGEST_WAIT_SECS: Final = 60.0
 _MOST_SPANS: Final = 1_000
-"""In a request, unless one tree has more."""
+"""Limit per request, unless a single tree has more."""
 _STORE_MS: Final = 5_000
-"""Between two marks of how far it is."""
+"""Interval between two stored positions."""
 
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """What is sent and read at most."""
-
     trees: float = 100
-    """A minute in which trees end."""
+    """Trees to send per minute of the topology's time."""
     mb: float = 512
-    """Read for them, for each such minute."""
+    """Megabytes to read for these trees per such minute."""
     lag_ms: float = 15 * _MINUTE_MS
-    """Trees that ended longer ago are left out."""
+    """Trees that ended longer ago are dropped."""
     patience: float = float("inf")
-    """Seconds for which a collector that is away is waited for."""
+    """Seconds to wait for an unreachable collector."""
 
 
 class _Allowance:
-    """So much a minute, and what was not used of one minute."""
+    """An amount per minute. Unused amounts carry over, up to one minute's."""
 
     def __init__(self, per_minute: float) -> None:
         self._most = self.left = per_minute
@@ -60,28 +58,31 @@ class _Allowance:
 
 @dataclass(slots=True)
 class Tally:
-    """What was done."""
+    """Counters since the last report."""
 
     sent: Counter[str] = field(default_factory=Counter)
-    """Trees, by what became of them."""
+    """Trees by outcome."""
     spans: int = 0
     over: int = 0
-    """Trees that were left out, as there were too many in a minute."""
+    """Trees dropped because there were too many in a minute."""
     late: int = 0
-    """And as they were too old."""
+    """Trees dropped because they exceeded the age limit."""
     refused: int = 0
-    """That the collector would not have, though it is there."""
+    """Trees that a reachable collector rejected."""
     cut: int = 0
-    """That were sent, but not wholly read."""
+    """Trees sent incompletely, because they were not wholly read."""
     unread: int = 0
-    """Of which not even the beginning was read."""
+    """Trees of which not even the beginning was read."""
 
     def __bool__(self) -> bool:
         return bool(self.sent or self.over or self.late or self.refused or self.unread)
 
 
 class Exporter:
-    """Of one topology. `store` keeps how far it is; `sleep` and `now`, Unix time in seconds, are for tests."""
+    """Exports the trees of one topology.
+
+    `marks` stores the position. `sleep` and `now` (Unix time in seconds) are replaced in tests.
+    """
 
     def __init__(
         self,
@@ -104,8 +105,11 @@ class Exporter:
         self.tally = Tally()
 
     def step(self, until: int) -> None:
-        """Goes on towards a Unix time in ms. Raises `BrokerError`: nothing is lost by that, call it again; `ControlError` if the
-        collector is away for too long."""
+        """Continue towards a Unix time in ms.
+
+        Raises `BrokerError`: nothing is lost, and the call may be repeated. Raises `ControlError`
+        if the collector is unreachable for too long.
+        """
         if not self._wanted:
             before = self.tail.until
             found = self.tail.advance(until)
@@ -120,7 +124,7 @@ class Exporter:
             self._stored = self.tail.until
 
     def report(self) -> str:
-        """What was done since the last report."""
+        """Describe what was done since the last report."""
         tally, self.tally = self.tally, Tally()
         kinds = ", ".join(
             f"{tally.sent[kind]} {kind}" for kind in (FAILED, TIMED_OUT, SLOW) if tally.sent[kind]
@@ -142,7 +146,7 @@ class Exporter:
         return f"{self._topology.name} until {clock(self.tail.until)}: {'; '.join([sent, *said])}"
 
     def wait(self, tries: int, why: str) -> None:
-        """Before another trial."""
+        """Pause before another attempt."""
         pause(tries, why, self._sleep)
 
     def _allowed(self, found: Sequence[Outcome]) -> Sequence[Outcome]:
@@ -178,7 +182,7 @@ class Exporter:
         self._deliver(batch)
 
     def _deliver(self, batch: "Sequence[tuple[str, Sequence[ReadableSpan]]]") -> None:
-        """All at once, or tree by tree if the collector is there and refuses something of it."""
+        """Send all trees at once, or one by one if a reachable collector rejects some of them."""
         if not batch:
             return
         if self._taken([span for _, spans in batch for span in spans]):
@@ -191,12 +195,13 @@ class Exporter:
                 self._deliver([one])
 
     def _taken(self, spans: "Sequence[ReadableSpan]") -> bool:
-        """Waits until the collector is there; False if it would not have these spans."""
+        """Wait until the collector is reachable. Return False if it rejects these spans."""
         began = self._now()
         url = self._collector.url
         for tries in count():
             if self._collector.takes(spans):
                 return True
+            # An empty request tests whether the collector is reachable.
             if self._collector.takes(()):
                 return False
             if self._now() - began >= self._limits.patience:
@@ -208,15 +213,19 @@ class Exporter:
 
 
 def pause(tries: int, why: str, sleep: Callable[[float], None]) -> None:
-    """Before another trial, longer each time; says why now and then."""
+    """Pause before another attempt, with exponential backoff.
+
+    Prints the reason after 1, 2, 4, 8, … attempts.
+    """
     seconds = min(_LONGEST_WAIT_SECS, 2.0**tries)
+    # tries + 1 is a power of two.
     if (tries + 1).bit_count() == 1:
         print(f"kstorm: {why}: trying again, next in {seconds:g} s", file=sys.stderr, flush=True)
     sleep(seconds)
 
 
 def export_until(exporter: Exporter, until: int) -> None:
-    """All up to a Unix time in ms."""
+    """Export everything up to a Unix time in ms."""
     while exporter.tail.until < until:
         exporter.step(until)
 
@@ -224,7 +233,7 @@ def export_until(exporter: Exporter, until: int) -> None:
 def follow(
     exporter: Exporter, settle_ms: int = 1_000, look_secs: float = 1.0, tell_secs: float = 60.0
 ) -> None:
-    """For ever; says each minute what was done, if anything was."""
+    """Export forever, with a report each minute if anything was done."""
     tries, told = 0, time.monotonic()
     while True:
         until = int(time.time() * 1000) - settle_ms

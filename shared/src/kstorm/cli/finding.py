@@ -1,4 +1,4 @@
-"""Which topology is meant, and where: the options that the verbs on Kubernetes share, and what they say to a wrong name."""
+"""Options that select a topology on Kubernetes, and helpful errors for wrong names."""
 
 from collections.abc import Sequence
 from typing import Annotated
@@ -22,7 +22,10 @@ Context = Annotated[
 
 
 def find(cluster: Cluster, name: str) -> Sequence[Workload]:
-    """The workloads of a topology, spouts first, ackers last. Raises `ControlError` that helps on if it is not there."""
+    """Return a topology's workloads, spouts first, ackers last.
+
+    Raises `ControlError` with a hint if the topology is not found.
+    """
     all_of_them = cluster.workloads()
     found = [workload for workload in all_of_them if workload.topology == name]
     if not found:
@@ -37,7 +40,10 @@ def find(cluster: Cluster, name: str) -> Sequence[Workload]:
 
 
 def component(workloads: Sequence[Workload], name: str) -> Workload:
-    """The workload of a component, by what its label or the topology calls it. Raises `ControlError` naming those there are."""
+    """Return a component's workload by its label or by its id in the topology.
+
+    Raises `ControlError` naming the existing ones if none matches.
+    """
     for workload in workloads:
         if name in (workload.component, workload.id):
             return workload
@@ -48,7 +54,7 @@ def component(workloads: Sequence[Workload], name: str) -> Workload:
 
 
 def components(workloads: Sequence[Workload], names: Sequence[str]) -> Sequence[Workload]:
-    """The workloads of some components, or all if none is named."""
+    """Return the workloads of the named components, or all if no name is given."""
     return [component(workloads, name) for name in names] if names else workloads
 
 
@@ -74,7 +80,7 @@ def _not_there(cluster: Cluster, name: str, others: Sequence[Workload]) -> str:
 
 
 def _elsewhere(cluster: Cluster, name: str) -> Sequence[str]:
-    """Other namespaces that have it, as far as this user may look."""
+    """Return other namespaces that have the topology, as far as the user may list them."""
     try:
         everywhere = cluster.workloads(everywhere=True)
     except ControlError:

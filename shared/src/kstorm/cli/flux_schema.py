@@ -1,4 +1,4 @@
-"""`kstorm flux-schema`: what a topology's YAML file may say, for editors.
+"""`kstorm flux-schema`: print the schema of topology YAML files, for editors.
 
 kstorm flux-schema > topology.schema.json
 """
@@ -7,5 +7,5 @@ from kstorm.flux.schema import schema_text
 
 
 def flux_schema() -> None:
-    """Prints the JSON Schema of a topology's YAML file, for an editor to check it by."""
+    """Print the JSON Schema of topology YAML files. Editors use it to validate them."""
     print(schema_text(), end="")

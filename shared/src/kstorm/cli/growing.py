@@ -1,4 +1,7 @@
-"""Shows the tree of one message as it grows: on a terminal in place, elsewhere anew each time something has come."""
+"""Show the tree of one message as it grows.
+
+A terminal is updated in place. Other outputs get the whole tree after each change.
+"""
 
 import sys
 import time
@@ -22,7 +25,10 @@ _MOST_BYTES: Final = 2_000_000_000
 
 
 def watch_tree(tracing: Tracing, message: Message, seconds: float) -> None:
-    """Returns when its trees are complete. Raises `ControlError` if one has failed, or after so many seconds."""
+    """Show the message's trees until they are complete.
+
+    Raises `ControlError` if a tree has failed, or after `seconds`.
+    """
     deadline = time.monotonic() + seconds
     tracing.log.budget = Budget(_MOST_BYTES, seconds)
     shown: Sequence[str] = ()

@@ -1,8 +1,9 @@
-"""Where a command of ZooKeeper and Kafka is run: here, or in a pod of the topology, which alone can reach them in many a cluster.
+"""Choose where a command runs that needs ZooKeeper and Kafka: here, or in a pod of the topology.
 
-It is run here where ZooKeeper is named, by `--zookeeper` or KSTORM_ZOOKEEPER; so it is in every pod of the chart. Else it is run in
-a pod, if there is a kubeconfig. The pod has addresses, logins and code, and none of it leaves the pod. Only the command goes there,
-and only what it prints comes back. So questions are asked here, and no file is read or written there.
+In many clusters only a pod can reach ZooKeeper and Kafka. A command runs here if `--zookeeper` or
+KSTORM_ZOOKEEPER names a ZooKeeper, which the chart sets in every pod. Otherwise it runs in a pod if
+there is a kubeconfig. Addresses, credentials and code stay in the pod. Only the command is sent,
+and only its output comes back. So confirmations are asked here, and no files are used there.
 """
 
 import os
@@ -20,7 +21,7 @@ from kstorm.cli.workloads import Pod, Workload
 from kstorm.errors import ConfigError, ControlError
 
 OVERDUE: Final = 3
-"""The exit code of an `OverdueError`."""
+"""Exit code of an `OverdueError`."""
 _NO_COMMAND: Final = 127
 _INTERRUPTED: Final = 130
 _ZOOKEEPER: Final = "KSTORM_ZOOKEEPER"
@@ -33,7 +34,10 @@ def run_in_pod(
     context: str | None,
     command: Sequence[str],
 ) -> None:
-    """Runs `kstorm COMMAND NAME` in a pod of the topology and ends with its exit code; returns if it is to be run here."""
+    """Run `kstorm COMMAND NAME` in a pod of the topology and exit with its code.
+
+    Returns if the command is to run here.
+    """
     if not _is_far(zookeeper, namespace, context):
         return
     cluster = open_cluster(namespace, context)
@@ -42,7 +46,7 @@ def run_in_pod(
 
 
 def find_or_hint(cluster: Cluster, name: str) -> Sequence[Workload]:
-    """As `find`; the error says too what to do for a topology that is not on Kubernetes."""
+    """Like `find`, with a hint in the error for topologies outside Kubernetes."""
     try:
         return find(cluster, name)
     except ControlError as error:
@@ -52,14 +56,14 @@ def find_or_hint(cluster: Cluster, name: str) -> Sequence[Workload]:
 
 
 def names_zookeeper(zookeeper: str | None) -> bool:
-    """Whether an option or the environment names one, which is asked directly then."""
+    """Return True if an option or the environment names a ZooKeeper to connect to directly."""
     return zookeeper is not None or _ZOOKEEPER in os.environ
 
 
 class PodCommand:
-    """A ready pod of a topology that has the command `kstorm`, as spouts' and ackers' have.
+    """A ready pod of a topology with the `kstorm` command, such as those of spouts and ackers.
 
-    Raises `ControlError` if there is none, saying what to do.
+    The constructor raises `ControlError` with a remedy if no pod is ready.
     """
 
     def __init__(self, cluster: Cluster, workloads: Sequence[Workload], *kinds: str) -> None:
@@ -78,10 +82,14 @@ class PodCommand:
         quiet: bool = False,
         who: str = "",
     ) -> int:
-        """Runs `kstorm WORDS` there, and returns its exit code. Raises `ControlError` if it could not, or its end was not seen.
+        """Run `kstorm WORDS` in the pod and return its exit code.
 
-        `given` is on its standard input, which has no end; `out` takes what it prints, in place of standard output, `errors` what
-        it prints as errors; `quiet`: nothing is said of where that is; `who`: for whom, else for who gives this command."""
+        `given` is the command's standard input, which never ends. `out` and `errors` receive its
+        output instead of this process's streams. `quiet` does not print which pod it is. `who` is
+        the operator to record, by default this command's.
+
+        Raises `ControlError` if the command could not run or its exit code is unknown.
+        """
         if not quiet:
             context = f", context {self._cluster.context}" if self._cluster.context else ""
             print(

@@ -1,7 +1,7 @@
-"""Which topology's Kafka is meant, for commands that need no ZooKeeper: they are run here, or in a pod of the topology.
+"""Choose where a command runs that needs Kafka but not ZooKeeper: here, or in a pod.
 
-They are run here where Kafka is named, by `--bootstrap` or KSTORM_BOOTSTRAP_SERVERS, or the topology by its code. Else they are run
-in a pod, if there is a kubeconfig (`kstorm.cli.in_pod`).
+It runs here if `--bootstrap` or KSTORM_BOOTSTRAP_SERVERS names a Kafka, or if the topology is given
+as code. Otherwise it runs in a pod of the topology if there is a kubeconfig (`kstorm.cli.in_pod`).
 """
 
 import os
@@ -28,7 +28,7 @@ Option = str | int | float | bool | None
 
 @dataclass(frozen=True, slots=True)
 class TopologyOptions:
-    """What the options say, and which there are."""
+    """Options that select a topology and its Kafka."""
 
     topology: Annotated[
         str | None,
@@ -46,19 +46,19 @@ class TopologyOptions:
 
     @property
     def name(self) -> str:
-        """The topology's. Raises `ConfigError` if none is given."""
+        """The topology's name. Raises `ConfigError` if none is given."""
         if not self.topology:
             raise ConfigError("which topology? Give its name by --topology, or by KSTORM_TOPOLOGY")
         return load_topology(self.topology).name if is_code(self.topology) else self.topology
 
     @property
     def settings(self) -> Settings:
-        """Of the Kafka that is named."""
+        """Settings of the named Kafka."""
         return settings_for(self.bootstrap)
 
     @property
     def is_far(self) -> bool:
-        """Whether a pod has to do it. Raises `ConfigError` on options that do not go together."""
+        """True if the command must run in a pod. Raises `ConfigError` on conflicting options."""
         chosen = self.namespace is not None or self.context is not None
         if chosen and (self.bootstrap is not None or is_code(self.topology or "")):
             raise ConfigError(
@@ -70,12 +70,15 @@ class TopologyOptions:
 
 
 def code_of(options: TopologyOptions, why: str) -> Topology:
-    """The topology itself. Raises `ConfigError` if only its name is known, saying why that will not do."""
+    """Load the topology's code.
+
+    Raises `ConfigError` with the reason `why` if only the topology's name is known.
+    """
     return load_topology(reference_of(options, why))
 
 
 def reference_of(options: TopologyOptions, why: str) -> str:
-    """Where its code is, as `package.module:attribute`. Raises `ConfigError` as `code_of` does."""
+    """Return a reference to the topology's code. Raises `ConfigError` like `code_of`."""
     reference = options.topology or ""
     if not is_code(reference):
         reference = os.environ.get(_CODE, "")
@@ -101,10 +104,12 @@ def run_far(
     out: TextIO | None = None,
     kinds: Sequence[str] = ("spout", "acker"),
 ) -> int | None:
-    """Runs `kstorm COMMAND` in a pod, with options by their names; its exit code. None if it is to be run here.
+    """Run `kstorm COMMAND` in a pod and return its exit code. None if it is to run here.
 
-    `content` is its standard input, without an end; `out` takes what it prints, in place of standard output; `kinds` are of whose
-    pods it may be."""
+    `given` has the options by name. `content` is the standard input, which never ends. `out`
+    receives the output instead of standard output. `kinds` are the kinds of components whose pods
+    may be used.
+    """
     if not options.is_far:
         return None
     cluster = open_cluster(options.namespace, options.context)
@@ -131,7 +136,7 @@ def in_pod(
     arguments: Sequence[object] = (),
     kinds: Sequence[str] = ("spout", "acker"),
 ) -> None:
-    """As `run_far`; ends with the exit code, or returns if it is to be run here."""
+    """Like `run_far`, but exit with the code. Returns if the command is to run here."""
     code = run_far(options, command, given, arguments, kinds=kinds)
     if code is not None:
         raise typer.Exit(code)

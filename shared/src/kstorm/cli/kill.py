@@ -1,11 +1,12 @@
-"""`kstorm kill NAME`: drains a topology on Kubernetes, and then stops all its pods.
+"""`kstorm kill NAME`: drain a topology on Kubernetes, then stop all its pods.
 
-Storm's `kill` removes a topology. What a Helm release installed is Helm's to remove, so this scales every workload to
-0, deletes nothing, and says what is left to do. It also removes the mark in ZooKeeper that the topology is deactivated,
-so that it emits when it is started again.
+Storm's `kill` removes a topology. Here Helm has to remove what a release installed. So this scales
+every workload to 0, deletes nothing, and prints the remaining steps. It also removes the
+deactivation from ZooKeeper, so that the topology emits when it is started again.
 
-A ZooKeeper that is named apart from the cluster may be another's: a topology that either does not know is refused. Else it is the
-one of an acker's pod. Before anything is done both are said, and a person at a terminal is asked.
+A ZooKeeper named by the user may belong to another cluster. So the command refuses a topology that
+this ZooKeeper or Kubernetes does not know. By default an acker's pod provides the ZooKeeper. Before
+any change the command prints both places, and asks for confirmation at a terminal.
 """
 
 import sys
@@ -40,7 +41,7 @@ def kill(
     namespace: Namespace = None,
     context: Context = None,
 ) -> None:
-    """Deactivates a topology, waits for what is in flight, and scales all of it to 0. Nothing is deleted."""
+    """Deactivate a topology, wait for tuples in flight, and scale it to 0. Nothing is deleted."""
     cluster = open_cluster(namespace, context)
     workloads = find(cluster, name)
     autoscaled = [workload.component for workload in workloads if _is_autoscaled(cluster, workload)]
@@ -53,7 +54,10 @@ def kill(
 
 
 def _is_autoscaled(cluster: Cluster, workload: Workload) -> bool:
-    """A HorizontalPodAutoscaler leaves alone what was scaled to 0; KEDA does not, so that is a `ControlError`."""
+    """Return True if a HorizontalPodAutoscaler scales the workload: it ignores workloads at 0.
+
+    Raises `ControlError` for KEDA, which would start the workload again.
+    """
     scaler = cluster.autoscaler(workload)
     if scaler is not None and scaler.scaled_object:
         raise ControlError(
@@ -64,7 +68,7 @@ def _is_autoscaled(cluster: Cluster, workload: Workload) -> bool:
 
 
 def _where(way: Way, cluster: Cluster, workloads: Sequence[Workload]) -> str:
-    """What is killed and where."""
+    """Describe what is about to be killed, and where."""
     pods = [
         pod.name
         for workload in workloads
@@ -93,7 +97,7 @@ def _ask(name: str, yes: bool) -> None:
 
 
 def _drain(way: Way, wait: float | None) -> None:
-    """What is still in flight after the wait is not lost: it is emitted again when the topology is started again."""
+    """Drain the topology. Messages still in flight after the wait are emitted again at restart."""
     try:
         way.drain(wait)
     except OverdueError as error:
@@ -103,7 +107,7 @@ def _drain(way: Way, wait: float | None) -> None:
 
 
 def _stop(way: Way, cluster: Cluster, workloads: Sequence[Workload]) -> None:
-    """The spouts first. All else is stopped too if they do not end, or ZooKeeper does not forget them."""
+    """Stop the spouts, then everything else, even if the spouts do not end or ZooKeeper fails."""
     spouts = [workload for workload in workloads if workload.kind == "spout"]
     others = [workload for workload in workloads if workload.kind != "spout"]
     _scale(cluster, spouts)
@@ -139,7 +143,8 @@ def _what_is_left(workload: Workload, autoscaled: Sequence[str]) -> str:
         return "its workloads are still there, without pods"
     where = f"{workload.release} --namespace {workload.namespace}"
     told = f"its release is still there, without pods: `helm uninstall {where}` removes it, `helm upgrade` starts it again"
-    if autoscaled:  # the chart writes no number for those, and their autoscaler does nothing at 0
+    # The chart sets no replicas for these, and an autoscaler does nothing at 0.
+    if autoscaled:
         pairs = " ".join(f"{component}=1" for component in autoscaled)
         told += f" but for what is scaled by itself: `kstorm scale {workload.topology} {pairs}`"
     return told

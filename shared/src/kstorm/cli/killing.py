@@ -1,6 +1,6 @@
-"""How `kill` drains a topology and has ZooKeeper forget it: by a ZooKeeper that was named, or by the one of an acker's pod.
+"""ZooKeeper access of `kstorm kill`: through a ZooKeeper named by the user, or an acker's pod.
 
-The acker is stopped after that, so it outlives the spouts.
+The acker is stopped last, so its pod is still there after the spouts have ended.
 """
 
 from collections.abc import Iterator, Sequence
@@ -20,21 +20,31 @@ from kstorm.runtime.zookeeper.topologies import Topologies
 
 
 class Way(Protocol):
-    """To a topology's ZooKeeper."""
+    """Access to a topology's ZooKeeper."""
 
     def where(self, pods: Sequence[str]) -> str:
-        """Which ZooKeeper it is. `pods` are the spouts' in the cluster; raises `ControlError` if ZooKeeper has others."""
+        """Describe the ZooKeeper.
+
+        `pods` are the spouts' pods in the cluster. Raises `ControlError` if ZooKeeper has others.
+        """
 
     def drain(self, wait: float | None) -> None:
-        """Says what has come of it; raises `OverdueError` if something is still in flight after so many seconds."""
+        """Drain the topology and print the result.
+
+        Raises `OverdueError` if something is still in flight after `wait` seconds.
+        """
 
     def forget(self) -> None:
-        """Once the spouts have ended."""
+        """Remove the topology once its spouts have ended."""
 
 
 @contextmanager
 def way_to(zookeeper: str | None, cluster: Cluster, workloads: Sequence[Workload]) -> Iterator[Way]:
-    """Raises `ConfigError` if a ZooKeeper that was named does not know the topology, `ControlError` if there is no pod to ask."""
+    """Open the topology's ZooKeeper.
+
+    Raises `ConfigError` if a ZooKeeper named by the user does not know the topology. Raises
+    `ControlError` if no pod is available.
+    """
     name = workloads[0].topology
     if not names_zookeeper(zookeeper):
         yield _ByPod(PodCommand(cluster, workloads, "acker"), name)
@@ -49,8 +59,9 @@ class _Direct:
         self._topologies, self._cluster, self._name = topologies, cluster, name
 
     def where(self, pods: Sequence[str]) -> str:
-        """A spout's process has the name of its pod in ZooKeeper: where none is known to both, two deployments bear one name."""
         nodes = [spout.instance for spout in self._topologies.spouts(self._name)]
+        # ZooKeeper has each spout process by the name of its pod. Without a common name, these are
+        # two deployments of the same name.
         if pods and nodes and not {*pods} & {*nodes}:
             raise ControlError(
                 f"{self._name!r} is another deployment in ZooKeeper at {self._topologies.connect}, with the spouts "
@@ -70,7 +81,7 @@ class _Direct:
 
 
 class _ByPod:
-    """No other's ZooKeeper can be meant then, so there is nothing to compare."""
+    """Uses the pod's own ZooKeeper, so there is nothing to compare."""
 
     def __init__(self, pod: PodCommand, name: str) -> None:
         self._pod, self._name = pod, name
@@ -95,7 +106,10 @@ class _ByPod:
 
 
 def _check_known(topologies: Topologies, cluster: Cluster, name: str) -> None:
-    """A ZooKeeper that has never heard of it is another one's, or its spouts have never run."""
+    """Raise `ConfigError` if the topology is unknown.
+
+    Either it is another cluster's ZooKeeper, or the topology's spouts have never run.
+    """
     try:
         topologies.check(name)
     except ConfigError as error:

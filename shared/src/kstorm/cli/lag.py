@@ -1,5 +1,7 @@
-"""`kstorm lag`: how far components of a topology are behind, twice. This half of `kstorm causes` is done by a pod, which alone can
-reach Kafka in many a cluster."""
+"""`kstorm lag`: measure twice how far components are behind their input.
+
+A pod runs this half of `kstorm causes`, because in many clusters only a pod can reach Kafka.
+"""
 
 import time
 from collections.abc import Mapping, Sequence
@@ -16,7 +18,7 @@ from kstorm.runtime.kafka.lag import Lag
 from kstorm.runtime.service.settings import Settings
 
 Backlogs = Mapping[str, Backlog]
-"""By component."""
+"""Backlogs by component."""
 
 
 @with_options(TopologyOptions)
@@ -29,14 +31,17 @@ def lag(
         float, typer.Option("--window", min=0.0, metavar="SECONDS", help="Between the two looks.")
     ] = 5.0,
 ) -> None:
-    """Prints it, a JSON object each time: by component the time, and by partition the records."""
+    """Print the lag twice as JSON: by component the time and the records per partition."""
     print(encode(backlogs_of(options.settings, options.name, components)), flush=True)
     time.sleep(window)
     print(encode(backlogs_of(options.settings, options.name, components)), flush=True)
 
 
 def backlogs_of(settings: Settings, topology: str, components: Sequence[str]) -> Backlogs:
-    """Of those whose topics are there. Raises `BrokerError`, as `NoBrokerError` if no broker answers in 5 s."""
+    """Return the backlogs of components whose topics exist.
+
+    Raises `BrokerError`, as `NoBrokerError` if no broker responds in 5 s.
+    """
     there = Admin(settings).partition_counts(_PATIENCE_SECS)
     tasks = {
         name: there[f"{topology}.{name}"] for name in components if f"{topology}.{name}" in there
@@ -46,12 +51,12 @@ def backlogs_of(settings: Settings, topology: str, components: Sequence[str]) ->
 
 
 def encode(backlogs: Backlogs) -> str:
-    """As it is printed."""
+    """Encode backlogs as one line of JSON."""
     return msgspec.json.encode(backlogs).decode()
 
 
 def decode(line: str) -> Backlogs:
-    """What was printed. Raises `msgspec.DecodeError` if it is something else."""
+    """Decode a line. Raises `msgspec.DecodeError` if it has another format."""
     return msgspec.json.decode(line, type=dict[str, Backlog])
 
 

@@ -1,4 +1,4 @@
-"""The dead letters of a topology as `kstorm dlq` reads and shows them."""
+"""Read and format dead letters for `kstorm dlq`."""
 
 import time
 from collections.abc import Iterable, Iterator, Sequence
@@ -29,14 +29,13 @@ from kstorm.runtime.service.settings import Settings
 from kstorm.topology.names import NamesOf
 
 MOST_NUMBERS: Final = 20
-"""Of letters that are named."""
+"""Limit on the letters listed in a message or an event."""
 _MOST_SHOWN: Final = 200
 _HIDDEN: Final = frozenset({"key", "value", "headers"})
-"""What a letter has of its message."""
+"""Fields of a letter that contain its message."""
 
 
 def record_of(message: Message) -> LetterRecord:
-    """A record of that topic."""
     stamped, stamp = message.timestamp()
     return LetterRecord(
         message.offset() or 0,
@@ -47,14 +46,17 @@ def record_of(message: Message) -> LetterRecord:
 
 
 def read_letters(settings: Settings, topology: str, first: int = 0) -> Left:
-    """The letters that are left, from a number on; see `kstorm.inspect.letters.left`. Raises `BrokerError`."""
+    """Return the current letters from a number on. Raises `BrokerError`.
+
+    See `kstorm.inspect.letters.left`.
+    """
     return left(map(record_of, read_topic(settings, NamesOf(topology).dead_letters_topic, first)))
 
 
 def read_whole(
     settings: Settings, topology: str, letters: Sequence[Numbered]
 ) -> Iterator[Numbered]:
-    """These with all that they have, one by one: together they may be much. Raises `BrokerError`."""
+    """Yield complete letters one by one, as together they may be large. Raises `BrokerError`."""
     wanted = {one.number for one in letters}
     for message in (
         read_topic(settings, NamesOf(topology).dead_letters_topic, min(wanted, default=0))
@@ -69,7 +71,7 @@ def read_whole(
 
 
 def read_one(settings: Settings, topology: str, number: int) -> Numbered:
-    """A letter with all that it has. Raises `AbsentError` if it is there no longer."""
+    """Return a complete letter. Raises `AbsentError` if it does not exist anymore."""
     found = [
         one for one in read_letters(settings, topology, number).letters if one.number == number
     ]
@@ -82,12 +84,11 @@ def read_one(settings: Settings, topology: str, number: int) -> Numbered:
 
 
 def chosen(found: Left, selection: Selection) -> list[Numbered]:
-    """Those that are meant."""
     return [one for one in found.letters if selection.has(one)]
 
 
 def table_of(letters: Iterable[Numbered]) -> Table:
-    """A row a letter, without anything of its message."""
+    """Format letters as a table without message contents."""
     table = Table(
         "number", "when (UTC)", "kind", "component", "message", "attempts", "group", "error"
     )
@@ -107,7 +108,7 @@ def table_of(letters: Iterable[Numbered]) -> Table:
 
 
 def table_of_groups(found: Iterable[Group]) -> Table:
-    """A row a group."""
+    """Format groups as a table."""
     table = Table(
         "group", "letters", "kind", "component", "first (UTC)", "last (UTC)", "number", "error"
     )
@@ -128,7 +129,7 @@ def table_of_groups(found: Iterable[Group]) -> Table:
 
 
 def line_of(one: Numbered) -> str:
-    """A letter in a line, as `watch` shows it."""
+    """Format a letter as one line for `watch`."""
     letter = one.letter
     return (
         f"#{one.number} {shown(letter.at)} {kind_of(letter) or '–'} {component_of(letter)} {place_of(letter)} "
@@ -137,7 +138,10 @@ def line_of(one: Numbered) -> str:
 
 
 def json_of(one: Numbered, *, whole: bool = False) -> str:
-    """A letter as JSON with its number and group; not `whole`: without anything of its message."""
+    """Encode a letter as JSON with its number and group.
+
+    Unless `whole`, message contents are omitted.
+    """
     built: dict[str, Any] = msgspec.to_builtins(one.letter)
     if not whole:
         built = {name: value for name, value in built.items() if name not in _HIDDEN}
@@ -146,12 +150,11 @@ def json_of(one: Numbered, *, whole: bool = False) -> str:
 
 
 def json_of_group(group: Group) -> str:
-    """A group as JSON."""
     return printable(msgspec.json.encode(group).decode())
 
 
 def pages_of(one: Numbered) -> Iterator[tuple[str, str]]:
-    """All that a letter has, a name and a text each."""
+    """Yield name and text of every part of a letter."""
     letter, error = one.letter, one.letter.error
     yield "number", str(one.number)
     yield "group", fingerprint(letter)
@@ -187,7 +190,7 @@ def _hint(letter: DeadLetter) -> Iterator[str]:
 
 
 def place_of(letter: DeadLetter) -> str:
-    """The coordinates of its message."""
+    """Return the coordinates of the letter's message."""
     if letter.offset < 0:
         return letter.topic or "–"
     row = f" row {letter.row}" if letter.row >= 0 else ""
@@ -195,14 +198,14 @@ def place_of(letter: DeadLetter) -> str:
 
 
 def named(letters: Sequence[Numbered], group: str | None = None) -> str:
-    """Their numbers, or some of them, and the group by which they were meant: what an event says of them."""
+    """Format the numbers of letters for an event, with the group if one was given."""
     shown = ", ".join(str(one.number) for one in letters[:MOST_NUMBERS])
     more = f" and {len(letters) - MOST_NUMBERS:,} more" if len(letters) > MOST_NUMBERS else ""
     return f"{shown}{more}{f' (group {group})' if group else ''}"
 
 
 def error_text(letter: DeadLetter) -> str:
-    """What went wrong, in a line."""
+    """Return the error in one line."""
     error = letter.error
     return (
         f"{error.type}: {error.message}" if error is not None and error.type else message_of(letter)
@@ -210,7 +213,7 @@ def error_text(letter: DeadLetter) -> str:
 
 
 def now_ms() -> int:
-    """ms since 1970."""
+    """Return the time in ms since 1970."""
     return int(time.time() * 1000)
 
 

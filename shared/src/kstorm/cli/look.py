@@ -1,6 +1,6 @@
-"""The state of a topology on Kubernetes: what its workloads want, and what their pods' `/status` pages say, added up.
+"""Status of a topology on Kubernetes: workloads, and the sums of their pods' `/status`.
 
-Counts begin when a pod starts; those of a pod that was replaced are lost.
+Counters start at 0 when a pod starts. Those of a replaced pod are lost.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -18,46 +18,52 @@ from kstorm.runtime.service.figures import Figures, last_error
 _AT_ONCE: Final = 8
 
 Pages = Sequence[tuple[Pod, Mapping[str, Any] | None]]
-"""The pods of a component, each with its `/status`; None if it does not answer."""
+"""Pods of a component with their `/status`. None for a pod that does not respond."""
 
 
 class ComponentStatus(msgspec.Struct, frozen=True):
-    """What the pods of one component report, added up."""
+    """Status of one component, summed over its pods."""
 
     component: str
     kind: str
     workload: str
-    """`statefulset/wordcount-count`."""
+    """Type and name, such as `statefulset/wordcount-count`."""
     pods: int
-    """That there should be."""
+    """Desired number of pods."""
     pods_ready: int
     tasks: int | None
-    """None while no pod answers."""
+    """None while no pod responds."""
     tasks_assigned: int
-    """Tasks that the pods which answer run."""
+    """Tasks that are running in the pods that respond."""
     emitted: int
     executed: int
     acked: int
     failed: int
     pending: int
-    """Of a spout, trees in flight; of a bolt, tuples at work; of an acker, open trees."""
+    """Trees in flight of a spout, tuples in progress of a bolt, open trees of an acker."""
     latency_p50: float | None
-    """Seconds, to 30 %: of a spout from emit to ack, of a bolt from a frame's emit to its execution; None if there was none."""
+    """Seconds, within 30 %. None if there was none.
+
+    For a spout from emit to ack, for a bolt from a frame's emit to its execution.
+    """
     latency_p99: float | None
     errors: int
     last_error: str
-    """Of all pods that run now, its type and its task; empty if there was none."""
+    """Type and task of the last error of all current pods. Empty if there was none."""
     last_error_age: float | None
-    """Seconds since then."""
+    """Seconds since the last error."""
     remarks: Mapping[str, str]
-    """By pod: what to know although nothing is wrong, such as that it is deactivated; why it would not hear of it; which open
-    transactions its input waits for; and why a spout cannot read its topic."""
+    """Remarks by pod that do not count as failures.
+
+    Examples: the topology is deactivated, the control node is ignored, the input waits for an open
+    transaction, a spout cannot read its topic.
+    """
     not_ready: Mapping[str, str]
-    """By pod: why it does not do its share."""
+    """Reason by pod why it is not ready."""
 
 
 def look(cluster: Cluster, workloads: Sequence[Workload]) -> Sequence[ComponentStatus]:
-    """Asks every pod, some side by side."""
+    """Request the status of every pod, some in parallel."""
     with ThreadPoolExecutor(_AT_ONCE) as pool:
         pods = [cluster.pods(workload) for workload in workloads]
         pages = [list(zip(of_it, pool.map(cluster.status, of_it), strict=True)) for of_it in pods]
@@ -65,7 +71,10 @@ def look(cluster: Cluster, workloads: Sequence[Workload]) -> Sequence[ComponentS
 
 
 def num_tasks(cluster: Cluster, workload: Workload) -> int | None:
-    """How many tasks a component has; None if no pod answers, or if this user may not ask them."""
+    """Return a component's number of tasks.
+
+    None if no pod responds or the user may not connect to pods.
+    """
     try:
         pages = [cluster.status(pod) for pod in cluster.pods(workload)]
     except ControlError:
@@ -106,7 +115,7 @@ def _status(workload: Workload, pages: Pages) -> ComponentStatus:
 
 
 def _last_error(answers: Iterable[Mapping[str, Any]]) -> tuple[str, float | None]:
-    """The newest, and its age in seconds; services that are older than this command tell no age."""
+    """Return the newest error and its age in seconds. Older services do not report the age."""
     errors = [
         (last_error(status), status.get("last_error_age"))
         for status in answers

@@ -1,4 +1,4 @@
-"""Moments that an operator gives, and that are shown."""
+"""Parse and format times of the command line."""
 
 import re
 from datetime import UTC, datetime
@@ -11,7 +11,7 @@ _SECONDS: Final = {"s": 1, "m": 60, "h": 3600, "d": 86400}
 
 
 def parse_since(text: str, now: int) -> int:
-    """Reads what was given for `--since`, with the time of now, as ms since 1970; raises `ConfigError`."""
+    """Parse `--since` as ms since 1970, relative to `now`. Raises `ConfigError`."""
     if found := re.fullmatch("([0-9]{1,9})([smhd])", text):
         return now - int(found[1]) * _SECONDS[found[2]] * 1000
     try:
@@ -27,7 +27,7 @@ def parse_since(text: str, now: int) -> int:
 
 
 def shown(at: int) -> str:
-    """ms since 1970 as a time in UTC; a dash for 0."""
+    """Format ms since 1970 as a time in UTC, or 0 as a dash."""
     if not at:
         return "–"
     try:

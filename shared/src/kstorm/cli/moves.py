@@ -1,6 +1,6 @@
-"""Says in the topic `<topology>.__finished` that an operator moves an offset: who, and what is passed over by that.
+"""Record in `<topology>.__finished` that an operator moves an offset, and what is skipped.
 
-It is there before the offset is moved, so that no audit finds a gap which nobody has explained.
+The record is written before the offset is moved, so that no audit finds an unexplained gap.
 """
 
 import time
@@ -27,8 +27,10 @@ def note_moves(
     positions: Mapping[Partition, int],
     command: str,
 ) -> str:
-    """Writes what the changes pass over; why that could not be, empty if it was. `positions` are those that count. Raises
-    `BrokerError` if Kafka refuses a record."""
+    """Record what the changes skip. Return why that was not possible, or empty.
+
+    `positions` are the current positions. Raises `BrokerError` if Kafka rejects a record.
+    """
     session, who = uuid.uuid4().hex, operator()
     records: dict[str, list[FinishedRange]] = {}
     for partition, (node, stored) in changes.items():

@@ -1,6 +1,6 @@
-"""Notes what an operator does among the topology's events, as well as that can be done: it stops nobody.
+"""Record operators' actions as events of the topology, best effort: a failure does not stop them.
 
-A topology that was last started with kstorm 0.1 has no topic for them, and nothing is noted.
+Topologies last started with kstorm 0.1 have no topic for events, so nothing is recorded.
 """
 
 import os
@@ -23,7 +23,7 @@ _WITHIN_SECS: Final = 5.0
 
 @dataclass(slots=True)
 class Deed:
-    """What is done, as far as it is known by then."""
+    """An action in progress. The caller may change its description and outcome."""
 
     what: str
     outcome: str = "done"
@@ -39,8 +39,10 @@ def noted(
     who: str = "",
     settings: Settings | None = None,
 ) -> Iterator[Deed]:
-    """Notes what is done within, and how it ended: as is said of the deed meanwhile, or why it failed. Without `settings` Kafka is
-    the environment's, and if that names none, nothing is noted."""
+    """Record an action and its outcome, which is that of the `Deed` or the error.
+
+    Without `settings` the environment's Kafka is used. If it names none, nothing is recorded.
+    """
     with ended(
         what,
         lambda what, outcome: note(
@@ -52,7 +54,7 @@ def noted(
 
 @contextmanager
 def ended(what: str, note: Callable[[str, str], None]) -> Iterator[Deed]:
-    """Has `note` take what was done within and how it ended: as is said of the deed meanwhile, or why it failed."""
+    """Call `note` with an action's description and outcome, which is the `Deed`'s or the error."""
     deed = Deed(what)
     try:
         yield deed
@@ -72,7 +74,10 @@ def note(
     who: str = "",
     settings: Settings | None = None,
 ) -> None:
-    """Notes what was done, by whom, else by who gives this command; says on standard error why it could not, if so."""
+    """Record an action. `who` defaults to the operator of this command.
+
+    If that fails, the reason is printed on stderr.
+    """
     if settings is None:
         if BOOTSTRAP not in os.environ:
             return

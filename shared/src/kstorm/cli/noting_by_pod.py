@@ -1,6 +1,7 @@
-"""Notes what was done to a topology on Kubernetes from a terminal that need not reach its Kafka: a pod of it does that.
+"""Record actions on Kubernetes through a pod, for terminals that cannot reach Kafka.
 
-It is written here where the environment names Kafka. As all noting it stops nobody: what cannot be noted is told, and goes on.
+If the environment names a Kafka, the event is written from here. A failure is printed and does not
+stop the action.
 """
 
 import os
@@ -25,7 +26,7 @@ def note_here(
     what: Annotated[str, typer.Option()] = "",
     outcome: Annotated[str, typer.Option()] = "",
 ) -> None:
-    """What a command elsewhere has run in a pod at its end: its deed is among the events."""
+    """Record an action as an event. Other commands run this in a pod as their last step."""
     note(name, verb, what, outcome=outcome)
 
 
@@ -33,7 +34,7 @@ def note_here(
 def noted_by_pod(
     cluster: Cluster, topology: str, verb: str, what: str, who: str = ""
 ) -> Iterator[Deed]:
-    """As `noted`: what is done within, and how it ended; by whom, else by who gives this command."""
+    """Record an action and its outcome like `noted`. `who` defaults to this command's operator."""
     with ended(
         what, lambda what, outcome: _note(cluster, topology, verb, what, outcome, who)
     ) as deed:

@@ -1,12 +1,12 @@
-"""`kstorm offsets show|set|reset`: how far a KafkaSpout has come, and how to have it begin somewhere else.
+"""`kstorm offsets show|set|reset`: show a KafkaSpout's offsets, and move them.
 
     kstorm offsets show --topology hello:topology
     kstorm offsets reset --topology hello:topology --to 2026-03-01T08:00
-    kstorm offsets show --topology hello                                    # on Kubernetes, by a pod of it
+    kstorm offsets show --topology hello                # on Kubernetes, in a pod
     kstorm offsets set --root /kstorm --id hello --topic lines 0=1200 3=980
 
-Offsets are changed only while no process reads the partitions, all that were asked for or none. Of an exactly-once spout the
-position in Kafka is moved along.
+Offsets are changed only while no process reads the partitions, and either all or none are changed.
+For an exactly-once spout the position in Kafka is moved too.
 """
 
 import sys
@@ -39,7 +39,7 @@ _of_a_reading = with_options(ReadingOptions)
 @app.command()
 @_of_a_reading
 def show(options: ReadingOptions) -> None:
-    """Shows each partition's stored offset, its log in Kafka, the lag, and who reads it."""
+    """Show each partition's stored offset, its log in Kafka, the lag, and its reader."""
     run_in_pod(options, "show")
     reading = find_reading(options)
     with _nodes(reading) as nodes:
@@ -61,7 +61,7 @@ def set_(
     options: ReadingOptions,
     pairs: Annotated[list[str], typer.Argument(metavar="PARTITION=OFFSET…", help="What to store.")],
 ) -> None:
-    """Stores an offset for each of some partitions; the spout reads on from there."""
+    """Store offsets for the given partitions. The spout continues from there."""
     offsets = dict(map(parse_pair, pairs))
     run_in_pod(options, "set", arguments=pairs)
     reading = find_reading(options)
@@ -91,7 +91,10 @@ def reset(
         list[int] | None, typer.Option("--partition", help="Only this one; may be given again.")
     ] = None,
 ) -> None:
-    """Stores an offset for every partition: the log's start or end, the first at or after a time, or the one given."""
+    """Store an offset for every partition.
+
+    It is the start or end of the log, the first offset at or after a time, or the given one.
+    """
     target = parse_target(to)
     run_in_pod(
         options, "reset", f"--to={to}", *(f"--partition={number}" for number in partition or ())
@@ -111,7 +114,7 @@ def _move(
     choose: Callable[[Mapping[Partition, Log]], Mapping[Partition, Target]],
     command: str,
 ) -> None:
-    """`choose` says where each partition that shall be moved is to go; `command` is what the operator gave."""
+    """Move offsets. `choose` returns the targets by partition. `command` is recorded."""
     with _nodes(reading) as nodes, open_log(reading) as log:
         logs = log.partitions()
         wanted = _offsets(log, logs, choose(logs))
@@ -149,7 +152,7 @@ def _move(
 
 
 def _group(reading: Reading, nodes: Iterable[OffsetNode]) -> str:
-    """The group that has the positions, empty if the spout is none that is exactly once."""
+    """Return the group that has the positions. Empty if the spout is not exactly once."""
     if reading.group is not None:
         return reading.group
     return next(
@@ -165,7 +168,10 @@ def _nodes(reading: Reading) -> AbstractContextManager[OffsetNodes]:
 
 
 def _partition(logs: Mapping[Partition, Log], number: int) -> Partition:
-    """The partition of that number; raises `ConfigError` if there is none, or more than one."""
+    """Return the partition with this number.
+
+    Raises `ConfigError` if it does not exist, or if the spout reads several topics.
+    """
     topics = list(dict.fromkeys(partition.topic for partition in logs))
     if len(topics) > 1:
         raise ConfigError(
@@ -204,7 +210,10 @@ def _changes(
     logs: Mapping[Partition, Log],
     wanted: Mapping[Partition, int],
 ) -> dict[Partition, tuple[OffsetNode, StoredOffset]]:
-    """What is there, and what shall be. Who stored an offset stays its owner, for `ignore_zk_offsets`."""
+    """Return old and new values of the nodes.
+
+    The owner of a stored offset stays the same, because `ignore_zk_offsets` depends on it.
+    """
     changes = {}
     for partition, offset in wanted.items():
         node = nodes.read(partition)
@@ -216,7 +225,7 @@ def _changes(
 def _what_counts(
     group: str, nodes: Mapping[Partition, OffsetNode], positions: Mapping[Partition, int]
 ) -> Iterator[str]:
-    """Where an exactly-once spout goes on, if what is stored and its position are not the same."""
+    """Explain where an exactly-once spout continues if stored offset and position differ."""
     if not group:
         return
     differ = [

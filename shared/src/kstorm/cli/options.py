@@ -1,4 +1,7 @@
-"""Options that several commands share, as the fields of a dataclass: typer itself has them written down for each."""
+"""Options shared by several commands, as fields of a dataclass.
+
+Typer by itself needs every option in the signature of each command.
+"""
 
 import inspect
 from collections.abc import Callable
@@ -7,7 +10,7 @@ from typing import Any
 
 
 def with_options(kind: Callable[..., Any]) -> Callable[[Callable[..., None]], Callable[..., None]]:
-    """Gives a command the fields of a dataclass as options behind its own, and it one that is made of them."""
+    """Decorator: add the dataclass' fields to a command's options, and pass it an instance."""
     shared = inspect.signature(kind).parameters
 
     def decorate(command: Callable[..., None]) -> Callable[..., None]:

@@ -1,6 +1,7 @@
-"""Sends trees to a collector of OpenTelemetry, as spans that are made afterwards: it costs a topology nothing.
+"""Send trees to an OpenTelemetry collector as spans, created afterwards at no cost to the topology.
 
-The ids are those of the topology, as `kstorm.kafka.traceparent` has them: whoever knows a root knows the trace.
+Ids are derived from the topology (see `kstorm.kafka.traceparent`), so a root determines the trace
+id.
 """
 
 import re
@@ -34,14 +35,17 @@ else:
 _ANSWER_SECS: Final = 10
 _PATH: Final = "/v1/traces"
 _NS: Final = 1_000_000
-"""In a millisecond."""
+"""Nanoseconds per millisecond."""
 
 ParentOf = Callable[[Origin], str]
-"""The header `traceparent` of a message; empty if it has none."""
+"""Returns the `traceparent` header of a message, or empty if it has none."""
 
 
 def check(url: str) -> str:
-    """Where spans are sent to; raises `ConfigError` if that is no URL, or the library is missing."""
+    """Return the URL to which spans are sent.
+
+    Raises `ConfigError` if the URL is invalid or the library is missing.
+    """
     if MISSING:
         raise ConfigError(
             "--otlp needs OpenTelemetry, which is not here: pip install 'kstorm[otel]', or run it where the image is made FROM a "
@@ -56,7 +60,10 @@ def check(url: str) -> str:
 
 
 def read_headers(path: Path) -> dict[str, str]:
-    """What a file has for the collector, such as a login; raises `ConfigError` without saying what it is."""
+    """Read a file of headers for the collector, such as credentials.
+
+    Raises `ConfigError`, without quoting the content.
+    """
     found = {}
     for number, line in enumerate(read_file("--headers-file", str(path)).splitlines(), 1):
         if not line.strip():
@@ -74,19 +81,19 @@ def read_headers(path: Path) -> dict[str, str]:
 
 
 class Case(NamedTuple):
-    """A tree that is sent, and why."""
+    """A tree to send, and the reason."""
 
     tree: Tree
     why: str = ""
-    """`failed`, `timed out`, `slow`; empty if somebody asked for it."""
+    """`failed`, `timed out` or `slow`. Empty if the user selected the tree."""
     until: int = 0
     """Unix time in ms when it timed out."""
     whole: bool = True
-    """Whether all that is there of it was read."""
+    """True if all available records of the tree were read."""
 
 
 class Collector:
-    """Takes spans; a context manager."""
+    """Client of a collector. A context manager."""
 
     def __init__(self, url: str, headers: Mapping[str, str] | None = None) -> None:
         self.url = url
@@ -106,12 +113,15 @@ class Collector:
         self._exporter.shutdown()  # type: ignore[no-untyped-call]
 
     def takes(self, spans: "Sequence[ReadableSpan]") -> bool:
-        """Whether it has taken them; tried for up to ten seconds. Without spans: whether it is there."""
+        """Send spans, retrying for up to 10 s. Return True if they were accepted.
+
+        Without spans this tests whether the collector is reachable.
+        """
         return self._exporter.export(spans) is SpanExportResult.SUCCESS
 
 
 def export(trees: Sequence[Tree], topology: Outline, url: str, parent_of: ParentOf) -> int:
-    """Sends the spans of trees, and says how many. Raises `ControlError` if they are not taken."""
+    """Send trees as spans and return their number. Raises `ControlError` if they are rejected."""
     spans = [span for tree in trees for span in spans_of(Case(tree), topology, parent_of)]
     with Collector(url) as collector:
         if not collector.takes(spans):
@@ -122,7 +132,10 @@ def export(trees: Sequence[Tree], topology: Outline, url: str, parent_of: Parent
 
 
 def spans_of(case: Case, topology: Outline, parent_of: ParentOf) -> "Iterator[ReadableSpan]":
-    """One for the message, which ends when its spout was told, and one for each tuple."""
+    """Yield a span for the message, and one for each tuple.
+
+    The message's span ends when its spout receives the completion.
+    """
     making = _Making(case, topology)
     yield making.of_message(parent_of)
     for tuple in case.tree.tuples.values():
@@ -195,18 +208,21 @@ class _Making:
         )
 
     def _end_of(self, tuple: TreeTuple, late: bool) -> int:
-        """When it was acked, or what was known of it last; collectors want that to be after its start, whatever the clocks say."""
+        """Return the end of a tuple's span in ns: its ack, or the last known time of the tree.
+
+        Collectors require it to be after the start, even if clocks differ.
+        """
         start = tuple.first.place.timestamp
         end = max(self._until, self._last) if late else self._acked.get(tuple.edge, start)
         return max(end * _NS, start * _NS + 1)
 
     def _elsewhere(self, others: Mapping[int, int]) -> "list[Link]":
-        """The same tuple in other trees."""
+        """Return links to the same tuple in other trees."""
         return [Link(self._context(edge, root)) for root, edge in others.items()]
 
     @property
     def _last(self) -> int:
-        """When the last was heard of the tree."""
+        """Unix time in ms of the last ack."""
         return max((self._tree.begun, *self._acked.values()))
 
     def _status(self) -> "Status":
@@ -222,13 +238,13 @@ class _Making:
         )
 
     def _context(self, edge: int, root: int = 0) -> "SpanContext":
-        """Of a tuple in this tree, or in another."""
+        """Return the context of a tuple in this tree, or in another one."""
         trace = trace_id(self._prefix, root or self._tree.root)
         return SpanContext(trace, edge, is_remote=False, trace_flags=TraceFlags(TraceFlags.SAMPLED))
 
 
 def _place(topic: str, partition: int, offset: int) -> dict[str, Any]:
-    """As OpenTelemetry's conventions for messaging have it."""
+    """Return attributes according to OpenTelemetry's messaging conventions."""
     return {
         "messaging.system": "kafka",
         "messaging.destination.name": topic,
@@ -238,7 +254,7 @@ def _place(topic: str, partition: int, offset: int) -> dict[str, Any]:
 
 
 def _link(traceparent: str) -> "list[Link]":
-    """To the span in which the message was produced."""
+    """Return a link to the span that produced the message."""
     parent = parse(traceparent)
     if parent is None:
         return []

@@ -1,4 +1,4 @@
-"""`kstorm logs NAME [COMPONENT…]`: what the services say, each line with its pod's name before it.
+"""`kstorm logs NAME [COMPONENT…]`: print the services' logs, prefixed with the pods' names.
 
 kstorm logs wordcount split --follow
 """
@@ -29,7 +29,7 @@ def logs(
     namespace: Namespace = None,
     context: Context = None,
 ) -> None:
-    """Prints the logs of a topology's pods, of those that there are now."""
+    """Print the logs of the topology's current pods."""
     cluster = open_cluster(namespace, context)
     pods = [
         pod
@@ -54,12 +54,11 @@ def logs(
 
 
 def _print_log(cluster: Cluster, pod: Pod, follow: bool, tail: int | None) -> None:
-    """A pod whose log cannot be had does not keep the others from being shown."""
+    """Print a pod's log. An error does not stop the logs of other pods."""
     try:
         for line in cluster.logs(pod, follow, tail):
-            sys.stdout.write(
-                f"[{pod.name}] {line}\n"
-            )  # one call, so that lines of several pods do not mix
+            # A single call, so that lines of several pods do not mix.
+            sys.stdout.write(f"[{pod.name}] {line}\n")
             sys.stdout.flush()
     except ControlError as error:
         print(f"kstorm: {pod.name}: {error}", file=sys.stderr)

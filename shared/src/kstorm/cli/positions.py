@@ -1,7 +1,8 @@
-"""The position of an exactly-once spout: what its consumer group has committed of the source topic, seen and moved from outside.
+"""Read and move the position of an exactly-once spout: its group's offsets of the source topic.
 
-ZooKeeper decides. An offset that was set there is newer than any position, and the spout moves its position there before it emits
-anything (`kstorm.kafka.positions`). So to move the position here as well is for those who look at the group.
+ZooKeeper decides. An offset set there is newer than any position, and the spout moves its position
+there before it emits anything (`kstorm.kafka.positions`). Moving the position here as well only
+helps tools that show the group.
 """
 
 from collections.abc import Mapping, Sequence
@@ -21,11 +22,14 @@ _ANSWER_SECS: Final = 20.0
 def positions_of(
     settings: Settings, group: str, partitions: Sequence[Partition]
 ) -> Mapping[Partition, int]:
-    """The positions of those partitions that have one. Raises `BrokerError` if Kafka does not say."""
+    """Return the positions of the partitions that have one.
+
+    Raises `BrokerError` if Kafka does not report them.
+    """
     asked = ConsumerGroupTopicPartitions(
         group, [TopicPartition(*partition) for partition in partitions]
     )
-    admin = Admin(settings)  # must outlive what it is asked
+    admin = Admin(settings)  # must outlive its futures
     try:
         answers = admin.group_offsets([asked], _ANSWER_SECS)
         found = answers[group].result().topic_partitions
@@ -42,9 +46,9 @@ def positions_of(
 
 
 def move_positions(settings: Settings, group: str, offsets: Mapping[Partition, int]) -> str:
-    """Commits offsets for a group that has no members; why that could not be done, empty if it could."""
+    """Commit offsets for a group without members. Return the error, or empty on success."""
     places = [TopicPartition(*partition, offset) for partition, offset in offsets.items()]
-    admin = Admin(settings)  # must outlive what it is asked
+    admin = Admin(settings)  # must outlive its futures
     try:
         answers = admin.client.alter_consumer_group_offsets(
             [ConsumerGroupTopicPartitions(group, places)], request_timeout=_ANSWER_SECS

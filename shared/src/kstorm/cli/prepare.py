@@ -1,4 +1,7 @@
-"""`kstorm prepare`: what must be true before the pods of a topology start. The chart's Job runs it."""
+"""`kstorm prepare`: establish what a topology's pods need before they start.
+
+The chart's Job runs it.
+"""
 
 import time
 from pathlib import Path
@@ -44,10 +47,11 @@ def prepare(
         float, typer.Option("--wait", metavar="SECONDS", help="How long to wait for Kafka.")
     ] = 0.0,
 ) -> None:
-    """Compares a chart's values with the code that KSTORM_TOPOLOGY names, and creates the topology's topics.
+    """Compare a chart's values with the code in KSTORM_TOPOLOGY, and create the topology's topics.
 
-    Refuses, with both numbers, values that differ from the code, and topics of another partition count; source and sink
-    topics that are not there or may not be used; and a topology that another release (KSTORM_RELEASE) has at work.
+    Refuses values that differ from the code and topics with another partition count, showing both
+    numbers. Refuses source and sink topics that are missing or not accessible. Refuses a topology
+    that another release (KSTORM_RELEASE) is running.
     """
     settings = from_environment()
     topology = settings.load_topology()
@@ -56,9 +60,8 @@ def prepare(
     if check_only:
         print(f"the values fit {settings.topology}")
         return
-    tolerant = allow_missing_ends or bool(
-        ends
-    )  # whoever has them created may have others created later
+    # A user who creates topics with --ends may create other ones later.
+    tolerant = allow_missing_ends or bool(ends)
     _when_kafka_answers(topology, settings, wait, tolerant=tolerant)
     for topic in make_ends(topology, settings, ends) if ends else ():
         print(f"created {topic} with {ends} partitions")
@@ -67,7 +70,10 @@ def prepare(
 
 
 def compare(reference: str, said: Shape, code: Shape) -> None:
-    """Raises `ConfigError` with all the differences and both sides of each. A file is named without its folder."""
+    """Raise `ConfigError` with all differences and both sides of each.
+
+    A file is named without its folder.
+    """
     if found := list(said.differences(code)):
         named = Path(reference).name if is_file(reference) else reference
         raise ConfigError(
@@ -87,7 +93,8 @@ def _when_kafka_answers(
             _check_alone(topology, settings)
             created = ensure_topics(topology, settings).created
             _check_transactions(topology, settings)
-        except (BrokerError, InUseError) as error:  # what was just uninstalled is gone soon
+        # A release that was just uninstalled is gone soon.
+        except (BrokerError, InUseError) as error:
             if time.monotonic() > deadline:
                 raise
             print(f"still waiting: {error}", flush=True)
@@ -115,7 +122,7 @@ def _tell_ends(topology: Topology, settings: Settings) -> None:
 
 
 def _check_transactions(topology: Topology, settings: Settings) -> None:
-    """Whoever prepares may be another user than the services are."""
+    """Check transactions, unless the user of this process may not use the services' ids."""
     try:
         check_transactions(topology, settings)
     except TransactionalIdError as error:

@@ -1,7 +1,8 @@
-"""`kstorm probe`: whether a topology works. It looks, or sends one message and waits until it has come out. `helm test` runs it.
+"""`kstorm probe`: test whether a topology works. `helm test` runs it.
 
-Only who wrote the topology knows which message it can read, and whether one more may be in its source: so without being told,
-nothing is sent.
+It inspects the topology, or sends a message and waits for its result. Only the author knows which
+message the topology can read and whether one more may be in its source. So nothing is sent by
+default.
 """
 
 import time
@@ -65,9 +66,9 @@ def probe(
         ),
     ] = False,
 ) -> None:
-    """Looks whether each task of the topology has a process, and its topics are there.
+    """Check that each task of the topology has a process and that its topics exist.
 
-    With --source and --sink it sends a message to the one instead, and waits for what comes of it in the other.
+    With --source and --sink, send a message to the source and wait for its result in the sink.
     """
     if trace and not source:
         raise ConfigError("--trace shows the tree of a message that is sent: give --source")
@@ -106,7 +107,7 @@ def probe(
 def _probe_traced(
     options: TopologyOptions, source: str, sink: str, message: str, expect: str, timeout: float
 ) -> None:
-    """Without a sink it is enough that the tree is complete."""
+    """Send a message and show its tree. Without a sink, the probe ends with the tree."""
     marker = f"probe{uuid.uuid4().hex}"
     reference = reference_of(options, "it says which topics the message's tuples are in")
     reading = TracingOptions(reference, bootstrap=options.bootstrap)
@@ -132,7 +133,7 @@ def _check(message: str, expect: str) -> None:
 
 @contextmanager
 def _end_of(settings: Settings, topic: str) -> Iterator[Consumer]:
-    """A consumer that reads what comes to a topic from now on, and takes no part in any group."""
+    """Yield a consumer of a topic's new records, without joining a group."""
     partitions = num_partitions(settings, topic)
     consumer = Consumer(
         {**settings.client_config, "group.id": "kstorm-probe", "enable.auto.commit": False}
@@ -153,7 +154,7 @@ def _end_of(settings: Settings, topic: str) -> Iterator[Consumer]:
 
 
 def _send(settings: Settings, topic: str, value: bytes) -> SourceMessage:
-    """Where it is then."""
+    """Send a message and return its coordinates."""
     refusals: list[str] = []
     places: list[SourceMessage] = []
 

@@ -1,4 +1,4 @@
-"""`kstorm produce TOPIC`: each line of its input becomes a message; empty lines do not.
+"""`kstorm produce TOPIC`: send each nonempty line of its input as a message.
 
 echo 'the cow jumped over the moon' | kstorm produce sentences
 """
@@ -18,7 +18,7 @@ _MOST_WAITING: Final = 10_000
 
 
 def produce(topic: Topic, bootstrap: Bootstrap = None) -> None:
-    """Sends each line of standard input to a topic as a message."""
+    """Send each line of standard input to a topic as a message."""
     settings = settings_for(bootstrap)
     num_partitions(settings, topic)
     _send(settings, topic, sys.stdin.buffer)

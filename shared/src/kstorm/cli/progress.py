@@ -1,4 +1,4 @@
-"""Tells on stderr how far a long reading is: in place on a terminal, elsewhere in a line now and then."""
+"""Show the progress of a long read on stderr: in place on a terminal, otherwise line by line."""
 
 import time
 from types import TracebackType
@@ -11,12 +11,12 @@ from rich.text import Text
 from kstorm.printable import printable
 
 _QUIET_SECS: Final = 2.0
-"""Until which nothing is told."""
+"""Time before progress is first shown."""
 _LINE_SECS: Final = 5.0
 
 
 class Progress:
-    """What is told goes away in the end, on a terminal."""
+    """A context manager. On a terminal the progress disappears at the end."""
 
     def __init__(self) -> None:
         self._console = Console(stderr=True)
@@ -24,7 +24,7 @@ class Progress:
         self._next = time.monotonic() + _QUIET_SECS
 
     def tell(self, said: str) -> None:
-        """Something new is known."""
+        """Show new progress. Without a terminal, at most one line per 5 s."""
         if time.monotonic() < self._next:
             return
         if not self._console.is_terminal:

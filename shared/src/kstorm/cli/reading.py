@@ -1,6 +1,6 @@
-"""Which spout's offsets are meant, and where its ZooKeeper and its Kafka are.
+"""Find a spout's offsets, ZooKeeper and Kafka from options and the environment.
 
-Everything that a service reads from its environment is read from there too, so that in a spout's pod no option is needed.
+The environment variables are those of the services. So no option is needed in a spout's pod.
 """
 
 import os
@@ -18,7 +18,7 @@ from kstorm.runtime.service.settings import Settings, load_topology, with_or_wit
 
 @dataclass(frozen=True, slots=True)
 class ReadingOptions:
-    """What the options say, and which there are. Either `topology`, or `root`, `id` and `topic`."""
+    """Options that select a spout: either `topology`, or `root`, `id` and `topic`."""
 
     topology: Annotated[
         str | None,
@@ -29,7 +29,7 @@ class ReadingOptions:
             help="The spout's topology: its code or YAML file here, or its name on Kubernetes.",
         ),
     ] = None
-    """`package.module:attribute`, or a name: then it is on Kubernetes, and a pod of it is asked."""
+    """`package.module:attribute`, or a name on Kubernetes. Then a pod of the topology is used."""
     component: Annotated[
         str | None,
         typer.Option(
@@ -38,7 +38,6 @@ class ReadingOptions:
             help="The spout, if the topology has several that read Kafka.",
         ),
     ] = None
-    """The spout; needed if the topology has several that read Kafka."""
     root: Annotated[
         str | None,
         typer.Option("--root", help="In place of a topology: the zk_root of its SpoutConfig,"),
@@ -51,41 +50,44 @@ class ReadingOptions:
             "--bootstrap", metavar="HOST:PORT", help="Kafka; else KSTORM_BOOTSTRAP_SERVERS."
         ),
     ] = None
-    """Kafka's servers; None: as the environment says."""
+    """Kafka's bootstrap servers. None means the environment's."""
     zookeeper: Annotated[
         str | None,
         typer.Option("--zookeeper", metavar="HOST:PORT", help="ZooKeeper; else KSTORM_ZOOKEEPER."),
     ] = None
-    """ZooKeeper's connect string; None: as the environment says."""
+    """ZooKeeper's connect string. None means the environment's."""
     namespace: Namespace = None
-    """Of a topology on Kubernetes; None: the context's."""
+    """Namespace of a topology on Kubernetes. None means the context's."""
     context: Context = None
-    """Of the kubeconfig; None: its current one."""
+    """Context of the kubeconfig. None means its current one."""
 
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """Which topic a spout reads, and under which id and root its offsets are."""
+    """Topic that a spout reads, and the place of its offsets."""
 
     config: SpoutConfig
     settings: Settings
     topology: TopologyRef
-    """What to store as the owner of an offset of which none is stored yet."""
+    """Owner to store with an offset if none is stored yet."""
     group: str | None = None
-    """Of an exactly-once spout, the consumer group that has its position; "" of another; None if it is not known which it is."""
+    """Consumer group with the position of an exactly-once spout.
+
+    "" for other spouts, None if unknown.
+    """
 
     @property
     def zookeeper(self) -> str:
-        """The connect string of the ZooKeeper that has its offsets."""
+        """Connect string of the ZooKeeper that stores the offsets."""
         return self.config.zk_connect or self.settings.zookeeper
 
     def root_of(self, topic: str) -> str:
-        """The node under which a topic's partitions are."""
+        """Return the node that contains a topic's partitions."""
         return self.config.zk_path_of(topic)
 
 
 def find_reading(options: ReadingOptions) -> Reading:
-    """Raises `KstormError` if the options name no reading of a topic."""
+    """Resolve the options. Raises `KstormError` if they do not select a spout."""
     given = {"BOOTSTRAP_SERVERS": options.bootstrap, "ZOOKEEPER": options.zookeeper}
     overrides = {f"KSTORM_{name}": value for name, value in given.items() if value is not None}
     settings = with_or_without_topology(os.environ | overrides)

@@ -1,6 +1,7 @@
-"""`kstorm offsets` of a topology that is given by its name: it is run in a pod of it.
+"""Run `kstorm offsets` in a pod of the topology if the topology is given by name.
 
-While offsets are moved no spout runs, so it may be an acker's pod. That does not know which spout is meant, so it is told.
+No spout runs while offsets are moved, so an acker's pod may be used. Its environment does not name
+the spout, so the command has to.
 """
 
 from collections.abc import Iterator, Sequence
@@ -20,7 +21,10 @@ from kstorm.references import is_code
 def run_in_pod(
     options: ReadingOptions, verb: str, *words: str, arguments: Sequence[str] = ()
 ) -> None:
-    """Runs `kstorm offsets VERB` in a pod and ends with its exit code; returns if it is to be run here."""
+    """Run `kstorm offsets VERB` in a pod and exit with its code.
+
+    Returns if the command is to run here.
+    """
     found = pod_of(options)
     if found is not None:
         pod, workloads = found
@@ -30,33 +34,29 @@ def run_in_pod(
 
 
 class Options(Protocol):
-    """What says which topology is meant, and where it is."""
+    """Options that select a topology and its servers."""
 
     @property
     def topology(self) -> str | None:
         """`package.module:attribute`, or a name on Kubernetes."""
 
     @property
-    def bootstrap(self) -> str | None:
-        """Kafka."""
+    def bootstrap(self) -> str | None: ...
 
     @property
-    def zookeeper(self) -> str | None:
-        """ZooKeeper."""
+    def zookeeper(self) -> str | None: ...
 
     @property
-    def namespace(self) -> str | None:
-        """On Kubernetes."""
+    def namespace(self) -> str | None: ...
 
     @property
-    def context(self) -> str | None:
-        """Of the kubeconfig."""
+    def context(self) -> str | None: ...
 
 
 def pod_of(
     options: Options, kinds: Sequence[str] = ("spout", "acker")
 ) -> tuple[PodCommand, Sequence[Workload]] | None:
-    """A pod of the topology that a command is to be run in, and the workloads there are; None if it is to be run here."""
+    """Return a pod for the command and the topology's workloads. None if it is to run here."""
     chosen = options.namespace is not None or options.context is not None
     name = options.topology
     if not name or is_code(name):
@@ -78,7 +78,7 @@ def pod_of(
 
 
 def _which(options: ReadingOptions, workloads: Sequence[Workload]) -> Iterator[str]:
-    """The spout or the topic that is meant, as options."""
+    """Yield options that select the spout or the topic."""
     if options.root is None and options.id is None and options.topic is None:
         yield f"--component={_spout(workloads, options.component)}"
     for name in ("root", "id", "topic"):

@@ -1,4 +1,4 @@
-"""Writes orders to replay dead letters, for `kstorm.kafka.replays`."""
+"""Write replay requests for dead letters, to be handled by `kstorm.kafka.replays`."""
 
 import secrets
 from collections import Counter
@@ -20,13 +20,16 @@ from kstorm.runtime.service.settings import Settings
 from kstorm.topology.names import NamesOf
 
 MOST_REPLAYS: Final = 3
-"""What has failed again so often needs another mend than one more try."""
+"""Messages that failed again this often need a fix rather than another attempt."""
 
 
 def replayable(
     settings: Settings, topology: str, letters: Sequence[Numbered], *, force: bool
 ) -> tuple[list[Numbered], Mapping[str, int]]:
-    """Those that can be replayed, and why others cannot, with how many. Raises `BrokerError`."""
+    """Return the letters that can be replayed, and counts of the reasons for the others.
+
+    Raises `BrokerError`.
+    """
     under_way = open_orders(settings, topology) if letters else set()
     found, others = [], Counter[str]()
     for one in letters:
@@ -47,9 +50,12 @@ def order(
     note: str,
     by_stages: bool,
 ) -> str:
-    """Orders them, so many a second from now on; `by_stages`: a few of each spout first. How many, in words.
+    """Request replays of letters and return their number as text.
 
-    Raises `ControlError` if no spout of the topology carries out orders, `BrokerError` if Kafka does not have all of them."""
+    `rate` limits the replays per second. `by_stages` starts with a few letters of each spout.
+    Raises `ControlError` if no spout of the topology handles requests. Raises `BrokerError` if
+    Kafka has not stored all of them.
+    """
     topic = NamesOf(topology).orders_topic
     if topic not in Admin(settings).partition_counts():
         raise ControlError(
@@ -85,14 +91,17 @@ def _stage_of(stages: Sequence[int], place: int) -> int:
 def order_edited(
     settings: Settings, topology: str, one: Numbered, value: bytes, *, who: str, note: str
 ) -> str:
-    """Orders a letter's message with another value, and says so. Raises `BrokerError` if Kafka does not have the order."""
+    """Request a replay with another value and return the result as text.
+
+    Raises `BrokerError` if Kafka has not stored the request.
+    """
     edited = replace(order_of(one, who=who, note=note), value=value)
     write_topic(settings, NamesOf(topology).orders_topic, [(one.key, encode_order(edited))])
     return "1 ordered"
 
 
 def order_of(one: Numbered, *, after: int = 0, who: str = "", note: str = "") -> Order:
-    """The order to emit a letter's message; the letter has to be whole."""
+    """Return the replay request for a complete letter."""
     letter = one.letter
     return Order(
         number=one.number,
@@ -112,7 +121,7 @@ def order_of(one: Numbered, *, after: int = 0, who: str = "", note: str = "") ->
 
 
 def why_not_ordered(one: Numbered, topology: str, under_way: set[bytes]) -> str:
-    """Why no spout can be ordered to emit its message; empty if one can."""
+    """Return why no spout can replay the message. Empty if one can."""
     letter = one.letter
     if one.key is None:
         return "kstorm 0.1 wrote the letter without a key"
@@ -122,7 +131,10 @@ def why_not_ordered(one: Numbered, topology: str, under_way: set[bytes]) -> str:
 
 
 def why_not_edited(one: Numbered, topology: str, *, exactly_once: bool, by_kafka: bool) -> str:
-    """Why another value makes no sense; empty if it does. `by_kafka`: whether a KafkaSpout of the topology gave it up."""
+    """Return why the message cannot be replayed with another value. Empty if it can.
+
+    `by_kafka` is True if a KafkaSpout of the topology gave it up.
+    """
     if exactly_once:
         return (
             "exactly once, bolts give tuples up, and no spout can emit those. Produce a message with the right value to the "
@@ -136,7 +148,7 @@ def why_not_edited(one: Numbered, topology: str, *, exactly_once: bool, by_kafka
 
 
 def why_not_whole(one: Numbered) -> str:
-    """Why the letter does not have all of its message; empty if it has."""
+    """Return why the letter's message is incomplete. Empty if it is complete."""
     if kind_of(one.letter) == UNDECODABLE and not one.has_value:
         return "nothing of the message could be read"
     return "the letter has only the beginning of the message" if is_cut(one.letter) else ""
@@ -149,7 +161,10 @@ def _why_not_again(one: Numbered, *, force: bool) -> str:
 
 
 def open_orders(settings: Settings, topology: str) -> set[bytes]:
-    """The keys of the letters whose order has not ended; none of a topology of which no spout carries any out."""
+    """Return the keys of letters with an unfinished replay request.
+
+    Empty if no spout of the topology handles requests.
+    """
     found = set[bytes]()
     if NamesOf(topology).orders_topic not in Admin(settings).partition_counts():
         return found

@@ -1,9 +1,9 @@
-"""`kstorm scale` and `kstorm restart`: how many pods a component has, and new ones in place of the old.
+"""`kstorm scale` and `kstorm restart`: change the number of pods, and replace pods.
 
     kstorm scale wordcount split=4 count=2
     kstorm restart wordcount split
 
-Kafka's consumer group moves the tasks. What Helm wrote comes back with the next `helm upgrade`.
+Kafka's consumer groups move the tasks. The next `helm upgrade` restores Helm's numbers.
 """
 
 import re
@@ -30,7 +30,7 @@ def scale(
     namespace: Namespace = None,
     context: Context = None,
 ) -> None:
-    """Changes how many pods components have, all that are named or none."""
+    """Change the number of pods of all the named components, or of none."""
     cluster = open_cluster(namespace, context)
     wanted = dict(map(_pair, pairs or []))
     found = _chosen(find(cluster, name), name, wanted)
@@ -48,15 +48,17 @@ def scale(
 
 
 def changes(cluster: Cluster, name: str, wanted: Mapping[str, int]) -> Mapping[Workload, int]:
-    """The workloads of the components that are named, each with how many pods it shall have. Raises `ControlError` if one of them
-    may not be scaled, or none is named."""
+    """Return the named components' workloads and their new numbers of pods.
+
+    Raises `ControlError` if a component must not be scaled or none is named.
+    """
     chosen = _chosen(find(cluster, name), name, wanted)
     _check(cluster, chosen)
     return chosen
 
 
 def scaled(workload: Workload, pods: int) -> str:
-    """What was changed, in words."""
+    """Describe the change."""
     return f"{workload.component}: {workload.replicas} → {pods}"
 
 
@@ -68,7 +70,7 @@ def restart(
     namespace: Namespace = None,
     context: Context = None,
 ) -> None:
-    """Replaces the pods of a topology or of some components one after the other. No message is lost."""
+    """Replace the pods of a topology or of some components one by one, without losing messages."""
     cluster = open_cluster(namespace, context)
     for workload in components(find(cluster, name), names or []):
         cluster.restart(workload)
@@ -99,7 +101,11 @@ def _check(cluster: Cluster, chosen: Iterable[Workload]) -> None:
 
 
 def _check_nobody_else_scales(cluster: Cluster, workload: Workload) -> None:
-    """A HorizontalPodAutoscaler leaves alone what is at 0, after `kill` say: somebody has to start it."""
+    """Raise `ControlError` if an autoscaler would undo the change.
+
+    A HorizontalPodAutoscaler ignores a workload at 0, for example after `kill`. Then scaling it is
+    allowed.
+    """
     scaler = cluster.autoscaler(workload)
     if scaler is not None and (workload.replicas or scaler.scaled_object):
         raise ControlError(

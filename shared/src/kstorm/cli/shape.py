@@ -1,4 +1,7 @@
-"""What the code of a topology fixes of a deployment: the chart's values repeat it, and `kstorm prepare` compares."""
+"""Facts about a deployment that the code fixes.
+
+The chart's values repeat them and `kstorm prepare` compares both.
+"""
 
 from collections.abc import Iterator, Mapping
 from typing import Literal
@@ -10,23 +13,23 @@ from kstorm.topology import Stateful, Topology
 
 
 class ComponentShape(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """What the chart needs to know of one spout or bolt."""
+    """Facts about a spout or bolt that the chart needs."""
 
     kind: Literal["spout", "bolt"]
     tasks: int
     stateful: bool = False
-    """Whether it has a `KeyValueState`, and so wants a disk and a name to come back under."""
+    """True if it has a `KeyValueState`, and so needs a disk and a stable pod name."""
 
 
 class Shape(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename="camel"):
-    """Of a topology. As JSON its names are in camel case, as Helm's values are."""
+    """Facts about a topology. In JSON the names are in camel case, like Helm's values."""
 
     topology_name: str
     components: Mapping[str, ComponentShape]
     acker_tasks: int
 
     def differences(self, code: "Shape") -> Iterator[str]:
-        """Every place where these values and the code's differ, with both sides."""
+        """Yield every difference between these values and the code's, with both sides."""
         if self.topology_name != code.topology_name:
             yield _both("topologyName", self.topology_name, code.topology_name)
         if self.acker_tasks != code.acker_tasks:
@@ -44,7 +47,6 @@ class Shape(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename="cam
 
 
 def shape_of(topology: Topology) -> Shape:
-    """The shape of a topology that was loaded."""
     return Shape(
         topology_name=topology.name,
         components={
@@ -56,7 +58,7 @@ def shape_of(topology: Topology) -> Shape:
 
 
 def parse_shape(text: str) -> Shape:
-    """Reads what the chart gives for `--values`; raises `ConfigError` on anything else."""
+    """Parse the chart's `--values`. Raises `ConfigError` if they are invalid."""
     try:
         return msgspec.json.decode(text, type=Shape)
     except msgspec.DecodeError as error:

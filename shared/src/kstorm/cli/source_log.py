@@ -1,4 +1,4 @@
-"""What Kafka has of a spout's topic. The spout's own reader asks, so that both see the same."""
+"""Offsets of a spout's source topic in Kafka, read like the spout does, so that both agree."""
 
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -20,27 +20,25 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class Log:
-    """One partition's log."""
-
     start: int
-    """The first offset that the broker still has."""
+    """First offset that the broker still has."""
     end: int
-    """One more than the last."""
+    """Offset after the last one."""
     leader: Broker
 
 
 class SourceLog:
-    """The logs of a topic. Each method raises `BrokerError` if Kafka does not answer."""
+    """Logs of a topic. Each method raises `BrokerError` if Kafka does not respond."""
 
     def __init__(self, source: SourceReader, topic: str) -> None:
         self._source, self._topic = source, topic
 
     def partitions(self) -> Mapping[Partition, Log]:
-        """Every partition, in order."""
+        """Return every partition, in order."""
         self._source.refresh(self._topic)
         leaders = self._answer(lambda: self._source.partitions(self._topic))
         if not leaders:
-            self._raise_faults()  # that there is no such topic, if it was named
+            self._raise_faults()  # a named topic may not exist
         starts = self.offsets_at(list(leaders), EARLIEST_TIME)
         ends = self.offsets_at(list(leaders), LATEST_TIME)
         return {
@@ -49,7 +47,10 @@ class SourceLog:
         }
 
     def offsets_at(self, partitions: Sequence[Partition], moment: int) -> Mapping[Partition, int]:
-        """The first offset of each at or after a Unix time in ms, or for `EARLIEST_TIME` and `LATEST_TIME`."""
+        """Return each partition's first offset at or after a Unix time in ms.
+
+        `EARLIEST_TIME` and `LATEST_TIME` are allowed too.
+        """
         found: dict[Partition, int] = {}
 
         def ask() -> Mapping[Partition, int] | None:
@@ -64,7 +65,7 @@ class SourceLog:
         return self._answer(ask)
 
     def show_as_group(self, offsets: Mapping[Partition, int]) -> None:
-        """Shows offsets as the consumer group's, as the spout does."""
+        """Commit offsets to the consumer group for display, like the spout does."""
         for partition, offset in offsets.items():
             self._source.commit(partition, offset)
 
@@ -86,7 +87,6 @@ class SourceLog:
 
 @contextmanager
 def open_log(reading: Reading) -> Iterator[SourceLog]:
-    """The logs of the topic that is read."""
     source = KafkaSource(
         reading.config, reading.settings.client_config, reading.settings.zookeeper_tls
     )

@@ -1,4 +1,4 @@
-"""`kstorm state get|scan`: what the stateful bolts of a running topology keep; on this machine, or on Kubernetes.
+"""`kstorm state get|scan`: read the state of a running topology's bolts.
 
 kstorm state get wordcount count the
 kstorm state get wordcount count the --follow
@@ -39,7 +39,7 @@ _Json = Annotated[bool, typer.Option("--json", help="A JSON object a line.")]
 
 @dataclass(frozen=True)
 class StateOptions:
-    """Where the topology is, and how to be let in."""
+    """Options for the topology's place and the credentials."""
 
     runs: Annotated[
         Path | None,
@@ -57,7 +57,7 @@ class StateOptions:
     ] = None
 
     def open(self, name: str) -> StateClient:
-        """Who asks."""
+        """Connect to the topology."""
         token = None
         if self.token_file is not None:
             token = with_or_without_topology(
@@ -90,7 +90,7 @@ def get(
     every: _Every = 0.5,
     json: _Json = False,
 ) -> None:
-    """Shows the value of a key, as of the last checkpoint. Exit code 1: there is no such key."""
+    """Show a key's value at the last checkpoint. Exit with code 1 if the key does not exist."""
     client, values = options.open(name), None if by is None else _values(by)
     if follow:
         _follow(client, client.follow(component, key, by=values, every=every), json)
@@ -117,7 +117,7 @@ def scan(
     every: _Every = 0.5,
     json: _Json = False,
 ) -> None:
-    """Shows keys and values, one task after the other, and of each in the order of the keys."""
+    """Show keys and values task by task. Each task's keys are in order."""
     client = options.open(name)
     if follow:
         _follow_all(client, client.follow_all(component, prefix, limit=limit, every=every), json)

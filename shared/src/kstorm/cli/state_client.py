@@ -1,7 +1,7 @@
-"""Asks a running topology what its stateful bolts keep: `kstorm.client.StateClient`.
+"""Query the state of a running topology's bolts: `kstorm.client.StateClient`.
 
-The rule: what is answered was committed, and each answer says in which checkpoint. Tasks move; while nobody has one, or a process
-that has it does not answer, it is asked again, for `patience` seconds.
+Every answer is committed data and names its checkpoint. Tasks move between processes. If a task is
+unassigned or its process does not respond, the query is repeated for `patience` seconds.
 """
 
 import os
@@ -24,13 +24,13 @@ from kstorm.runtime.service.settings import with_or_without_topology
 from kstorm.topology import Topology
 
 _PAUSE_SECS: Final = 0.2
-_FRESH_SECS: Final = (
-    5.0  # a process that was cut off goes on to answer: others are looked for all the same
-)
+# A process that lost its tasks may still respond, so processes are looked up again after this.
+_FRESH_SECS: Final = 5.0
 _PAGE: Final = 1000
 _UNKNOWN: Final = 401
 _ELSEWHERE: Final = 421
-_MOST_CHARACTERS: Final = 7000  # of a query; services read lines of 8190
+# Limit on the characters of a query. Services accept request lines of 8190.
+_MOST_CHARACTERS: Final = 7000
 
 
 class StateClient:
@@ -41,7 +41,7 @@ class StateClient:
         for found in client.scan("count", prefix="th"):
             print(found.key, found.read(), found.as_of.time)
 
-    It may be used by one thread at a time.
+    Only one thread may use it at a time.
     """
 
     def __init__(
@@ -54,11 +54,15 @@ class StateClient:
         token: str | None = None,
         patience: float = 15.0,
     ) -> None:
-        """`runs`: the folder of a run of this machine, or of several; `namespace`, `context`: on Kubernetes. Without any of them
-        it is one of this machine if there is one of that name. `token`: else `KSTORM_STATE_TOKEN` or the file that
-        `KSTORM_STATE_TOKEN_FILE` names. `patience`: seconds to wait for a task that nobody has.
+        """Connect to a topology.
 
-        Raises `ControlError` if there is no such topology, `ConfigError` if it cannot be told which is meant.
+        `runs` is the folder of one run on this machine, or of several. `namespace` and `context`
+        select a topology on Kubernetes. Without these options, a topology of this name on this
+        machine takes precedence. `token` defaults to `KSTORM_STATE_TOKEN`, or to the file named by
+        `KSTORM_STATE_TOKEN_FILE`. `patience` is the number of seconds to wait for an unassigned
+        task.
+
+        Raises `ControlError` if the topology does not exist, `ConfigError` if the options conflict.
         """
         self._name = topology if isinstance(topology, str) else topology.name
         self._askable = open_askable(self._name, runs, namespace, context)
@@ -66,14 +70,16 @@ class StateClient:
         self._headers = {LOGIN_HEADER: token} if token else {}
         self._patience = patience
         self._outline: Outline | None = None
-        self._homes: dict[
-            str, tuple[float, Sequence[tuple[Process, Sequence[int]]]]
-        ] = {}  # with when that was looked at
+        # Processes and their tasks by component, with the time of the lookup.
+        self._homes: dict[str, tuple[float, Sequence[tuple[Process, Sequence[int]]]]] = {}
 
     def get(
         self, component: str, key: str, default: Any = None, *, by: Sequence[Any] | None = None
     ) -> Any:
-        """The value of a key, or `default`. See `find`; raises `ControlError` besides if several tasks have the key."""
+        """Return the value of a key, or `default`.
+
+        Raises `ControlError` if several tasks have the key, and the errors of `find`.
+        """
         found = self.find(component, key, by=by)
         if len(found) > 1:
             tasks = ", ".join(str(each.task) for each in found)
@@ -83,18 +89,19 @@ class StateClient:
         return found[0].read() if found else default
 
     def find(self, component: str, key: str, *, by: Sequence[Any] | None = None) -> Sequence[Found]:
-        """What tasks have under a key; mostly it is one.
+        """Return the tasks' entries for a key, normally one.
 
-        `by`: the values that the bolt's input is grouped by; then the task that gets such tuples is asked, and no other. Without
-        it they are taken to be the key itself, or the values that it lists as JSON; if that task has no such key, the others are
-        asked.
-        Raises `TopologyError` if there is no such component, `ControlError` if it has no state or may not be asked, and
-        `OverdueError` if a task was to be found nowhere.
+        `by` has the values of the bolt's input grouping. Then only the task that receives such
+        tuples is queried. Otherwise the values are assumed to be the key itself, or the values in
+        it if it is a JSON list. If that task has no such key, the others are queried.
+
+        Raises `TopologyError` if the component does not exist. Raises `ControlError` if it has no
+        state or access is denied. Raises `OverdueError` if a task was not found in time.
         """
         return [each for each in self.look(component, key, by=by) if each.there]
 
     def look(self, component: str, key: str, *, by: Sequence[Any] | None = None) -> Sequence[Found]:
-        """As `find`, with the answers of tasks that have no such key."""
+        """Like `find`, and also return the answers of tasks without the key."""
         _check_text("key", key)
         outline = self._known()
         first = owner(
@@ -104,16 +111,17 @@ class StateClient:
         if asked and (asked[0].there or by is not None):
             return asked
         others = [task for task in outline.task_ids(component) if task != first]
-        self._home(component)  # once for all of them
+        self._home(component)  # look up the processes once for all tasks
         with ThreadPoolExecutor(AT_ONCE) as pool:
             return [*asked, *pool.map(lambda task: self._get(component, key, task), others)]
 
     def scan(
         self, component: str, prefix: str = "", *, limit: int | None = None
     ) -> Iterator[Found]:
-        """Every key that begins with `prefix`, or so many: one task after the other, and of each in the order of the keys.
+        """Yield the entries whose keys begin with `prefix`, at most `limit`.
 
-        It is read in pages of at most a thousand keys. A page is of one checkpoint; what changes meanwhile may be in a later one.
+        They are ordered by task and then by key. They are read in pages of at most 1000 keys. Each
+        page is from one checkpoint. Later changes may appear in later pages.
         """
         _check_text("prefix", prefix)
         left = limit
@@ -146,7 +154,10 @@ class StateClient:
     def follow(
         self, component: str, key: str, *, by: Sequence[Any] | None = None, every: float = 0.5
     ) -> Iterator[Sequence[Found]]:
-        """What `find` gives, now and whenever it has changed. It is asked every so many seconds: changes between are not seen."""
+        """Yield the result of `find`, now and whenever it has changed.
+
+        The state is queried every `every` seconds. Changes in between are not seen.
+        """
         before: object = None
         while True:
             found = self.find(component, key, by=by)
@@ -159,8 +170,11 @@ class StateClient:
     def follow_all(
         self, component: str, prefix: str = "", *, limit: int | None = None, every: float = 0.5
     ) -> Iterator[Sequence[Found]]:
-        """What `scan` gives, now, and then those keys whose values have changed, whenever some have; one that is gone has no value
-        (`there`). Each look reads all of them: give a prefix, or a limit, where there are many."""
+        """Yield the result of `scan`, then the changed entries whenever there are any.
+
+        A removed key is an entry without a value (`there` is False). Each query reads every
+        matching entry, so use `prefix` or `limit` for large states.
+        """
         before: dict[tuple[int, str], Found] | None = None
         while True:
             now = {
@@ -172,9 +186,8 @@ class StateClient:
                 for place, each in now.items()
                 if place not in known or _other(each, known[place])
             ]
-            if (
-                limit is None or len(now) < limit
-            ):  # else a key that is not among them may lie behind them
+            # Otherwise a missing key may only be beyond the limit.
+            if limit is None or len(now) < limit:
                 gone = [each for place, each in known.items() if place not in now]
                 changed += [
                     Found(each.key, component=component, task=each.task, as_of=each.as_of)
@@ -186,15 +199,17 @@ class StateClient:
             time.sleep(every)
 
     def name_of(self, task: int) -> str:
-        """`count:5`, as Storm shows it."""
+        """Return the task's name as Storm shows it: `count:5`."""
         return self._known().name_of(task)
 
     def _get(self, component: str, key: str, task: int) -> Found:
         return msgspec.convert(self._ask(component, task, {"task": str(task), "key": key}), Found)
 
     def _ask(self, component: str, task: int, query: Mapping[str, str]) -> dict[str, Any]:
-        """An answer that says of which checkpoint it is: of two the newer one, as a process that was cut off may not know yet that
-        its task is another's."""
+        """Return the answer of the newest checkpoint.
+
+        A process that lost its connection to Kafka may still answer for a task that has moved.
+        """
         if len(asked := urlencode(query)) > _MOST_CHARACTERS:
             raise ControlError(
                 f"{self._name}: such a key cannot be asked for: it takes {len(asked):,} characters of a URL, "

@@ -1,4 +1,4 @@
-"""Where an offset is to be moved: `earliest`, `latest`, an offset, or a point in time."""
+"""Targets for moving offsets: `earliest`, `latest`, an offset, or a point in time."""
 
 import re
 from dataclasses import dataclass
@@ -10,15 +10,15 @@ from kstorm.kafka import EARLIEST_TIME, LATEST_TIME
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """An offset or a point in time; the other one is None."""
+    """An offset or a point in time. The other field is None."""
 
     offset: int | None = None
     time: int | None = None
-    """A Unix time in ms, `EARLIEST_TIME` or `LATEST_TIME`."""
+    """Unix time in ms, `EARLIEST_TIME` or `LATEST_TIME`."""
 
 
 def parse_target(text: str) -> Target:
-    """Reads what was given for `--to`; raises `ConfigError` saying what may be given."""
+    """Parse `--to`. Raises `ConfigError` listing the valid forms."""
     if text in ("earliest", "latest"):
         return Target(time=EARLIEST_TIME if text == "earliest" else LATEST_TIME)
     if re.fullmatch("[0-9]{1,18}", text):
@@ -41,7 +41,7 @@ def parse_target(text: str) -> Target:
 
 
 def parse_pair(text: str) -> tuple[int, int]:
-    """Reads `PARTITION=OFFSET`."""
+    """Parse `PARTITION=OFFSET`. Raises `ConfigError`."""
     if not re.fullmatch("[0-9]{1,9}=[0-9]{1,18}", text):
         raise ConfigError(f"{text}: give PARTITION=OFFSET, such as 3=1200")
     partition, _, offset = text.partition("=")

@@ -1,10 +1,10 @@
-"""`kstorm topology list|describe|status`: the topologies on a Kubernetes cluster, their parts, their state.
+"""`kstorm topology list|describe|status`: list and inspect topologies on a Kubernetes cluster.
 
     kstorm topology list --all-namespaces
     kstorm topology describe wordcount
     kstorm topology status wordcount --watch
 
-Nothing here changes anything.
+These commands change nothing.
 """
 
 import time
@@ -35,8 +35,6 @@ _LOOK_SECS: Final = 2.0
 
 
 class Output(Enum):
-    """How to print."""
-
     TABLE = "table"
     JSON = "json"
 
@@ -53,7 +51,7 @@ def list_(
     namespace: Namespace = None,
     context: Context = None,
 ) -> None:
-    """Lists the topologies."""
+    """List the topologies."""
     cluster = open_cluster(namespace, context)
     by_topology: dict[tuple[str, str, str], list[Workload]] = {}
     for each in cluster.workloads(everywhere):
@@ -83,7 +81,7 @@ def list_(
 def describe(
     name: Name, output: _Output = Output.TABLE, namespace: Namespace = None, context: Context = None
 ) -> None:
-    """Shows what a topology consists of: workloads, images, what scales them, pods."""
+    """Show a topology's workloads, images, autoscalers and pods."""
     cluster = open_cluster(namespace, context)
     found = [
         {
@@ -114,7 +112,7 @@ def status(
     namespace: Namespace = None,
     context: Context = None,
 ) -> None:
-    """Shows how each component of a topology stands."""
+    """Show the status of each component of a topology."""
     cluster = open_cluster(namespace, context)
     if not watch:
         _print_status(cluster, name, output)
@@ -137,7 +135,6 @@ def _print_status(cluster: Cluster, name: str, output: Output) -> None:
 
 
 def _watch_json(cluster: Cluster, name: str) -> None:
-    """Prints one line of JSON every two seconds."""
     while True:
         print(msgspec.json.encode(look(cluster, find(cluster, name))).decode(), flush=True)
         time.sleep(_LOOK_SECS)
@@ -189,7 +186,7 @@ def _description(found: Mapping[str, Any]) -> RenderableType:
 
 
 def _status_view(components: Sequence[ComponentStatus]) -> RenderableType:
-    """Fits into 80 columns; what is not as it should be stands below the table."""
+    """Format the status in 80 columns, with problems below the table."""
     table = Table(box=None, header_style="bold", pad_edge=False)
     table.add_column("component", no_wrap=True)
     table.add_column("kind", no_wrap=True)

@@ -1,4 +1,4 @@
-"""The files of a topology, for a chart that brings them: its code, and what wires it."""
+"""Collect a topology's files for the chart's values: Python code and YAML files."""
 
 import importlib.util
 import os
@@ -13,12 +13,15 @@ from kstorm.errors import ConfigError
 from kstorm.flux import Wiring
 
 _MOST_BYTES: Final = 900_000
-"""Of all files; Kubernetes keeps no ConfigMap above 1 MiB."""
+"""Limit on the sum of the files. Kubernetes accepts ConfigMaps up to 1 MiB."""
 _KEY: Final = re.compile(r"[A-Za-z0-9_-]+([./][A-Za-z0-9_-]+)*")
 
 
 def python_files(names: Iterable[str]) -> dict[str, str]:
-    """The Python files of modules or packages, tests left out, by their path below the folder that each is imported from."""
+    """Return the Python files of modules or packages, without tests.
+
+    The keys are paths below the folder from which each module is imported.
+    """
     paths = {key: path for name in names for key, path in _paths(name)}
     if not paths:
         raise ConfigError(
@@ -28,13 +31,19 @@ def python_files(names: Iterable[str]) -> dict[str, str]:
 
 
 def wiring_files(wiring: Wiring, properties: str) -> dict[str, str]:
-    """The YAML files of a topology, and its file of properties, by their path below the folder of the first."""
+    """Return a topology's YAML files and its properties file.
+
+    The keys are paths below the folder of the main file.
+    """
     paths = [*dict.fromkeys(wiring.files), *([Path(properties)] if properties else [])]
     return _within({key_of(path, wiring): path.read_text(encoding="utf-8") for path in paths})
 
 
 def key_of(path: Path, wiring: Wiring) -> str:
-    """Its path below the folder of the topology's file. Raises `ConfigError` if it is elsewhere."""
+    """Return a file's path below the folder of the topology's file.
+
+    Raises `ConfigError` if the file is elsewhere or its name is not allowed.
+    """
     key = os.path.relpath(path, wiring.files[0].parent)
     if not _KEY.fullmatch(key):
         raise ConfigError(
@@ -45,7 +54,10 @@ def key_of(path: Path, wiring: Wiring) -> str:
 
 
 def modules_of(wiring: Wiring) -> list[str]:
-    """The top packages of what a topology's files name, without kstorm's and those that are installed."""
+    """Return the top-level packages of the classes and functions in a topology's files.
+
+    kstorm's own and installed packages are left out.
+    """
     named = [one.value.class_ for one in wiring.components.values()]
     named += [one.value.class_ for one in (*wiring.spouts.values(), *wiring.bolts.values())]
     groupings = [stream.value.grouping.custom_class for stream in wiring.streams.values()]

@@ -1,7 +1,7 @@
-"""`kstorm trace`: the tree of a message, put together from the topics of its topology.
+"""`kstorm trace`: show the tree of a message, built from the topology's topics.
 
 kstorm trace sentences/3/10482 --topology hello:topology
-kstorm trace --sink word-counts/1/5521 --topology hello      # on Kubernetes: the message that a record of a sink comes from
+kstorm trace --sink word-counts/1/5521 --topology hello      # on Kubernetes, from a sink's record
 kstorm trace --slowest 5 --since 10m
 """
 
@@ -86,7 +86,7 @@ def trace(
         ),
     ] = None,
 ) -> None:
-    """Shows the tree of a message: which tuples came of it, where they went, when, and the proof that it is complete."""
+    """Show a message's tree: its tuples, their tasks and times, and the proof of completion."""
     if sum(wanted is not None for wanted in (message, root, sink, slowest)) != 1:
         raise ConfigError(
             "give one of these: a message TOPIC/PARTITION/OFFSET, --root, --sink, --slowest"
@@ -115,7 +115,8 @@ def _send(
     if is_on_kubernetes(options):
         check_far_url(url)
         run_in_pod(options, "trace", *words, f"--otlp={url}", arguments=arguments, kinds=["spout"])
-    from kstorm.cli import otlp  # it takes a while, and hardly anybody needs it
+    # Importing OpenTelemetry is slow, and few users need it.
+    from kstorm.cli import otlp
 
     url = otlp.check(url)
     with open_tracing(options) as tracing:
@@ -125,7 +126,7 @@ def _send(
 
 
 class _Asked:
-    """Which trees are wanted. Raises `ConfigError` on what is not of its form."""
+    """Selection of trees. Raises `ConfigError` if an argument is malformed."""
 
     def __init__(
         self,
@@ -144,7 +145,7 @@ class _Asked:
         self.shows_all = message is None
 
     def words(self) -> Iterator[str]:
-        """The same as options, but for the message."""
+        """Yield the selection as options, except the message."""
         if self._root is not None:
             yield f"--root={self._root:016x}"
         if self._sink is not None:
@@ -156,11 +157,10 @@ class _Asked:
         yield f"--since={self._said}"
 
     def trees(self, tracing: Tracing, options: TracingOptions) -> Sequence[Tree]:
-        """Raises `ControlError` if there are none."""
+        """Return the selected trees. Raises `ControlError` if none are found."""
         if self._message is not None:
-            tracing.reading_of(
-                self._message.topic, options.component
-            )  # else it is said who reads what
+            # Raises an error that lists the spouts and their topics if none reads this one.
+            tracing.reading_of(self._message.topic, options.component)
             return self._of_message(tracing, self._message)
         if self._root is not None:
             return [self._of_root(tracing, self._root, self._begin)]
@@ -211,14 +211,14 @@ class _Asked:
 
 
 def parse_root(text: str) -> int:
-    """Reads a root; raises `ConfigError` if it is none."""
+    """Parse a root. Raises `ConfigError` if it is malformed."""
     if not re.fullmatch("(0x)?[0-9a-fA-F]{1,16}", text):
         raise ConfigError(f"{text}: a root is up to 16 hex digits, such as 43d7b9f2bfd10872")
     return int(text, 16)
 
 
 def parse_age(text: str, option: str = "--since") -> int:
-    """Reads an age, in seconds; raises `ConfigError` if it is none."""
+    """Parse an age and return it in seconds. Raises `ConfigError` if it is malformed."""
     found = re.fullmatch("([0-9]{1,9})([smhd])", text)
     if not found:
         raise ConfigError(f"{option} {text}: give an age such as 30s, 10m, 2h or 1d")
@@ -255,7 +255,10 @@ def _printed(
 
 
 def _is_of_the_same_moment(tree: Tree, other: Tree) -> bool:
-    """A message may be several tuples, each with a tree."""
+    """Return True if both trees are of the same attempt and began within a second.
+
+    A message may become several tuples, each with its own tree.
+    """
     attempt, its = (one.origin.attempt if one.origin else 0 for one in (tree, other))
     return attempt == its and abs(other.begun - tree.begun) < _AT_ONCE_MS
 

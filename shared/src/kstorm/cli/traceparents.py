@@ -1,4 +1,4 @@
-"""The producer's side of a trace: the header `traceparent` of the messages that trees are of."""
+"""Connect trees to their producers' traces by the messages' `traceparent` headers."""
 
 from kstorm.core.origins import Origin
 from kstorm.errors import KstormError
@@ -7,7 +7,7 @@ from kstorm.runtime.tracing.log import TopicLog
 
 
 def traceparent_of(log: TopicLog, origin: Origin) -> str:
-    """Of the message that a tree is of; empty if it has none, or is gone."""
+    """Return the header of the tree's message. Empty if the header or the message is missing."""
     try:
         headers, _ = log.headers_at((origin.topic, origin.partition), origin.offset)
     except KstormError:

@@ -1,4 +1,4 @@
-"""What `kstorm trace` and `kstorm why` have in common: whose topics are read, and up to where."""
+"""Options and setup shared by `kstorm trace` and `kstorm why`."""
 
 import os
 import re
@@ -41,7 +41,7 @@ Coordinates = Annotated[
 
 @dataclass(frozen=True, slots=True)
 class TracingOptions:
-    """Whose topics are read, and up to where."""
+    """Options that select the topology whose topics are read, and limit the reading."""
 
     topology: Annotated[
         str | None,
@@ -52,7 +52,7 @@ class TracingOptions:
             help="The topology: its code or YAML file here, or its name on Kubernetes.",
         ),
     ] = None
-    """`package.module:attribute`, or a name: then it is on Kubernetes, and a pod of it is asked."""
+    """`package.module:attribute`, or a name on Kubernetes. Then a pod of the topology is used."""
     component: Annotated[
         str | None,
         typer.Option("--component", metavar="ID", help="The spout, if several read the topic."),
@@ -79,12 +79,12 @@ class TracingOptions:
 
 
 def is_on_kubernetes(options: TracingOptions) -> bool:
-    """Whether the topology is given by its name there."""
+    """Return True if the topology is given by its name on Kubernetes."""
     return bool(options.topology) and not is_code(str(options.topology))
 
 
 def check_far_url(url: str) -> None:
-    """Raises `ConfigError` if a collector's URL, which a pod is to send to, is of this machine."""
+    """Raise `ConfigError` if the URL of a collector is local, because a pod could not reach it."""
     if urlsplit(url).hostname in ("localhost", "127.0.0.1", "::1"):
         raise ConfigError(
             f"--otlp {url}: a pod of the topology sends, for which that is the pod itself: give a URL that pods know"
@@ -97,7 +97,7 @@ def run_in_pod(
     arguments: Sequence[str] = (),
     kinds: Sequence[str] = ("spout", "acker"),
 ) -> None:
-    """Runs `kstorm WORDS` in a pod and ends with its exit code; returns if it is to be run here."""
+    """Run `kstorm WORDS` in a pod and exit with its code. Returns if it is to run here."""
     found = pod_of(options, kinds)
     if found is None:
         return
@@ -108,7 +108,7 @@ def run_in_pod(
 
 
 def parse_message(text: str) -> Message:
-    """Reads coordinates; raises `ConfigError` saying how they are given."""
+    """Parse a message's coordinates. Raises `ConfigError` with the expected form."""
     found = re.fullmatch(r"([^/\s]+)/([0-9]{1,9})/([0-9]{1,18})", text)
     if not found:
         raise ConfigError(
@@ -119,7 +119,7 @@ def parse_message(text: str) -> Message:
 
 @dataclass(frozen=True, slots=True)
 class Tracing:
-    """A topology whose topics can be read."""
+    """A topology with access to its topics."""
 
     code: Topology
     topology: Outline
@@ -128,7 +128,10 @@ class Tracing:
     tracer: Tracer
 
     def readings(self, component: str | None = None) -> dict[str, Reading]:
-        """By spout, how it reads Kafka; of one if it is named. Raises `ConfigError` if there are none."""
+        """Return the Kafka sources by spout, or only that of `component`.
+
+        Raises `AbsentError` if there are none.
+        """
         self.topology.check_reader(component)
         return {
             name: self._reading(name)
@@ -137,12 +140,16 @@ class Tracing:
         }
 
     def reading_of(self, topic: str, component: str | None) -> tuple[str, Reading]:
-        """The spout that reads a topic. Raises `ConfigError` if none does, or several do and none is named."""
+        """Return the spout that reads a topic, and its source.
+
+        Raises `AbsentError` if no spout reads it. Raises `ConfigError` if several spouts read it
+        and no component is given.
+        """
         spout = self.topology.reader_of(topic, component)
         return spout, self._reading(spout)
 
     def asking(self, spout: str, reading: Reading) -> Asking:
-        """Asks why messages of that spout are not done."""
+        """Return a context manager that finds out why messages of the spout are not done."""
         return Asking(self.topology, spout, reading, self.log)
 
     def _reading(self, name: str) -> Reading:
@@ -152,14 +159,14 @@ class Tracing:
 
 
 def reading(topology: Outline, spout: str, settings: Settings, config: SpoutConfig) -> Reading:
-    """How a spout reads Kafka."""
+    """Return a spout's source."""
     ref = TopologyRef(settings.topology_id or topology.name, topology.name)
     return Reading(config, settings, ref, topology.group(spout) if topology.exactly_once else "")
 
 
 @contextmanager
 def open_tracing(options: TracingOptions) -> Iterator[Tracing]:
-    """The topology that the options name. What could not be read is told in the end."""
+    """Open the topology that the options name. At the end, print if the limits cut the reading."""
     given = {"BOOTSTRAP_SERVERS": options.bootstrap, "ZOOKEEPER": options.zookeeper}
     overrides = {f"KSTORM_{name}": value for name, value in given.items() if value is not None}
     settings = with_or_without_topology(os.environ | overrides)

@@ -1,8 +1,8 @@
-"""`kstorm ui`: shows the topologies of a namespace in a browser, from this machine, with the user's own kubeconfig and rights.
+"""`kstorm ui`: show the topologies of a namespace in a browser, with the user's own kubeconfig.
 
     kstorm ui --namespace streams
 
-The page is a package of its own, kstorm-service-ui; nobody but this machine reaches it.
+The web UI is a separate package, kstorm-service-ui. It listens only on this machine.
 """
 
 import importlib.util
@@ -32,11 +32,12 @@ def ui(
         int | None, typer.Option("--port", help="Where to listen; 0: any that is free.")
     ] = None,
 ) -> None:
-    """Shows topologies in a browser, until Ctrl-C."""
+    """Show topologies in a browser until Ctrl-C."""
     if importlib.util.find_spec("kstorm_ui") is None:
         raise ConfigError(
             "the page is a package of its own, which is not installed: install kstorm-service-ui"
         )
     given = {"--namespace": namespace, "--context": context, "--runs": runs, "--port": port}
     options = [f"{name}={value}" for name, value in given.items() if value is not None]
-    os.execv(sys.executable, [sys.executable, "-m", "kstorm_ui", *options])  # noqa: S606 - the same Python, no shell
+    # The same Python, without a shell.
+    os.execv(sys.executable, [sys.executable, "-m", "kstorm_ui", *options])  # noqa: S606

@@ -1,4 +1,4 @@
-"""`kstorm values`: what the chart needs to know of a topology, written from its code.
+"""`kstorm values`: write the chart's values for a topology from its code.
 
 kstorm values hello:topology > values.yaml
 kstorm values hello:topology --files | helm install hello helm/kstorm -f - --set dev.enabled=true
@@ -46,8 +46,11 @@ def values(
         ),
     ] = "",
 ) -> None:
-    """Writes the Helm values of a topology as YAML: its components, their tasks, and what to start with. A topology's YAML file is
-    part of them."""
+    """Print the Helm values of a topology as YAML.
+
+    They contain its components, task counts and initial numbers of pods. A topology's YAML file is
+    included.
+    """
     if is_file(reference):
         found = _values_of_file(Path(reference), properties, files=files)
     else:
@@ -96,12 +99,12 @@ def _values_of(topology: Topology) -> dict[str, Any]:
 
 
 def to_yaml(found: dict[str, Any]) -> str:
-    """YAML in the given order, files as they are."""
+    """Dump YAML in the given order, with files as literal blocks."""
     return yaml.dump(found, Dumper=_Dumper, sort_keys=False, allow_unicode=True, width=120)
 
 
 class _Dumper(yaml.SafeDumper):
-    """Writes text of several lines line by line."""
+    """Writes text of several lines as a literal block."""
 
 
 def _text(dumper: yaml.SafeDumper, text: str) -> yaml.ScalarNode:

@@ -1,4 +1,4 @@
-"""What a message waited for whose tree was not complete in time: found in the topics, for `kstorm dlq show --why`."""
+"""Find in the topics what a timed-out message waited for, for `kstorm dlq show --why`."""
 
 from collections.abc import Sequence
 from typing import Final
@@ -17,11 +17,14 @@ from kstorm.runtime.tracing.tracer import Tracer
 _MOST_BYTES: Final = 2_048_000_000
 _WITHIN_SECS: Final = 60.0
 _LONGEST: Final = 2.0
-"""Message timeouts before which an attempt began whose tree has timed out now."""
+"""An attempt that has timed out began at most this multiple of the message timeout ago."""
 
 
 def waited(options: TopologyOptions, letter: DeadLetter) -> Sequence[str]:
-    """What the last attempt at its message waited for, a tuple each. Raises `ControlError` if that cannot be found."""
+    """Describe what the last attempt at the message waited for, one line per tuple.
+
+    Raises `ControlError` if that cannot be found.
+    """
     if kind_of(letter) != TIMED_OUT or not letter.at:
         raise ControlError(
             f"--why is for letters of the kind {TIMED_OUT}, and this one is {kind_of(letter) or 'of none'}"

@@ -1,4 +1,7 @@
-"""Waits for something and shows the state meanwhile: in place on a terminal, elsewhere in a line every two seconds."""
+"""Wait for a condition and show the state meanwhile.
+
+A terminal is updated in place. Other outputs get a line every two seconds.
+"""
 
 import time
 from collections.abc import Callable
@@ -13,13 +16,13 @@ from kstorm.printable import printable
 from kstorm.runtime.terminal import Screen
 
 Wait = Callable[[Callable[[], str], float], str]
-"""Looks until there is nothing left to say, for so many seconds at most; what was said last."""
+"""Polls a function until it returns "" or the time is over. Returns the last result."""
 LOOK_SECS: Final = 0.2
 _LINE_SECS: Final = 2.0
 
 
 def wait_until(look: Callable[[], str], timeout: float, console: Console) -> str:
-    """Looks again and again until there is nothing left to say; what was said last if that takes longer than `timeout`."""
+    """Poll `look` until it returns "" or `timeout` seconds have passed. Return the last result."""
     deadline = time.monotonic() + timeout
     with _Line(console) as line:
         while (left := look()) and time.monotonic() < deadline:
@@ -29,7 +32,7 @@ def wait_until(look: Callable[[], str], timeout: float, console: Console) -> str
 
 
 def on_screen() -> Wait:
-    """As `wait_until`, on standard output."""
+    """Return `wait_until` for standard output."""
     return partial(wait_until, console=Screen())
 
 
@@ -50,7 +53,7 @@ class _Line:
         if self._status is None:
             self._status = self._console.status("")
             self._status.start()
-        self._status.update(Text(printable(text)))  # as it is: nobody's name is markup
+        self._status.update(Text(printable(text)))  # plain text: names are not markup
 
     def __enter__(self) -> "_Line":
         return self

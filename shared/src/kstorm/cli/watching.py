@@ -1,6 +1,6 @@
-"""Looks twice at a topology, for `kstorm causes`: at what runs on this machine, or at pods on Kubernetes.
+"""Take two snapshots of a topology for `kstorm causes`, on this machine or on Kubernetes.
 
-How far groups are behind is asked of Kafka: here where it can be reached, else in a pod.
+The lag of consumer groups comes from Kafka: directly if it can be reached from here, else by a pod.
 """
 
 import io
@@ -29,27 +29,33 @@ _AT_ONCE: Final = 8
 
 
 class Watched(Protocol):
-    """A topology that can be looked at. Raises `ControlError` if it is not there."""
+    """A topology that can be inspected. Methods raise `ControlError` if it does not exist."""
 
     def look(self) -> Snapshot:
-        """At its processes, without Kafka."""
+        """Take a snapshot of the processes, without lags from Kafka."""
         ...
 
     def backlogs(self, components: Sequence[str], window: float) -> Sequence[Backlogs]:
-        """How far these components are behind, and again so many seconds later. Raises `KstormError` if it cannot be said."""
+        """Return the components' backlogs twice, `window` seconds apart.
+
+        Raises `KstormError` if they are not available.
+        """
         ...
 
 
 class Seen(msgspec.Struct, frozen=True):
-    """What two looks have seen."""
+    """Result of two snapshots."""
 
     components: Sequence[Component]
     no_broker: str = ""
-    """Why no broker answers, if none does."""
+    """The error if no broker responds."""
 
 
 def look_twice(watched: Watched, window: float) -> Seen:
-    """Looks, and again so many seconds later. Says on standard error why the lag is not known, if so."""
+    """Take two snapshots, `window` seconds apart.
+
+    If the lag is not available, the reason is printed on stderr.
+    """
     before = watched.look()
     reading = [name for name, (kind, _) in before.wanted.items() if kind != "spout"]
     with ThreadPoolExecutor(1) as pool:
@@ -71,13 +77,15 @@ def look_twice(watched: Watched, window: float) -> Seen:
 
 
 class OnThisMachine:
-    """What `./run topology` or `./run demo` run; `place` is the folder of a run, or of several."""
+    """A topology run by `./run topology` or `./run demo`.
+
+    `place` is the folder of one run or of several.
+    """
 
     def __init__(self, place: Path, name: str) -> None:
         self._place, self._name = place, name
 
     def look(self) -> Snapshot:
-        """See `Watched`."""
         found = self._find()
         answers = ask_all([worker.url for worker in found.workers])
         processes: dict[str, list[Process]] = {}
@@ -86,7 +94,6 @@ class OnThisMachine:
         return Snapshot(time.monotonic(), found.wanted_by_component, processes)
 
     def backlogs(self, components: Sequence[str], window: float) -> Sequence[Backlogs]:
-        """See `Watched`."""
         found = self._find()
         settings = Settings(
             topology="", bootstrap_servers=found.bootstrap, zookeeper=found.zookeeper
@@ -106,10 +113,12 @@ class OnThisMachine:
 
 
 class OnKubernetes:
-    """A topology of a namespace. `settings`: of the Kafka that can be reached from here; None: a pod asks.
+    """A topology in a namespace.
 
-    `other` is the same cluster by another client: while the official one opens a session in a pod, whatever else it is asked goes
-    there too."""
+    `settings` are those of a Kafka that can be reached from here. None means that a pod
+    is used. `other` is a second client of the same cluster. While the official client opens a
+    session in a pod, it sends all other requests there too.
+    """
 
     def __init__(
         self, cluster: Cluster, other: Cluster, name: str, settings: Settings | None = None
@@ -117,7 +126,6 @@ class OnKubernetes:
         self._cluster, self._other, self._name, self._settings = cluster, other, name, settings
 
     def look(self) -> Snapshot:
-        """See `Watched`. Asks all pods, some side by side."""
         workloads = find_workloads(self._cluster, self._name)
         with ThreadPoolExecutor(_AT_ONCE) as pool:
             pods = list(pool.map(self._cluster.pods, workloads))
@@ -126,7 +134,6 @@ class OnKubernetes:
         return Snapshot(time.monotonic(), wanted, _by_component(workloads, found))
 
     def backlogs(self, components: Sequence[str], window: float) -> Sequence[Backlogs]:
-        """See `Watched`."""
         if self._settings is not None:
             return _twice(self._settings, self._name, components, window)
         shown = io.StringIO()

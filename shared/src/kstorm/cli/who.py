@@ -1,4 +1,4 @@
-"""Who gives a command: what is kept of it, beside what was done."""
+"""Identify the operator of a command, for the records of their actions."""
 
 import getpass
 import os
@@ -6,15 +6,16 @@ import socket
 from typing import Final
 
 VARIABLE: Final = "KSTORM_OPERATOR"
-"""Says it to a command that is run in a pod for somebody elsewhere."""
+"""Identifies the operator to a command that runs in a pod."""
 
 
 def operator() -> str:
-    """The user and the machine."""
+    """Return user and host."""
     if told := os.environ.get(VARIABLE):
         return told
     try:
         user = getpass.getuser()
-    except (OSError, KeyError):  # a user id without a name, as in many containers
+    # Many containers run with a user ID without a name.
+    except (OSError, KeyError):
         user = "?"
     return f"{user}@{socket.gethostname()}"

@@ -1,7 +1,7 @@
-"""`kstorm why`: what a message waits for that is not done.
+"""`kstorm why`: explain what an unfinished message waits for.
 
 kstorm why sentences/3/10482 --topology hello:topology
-kstorm why --oldest --topology hello                     # on Kubernetes: the oldest that is not done, of each partition
+kstorm why --oldest --topology hello        # on Kubernetes: each partition's oldest unfinished one
 """
 
 from collections.abc import Iterator
@@ -36,7 +36,7 @@ def why(
     ] = False,
     json: Annotated[bool, typer.Option("--json", help="For programs.")] = False,
 ) -> None:
-    """Says of a message why it is not done: who has it, or who lost it."""
+    """Explain why a message is not done, and which task has or lost its tuples."""
     if oldest == (message is not None):
         raise ConfigError("give either a message, TOPIC/PARTITION/OFFSET, or --oldest")
     wanted = None if message is None else parse_message(message)
@@ -57,7 +57,7 @@ def why(
 
 
 def lines(verdict: Verdict) -> Iterator[str]:
-    """What is printed of a verdict."""
+    """Yield the printed lines of a verdict."""
     yield printable(f"{verdict.message}: {verdict.said}")
     for blocked in verdict.blocked[1 : 1 + _MOST_TUPLES]:
         yield printable(f"    {blocked.said}")

@@ -1,10 +1,10 @@
-"""A topology on Kubernetes: the workloads that its chart labels, their pods, and what scales them.
+"""A topology on Kubernetes: workloads with the chart's labels, their pods and autoscalers.
 
     kstorm.io/topology    the topology's name
     kstorm.io/component   the component's id; `acker` for the ackers
     kstorm.io/kind        spout, bolt or acker
 
-A workload that lacks one of the three belongs to somebody else, and is never touched.
+A workload that lacks one of these labels does not belong to kstorm and is never touched.
 """
 
 from typing import Any, Final
@@ -21,7 +21,7 @@ RELEASE: Final = "app.kubernetes.io/instance"
 CHART: Final = "helm.sh/chart"
 
 SELECTOR: Final = f"{TOPOLOGY},{COMPONENT},{KIND} in ({','.join(KINDS)})"
-"""Selects every workload that is ours."""
+"""Label selector for kstorm's workloads."""
 
 
 class Workload(msgspec.Struct, frozen=True):
@@ -35,47 +35,47 @@ class Workload(msgspec.Struct, frozen=True):
     component: str
     kind: str
     release: str
-    """The Helm release; empty if it was not told."""
+    """Helm release. Empty if unknown."""
     chart: str
-    """The chart's name and version; empty if it was not told."""
+    """Name and version of the chart. Empty if unknown."""
     image: str
     replicas: int
-    """Pods that there should be."""
+    """Desired number of pods."""
     ready: int
-    """Pods that are ready."""
     selector: str
-    """Selects its pods."""
+    """Label selector for its pods."""
 
     def __str__(self) -> str:
         return f"{self.type}/{self.name}"
 
     @property
     def id(self) -> str:
-        """Of its component in the topology. A label may not begin with an underscore, so there the ackers have another name."""
+        """Id of the component in the topology.
+
+        The ackers' id begins with an underscore, which a label must not do, so their label differs.
+        """
         return ACKER_COMPONENT if self.kind == "acker" else self.component
 
 
 class Pod(msgspec.Struct, frozen=True):
-    """A pod of a workload."""
-
     namespace: str
     name: str
     node: str
     address: str
-    """Its IP; empty until it has one."""
+    """IP address. Empty until it has one."""
     phase: str
     ready: bool
     restarts: int
     container: str
-    """The first, which is the service's."""
+    """Name of the first container, which is the service's."""
     trouble: str
-    """Why its container does not run; empty if it does, or if that is not known."""
+    """Reason why the container does not run. Empty if it runs or the reason is unknown."""
     since: float | None = None
-    """Unix time since when it is not ready; None if it is, or if that is not known."""
+    """Unix time since when the pod is not ready. None if it is ready or the time is unknown."""
 
     @property
     def silence(self) -> str:
-        """Why it does not answer, if it does not: as far as Kubernetes knows."""
+        """Reason why the pod does not respond, as far as Kubernetes knows."""
         phase = (
             "does not answer" if self.phase == "Running" else f"is {self.phase or 'not there yet'}"
         )
@@ -88,7 +88,7 @@ class Pod(msgspec.Struct, frozen=True):
 
 
 class Autoscaler(msgspec.Struct, frozen=True):
-    """A HorizontalPodAutoscaler, and what it scales."""
+    """A HorizontalPodAutoscaler."""
 
     name: str
     type: str
@@ -97,7 +97,7 @@ class Autoscaler(msgspec.Struct, frozen=True):
     least: int
     most: int
     scaled_object: str
-    """KEDA's ScaledObject that made it; empty if none did."""
+    """KEDA's ScaledObject that created it, or empty."""
 
     def __str__(self) -> str:
         if self.scaled_object:
@@ -106,7 +106,7 @@ class Autoscaler(msgspec.Struct, frozen=True):
 
 
 def workload_of(found: Any, type: str) -> Workload:
-    """From the client's object, which has our labels."""
+    """Convert the Kubernetes client's object, which must have kstorm's labels."""
     labels = found.metadata.labels
     return Workload(
         namespace=found.metadata.namespace,
@@ -127,7 +127,7 @@ def workload_of(found: Any, type: str) -> Workload:
 
 
 def pod_of(found: Any) -> Pod:
-    """From the client's object."""
+    """Convert the Kubernetes client's object."""
     containers = found.status.container_statuses or []
     return Pod(
         namespace=found.metadata.namespace,
@@ -144,7 +144,7 @@ def pod_of(found: Any) -> Pod:
 
 
 def autoscaler_of(found: Any) -> Autoscaler:
-    """From the client's object."""
+    """Convert the Kubernetes client's object."""
     owners = found.metadata.owner_references or []
     return Autoscaler(
         name=found.metadata.name,
@@ -166,7 +166,7 @@ def _not_ready_since(conditions: Any) -> float | None:
 
 
 def _trouble(container: Any) -> str:
-    """`CrashLoopBackOff: …`, or how the container ended."""
+    """Return `CrashLoopBackOff: …`, or the container's exit code."""
     state = container.state
     if state is None:
         return ""

@@ -1,1 +1,1 @@
-"""What records tell of a topology: pure code, for commands, pages and tests."""
+"""Read a topology's trees, dead letters and status from its records: pure code without I/O."""

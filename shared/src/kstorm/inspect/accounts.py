@@ -1,6 +1,7 @@
-"""What the finished ranges of a topology say of each partition of its sources: how far all is accounted for, and what is not.
+"""Account for the offsets of each source partition from a topology's finished ranges.
 
-The union of the ranges is what counts, as work that is done again after a crash is in two. See docs/audit.md.
+Only the union of the ranges counts: work that is redone after a crash is in two ranges. See
+docs/audit.md.
 """
 
 from collections import Counter
@@ -16,33 +17,33 @@ _MOST_SKIPS: Final = 100
 
 
 class Account(Struct, frozen=True, kw_only=True):
-    """One partition of one reading."""
+    """Account of one partition that one spout reads."""
 
     reading: str
     topic: str
     partition: int
     start: int
-    """The first offset that a range speaks of."""
+    """First offset that a range covers."""
     end: int
-    """The one behind the last."""
+    """The offset after the last one that a range covers."""
     gaps: list[Run]
-    """Offsets in between of which none does, each run with the offset behind its last."""
+    """Runs of offsets that no range covers, as `(first, end)` with `end` exclusive."""
     counts: Mapping[str, int]
-    """Offsets by outcome, summed over the ranges: `twice` of them are counted more than once."""
+    """Number of offsets by outcome, summed over the ranges. `twice` of them are counted twice."""
     twice: int
     skipped: list[Skipped]
-    """The last hundred, in the order in which they were written."""
+    """The last 100, in the order written."""
     at: int
-    """When the last range was written, in ms since 1970."""
+    """Time of the last range, in ms since 1970."""
 
     @property
     def until(self) -> int:
-        """All from `start` to this one is accounted for."""
+        """Every offset from `start` up to this one, exclusive, is accounted for."""
         return self.gaps[0][0] if self.gaps else self.end
 
 
 def accounts(ranges: Iterable[FinishedRange]) -> list[Account]:
-    """By reading, topic and partition, of ranges in the order in which they were written."""
+    """Return accounts by reading, topic and partition. `ranges` must be in the order written."""
     found: dict[tuple[str, str, int], _Partition] = {}
     for each in ranges:
         found.setdefault((each.reading, each.topic, each.partition), _Partition()).add(each)
@@ -56,7 +57,11 @@ class _Partition:
         self._at = 0
 
     def add(self, found: FinishedRange) -> None:
-        """A range that is written again takes the place of the same one. A step back takes away what is read again."""
+        """Add a range. A rewritten range replaces its predecessor.
+
+        A range that ends before it starts moves the offset back: it removes what will be read
+        again.
+        """
         self._at = max(self._at, found.at)
         self._skipped = [*self._skipped, *found.skipped][-_MOST_SKIPS:]
         if found.end < found.start:

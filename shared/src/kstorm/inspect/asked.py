@@ -1,6 +1,7 @@
-"""What a service says of the state of its tasks, at `/state`, as JSON, and how it is read.
+"""JSON of `/state`: the state of a service's tasks, and how clients decode it.
 
-A value is JSON where JSON can hold it; else, as bytes for one, what is stored of it, as MessagePack in Base64.
+A value is plain JSON if JSON can represent it. Otherwise, for example for bytes, it is the stored
+MessagePack in Base64.
 """
 
 from base64 import b64decode, b64encode
@@ -14,28 +15,28 @@ from kstorm.core.state import value_of
 from kstorm.errors import FrameError
 
 LOGIN_HEADER: Final = "X-Kstorm-Token"
-"""Where the token may stand beside `Authorization`, which the API server's proxy keeps for itself."""
+"""Alternative to `Authorization`, which the API server's proxy consumes."""
 
 
 class AsOf(msgspec.Struct, frozen=True):
-    """Which checkpoint an answer is of: nothing in it is newer, and nothing that the checkpoint has is left out."""
+    """The checkpoint that an answer reflects: everything in the checkpoint, and nothing newer."""
 
     offset: int
-    """The last offset of the task's changelog that is in it; -1: nothing was ever written."""
+    """Last offset of the task's changelog in the checkpoint, or -1 if nothing was ever written."""
     time: float
-    """A Unix time at which nothing lay behind that offset."""
+    """Unix time at which the changelog had no records after that offset."""
 
 
 class Entry(msgspec.Struct, frozen=True, omit_defaults=True):
-    """A key and its value, in one of two forms."""
+    """A key and its value, as JSON or as MessagePack."""
 
     key: str
     value: Any = msgspec.UNSET
     msgpack: str = ""
-    """In Base64; empty if `value` is set."""
+    """Base64, or empty if `value` is set."""
 
     def read(self) -> Any:
-        """The value. Raises `FrameError` if it is none."""
+        """Return the value. Raises `FrameError` if it cannot be decoded."""
         if self.value is not msgspec.UNSET:
             return self.value
         try:
@@ -46,18 +47,18 @@ class Entry(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class Page(msgspec.Struct, frozen=True):
-    """Some keys of a task in their order, all of one checkpoint."""
+    """Some keys of a task in order, all from one checkpoint."""
 
     component: str
     task: int
     as_of: AsOf
     entries: Sequence[Entry]
     next: str | None = None
-    """Behind which key to go on; None if this was the last."""
+    """Last key of this page, after which the next one starts. None on the last page."""
 
 
 class Found(Entry, frozen=True, omit_defaults=True, kw_only=True):
-    """What a task has under one key."""
+    """A task's entry for one key, which may be absent."""
 
     component: str
     task: int
@@ -65,12 +66,11 @@ class Found(Entry, frozen=True, omit_defaults=True, kw_only=True):
 
     @property
     def there(self) -> bool:
-        """Whether the task has such a key."""
         return self.value is not msgspec.UNSET or bool(self.msgpack)
 
 
 def in_json(key: str, stored: bytes) -> dict[str, Any]:
-    """The value of an `Entry`, of what is stored, which need not be a value."""
+    """Return the value fields of an `Entry` for stored bytes, which need not be a valid value."""
     try:
         value = value_of(key, stored)
         if _fits(value):
@@ -81,7 +81,7 @@ def in_json(key: str, stored: bytes) -> dict[str, Any]:
 
 
 def _fits(value: Any) -> bool:
-    """Whether JSON gives back the same."""
+    """Return True if the value survives a round trip through JSON."""
     match value:
         case None | bool() | int() | str():
             return True

@@ -1,7 +1,8 @@
-"""What holds a topology back, ranked, with the evidence: from two looks at the `/status` of its processes, and at its groups' lag.
+"""Rank the bottlenecks of a topology, with evidence.
 
-A component that is slow is busy and its queue grows; those before it wait for it. So the cause is where the work is, and not where
-the waiting is.
+The input is two snapshots of its processes' `/status` and of its consumer groups' lag. A slow
+component is busy and its queue grows, while the components upstream wait for it. So the cause is
+where the work is, not where the waiting is.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -14,38 +15,42 @@ from kstorm.inspect.looks import Component, Page, Process
 from kstorm.inspect.words import clock, many, span
 
 _BUSY: Final = 0.85
-"""Share of the time from which on a process is the bottleneck."""
+"""Busy share of the time from which a process counts as the bottleneck."""
 _HELD: Final = 0.2
-"""Share of the time from which on a wait is told."""
+"""Share of the time from which a wait is reported."""
 _HOT: Final = 3.0
-"""How many times its share of the tuples a task may have."""
+"""A task is hot from this multiple of its fair share of the tuples."""
 _NEARLY_ALL: Final = 0.9
 _LEAST_TUPLES: Final = 1000
-"""Of a component, before its tasks are compared."""
+"""Tuples of a component below which its tasks are not compared."""
 _LATE_SECS: Final = 5.0
-"""A component that has more work than this before it holds back who sends to it."""
+"""A component with a longer backlog than this holds back the components upstream."""
 _MOST_TOLD: Final = 5
 
 
 class HoldUp(Struct, frozen=True):
-    """Something that holds the topology back."""
+    """A bottleneck of the topology."""
 
     component: str
-    """Empty: the whole topology."""
+    """Empty if the whole topology is affected."""
     kind: str
-    """`scaled to 0`, `kafka away`, `not there`, `deactivated`, `reads nothing`, `open transaction`, `processes missing`,
-    `cannot work`, `busy`, `behind`, `hot task`, `producer queue`, `transactions`, `too much in flight`, `pending limit`."""
+    """One of `scaled to 0`, `kafka away`, `not there`, `deactivated`, `reads nothing`, `open
+    transaction`, `processes missing`, `cannot work`, `busy`, `behind`, `hot task`, `producer
+    queue`, `transactions`, `too much in flight`, `pending limit`.
+    """
     said: str
     evidence: Sequence[str] = ()
     weight: float = 0.0
-    """1: it stands still; the higher, the more telling."""
+    """Rank of the cause. 1 means a complete standstill."""
     since: float | None = None
-    """Unix time, where it is known."""
+    """Unix time, if known."""
 
 
 def causes(components: Sequence[Component], no_broker: str = "") -> Sequence[HoldUp]:
-    """What holds the topology back, the most telling first; nothing if nothing does. `no_broker`: why no broker answers, if none
-    does."""
+    """Return the bottlenecks, most significant first, or empty.
+
+    `no_broker` is the error if no broker responds, else empty.
+    """
     found = [*_kafka_away(components, no_broker), *_deactivated(components)]
     for component in components:
         found += _of(component)
@@ -63,17 +68,20 @@ def causes(components: Sequence[Component], no_broker: str = "") -> Sequence[Hol
 
 
 def in_words(cause: HoldUp, now: float) -> str:
-    """What is said of it, with since when; `now` is the Unix time."""
+    """Describe a cause, including its start time if known. `now` is the Unix time."""
     if cause.since is None:
         return cause.said
     return f"{cause.said}; since {clock(cause.since * 1000)} ({span(max(0.0, now - cause.since) * 1000)})"
 
 
-# What makes a component, or all of them, stand still.
+# Causes that stop a component or all of them.
 
 
 def _kafka_away(components: Sequence[Component], no_broker: str) -> Iterator[HoldUp]:
-    """Each process that waits for it says so, and since when. Processes notice it late."""
+    """Yield an outage if any process waits for Kafka, or else if no broker responds.
+
+    Processes notice an outage late.
+    """
     all_of_them = [process for component in components for process in component.after.processes]
     waiting = [process for process in all_of_them if _waits_for_kafka(process)]
     if waiting:
@@ -145,7 +153,7 @@ def _nobody_there(component: Component, unready: Sequence[Process]) -> HoldUp:
 
 
 def _silent(component: Component) -> Iterator[HoldUp]:
-    """Processes that are there, and get nothing to read."""
+    """Yield causes for running processes that receive no input."""
     pages = component.after.pages
     unread = [f"{_instance(page)}: {page['unread']}" for page in pages if page.get("unread")]
     if unread:
@@ -170,7 +178,7 @@ def _silent(component: Component) -> Iterator[HoldUp]:
         )
 
 
-# What makes it slow.
+# Causes that slow a component down.
 
 
 def _some_missing(component: Component, unready: Sequence[Process]) -> Iterator[HoldUp]:
@@ -179,7 +187,8 @@ def _some_missing(component: Component, unready: Sequence[Process]) -> Iterator[
             sum(process.page is not None for process in component.after.processes)
             >= component.processes
         )
-        if not unready and some:  # what is not ready waits for Kafka
+        # The only unready processes wait for Kafka.
+        if not unready and some:
             return
         kind, weight = ("cannot work", 0.85) if some else ("processes missing", 0.8)
         said = f"{component.name}: {component.ready} of {component.processes} processes ready"
@@ -210,7 +219,10 @@ def _busy(component: Component, unready: Sequence[Process]) -> HoldUp | None:
 
 
 def _late(component: Component) -> Iterator[HoldUp]:
-    """Its queue is long although it is not busy: it waits for something itself, or reads nothing."""
+    """Yield a cause if the queue is long although the component is not busy.
+
+    Such a component waits for something else, or reads nothing.
+    """
     late = component.late
     if component.kind == "spout" or late is None or not component.lags or late <= _LATE_SECS:
         return
@@ -229,7 +241,7 @@ def _late(component: Component) -> Iterator[HoldUp]:
 
 
 def _hot(component: Component) -> Iterator[HoldUp]:
-    """One task has far more than its share: many tuples have one key."""
+    """Yield a cause if one task has far more than its share of tuples, because of a hot key."""
     executed: dict[str, int] = {}
     for page, before in component.pairs():
         for task, counts in page.get("by_task", {}).items():
@@ -265,7 +277,10 @@ def _waits(component: Component) -> Iterator[HoldUp]:
 
 
 def _spout(component: Component, slow: Sequence[str]) -> Iterator[HoldUp]:
-    """A spout that waits for its trees waits for somebody else, if anybody is slow. One that waits for nobody is slow itself."""
+    """Attribute a spout's pending limit to slow bolts, if any.
+
+    A spout that lags although it waits for no trees is itself the cause.
+    """
     shares = component.shares(partial(_waited, "pending_limit"))
     evidence = [*_shown(shares, _HELD, "of the time"), *_of_lag(component)]
     if max(shares.values(), default=0.0) >= _HELD:
@@ -290,7 +305,7 @@ def _spout(component: Component, slow: Sequence[str]) -> Iterator[HoldUp]:
     yield HoldUp(component.name, "behind", said, (), 0.45 if growth > 0 else 0.3)
 
 
-# How it is told.
+# Formatting.
 
 
 def _told(processes: Sequence[Process]) -> list[str]:
@@ -305,7 +320,7 @@ def _since(processes: Sequence[Process]) -> float | None:
 
 
 def _holds_since(component: Component, wait: str) -> float | None:
-    """The wait of the process that holds longest, if that is since before the first look."""
+    """Return since when the longest current wait lasts, if it started before the first snapshot."""
     times = [page.get("waits_since", {}).get(wait) for page in component.after.pages]
     known = [float(time) for time in times if time]
     before = [page.get("waits_since", {}).get(wait) for page in component.before.pages]
@@ -341,7 +356,7 @@ def _waited(cause: str, page: Page) -> float:
 
 
 def _downstream(components: Sequence[Component]) -> dict[str, set[str]]:
-    """By component, all that tuples of it come to. Ackers hear of all."""
+    """Return by component every component that its tuples reach. All of them reach the ackers."""
     targets: dict[str, set[str]] = {component.name: set() for component in components}
     ackers = {component.name for component in components if component.kind == "acker"}
     for component in components:
@@ -368,4 +383,4 @@ _WAITS: Final[Mapping[str, tuple[str, str]]] = {
         "reads nothing, as too much of what it has read is not finished",
     ),
 }
-"""By what `/status` calls it."""
+"""Cause and description of each wait, keyed by its name in `/status`."""

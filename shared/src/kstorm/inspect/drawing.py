@@ -1,4 +1,7 @@
-"""A tree as text: each tuple in a row, below the one that it hangs on, with a bar for when it was sent and acked."""
+"""Draw a tree as text.
+
+Each tuple is a row below its parent, with a bar from the time when it was sent to its ack.
+"""
 
 from collections.abc import Iterator, Sequence
 from typing import Any, Final
@@ -18,7 +21,11 @@ _MOST_VALUE: Final = 60
 def draw(
     tree: Tree, topology: Outline, values: bool = False, everything: bool = False
 ) -> Iterator[str]:
-    """The lines of a tree. `values`: show what tuples hold. `everything`: show each tuple, however many are alike."""
+    """Yield the lines of a tree.
+
+    `values` shows the tuples' values. `everything` gives each tuple its own row instead of grouping
+    similar ones.
+    """
     yield headline(tree, topology)
     rows = list(waterfall(tree, everything))
     length = max([1, *(row.end or row.start for row in rows), (tree.ended or 0) - tree.begun])
@@ -34,7 +41,7 @@ def draw(
 
 
 def headline(tree: Tree, topology: Outline) -> str:
-    """What became of a tree, and whether that is proven."""
+    """Return a tree's message, outcome, duration and number of tuples in one line."""
     origin = tree.origin
     about = f"{Message(*origin[:3])} attempt {origin.attempt}, " if origin else ""
     took = f" in {span(tree.ended - tree.begun)}" if tree.ended is not None else ""
@@ -63,14 +70,14 @@ def _label(row: Row, topology: Outline) -> str:
 
 
 def name_of(row: Row, topology: Outline) -> str:
-    """`split:5`; `count ×8` of several."""
+    """Return `split:5`, or `count ×8` for grouped tuples."""
     if not row.depth:
         return topology.name_of(row.task or 0)
     return f"{row.component}{f' ×{row.count}' if row.task is None else f':{row.task}'}"
 
 
 def said_of(row: Row, values: bool) -> Iterator[str]:
-    """What there is to say of a row beside its times. `values`: show what its tuple holds."""
+    """Yield a row's details except its times. `values` includes the tuple's values."""
     if row.mark:
         yield row.mark
     if not row.depth:
@@ -92,13 +99,13 @@ def said_of(row: Row, values: bool) -> Iterator[str]:
 
 
 def shown(values: Sequence[Any]) -> str:
-    """The values of a tuple, as Python writes them: nothing of that is obeyed by a terminal."""
+    """Return a tuple's values as Python literals, so that control characters are escaped."""
     cut = (repr(value)[: _MOST_VALUE + 1] for value in values)
     return f"[{', '.join(text if len(text) <= _MOST_VALUE else f'{text[:_MOST_VALUE]}…' for text in cut)}]"
 
 
 def _bar(row: Row, length: int) -> str:
-    """When a tuple was sent and acked; open to the right if no ack is known."""
+    """Draw the time from send to ack. Open to the right if no ack is known."""
     first = min(_BAR - 1, row.start * _BAR // length)
     if row.end is None:
         return f"{' ' * first}▏{'·' * (_BAR - first - 1)}"

@@ -1,7 +1,9 @@
-"""Which tuples an ack is about. An ack of a tree is the XOR of all edges that were acked and created in one flush of a process.
+"""Find out which tuples each ack covers.
 
-Edges are random, so which of the tree's they are can be computed. All tasks of a process are of one component: it acks tuples
-that went to it, and announces tuples that it emitted, none of them without acking one that it hangs on.
+An ack is the XOR of all edges of a tree that were acked or created in one flush of a process. Edges
+are random, so the tree's edges in an ack can be computed. All tasks of a process belong to one
+component. It acks tuples that were sent to it and announces tuples that it emitted. It announces a
+tuple only with an ack of one of its anchors.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -13,19 +15,23 @@ from kstorm.inspect.xor import MOST_UNKNOWN, Span
 
 
 class Entry(Struct, frozen=True):
-    """What an init or an ack is about."""
+    """The tuples that an init or an ack covers."""
 
     component: str
-    """Whose it is."""
+    """The component that sent it."""
     acked: Sequence[int]
-    """Edges of the tuples that were acked."""
+    """Edges of the acked tuples."""
     announced: Sequence[int]
-    """Edges of those that were emitted."""
+    """Edges of the emitted tuples."""
 
 
 def take_apart(news: Sequence[News], tuples: Mapping[int, Sighting]) -> dict[int, Entry | None]:
-    """By number of the news, what each is about; None for what is about something that is in no record, or about one of the two
-    anchors of a tuple in this tree. What is of too many tuples to tell is left out."""
+    """Return for each init and ack, by its index in `news`, the tuples that it covers.
+
+    The value is None if one of these tuples is in no record. It is also None if a tuple
+    has two anchors in this tree and only one is covered. Entries with too many candidate tuples for
+    a reliable answer are left out.
+    """
     solver = _Solver(tuples)
     found: dict[int, Entry | None] = {}
     for number, one in enumerate(news):
@@ -44,7 +50,7 @@ class _Solver:
         self._spans: dict[str, tuple[Sequence[int], Span] | None] = {}
         self._announced: set[int] = set()
         self.is_sure = len(tuples) <= MOST_UNKNOWN
-        """Whether what is not found is not there."""
+        """True if an unsolved equation proves that a tuple is missing from the records."""
 
     def init(self, val: int) -> Entry | None:
         edges = self._solve("init", val, lambda seen: seen.source in self._spouts)
@@ -54,7 +60,7 @@ class _Solver:
         return Entry(self._tuples[edges[0]].source, (), edges)
 
     def ack(self, val: int) -> Entry | None:
-        """Of the component that it fits; None if it fits none, or several."""
+        """Return the entry of the only component that fits, or None if none or several fit."""
         fitting = [
             entry for target in self._targets if (entry := self._of(target, val)) is not None
         ]
@@ -72,7 +78,10 @@ class _Solver:
         return Entry(component, acked, announced) if acked else None
 
     def _is_acked(self, edge: int, component: str) -> bool:
-        """Rather than announced. What a bolt sends to itself is announced first."""
+        """Return True if the component acked this edge rather than announced it.
+
+        A tuple that a bolt sends to itself is announced first.
+        """
         seen = self._tuples[edge]
         return seen.target == component and (seen.source != component or edge in self._announced)
 

@@ -1,4 +1,4 @@
-"""A tree for other programs: as JSON, and as a graph for Graphviz."""
+"""Export a tree as JSON and as a Graphviz graph."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -12,7 +12,10 @@ from kstorm.texts import graphviz
 
 
 def to_json(tree: Tree, values: bool) -> dict[str, Any]:
-    """All that is known of a tree; ids as 16 hex digits. `values`: with what tuples hold."""
+    """Return everything known about a tree, with ids as 16 hex digits.
+
+    `values` includes the tuples' values.
+    """
     waiting = waits_for(tree)
     acked = ack_times(tree)
     return {
@@ -71,7 +74,7 @@ def _tuple_json(tuple: TreeTuple, acked: int | None, values: bool) -> dict[str, 
 
 
 def to_dot(tree: Tree) -> Iterator[str]:
-    """A graph for Graphviz."""
+    """Yield the lines of a Graphviz graph. Dashed edges are guesses."""
     yield "digraph tree {"
     yield "  rankdir=LR; node [shape=box, style=rounded];"
     named = {0: "spout"}
@@ -91,7 +94,7 @@ def _id(number: int) -> str:
 
 
 def _plain(value: Any) -> Any:
-    """A value as JSON has it, or else as Python shows it."""
+    """Return a value as JSON types, or its `repr` if JSON cannot represent it."""
     try:
         return msgspec.to_builtins(value)
     except (TypeError, ValueError):

@@ -1,4 +1,4 @@
-"""What is known of a topology beside its trees, when it is asked why a message is not done."""
+"""Facts about a topology, besides its trees, that explain why a message is not done."""
 
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
@@ -20,16 +20,16 @@ class Message(NamedTuple):
 
 
 class Retries(NamedTuple):
-    """When a message that failed is emitted again, as `ExponentialBackoffRetryManager` has it."""
+    """Retry policy of `ExponentialBackoffRetryManager`."""
 
     initial_ms: float
     multiplier: float
     most_ms: float
     limit: int
-    """-1: for ever."""
+    """-1: unlimited."""
 
     def delay(self, failures: int) -> float:
-        """Milliseconds from so many failures to the next attempt."""
+        """Return milliseconds from the last of `failures` failures to the next attempt."""
         try:
             return min(self.initial_ms * self.multiplier ** (failures - 1), self.most_ms)
         except OverflowError:
@@ -42,36 +42,36 @@ class Letter(NamedTuple):
     number: int
     reason: str
     kind: str = ""
-    """Empty if it is not known."""
+    """Empty if unknown."""
 
 
 class Facts(Struct, frozen=True, kw_only=True):
-    """What is not known is left out."""
+    """Known facts. An unknown fact has its default."""
 
     now: int
     """Unix time in ms."""
     timeout_ms: float
-    """After which a tree fails; infinite if it never does."""
+    """Milliseconds after which a tree fails, or infinite if it never does."""
     tasks: Mapping[int, str] = {}
-    """Names of tasks by their topology-wide ids: `split:5`."""
+    """Names of tasks by topology-wide id: `split:5`."""
     exactly_once: bool = False
     retries: Retries | None = None
-    """None: the user's own policy, or none."""
+    """None if the spout has a custom retry manager, or no retries."""
     stored: int | None = None
-    """The offset in ZooKeeper: all below it is done."""
+    """Offset stored in ZooKeeper: every message below it is done."""
     position: int | None = None
-    """Exactly once, up to where all is emitted for good."""
+    """With exactly-once processing: tuples of every message below this offset are committed."""
     emitted_to: int | None = None
-    """The highest offset of the partition that is known to have been emitted."""
+    """Highest offset of the partition that is known to have been emitted."""
     holder: str | None = None
-    """Who holds the partition's lock; None if nobody does, or that was not asked."""
+    """Process that holds the partition's lock, or None if it is free or was not looked up."""
     deactivated: bool = False
     committed: Mapping[tuple[str, int], int] = {}
-    """By topic and partition of bolts and ackers, up to where their groups have committed."""
+    """Committed offsets of bolts and ackers by topic and partition."""
     ends: Mapping[tuple[str, int], int] = {}
     owners: Mapping[tuple[str, int], str] = {}
-    """By the same, which process has the task."""
+    """Process that has the task, by topic and partition."""
     finished: Sequence[FinishedRange] = ()
-    """Those that have the message."""
+    """Finished ranges that include the message."""
     letters: Sequence[Letter] = ()
-    """Of the message, in order."""
+    """Dead letters of the message, in order."""

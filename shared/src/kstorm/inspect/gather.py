@@ -1,7 +1,7 @@
-"""Finds in the records of a topology's topics what is about one tree.
+"""Find the records of one tree in a topology's topics.
 
-Records are searched as they are for the bytes of the root, and only those that have it are decoded: nearly all of what is read
-is about other trees.
+Nearly all records are about other trees. So each record is searched for the bytes of the root, and
+decoded only if it contains them.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -21,8 +21,6 @@ _NOT_TRACED: Final[Sequence[int]] = ()
 
 
 class Record(NamedTuple):
-    """A record as Kafka has it."""
-
     topic: str
     partition: int
     offset: int
@@ -32,7 +30,7 @@ class Record(NamedTuple):
 
 
 class Place(NamedTuple):
-    """Where something lies, and since when."""
+    """Position and timestamp of a record."""
 
     topic: str
     partition: int
@@ -46,35 +44,35 @@ class Sighting(Struct, frozen=True):
     edge: int
     stream: str
     source: str
-    """The component that emitted it."""
+    """Component that emitted it."""
     source_task: int
     target: str
-    """The component that gets it."""
+    """Component that receives it."""
     target_task: int
     place: Place
     row: int
-    """Its position in the frame."""
+    """Index of the tuple in the frame."""
     by: str
-    """The instance that sent it; empty if the frame does not say."""
+    """Instance that sent it, or empty if the frame does not have it."""
     worked: int
     """Milliseconds of work before it was sent."""
     parents: Sequence[int]
-    """Edges of the tuples that it is anchored to; empty if the frame does not say."""
+    """Edges of the tuples that it is anchored to, or empty if the frame does not have them."""
     values: Sequence[Any]
     others: Mapping[int, int] = {}
-    """By root, its edges in other trees, of a tuple that is in several."""
+    """Edges of the same tuple in other trees, by root."""
 
 
 class News(Struct, frozen=True):
-    """What a frame told the acker of the tree."""
+    """An entry in an acker frame about the tree."""
 
     kind: str
     """`init`, `ack`, `fail` or `reset`."""
     place: Place
     val: int = 0
-    """What was XORed to the tree."""
+    """Value that is XORed to the tree."""
     task: int = 0
-    """Of an init, the spout task."""
+    """Spout task of an init."""
     by: str = ""
     worked: int = 0
     origin: Origin | None = None
@@ -82,7 +80,7 @@ class News(Struct, frozen=True):
 
 
 class Ending(Struct, frozen=True):
-    """What the acker told the spout."""
+    """A completion that the acker sent to the spout."""
 
     kind: str
     """`acked`, `failed` or `reset`."""
@@ -91,22 +89,22 @@ class Ending(Struct, frozen=True):
 
 
 class Gathered(Struct):
-    """All that was found of a tree."""
+    """Everything found about a tree."""
 
     root: int
     sightings: list[Sighting] = []
     news: list[News] = []
     endings: list[Ending] = []
     records: int = 0
-    """That were looked at."""
+    """Number of records searched."""
     size: int = 0
-    """Their bytes."""
+    """Bytes of these records."""
     unreadable: int = 0
-    """Records that have the bytes of the root, and are no frames."""
+    """Records that contain the bytes of the root but are not valid frames."""
 
 
 class Gatherer:
-    """Takes the records of a topology's topics, in any order, and keeps what is about one tree."""
+    """Collects what is about one tree from the records of a topology's topics, in any order."""
 
     def __init__(self, topology: Outline, root: int) -> None:
         self.found = Gathered(root)
@@ -116,7 +114,7 @@ class Gatherer:
         self._completions = {topology.completions_topic(spout.id) for spout in topology.spouts}
 
     def take(self, record: Record) -> bool:
-        """Whether the record was about the tree."""
+        """Return True if the record was about the tree."""
         found, value = self.found, record.value
         if value is None:
             return False
@@ -179,14 +177,14 @@ class Gatherer:
 def _trees(
     frame: TupleFrame, roots: Sequence[int], edges: Sequence[int], row: int
 ) -> Iterator[tuple[int, int]]:
-    """Of a tuple that is in several trees, root and edge in each."""
+    """Yield root and edge for each tree of a tuple that is in several."""
     if row in frame.more:
         yield roots[row], edges[row]
         yield from frame.more[row].items()
 
 
 def _news(frame: AckFrame, root: int, place: Place) -> Iterator[News]:
-    """In the order in which the ledger applies them."""
+    """Yield news in the order in which the ledger applies them."""
     inits = unpack_ids(frame.init_roots)
     if root in inits:
         origins = read_origins(frame.origins, len(inits))

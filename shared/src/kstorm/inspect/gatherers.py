@@ -1,6 +1,7 @@
-"""Gathers several trees in one reading: of each record only the ids are decoded, unless it is about one of the trees.
+"""Gather several trees in one pass.
 
-So a reading costs the same for a hundred trees as for one.
+Only the ids of each record are decoded, unless the record is about one of the trees. So a pass
+costs the same for 100 trees as for one.
 """
 
 from collections.abc import Iterable, Mapping
@@ -19,7 +20,7 @@ from kstorm.inspect.tree import Tree, build
 
 
 class _TupleIds(Struct, array_like=True):
-    """The beginning of a `TupleFrame`; its values are skipped."""
+    """Leading fields of a `TupleFrame`. The values are not decoded."""
 
     version: int
     component: Any
@@ -32,13 +33,13 @@ class _TupleIds(Struct, array_like=True):
 
 
 _FEW: Final = 2
-"""Trees, for which records are searched as they are: quicker than to decode the ids."""
+"""Up to this number of trees, searching the raw bytes is faster than decoding the ids."""
 
 _tuples = msgspec.msgpack.Decoder(_TupleIds).decode
 
 
 class Gatherers:
-    """A `Gatherer` for each root."""
+    """One `Gatherer` for each root."""
 
     def __init__(self, topology: Outline, roots: Iterable[int]) -> None:
         self._of = {root: Gatherer(topology, root) for root in roots}
@@ -47,7 +48,7 @@ class Gatherers:
         self._bolts = {topology.bolt_topic(bolt.id) for bolt in topology.bolts}
 
     def take(self, record: Record) -> None:
-        """Hands it to those that it is about."""
+        """Pass the record to the gatherers that it concerns."""
         if record.value is None:
             return
         if len(self._of) <= _FEW:
@@ -57,16 +58,17 @@ class Gatherers:
         try:
             found = self._wanted.intersection(self._roots(record.topic, record.value))
         except (*UNREADABLE, FrameError):
-            found = self._wanted  # each looks for itself
+            # let each gatherer search for itself
+            found = self._wanted
         for root in found:
             self._of[root].take(record)
 
     def of(self, root: int) -> Gathered:
-        """What was found of one so far."""
+        """Return what was found about one tree so far."""
         return self._of[root].found
 
     def build(self, roots: Iterable[int]) -> Mapping[int, Tree]:
-        """The trees of these, of what was found of them so far."""
+        """Return the trees as found so far."""
         return {root: build(self._of[root].found) for root in roots}
 
     def _roots(self, topic: str, value: bytes) -> Iterable[int]:
@@ -84,6 +86,9 @@ class Gatherers:
 
 
 def is_whole(tree: Tree) -> bool:
-    """Whether each init and ack that counts is about tuples that were found: then nothing more is to be found of it."""
+    """Return True if the tuples of all counted inits and acks were found.
+
+    Then further records have nothing more about this tree.
+    """
     kinds = (number for number in tree.proof.counted if tree.news[number].kind != "fail")
     return tree.proof.begun and all(tree.entries.get(number) for number in kinds)

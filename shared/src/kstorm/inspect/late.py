@@ -1,4 +1,4 @@
-"""What a tree waited for when its spout gave it up: as it was at that moment, whatever came later."""
+"""Find what a tree waited for when its spout gave it up, ignoring later events."""
 
 from collections.abc import Iterator, Sequence
 
@@ -9,7 +9,7 @@ from kstorm.inspect.words import many, span
 
 
 def at_moment(tree: Tree, ms: int) -> Tree:
-    """The tree of what there was at a Unix time in ms."""
+    """Return the tree as it was at a Unix time in ms."""
     sightings = [seen for tuple in tree.tuples.values() for seen in tuple.sightings]
     return build(
         Gathered(
@@ -22,8 +22,11 @@ def at_moment(tree: Tree, ms: int) -> Tree:
 
 
 def waited_for(trees: Sequence[Tree], ms: int) -> Sequence[str]:
-    """What the trees of an attempt waited for at a Unix time in ms, a tuple each: the task that had not acked it, and where it
-    lies. `count[3], row 182 of wordcount.count/3/0: sent 30.1 s before, and not acked`."""
+    """Describe what the trees of an attempt waited for at a Unix time in ms, one line per tuple.
+
+    Each line has the task that had not acked the tuple, and the tuple's position: `count[3], row
+    182 of wordcount.count/3/0: sent 30.1 s before, and not acked`.
+    """
     return [said for tree in trees for said in _waited_for(tree, ms)]
 
 
@@ -60,7 +63,7 @@ def _sent(tree: Tree, edge: int, ms: int) -> str:
 
 
 def _acked(tree: Tree, edge: int, ms: int) -> str:
-    """Whether it was acked later, as far as was read."""
+    """Return whether and how late the tuple was acked, as far as the records were read."""
     for number, entry in tree.entries.items():
         if entry is not None and edge in entry.acked:
             return f"acked {span(max(0, tree.news[number].place.timestamp - ms))} too late"

@@ -1,7 +1,7 @@
-"""Dead letters as an operator looks at them: those that are left, those that are meant, and which of them are alike.
+"""Current dead letters, selections and groups of similar ones.
 
-Letters are alike if their *fingerprint* is: the kind, the component and the place of the error, its type, and its message without
-what differs from message to message, which are numbers, ids and quoted text.
+Letters are similar if they have the same *fingerprint*. It consists of kind, component, error
+location, error type and error message. Numbers, ids and quoted text in the message are masked.
 """
 
 import hashlib
@@ -16,56 +16,54 @@ from kstorm.core.dead_letters import FAILED, REFUSED, UNDECODABLE, DeadLetter, d
 from kstorm.errors import FrameError
 
 FINGERPRINT_DIGITS: Final = 8
-"""Of a fingerprint, in hex; its beginning will do where it is given."""
+"""Hex digits of a fingerprint. Users may give a prefix."""
 
 
 class LetterRecord(Struct, frozen=True):
-    """A record of the dead letters' topic."""
+    """A record of the dead-letter topic."""
 
     number: int
-    """Its offset, which is the letter's number."""
+    """Offset, which is also the letter's number."""
     key: bytes | None
     value: bytes | None
-    """None: the letters with this key are discarded."""
+    """None means that the letters with this key are discarded."""
     at: int = 0
-    """Kafka's time of it, in ms since 1970."""
+    """Kafka's timestamp, in ms since 1970."""
 
 
 class Numbered(Struct, frozen=True):
-    """A letter with its number."""
-
     number: int
     letter: DeadLetter
     key: bytes | None = None
-    """Of the record; None for a letter of kstorm 0.1, which cannot be discarded."""
+    """Key of the record. None for letters of kstorm 0.1, which cannot be discarded."""
     has_value: bool = True
-    """Whether it has its message's value, also where that is left out here."""
+    """True if the letter has its message's value, even if the value is omitted here."""
 
 
 class Left(Struct):
-    """The letters that count: of several with one key the last, unless it is discarded."""
+    """Current letters: the last one of each key, unless it is discarded."""
 
     letters: list[Numbered]
     strange: int = 0
-    """Records that are no letters."""
+    """Number of records that are not letters."""
 
 
 class Selection(Struct, frozen=True, kw_only=True):
-    """Which letters are meant: those that fit everything that is given."""
+    """Selects the letters that match every criterion given."""
 
     numbers: frozenset[int] = frozenset()
     group: str = ""
-    """The beginning of a fingerprint."""
+    """Prefix of a fingerprint."""
     kind: str = ""
     component: str = ""
-    """Where the error was, or which gave the message up."""
+    """Component where the error occurred or that gave the message up."""
     since: int = 0
-    """ms since 1970."""
+    """Milliseconds since 1970."""
     match: str = ""
-    """A regular expression, looked for in what is said of the error, never in the message."""
+    """Regular expression to search for in the error and the reason, never in the message itself."""
 
     def has(self, found: Numbered) -> bool:
-        """Whether a letter is meant. Raises `re.error`."""
+        """Return True if the letter matches. Raises `re.error` if `match` is invalid."""
         letter = found.letter
         return (
             (not self.numbers or found.number in self.numbers)
@@ -78,7 +76,7 @@ class Selection(Struct, frozen=True, kw_only=True):
 
 
 class Group(Struct):
-    """Letters that are alike."""
+    """A group of similar letters."""
 
     fingerprint: str
     kind: str
@@ -86,18 +84,20 @@ class Group(Struct):
     type: str
     where: str
     message: str
-    """Without what differs."""
+    """Error message with the variable parts masked."""
     count: int = 0
     first: int = 0
-    """When the first of them was written, in ms since 1970; and the last."""
+    """Time of the first letter, in ms since 1970."""
     last: int = 0
     example: int = 0
-    """The number of the last."""
+    """Number of the last letter."""
 
 
 def left(records: Iterable[LetterRecord], *, whole: bool = False) -> Left:
-    """What is left of the records, in their order. Without `whole` the letters have no keys, values and headers, which may be
-    much."""
+    """Return the current letters in order.
+
+    Unless `whole`, their keys, values and headers are omitted to save memory.
+    """
     found, strange = dict[bytes | int, Numbered](), 0
     for record in records:
         place = record.number if record.key is None else record.key
@@ -108,7 +108,8 @@ def left(records: Iterable[LetterRecord], *, whole: bool = False) -> Left:
             letter = decode_letter(record.value)
         except FrameError:
             strange += 1
-            if before is not None:  # it does not take a letter's place
+            # An invalid record does not replace a letter.
+            if before is not None:
                 found[place] = before
             continue
         has_value = letter.value is not None
@@ -121,7 +122,7 @@ def left(records: Iterable[LetterRecord], *, whole: bool = False) -> Left:
 
 
 def kind_of(letter: DeadLetter) -> str:
-    """Its kind; of a letter of kstorm 0.1 what its reason says."""
+    """Return the letter's kind. For kstorm 0.1 it is inferred from the reason."""
     if letter.kind:
         return letter.kind
     for said, kind in _SAID.items():
@@ -131,31 +132,31 @@ def kind_of(letter: DeadLetter) -> str:
 
 
 def component_of(letter: DeadLetter) -> str:
-    """Where the error was; else who gave the message up."""
+    """Return the component where the error occurred, else the one that gave the message up."""
     return letter.error.component if letter.error and letter.error.component else letter.component
 
 
 def message_of(letter: DeadLetter) -> str:
-    """What is said of the error; else the reason."""
+    """Return the error message, else the reason."""
     return (letter.error and letter.error.message) or letter.reason
 
 
 def masked(message: str) -> str:
-    """Without quoted text, ids and numbers."""
+    """Mask quoted text, ids and numbers."""
     for expression, word in _MASKS:
         message = expression.sub(word, message)
     return message
 
 
 def fingerprint(letter: DeadLetter) -> str:
-    """The same for letters that are alike, in hex."""
+    """Return a hash in hex that is the same for similar letters."""
     return hashlib.sha256("\0".join(_parts(letter)).encode(errors="backslashreplace")).hexdigest()[
         :FINGERPRINT_DIGITS
     ]
 
 
 def groups(letters: Iterable[Numbered]) -> list[Group]:
-    """The largest first."""
+    """Return groups of similar letters, largest first."""
     found: dict[str, Group] = {}
     for one in letters:
         letter = one.letter

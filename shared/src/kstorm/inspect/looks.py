@@ -1,4 +1,4 @@
-"""Two looks at a component, and what they tell: how busy it is, how far behind its input, how many of its processes are there."""
+"""Compare two snapshots of a component: utilisation, lag and process count."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Final
@@ -8,30 +8,31 @@ from msgspec import Struct
 from kstorm.inspect.words import many
 
 _LEAST_LAG: Final = 10
-"""Records of a partition that are no lag: marks of transactions, which no group commits, and what has just come."""
+"""Records per partition below which a lag is not reported.
+
+They may be transaction markers, which no group commits, or records that have just arrived.
+"""
 _CHANGE: Final = 0.01
-"""The part of a lag by which it changes at the least, to rise or fall."""
+"""Minimum change of a lag, as a share of it, that counts as rising or falling."""
 _MOST: Final = 0.5
-"""The part of a lag that one of several partitions has, to be told."""
+"""Share of the lag above which one of several partitions is named."""
 
 Page = Mapping[str, Any]
-"""What a process says at `/status`."""
+"""A process's `/status` response."""
 
 
 class Process(Struct, frozen=True):
-    """One process at one moment."""
-
     name: str
     page: Page | None
-    """None if it does not answer."""
+    """None if the process does not respond."""
     trouble: str = ""
-    """Why it does not, as far as that is known."""
+    """Reason why it does not respond, if known."""
     since: float | None = None
-    """Unix time since when it is not ready, where that is known."""
+    """Unix time since when it is not ready, if known."""
 
     @property
     def not_ready(self) -> str:
-        """Why it does not do its share; empty if it does."""
+        """Reason why the process is not ready, or empty if it is."""
         return (
             self.trouble or "does not answer"
             if self.page is None
@@ -40,48 +41,50 @@ class Process(Struct, frozen=True):
 
 
 class Backlog(Struct, frozen=True):
-    """What a component has before it, by Kafka's word."""
+    """A component's lag as Kafka reports it."""
 
     at: float
-    """Seconds, by the clock of all backlogs of this component."""
+    """Seconds on a clock common to all backlogs of this component."""
     behind: Mapping[Any, int]
-    """By partition of its input, records that its group has not committed."""
+    """Records that the group has not committed, by input partition."""
 
 
 class Look(Struct, frozen=True):
-    """One look at a component."""
+    """A snapshot of one component."""
 
     at: float
-    """Seconds of any clock that goes evenly."""
+    """Seconds on any monotonic clock."""
     processes: Sequence[Process]
     backlog: Backlog | None = None
-    """None if Kafka was not asked, or does not say. A KafkaSpout tells its own, in messages."""
+    """None if Kafka was not asked or does not report it.
+
+    A KafkaSpout reports its own lag, in messages.
+    """
 
     @property
     def pages(self) -> Sequence[Page]:
-        """Of the processes that answer."""
+        """`/status` of the processes that responded."""
         return [process.page for process in self.processes if process.page is not None]
 
 
 class Snapshot(Struct, frozen=True):
-    """One look at a topology."""
+    """A snapshot of a topology."""
 
     at: float
-    """Seconds of any clock that goes evenly."""
+    """Seconds on any monotonic clock."""
     wanted: Mapping[str, tuple[str, int]]
-    """By component its kind (`spout`, `bolt`, `acker`), and how many processes of it there should be."""
+    """Kind (`spout`, `bolt` or `acker`) and desired number of processes, by component."""
     processes: Mapping[str, Sequence[Process]]
-    """By component, those that were found."""
+    """Processes that were found, by component."""
     backlogs: Mapping[str, Backlog] = {}
-    """By component, as far as Kafka was asked and says."""
+    """Backlogs by component, as far as Kafka reported them."""
 
     def look(self, component: str) -> Look:
-        """At one of its components."""
         return Look(self.at, self.processes.get(component, ()), self.backlogs.get(component))
 
 
 def between(before: Snapshot, after: Snapshot) -> "Sequence[Component]":
-    """The components that there are now, each as it was and is."""
+    """Return the components of the newer snapshot, each with its state in both."""
     return [
         Component(name, kind, processes, before.look(name), after.look(name))
         for name, (kind, processes) in after.wanted.items()
@@ -89,39 +92,41 @@ def between(before: Snapshot, after: Snapshot) -> "Sequence[Component]":
 
 
 class Component(Struct, frozen=True):
-    """Two looks at a component."""
+    """A component in two snapshots."""
 
     name: str
     kind: str
     """`spout`, `bolt` or `acker`."""
     processes: int
-    """That there should be."""
+    """Desired number of processes."""
     before: Look
     after: Look
 
     @property
     def ready(self) -> int:
-        """Processes that do their share."""
+        """Number of ready processes."""
         return sum(not process.not_ready for process in self.after.processes)
 
     @property
     def unready(self) -> Sequence[Process]:
-        """Processes that do not."""
         return [process for process in self.after.processes if process.not_ready]
 
     @property
     def secs(self) -> float:
-        """Between the looks."""
+        """Seconds between the snapshots."""
         return self.after.at - self.before.at
 
     def pairs(self) -> Iterator[tuple[Page, Page]]:
-        """The page of each process now and before; of one that began meanwhile there is none before."""
+        """Yield the newer and the older page of each process.
+
+        The older page is empty if the process started in between.
+        """
         before = {_life(page): page for page in self.before.pages}
         for page in self.after.pages:
             yield page, before.get(_life(page), {})
 
     def shares(self, seconds: Callable[[Page], float]) -> Mapping[str, float]:
-        """By process, what part of the time between the looks some seconds are."""
+        """Return by process the share of the interval that a counter in seconds has grown."""
         lived = [(page, before) for page, before in self.pairs() if before and self.secs > 0]
         return {
             str(page.get("instance", "?")): (seconds(page) - seconds(before)) / self.secs
@@ -130,12 +135,12 @@ class Component(Struct, frozen=True):
 
     @property
     def lag(self) -> int | None:
-        """Records, or a spout's messages, that it has before it; None if that is not known."""
+        """Lag in records, or messages for a spout. None if unknown."""
         return None if self._after is None else sum(self._after.behind.values())
 
     @property
     def growth(self) -> float | None:
-        """Records a second by which the lag rises, negative if it falls; None if that is not known."""
+        """Growth of the lag in records per second, negative if it falls. None if unknown."""
         now, before = self._after, self._before
         if (
             now is None
@@ -150,14 +155,17 @@ class Component(Struct, frozen=True):
 
     @property
     def lags(self) -> bool:
-        """Whether the lag is worth a word."""
+        """True if the lag is large enough to report."""
         return self._after is not None and sum(self._after.behind.values()) > _LEAST_LAG * max(
             1, len(self._after.behind)
         )
 
     @property
     def late(self) -> float | None:
-        """Seconds that it takes to work off the lag at its present rate, infinite if it does nothing; None if that is not known."""
+        """Seconds needed to work off the lag at the present rate. None if unknown.
+
+        Infinite if the component has a lag and processes nothing.
+        """
         lag = self.lag
         if lag is None or self.secs <= 0:
             return None
@@ -168,7 +176,7 @@ class Component(Struct, frozen=True):
         return lag * self.secs / worked if worked > 0 else float("inf") if lag else 0.0
 
     def said_of_lag(self) -> str:
-        """`lag 53,120 records, rising by 1,200/s`; empty if it is not worth a word."""
+        """Return `lag 53,120 records and rising by 1,200/s`, or empty if the lag is too small."""
         if not self.lags or self.lag is None:
             return ""
         growth = self.growth
@@ -178,7 +186,7 @@ class Component(Struct, frozen=True):
         return f"lag {many(self.lag, 'message' if self.kind == 'spout' else 'record')}{trend}"
 
     def most_behind(self) -> str:
-        """`count[3] has 52,000 of them`, if one of several partitions has most; else empty."""
+        """Return `count[3] has 52,000 of them` if one of several partitions has most of the lag."""
         if (
             not self.lags
             or self._after is None
@@ -203,7 +211,10 @@ class Component(Struct, frozen=True):
 
 
 def _backlog(component: Component, look: Look) -> Backlog | None:
-    """Kafka's word; else what a spout's processes say, each as if it were a partition."""
+    """Return Kafka's backlog, or the one that a spout's processes report.
+
+    In the latter case each process counts as a partition.
+    """
     if look.backlog is not None or component.kind != "spout":
         return look.backlog
     told = {

@@ -1,4 +1,4 @@
-"""The tuples that keep a tree open, each with what is known of the task that has it."""
+"""Find the tuples that keep a tree open, and the state of the tasks that have them."""
 
 from collections.abc import Sequence
 from enum import IntEnum
@@ -13,16 +13,16 @@ from kstorm.inspect.words import many
 
 
 class Cause(IntEnum):
-    """Why a tuple keeps its tree open; what is most telling comes first."""
+    """Reason why a tuple keeps its tree open. The most conclusive one comes first."""
 
     TWICE = 1
-    """Acked twice, as it was executed again after a crash."""
+    """Acked twice, because it was executed again after a crash."""
     STRANGE = 2
-    """Acked, and nobody announced it: whoever emitted it died before."""
+    """Acked but never announced, because the emitting process died first."""
     HELD = 3
-    """Its frame was executed, and that is committed; it is neither acked nor failed."""
+    """Its frame was executed and committed, but the tuple is neither acked nor failed."""
     QUEUED = 4
-    """Its task has not come to it, or is at it."""
+    """Its task has not reached it, or is executing it."""
     DOUBTFUL = 5
     """See `Waiting.doubtful`."""
     AMONG = 6
@@ -30,27 +30,25 @@ class Cause(IntEnum):
 
 
 class Blocked(Struct, frozen=True):
-    """A tuple that keeps its tree open."""
-
     cause: Cause
     edge: str
     """16 hex digits."""
     component: str
     task: int
-    """Index of the task among those of the component."""
+    """Index of the task within its component."""
     place: Place
     row: int
     owner: str
-    """The process that has the task; empty if none does, or that is not known."""
+    """Process that has the task. Empty if no process has it or it is unknown."""
     ahead: int
-    """Frames before it that its task has to execute; 0 if it was executed."""
+    """Frames that the task must execute before this tuple, 0 if the tuple was executed."""
     said: str
     lost: bool = False
-    """Whether something that is in no record may be what the tree waits for."""
+    """True if the tree may instead wait for a tuple that is in no record."""
 
 
 def blocked_by(tree: Tree, facts: Facts) -> Sequence[Blocked]:
-    """What an open tree waits for; nothing if none of its tuples is known to be it."""
+    """Return the tuples that an open tree waits for. Empty if none can be identified."""
     waiting = waits_for(tree)
     found = [_unacked(tree, edge, facts) for edge in waiting.unacked]
     found += [_blocked(tree, edge, facts, Cause.TWICE) for edge in waiting.twice]

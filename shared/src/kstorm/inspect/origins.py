@@ -1,7 +1,7 @@
-"""Finds messages in what the frames for ackers say of where trees come from.
+"""Find messages by the tree origins in acker frames.
 
-The offsets of a partition rise with time, but for retries and for what is read again. So where a message was emitted is found by
-halving, and its retries come after that.
+The offsets of a partition rise with time, except for retries and repeated reads. So the first
+attempt at a message is found by bisection. Its retries come after that.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -15,31 +15,31 @@ from kstorm.inspect.gather import Record
 
 
 class Begun(NamedTuple):
-    """A tree that began."""
+    """The start of a tree."""
 
     root: int
     origin: Origin | None
     partition: int
-    """Of the acker topic."""
+    """Partition of the acker topic."""
     offset: int
-    """Of the init there."""
+    """Offset of the init in that partition."""
     timestamp: int
     task: int
-    """The spout task."""
+    """Spout task."""
 
 
 class Seen(NamedTuple):
-    """The first attempts at messages of one partition in a record."""
+    """Range of the first attempts at messages of one partition in a record."""
 
     lowest: int
     highest: int
     offset: int
-    """Of the record."""
+    """Offset of the record."""
     timestamp: int
 
 
 def begun_in(record: Record, message: Message) -> Iterator[Begun]:
-    """The trees of a message that begin in a record for an acker."""
+    """Yield the trees of a message that begin in an acker record."""
     frame = _frame(record, message.topic)
     if frame is None or not any(_may_have(run, message) for run in frame.origins):
         return
@@ -50,7 +50,7 @@ def begun_in(record: Record, message: Message) -> Iterator[Begun]:
 
 
 def begun_with(record: Record, root: int) -> Begun | None:
-    """How the tree of a root begins in a record for an acker; None if it does not."""
+    """Return how a root's tree begins in an acker record. None if it does not begin there."""
     frame = _decoded(record)
     roots = unpack_ids(frame.init_roots) if frame else ()
     if frame is None or root not in roots:
@@ -60,7 +60,7 @@ def begun_with(record: Record, root: int) -> Begun | None:
 
 
 def seen_in(record: Record, topic: str, partition: int) -> Seen | None:
-    """Which messages of a partition were emitted with a record for the first time; None if none were."""
+    """Return the range of messages whose first attempts are in a record. None if there are none."""
     frame = _frame(record, topic)
     if frame is None:
         return None
@@ -79,7 +79,7 @@ def seen_in(record: Record, topic: str, partition: int) -> Seen | None:
 
 
 def runs_in(record: Record) -> Sequence[OriginRun]:
-    """What a record for an acker says of the messages whose trees begin in it; nothing if none do."""
+    """Return the origins of the trees that begin in an acker record."""
     frame = _decoded(record)
     return frame.origins if frame is not None else ()
 
@@ -87,9 +87,12 @@ def runs_in(record: Record) -> Sequence[OriginRun]:
 def narrow(
     start: int, end: int, offset: int, probe: Callable[[int, int], Seen | None], least: int
 ) -> tuple[Seen | None, Seen | None]:
-    """What was emitted shortly before the first attempt at the message at `offset`, and shortly after it, or with it; None where
-    nothing is known. `start` and `end` bound the part of an acker's log that is looked at, of which `least` records are not halved.
-    `probe` says what is seen first in such a part. If that is None, nothing is concluded, and the part before it is looked at.
+    """Return the closest known emits before and after the first attempt at `offset`.
+
+    Both are the same if a record's range includes `offset`. A value is None if unknown.
+    `start` and `end` bound the part of an acker's log to search. A part of at most `least` records
+    is not bisected. `probe` returns the first emit in a part. If it returns None, the search
+    continues before that part.
     """
     before = after = None
     while end - start > least:
@@ -107,7 +110,7 @@ def narrow(
 
 
 def _frame(record: Record, topic: str) -> AckFrame | None:
-    """A frame that says of some trees where they come from; None if it can be seen that none are of this topic."""
+    """Return a frame with origins. None if the topic's name is not in the record."""
     if record.value is None or topic.encode() not in record.value:
         return None
     frame = _decoded(record)

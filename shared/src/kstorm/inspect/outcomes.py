@@ -1,7 +1,8 @@
-"""What became of all trees of a topology, one after the other, as its acker log and its completions are read along.
+"""Track the outcome of every tree of a topology from its acker log and completions.
 
-An acker tells a spout of a tree that is complete or has failed. Of one that timed out nobody tells, as that is by the spout's own
-clock: it is one that was not heard of for so long that the spout has given it up.
+An acker sends a completion for a tree that is complete or has failed. A timeout is not recorded,
+because the spout decides it by its own clock. A tree counts as timed out when its spout must have
+given it up.
 """
 
 from collections import deque
@@ -17,31 +18,35 @@ from kstorm.inspect.gather import Record
 from kstorm.inspect.outline import Outline
 
 MOST_OPEN: Final = 500_000
-"""Trees that are followed at once: some 80 MB."""
+"""Limit on the trees tracked at once, some 80 MB."""
 FAILED: Final = "failed"
 TIMED_OUT: Final = "timed out"
 SLOW: Final = "slow"
 _LATEST: Final = 1.5
-"""Message timeouts after which a spout has given a tree up."""
+"""Multiple of the message timeout after which a spout has certainly given a tree up."""
 _SETTLE_MS: Final = 2000
-"""By which news of it may be late."""
+"""Allowance for late completions."""
 _RECENT: Final = 20_000
-"""Complete trees that the slowest are measured against."""
+"""Number of complete trees from which the slowest share is computed."""
 
 
 class Outcome(NamedTuple):
-    """A tree that failed, timed out, or was complete late."""
+    """A tree that failed, timed out or was slow."""
 
     root: int
     kind: str
     """`FAILED`, `TIMED_OUT` or `SLOW`."""
     begun: int
-    """Unix time in ms, as `ended`."""
+    """Unix time in ms, like `ended`."""
     ended: int
 
 
 class Slow:
-    """Which complete trees are slow: those that took longer than `ms`, or than all but a `share` of the last ones; else none."""
+    """Decides which complete trees are slow.
+
+    A tree is slow if it took longer than `ms`, or than all but a `share` of recent trees. Without
+    either, no tree is slow.
+    """
 
     def __init__(self, ms: float | None = None, share: float | None = None) -> None:
         self._ms, self._share = ms, share
@@ -49,11 +54,11 @@ class Slow:
 
     @property
     def wanted(self) -> bool:
-        """Whether it matters how long a tree took."""
+        """True if durations matter."""
         return self._ms is not None or self._share is not None
 
     def limit(self, took: Iterable[int]) -> float:
-        """In ms, above which a tree is slow, when these have come, in ms each."""
+        """Add durations in ms and return the limit in ms above which a tree is slow."""
         if self._share is not None:
             self._recent.extend(took)
             return float(np.quantile(self._recent, 1 - self._share)) if self._recent else 0
@@ -61,7 +66,10 @@ class Slow:
 
 
 class Outcomes:
-    """Takes records, those of the acker's log before the completions of the same time."""
+    """Tracks trees from records.
+
+    Records of the acker log must come before completions of the same time.
+    """
 
     def __init__(self, topology: Outline, slow: Slow, most_open: int = MOST_OPEN) -> None:
         self._slow, self._most_open = slow, most_open
@@ -76,19 +84,18 @@ class Outcomes:
         self._failed: list[Outcome] = []
         self._acked: list[tuple[int, int, int]] = []
         self.unknown = 0
-        """Failures of trees whose beginning was not seen: they are left out."""
+        """Failures that are ignored because the beginning of the tree was not seen."""
         self.forgotten = 0
-        """Open trees that were let go of, as there were too many."""
+        """Open trees that were dropped because there were too many."""
         self.ended = 0
-        """Trees that ended."""
+        """Number of trees that ended."""
 
     @property
     def open(self) -> int:
-        """Trees that have not ended."""
         return sum(map(len, self._open.values()))
 
     def begin(self, record: Record) -> None:
-        """Takes a record of the acker's log."""
+        """Process a record of the acker log."""
         try:
             frame = decode(AckFrame, record.value)
             roots = unpack_ids(frame.init_roots)
@@ -97,13 +104,14 @@ class Outcomes:
         mine = self._open.get(frame.task)
         if mine is None:
             return
-        if frame.begins:  # the spout has begun anew, and waits for none of before
+        # The spout has restarted and no longer tracks its earlier trees.
+        if frame.begins:
             for root in [root for root, begun in mine.items() if begun < record.timestamp]:
                 del mine[root]
         mine.update(zip(roots, repeat(record.timestamp)))
 
     def end(self, record: Record) -> None:
-        """Takes a record of completions."""
+        """Process a completion record."""
         mine = self._open.get(self._tasks.get((record.topic, record.partition), -1))
         try:
             frame = decode(CompletionFrame, record.value)
@@ -129,7 +137,10 @@ class Outcomes:
         self._renewed |= {root: at for root in reset if root in mine}
 
     def take(self, now: int) -> Sequence[Outcome]:
-        """What has ended badly or late until `now`, a Unix time in ms: failed and timed out first, then the slowest."""
+        """Return the trees that failed, timed out or were slow until `now`, a Unix time in ms.
+
+        The slow ones come last, slowest first.
+        """
         wrong = [*self._failed, *self._timed_out(now)]
         limit = self._slow.limit(took for took, _, _ in self._acked) if self._acked else 0
         slow = sorted((one for one in self._acked if one[0] > limit), reverse=True)
@@ -141,7 +152,8 @@ class Outcomes:
         for task, mine in self._open.items():
             patience = self._patience[task]
             over: list[tuple[int, int]] = []
-            for root, begun in mine.items():  # in the order in which they began, or nearly so
+            # Trees are roughly in the order in which they began.
+            for root, begun in mine.items():
                 if begun + patience > now:
                     break
                 if self._renewed.get(root, begun) + patience <= now:
@@ -154,7 +166,7 @@ class Outcomes:
                 )
 
     def _let_go(self) -> None:
-        """Of the oldest, if there are too many."""
+        """Drop the oldest trees if there are too many."""
         most = self._most_open // max(1, len(self._open))
         for mine in self._open.values():
             for root in list(mine)[: max(0, len(mine) - most)]:
@@ -164,7 +176,10 @@ class Outcomes:
 
 
 def patience_of(topology: Outline) -> Mapping[int, float]:
-    """By spout task, milliseconds after which a tree of it has timed out for sure; infinite if it never does."""
+    """Return by spout task the milliseconds after which a tree has certainly timed out.
+
+    Infinite if trees never time out.
+    """
     if topology.exactly_once:
         return {task: np.inf for spout in topology.spouts for task in topology.task_ids(spout.id)}
     return {

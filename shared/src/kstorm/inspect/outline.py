@@ -1,7 +1,8 @@
-"""What it takes to read the topics of a topology without having its code: names, numbers and what its spouts read, as JSON.
+"""Outline of a topology as JSON: what is needed to read its topics without its code.
 
-Each process tells it at `/topology`, and the file of a run on this machine has it. Who reads it may be older or newer than who
-wrote it: fields that are not known are passed over, and those that lack have their defaults.
+It has names, numbers, and the sources of spouts. Each process serves it at `/topology`, and the
+file of a local run contains it. Reader and writer may be of different versions. Unknown fields are
+ignored and missing ones have their defaults.
 """
 
 from collections.abc import Sequence
@@ -17,32 +18,32 @@ from kstorm.topology.names import Names
 
 
 class SpoutReading(msgspec.Struct, frozen=True, omit_defaults=True):
-    """What a KafkaSpout reads. Nothing that a login takes is among it."""
+    """Source of a KafkaSpout, without credentials."""
 
     topic: str
     zk_root: str
     id: str
     wildcard: bool = False
-    """Whether `topic` is a regular expression."""
+    """True if `topic` is a regular expression."""
     zk_connect: str = ""
-    """The ZooKeeper that has its offsets; empty: the services' own."""
+    """ZooKeeper that stores the offsets. Empty means the services' own."""
     bootstrap: str = ""
-    """The Kafka that has its topic; empty: the services' own."""
+    """Kafka cluster of the source topic. Empty means the services' own."""
     retries: Retries | None = None
-    """None: the user's own policy, or none."""
+    """None if the spout has a custom retry manager, or no retries."""
 
     def path_of(self, topic: str) -> str:
-        """The node in ZooKeeper under which a topic's partitions are."""
+        """Return the ZooKeeper node that contains a topic's partitions."""
         path = f"{self.zk_root}/{self.id}"
         return f"{path}/{topic}" if self.wildcard else path
 
     def reads(self, topic: str) -> bool:
-        """Whether it reads a topic of that name."""
+        """Return True if the spout reads a topic of this name."""
         return bool(topics_matching(self.topic, [topic])) if self.wildcard else self.topic == topic
 
     @property
     def config(self) -> SpoutConfig:
-        """As much of it as is known."""
+        """The spout's configuration as far as the outline has it."""
         return SpoutConfig(
             KafkaHosts(self.bootstrap or None),
             self.topic,
@@ -54,39 +55,35 @@ class SpoutReading(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class OutlineComponent(msgspec.Struct, frozen=True, omit_defaults=True):
-    """A spout or a bolt."""
-
     id: str
     kind: str
     """`spout` or `bolt`."""
     num_tasks: int
     first_task: int
-    """Topology-wide id of its first task."""
+    """Topology-wide id of the first task."""
     timeout_secs: float | None = None
-    """Of a spout's messages; None if they have none."""
+    """Timeout of a spout's messages. None means no timeout."""
     reading: SpoutReading | None = None
 
     @property
     def timeout_ms(self) -> float:
-        """Infinite if there is none."""
+        """Infinite without a timeout."""
         return inf if self.timeout_secs is None else self.timeout_secs * 1000
 
 
 class OutlineEdge(msgspec.Struct, frozen=True, omit_defaults=True):
-    """Who reads what of whom."""
+    """Subscription of a component to a stream."""
 
     source: str
     stream: str
     target: str
     grouping: str = ""
-    """In words, `fields word`."""
+    """Description such as `fields word`."""
     grouped_by: Sequence[str] = ()
-    """The fields of a fields grouping."""
+    """Fields of a fields grouping."""
 
 
 class Outline(Names, msgspec.Struct, frozen=True, omit_defaults=True):
-    """Of a topology."""
-
     name: str
     components: Sequence[OutlineComponent] = ()
     edges: Sequence[OutlineEdge] = ()
@@ -95,21 +92,21 @@ class Outline(Names, msgspec.Struct, frozen=True, omit_defaults=True):
 
     @property
     def spouts(self) -> list[OutlineComponent]:
-        """The spouts, in the order of their declaration."""
+        """Spouts in the order of their declaration."""
         return [each for each in self.components if each.kind == "spout"]
 
     @property
     def bolts(self) -> list[OutlineComponent]:
-        """The bolts, in the order of their declaration."""
+        """Bolts in the order of their declaration."""
         return [each for each in self.components if each.kind == "bolt"]
 
     @property
     def readings(self) -> dict[str, SpoutReading]:
-        """By spout, what it reads of Kafka."""
+        """Kafka sources by spout."""
         return {each.id: each.reading for each in self.spouts if each.reading is not None}
 
     def component(self, id: str) -> OutlineComponent:
-        """A component by id; raises `TopologyError` naming the known ones."""
+        """Return a component. Raises `TopologyError` with the known ones if the id is unknown."""
         found = next((each for each in self.components if each.id == id), None)
         if found is None:
             known = ", ".join(each.id for each in self.components)
@@ -117,17 +114,20 @@ class Outline(Names, msgspec.Struct, frozen=True, omit_defaults=True):
         return found
 
     def task_ids(self, component: str) -> range:
-        """The topology-wide task ids of a component, by task index."""
+        """Return a component's topology-wide task ids by task index."""
         found = self.component(component)
         return range(found.first_task, found.first_task + found.num_tasks)
 
     def name_of(self, task: int) -> str:
-        """`split:5`, as Storm shows it."""
+        """Return the task's name as Storm shows it: `split:5`."""
         found = next((each.id for each in self.components if task in self.task_ids(each.id)), None)
         return f"task {task}" if found is None else f"{found}:{task}"
 
     def check_reader(self, component: str | None) -> None:
-        """Raises `AbsentError` if that is no spout that reads Kafka; None: if there is none."""
+        """Raise `AbsentError` if the component is not a spout that reads Kafka.
+
+        None means any component: then at least one must read Kafka.
+        """
         readings = self.readings
         if not readings or (component and component not in readings):
             said = (
@@ -139,7 +139,11 @@ class Outline(Names, msgspec.Struct, frozen=True, omit_defaults=True):
             raise AbsentError(f"the topology {self.name!r}: {said}{names}")
 
     def reader_of(self, topic: str, component: str | None = None) -> str:
-        """The spout that reads a topic. Raises `ConfigError` if none does, or several do and none is named."""
+        """Return the spout that reads a topic.
+
+        Raises `AbsentError` if no spout reads it. Raises `ConfigError` if several spouts read it
+        and no component is given.
+        """
         self.check_reader(component)
         readings = self.readings
         found = [
@@ -160,7 +164,7 @@ class Outline(Names, msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 def parse_outline(page: object) -> Outline | None:
-    """Of a page that was read as JSON; None if it has no outline."""
+    """Parse an outline from decoded JSON. Return None if it is not one."""
     try:
         return msgspec.convert(page, Outline)
     except msgspec.ValidationError:

@@ -1,7 +1,7 @@
-"""Which task has a key of a bolt's state: the one that the grouping of its input sends the key's tuples to.
+"""Find the task whose state has a key: the one to which the input's grouping sends its tuples.
 
-A bolt may put under any key what it likes, so this is a guess where nobody names the values that tuples are grouped by: the key
-itself, as a count of words does it, or the list of JSON that the key is.
+A bolt may store anything under any key. So unless the user gives the grouping values, this is a
+guess. They are assumed to be the key itself, as in a word count, or the JSON list in the key.
 """
 
 from collections.abc import Sequence
@@ -14,10 +14,11 @@ from kstorm.inspect.outline import Outline
 
 
 def owner(outline: Outline, component: str, values: Sequence[Any]) -> int | None:
-    """The topology-wide id of the task that gets the tuples with these values in the fields that they are grouped by.
+    """Return the topology-wide id of the task that receives tuples with these grouping values.
 
-    None if that cannot be told: not all inputs have a fields grouping, or not by so many fields. Raises `EmitError` if there is a
-    value that cannot be grouped by, `TopologyError` if there is no such component.
+    None if it cannot be determined: an input has no fields grouping, or one with another number of
+    fields. Raises `EmitError` if a value cannot be grouped by. Raises `TopologyError` if the
+    component is unknown.
     """
     tasks = outline.task_ids(component)
     if len(tasks) == 1:
@@ -30,7 +31,7 @@ def owner(outline: Outline, component: str, values: Sequence[Any]) -> int | None
 
 
 def likely_values(outline: Outline, component: str, key: str) -> Sequence[Any]:
-    """What the tuples of a key were probably grouped by."""
+    """Return the values by which a key's tuples were probably grouped."""
     values = _listed(key)
     return (
         values
@@ -40,7 +41,7 @@ def likely_values(outline: Outline, component: str, key: str) -> Sequence[Any]:
 
 
 def _grouping_fields(outline: Outline, component: str) -> int | None:
-    """By how many fields all its inputs are grouped; None if there is none, or they differ."""
+    """Return the number of grouping fields. None if inputs differ or have no fields grouping."""
     counts = {len(edge.grouped_by) for edge in outline.edges if edge.target == component}
     return counts.pop() or None if len(counts) == 1 else None
 

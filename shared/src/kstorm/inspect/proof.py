@@ -1,10 +1,11 @@
-"""Whether a tree is complete, by the rules of `kstorm.core.ledger`, from what its acker heard.
+"""Prove from an acker's log that a tree is complete, by the rules of `kstorm.core.ledger`.
 
-The first init counts, and no other. All that was announced or acked is XORed, in the order of the log; at the first moment
-when that is 0 and the init was heard, the tree is complete. What comes later is of no account.
+Only the first init counts. The values of init and acks are XORed in the order of the log. The tree
+is complete as soon as the init was received and the XOR is 0. Later news is ignored.
 
-An acker that lost its place may apply a record twice, or not at all. Then it may find complete what is not so in this order. But
-whichever acks are XORed to the init: if that is 0, then all that those announce was acked by them, as edges are random.
+An acker that lost its position may apply a record twice or not at all. It may then complete a tree
+although the log in its order does not. Some of the acks may still prove it. If they XOR with the
+init to 0, then these acks have acked everything that they announced, because edges are random.
 """
 
 from collections.abc import Sequence
@@ -16,28 +17,29 @@ from kstorm.inspect.xor import MOST_UNKNOWN, Span
 
 
 class Proof(Struct, frozen=True):
-    """What the log proves of a tree."""
-
     closed: Place | None
-    """The record with which it was complete; None if it never was."""
+    """Record that completed the tree. None if it never completed."""
     failed: Place | None
-    """The record with which it had failed; None if it never had."""
+    """Record that failed the tree. None if it never failed."""
     residual: int
-    """The XOR of all that was announced and not acked; 0 of a tree that is complete."""
+    """XOR of everything announced and not acked. 0 if the tree is complete."""
     acks: int
-    """That were needed."""
+    """Number of acks needed."""
     begun: bool
-    """Whether the init was heard."""
+    """True if the init was received."""
     late: int = 0
-    """Acks that came when it was complete already."""
+    """Acks that arrived after the tree was complete."""
     counted: Sequence[int] = ()
-    """The numbers of the news that count."""
+    """Indexes of the news that count."""
     in_order: bool = True
-    """Whether that is so in the order of the log; else it is of some of the acks."""
+    """True if the proof follows the order of the log. Otherwise it uses some of the acks."""
 
 
 def prove(news: Sequence[News], acked: bool = False) -> Proof:
-    """The proof from all news of one tree, in the order of the log. `acked`: whether its acker said that it is complete."""
+    """Compute the proof from all news of one tree in the order of the log.
+
+    `acked` is True if the acker reported the tree as complete.
+    """
     proof = _in_order(news)
     return proof if proof.closed or not acked else _of_some(news, proof) or proof
 
@@ -70,7 +72,10 @@ def _in_order(news: Sequence[News]) -> Proof:
 
 
 def _of_some(news: Sequence[News], proof: Proof) -> Proof | None:
-    """The proof from those of the acks that make one; None if none do, or there are too many acks to tell."""
+    """Find a subset of the acks that proves completion.
+
+    Returns None if no subset does, or if there are too many acks for a reliable answer.
+    """
     init = next((number for number, one in enumerate(news) if one.kind == "init"), None)
     acks = [number for number, one in enumerate(news) if one.kind == "ack"]
     if init is None or len(acks) > MOST_UNKNOWN:

@@ -1,4 +1,7 @@
-"""Trees and facts without what messages hold: for whoever may see where a message is, and not what it says."""
+"""Redact message contents from trees and facts.
+
+Users without permission to see values may still see where a message is.
+"""
 
 from collections.abc import Sequence
 
@@ -10,7 +13,7 @@ from kstorm.inspect.tree import Tree
 
 
 def without_values(tree: Tree) -> Tree:
-    """Without the values of tuples, and without the texts of errors, which may quote them."""
+    """Remove the values of tuples, and error texts, which may quote them."""
     return replace(
         tree,
         tuples={
@@ -23,7 +26,7 @@ def without_values(tree: Tree) -> Tree:
 
 
 def without_quotes(trees: Sequence[Tree], facts: Facts) -> tuple[Sequence[Tree], Facts]:
-    """The same for what a verdict is made of: of a dead letter its kind is left."""
+    """Redact the inputs of a verdict. A dead letter keeps only its kind."""
     letters = [
         letter._replace(reason=letter.kind or "of a kind that is not known")
         for letter in facts.letters

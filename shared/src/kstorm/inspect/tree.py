@@ -1,7 +1,8 @@
-"""A tree, put together from what was found of it.
+"""Build a tree from what was gathered about it.
 
-Which tuple hangs on which is exact where the frames say it. Else it is the one tuple of the tree that went to the task which
-emitted, or one of several: those of the acks that announce the tuple, if the acks can be told apart.
+Parents are exact if the frames have them. Otherwise the parent is the only tuple of the tree that
+went to the emitting task, or one of several. If the acks can be resolved, they narrow these down to
+the tuples acked together with the announcement.
 """
 
 from collections import defaultdict
@@ -18,70 +19,73 @@ from kstorm.inspect.proof import Proof, prove
 
 
 class TreeTuple(Struct):
-    """One tuple of a tree, as one task gets it."""
+    """A tuple of a tree, as received by one task."""
 
     edge: int
     sightings: Sequence[Sighting]
-    """The frames that it is in: one, but for a record that was sent twice."""
+    """Occurrences in frames. Several only if the record was sent twice."""
     parents: Sequence[int] = ()
-    """Edges of the tuples that it may hang on; none if the spout emitted it."""
+    """Edges of possible parents. Empty if the spout emitted the tuple."""
     exact: bool = True
-    """Whether it hangs on all of `parents`. Else it hangs on at least one of them."""
+    """True if all of `parents` are anchors. Otherwise at least one of them is."""
 
     @property
     def first(self) -> Sighting:
-        """Where it was seen first."""
+        """The earliest occurrence."""
         return self.sightings[0]
 
 
 class Tree(Struct):
-    """A tree of tuples: one attempt at a message."""
+    """A tuple tree, which is one attempt at a message."""
 
     root: int
     tuples: Mapping[int, TreeTuple]
-    """By edge, in the order in which they were sent."""
+    """Tuples by edge, in the order in which they were sent."""
     news: Sequence[News]
-    """What the acker heard, in the order of its log."""
+    """Entries about the tree in acker frames, in the order of the log."""
     entries: Mapping[int, Entry | None]
-    """By number of the news, which tuples an init or an ack is about; see `take_apart`."""
+    """Tuples covered by each init and ack, by index in `news`. See `take_apart`."""
     endings: Sequence[Ending]
     proof: Proof
 
     @property
     def init(self) -> News | None:
-        """How it began; None if that was not found."""
+        """The first init found, or None."""
         return next((news for news in self.news if news.kind == "init"), None)
 
     @property
     def origin(self) -> Origin | None:
-        """The message, if the init says it."""
+        """The message, if the init has it."""
         return None if self.init is None else self.init.origin
 
     @property
     def attempt(self) -> int:
-        """Which attempt at its message it is, from 1; 0 if the init does not say."""
+        """Number of the attempt at the message, from 1. 0 if unknown."""
         return self.origin.attempt if self.origin else 0
 
     @property
     def fail(self) -> News | None:
-        """Why it failed, if a task failed it: with a note if one came."""
+        """The failure reported by a task, preferably one with a note."""
         fails = [news for news in self.news if news.kind == "fail"]
         return next((news for news in fails if news.note), fails[0] if fails else None)
 
     @property
     def note(self) -> Note | None:
-        """Why it failed, from whoever says it."""
+        """The reason of the failure, from a task or from the completion."""
         told = (ending.note for ending in self.endings if ending.kind == "failed" and ending.note)
         return (self.fail and self.fail.note) or next(told, None)
 
     @property
     def begun(self) -> int:
-        """Unix time in ms of the first that is known of it; 0 if nothing is."""
+        """Unix time in ms of the earliest record. 0 without records."""
         return min((place.timestamp for place in self._places()), default=0)
 
     @property
     def ended(self) -> int | None:
-        """When the spout was told, or else when the tree was complete; None if it is open."""
+        """Unix time in ms of the completion, or else of the completing ack.
+
+        None if the tree is open.
+        """
         told = next((ending for ending in self.endings if ending.kind != "reset"), None)
         place = told.place if told else self.proof.closed
         return place.timestamp if place else None
@@ -94,7 +98,10 @@ class Tree(Struct):
         return "failed" if self.proof.failed is not None else "open"
 
     def children(self) -> Mapping[int, Sequence[int]]:
-        """By edge, the tuples that hang on it, 0 standing for the spout; each at the first of its parents."""
+        """Return children by parent edge, with 0 for the spout.
+
+        A tuple with several parents is listed at the first one.
+        """
         found: defaultdict[int, list[int]] = defaultdict(list)
         for edge, tuple in self.tuples.items():
             found[tuple.parents[0] if tuple.parents else 0].append(edge)
@@ -106,7 +113,7 @@ class Tree(Struct):
 
 
 def build(found: Gathered) -> Tree:
-    """The tree of all that was found of it; what was found twice counts once."""
+    """Build the tree. Records that were found twice count once."""
     sightings = sorted({(s.place, s.row): s for s in found.sightings}.values(), key=_when)
     grouped: defaultdict[int, list[Sighting]] = defaultdict(list)
     for sighting in sightings:
@@ -129,7 +136,11 @@ def build(found: Gathered) -> Tree:
 
 
 def _in_order(news: Sequence[News]) -> list[News]:
-    """Of one partition, as a root has one acker: each record once, and what is in a record in the order it is applied in."""
+    """Return the news without duplicates in the order of the log.
+
+    All news is in one partition, as a root has one acker. The sort is stable, so news within a
+    record keeps the order in which it is applied.
+    """
     seen: dict[Any, News] = {}
     for one in news:
         seen.setdefault((one.place.offset, one.kind), one)

@@ -1,4 +1,7 @@
-"""Why a message is not done, in one line: what its newest tree waits for, and what is known of who should see to that."""
+"""Explain in one line why a message is not done.
+
+The reason is what its newest tree waits for, and the state of the component that has to act.
+"""
 
 from collections.abc import Sequence
 from enum import StrEnum
@@ -14,8 +17,6 @@ from kstorm.kafka.above import Run
 
 
 class Kind(StrEnum):
-    """The verdicts there are."""
-
     DONE = "done"
     DEAD = "dead letter"
     SKIPPED = "skipped"
@@ -33,27 +34,27 @@ class Kind(StrEnum):
 
 
 class Verdict(Struct, frozen=True):
-    """The answer."""
+    """State of a message: its outcome, or the reason why it is not done."""
 
     message: Message
     kind: Kind
     said: str
-    """In a line."""
+    """A single line."""
     trees: int = 0
-    """That were found of the message."""
+    """Number of trees found for the message."""
     root: str = ""
-    """Of the tree that it is about, 16 hex digits."""
+    """Root of the tree that the verdict is about, 16 hex digits."""
     blocked: Sequence[Blocked] = ()
-    """The tuples that it waits for, the most telling one first."""
+    """Tuples that the tree waits for, most conclusive first."""
 
     @property
     def is_final(self) -> bool:
-        """Whether it stays as it is, unless somebody replays the message."""
+        """True if the verdict stays, unless an operator replays the message."""
         return self.kind in (Kind.DONE, Kind.DEAD, Kind.SKIPPED)
 
 
 def why(message: Message, attempts: Sequence[Tree], facts: Facts) -> Verdict:
-    """Of a message and the trees of its attempts, oldest first."""
+    """Return the verdict on a message from the trees of its attempts, oldest first."""
     kind, said, blocked = _judge(message, attempts, facts)
     telling = _telling(attempts)
     root = f"{telling.root:016x}" if telling else ""
@@ -61,7 +62,11 @@ def why(message: Message, attempts: Sequence[Tree], facts: Facts) -> Verdict:
 
 
 def _telling(trees: Sequence[Tree]) -> Tree | None:
-    """The tree that says why: of the newest attempt, as a message may have several trees, one that is not complete."""
+    """Return the most significant tree of the newest attempt.
+
+    One attempt may have several trees. A tree that failed or is open explains more than a complete
+    one.
+    """
     if not trees:
         return None
     newest = max(trees, key=lambda tree: tree.begun)
@@ -78,7 +83,7 @@ def _attempt(tree: Tree) -> int:
 
 
 class Said(NamedTuple):
-    """What is said of a message."""
+    """Kind and explanation of a verdict."""
 
     kind: Kind
     said: str
@@ -103,7 +108,7 @@ def _judge(message: Message, attempts: Sequence[Tree], facts: Facts) -> Said:
 
 
 def _finished(message: Message, facts: Facts) -> Said | None:
-    """What became of a message whose offset ZooKeeper's has passed."""
+    """Return the outcome of a message below the stored offset, else None."""
     if facts.stored is None or message.offset >= facts.stored:
         return None
     ranges = [r for r in facts.finished if r.start <= message.offset < r.end]
@@ -243,7 +248,7 @@ def _open(tree: Tree, facts: Facts) -> Said:
 
 
 def _replayed(tree: Tree, facts: Facts) -> str:
-    """When the message is emitted again if nothing happens."""
+    """Describe when the message will be emitted again if nothing else happens."""
     init = tree.init
     if facts.exactly_once or facts.timeout_ms == float("inf"):
         return ""
@@ -269,7 +274,7 @@ def _owner(place: tuple[str, int], facts: Facts) -> str:
 
 
 _LONGEST: Final = 1.5
-"""Message timeouts after which a tree has failed at the latest."""
+"""Multiple of the message timeout after which a tree has failed at the latest."""
 _AT_ONCE_MS: Final = 1000
-"""Within which all trees of one attempt begin."""
+"""Time within which all trees of one attempt begin."""
 _OUTCOMES: Final = ("failed", "open", "acked")

@@ -1,7 +1,8 @@
-"""What an open tree waits for: the XOR of all that was announced and not acked says it.
+"""Find what an open tree waits for, from the XOR of everything announced and not acked.
 
-Mostly that is one edge, the tuple that somebody holds, forgot, or has not come to. A tuple that is held while others hang on it
-already is not alone in the XOR; and after a crash there are tuples in it that were acked twice, or that nobody has announced.
+Mostly the XOR is a single edge: a tuple that its task holds, forgot or has not reached. If a task
+holds a tuple after emitting children, the XOR also contains the children's edges. After a crash it
+may contain tuples that were acked twice or never announced.
 """
 
 from collections import Counter, defaultdict
@@ -17,28 +18,38 @@ _TWICE: Final = 2
 
 
 class Waiting(Struct, frozen=True):
-    """Edges of the tuples that keep a tree open."""
-
     unacked: Sequence[int] = ()
-    """Announced, and not acked."""
+    """Announced and not acked."""
     twice: Sequence[int] = ()
-    """Acked more than once: they were executed again after a crash. Such a tree is never complete."""
+    """Acked more than once, because they were executed again after a crash.
+
+    Such a tree is never complete.
+    """
     doubtful: Sequence[int] = ()
-    """Most likely not acked, but that cannot be told: there are acks of something that is in no record; or they are in two records,
-    as a producer sent one again, or hang on such a tuple, and two acks of one moment cancel out."""
+    """Most likely not acked, but not certainly.
+
+    Either some acks cover tuples that are in no record, or a producer has sent a record twice. Two
+    simultaneous acks of such a tuple, or of its children, cancel out.
+    """
     strange: Sequence[int] = ()
-    """Acked, and announced by nobody: whoever emitted them died before. Such a tree is never complete either."""
+    """Acked but never announced, because the process that emitted them died first.
+
+    Such a tree is never complete either.
+    """
     among: Sequence[int] = ()
-    """If it cannot be told: the tuples of which no ack is known. At least one of them is not acked, if `lost` is not the cause and,
-    in a tree of more than `MOST_UNKNOWN` tuples, none was acked twice."""
+    """Tuples without a known ack, if the answer is ambiguous.
+
+    At least one of them is not acked, with two exceptions. `lost` may be the cause. In a tree of
+    more than `MOST_UNKNOWN` tuples, a tuple may have been acked twice.
+    """
     lost: bool = False
-    """Whether something was announced that is in no record that was found: it is on its way, or was lost with its process."""
+    """True if some announced tuple is in no record found: it is on its way, or was lost."""
     exact: bool = True
-    """Whether all acks could be told apart, so that the groups above are certain."""
+    """True if every ack could be resolved, so that the groups above are certain."""
 
 
 def waits_for(tree: Tree) -> Waiting:
-    """What a tree waits for whose init was heard; nothing if it is not open."""
+    """Return what a tree waits for. Empty if it is not open or its init was not received."""
     proof = tree.proof
     if tree.outcome != "open" or not proof.begun:
         return Waiting()
@@ -90,10 +101,10 @@ def waits_for(tree: Tree) -> Waiting:
 
 
 def _held_ones(tree: Tree, unheard: Sequence[int]) -> tuple[list[int], list[int]]:
-    """Of edges of which no ack is known, those that are not acked, and those of which that cannot be told.
+    """Split edges without a known ack into definitely unacked and unknown ones.
 
-    A tuple is announced with the ack of the one that it hangs on. If that is not acked, the residual has it only because it is
-    acked itself.
+    A tuple is announced with the ack of its parent. If the parent is not acked, the residual
+    contains the child only because the child itself is acked.
     """
     held, unsure = [], []
     for edge in unheard:
@@ -106,7 +117,7 @@ def _held_ones(tree: Tree, unheard: Sequence[int]) -> tuple[list[int], list[int]
 
 
 def _odd(tree: Tree) -> Sequence[int] | None:
-    """The edges that the residual is the XOR of; None if that cannot be told."""
+    """Return the edges whose XOR is the residual. None if ambiguous."""
     edges, residual = list(tree.tuples), tree.proof.residual
     if len(edges) <= MOST_UNKNOWN:
         return _parts(edges, residual)
@@ -115,7 +126,7 @@ def _odd(tree: Tree) -> Sequence[int] | None:
 
 
 def _held(tree: Tree) -> Sequence[int] | None:
-    """One tuple that its task holds, and those that it has sent meanwhile and that were acked."""
+    """Find a tuple that its task holds, and the acked tuples that the task has sent meanwhile."""
     sent: defaultdict[int, list[int]] = defaultdict(list)
     got: defaultdict[int, list[int]] = defaultdict(list)
     for edge, tuple in tree.tuples.items():

@@ -1,4 +1,4 @@
-"""A tree as rows: each tuple below the one that it hangs on, with when it was sent and acked, and what is to be said of it."""
+"""Arrange a tree as rows: each tuple below its parent, with times of send and ack, and remarks."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
@@ -10,47 +10,53 @@ from kstorm.inspect.tree import Tree, TreeTuple
 from kstorm.inspect.waiting import waits_for
 
 _ALIKE: Final = 3
-"""Tuples without children of their own, in a row to one component, of which more are shown as one."""
+"""Childless tuples to one component are shown as one row if there are more than this in a row."""
 
 
 class Row(Struct, frozen=True, kw_only=True):
-    """What one row shows: the spout's emit, a tuple, or several that are alike. Times are ms from the tree's beginning."""
+    """A row shows the spout's emit, a tuple, or several similar tuples.
+
+    Times are ms from the tree's beginning.
+    """
 
     depth: int
-    """0: the spout."""
+    """0 is the spout."""
     component: str
     task: int | None
-    """Topology-wide id; None of several."""
+    """Topology-wide id. None for several tuples."""
     count: int = 1
-    """Tuples."""
+    """Number of tuples."""
     tasks: int = 1
-    """That got them."""
+    """Number of tasks that received them."""
     start: int
-    """When it was sent."""
+    """Time when it was sent."""
     end: int | None
-    """When its ack was in the acker's log; None if that cannot be told."""
+    """Time when its ack was in the acker's log. None if unknown."""
     by: str = ""
-    """The process that acked it, or of the spout that emitted it."""
+    """Process that acked it. For the spout's row, the process that emitted it."""
     worked: int = 0
-    """Milliseconds that it worked before."""
+    """Milliseconds of work before that."""
     mark: str = ""
-    """That it failed, or keeps the tree open."""
+    """Remark that it failed or keeps the tree open."""
     critical: bool = False
-    """Whether the end of the tree waited for it."""
+    """True if the end of the tree waited for it."""
     place: Place | None = None
-    """The frame that has it."""
+    """Frame that contains it."""
     row: int = 0
-    """Its position there."""
+    """Index in the frame."""
     parents: int = 1
-    """Tuples of which it hangs on at least one."""
+    """Number of possible parents. 1 if the parents are exact."""
     sent: int = 1
-    """How often its record was sent."""
+    """Number of times that its record was sent."""
     stream: str = "default"
     values: Sequence[Any] = ()
 
 
 def waterfall(tree: Tree, everything: bool = False) -> Iterator[Row]:
-    """From the top down. `everything`: each tuple has a row, however many are alike."""
+    """Yield the rows from the top down.
+
+    With `everything`, each tuple has its own row instead of grouping similar ones.
+    """
     return _Waterfall(tree, everything).rows()
 
 
@@ -91,9 +97,8 @@ class _Waterfall:
                 worked=init.worked,
             )
         yield from self._below(0, 1)
-        lost = [
-            edge for edge in self._tree.tuples if edge not in self._drawn
-        ]  # in a circle, or below what is gone
+        # Tuples in a cycle or below a missing parent.
+        lost = [edge for edge in self._tree.tuples if edge not in self._drawn]
         for edge in lost:
             yield self._row(self._tree.tuples[edge], 1)
 
@@ -147,7 +152,7 @@ class _Waterfall:
         return None if ack is None else ack.place.timestamp - self._tree.begun
 
     def _alike(self, edges: Sequence[int]) -> Iterator[list[int]]:
-        """In groups of those that may be shown as one."""
+        """Yield groups of edges that may be shown as one row."""
         tuples, group = self._tree.tuples, list[int]()
         for edge in sorted(
             edges, key=lambda edge: (tuples[edge].first.target, not self._is_plain(edge))
@@ -169,7 +174,7 @@ class _Waterfall:
 
 
 def critical_path(tree: Tree) -> frozenset[int]:
-    """The edges from the tuple that was acked last up to the spout's, as far as it is known which hangs on which."""
+    """Return the edges from the tuple acked last up to the spout, as far as parents are known."""
     times = ack_times(tree)
     edge = max(
         times, key=lambda edge: (times[edge], tree.tuples[edge].first.place.timestamp), default=None
@@ -183,7 +188,7 @@ def critical_path(tree: Tree) -> frozenset[int]:
 
 
 def acks_of(tree: Tree) -> Mapping[int, News]:
-    """By edge, the first ack of it, as far as that can be told."""
+    """Return the first ack by edge, as far as acks could be resolved."""
     found: dict[int, News] = {}
     for number, entry in tree.entries.items():
         for edge in entry.acked if entry else ():
@@ -192,5 +197,5 @@ def acks_of(tree: Tree) -> Mapping[int, News]:
 
 
 def ack_times(tree: Tree) -> Mapping[int, int]:
-    """By edge, when its ack was in the log, as far as that can be told."""
+    """Return the timestamp of the first ack by edge, as far as acks could be resolved."""
     return {edge: ack.place.timestamp for edge, ack in acks_of(tree).items()}

@@ -1,16 +1,16 @@
-"""Times, numbers and failures as they are shown."""
+"""Format times, numbers and failures."""
 
 from kstorm.core.notes import Note
 
 
 def clock(ms: float) -> str:
-    """`08:59:12 UTC`."""
+    """Return `08:59:12 UTC`."""
     seconds = int(ms // 1000) % 86_400
     return f"{seconds // 3600:02}:{seconds // 60 % 60:02}:{seconds % 60:02} UTC"
 
 
 def span(ms: float) -> str:
-    """`38 ms`, `3.4 s`, `12 min`, `5 h`, `2 d`."""
+    """Return `38 ms`, `3.4 s`, `12 min`, `5 h` or `2 d`."""
     if ms < 1000:
         return f"{ms:.0f} ms"
     if ms < 60_000:
@@ -22,16 +22,16 @@ def span(ms: float) -> str:
 
 
 def moment(ms: float, now: float) -> str:
-    """`at 08:59:12 UTC (in 3.4 s)`."""
+    """Return `at 08:59:12 UTC (in 3.4 s)`."""
     return f"at {clock(ms)} ({f'in {span(ms - now)}' if ms > now else f'{span(now - ms)} ago'})"
 
 
 def many(count: int, what: str) -> str:
-    """`1 frame`, `5,312 frames`."""
+    """Return `1 frame` or `5,312 frames`."""
     return f"{count:,} {what}{'' if count == 1 else 's'}"
 
 
 def failure(note: Note, task: str) -> str:
-    """` by split:5: ValueError: no such word (split.py:41)`."""
+    """Return ` by split:5: ValueError: no such word (split.py:41)`."""
     what = "".join(f": {text}" for text in (note.type, note.message) if text and note.type)
     return f" by {task}{what}{f' ({note.where})' if note.where else ''}"

@@ -1,31 +1,30 @@
-"""Which of some random 64-bit ids were XORed to a value: Gaussian elimination over GF(2).
+"""Find which of some random 64-bit ids were XORed to a value, by Gaussian elimination over GF(2).
 
-Random ids are independent as long as there are some fifty of them, so there is one answer or none. That a value which was made
-otherwise has an answer all the same has a chance of 2^(n-64) with n ids.
+Up to about 50 random ids are linearly independent, so there is at most one answer. With n ids, an
+unrelated value has an answer with probability 2^(n-64).
 """
 
 from collections.abc import Iterable, Sequence
 from typing import Final
 
 MOST_UNKNOWN: Final = 48
-"""Ids up to which an answer is believed: a wrong one comes once in 65,000 times at most."""
+"""Ids up to which an answer is trusted. At most one in 65,000 is wrong."""
 
 
 class Span:
-    """What can be made of some values."""
+    """The linear span of some values."""
 
     def __init__(self, values: Iterable[int]) -> None:
         self.unique = True
-        """Whether no value can be made of the others: then there is at most one way to make any."""
-        self._rows: dict[
-            int, tuple[int, int]
-        ] = {}  # leading bit → a sum, and of which values it is one, a bit each
+        """True if the values are independent: then every total has at most one answer."""
+        # Leading bit → a sum, and a bit mask of the values that it consists of.
+        self._rows: dict[int, tuple[int, int]] = {}
         self._count = 0
         for value in values:
             self._add(value)
 
     def parts_of(self, total: int) -> Sequence[int] | None:
-        """The numbers of the values whose XOR is `total`, in order; None if there are none such."""
+        """Return the indexes of the values whose XOR is `total`, in order. None if impossible."""
         left, parts = self._reduced(total, 0)
         if left:
             return None
@@ -48,7 +47,10 @@ class Span:
 
 
 def one_or_two(values: Sequence[int], total: int) -> Sequence[int] | None:
-    """The numbers of the one value that is `total`, or of the two whose XOR is: of any number of values, in linear time."""
+    """Return the index of the value equal to `total`, or of two values whose XOR it is.
+
+    Takes linear time for any number of values.
+    """
     numbers = {value: number for number, value in enumerate(values)}
     if (number := numbers.get(total)) is not None:
         return [number]
