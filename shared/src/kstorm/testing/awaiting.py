@@ -43,10 +43,8 @@ class Awaiting:
 
     def abandon(self) -> None:
         """Stop advancing, because its process is dead."""
-        with suppress(
-            RuntimeError
-            # Its clean-up code awaits something, which cannot run in a dead process.
-        ):
+        # Its clean-up code awaits something, which cannot run in a dead process.
+        with suppress(RuntimeError):
             self._inner.close()
             if isinstance(self._result, Coroutine):  # it may not have started
                 self._result.close()

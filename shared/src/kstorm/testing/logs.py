@@ -74,10 +74,8 @@ class Logs:
             defaultdict(dict)
         )
         self._open: dict[object, Transaction] = {}
-        self._ending: list[
-            tuple[object, Transaction]
-            # ended transactions with a marker that is still missing in some partition
-        ] = []
+        # ended transactions with a marker that is still missing in some partition
+        self._ending: list[tuple[object, Transaction]] = []
         self._epochs: defaultdict[object, int] = defaultdict(int)
         self._lives: Counter[str] = Counter()  # times that each topic was recreated
         self.stalled: set[TopicPartition] = set()

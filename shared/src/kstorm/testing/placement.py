@@ -36,10 +36,8 @@ class Placement:
         self._holders: dict[tuple[str, int], Process[Any]] = {}
         self._zombies: list[Process[Any]] = []
         self._removed: list[Process[Any]] = []  # they still have tasks to hand over
-        self._disks: dict[
-            tuple[str, int], Disk
-            # by host, for later processes on that host
-        ] = {}
+        # by host, for later processes on that host
+        self._disks: dict[tuple[str, int], Disk] = {}
         self._old_disks: dict[tuple[str, int], Disk] = {}
         self._strangers = 0
         for component, executors in _components(world.topology):
@@ -212,10 +210,8 @@ class Placement:
                 self._give(component, task)
 
     def _released(self, process: Process[Any], task: int) -> None:
-        if (
-            self._holders[process.component, task] is process
-            # Otherwise it was taken for dead meanwhile.
-        ):
+        # Otherwise it was taken for dead meanwhile.
+        if self._holders[process.component, task] is process:
             self._give(process.component, task)
         self._end_removed()
 

@@ -78,10 +78,8 @@ class Process(Actor, Generic[E]):
         self.tasks: set[int] = set()
         """Tasks assigned by the group and not yet released."""
         self._assigned: list[int] = []  # tasks whose offsets are not known yet
-        self._opening: dict[
-            int, int
-            # by task, the end of its changelog when opening began
-        ] = {}
+        # by task, the end of its changelog when opening began
+        self._opening: dict[int, int] = {}
         self._position: dict[int, int] = {}  # by task that is being read
         self._sends = Sends(world)
         self.transactions = Transactions()

@@ -22,10 +22,8 @@ class FakeSource:
         self._positions: dict[Partition, int] = {}
         self._paused: set[Partition] = set()
         self._out_of_range: set[Partition] = set()
-        self._stands: dict[
-            Partition, object
-            # Partitions that stopped before an undecodable batch, each with a token of that stop.
-        ] = {}
+        # Partitions that stopped before an undecodable batch, each with a token of that stop.
+        self._stands: dict[Partition, object] = {}
         self._ends: dict[Partition, int] = {}
         self._faults: list[SourceFault] = []
         self._told: set[str] = set()
