@@ -194,6 +194,7 @@ class LocalProcesses:
             "KSTORM_DATA_DIR": str(self.data_directory(name)),
             "KSTORM_WEB_HOST": "127.0.0.1",
             "KSTORM_WEB_PORT": str(port),
+            # The web server listens only on this machine.
             "KSTORM_STATE_QUERIES": os.environ.get("KSTORM_STATE_QUERIES", "true"),
             "PYTHONUNBUFFERED": "1",
             **self.environment,
