@@ -16,7 +16,7 @@ AWAY: Final = 503
 
 
 class Problem(str):
-    """Reason why there is no answer, or "" if there is one."""
+    """Reason why a query has no answer, or ""."""
 
     __slots__ = ("status",)
 
@@ -32,7 +32,7 @@ class Problem(str):
 
 
 class Asked:
-    """Answers by query name, each kept for five seconds. A running query is awaited, not repeated."""
+    """Answers by query name, each kept for five seconds. A running query is awaited, not rerun."""
 
     def __init__(self, at_once: int) -> None:
         """`at_once`: number of concurrent queries. They have their own threads, so that polling the
@@ -48,7 +48,7 @@ class Asked:
     async def answer(
         self, name: object, ask: Callable[[], Any], kept: float = KEPT_SECS
     ) -> tuple[Any, Problem]:
-        """Return the answer, at most `kept` seconds old, and the problem if there is none."""
+        """Return the answer, at most `kept` seconds old, and the problem."""
         now = time.monotonic()
         self._asked = {
             key: each

@@ -68,7 +68,7 @@ class Collector:
         await self._tell()
 
     async def follow(self, patience: float) -> AsyncIterator[bool]:
-        """Yield True for each poll from now on, and False if there was none for `patience` seconds."""
+        """Yield True for each poll from now on, and False after `patience` seconds without one."""
         seen = self._number
         while not self._ended:
             with suppress(TimeoutError):

@@ -25,9 +25,9 @@ class Counts:
 
     figures: Figures = field(default_factory=Figures)
     edges: Mapping[Edge, int] | None = None
-    """Tuples sent by stream and target; None for services that do not report it."""
+    """Tuples sent by stream and target. None for services that do not report it."""
     busy: float | None = None
-    """Busy seconds; None for services that do not report them."""
+    """Busy seconds. None for services that do not report them."""
     waits: Mapping[str, float] = field(default_factory=dict)
     """Waiting seconds by cause."""
 
@@ -97,7 +97,7 @@ class Lives:
         return self._present
 
     def learn(self, status: Mapping[str, Any] | None) -> None:
-        """Add a poll's `/status`; None if the process did not respond."""
+        """Add a poll's `/status`. None if the process did not respond."""
         if status is None:
             self._present = self._present.ended()
             return

@@ -38,13 +38,13 @@ class Deed:
         self.begun = time.time()
         self.state = UNDER_WAY
         self.said = ""
-        """What the action waits for, and later its result."""
+        """Pending condition while it waits, and later its result."""
         self.over = threading.Event()
         """Set once it is done or has failed."""
         self._closing, self._ended = closing, ended
 
     def wait(self, look: Callable[[], str], secs: float) -> str:
-        """Wait like `kstorm.cli.waiting.Wait`. Raises `ControlError` if the web UI exits meanwhile."""
+        """Wait like `kstorm.cli.waiting.Wait`. Raises `ControlError` if the web UI exits."""
         deadline = time.monotonic() + secs
         while (left := look()) and time.monotonic() < deadline:
             self.said = left

@@ -20,7 +20,7 @@ _PLAIN: Final = ("emitted", "executed", "acked", "failed", "pending", "frames_in
 
 
 class Point(msgspec.Struct, frozen=True):
-    """One component at one moment of a chart. Rates are per second, latencies in seconds; None: not
+    """One component at one moment of a chart. Rates are per second, latencies in seconds. None: not
     known."""
 
     emitted: float

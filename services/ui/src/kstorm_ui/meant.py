@@ -20,7 +20,7 @@ class Meant(msgspec.Struct, frozen=True):
     number: int | None = None
     wanted: Wanted = Wanted()
     until: int | None = None
-    """Number of the last dead letter that existed; None: no limit."""
+    """Number of the last dead letter that existed. None: no limit."""
 
     def __str__(self) -> str:
         if self.number is not None:
@@ -39,7 +39,7 @@ class Meant(msgspec.Struct, frozen=True):
 
     @property
     def query(self) -> str:
-        """Query string for a path; empty if all dead letters are selected."""
+        """Query string for a path. Empty if all dead letters are selected."""
         return f"?{urlencode(self.fields)}" if self.fields else ""
 
     def letters(self, settings: Settings, topology: str) -> list[Numbered]:

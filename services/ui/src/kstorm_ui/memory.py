@@ -119,7 +119,7 @@ class Memory:
         before: Totals,
         totals: Totals,
     ) -> Counts:
-        """Return the counts since `before`, except those of a process that was not yet seen then."""
+        """Return the counts since `before`, except those of processes that were not seen then."""
         mine = [key for key in totals if key[0] == component and key in before]
         return sum((totals[key] - before[key] for key in mine), Counts())
 

@@ -22,7 +22,7 @@ def on_letter(actions: Set[str]) -> Sequence[str]:
 
 
 def on_letters(actions: Set[str], group: str) -> Sequence[str]:
-    """Return the allowed actions on many dead letters. Only letters of one group can be discarded."""
+    """Return the allowed actions on many dead letters. Only one group can be discarded at once."""
     return [
         name for name in ("replay", "discard") if name in actions and (group or name != "discard")
     ]

@@ -33,7 +33,7 @@ class Preview(msgspec.Struct, frozen=True):
     others: Mapping[str, int] = {}
     """Reasons why selected dead letters are left out, with their counts."""
     value: str | None = None
-    """Value of the message to edit; None if a form cannot hold it, because it is not text."""
+    """Value of the message to edit. None if a form cannot hold it, because it is not text."""
 
 
 async def preview(

@@ -23,7 +23,7 @@ class UiSettings:
     """Address to listen on. Addresses other than this machine's own need `token_file` or
     `user_header`."""
     port: int = DEFAULT_PORT
-    """Port to listen on; 0: any free one."""
+    """Port to listen on. 0: any free one."""
     runs: Path | None = None
     """Folder of one local run, or of several. None: use Kubernetes."""
     namespace: str | None = None
@@ -44,7 +44,7 @@ class UiSettings:
     """
 
     actions: frozenset[str] = frozenset()
-    """Allowed actions, out of `ACTIONS`; comma-separated in the environment. Empty: read-only.
+    """Allowed actions, out of `ACTIONS`. Comma-separated in the environment. Empty: read-only.
     `edit` needs `show_values`."""
     logs: bool | None = None
     """Show the logs of processes, which may quote messages. None: only logs of this machine, if it

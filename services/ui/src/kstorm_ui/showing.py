@@ -1,7 +1,7 @@
 """Decides what the pages show of dead letters and events.
 
-Invariant: they show nothing of a message's key, value and headers. Of an error they show its type
-and location, because its text may quote the message.
+Invariant: they show nothing of a message's key, value and headers. They show an error's type and
+location only, because its text may quote the message.
 """
 
 import re

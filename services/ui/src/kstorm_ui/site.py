@@ -36,7 +36,7 @@ NOT_TOLD: Final = (
 
 
 class Site:
-    """Passed to every module of `kstorm_ui.pages`, whose function `routes` returns its endpoints."""
+    """Passed to every module of `kstorm_ui.pages`, whose `routes` returns its endpoints."""
 
     def __init__(
         self,
@@ -101,8 +101,8 @@ class Site:
     async def ask_kafka(
         self, name: object, state: TopologyState, ask: Callable[[Settings, str], Any]
     ) -> tuple[Any, Problem]:
-        """Query the topology's Kafka, cached by `name` as in `Asked`. Return the answer, and the
-        problem if there is none."""
+        """Query the topology's Kafka, cached by `name` as in `Asked`. Return the answer and the
+        problem."""
         settings = settings_of(state.bootstrap, state.zookeeper)
         if settings is None:
             return None, Problem(NOT_TOLD)

@@ -15,7 +15,7 @@ class TaskState(msgspec.Struct, frozen=True):
     task: int
     process: str
     lag: int | None
-    """Records behind in the task's partition; None if Kafka was not queried or did not respond."""
+    """Records behind in the task's partition. None if Kafka was not queried or did not respond."""
     executed: int | None
     emitted: int | None
     failed: int | None
@@ -35,21 +35,21 @@ class ProcessState(msgspec.Struct, frozen=True):
     starts: int
     """Number of starts seen: 1 if it never died."""
     up: float | None
-    """Seconds since its run began, by its own clock; None if it does not respond."""
+    """Seconds since its run began, by its own clock. None if it does not respond."""
     emitted: int
     executed: int
     acked: int
     failed: int
     pending: int
     rate: float
-    """Tuples executed per second; for a spout, emitted."""
+    """Tuples executed per second. For a spout, emitted."""
     p50: float | None
     p99: float | None
     errors: int
     last_error: str
     last_error_age: float | None
     busy: float | None
-    """Share of time in which it worked, 0 to 1; None if it does not report it."""
+    """Share of time in which it worked, 0 to 1. None if it does not report it."""
 
 
 class ComponentState(msgspec.Struct, frozen=True):
@@ -76,9 +76,9 @@ class ComponentState(msgspec.Struct, frozen=True):
     ack_rate: float
     fail_rate: float
     lag: int | None
-    """Records behind; for a KafkaSpout, messages."""
+    """Records behind. For a KafkaSpout, messages."""
     behind: float | None
-    """Seconds to work off `lag` at the current rate; None if not known."""
+    """Seconds to work off `lag` at the current rate. None if not known."""
     busy: float | None
     waits: Mapping[str, float]
     """Share of time spent waiting, by cause."""
@@ -101,7 +101,7 @@ class EdgeState(msgspec.Struct, frozen=True):
     counted: bool
     """True if the rate was counted on this edge. Otherwise it is the source's total emit rate."""
     held: str
-    """Bottleneck of its target, which holds the edge back too; empty if there is none."""
+    """Bottleneck of its target, which holds the edge back too. Empty if there is none."""
 
 
 class TopologyState(msgspec.Struct, frozen=True):
@@ -111,7 +111,7 @@ class TopologyState(msgspec.Struct, frozen=True):
     """Kafka's bootstrap servers, if the source knows them. Empty: those of the environment."""
     zookeeper: str
     outline: Outline | None
-    """Outline of the topology; None until a process has reported it."""
+    """Outline of the topology. None until a process has reported it."""
     active: bool
     components: Sequence[ComponentState]
     """Spouts first, ackers last."""

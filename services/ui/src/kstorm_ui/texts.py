@@ -40,7 +40,7 @@ def age(seconds: float | None) -> str:
 
 
 def moment(seconds: float) -> str:
-    """Format a Unix time in UTC: `2026-11-25 09:41:07`; a dash if it is not known."""
+    """Format a Unix time in UTC: `2026-11-25 09:41:07`. A dash if it is not known."""
     return (
         datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%d %H:%M:%S") if seconds else NOTHING
     )
@@ -67,7 +67,8 @@ def link(text: str, *names: object) -> Markup:
 
 
 def shown(value: Any) -> Any:
-    """Escape a value for a template, including characters that reverse the reading direction."""
+    """Escape control characters and characters that reverse the reading direction, except in
+    markup."""
     if isinstance(value, Markup):
         return value
     return printable(value) if isinstance(value, str) else value

@@ -81,7 +81,7 @@ def _row(state: ComponentState, figures: Figures) -> ComponentRow:
 
 
 def skew(tasks: Sequence[TaskState]) -> float | None:
-    """Return the ratio of the busiest task's load to the median; None if tasks report no load."""
+    """Return the ratio of the busiest task's load to the median. None if tasks report no load."""
     loads = [task.executed if task.executed is not None else task.emitted for task in tasks]
     known = [load for load in loads if load is not None]
     middle = median(known) if known else 0

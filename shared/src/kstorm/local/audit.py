@@ -24,7 +24,7 @@ class Audited:
     gaps: int = 0
     """Offsets that are not accounted for."""
     trees: int | None = None
-    """Completed trees that were recomputed; None without ackers."""
+    """Completed trees that were recomputed. None without ackers."""
     findings: Sequence[str] = ()
     """Violations found, one line each."""
 
@@ -36,7 +36,7 @@ class Audited:
         return f"{self.messages:,} messages ({outcomes}), gaps: {self.gaps}, faults: {len(self.findings)}{trees}"
 
     def faults(self) -> list[str]:
-        """Return one sentence per problem; empty if there is none."""
+        """Return one sentence per problem. Empty if there is none."""
         left = self.outcomes.get("not due", 0)
         found = [f"the audit finds {left} messages that are not done"] if left else []
         if self.findings:

@@ -1,8 +1,8 @@
 """Writes the lists of `kstorm.local.jars`. Maintainers run it after changing a version there
 (`./run lock`).
 
-Ivy resolves each set's roots with their runtime dependencies. Of two versions of a jar it takes the
-newer one. So a root that is also a dependency of others raises its version, which avoids versions
+Ivy resolves each set's roots with their runtime dependencies, and takes the newer of two versions
+of a jar. So a root that is also a dependency of others raises its version, which avoids versions
 with known vulnerabilities. Jars that Spark already ships are left out of Spark's sets.
 """
 

@@ -42,7 +42,7 @@ _UNUSED: Final = tuple(
 
 
 def name_and_version(file_name: str) -> tuple[str, str]:
-    """Return a jar's artifact name and version, or the whole file name and "" if it has no version."""
+    """Return a jar's artifact name and version. Without a version, the whole file name and ""."""
     found = _JAR.fullmatch(file_name) or _WITHOUT_DASH.fullmatch(file_name)
     return (found[1], found[2]) if found else (file_name, "")
 

@@ -14,7 +14,7 @@ from kstorm.local.processes import ManagedProcess
 
 @contextmanager
 def page(folder: Path, *, wanted: bool = True) -> Iterator[str]:
-    """Yield the URL of the web UI for the runs in a folder; empty if it is not wanted or not
+    """Yield the URL of the web UI for the runs in a folder. Empty if it is not wanted or not
     installed.
 
     The web UI responds about a second later. Raises `ConfigError` for invalid settings in the

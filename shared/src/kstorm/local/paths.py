@@ -54,7 +54,7 @@ def run_directory(base: Path | None = None) -> Path:
 
 
 def remove_bulk(run: Path) -> None:
-    """Remove the data of the servers and of RocksDB after a successful run. Logs and tables stay."""
+    """Remove the data of the servers and RocksDB after a successful run. Logs and tables stay."""
     for folder in ("kafka", "zookeeper", "data"):
         shutil.rmtree(run / folder, ignore_errors=True)
 

@@ -104,7 +104,7 @@ class Supervisor:
 
 
 def stop_all(processes: Iterable[ManagedProcess], timeout: float = 10.0) -> None:
-    """Stop several processes in parallel, each within `timeout` seconds, by SIGKILL if necessary."""
+    """Stop processes in parallel, each within `timeout` seconds, by SIGKILL if necessary."""
     processes = list(processes)
     with ThreadPoolExecutor(max_workers=max(1, len(processes))) as pool:
         for result in [pool.submit(process.stop, timeout) for process in processes]:

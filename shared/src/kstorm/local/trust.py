@@ -25,7 +25,7 @@ _PASSWORD: Final = "changeit"  # noqa: S105 - Java's default; it protects only a
 
 
 def trust_options() -> list[str]:
-    """Return the options that make `java` trust the machine's authorities; none if there is no
+    """Return the options that make `java` trust the machine's authorities. Empty if there is no
     bundle."""
     certificates = _machine_certificates()
     if not certificates:

@@ -19,7 +19,7 @@ _LINE_SECS: Final = 2.0
 
 
 class LiveView:
-    """A context manager. `goal` is the number of trees that fills the progress bar; None for no
+    """A context manager. `goal` is the number of trees that fills the progress bar. None for no
     bar.
 
     Output to `console` meanwhile appears above the table.

@@ -23,7 +23,7 @@ class ComponentState:
 
     component: str
     kind: str
-    """`spout`, `bolt` or `acker`; empty until one of its processes has responded."""
+    """`spout`, `bolt` or `acker`. Empty until one of its processes has responded."""
     processes: int
     """Number of processes that should run."""
     ready: int
@@ -34,7 +34,7 @@ class ComponentState:
     """Metrics of the last `recent_secs`. `pending` is the growth in that time."""
     recent_secs: float
     last_error: str
-    """Type and task of the newest error of all processes, including dead ones; empty if there was
+    """Type and task of the newest error of all processes, including dead ones. Empty if there was
     none."""
     last_error_age: float | None
     """Seconds since the last error."""
@@ -155,7 +155,7 @@ class _Lives:
     def __init__(self) -> None:
         self.kind = ""
         self.last_error = (0.0, "")
-        """Time by this process's clock, and type and task; empty if there was none."""
+        """Time by this process's clock, and type and task. Empty if there was none."""
         self.ready = False
         self._life = (0, 0.0)
         self._past = self._present = Figures()

@@ -1,4 +1,4 @@
-"""Runs async user code one await at a time, so that simulated processes can act between two awaits."""
+"""Runs async user code one await at a time, so that simulated processes can act between awaits."""
 
 import asyncio
 from collections.abc import Coroutine, Generator
@@ -65,7 +65,7 @@ class Awaiting:
                 if awaited is not None:
                     yield awaited
                 yield from self._stand()
-            except BaseException as error:  # noqa: BLE001 - what is awaited raised, or was cancelled: the user's code hears of it
+            except BaseException as error:  # noqa: BLE001 - user code handles it
                 step = partial(self._inner.throw, error)
             else:
                 step = partial(self._inner.send, None)

@@ -200,7 +200,7 @@ class BoltTester(Generic[B]):
         return [values for values, _ in self._emits(stream)]
 
     def anchors(self, stream: str = DEFAULT_STREAM) -> list[list[Any]]:
-        """Return the messages that each tuple emitted on a stream is anchored to; none if
+        """Return the messages that each tuple emitted on a stream is anchored to. Empty if
         unanchored."""
         return [messages for _, messages in self._emits(stream)]
 
@@ -290,7 +290,7 @@ class _Inputs(dict[tuple[str, str], list[str]]):
             self[(key, DEFAULT_STREAM) if isinstance(key, str) else key] = list(_names(fields))
 
     def key(self, source: str | tuple[str, str] | None, values: Sequence[Any]) -> tuple[str, str]:
-        """Return the input that `source` means. Raises `TopologyError` if the values do not fit it."""
+        """Return the input named by `source`. Raises `TopologyError` if the values do not fit it."""
         key = (
             next(iter(self))
             if source is None

@@ -296,7 +296,7 @@ class LocalCluster(AbstractContextManager["LocalCluster"]):
             process.begin_checkpoint()
 
     def checkpoint(self, component: str | None = None) -> None:
-        """Take a complete checkpoint of one component's processes, or of all, and run until idle."""
+        """Take a complete checkpoint of one component's processes, or of all. Runs until idle."""
         self.begin_checkpoint(component)
         self.run_until_idle()
 
@@ -323,7 +323,7 @@ class LocalCluster(AbstractContextManager["LocalCluster"]):
         return self._outcomes(self._world.acked, spout, task)
 
     def failed(self, spout: str, task: int | None = None) -> list[Any]:
-        """Return the ids of messages of a spout, or of one of its tasks, that failed or timed out."""
+        """Return the ids of failed or timed-out messages of a spout, or of one of its tasks."""
         return self._outcomes(self._world.failed, spout, task)
 
     def emitted(self, component: str, stream: str = DEFAULT_STREAM) -> list[list[Any]]:
@@ -391,7 +391,7 @@ class LocalCluster(AbstractContextManager["LocalCluster"]):
         )
 
     def instance(self, component: str, task: int = 0) -> Spout | Bolt | BasicBolt:
-        """Return the spout or bolt object that runs a task now; a crash replaces it."""
+        """Return the spout or bolt object that runs a task now. A crash replaces it."""
         if 0 <= task < self.topology.component(component).num_tasks:
             while not make_ready(process := self._processes.holder(component, task), task):
                 if not process.dead:  # otherwise user code ended it and it was replaced

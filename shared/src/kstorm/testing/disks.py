@@ -31,7 +31,7 @@ class Disk:
     def recover(
         self, logs: Logs, place: TopicPartition, high: int, now: float, tombstone_secs: float
     ) -> None:
-        """Recover a partition up to the offset before `high`. Every transaction below it has ended."""
+        """Recover a partition up to the offset before `high`. No transaction below it is open."""
         table = self._tables.setdefault(place, Table())
         changelog = logs.changelog(place)
         log = Log(logs.topic_id(place[0]), 0, high, tombstone_secs)

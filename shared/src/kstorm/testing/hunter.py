@@ -220,7 +220,7 @@ class Hunter(Adversary):
         return ""
 
     def _is_over(self, ambush: _Ambush) -> bool:
-        """Strike if the moment has come. Return True once it has struck or cannot strike any more."""
+        """Strike if the moment has come. Return True once it has struck or can no longer strike."""
         process, name = ambush.process, ambush.component
         processes = self._cluster.processes(name)
         if process not in processes or ambush.patience == 0:

@@ -165,7 +165,10 @@ class Logs:
     # Transactions.
 
     def begin_epoch(self, owner: object) -> int:
-        """Start a new producer under this name. Abort and fence its predecessor's open transaction."""
+        """Start a producer under this name and return its epoch.
+
+        Aborts the open transaction of its predecessor, which can begin no other.
+        """
         if owner in self._open:
             self.end(self._open[owner], Fate.ABORTED)
         self._epochs[owner] += 1
@@ -176,8 +179,7 @@ class Logs:
         return epoch == self._epochs[owner]
 
     def begin(self, owner: object, epoch: int, now: float) -> Transaction:
-        """Begin a transaction; an owner may have one at a time. Raises `ValueError` if the owner
-        has a successor."""
+        """Begin an owner's only open transaction. Raises `ValueError` if it has a successor."""
         if not self.newest(owner, epoch):
             raise ValueError("another producer has this name")
         transaction = self._open[owner] = Transaction(now)

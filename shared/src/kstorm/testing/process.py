@@ -2,7 +2,7 @@
 scheduling.
 
 A process offers the scheduler the steps that it could take now. A step is anything that a real
-process does without yielding: it carries out one effect, receives one record or one transaction
+process does without yielding. It carries out one effect, receives one record or one transaction
 response, or runs a piece of user code. Between two steps another process may run, or this one may
 die. A dead process loses its memory, and undelivered sends never arrive.
 """

@@ -32,7 +32,7 @@ class Actor(ABC):
 
     @abstractmethod
     def ready(self) -> list[Step]:
-        """Return the steps that it could take now; an empty list means that it idles until woken."""
+        """Return the steps that it could take now. Without steps it idles until woken."""
 
     def wake(self) -> None:
         """Check for work, because something has happened."""

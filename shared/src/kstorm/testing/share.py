@@ -40,12 +40,12 @@ class Share:
 
     @property
     def positions(self) -> Mapping[tuple[str, int], int]:
-        """Positions for `Positioned.positions`; empty until the committed position is known."""
+        """Positions for `Positioned.positions`. Empty until the committed position is known."""
         return {} if self._at is None else {(_SHARE, self._index): self._at}
 
 
 def is_emitted(world: World, spout: str, items: int) -> bool:
-    """Return True if all items of a list are emitted and the positions of all shares are committed."""
+    """Return True if all items of a list are emitted and the positions of all shares committed."""
     tasks = world.topology.component(spout).num_tasks
     return all(
         max(world.position(spout, (_SHARE, task)) or 0, 0) == len(range(task, items, tasks))

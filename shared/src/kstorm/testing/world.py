@@ -30,7 +30,7 @@ class TaskError:
 
     component: str
     task: int
-    """Topology-wide task id; -1 for an error of the whole process."""
+    """Topology-wide task id. -1 for an error of the whole process."""
     error: BaseException
     doing: str
 
@@ -133,7 +133,7 @@ class World:
         self.seen[what] += 1
 
     def run(self, steps: Steps) -> None:
-        """Run a task's steps to their end. Only `async` methods of a component need the event loop."""
+        """Run a task's steps to their end. Only a component's `async` methods need the event loop."""
         try:
             pending = next(steps)
             while True:

@@ -12,7 +12,7 @@ from kstorm_ui.site import API, Site, json
 
 
 def routes(site: Site, token: str) -> list[Route]:
-    """Return the routes. `token` is the required token; empty if no login is required."""
+    """Return the routes. Without `token` no login is required."""
     return [
         Route("/login", partial(_login, site, token), methods=["GET", "POST"]),
         Route("/livez", _livez),

@@ -105,8 +105,7 @@ def _coordinates(request: Request) -> str:
 async def _answer(
     site: Site, state: TopologyState, asked: str, kept: float = KEPT_SECS
 ) -> tuple[MessageAnswer | None, Problem]:
-    """Return the answer for a message, at most `kept` seconds old, and the problem if there is
-    none."""
+    """Return the answer for a message, at most `kept` seconds old, and the problem."""
     try:
         wanted = parse_message(asked)
     except ConfigError as error:

@@ -29,7 +29,7 @@ class KubernetesSource:
     def __init__(self, cluster: Cluster, *, inside: bool) -> None:
         self.cluster, self._inside = cluster, inside
         self._told: dict[str, tuple[str, object, Outline]] = {}
-        """By topology: the outline, with the name and start time of the process that reported it."""
+        """By topology: the outline, and the name and start time of the process that reported it."""
         self._pods: dict[str, Mapping[str, Pod]] = {}
         """Pods by topology and name, from the last poll."""
 
@@ -59,7 +59,7 @@ class KubernetesSource:
             return Life(name, [], False, str(error))
 
     def look(self) -> Sequence[TopologyReport]:
-        """Query the pods, some in parallel. Raises `ControlError` if Kubernetes does not respond."""
+        """Query the pods, some in parallel. Raises `ControlError` if Kubernetes does not reply."""
         by_topology: dict[str, list[Workload]] = {}
         for workload in self.cluster.workloads():
             by_topology.setdefault(workload.topology, []).append(workload)

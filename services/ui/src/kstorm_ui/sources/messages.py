@@ -26,7 +26,7 @@ class MessageAnswer(msgspec.Struct, frozen=True):
     trees: Sequence[Tree]
     """Trees of its attempts, oldest first."""
     verdict: Verdict | None
-    """Reason why it is not done; None if not everything was read, so that it is not known."""
+    """Reason why it is not done. None if not everything was read, so that it is not known."""
 
 
 class OldestAnswer(msgspec.Struct, frozen=True):

@@ -18,11 +18,11 @@ class PartitionState(msgspec.Struct, frozen=True):
     start: int
     end: int
     stored: int | None
-    """Stored offset: the lowest unfinished message; None if none was stored yet."""
+    """Stored offset: the lowest unfinished message. None if none was stored yet."""
     owner: str
     """Owner of the partition's lock, or ""."""
     lag: int | None
-    """Messages from the stored offset to the end; None if none was stored yet."""
+    """Messages from the stored offset to the end. None if none was stored yet."""
 
 
 def partitions_of(settings: Settings, topology: Outline, spout: str) -> Sequence[PartitionState]:

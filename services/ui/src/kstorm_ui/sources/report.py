@@ -15,11 +15,11 @@ class ProcessReport(msgspec.Struct, frozen=True):
     name: str
     component: str
     status: Mapping[str, Any] | None
-    """Its `/status`; None if it does not respond."""
+    """Its `/status`. None if it does not respond."""
     trouble: str = ""
     """Reason why it does not respond, if the source knows it."""
     place: str = ""
-    """The node that it runs on; empty if irrelevant."""
+    """The node that it runs on. Empty if irrelevant."""
     since: float | None = None
     """Unix time since which it is not ready, if the source knows it."""
 
@@ -42,9 +42,9 @@ class TopologyReport(msgspec.Struct, frozen=True):
     components: Sequence[ComponentReport]
     processes: Sequence[ProcessReport]
     outline: Outline | None = None
-    """Outline of the topology; None until a process has reported it."""
+    """Outline of the topology. None until a process has reported it."""
     bootstrap: str = ""
-    """Kafka's bootstrap servers, if the source knows them. Otherwise those of the settings apply."""
+    """Kafka's bootstrap servers, if the source knows them. Otherwise the settings apply."""
     zookeeper: str = ""
     """ZooKeeper's address, in the same way."""
 

@@ -1,9 +1,9 @@
 """`./run images [TARGET …]`: builds the images and prints their sizes.
 
-    ./run images                                  all, as kstorm-<target>:<version of kstorm>
-    ./run images bolt acker --tag dev1            some, with your own tag
+    ./run images                          all, as kstorm-<target>:<version of kstorm>
+    ./run images bolt acker --tag dev1    some, with your own tag
     ./run images --topology examples/docker/Dockerfile --name wordcount
-                                                  also wordcount-spout, -bolt and -acker, made from ours
+                                          also wordcount-spout, -bolt and -acker, made from ours
 
 If `KSTORM_IMAGE_LOADER` is set, that command runs with the name of each image, to load it into a
 cluster. A table of sizes goes to standard output, the build's output to standard error.
@@ -159,7 +159,7 @@ def default_base() -> str:
 
 
 def revision() -> str:
-    """Return the commit of the checkout, with `-dirty` if it has changes; `unknown` outside git."""
+    """Return the commit of the checkout, with `-dirty` if it has changes. `unknown` outside git."""
     command = [
         "git",
         "-C",

@@ -1,1 +1,1 @@
-"""Third-party components of kstorm: known vulnerabilities, licences, and lists of the components."""
+"""Third-party components of kstorm: known vulnerabilities, licences, and component lists."""

@@ -2,8 +2,8 @@
 reachable.
 
 The list always applies and needs no network. `advisories.toml` names past vulnerabilities and the
-versions that fix them, so that no dependency resolution reintroduces them. Those without a fix are
-in `exceptions.toml`, with a reason and a date after which the check fails again.
+versions that fix them, so that no dependency resolution reintroduces them. `exceptions.toml` lists
+those without a fix, with a reason and a date after which the check fails again.
 """
 
 import tomllib
@@ -29,7 +29,7 @@ class Advisory:
     part: str
     ids: tuple[str, ...]
     fixed: tuple[str, ...]
-    """First fixed version of each series; empty if there is no fix."""
+    """First fixed version of each series. Empty if there is no fix."""
 
     def concerns(self, part: Part) -> bool:
         """Return True if a component has the vulnerability."""

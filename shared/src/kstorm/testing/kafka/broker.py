@@ -38,11 +38,11 @@ class FakeRecord(NamedTuple):
         return self.own_key
 
     def value(self) -> bytes | None:
-        """Return the record's value; None for a tombstone."""
+        """Return the record's value. None for a tombstone."""
         return self.body
 
     def timestamp(self) -> tuple[int, int]:
-        """Return the timestamp type and the Unix time in ms. Type 1 means that the producer set it."""
+        """Return the timestamp type and the Unix time in ms. Type 1 means set by the producer."""
         return 1, self.created
 
     def headers(self) -> list[tuple[str, bytes | None]] | None:
@@ -81,7 +81,7 @@ class Log:
         return self.records[first : first + most]
 
     def first_at(self, time: int) -> int:
-        """Return the offset of the first record at or after a Unix time in ms, or the end offset."""
+        """Return the offset of the first record at or after a Unix time in ms, or the end."""
         return next(
             (record.position for record in self.records if record.created >= time), self.end
         )
@@ -117,7 +117,7 @@ class Topics:
         return sorted({partition.topic for partition in self._logs})
 
     def partitions(self, topic: str) -> list[Partition]:
-        """Return the sorted partitions of a topic; none if the topic does not exist."""
+        """Return the sorted partitions of a topic. Empty if the topic does not exist."""
         return sorted(partition for partition in self._logs if partition.topic == topic)
 
     def find(self, partition: Partition) -> Log | None:

@@ -12,7 +12,10 @@ _AWAY = "the fake Kafka cannot be reached"
 
 
 class FakeSource:
-    """Behaves like librdkafka: round trips are answered later, and `assign` and `unassign` reset a pause."""
+    """Behaves like librdkafka: round trips are answered later.
+
+    Unlike in librdkafka, `assign` and `unassign` reset a pause.
+    """
 
     def __init__(self, topics: Topics, answers: Answers, config: SpoutConfig) -> None:
         self._topics, self._answers, self._config = topics, answers, config
