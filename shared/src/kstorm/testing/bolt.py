@@ -290,7 +290,7 @@ class _Inputs(dict[tuple[str, str], list[str]]):
             self[(key, DEFAULT_STREAM) if isinstance(key, str) else key] = list(_names(fields))
 
     def key(self, source: str | tuple[str, str] | None, values: Sequence[Any]) -> tuple[str, str]:
-        """Return the input named by `source`. Raises `TopologyError` if the values do not fit it."""
+        """Return the input named by `source`. Raises `TopologyError` if the values do not fit."""
         key = (
             next(iter(self))
             if source is None

@@ -1,4 +1,4 @@
-"""Parts of random topologies: bolts that accept any tuple, and topologies with a readable `repr`."""
+"""Parts of random topologies: bolts for any tuple, and topologies with a readable `repr`."""
 
 from typing import Any, Self
 

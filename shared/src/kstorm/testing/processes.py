@@ -137,7 +137,7 @@ class BoltProcess(Process[BoltEngine]):
 
 
 class SpoutProcess(Process[SpoutEngine]):
-    """Runs some tasks of a spout. Asks them for tuples until none come, and delivers completions."""
+    """Runs some tasks of a spout. Asks for tuples until none come, and delivers completions."""
 
     def __init__(self, world: World, component: str, disk: Disk, name: str) -> None:
         super().__init__(world, component, disk, name)

@@ -101,8 +101,8 @@ def simulate(
 ) -> SimulationReport:
     """Run a topology once per seed under random faults, then call `judge` with the cluster.
 
-    Faults strike between any two steps, until every input is acked and for a moment after, but for
-    at most `steps` steps. Then the topology runs without faults until every input is acked. `judge`
+    Faults strike between any two steps, for at most `steps` steps. They stop a moment after every
+    input is acked. Then the topology runs without faults until every input is acked. `judge`
     asserts what must hold.
 
         def no_word_is_lost(cluster):

@@ -133,7 +133,7 @@ class World:
         self.seen[what] += 1
 
     def run(self, steps: Steps) -> None:
-        """Run a task's steps to their end. Only a component's `async` methods need the event loop."""
+        """Run a task's steps to their end. Only `async` component methods need the event loop."""
         try:
             pending = next(steps)
             while True:

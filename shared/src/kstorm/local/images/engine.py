@@ -109,7 +109,7 @@ class Buildah(Engine):
         os.environ.setdefault("BUILDAH_ISOLATION", "chroot")
 
     def _label(self, image: str, labels: Sequence[str]) -> None:
-        """Set the labels again. A fully cached build gives the image the labels of an earlier one."""
+        """Set the labels again. A fully cached build gives the image older labels."""
         if labels:
             container = _run("buildah", "from", "--pull-never", image).strip()
             _run("buildah", "config", *labels, container)

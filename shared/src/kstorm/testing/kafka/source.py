@@ -14,7 +14,7 @@ _AWAY = "the fake Kafka cannot be reached"
 class FakeSource:
     """Behaves like librdkafka: round trips are answered later.
 
-    Unlike in librdkafka, `assign` and `unassign` reset a pause.
+    Like every `SourceReader`, it resets a pause in `assign` and `unassign`.
     """
 
     def __init__(self, topics: Topics, answers: Answers, config: SpoutConfig) -> None:
