@@ -32,7 +32,7 @@ class Nodes:
     holders: dict[str, _Lease] = field(default_factory=dict)
     """Lock holders by path."""
     waiting: list[_Lease] = field(default_factory=list)
-    """Stores that wait for a lock, in order."""
+    """Leases that wait for a lock, in order."""
     sessions: dict[tuple[str, str, int], "FakeOffsets"] = field(default_factory=dict)
     """The last store opened for each spout task."""
 
