@@ -1,1 +1,1 @@
-"""The page: running topologies, their components and processes, in a browser."""
+"""The web UI: running topologies, their components and processes, in a browser."""

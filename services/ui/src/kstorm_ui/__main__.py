@@ -1,7 +1,7 @@
 """Shows running topologies in a browser: `python -m kstorm_ui`, `kstorm-ui`, `./run ui`.
 
-With `--runs DIR` those of this machine, else those of a namespace on Kubernetes; without any option those of `.kstorm/runs`, if one
-runs there.
+With `--runs DIR` it shows those of this machine, otherwise those of a Kubernetes namespace. Without
+options it shows those of `.kstorm/runs`, if a topology runs there.
 """
 
 import argparse
@@ -18,7 +18,7 @@ from kstorm_ui.settings import UiSettings, from_environment
 
 
 def main() -> None:
-    """The entry point. A user's mistake ends in one line and exit code 2."""
+    """Entry point. A user's mistake prints one line and exits with 2."""
     try:
         serve(_settings(from_environment()), lambda line: print(line, flush=True))
     except KstormError as error:

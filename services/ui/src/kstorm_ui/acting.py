@@ -1,4 +1,5 @@
-"""What each action does: the same as the operator's command of that name, and one event each, also if it fails."""
+"""Implements the actions. Each does the same as the CLI command of that name and records one event,
+also on failure."""
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
@@ -36,7 +37,7 @@ _following: Final = BoundedSemaphore(4)
 
 
 class Where(NamedTuple):
-    """On which topology, and for whom."""
+    """The topology to act on, and the operator."""
 
     settings: Settings
     name: str
@@ -44,7 +45,7 @@ class Where(NamedTuple):
 
     @contextmanager
     def topologies(self) -> Iterator[Topologies]:
-        """Of its ZooKeeper, which knows it. Raises `KstormError` if it does not."""
+        """Open the topology's ZooKeeper. Raises `KstormError` if the topology is unknown there."""
         login = self.settings.zookeeper_auth, self.settings.zookeeper_tls
         with open_topologies(self.settings.zookeeper, *login) as found:
             found.check(self.name)
@@ -52,7 +53,7 @@ class Where(NamedTuple):
 
 
 def activate(where: Where) -> Act:
-    """As `kstorm activate`."""
+    """Return the action of `kstorm activate`."""
 
     def act(deed: Deed) -> str:
         with _noted(where, "activate"), where.topologies() as found:
@@ -62,7 +63,7 @@ def activate(where: Where) -> Act:
 
 
 def deactivate(where: Where) -> Act:
-    """As `kstorm deactivate`."""
+    """Return the action of `kstorm deactivate`."""
 
     def act(deed: Deed) -> str:
         with _noted(where, "deactivate"), where.topologies() as found:
@@ -72,7 +73,7 @@ def deactivate(where: Where) -> Act:
 
 
 def drain(where: Where, timeout: float | None) -> Act:
-    """As `kstorm drain`."""
+    """Return the action of `kstorm drain`."""
 
     def act(deed: Deed) -> str:
         with _noted(where, "drain"), where.topologies() as found:
@@ -82,7 +83,10 @@ def drain(where: Where, timeout: float | None) -> Act:
 
 
 def by_pod(cluster: Cluster, name: str, who: str, verb: str, *options: str) -> Act:
-    """As `kstorm VERB`, which a pod of the topology runs and notes: the page cannot reach its ZooKeeper."""
+    """Return the action of `kstorm VERB`, run and recorded by a pod of the topology.
+
+    Used where the web UI cannot reach the topology's ZooKeeper.
+    """
 
     def act(deed: Deed) -> str:
         own, out, errors = cluster.another(), _Told(deed), StringIO()
@@ -98,7 +102,7 @@ def by_pod(cluster: Cluster, name: str, who: str, verb: str, *options: str) -> A
 
 
 class _Told(StringIO):
-    """What a command prints: its last line is how far it is, and at the end what came of it."""
+    """Output of a command. Its last line is the progress, and in the end the result."""
 
     def __init__(self, deed: Deed) -> None:
         super().__init__()
@@ -112,7 +116,7 @@ class _Told(StringIO):
 def scale(
     cluster: Cluster, settings: Settings | None, name: str, who: str, component: str, pods: int
 ) -> Act:
-    """As `kstorm scale`. Without `settings` a pod notes it."""
+    """Return the action of `kstorm scale`. Without `settings` a pod records the event."""
 
     def act(_: Deed) -> str:
         what = f"{component}={pods}"
@@ -132,7 +136,8 @@ def scale(
 def replay(
     where: Where, meant: Meant, *, rate: float | None, limit: int | None, note: str, by_stages: bool
 ) -> Act:
-    """As `kstorm dlq replay`; then says what becomes of the orders, as long as that does not take long."""
+    """Return the action of `kstorm dlq replay`. It then follows the outcome of the replays for a
+    limited time."""
 
     def act(deed: Deed) -> str:
         with noted(
@@ -162,7 +167,8 @@ def replay(
 
 
 def edit(where: Where, outline: Outline, number: int, value: bytes, note: str) -> Act:
-    """As `kstorm dlq edit`, but for the scheme, which reads the value when the order is carried out."""
+    """Return the action of `kstorm dlq edit`, except that the scheme reads the value only during
+    the replay."""
 
     def act(deed: Deed) -> str:
         with noted(
@@ -182,7 +188,7 @@ def edit(where: Where, outline: Outline, number: int, value: bytes, note: str) -
 
 
 def discard(where: Where, meant: Meant, note: str) -> Act:
-    """As `kstorm dlq discard`."""
+    """Return the action of `kstorm dlq discard`."""
 
     def act(_: Deed) -> str:
         with noted(
@@ -198,7 +204,7 @@ def discard(where: Where, meant: Meant, note: str) -> Act:
 
 
 def why_no_edit(settings: Settings, outline: Outline, one: Numbered) -> str:
-    """Why a letter cannot be edited; empty if it can."""
+    """Return why a dead letter cannot be edited, or ""."""
     by_kafka = one.letter.component in outline.readings
     why = why_not_edited(one, outline.name, exactly_once=outline.exactly_once, by_kafka=by_kafka)
     return why or "; ".join(replayable(settings, outline.name, [one], force=False)[1])
@@ -218,7 +224,10 @@ def _end_of_events(where: Where) -> int | None:
 def _followed(
     deed: Deed, where: Where, letters: Sequence[Numbered], begin: int | None, ordered: str
 ) -> str:
-    """What became of the orders, as the spouts' events say behind `begin`. The deed itself is over: others may begin."""
+    """Follow the spouts' events from offset `begin` on, and return what became of the replays.
+
+    The action itself is already over, so that others may begin.
+    """
     deed.end("done", ordered)
     if begin is None or not _following.acquire(blocking=False):
         return ordered
@@ -233,7 +242,7 @@ def _followed(
 
 
 def _outcomes(deed: Deed, where: Where, letters: Sequence[Numbered], begin: int) -> Iterator[str]:
-    """In words, each time that more is known."""
+    """Yield a description each time that more outcomes are known."""
     left = {f"{one.number} ({place_of(one.letter)})" for one in letters}
     ended, deadline = Counter[str](), monotonic() + _FOLLOW_SECS
     for record in follow_topic(where.settings, NamesOf(where.name).events_topic, begin):

@@ -1,4 +1,5 @@
-"""The web application: routes to pages, each made of the collector's memory and a template. Nothing here waits for a source."""
+"""The web application: routes to pages, rendered from the collector's memory and templates without
+waiting for a source."""
 
 import asyncio
 from collections.abc import AsyncIterator, Set
@@ -38,7 +39,7 @@ def make_app(
     *,
     show_logs: bool = False,
 ) -> ASGIApp:
-    """The application, which runs the collector as long as it runs itself."""
+    """Build the application. It runs the collector for as long as it runs itself."""
     site = Site(collector, show_values, actions, show_logs=show_logs)
 
     @asynccontextmanager

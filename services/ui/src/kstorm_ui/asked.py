@@ -1,4 +1,5 @@
-"""What is asked only when somebody looks: of Kafka and ZooKeeper, beside the page's loop, once for all who look at that time."""
+"""Queries to Kafka and ZooKeeper that run only on demand, outside the event loop, and are shared by
+concurrent viewers."""
 
 import asyncio
 import time
@@ -15,37 +16,39 @@ AWAY: Final = 503
 
 
 class Problem(str):
-    """Why there is no answer, in words; empty if there is one."""
+    """Reason why a query has no answer, or ""."""
 
     __slots__ = ("status",)
 
     def __new__(cls, said: str = "", status: int = AWAY) -> "Problem":
-        """`status`: of HTTP, if there are words."""
+        """`status`: the HTTP status if there is a reason."""
         problem = super().__new__(cls, said)
         problem.status = status if said else 200
         return problem
 
     status: int
-    """Of HTTP: 200 with an answer, 404 if what was asked for is not there, 503 if nobody can say."""
+    """HTTP status: 200 with an answer, 404 if the object does not exist, 503 if the servers do not
+    respond."""
 
 
 class Asked:
-    """Answers by their names, each kept for five seconds; a question that is under way is waited for, not asked again."""
+    """Answers by query name, each kept for five seconds. A running query is awaited, not rerun."""
 
     def __init__(self, at_once: int) -> None:
-        """`at_once`: how many questions are asked at a time, in threads of their own: no look at what runs waits for them."""
+        """`at_once`: number of concurrent queries. They have their own threads, so that polling the
+        topologies never waits for them."""
         self._asked: dict[object, tuple[float, asyncio.Future[Any]]] = {}
         self._pool = ThreadPoolExecutor(at_once, thread_name_prefix="asking")
         self._true_since = -inf
 
     def forget(self) -> None:
-        """Something was changed: what was asked before may not be so any more. From any thread."""
+        """Discard earlier answers, because something was changed. Thread-safe."""
         self._true_since = time.monotonic()
 
     async def answer(
         self, name: object, ask: Callable[[], Any], kept: float = KEPT_SECS
     ) -> tuple[Any, Problem]:
-        """The answer, not older than `kept` seconds, and why there is none."""
+        """Return the answer, at most `kept` seconds old, and the problem."""
         now = time.monotonic()
         self._asked = {
             key: each

@@ -1,4 +1,5 @@
-"""The one that looks, for all who watch: every two seconds, whether there are none of them or a hundred."""
+"""Polls the source on behalf of all viewers, every two seconds, whether there are none or a
+hundred."""
 
 import asyncio
 import logging
@@ -18,11 +19,11 @@ log = logging.getLogger(__name__)
 _FORGET_SECS: Final = 3600.0
 
 LagOf = Callable[[TopologyReport], Lags]
-"""What Kafka says of a topology; may wait, and is asked beside other topologies' figures, not beside its own."""
+"""Returns Kafka's lag figures of a topology. May block. Called after the topologies are polled."""
 
 
 class Collector:
-    """Looks until it is stopped. `problem` says why the last look failed, empty if it did not."""
+    """Polls until it is stopped. `problem` is the reason why the last poll failed, or ""."""
 
     def __init__(
         self, source: Source, lag_of: LagOf = lambda report: {}, every: float = SAMPLE_SECS
@@ -30,7 +31,7 @@ class Collector:
         self.source = source
         self.problem = ""
         self.memories: dict[str, Memory] = {}
-        """By topology. One that is gone is remembered for an hour, and says so."""
+        """Memory by topology. One that is gone is kept for an hour, marked as such."""
         self._lag_of, self._every = lag_of, every
         self._seen: dict[str, float] = {}
         self._number = 0
@@ -38,14 +39,14 @@ class Collector:
         self._ended = False
 
     async def run(self) -> None:
-        """Looks again and again; what a look takes is part of its two seconds."""
+        """Poll repeatedly. The duration of a poll counts towards the two seconds."""
         while not self._ended:
             begun = time.monotonic()
             await self.look()
             await asyncio.sleep(max(0.1, self._every - (time.monotonic() - begun)))
 
     async def look(self) -> None:
-        """Looks once."""
+        """Poll once."""
         try:
             self._learn(await asyncio.to_thread(self._ask))
         except KstormError as error:
@@ -62,12 +63,12 @@ class Collector:
         await self._tell()
 
     async def stop(self) -> None:
-        """Ends `run`, and all who follow."""
+        """End `run` and all followers."""
         self._ended = True
         await self._tell()
 
     async def follow(self, patience: float) -> AsyncIterator[bool]:
-        """True for each look from now on; False if there was none for so many seconds."""
+        """Yield True for each poll from now on, and False after `patience` seconds without one."""
         seen = self._number
         while not self._ended:
             with suppress(TimeoutError):

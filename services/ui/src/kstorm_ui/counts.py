@@ -1,7 +1,8 @@
-"""What processes have counted, added up over their lives.
+"""Counters of processes, summed over their restarts.
 
-The rule: what was counted stays counted. A process that dies begins again at zero; the last counts of each life are kept, so sums
-never go down. They miss at most what happened between the last look and the death.
+Invariant: counts are never lost. A process that dies restarts at zero. The last counts of each run
+are kept, so sums never decrease. They miss at most what happened between the last poll and the
+death.
 """
 
 from collections import Counter
@@ -20,19 +21,19 @@ Edge = tuple[str, str]
 
 @dataclass(frozen=True, slots=True)
 class Counts:
-    """The counts of one process, or of several. `figures.pending` is how many there are now."""
+    """Counters of one process, or of several. `figures.pending` is a gauge, not a counter."""
 
     figures: Figures = field(default_factory=Figures)
     edges: Mapping[Edge, int] | None = None
-    """Tuples sent by stream and target; None of services that do not tell."""
+    """Tuples sent by stream and target. None for services that do not report it."""
     busy: float | None = None
-    """Seconds in which they worked; None of services that do not tell."""
+    """Busy seconds. None for services that do not report them."""
     waits: Mapping[str, float] = field(default_factory=dict)
-    """Seconds in which they waited, by cause."""
+    """Waiting seconds by cause."""
 
     @classmethod
     def of(cls, status: Mapping[str, Any]) -> Self:
-        """What a `/status` page tells."""
+        """Parse a `/status` response."""
         edges: Counter[Edge] = Counter()
         for each in status.get("edges") or ():
             edges[str(each["stream"]), str(each["target"])] += int(each["tuples"])
@@ -54,7 +55,7 @@ class Counts:
         return self._combine(other, -1)
 
     def ended(self) -> Self:
-        """After the process has died: its pending tuples may be another's by now."""
+        """Return the counts after the process has died: its pending tuples may have moved."""
         return replace(self, figures=replace(self.figures, pending=0))
 
     def _combine(self, other: Self, sign: int) -> Self:
@@ -79,24 +80,24 @@ class Lives:
 
     def __init__(self) -> None:
         self.status: Mapping[str, Any] = {}
-        """The last that it told."""
+        """The last `/status` response."""
         self.starts = 0
-        """How many lives were seen."""
+        """Number of runs seen."""
         self._life: tuple[int, float] | None = None
         self._past = self._present = Counts()
 
     @property
     def total(self) -> Counts:
-        """Of all lives."""
+        """Counts of all runs."""
         return self._past + self._present
 
     @property
     def present(self) -> Counts:
-        """Of the present life, or the last one."""
+        """Counts of the current or last run."""
         return self._present
 
     def learn(self, status: Mapping[str, Any] | None) -> None:
-        """Takes note of a look; None if it did not answer."""
+        """Add a poll's `/status`. None if the process did not respond."""
         if status is None:
             self._present = self._present.ended()
             return

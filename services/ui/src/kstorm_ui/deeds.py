@@ -1,6 +1,7 @@
-"""What the page was told to do: who told it, how far it is, and what came of it.
+"""Background actions started from the web UI, with their operator, progress and result.
 
-It is in memory: the last of each topology, until the page ends. The topology's events keep it for ever.
+They are in memory: the last ones of each topology, until the web UI exits. The topology's events
+record them permanently.
 """
 
 import logging
@@ -23,7 +24,7 @@ FAILED: Final = "failed"
 
 
 class Deed:
-    """One of them. A thread of its own does it, and writes here; everybody reads."""
+    """A background action. Runs on its own thread, which is the only writer."""
 
     def __init__(
         self,
@@ -37,13 +38,13 @@ class Deed:
         self.begun = time.time()
         self.state = UNDER_WAY
         self.said = ""
-        """What it waits for, and then what came of it."""
+        """Pending condition while it waits, and later its result."""
         self.over = threading.Event()
         """Set once it is done or has failed."""
         self._closing, self._ended = closing, ended
 
     def wait(self, look: Callable[[], str], secs: float) -> str:
-        """As `kstorm.cli.waiting.Wait`. Raises `ControlError` if the page ends meanwhile."""
+        """Wait like `kstorm.cli.waiting.Wait`. Raises `ControlError` if the web UI exits."""
         deadline = time.monotonic() + secs
         while (left := look()) and time.monotonic() < deadline:
             self.said = left
@@ -53,11 +54,11 @@ class Deed:
 
     @property
     def closing(self) -> bool:
-        """Whether the page ends."""
+        """True while the web UI shuts down."""
         return self._closing.is_set()
 
     def end(self, state: str, said: str) -> None:
-        """It is over, but more may be said of it."""
+        """Mark it as over. `said` may still change afterwards."""
         if not self.over.is_set():
             self.state = state
         self.said = said
@@ -66,11 +67,14 @@ class Deed:
 
 
 Act = Callable[[Deed], str]
-"""Does it, and returns what came of it. Raises `KstormError` if nothing did."""
+"""Carries out the action and returns its result. Raises `KstormError` on failure."""
 
 
 class Deeds:
-    """Of all topologies. `ended` is called before anybody is told that one is over, by whichever thread did it."""
+    """Background actions of all topologies.
+
+    `ended` is called on the action's thread, before `over` is set.
+    """
 
     def __init__(self, ended: Callable[[], None] = lambda: None) -> None:
         self._ended = ended
@@ -79,11 +83,11 @@ class Deeds:
         self._closing = threading.Event()
 
     def of(self, topology: str) -> Sequence[Deed]:
-        """The newest first."""
+        """Return a topology's actions, newest first."""
         return self._kept.get(topology, ())
 
     def start(self, topology: str, verb: str, what: str, who: str, act: Act) -> Deed:
-        """Begins one. Raises `ControlError` if one of its kind is under way."""
+        """Start an action. Raises `ControlError` if one of its kind is running."""
         kept = self._kept.setdefault(topology, [])
         for other in kept:
             if other.verb == verb and not other.over.is_set():
@@ -103,7 +107,7 @@ class Deeds:
         return deed
 
     def close(self) -> None:
-        """Has those that wait give up, and lets them say so among the events."""
+        """Make waiting actions give up, and let them record that in their events."""
         self._closing.set()
         deadline = time.monotonic() + _END_SECS
         for thread in self._threads:

@@ -1,4 +1,4 @@
-"""The graph's edges: declared ones, with what was counted on them, or what can be said without that."""
+"""The edges of the graph: declared ones, with their counted rates or an estimate."""
 
 from collections.abc import Mapping, Sequence
 
@@ -14,9 +14,12 @@ def edges_of(
     components: Sequence[ComponentState],
     causes: Sequence[HoldUp],
 ) -> Sequence[EdgeState]:
-    """One for each two components, whatever streams there are between them. `rates`: by source, what was counted a
-    second, for each that counts; `causes`: what holds the topology back. An edge is held back by what holds its target, or by
-    a Kafka that is away."""
+    """Return one edge per pair of components, whatever streams connect them.
+
+    `rates`: counted tuples per second and edge, by source, for sources that count them. `causes`:
+    the topology's bottlenecks. An edge is held back by the bottleneck of its target, or by a Kafka
+    outage.
+    """
     held = {
         cause.component: cause.said
         for cause in reversed(causes)

@@ -1,4 +1,4 @@
-"""What a form sends."""
+"""Parses submitted forms."""
 
 from collections.abc import Mapping
 from typing import Final
@@ -13,7 +13,8 @@ _MOST_FIELDS: Final = 32
 
 
 async def fields_of(request: Request, most: int = MOST_BYTES) -> Mapping[str, str]:
-    """Each field's first value. Raises `ConfigError` if it is longer than `most` bytes, or no form."""
+    """Return each field's first value. Raises `ConfigError` if the body exceeds `most` bytes or is
+    not a form."""
     body = b""
     async for chunk in request.stream():
         body += chunk

@@ -1,4 +1,4 @@
-"""What holds a topology back, as `kstorm causes` says it: from the looks of the last seconds."""
+"""Bottlenecks of a topology, as in `kstorm causes`, from the polls of the last seconds."""
 
 from collections import deque
 from collections.abc import Sequence
@@ -10,17 +10,18 @@ from kstorm.runtime.kafka.lag import Lags
 from kstorm_ui.sources.report import TopologyReport
 
 WINDOW_SECS: Final = 8.0
-"""How far back looks are compared."""
+"""Age of the oldest poll that is compared."""
 
 
 class Causes:
-    """Of one topology."""
+    """Bottlenecks of one topology."""
 
     def __init__(self) -> None:
         self._looks: deque[Snapshot] = deque()
 
     def learn(self, report: TopologyReport, lags: Lags, now: float) -> Sequence[HoldUp]:
-        """Takes note of a look, `now` by a steady clock; what holds it back, the most telling first."""
+        """Add a poll. Return the bottlenecks, the most significant first. `now` is a monotonic
+        time."""
         self._looks.append(_snapshot(report, lags, now))
         while len(self._looks) > 2 and self._looks[1].at <= now - WINDOW_SECS:
             self._looks.popleft()

@@ -1,6 +1,6 @@
-"""What is remembered of a topology: an hour of samples for charts, a day of minutes for windows.
+"""History of a topology: an hour of samples for charts, a day of minutes for windows.
 
-Memory is what it costs, so both are packed: some 0.8 MB for each component when full.
+Both are packed to save memory: about 0.8 MB per component when full.
 """
 
 from array import array
@@ -20,7 +20,8 @@ _PLAIN: Final = ("emitted", "executed", "acked", "failed", "pending", "frames_in
 
 
 class Point(msgspec.Struct, frozen=True):
-    """One component at one moment of a chart. Rates are a second, latencies in seconds; None: not known."""
+    """One component at one moment of a chart. Rates are per second, latencies in seconds. None: not
+    known."""
 
     emitted: float
     executed: float
@@ -33,14 +34,14 @@ class Point(msgspec.Struct, frozen=True):
 
 
 class History:
-    """Samples with their time by a steady clock, in seconds. A gap in time is a gap in what is remembered."""
+    """Samples with their monotonic time in seconds. A gap in time is a gap in the history."""
 
     def __init__(self) -> None:
         self._points: deque[tuple[float, Mapping[str, Point]]] = deque()
         self._minutes: deque[tuple[float, Mapping[str, array[int]]]] = deque()
 
     def add(self, now: float, points: Mapping[str, Point], totals: Mapping[str, Figures]) -> None:
-        """Remembers a sample; `totals` count from the beginning."""
+        """Add a sample. `totals` are counted from the start."""
         self._points.append((now, points))
         while self._points[0][0] < now - HOUR:
             self._points.popleft()
@@ -52,13 +53,14 @@ class History:
                 self._minutes.popleft()
 
     def points(self, component: str) -> Iterator[tuple[float, Point]]:
-        """The samples of the last hour, in order."""
+        """Yield the samples of the last hour, in order."""
         for at, points in list(self._points):
             if component in points:
                 yield at, points[component]
 
     def before(self, at: float) -> tuple[float, Mapping[str, Figures]] | None:
-        """The newest totals that are at least as old as `at`, else the oldest that there are; None if there are none."""
+        """Return the newest totals at least as old as `at`, otherwise the oldest, or None if there
+        are none."""
         chosen = None
         for moment, packed in self._minutes:
             if chosen is not None and moment > at:

@@ -1,4 +1,4 @@
-"""Which dead letters an action means, as its form says."""
+"""The dead letters that an action applies to, as selected in its form."""
 
 from collections.abc import Mapping
 from urllib.parse import urlencode
@@ -14,12 +14,13 @@ from kstorm_ui.sources.letters import letters_of
 
 
 class Meant(msgspec.Struct, frozen=True):
-    """One letter by its number, or all that a filter lets through and that had come when the form was shown."""
+    """One dead letter by its number, or all that match a filter and existed when the form was
+    shown."""
 
     number: int | None = None
     wanted: Wanted = Wanted()
     until: int | None = None
-    """The number of the last that had come; None: all."""
+    """Number of the last dead letter that existed. None: no limit."""
 
     def __str__(self) -> str:
         if self.number is not None:
@@ -31,18 +32,21 @@ class Meant(msgspec.Struct, frozen=True):
 
     @property
     def fields(self) -> Mapping[str, str]:
-        """For a link to its form, or hidden in it: what `meant_by` reads."""
+        """Fields for a link to the form, or hidden in the form. Parsed by `meant_by`."""
         found = {} if self.number is None else {"number": str(self.number)}
         found |= {name: text for name, text in msgspec.structs.asdict(self.wanted).items() if text}
         return found if self.until is None else found | {"until": str(self.until)}
 
     @property
     def query(self) -> str:
-        """Behind a path; empty if all are meant."""
+        """Query string for a path. Empty if all dead letters are selected."""
         return f"?{urlencode(self.fields)}" if self.fields else ""
 
     def letters(self, settings: Settings, topology: str) -> list[Numbered]:
-        """Those, without what their messages hold. Raises `ControlError` if there is none, `BrokerError` if Kafka does not say."""
+        """Return the selected dead letters, without their message contents.
+
+        Raises `ControlError` if there is none, and `BrokerError` if Kafka does not respond.
+        """
         if self.number is not None:
             there = read_letters(settings, topology, self.number).letters
             found = [one for one in there if one.number == self.number]
@@ -56,12 +60,12 @@ class Meant(msgspec.Struct, frozen=True):
         return found
 
     def upto(self, number: int) -> "Meant":
-        """The same, as far as had come by then."""
+        """Return the same selection, limited to numbers up to `number`."""
         return msgspec.structs.replace(self, until=number)
 
 
 def meant_by(fields: Mapping[str, str]) -> Meant:
-    """Reads what a form or a link says. Raises `ConfigError` on what is no number."""
+    """Parse the fields of a form or a link. Raises `ConfigError` if a number is invalid."""
     wanted = Wanted(**{name: fields.get(name, "") for name in Wanted.__struct_fields__})
     return Meant(_number(fields, "number"), wanted, _number(fields, "until"))
 

@@ -1,4 +1,4 @@
-"""Makes the state of one topology out of what its source says, look by look."""
+"""Builds the state of one topology from the reports of its source, poll by poll."""
 
 from collections import Counter, deque
 from collections.abc import Iterable, Mapping, Sequence
@@ -22,17 +22,17 @@ _ORDER: Final = {"spout": 0, "bolt": 1, "acker": 2}
 
 
 Totals = Mapping[tuple[str, str], Counts]
-"""What processes have counted from the beginning, by component and name."""
+"""Total counts of processes, by component and process name."""
 
 
 class Memory:
-    """One topology, for as long as the page runs."""
+    """State and history of one topology, for as long as the web UI runs."""
 
     def __init__(self, now: float) -> None:
         self.history = History()
         self.state: TopologyState
         self.totals: Mapping[str, Figures] = {}
-        """By component, from the beginning."""
+        """Totals by component."""
         self._first = now
         self._lives: dict[tuple[str, str], Lives] = {}
         self._seen: dict[tuple[str, str], float] = {}
@@ -41,7 +41,7 @@ class Memory:
         self._causes = Causes()
 
     def learn(self, report: TopologyReport, lags: Lags, now: float, clock: float) -> TopologyState:
-        """Takes note of a look: `now` by a steady clock, `clock` is the Unix time."""
+        """Add a poll. `now` is a monotonic time, `clock` the Unix time."""
         for process in report.processes:
             key = process.component, process.name
             self._lives.setdefault(key, Lives()).learn(process.status)
@@ -90,11 +90,12 @@ class Memory:
         return self.state
 
     def lost(self) -> None:
-        """A look did not find it."""
+        """Mark the topology as not found by a poll."""
         self.state = msgspec.structs.replace(self.state, answered=False)
 
     def _forget(self, now: float) -> None:
-        """Pods of a Deployment come back under other names: of those that are gone only the sum is kept."""
+        """Merge processes that are gone into one sum, because pods of a Deployment return under
+        other names."""
         for key, seen in list(self._seen.items()):
             if now - seen > _GONE_SECS:
                 total = self._lives.pop(key).total.ended()
@@ -106,7 +107,7 @@ class Memory:
         return sum(mine, self._gone.get(component, Counts()))
 
     def _remember(self, now: float, totals: Totals) -> tuple[float, Totals]:
-        """The totals of some seconds ago, to compare with."""
+        """Store the totals. Return those of some seconds ago, for comparison."""
         self._recent.append((now, totals))
         while len(self._recent) > 2 and self._recent[1][0] <= now - WINDOW_SECS:
             self._recent.popleft()
@@ -118,7 +119,7 @@ class Memory:
         before: Totals,
         totals: Totals,
     ) -> Counts:
-        """What was counted since `before`. What a process had counted when it was first seen is not new, so it is left out."""
+        """Return the counts since `before`, except those of processes that were not seen then."""
         mine = [key for key in totals if key[0] == component and key in before]
         return sum((totals[key] - before[key] for key in mine), Counts())
 
@@ -226,7 +227,7 @@ class Memory:
 
 
 class _Look:
-    """One look, by component."""
+    """One poll, by component."""
 
     def __init__(self, report: TopologyReport, lags: Lags, secs: float, clock: float) -> None:
         self.lags, self.secs, self.clock = lags, secs, clock
@@ -292,8 +293,11 @@ def _tasks(looked: _Look, component: str) -> Sequence[TaskState]:
 
 
 def _told_of_tasks(pages: Sequence[Mapping[str, Any]]) -> Mapping[int, Mapping[str, int]]:
-    """What processes tell of each task, by its number in the component: `by_task` has ids of the whole topology, in the same order.
-    A process that still recovers one has fewer there; which is told by another process, that says where the ids begin."""
+    """Return each task's counts by its number in the component.
+
+    `by_task` in `/status` has topology-wide ids in the same order. A process that still recovers a
+    task has fewer entries there. So the first id is taken from a process that has all of its tasks.
+    """
     of_pages = [
         ({int(id): told for id, told in (page.get("by_task") or {}).items()}, page.get("tasks", ()))
         for page in pages

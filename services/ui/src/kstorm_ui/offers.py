@@ -1,4 +1,4 @@
-"""Which actions the pages offer, and what is said of each to who is about to have it done."""
+"""Actions that the pages offer, with the text that explains each before it is confirmed."""
 
 from collections.abc import Sequence, Set
 from typing import Final
@@ -6,30 +6,30 @@ from typing import Final
 from kstorm.cli.letters import MOST_NUMBERS
 
 MOST_NAMED: Final = MOST_NUMBERS
-"""Letters that are named before something is done to them."""
+"""Dead letters that are listed before an action on them."""
 _ON_TOPOLOGY: Final = ("activate", "deactivate", "drain", "scale")
 _ON_LETTER: Final = ("replay", "edit", "discard")
 
 
 def on_topology(actions: Set[str]) -> Sequence[str]:
-    """Of those that the page may do, in the order in which it offers them."""
+    """Return the allowed actions on a topology, in display order."""
     return [name for name in _ON_TOPOLOGY if name in actions]
 
 
 def on_letter(actions: Set[str]) -> Sequence[str]:
-    """The same on one letter."""
+    """Return the allowed actions on one dead letter."""
     return [name for name in _ON_LETTER if name in actions]
 
 
 def on_letters(actions: Set[str], group: str) -> Sequence[str]:
-    """The same on many: those that are discarded are of one group."""
+    """Return the allowed actions on many dead letters. Only one group can be discarded at once."""
     return [
         name for name in ("replay", "discard") if name in actions and (group or name != "discard")
     ]
 
 
 def about(verb: str) -> str:
-    """What an action does."""
+    """Return the description of an action."""
     return _ABOUT[verb]
 
 

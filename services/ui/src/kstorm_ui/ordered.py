@@ -1,4 +1,4 @@
-"""Reads from a form what is to be done."""
+"""Parses the form of an action into the action to run."""
 
 from collections.abc import Mapping
 from typing import Final, NamedTuple
@@ -19,19 +19,19 @@ _BY_POD: Final = ("activate", "deactivate", "drain", "scale")
 
 
 class Ordered(NamedTuple):
-    """An action."""
+    """An action to run."""
 
     what: str
-    """On what, where that is not the whole topology."""
+    """Its object, if that is not the whole topology."""
     act: Act
     meant: Meant | None = None
-    """The letters that are meant, of an action on such."""
+    """The selected dead letters, if the action applies to dead letters."""
 
 
 def ordered(
     site: Site, state: TopologyState, verb: str, fields: Mapping[str, str], who: str
 ) -> Ordered:
-    """What the form of an action means. Raises `ConfigError` naming the field and what may be given."""
+    """Parse the form of an action. Raises `ConfigError`, naming the field and its valid values."""
     settings = settings_of(state.bootstrap, state.zookeeper)
     if verb == "scale" and site.cluster is not None:
         component, pods = fields.get("component", ""), _whole(fields, "pods", 0, MOST_PODS)
@@ -86,7 +86,8 @@ def _by_pod(
 
 
 def done_by_pod(site: Site, verb: str) -> bool:
-    """Whether an action can be done where nobody has said where Kafka is: on Kubernetes, and to the whole topology."""
+    """Return True if an action works without known Kafka servers: on Kubernetes, on a whole
+    topology."""
     return site.cluster is not None and verb in _BY_POD
 
 

@@ -1,4 +1,4 @@
-"""What an action is about to do, for the page that asks whether that is meant."""
+"""Previews an action for its confirmation page."""
 
 from collections.abc import Mapping, Sequence
 from functools import partial
@@ -25,21 +25,22 @@ _OF_LETTERS: Final = ("replay", "edit", "discard")
 
 
 class Preview(msgspec.Struct, frozen=True):
-    """What a page of an action shows. With a `problem` it has no form."""
+    """Contents of an action's page. With a `problem` the page has no form."""
 
     problem: str = ""
     meant: Meant | None = None
     letters: Sequence[Numbered] = ()
     others: Mapping[str, int] = {}
-    """Why letters that are meant are left out, with how many."""
+    """Reasons why selected dead letters are left out, with their counts."""
     value: str | None = None
-    """Of a message that is to be edited; None if a form cannot hold it, since it is no text."""
+    """Value of the message to edit. None if a form cannot hold it, because it is not text."""
 
 
 async def preview(
     site: Site, state: TopologyState, verb: str, fields: Mapping[str, str]
 ) -> Preview:
-    """Raises `ConfigError` or `ControlError` saying why it cannot be done."""
+    """Preview an action. Raises `ConfigError` or `ControlError` with the reason why it is not
+    possible."""
     if verb not in _OF_LETTERS:
         if settings_of(state.bootstrap, state.zookeeper) is None and not done_by_pod(site, verb):
             raise ConfigError(NOT_TOLD)
@@ -78,14 +79,17 @@ def _edited(settings: Settings, topology: str, outline: Outline, meant: Meant) -
 
 
 def _of(meant: Meant, letters: Sequence[Numbered], others: Mapping[str, int]) -> Preview:
-    """What comes after them is not meant."""
+    """Limit the selection to dead letters that exist now."""
     return Preview(
         meant=meant.upto(max(one.number for one in letters)), letters=letters, others=others
     )
 
 
 def form_text(value: bytes | None) -> str | None:
-    """The text of a value, if a form gives back the same bytes: it shows what a terminal obeys, and ends lines in its own way."""
+    """Return the text of a value if a form would submit the same bytes.
+
+    A form changes line ends, and text with terminal control characters is displayed escaped.
+    """
     try:
         text = (value or b"").decode()
     except UnicodeDecodeError:

@@ -1,7 +1,8 @@
-"""Who may see the page, and what a browser may do with it.
+"""Access control of the web UI, and browser security headers.
 
-The rules: no script runs that is not a file of the page; nobody else's page may hold it, or be told of it; without a login it
-is shown to this machine alone, under this machine's own names.
+- Only the web UI's own files run as scripts.
+- No other site may embed the web UI or learn of its pages.
+- Without a login, only this machine can see it, under this machine's own host names.
 """
 
 import hashlib
@@ -22,7 +23,7 @@ from kstorm_ui.forms import fields_of
 COOKIE: Final = "kstorm_ui"
 _MOST_NAME: Final = 200
 _OPEN: Final = ("/livez", "/login", "/static/style.css", "/static/icon.svg")
-"""What is shown without a login: a health check, and what it takes to log in."""
+"""Paths that need no login: a health check, and what the login page needs."""
 
 HEADERS: Final = {
     "Content-Security-Policy": "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; "
@@ -37,13 +38,13 @@ HEADERS: Final = {
 
 
 class Guard:
-    """In front of everything: asks for the login, and puts the headers onto each answer."""
+    """Middleware in front of everything. It requires the login and adds the headers to each
+    response."""
 
     def __init__(self, app: ASGIApp, token: str, user_header: str) -> None:
         self._app, self._token, self._user_header = app, token, user_header
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """As ASGI wants it."""
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
@@ -72,7 +73,8 @@ class Guard:
                     RedirectResponse("/login", 303) if looks else PlainTextResponse("log in\n", 401)
                 )
         elif not is_own(_host(headers)):
-            # Else a page of anybody's could read this one, by a name of its own that leads to this machine.
+            # Otherwise any website could read this one, by a host name of its own that resolves to
+            # this machine.
             return PlainTextResponse(
                 "without a login the page answers to localhost and 127.0.0.1 alone\n", 421
             )
@@ -89,12 +91,12 @@ class Guard:
 
 
 def ticket(token: str) -> str:
-    """What a browser keeps of the token: not the token."""
+    """Return the cookie for a token, so that the browser does not store the token itself."""
     return hmac.new(token.encode(), b"kstorm ui, ticket 1", hashlib.sha256).hexdigest()
 
 
 async def given_token(request: Request) -> str:
-    """What the form of the login has; empty if that is no form."""
+    """Return the token in the login form, or "" if the body is not a form."""
     try:
         return (await fields_of(request)).get("token", "").strip()
     except ConfigError:
@@ -102,8 +104,11 @@ async def given_token(request: Request) -> str:
 
 
 def who_asks(request: Request, user_header: str, token: str) -> str:
-    """Whom an action is put down to: whom the proxy names, else from where the token was given, else who runs the page, which only
-    this machine reaches then."""
+    """Return the operator to record for an action.
+
+    This is the user named by the proxy, or the address from which the token was sent. Without a
+    login it is the user who runs the web UI, because only this machine can reach it.
+    """
     if user_header:
         name = request.headers.get(user_header, "").encode("latin-1").decode(errors="replace")
         return f"{name[:_MOST_NAME]}, by the page"

@@ -1,4 +1,5 @@
-"""Runs the page: opens its source, finds its port, says where it is, and serves until it is told to stop."""
+"""Runs the web UI: opens its source, binds its port, prints its URL, and serves until it is
+stopped."""
 
 import socket
 from collections.abc import Callable, Set
@@ -22,11 +23,11 @@ from kstorm_ui.sources.report import Source, TopologyReport
 _STOP_SECS: Final = 3
 _SILENT_SECS: Final = 30.0
 _VIEWERS: Final = 256
-"""Connections at a time; one more gets a 503."""
+"""Maximum number of connections. Further ones get a 503."""
 
 
 def serve(settings: UiSettings, say: Callable[[str], None]) -> None:
-    """Returns after SIGTERM or Ctrl-C. Raises `KstormError` if it cannot begin."""
+    """Serve until SIGTERM or Ctrl-C. Raises `KstormError` if it cannot start."""
     collector = Collector(_source(settings), LagOfAll())
     server = PageServer(
         collector,
@@ -43,7 +44,8 @@ def serve(settings: UiSettings, say: Callable[[str], None]) -> None:
 
 
 class PageServer(uvicorn.Server):
-    """Serves the page. Whoever watches is let go at its end, as uvicorn would wait for them."""
+    """Serves the web UI. At its end it disconnects all viewers, because uvicorn would wait for
+    them."""
 
     def __init__(
         self,
@@ -68,7 +70,6 @@ class PageServer(uvicorn.Server):
         )
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
-        """Called when it is to stop."""
         await self._collector.stop()
         await super().shutdown(sockets)
 
@@ -90,7 +91,8 @@ def _listen(settings: UiSettings) -> socket.socket:
     listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:
         listener.bind((settings.host, settings.port))
-        listener.listen()  # who comes before the server is up waits, as it is said then where it is
+        # connections made before the server is up wait, because the URL is printed now
+        listener.listen()
     except OSError as error:
         listener.close()
         raise ConfigError(
@@ -100,8 +102,11 @@ def _listen(settings: UiSettings) -> socket.socket:
 
 
 class LagOfAll:
-    """Asks the Kafka of each topology. One that does not answer leaves its lags unknown, and is left alone for half a minute: else
-    each look would wait for it."""
+    """Queries each topology's Kafka for lag.
+
+    A Kafka that does not respond leaves its lags unknown. It is not queried again for half a
+    minute, because each poll would wait for it.
+    """
 
     def __init__(self) -> None:
         self._clients: dict[str, Lag] = {}
@@ -109,7 +114,6 @@ class LagOfAll:
         self._tasks: dict[str, dict[str, int]] = {}
 
     def __call__(self, report: TopologyReport) -> Lags:
-        """As `kstorm_ui.collector.LagOf`."""
         settings = settings_of(report.bootstrap, report.zookeeper)
         if (
             settings is None
@@ -123,12 +127,13 @@ class LagOfAll:
             and "num_tasks" in process.status
             and process.status.get("kind") != "spout"
         }
-        if not told:  # they wait for Kafka themselves
+        if not told:  # the processes wait for Kafka themselves
             return {}
+        # Records that wait for a component without processes count too.
         tasks = self._tasks[report.name] = {
             **self._tasks.get(report.name, {}),
             **told,
-        }  # what waits for one that is gone counts
+        }
         try:
             found = self._client(settings).of(report.name, tasks)
         except KstormError:

@@ -1,4 +1,4 @@
-"""What the page needs to know, from the environment and the command's options."""
+"""Settings of the web UI, from the environment and the command's options."""
 
 import os
 from collections.abc import Mapping
@@ -12,44 +12,52 @@ from kstorm.runtime.service.settings import Settings, with_or_without_topology
 
 DEFAULT_PORT: Final = 8480
 ACTIONS: Final = ("activate", "deactivate", "drain", "scale", "replay", "edit", "discard")
-"""What the page can do, if it may."""
+"""Actions that can be allowed."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class UiSettings:
-    """Every field is read from `KSTORM_UI_` + its name in capitals."""
+    """Settings of the web UI. Every field is read from `KSTORM_UI_` and its name in capitals."""
 
     host: str = "127.0.0.1"
-    """The address to listen at. Anything but this machine's own needs `token_file` or `user_header`."""
+    """Address to listen on. Addresses other than this machine's own need `token_file` or
+    `user_header`."""
     port: int = DEFAULT_PORT
-    """The port to listen at; 0: any that is free."""
+    """Port to listen on. 0: any free one."""
     runs: Path | None = None
-    """The folder of a run of this machine, or of several. None: Kubernetes is asked."""
+    """Folder of one local run, or of several. None: use Kubernetes."""
     namespace: str | None = None
-    """On Kubernetes; None: the pod's own, or the context's."""
+    """Kubernetes namespace. None: the pod's own, or the context's."""
     context: str | None = None
-    """Of the kubeconfig; None: its current one."""
+    """Context of the kubeconfig. None: its current one."""
     token_file: Path | None = None
-    """A file with a token of 16 characters or more, which whoever wants to see the page has to give. None: none."""
+    """File with a token of 16 characters or more, which viewers must give. None: no token."""
     user_header: str = ""
-    """A header with the user's name that a proxy in front sets, and takes away from requests that bring it: a request without it is
-    refused. Empty: none."""
+    """Header with the user's name that a proxy in front sets. Empty: none.
+
+    The proxy must remove it from incoming requests. A request without it is refused.
+    """
     show_values: bool = False
-    """Whether pages of messages show what tuples hold, and the texts of errors, which may quote it. In the environment `true` or
-    `false`."""
+    """Show tuple values on the pages of messages, and error texts, which may quote values.
+
+    In the environment `true` or `false`.
+    """
 
     actions: frozenset[str] = frozenset()
-    """What the page may do, of `ACTIONS`; in the environment commas between. None: it only shows. `edit` needs `show_values`."""
+    """Allowed actions, out of `ACTIONS`. Comma-separated in the environment. Empty: read-only.
+    `edit` needs `show_values`."""
     logs: bool | None = None
-    """Whether it shows the logs of processes, which may quote messages. None: of this machine's, where nobody else reaches it."""
+    """Show the logs of processes, which may quote messages. None: only logs of this machine, if it
+    alone can reach the web UI."""
 
     @property
     def shows_logs(self) -> bool:
-        """As `logs` says."""
+        """True if logs are shown."""
         return self.runs is not None and is_own(self.host) if self.logs is None else self.logs
 
     def token(self) -> str:
-        """The token; empty if none is asked for. Raises `ConfigError` if the file has none that will do."""
+        """Return the token, or "" if none is required. Raises `ConfigError` if the file has no
+        valid token."""
         if self.token_file is None:
             return ""
         try:
@@ -66,7 +74,7 @@ class UiSettings:
 
 
 def from_environment(environ: Mapping[str, str] = os.environ) -> UiSettings:
-    """Reads them; raises `ConfigError` naming the variable, its value and the remedy."""
+    """Read the settings. Raises `ConfigError`, naming the variable, its value and the remedy."""
     values: dict[str, object] = {}
     for name in UiSettings.__dataclass_fields__:
         text = environ.get(f"KSTORM_UI_{name.upper()}")
@@ -109,8 +117,12 @@ def _actions(text: str) -> frozenset[str]:
 
 
 def settings_of(bootstrap: str, zookeeper: str) -> Settings | None:
-    """How to reach the Kafka and the ZooKeeper of a topology: those of a run of this machine, else the environment's, which has the
-    logins too. None if nobody says where Kafka is."""
+    """Return how to reach a topology's Kafka and ZooKeeper, or None if Kafka's address is not
+    known.
+
+    Addresses come from the local run, otherwise from the environment, which also has the
+    credentials.
+    """
     if bootstrap:
         return Settings(topology="", bootstrap_servers=bootstrap, zookeeper=zookeeper)
     return (

@@ -1,6 +1,7 @@
-"""What the pages show of dead letters and events, and what they leave out.
+"""Decides what the pages show of dead letters and events.
 
-The rule: nothing of a message's key, value and headers, and of an error its type and place: its text may quote the message.
+Invariant: they show nothing of a message's key, value and headers. They show an error's type and
+location only, because its text may quote the message.
 """
 
 import re
@@ -29,7 +30,7 @@ _AGAIN: Final = "failed again"
 
 
 class Wanted(msgspec.Struct, frozen=True):
-    """Which letters a page is to show; empty: all."""
+    """Filter for dead letters. Empty fields match all."""
 
     kind: str = ""
     component: str = ""
@@ -37,7 +38,8 @@ class Wanted(msgspec.Struct, frozen=True):
     group: str = ""
 
     def of(self, letters: Iterable[Numbered]) -> list[Numbered]:
-        """Those. A text is looked for in what may be shown, in either case."""
+        """Return the matching dead letters. `text` is searched in displayable fields, ignoring
+        case."""
         text = self.text.casefold()
         return [
             one
@@ -50,18 +52,18 @@ class Wanted(msgspec.Struct, frozen=True):
 
 
 class Trend(msgspec.Struct, frozen=True):
-    """How many letters of a group came in each of the last 24 hours."""
+    """Dead letters of a group in each of the last 24 hours."""
 
     bars: Sequence[int]
 
     @property
     def said(self) -> str:
-        """For who does not see it."""
+        """Text alternative for screen readers."""
         return f"{sum(self.bars):,} in the last day, at most {max(self.bars):,} an hour"
 
     @property
     def heights(self) -> Sequence[tuple[int, int]]:
-        """Of each bar its place from the left and its height, of 20."""
+        """Each bar's position from the left, and its height out of 20."""
         most = max(self.bars)
         return [
             (place * 4, max(2, round(20 * count / most)))
@@ -71,10 +73,10 @@ class Trend(msgspec.Struct, frozen=True):
 
 
 class ShownGroup(msgspec.Struct, frozen=True):
-    """Letters that are alike, without the texts of their errors."""
+    """Similar dead letters, without their error texts."""
 
     group: str
-    """Its fingerprint."""
+    """The fingerprint."""
     count: int
     kind: str
     component: str
@@ -86,7 +88,7 @@ class ShownGroup(msgspec.Struct, frozen=True):
 
 
 class ShownLetter(msgspec.Struct, frozen=True):
-    """A letter without its message, and without the text of its error."""
+    """A dead letter without its message and its error text."""
 
     number: int
     group: str
@@ -94,17 +96,17 @@ class ShownLetter(msgspec.Struct, frozen=True):
     kind: str
     component: str
     message: str
-    """Where it is: `sentences/3/10482`, or as much of that as is known."""
+    """Coordinates of the message: `sentences/3/10482`, or as much of that as is known."""
     href: str
-    """The message's page; empty if it has none."""
+    """The message's page, or "" if it has none."""
     attempts: int
     replays: int
     error: str
-    """Type and place."""
+    """Type and location."""
 
 
 def shown_letter(topology: str, one: Numbered) -> ShownLetter:
-    """What may be shown of it in a row."""
+    """Return the displayable fields of a dead letter for a row."""
     letter = one.letter
     place = letter.topic, letter.partition, letter.offset
     return ShownLetter(
@@ -122,12 +124,12 @@ def shown_letter(topology: str, one: Numbered) -> ShownLetter:
 
 
 def shown_event(event: Event) -> Event:
-    """Without what an error may quote."""
+    """Return the event without texts in which an error may quote a message."""
     return msgspec.structs.replace(event, outcome=outcome_text(event.outcome))
 
 
 def grouped(letters: Iterable[Numbered], now_ms: int) -> list[ShownGroup]:
-    """The largest group first."""
+    """Return the groups of dead letters, the largest first."""
     letters = list(letters)
     hours: dict[str, list[int]] = {}
     for one in letters:
@@ -153,7 +155,7 @@ def _shown_group(group: Group, trend: Trend) -> ShownGroup:
 
 
 def error_of(one: Numbered) -> str:
-    """What went wrong: type and place; empty if no error was raised."""
+    """Return the error's type and location, or "" if no error was raised."""
     error = one.letter.error
     if error is None:
         return ""
@@ -161,7 +163,7 @@ def error_of(one: Numbered) -> str:
 
 
 def facts(one: Numbered) -> Iterator[tuple[str, str]]:
-    """All that a letter has but its message, a name and a text each; what is empty is left out."""
+    """Yield the name and text of every non-empty field of a dead letter, except its message."""
     return ((name, text) for name, text in _facts(one) if text)
 
 
@@ -184,13 +186,14 @@ def _facts(one: Numbered) -> Iterator[tuple[str, str]]:
 
 
 def has_coordinates(one: Numbered) -> bool:
-    """Whether it is a message of a source topic, which has a page of its own."""
+    """Return True if it is a message of a source topic, which has its own page."""
     letter = one.letter
     return letter.offset >= 0 and letter.partition >= 0 and letter.row < 0
 
 
 def about(events: Iterable[Event], number: int, place: str) -> list[Event]:
-    """The events of a letter: those that name its number, and those of its message by its coordinates, if these are known."""
+    """Return the events of a dead letter: those with its number, and those with its message's
+    coordinates, if known."""
     return [
         event
         for event in events
@@ -199,7 +202,7 @@ def about(events: Iterable[Event], number: int, place: str) -> list[Event]:
 
 
 def numbers_of(event: Event) -> frozenset[int]:
-    """The letters that it names."""
+    """Return the numbers of the dead letters named in an event."""
     if event.verb not in ("replay", "edit", "discard"):
         return frozenset()
     found = _NUMBERS.match(event.what)
@@ -207,10 +210,10 @@ def numbers_of(event: Event) -> frozenset[int]:
 
 
 def outcome_text(outcome: str) -> str:
-    """Of an event, without what an error may quote."""
+    """Return an event's outcome without texts in which an error may quote a message."""
     return _AGAIN if outcome.startswith(f"{_AGAIN}: ") else cut(outcome)
 
 
 def cut(text: str) -> str:
-    """Not more than a page can bear."""
+    """Truncate text to a length that a page can display."""
     return text if len(text) <= _MOST_TEXT else f"{text[:_MOST_TEXT]}…"

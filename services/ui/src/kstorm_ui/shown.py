@@ -1,6 +1,7 @@
-"""What a page shows, made by one function for the page and for the same as JSON, so that the two cannot differ.
+"""Page contents, built by one function for both HTML and JSON, so that the two cannot differ.
 
-The rule: what is in there may be shown. Nothing of a message's key, value and headers gets this far, unless values are shown.
+Invariant: everything in them may be shown. A message's key, value and headers are not included,
+unless values are shown.
 """
 
 from collections.abc import Awaitable, Callable
@@ -14,20 +15,20 @@ from kstorm_ui.state import TopologyState
 
 
 class Shown(msgspec.Struct, frozen=True):
-    """The answer to one request."""
+    """Response to one request."""
 
     data: msgspec.Struct
-    """What the JSON says; its fields are the template's values too."""
+    """The JSON. Its fields are also the template's values."""
     problem: Problem = Problem()
-    """Why there is none: then `data` is empty, and the JSON says this instead."""
+    """Reason why there is no data. Then `data` is empty, and the JSON contains this instead."""
     state: TopologyState | None = None
-    """Of the topology that it is about."""
+    """State of the page's topology."""
 
     @property
     def values(self) -> dict[str, Any]:
-        """For a template."""
+        """Values for a template."""
         return {"state": self.state, "problem": self.problem, **msgspec.structs.asdict(self.data)}
 
 
 Make = Callable[[Request], Awaitable[Shown]]
-"""What answers a request."""
+"""Builds the response to a request."""

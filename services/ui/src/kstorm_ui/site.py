@@ -1,4 +1,4 @@
-"""What all pages share: the collector's memory, what is asked only when somebody looks, and the templates."""
+"""Objects shared by all pages: the collector's memory, the on-demand queries, and the templates."""
 
 from collections.abc import Callable, Set
 from functools import partial
@@ -36,7 +36,7 @@ NOT_TOLD: Final = (
 
 
 class Site:
-    """Given to every module of `kstorm_ui.pages`, which adds its endpoints by a function `routes`."""
+    """Passed to every module of `kstorm_ui.pages`, whose `routes` returns its endpoints."""
 
     def __init__(
         self,
@@ -51,12 +51,11 @@ class Site:
             collector.source.cluster if isinstance(collector.source, KubernetesSource) else None
         )
         self.actions = actions if self.cluster is not None else actions - {"scale"}
-        """Those that this page does: of what it may, what can be done here."""
+        """Allowed actions that are also possible here."""
         self.deeds = Deeds(self._changed)
         self.asked = Asked(4)
-        self.read = Asked(
-            2
-        )  # as each takes a core for seconds, and up to 64 MB for what was fetched ahead
+        # Each query uses a core for seconds, and up to 64 MB of prefetched records.
+        self.read = Asked(2)
         self._templates = Environment(
             loader=FileSystemLoader(HERE / "templates"),
             autoescape=True,
@@ -82,14 +81,18 @@ class Site:
         self.asked.forget()
 
     def memory(self, request: Request) -> Memory:
-        """Of the topology in the path. Raises `HTTPException` 404 if none of that name was seen."""
+        """Return the memory of the topology in the path. Raises `HTTPException` 404 if it was never
+        seen."""
         memory = self.collector.memories.get(request.path_params["topology"])
         if memory is None:
             raise HTTPException(404)
         return memory
 
     def component(self, request: Request) -> tuple[Memory, str]:
-        """The memory of the topology in the path, and the component there. Raises `HTTPException` 404 if there is none."""
+        """Return the memory of the topology in the path, and the component's id.
+
+        Raises `HTTPException` 404 if either does not exist.
+        """
         memory, name = self.memory(request), request.path_params["component"]
         if memory.state.component(name) is None:
             raise HTTPException(404)
@@ -98,14 +101,15 @@ class Site:
     async def ask_kafka(
         self, name: object, state: TopologyState, ask: Callable[[Settings, str], Any]
     ) -> tuple[Any, Problem]:
-        """What the topology's Kafka answers, under a name as `Asked` has it, and why there is no answer: empty if there is one."""
+        """Query the topology's Kafka, cached by `name` as in `Asked`. Return the answer and the
+        problem."""
         settings = settings_of(state.bootstrap, state.zookeeper)
         if settings is None:
             return None, Problem(NOT_TOLD)
         return await self.asked.answer((name, state.name), partial(ask, settings, state.name))
 
     def both(self, path: str, template: str, make: Make) -> list[Route]:
-        """A page, and the same as JSON."""
+        """Return the routes of a page and its JSON."""
 
         async def page(request: Request) -> Response:
             shown = await make(request)
@@ -114,7 +118,7 @@ class Site:
         return [Route(path, page), self.api(path, make)]
 
     def api(self, path: str, make: Make) -> Route:
-        """What a page shows, as JSON."""
+        """Return the route of a page's JSON."""
 
         async def answer(request: Request) -> Response:
             shown = await make(request)
@@ -127,15 +131,18 @@ class Site:
         return Route(f"{API}{path}", answer)
 
     def render(self, template: str, **values: Any) -> str:
-        """A template's text."""
         return self._templates.get_template(template).render(**values)
 
     def page(self, template: str, status: int = 200, **values: Any) -> Response:
-        """A template as an answer."""
+        """Render a template as a response."""
         return HTMLResponse(self.render(template, **values), status)
 
 
 def json(value: Any, status: int = 200) -> Response:
-    """A value as an answer in JSON; what JSON has not as Python writes it, and what a terminal obeys as JSON can."""
+    """Return a JSON response.
+
+    Values without a JSON type are written as Python's `repr`. Characters that a terminal interprets
+    are escaped.
+    """
     text = printable(msgspec.json.encode(value, enc_hook=repr).decode())
     return Response(text, status, media_type="application/json")

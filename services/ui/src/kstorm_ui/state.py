@@ -1,4 +1,5 @@
-"""A topology at one moment, as the pages show it. Everything here is data; `kstorm_ui.memory` makes it."""
+"""State of a topology at one moment, as the pages show it. All classes are plain data, built by
+`kstorm_ui.memory`."""
 
 from collections.abc import Mapping, Sequence
 
@@ -9,12 +10,12 @@ from kstorm.inspect.outline import Outline
 
 
 class TaskState(msgspec.Struct, frozen=True):
-    """A task, as far as its process tells."""
+    """A task, with the counts that its process reports."""
 
     task: int
     process: str
     lag: int | None
-    """Records behind in the task's partition; None if Kafka was not asked, or does not say."""
+    """Records behind in the task's partition. None if Kafka was not queried or did not respond."""
     executed: int | None
     emitted: int | None
     failed: int | None
@@ -27,40 +28,40 @@ class ProcessState(msgspec.Struct, frozen=True):
     name: str
     place: str
     trouble: str
-    """Why it does not do its share; empty if it does."""
+    """Reason why it is not ready, or ""."""
     remark: str
-    """What to know although nothing is wrong."""
+    """Remarks that are not problems."""
     tasks: Sequence[int]
     starts: int
-    """How often it was seen to start: 1 if it never died."""
+    """Number of starts seen: 1 if it never died."""
     up: float | None
-    """Seconds since its life began, by its own clock; None if it does not answer."""
+    """Seconds since its run began, by its own clock. None if it does not respond."""
     emitted: int
     executed: int
     acked: int
     failed: int
     pending: int
     rate: float
-    """Tuples executed a second, of a spout emitted."""
+    """Tuples executed per second. For a spout, emitted."""
     p50: float | None
     p99: float | None
     errors: int
     last_error: str
     last_error_age: float | None
     busy: float | None
-    """The part of the time in which it worked, 0 to 1; None if it does not tell."""
+    """Share of time in which it worked, 0 to 1. None if it does not report it."""
 
 
 class ComponentState(msgspec.Struct, frozen=True):
-    """One component. Counts begin when its processes did, or the page."""
+    """One component. Counts begin when its processes or the web UI started."""
 
     component: str
     kind: str
     processes: int
-    """That there should be."""
+    """Number of processes that should run."""
     ready: int
     tasks: int | None
-    """None while no process has answered."""
+    """None until a process has responded."""
     tasks_assigned: int
     emitted: int
     executed: int
@@ -70,72 +71,70 @@ class ComponentState(msgspec.Struct, frozen=True):
     p50: float | None
     p99: float | None
     emit_rate: float
-    """A second, over the last seconds, as all rates."""
+    """Per second, over the last seconds, like all rates."""
     execute_rate: float
     ack_rate: float
     fail_rate: float
     lag: int | None
-    """Records behind, of a KafkaSpout messages."""
+    """Records behind. For a KafkaSpout, messages."""
     behind: float | None
-    """Seconds that it takes to work off `lag` at the present rate; None if that is not known."""
+    """Seconds to work off `lag` at the current rate. None if not known."""
     busy: float | None
     waits: Mapping[str, float]
-    """The part of the time in which it waits, by cause."""
+    """Share of time spent waiting, by cause."""
     errors: int
     last_error: str
     last_error_age: float | None
     own: Mapping[str, float]
-    """What the component counts itself."""
+    """The component's own metrics."""
 
 
 class EdgeState(msgspec.Struct, frozen=True):
-    """Who sends to whom."""
+    """An edge of the topology's graph."""
 
     source: str
     target: str
     streams: Sequence[str]
     groupings: Sequence[str]
     rate: float
-    """Tuples a second."""
+    """Tuples per second."""
     counted: bool
-    """Whether the rate was counted on this edge; else it is what the source emits in all."""
+    """True if the rate was counted on this edge. Otherwise it is the source's total emit rate."""
     held: str
-    """What holds its target back, and so what is sent there; empty if nothing does."""
+    """Bottleneck of its target, which holds the edge back too. Empty if there is none."""
 
 
 class TopologyState(msgspec.Struct, frozen=True):
-    """A topology."""
-
     name: str
     place: str
     bootstrap: str
-    """Kafka's bootstrap servers, where the source says; empty: those of the environment."""
+    """Kafka's bootstrap servers, if the source knows them. Empty: those of the environment."""
     zookeeper: str
     outline: Outline | None
-    """What the topology declares; None while no process has told it."""
+    """Outline of the topology. None until a process has reported it."""
     active: bool
     components: Sequence[ComponentState]
     """Spouts first, ackers last."""
     edges: Sequence[EdgeState]
     causes: Sequence[HoldUp]
-    """What holds it back, the most telling first."""
+    """Bottlenecks, the most significant first."""
     looked: float
-    """Unix time of the look."""
+    """Unix time of the poll."""
     processes: Mapping[str, Sequence[ProcessState]]
-    """By component."""
+    """Processes by component."""
     tasks: Mapping[str, Sequence[TaskState]]
     seen: float
-    """Seconds since the page first saw it."""
+    """Seconds since the web UI first saw it."""
     answered: bool
-    """Whether the last look found it."""
+    """True if the last poll found it."""
 
     def component(self, name: str) -> ComponentState | None:
-        """A component by its id."""
+        """Return a component by its id, or None."""
         return next((each for each in self.components if each.component == name), None)
 
     @property
     def troubles(self) -> list[tuple[str, str]]:
-        """Processes that do not do their share, and why."""
+        """Processes that are not ready, with the reasons."""
         return [
             (each.name, each.trouble)
             for some in self.processes.values()
@@ -145,7 +144,7 @@ class TopologyState(msgspec.Struct, frozen=True):
 
     @property
     def missing(self) -> list[str]:
-        """Components of which fewer processes were found than there should be."""
+        """Components with fewer processes than they should have."""
         return [
             each.component
             for each in self.components

@@ -1,7 +1,7 @@
-"""Server-sent events: a piece of the page that htmx puts in its place, and a sample for what draws.
+"""Server-sent events: an HTML fragment that htmx swaps in, and a sample for charts and graphs.
 
-One connection a page has both. A comment every 15 s keeps proxies from closing a quiet one; how often something is sent is the
-collector's, not the viewer's.
+Each page has one connection for both. A comment every 15 s keeps proxies from closing an idle one.
+The collector determines how often events are sent, not the viewer.
 """
 
 import asyncio
@@ -17,18 +17,19 @@ from kstorm_ui.collector import Collector
 _HEARTBEAT_SECS: Final = 15.0
 _SLOW_SECS: Final = 5.0
 _HEADERS: Final = {"X-Accel-Buffering": "no"}
-"""A proxy's buffer would hold it back."""
+"""Prevents a proxy's buffer from delaying events."""
 
 Piece = Callable[[], tuple[str, Any] | None]
-"""The piece of HTML and the sample as they are now; None if there is nothing to show any more."""
+"""Returns the current HTML fragment and sample, or None if there is nothing to show any more."""
 
 
 Growth = Callable[[bool], Awaitable[tuple[str, bool]]]
-"""The piece of HTML as it is now, and whether it is the last one; it is given whether it has to be."""
+"""Returns the current HTML fragment, and True if it is the last. The argument is True if it must be
+the last."""
 
 
 def stream(collector: Collector, piece: Piece) -> StreamingResponse:
-    """Sends at once, and after each look."""
+    """Send the fragment immediately, and after each poll."""
     return StreamingResponse(
         _events(collector, piece), media_type="text/event-stream", headers=_HEADERS
     )
@@ -47,8 +48,10 @@ async def _events(collector: Collector, piece: Piece) -> AsyncIterator[bytes]:
 
 
 def growing(collector: Collector, look: Growth, most_secs: float) -> StreamingResponse:
-    """Looks again and again, in the collector's rhythm, until nothing more is to come, or for so many seconds; who follows is told
-    by the event `over` that it is so."""
+    """Poll at the collector's pace until nothing more will change, or for `most_secs`.
+
+    The final event `over` notifies the viewer of the end.
+    """
     events = _growing(collector, look, time.monotonic() + most_secs)
     return StreamingResponse(events, media_type="text/event-stream", headers=_HEADERS)
 
@@ -59,7 +62,7 @@ async def _growing(collector: Collector, look: Growth, deadline: float) -> Async
         looking = asyncio.ensure_future(look(time.monotonic() >= deadline))
         try:
             while not (await asyncio.wait([looking], timeout=_SLOW_SECS))[0]:
-                yield b"event: looking\n\n"  # else the page would say that it hears nothing
+                yield b"event: looking\n\n"  # otherwise the page would report a lost connection
         finally:
             looking.cancel()
         html, is_over = await looking

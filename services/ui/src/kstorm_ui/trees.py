@@ -1,4 +1,4 @@
-"""A tree as a page shows it: its rows, each with a bar for when it was sent and acked."""
+"""Tree of a message for a page. Each row has a bar from its send time to its ack time."""
 
 from collections.abc import Sequence
 from typing import Final
@@ -11,41 +11,38 @@ from kstorm.inspect.tree import Tree
 from kstorm.inspect.waterfall import Row, waterfall
 
 BAR: Final = 240
-"""How wide a bar may be, in pixels."""
+"""Maximum width of a bar, in pixels."""
 _MOST_ROWS: Final = 200
 _DEEPEST: Final = 9
 _THINNEST: Final = 2
 
 
 class ShownRow(msgspec.Struct, frozen=True):
-    """One row."""
-
     row: Row
     name: str
-    """`split:5`."""
+    """Component and task, such as `split:5`."""
     indent: int
-    """How far it stands to the right, 0 to 9."""
+    """Indentation level, 0 to 9."""
     x: int
-    """Where the bar begins, in pixels from 0 to `BAR`."""
+    """Start of the bar, in pixels from 0 to `BAR`."""
     width: int
-    """Of the bar."""
+    """Width of the bar, in pixels."""
     said: str
 
 
 class ShownTree(msgspec.Struct, frozen=True):
-    """A tree."""
-
     attempt: int
     headline: str
     outcome: str
     """`acked`, `failed` or `open`."""
     rows: Sequence[ShownRow]
     left: int
-    """Rows that are not shown."""
+    """Number of rows that are not shown."""
 
 
 def shown_tree(tree: Tree, topology: Outline, now: int, *, values: bool) -> ShownTree:
-    """Up to 200 rows. An open tree reaches up to `now`, Unix time in ms. `values`: with what tuples hold."""
+    """Return up to 200 rows. An open tree extends to `now`, Unix time in ms. `values`: include
+    tuple values."""
     rows = list(waterfall(tree))
     until = now if tree.outcome == "open" else tree.ended or 0
     length = max([1, *(row.end or row.start for row in rows), until - tree.begun])

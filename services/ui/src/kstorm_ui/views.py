@@ -1,4 +1,5 @@
-"""What each page shows, made of a topology's state: for the templates, and for the scripts that draw."""
+"""Contents of each page, computed from a topology's state for the templates and the drawing
+scripts."""
 
 from collections.abc import Mapping, Sequence
 from statistics import median
@@ -19,7 +20,10 @@ _ROWS: Final = 10
 
 
 def health(state: TopologyState) -> str:
-    """In a sentence, how the topology is; the same as long as nothing changes, since it is read out."""
+    """Describe the topology's health in a sentence.
+
+    The text stays the same as long as nothing changes, because screen readers announce it.
+    """
     if not state.answered:
         return "It is not found any more; what stands here is the last that was seen."
     if state.troubles or state.missing:
@@ -30,19 +34,20 @@ def health(state: TopologyState) -> str:
 
 
 def held(state: TopologyState) -> Sequence[HoldUp]:
-    """What holds it back, a sentence each with its evidence, the most telling first: as `kstorm causes` says."""
+    """Return the bottlenecks as sentences with evidence, the most significant first, as in `kstorm
+    causes`."""
     return [
         msgspec.structs.replace(cause, said=in_words(cause, state.looked)) for cause in state.causes
     ]
 
 
 class ComponentRow(msgspec.Struct, frozen=True):
-    """A component, with what was counted in a window."""
+    """A component, with its counts in a time window."""
 
     component: str
     kind: str
     processes: int
-    """That there should be."""
+    """Number of processes that should run."""
     ready: int
     tasks: int | None
     tasks_assigned: int
@@ -53,7 +58,7 @@ class ComponentRow(msgspec.Struct, frozen=True):
     p50: float | None
     p99: float | None
     pending: int
-    """Now, as all that follows."""
+    """Current value, like all fields below."""
     lag: int | None
     busy: float | None
     emit_rate: float
@@ -63,7 +68,7 @@ class ComponentRow(msgspec.Struct, frozen=True):
 
 
 def rows(state: TopologyState, window: Window) -> list[ComponentRow]:
-    """The components in the window."""
+    """Return one row per component, with its counts in the window."""
     return [_row(each, window.figures.get(each.component, Figures())) for each in state.components]
 
 
@@ -76,7 +81,7 @@ def _row(state: ComponentState, figures: Figures) -> ComponentRow:
 
 
 def skew(tasks: Sequence[TaskState]) -> float | None:
-    """How much more the busiest task has than the middle one; None if the tasks do not tell, or have nothing."""
+    """Return the ratio of the busiest task's load to the median. None if tasks report no load."""
     loads = [task.executed if task.executed is not None else task.emitted for task in tasks]
     known = [load for load in loads if load is not None]
     middle = median(known) if known else 0
@@ -84,12 +89,12 @@ def skew(tasks: Sequence[TaskState]) -> float | None:
 
 
 def skewed(value: float | None) -> bool:
-    """Whether that is worth a word."""
+    """Return True if the skew is worth mentioning."""
     return value is not None and value > _SKEW
 
 
 def graph(state: TopologyState) -> dict[str, Any]:
-    """For the script that draws the graph."""
+    """Return the data for the script that draws the graph."""
     return {
         "nodes": [_node(state.name, each) for each in state.components],
         "edges": [_edge(each) for each in state.edges],
@@ -99,7 +104,8 @@ def graph(state: TopologyState) -> dict[str, Any]:
 def chart(
     memory: Memory, components: Sequence[str], keys: Sequence[str]
 ) -> dict[str, list[float | None]]:
-    """Columns for a chart, `ago` in seconds before the newest sample; values are summed over the components."""
+    """Return the columns of a chart, summed over the components. `ago`: seconds relative to the
+    newest sample."""
     found: dict[float, list[Point]] = {}
     for component in components:
         for at, point in memory.history.points(component):
@@ -112,7 +118,7 @@ def chart(
 
 
 def last_minutes(columns: Mapping[str, Sequence[float | None]]) -> list[dict[str, float | None]]:
-    """The chart as a table: its newest value of each of the last minutes, the newest first."""
+    """Return the chart as a table: the newest value of each of the last minutes, newest first."""
     found: dict[int, dict[str, float | None]] = {}
     for position, ago in enumerate(columns["ago"]):
         assert ago is not None
@@ -121,7 +127,6 @@ def last_minutes(columns: Mapping[str, Sequence[float | None]]) -> list[dict[str
 
 
 def spouts(state: TopologyState) -> list[str]:
-    """The ids of the spouts."""
     return [each.component for each in state.components if each.kind == "spout"]
 
 

@@ -1,4 +1,5 @@
-"""The windows of Storm's UI: ten minutes, three hours, a day, all time; and how far what is remembered reaches into each."""
+"""The time windows of Storm's UI: ten minutes, three hours, a day, all time. Also how much history
+each one covers."""
 
 from collections.abc import Mapping
 from typing import Final
@@ -15,22 +16,22 @@ WINDOWS: Final[Mapping[str, tuple[str, float | None]]] = {
     "86400": ("1 day", 86_400.0),
     ALL: ("all time", None),
 }
-"""By their names in a URL: what to call each, and its seconds."""
+"""Label and seconds of each window, by its name in a URL."""
 _SLACK_SECS: Final = 90.0
-"""Windows begin at a whole minute of what is remembered."""
+"""Windows start at a full minute of the history."""
 
 
 class Window(msgspec.Struct, frozen=True):
-    """What was counted in a window, by component."""
+    """Counts in a window, by component."""
 
     key: str
     figures: Mapping[str, Figures]
     says: str
-    """How far it reaches, for people."""
+    """Description of the time that it covers."""
 
 
 def window(memory: Memory, key: str, now: float) -> Window:
-    """The window of that name, of a topology; the whole time for a name that there is not."""
+    """Return a topology's window of that name, or all time for an unknown name."""
     key = key if key in WINDOWS else ALL
     label, secs = WINDOWS[key]
     if secs is None:
@@ -57,5 +58,5 @@ def window(memory: Memory, key: str, now: float) -> Window:
 
 
 def _now_pending(figures: Figures, total: Figures) -> Figures:
-    """Pending is no count: it is how many there are now."""
+    """Use the current value of "pending", which is a gauge, not a counter."""
     return figures + Figures(pending=total.pending - figures.pending)

@@ -1,4 +1,5 @@
-"""Ends a run with the pipeline's audit: is every message of the topology accounted for? docs/audit.md says what is asked."""
+"""Ends a run with the pipeline's audit, which checks that every message is accounted for. See
+docs/audit.md."""
 
 import json
 import time
@@ -15,20 +16,19 @@ _SHOWN: Final = 5
 
 @dataclass(frozen=True, slots=True)
 class Audited:
-    """What it found."""
+    """Result of an audit."""
 
     messages: int = 0
     outcomes: Mapping[str, int] = field(default_factory=dict)
-    """How many messages are done, dead and so on."""
+    """Messages by outcome: done, dead and so on."""
     gaps: int = 0
-    """Offsets that nobody accounts for."""
+    """Offsets that are not accounted for."""
     trees: int | None = None
-    """How many completed trees were reckoned again; None without ackers."""
+    """Completed trees that were recomputed. None without ackers."""
     findings: Sequence[str] = ()
-    """What must not be, a line each."""
+    """Violations found, one line each."""
 
     def __str__(self) -> str:
-        """In one line."""
         outcomes = ", ".join(
             f"{count:,} {outcome}" for outcome, count in sorted(self.outcomes.items())
         )
@@ -36,7 +36,7 @@ class Audited:
         return f"{self.messages:,} messages ({outcomes}), gaps: {self.gaps}, faults: {len(self.findings)}{trees}"
 
     def faults(self) -> list[str]:
-        """What is wrong, a sentence each; empty if all is well."""
+        """Return one sentence per problem. Empty if there is none."""
         left = self.outcomes.get("not due", 0)
         found = [f"the audit finds {left} messages that are not done"] if left else []
         if self.findings:
@@ -45,7 +45,6 @@ class Audited:
         return found
 
     def to_json(self) -> dict[str, Any]:
-        """For a report."""
         return {
             "messages": self.messages,
             **{outcome.replace(" ", "_"): count for outcome, count in self.outcomes.items()},
@@ -56,11 +55,14 @@ class Audited:
 
 
 NOTHING: Final = Audited()
-"""Of a topology that has read nothing."""
+"""Result for a topology that has read nothing."""
 
 
 class Audit:
-    """The process that audits all that a topology has read, which is to be at rest. Its tables are below `workdir`."""
+    """Process that audits everything a topology has read. The topology must be idle.
+
+    Its tables are below `workdir`.
+    """
 
     def __init__(self, workdir: Path, bootstrap: str, zookeeper: str, topology: str) -> None:
         self._report = workdir / "audit.json"
@@ -74,7 +76,7 @@ class Audit:
         self.process = pipeline_process("audit", "audit", arguments, workdir)
 
     def run(self) -> Audited:
-        """Runs it to its end; `LocalError` with the end of its log if it cannot."""
+        """Run it to its end. Raises `LocalError` with the end of its log if it fails."""
         process, started = self.process, time.monotonic()
         process.start()
         try:
@@ -89,7 +91,7 @@ class Audit:
 
 
 def read_audit(said: str) -> Audited:
-    """What the audit has printed."""
+    """Parse the audit's report."""
     found = json.loads(said)
     trees = None if found["trees"] is None else found["trees"]["said"]
     return Audited(found["messages"], found["outcomes"], found["gaps"], trees, found["faults"])

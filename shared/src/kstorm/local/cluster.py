@@ -1,7 +1,8 @@
-"""A topology as processes of this machine: one service process for each executor, as Kubernetes would run one pod each.
+"""Runs a topology as local processes: one service process per executor, as Kubernetes would run one
+pod each.
 
-Each process is the ordinary service (`python -m kstorm_bolt` …) with the ordinary settings. It may be killed, paused
-and scaled, and it comes back as a container would.
+Each process is the ordinary service (`python -m kstorm_bolt` …) with the ordinary settings. It can
+be killed, paused and scaled, and it restarts like a container.
 """
 
 import json
@@ -39,11 +40,11 @@ class Worker:
 
     @property
     def name(self) -> str:
-        """`count-0`, as a pod of a StatefulSet is called."""
+        """The name, such as `count-0`, like a pod of a StatefulSet."""
         return self.process.name
 
     def status(self) -> dict[str, Any] | None:
-        """What its `/status` says; None if it does not answer."""
+        """Return its `/status`, or None if it does not respond."""
         try:
             with urllib.request.urlopen(
                 f"http://127.0.0.1:{self.web_port}/status", timeout=_STATUS_SECONDS
@@ -56,22 +57,23 @@ class Worker:
 
 @dataclass
 class LocalProcesses:
-    """The workers of one topology. `reference` is `package.module:attribute`, as the services load it."""
+    """The workers of one topology. `reference` is `package.module:attribute`, as the services load
+    it."""
 
     topology: Topology
     reference: str
     bootstrap: str
     zookeeper: str
     workdir: Path
-    environment: Mapping[str, str] = field(
-        default_factory=dict, repr=False
-    )  # it may hold passwords
+    # No repr, because it may contain passwords.
+    environment: Mapping[str, str] = field(default_factory=dict, repr=False)
     environment_of: Mapping[str, Mapping[str, str]] = field(default_factory=dict, repr=False)
-    """What single workers have besides, by name."""
+    """Additional variables of single workers, by name."""
     restart_delay: float = 1.0
-    """Seconds after which a process that died is started again."""
+    """Seconds until a dead process is restarted."""
     topology_id: str = ""
-    """Id of this deployment; by default the topology's name and the time in ms, another each time."""
+    """Id of this deployment. By default the topology's name and the time in ms, so it differs each
+    time."""
     workers: list[Worker] = field(default_factory=list)
 
     def __post_init__(self) -> None:
@@ -79,7 +81,8 @@ class LocalProcesses:
         self.topology_id = self.topology_id or f"{self.topology.name}-{time.time_ns() // 1_000_000}"
 
     def start(self) -> None:
-        """Starts every component with its parallelism, bolts and ackers before the spouts that feed them."""
+        """Start every component with its parallelism, bolts and ackers before the spouts that feed
+        them."""
         config = self.topology.config
         if config.acker_tasks:
             self.scale(ACKER_COMPONENT, config.topology_acker_executors)
@@ -87,7 +90,7 @@ class LocalProcesses:
             self.scale(spec.id, spec.parallelism)
 
     def scale(self, component: str, processes: int) -> None:
-        """Starts or stops processes of a component until there are so many; the highest numbers go first."""
+        """Scale a component to `processes` processes. The highest numbers stop first."""
         have = self.of(component)
         for worker in reversed(have[processes:]):
             self._supervisor.remove(worker.process, _STOP_SECONDS)
@@ -97,15 +100,15 @@ class LocalProcesses:
         self._tell()
 
     def of(self, component: str) -> list[Worker]:
-        """The workers of a component, by number."""
+        """Return the workers of a component, by number."""
         return [worker for worker in self.workers if worker.component == component]
 
     def data_directory(self, name: str) -> Path:
-        """The folder for the RocksDB of the worker of that name."""
+        """Return the RocksDB folder of a worker."""
         return self.workdir / "data" / name
 
     def stop(self) -> None:
-        """Stops spouts first, so that their trees can finish, then the rest."""
+        """Stop the spouts first, so that their trees can finish, then the rest."""
         spouts = {spec.id for spec in self.topology.spouts}
         for worker in self.workers:
             if worker.component in spouts:
@@ -115,13 +118,14 @@ class LocalProcesses:
         running.remove(self.workdir)
 
     def kill(self) -> None:
-        """Kills all at once. What was in flight is done again when the topology is started anew."""
+        """Kill all workers immediately. In-flight tuples are replayed when the topology is started
+        again."""
         self._supervisor.stop(0)
         self.workers.clear()
         running.remove(self.workdir)
 
     def statuses(self) -> dict[str, dict[str, Any] | None]:
-        """`/status` of every worker by its name, asked side by side."""
+        """Return the `/status` of every worker by name, queried in parallel."""
         workers = list(self.workers)
         with ThreadPoolExecutor(max_workers=max(1, len(workers))) as pool:
             return dict(
@@ -131,7 +135,7 @@ class LocalProcesses:
     def wait_ready(
         self, timeout: float = 60.0, on_wait: Callable[[list[str]], None] = lambda names: None
     ) -> None:
-        """Waits until every worker is ready; raises `LocalError` with the log of one that is not."""
+        """Wait until every worker is ready. Raises `LocalError` with the log of one that is not."""
         deadline = time.monotonic() + timeout
         while True:
             waiting = [
@@ -150,7 +154,7 @@ class LocalProcesses:
             time.sleep(0.1)
 
     def _tell(self) -> None:
-        """Who runs here, for the page."""
+        """Write the list of running workers for the web UI."""
         workers = (
             running.RunningWorker(
                 worker.name,
@@ -165,7 +169,10 @@ class LocalProcesses:
         )
 
     def _check_died(self, names: Iterable[str]) -> None:
-        """A worker that refuses to start says why on its last line; trying again would not help."""
+        """Raise `LocalError` for a worker that refused to start, because a retry would not help.
+
+        The last line of its log gives the reason.
+        """
         for worker in self.workers:
             if worker.name in names and worker.process.returncode == 2:
                 raise LocalError(f"{worker.name} would not start; {self._log_of(worker.name)}")
@@ -187,9 +194,8 @@ class LocalProcesses:
             "KSTORM_DATA_DIR": str(self.data_directory(name)),
             "KSTORM_WEB_HOST": "127.0.0.1",
             "KSTORM_WEB_PORT": str(port),
-            "KSTORM_STATE_QUERIES": os.environ.get(
-                "KSTORM_STATE_QUERIES", "true"
-            ),  # told to this machine alone
+            # The web server listens only on this machine.
+            "KSTORM_STATE_QUERIES": os.environ.get("KSTORM_STATE_QUERIES", "true"),
             "PYTHONUNBUFFERED": "1",
             **self.environment,
             **self.environment_of.get(name, {}),

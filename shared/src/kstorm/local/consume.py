@@ -1,4 +1,4 @@
-"""Reads a topic up to the end that it has now, without a consumer group."""
+"""Reads a topic up to its current end, without a consumer group."""
 
 import time
 from collections.abc import Iterator, Mapping
@@ -15,11 +15,11 @@ _BATCH: Final = 5000
 def consume_to(
     consumer: Consumer, topic: str, ends: Mapping[int, int], positions: dict[int, int]
 ) -> Iterator[list[Message]]:
-    """The records up to these offsets, by partition, in batches that may be empty.
+    """Yield the records up to these offsets by partition, in batches that may be empty.
 
-    `positions` says from which offset on, 0 where it says nothing, and moves along. Raises `BrokerError` if the records do
-    not come. Where the last offsets may be marks of transactions, which are no records, the consumer has to have
-    `enable.partition.eof`.
+    `positions` gives the start offset by partition (default 0) and is advanced while reading.
+    Raises `BrokerError` if records do not arrive. The last offsets may belong to transaction
+    markers instead of records. In that case the consumer needs `enable.partition.eof`.
     """
     missing = {partition for partition, end in ends.items() if end > positions.get(partition, 0)}
     consumer.assign(

@@ -1,12 +1,15 @@
-"""`python -m kstorm.local.container kafka|zookeeper`: what the images for development run.
+"""`python -m kstorm.local.container kafka|zookeeper`: the entry point of the development images.
 
-It writes the server's settings from the environment into the data folder and becomes the server, so that signals reach
-the server itself. The server keeps its data over restarts, and keeps nothing outside the data folder.
+It writes the server's settings from the environment into the data folder. Then it becomes the
+server by `exec`, so that signals reach the server itself. The server keeps its data over restarts,
+and writes nothing outside the data folder.
 
-`KSTORM_DATA_DIR` (default `/data`) is that folder; `KSTORM_LISTEN_PORT` (9092, 2181) is the clients' port;
-`KSTORM_HEAP` (512m, 128m) is the JVM's; `KSTORM_ADVERTISED_LISTENERS` (`PLAINTEXT://<host name>:<port>`) is where
-Kafka's clients find it; `KSTORM_SETTINGS` has settings of the server that replace or add to kstorm's, one `name=value`
-a line.
+- `KSTORM_DATA_DIR` (default `/data`): the data folder.
+- `KSTORM_LISTEN_PORT` (default 9092 or 2181): the port for clients.
+- `KSTORM_HEAP` (default 512m or 128m): the heap size of the JVM.
+- `KSTORM_ADVERTISED_LISTENERS` (default `PLAINTEXT://<host name>:<port>`): the address for Kafka's
+  clients.
+- `KSTORM_SETTINGS`: server settings that replace or extend kstorm's, one `name=value` per line.
 """
 
 import os
@@ -28,11 +31,12 @@ from kstorm.local.server_settings import (
 )
 
 _CLASS_PATH: Final = "/opt/jars/*"
-_CONTROLLER_PORT: Final = 9093  # of no interest outside the container
+_CONTROLLER_PORT: Final = 9093  # not reachable from outside the container
 
 
 def kafka_settings(environ: Mapping[str, str], data: Path) -> dict[str, str]:
-    """The settings of one KRaft node, broker and controller; raises `LocalError` for what cannot be right."""
+    """Return the settings of one KRaft node, broker and controller. Raises `LocalError` for invalid
+    values."""
     port = _port(environ, 9092)
     return {
         "process.roles": "broker,controller",
@@ -49,7 +53,7 @@ def kafka_settings(environ: Mapping[str, str], data: Path) -> dict[str, str]:
 
 
 def zookeeper_settings(environ: Mapping[str, str], data: Path) -> dict[str, str]:
-    """The settings of a standalone server; raises `LocalError` for what cannot be right."""
+    """Return the settings of a standalone server. Raises `LocalError` for invalid values."""
     return {
         "dataDir": str(data / "data"),
         "clientPort": str(_port(environ, 2181)),
@@ -59,7 +63,7 @@ def zookeeper_settings(environ: Mapping[str, str], data: Path) -> dict[str, str]
 
 
 def main() -> None:
-    """Become the server that the argument names; ends with 2 and one line if it cannot."""
+    """Become the server that the argument names. On failure print one line and exit with 2."""
     servers: dict[str, Callable[[Mapping[str, str]], list[str]]] = {
         "kafka": _kafka,
         "zookeeper": _zookeeper,
@@ -102,7 +106,8 @@ def _zookeeper(environ: Mapping[str, str]) -> list[str]:
 
 
 def _data_folder(environ: Mapping[str, str], server: str) -> Path:
-    """A folder within the volume: a new volume may hold a `lost+found`, which Kafka would take for a topic."""
+    """Create a subfolder of the volume. A new volume may have a `lost+found`, which Kafka would
+    take for a topic."""
     data = Path(environ.get("KSTORM_DATA_DIR", "/data"), server)
     try:
         data.mkdir(parents=True, exist_ok=True)

@@ -1,8 +1,10 @@
-"""`python die_with_parent.py PARENT_PID COMMAND…`: becomes COMMAND, which the kernel kills when its parent dies.
+"""`python die_with_parent.py PARENT_PID COMMAND…`: becomes COMMAND, which the kernel kills when its
+parent dies.
 
-The parent-death signal of Linux survives `exec` but must be asked for in the child itself. Doing so here, in a fresh
-process, avoids running Python between `fork` and `exec` in a parent that has threads. On other systems this only becomes
-COMMAND. It imports nothing of kstorm, so that it starts in 20 ms.
+Linux's parent-death signal survives `exec`, but the child itself must request it. Requesting it
+here, in a fresh process, avoids running Python between `fork` and `exec` in a multithreaded parent.
+On other systems this only becomes COMMAND. It imports nothing of kstorm, so that it starts in 20
+ms.
 """
 
 import ctypes
@@ -14,7 +16,7 @@ _PR_SET_PDEATHSIG = 1
 
 
 def main() -> None:
-    """Ask for the signal, make sure that the parent had not died before, become the command."""
+    """Request the signal, check that the parent is still alive, and become the command."""
     parent, command = int(sys.argv[1]), sys.argv[2:]
     if sys.platform == "linux":
         ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)

@@ -1,4 +1,5 @@
-"""Kafka and ZooKeeper for one run: the user's own, or embedded ones that live as long as the run."""
+"""Kafka and ZooKeeper for one run: the user's own servers, or embedded ones that live as long as
+the run."""
 
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -19,14 +20,14 @@ _CONNECT_SECS = 15.0
 
 @dataclass(frozen=True, slots=True)
 class Endpoints:
-    """Where the servers of a run are."""
+    """Addresses of the servers of a run."""
 
     bootstrap: str
     """Kafka's bootstrap servers."""
     zookeeper: str
     """ZooKeeper's connect string."""
     embedded: tuple[ManagedProcess, ...]
-    """The processes of the servers that were started."""
+    """Processes of the embedded servers."""
 
 
 @contextmanager
@@ -36,9 +37,10 @@ def open_endpoints(
     zookeeper: str | None = None,
     kafka_settings: dict[str, str] | None = None,
 ) -> Iterator[Endpoints]:
-    """Start each server that is not given, side by side, and stop it at the end.
+    """Start each server that is not given, in parallel, and stop it at the end.
 
-    `kafka_settings` are broker settings of an embedded Kafka. Raises `LocalError` if one does not start.
+    `kafka_settings` are broker settings of an embedded Kafka. Raises `LocalError` if a server does
+    not start.
     """
     kafka = None if bootstrap else EmbeddedKafka(workdir, settings=kafka_settings)
     keeper = None if zookeeper else EmbeddedZooKeeper(workdir)
@@ -62,7 +64,7 @@ def open_endpoints(
 
 @contextmanager
 def zookeeper_client(connect: str) -> Iterator[KazooClient]:
-    """A connected client; `BrokerError` if ZooKeeper does not answer."""
+    """Yield a connected client. Raises `BrokerError` if ZooKeeper does not respond."""
     try:
         client = KazooClient(connect, timeout=10.0)
         client.start(timeout=_CONNECT_SECS)

@@ -1,7 +1,9 @@
-"""Writes the lists of `kstorm.local.jars`: what a maintainer runs after changing a version there (`./run lock`).
+"""Writes the lists of `kstorm.local.jars`. Maintainers run it after changing a version there
+(`./run lock`).
 
-Ivy resolves each set's roots with all that they need at run time; of two versions of a jar it takes the newer one, so a root that
-others need too is how a version with a known hole is avoided. What Spark already ships is left out of Spark's sets.
+Ivy resolves each set's roots with their runtime dependencies, and takes the newer of two versions
+of a jar. So a root that is also a dependency of others raises its version, which avoids versions
+with known vulnerabilities. Jars that Spark already ships are left out of Spark's sets.
 """
 
 import hashlib
@@ -33,7 +35,7 @@ _LOGGING: Final = "2.26.1"
 _OLD_LOGGING: Final = "1.7.36"
 _NETTY: Final = "4.1.137.Final"
 _LZ4: Final = "at.yawk.lz4:lz4-java:1.11.4"
-# The two series of Jackson that are still mended: Spark needs 2.18, Kafka takes the other.
+# The two series of Jackson that still get fixes. Spark needs 2.18, Kafka takes the other.
 _JACKSON: Final = "2.21.8"
 _SPARK_JACKSON: Final = "2.18.9"
 
@@ -67,10 +69,12 @@ _ROOTS: Final = {
     S3_SET: (f"org.apache.hadoop:hadoop-aws:{HADOOP_VERSION}",),
 }
 
-# What takes the places of other versions in `pyspark`: these alone, since what they need is there.
+# Replacements for other versions in `pyspark`. They need no dependencies, because those are already
+# there.
 _MENDED: Final = (
     _LZ4,
-    # Up to 4.0.3 AES-GCM between driver and executors loses every message but the first of a connection (SPARK-56227).
+    # Up to 4.0.3, AES-GCM between driver and executors loses every message of a connection except
+    # the first (SPARK-56227).
     "org.apache.spark:spark-network-common_2.13:4.0.4",
     "org.apache.zookeeper:zookeeper:3.9.5",
     "org.apache.zookeeper:zookeeper-jute:3.9.5",
@@ -119,7 +123,7 @@ _MENDED: Final = (
 
 
 def write_lists() -> None:
-    """Resolve every set of jars and write its list; takes about a minute a set."""
+    """Resolve every set of jars and write its list. Takes about a minute per set."""
     shipped = {artifact(path.name) for path in (spark_home() / "jars").iterdir()}
     for set_name, roots in _ROOTS.items():
         _write(
@@ -136,7 +140,7 @@ def _write(set_name: str, roots: tuple[str, ...], lines: list[str]) -> None:
 
 
 def _resolve(roots: tuple[str, ...], leave_out: set[str], *, alone: bool = False) -> list[str]:
-    """The lines of a list: the roots with all that they need, or `alone`."""
+    """Return the lines of a list: the roots with their dependencies, or without them if `alone`."""
     with tempfile.TemporaryDirectory() as folder:
         module = Path(folder, "ivy.xml")
         module.write_text(_ivy_module(roots, alone=alone))

@@ -1,4 +1,4 @@
-"""A TCP server for tests and the chaos run: asyncio's, on an event loop and a thread of its own."""
+"""A TCP server for tests and the chaos run, with asyncio on its own event loop and thread."""
 
 import asyncio
 import threading
@@ -10,8 +10,9 @@ from kstorm.local.ports import reserve_port
 
 
 class Listener(ABC):
-    """Listens on a port of 127.0.0.1 from `start` to `stop`, and again if it is started again. What it does for a client
-    is in its subclass. `port` is reserved by default.
+    """Listens on a port of 127.0.0.1 from `start` to `stop`, and can be restarted.
+
+    Subclasses serve the clients. `port` is reserved by default.
     """
 
     def __init__(self, port: int | None = None) -> None:
@@ -27,7 +28,6 @@ class Listener(ABC):
         return f"127.0.0.1:{self.port}"
 
     def start(self) -> Self:
-        """Begin to listen."""
         listening = threading.Event()
         self._loop = asyncio.new_event_loop()
         name = f"{type(self).__name__}-{self.port}"
@@ -37,7 +37,7 @@ class Listener(ABC):
         return self
 
     def stop(self) -> None:
-        """Close every connection, and listen no more."""
+        """Close every connection and stop listening."""
         if self._thread is not None:
             self._loop.call_soon_threadsafe(self._stopping.set)
             self._thread.join()
@@ -56,7 +56,7 @@ class Listener(ABC):
 
     @abstractmethod
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        """Serve one client to its end, and close the connection; cancelled when the server stops."""
+        """Serve one client to its end and close the connection. Cancelled when the server stops."""
 
     def _run(self, listening: threading.Event) -> None:
         with asyncio.Runner(loop_factory=lambda: self._loop) as runner:

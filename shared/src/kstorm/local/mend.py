@@ -1,8 +1,10 @@
-"""Mends the jars that `pyspark` ships: those with known holes are replaced by mended versions, those that nothing here uses go.
+"""Fixes the jars that `pyspark` ships: replaces those with known vulnerabilities and removes those
+that kstorm does not use.
 
-The rule: a folder is mended as a whole or its next use mends it. The replacements are a set of jars like the others, fetched and
-verified by `kstorm.local.jars`; a jar takes the place of all that have its name, whatever their versions. Done a second time it
-changes nothing, so that every command that starts Spark or ZooKeeper may ask for it.
+Invariant: a folder is fixed as a whole, or its next use fixes it. The replacements are a set of
+jars like the others, fetched and verified by `kstorm.local.jars`. A jar replaces all jars of its
+name, whatever their versions. A second run changes nothing. So every command that starts Spark or
+ZooKeeper may call this.
 """
 
 import os
@@ -13,12 +15,14 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Final
 
-# Names may have numbers too: log4j-1.2-api-2.26.1, zstd-jni-1.5.6-9, orc-core-2.1.2-shaded-protobuf. One has no dash: py4j0.10.9.9.
+# Names may contain numbers too: log4j-1.2-api-2.26.1, zstd-jni-1.5.6-9,
+# orc-core-2.1.2-shaded-protobuf. One has no dash: py4j0.10.9.9.
 _JAR: Final = re.compile(r"(.+)-(\d+\.\d+[^-]*(?:-\w[^/]*)?)\.jar")
 _WITHOUT_DASH: Final = re.compile(r"(.*?[a-z])(\d+\.\d+[\d.]*)\.jar")
 
-# Hive with its database, its shell and its own old libraries, for a catalog that the pipeline does not have: some of these have
-# holes that nobody mends. Connect's shell. Native code of Netty's, which Java's own sockets and TLS do without.
+# Hive with its database, its shell and its own old libraries, for a catalog that the pipeline does
+# not have. Some of these have vulnerabilities without a fix. Then Connect's shell, and native code
+# of Netty's, for which Java's own sockets and TLS suffice.
 _UNUSED: Final = tuple(
     re.compile(pattern)
     for pattern in (
@@ -38,23 +42,23 @@ _UNUSED: Final = tuple(
 
 
 def name_and_version(file_name: str) -> tuple[str, str]:
-    """The artifact that a jar's file is, and its version; the whole name and nothing where there is none."""
+    """Return a jar's artifact name and version. Without a version, the whole file name and ""."""
     found = _JAR.fullmatch(file_name) or _WITHOUT_DASH.fullmatch(file_name)
     return (found[1], found[2]) if found else (file_name, "")
 
 
 def artifact(file_name: str) -> str:
-    """The name of a jar without its version."""
+    """Return the name of a jar without its version."""
     return name_and_version(file_name)[0]
 
 
 def unused(file_name: str) -> bool:
-    """Whether kstorm does without this one of what `pyspark` ships."""
+    """Return True if kstorm does not need this file of `pyspark`."""
     return any(pattern.fullmatch(file_name) for pattern in _UNUSED)
 
 
 def mend(folder: Path, replacements: Iterable[Path]) -> list[str]:
-    """Replace and remove jars of `folder`; the names of those that went."""
+    """Replace and remove jars of `folder`. Return the names of those removed."""
     new = {artifact(path.name): path for path in replacements}
     there = sorted(folder.iterdir())
     for name, path in new.items():
@@ -72,11 +76,11 @@ def _replaced(path: Path, new: dict[str, Path]) -> bool:
 
 
 def _copy(source: Path, target: Path) -> None:
-    """Whole or not at all: a JVM that starts meanwhile must not see half a jar."""
+    """Copy atomically, because a JVM that starts meanwhile must not see half a jar."""
     unfinished = target.with_name(f".{target.name}.{os.getpid()}")
     shutil.copyfile(source, unfinished)
     unfinished.replace(target)
 
 
-if __name__ == "__main__":  # in a build of images: FOLDER REPLACEMENTS
+if __name__ == "__main__":  # in an image build: FOLDER REPLACEMENTS
     print("mended:", *mend(Path(sys.argv[1]), Path(sys.argv[2]).glob("*.jar")))

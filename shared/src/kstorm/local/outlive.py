@@ -1,12 +1,14 @@
-"""`python -m kstorm.local.outlive NAME:PORT SECS`: what Kafka and ZooKeeper for development wait for before they stop.
+"""`python -m kstorm.local.outlive NAME:PORT SECS`: delays the stop of the development Kafka and
+ZooKeeper.
 
-When a release is removed, all its pods are told to stop at the same moment. Its services still store, commit and leave their
-groups then, so the servers stay until nobody is connected, at most for so many seconds.
+Uninstalling a release stops all of its pods at the same moment. Its services then still store,
+commit and leave their groups. So the servers stay until no client is connected, for at most SECS
+seconds.
 
-A server that is only started again does not wait like this: its clients stay. Which of the two it is tells its Service, which
-helm removes before any pod: so NAME is not known any more.
+A server that is only restarted does not wait like this, because its clients stay. Its Service tells
+the two cases apart: helm deletes it before any pod, so NAME then no longer resolves.
 
-Only Python's own library, since the images have no other.
+Uses only Python's standard library, because the images have no other.
 """
 
 import socket
@@ -18,13 +20,17 @@ from typing import Final
 
 _LOOK_SECS: Final = 0.5
 _KNOWN_SECS: Final = 8.0
-"""For so long a name server may tell of a Service that has gone; Kubernetes' own keeps an answer for 5 s."""
+"""Time for which a DNS server may still resolve a deleted Service. Kubernetes' own caches an answer
+for 5 s."""
 _TABLES: Final = ("/proc/net/tcp", "/proc/net/tcp6")
 _ESTABLISHED: Final = "01"
 
 
 def outlive(name: str, port: int, seconds: float, known_seconds: float = _KNOWN_SECS) -> None:
-    """Returns when nobody is connected to the port, or if the name is still known after `known_seconds`, or after `seconds`."""
+    """Wait until no client is connected to the port, for at most `seconds`.
+
+    Returns earlier if the name still resolves after `known_seconds`.
+    """
     began = time.monotonic()
     while clients(port) and (passed := time.monotonic() - began) < seconds:
         if passed >= known_seconds and is_known(name):
@@ -33,7 +39,7 @@ def outlive(name: str, port: int, seconds: float, known_seconds: float = _KNOWN_
 
 
 def clients(port: int) -> int:
-    """How many connections to a port there are, but for those of the server to itself."""
+    """Count the connections to a port, except those of the server to itself."""
     return sum(
         state == _ESTABLISHED
         and local == f"{address}:{port:04X}"
@@ -44,7 +50,7 @@ def clients(port: int) -> int:
 
 
 def is_known(name: str) -> bool:
-    """Whether a name leads to an address; also if no name server answers."""
+    """Return True if a name resolves to an address, or if no DNS server responds."""
     try:
         socket.getaddrinfo(name, None)
     except socket.gaierror as error:
@@ -53,7 +59,8 @@ def is_known(name: str) -> bool:
 
 
 def _connections() -> Iterator[list[str]]:
-    """Of each connection its own end, the other end and the state, in the kernel's hexadecimal."""
+    """Yield the local address, remote address and state of each connection, in the kernel's
+    hexadecimal."""
     for table in map(Path, _TABLES):
         for line in table.read_text().splitlines()[1:] if table.exists() else ():
             yield line.split()[1:4]

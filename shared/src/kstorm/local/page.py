@@ -1,4 +1,5 @@
-"""The page beside a run of this machine: a process that ends with the run, and whose end is no matter to it."""
+"""Runs the web UI next to a local run. The process ends with the run, and the run does not depend
+on it."""
 
 import importlib
 import importlib.util
@@ -13,8 +14,12 @@ from kstorm.local.processes import ManagedProcess
 
 @contextmanager
 def page(folder: Path, *, wanted: bool = True) -> Iterator[str]:
-    """Give the URL of the page over what runs in a folder; empty if it is not wanted, or not installed. It answers a second
-    later. Raises `ConfigError` on what the environment says of it and cannot be: it would die of that unseen."""
+    """Yield the URL of the web UI for the runs in a folder. Empty if it is not wanted or not
+    installed.
+
+    The web UI responds about a second later. Raises `ConfigError` for invalid settings in the
+    environment. Otherwise the process would exit because of them unnoticed.
+    """
     if not wanted or importlib.util.find_spec("kstorm_ui") is None:
         yield ""
         return

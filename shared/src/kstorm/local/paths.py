@@ -1,7 +1,8 @@
-"""Where kstorm keeps files on this machine: a cache shared by all checkouts, and one directory per run.
+"""Locations of kstorm's files on this machine: a cache shared by all checkouts, and one directory
+per run.
 
-The rule: two runs never share a directory, and what a run leaves behind (logs, data) is bounded, since each new run
-removes the oldest ones that have ended.
+Invariant: two runs never share a directory. The logs and data that runs leave behind are bounded,
+because each new run removes the oldest ended ones.
 """
 
 import fcntl
@@ -20,7 +21,8 @@ _held_locks: list[IO[str]] = []
 
 
 def cache_directory() -> Path:
-    """The folder for what is fetched once: `KSTORM_CACHE`, else `kstorm` in `XDG_CACHE_HOME` or `~/.cache`."""
+    """Return the folder for downloads: `KSTORM_CACHE`, else `kstorm` in `XDG_CACHE_HOME` or
+    `~/.cache`."""
     if chosen := os.environ.get("KSTORM_CACHE"):
         return Path(chosen).expanduser().resolve()
     base = os.environ.get("XDG_CACHE_HOME")
@@ -28,10 +30,12 @@ def cache_directory() -> Path:
 
 
 def run_directory(base: Path | None = None) -> Path:
-    """Make a new directory for one run's logs and data, and remove the oldest ended ones beyond five.
+    """Make a new directory for one run's logs and data. Keep at most five runs, removing the oldest
+    ended ones.
 
-    It is `<base>/<time>-<pid>`; `base` defaults to `runs` in `KSTORM_HOME` (set by `./run` to the checkout's
-    `.kstorm`), else in `.kstorm` of the current directory. The directory is marked as in use until this process ends.
+    It is `<base>/<time>-<pid>`. `base` defaults to `runs` in `KSTORM_HOME`, which `./run` sets to
+    the checkout's `.kstorm`. Without `KSTORM_HOME` it is in `.kstorm` of the current directory. The
+    directory is marked as in use until this process ends.
     """
     if base is None:
         base = Path(os.environ.get("KSTORM_HOME", ".kstorm")).resolve() / "runs"
@@ -50,14 +54,14 @@ def run_directory(base: Path | None = None) -> Path:
 
 
 def remove_bulk(run: Path) -> None:
-    """Of a run that went well, nobody wants the servers' files and RocksDB's; logs and tables stay."""
+    """Remove the data of the servers and RocksDB after a successful run. Logs and tables stay."""
     for folder in ("kafka", "zookeeper", "data"):
         shutil.rmtree(run / folder, ignore_errors=True)
 
 
 @contextmanager
 def exclusive(lock_path: Path) -> Iterator[None]:
-    """Hold a lock that all processes of this machine respect; waits until it is free."""
+    """Hold a lock across all processes of this machine. Waits until it is free."""
     lock_path.parent.mkdir(parents=True, exist_ok=True)
     with lock_path.open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)

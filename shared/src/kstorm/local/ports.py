@@ -1,8 +1,10 @@
-"""Free loopback ports that stay ours until the server that needs them has bound them, and after it was restarted.
+"""Free loopback ports that stay reserved until the server that needs them has bound them, and over
+its restarts.
 
-A port found by binding to port 0 lies in the range that the kernel also gives to outgoing connections, so another
-process may take it before the server is up. The rule here: ports come from below that range, and as long as this
-process lives, a lock file for each port keeps every other kstorm process of this machine away from it.
+A port found by binding to port 0 is in the kernel's ephemeral range. So another process may take it
+for an outgoing connection before the server is up. Reserved ports come from below that range. A
+lock file per port keeps every other kstorm process of this machine away from it as long as this
+process lives.
 """
 
 import fcntl
@@ -20,7 +22,7 @@ _held: list[IO[str]] = []
 
 
 def reserve_port() -> int:
-    """Reserve a TCP port on 127.0.0.1 that nothing listens on; it is ours until this process ends."""
+    """Reserve a TCP port on 127.0.0.1 that nothing listens on, until this process ends."""
     directory = cache_directory() / "ports"
     directory.mkdir(parents=True, exist_ok=True)
     for port in random.sample(range(_FIRST, _LAST + 1), _LAST - _FIRST + 1):

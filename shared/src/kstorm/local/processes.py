@@ -1,9 +1,12 @@
-"""One child process with a name and a log, that can be stopped, killed and paused, and never outlives its parent.
+"""A child process with a name and a log. It can be stopped, killed and paused, and never outlives
+its parent.
 
-The rules: a child has its own process group, so that Ctrl-C in the terminal reaches only the parent, which then stops
-its children in order; what is sent to a child is sent to its whole group, and when it ends, what it left behind is
-killed, as with a container; on Linux the kernel kills a child whose parent died, even by SIGKILL (`die_with_parent`),
-elsewhere only an ordinary end of the parent does.
+- A child has its own process group. So Ctrl-C in the terminal reaches only the parent, which then
+  stops its children in order.
+- A signal to a child goes to its whole group. When the child ends, its remaining descendants are
+  killed, as in a container.
+- On Linux the kernel kills a child whose parent died, even by SIGKILL (`die_with_parent`).
+  Elsewhere only an orderly exit of the parent does.
 """
 
 import atexit
@@ -34,10 +37,11 @@ _POLL_SECS: Final = 0.02
 
 
 class ManagedProcess:
-    """A command that is run as a child process, again and again if asked; its output goes to `<workdir>/<name>.log`.
+    """A command that runs as a child process and can be restarted. Its output goes to
+    `<workdir>/<name>.log`.
 
-    `command` is the program and its arguments; `environment` is added to this process's own. Nothing runs before
-    `start`. All methods may be called from any thread.
+    `command` is the program and its arguments. `environment` is added to this process's own.
+    Nothing runs before `start`. All methods are thread-safe.
     """
 
     def __init__(
@@ -51,47 +55,49 @@ class ManagedProcess:
         self.name = name
         self.log_path = workdir / f"{name}.log"
         self.starts = 0
-        """How often `start` has started it."""
+        """Number of times that `start` has started it."""
         self.wanted = False
-        """Whether it ought to be running: from `start` to `stop`. A death or a `kill` in between leaves it True."""
+        """True if it should be running: from `start` to `stop`. A death or a `kill` in between
+        leaves it True."""
         self._command = [str(part) for part in command]
         self._environment = dict(environment or {})
         self._child: subprocess.Popen[bytes] | None = None
-        self._change_lock = (
-            threading.RLock()
-        )  # held while it is started or ended, which may take a while
-        self._child_lock = (
-            threading.Lock()
-        )  # held for moments, so that no signal goes to a process id given to another
+        # Held while the process is started or ended, which may take a while.
+        self._change_lock = threading.RLock()
+        # Held only briefly, so that no signal goes to a reused process id.
+        self._child_lock = threading.Lock()
         self._cpu_of_past_lives = 0.0
         self._cpu_of_this_life = 0.0
         _all_processes.add(self)
 
     @property
     def pid(self) -> int:
-        """The process id of its present or last life; `LocalError` if it was never started."""
+        """Process id of its current or last run. Raises `LocalError` if it was never started."""
         if self._child is None:
             raise LocalError(f"{self.name} was never started")
         return self._child.pid
 
     @property
     def alive(self) -> bool:
-        """Whether it is running (or paused)."""
+        """True if it is running or paused."""
         return self._child is not None and self.returncode is None
 
     @property
     def returncode(self) -> int | None:
-        """The exit code of its last life, minus the signal's number if that ended it; None if alive or never started."""
+        """Exit code of its last run, or minus the number of the signal that ended it.
+
+        None if it is alive or was never started.
+        """
         with self._child_lock:
             child = self._child
             if child is None or child.returncode is not None:
                 return None if child is None else child.returncode
             if child.poll() is not None:
-                _signal_group(child, signal.SIGKILL)  # what it left behind
+                _signal_group(child, signal.SIGKILL)  # kill its remaining descendants
             return child.returncode
 
     def start(self) -> None:
-        """Start it; `LocalError` if it is running or its program does not exist."""
+        """Start it. Raises `LocalError` if it is running or its program does not exist."""
         with self._change_lock:
             if self.alive:
                 raise LocalError(f"{self.name} is running already, as process {self.pid}")
@@ -106,26 +112,26 @@ class ManagedProcess:
             self._child = _spawner.run(self._spawn)
 
     def revive(self) -> None:
-        """Start it again if it ought to be running and is not; what a supervisor calls."""
+        """Start it again if it should be running and is not. Called by a supervisor."""
         with self._change_lock:
             if self.wanted and not self.alive:
                 self.start()
 
     def stop(self, timeout: float = 10.0) -> None:
-        """Ask it to end by SIGTERM, wait `timeout` seconds, then kill it. Does nothing to one that is not running."""
+        """Send SIGTERM, wait up to `timeout` seconds, then kill it. Does nothing if it is not
+        running."""
         with self._change_lock:
             self.wanted = False
             if self.alive:
                 self.cpu_seconds()
                 self._signal(signal.SIGTERM)
-                self._signal(
-                    signal.SIGCONT
-                )  # a paused process receives the other only when it goes on
+                # A paused process receives SIGTERM only once it continues.
+                self._signal(signal.SIGCONT)
                 if self.wait(timeout) is None:
                     self.kill()
 
     def kill(self) -> None:
-        """Kill it at once by SIGKILL, with all that it started, and wait until it is gone."""
+        """Kill it and its descendants by SIGKILL, and wait until it is gone."""
         with self._change_lock:
             if self.alive:
                 self.cpu_seconds()
@@ -142,14 +148,15 @@ class ManagedProcess:
         self._signal(signal.SIGCONT)
 
     def wait(self, timeout: float) -> int | None:
-        """Wait until it has ended, `timeout` seconds at most; its exit code, or None if it still runs."""
+        """Wait up to `timeout` seconds until it has ended. Return its exit code, or None if it
+        still runs."""
         deadline = time.monotonic() + timeout
         while self.alive and time.monotonic() < deadline:
             time.sleep(_POLL_SECS)
         return self.returncode
 
     def log_tail(self, lines: int = 40) -> str:
-        """The last lines of its log; empty if there is none yet."""
+        """Return the last lines of its log, or "" if there is none yet."""
         try:
             with self.log_path.open(errors="replace") as log:
                 return "".join(deque(log, lines))
@@ -157,9 +164,9 @@ class ManagedProcess:
             return ""
 
     def cpu_seconds(self) -> float:
-        """The CPU time of all its lives with their descendants, in seconds.
+        """Return the CPU time in seconds of all its runs, with descendants.
 
-        Of a life that ended by itself it knows what was used up to the last call.
+        For a run that ended by itself it includes only the time up to the previous call.
         """
         now = 0.0
         for member in self._members():
@@ -170,7 +177,7 @@ class ManagedProcess:
         return self._cpu_of_past_lives + self._cpu_of_this_life
 
     def rss(self) -> int:
-        """The resident memory of it and its descendants, in bytes; 0 if it is not running."""
+        """Return its resident memory with descendants in bytes, or 0 if it is not running."""
         total = 0
         for member in self._members():
             with suppress(psutil.Error):
@@ -210,8 +217,8 @@ class ManagedProcess:
 class _Spawner:
     """Starts all children from one thread that lives as long as this process.
 
-    Linux kills a child when the *thread* that started it ends, so a child started by a short-lived thread would die
-    with that one.
+    Linux kills a child when the *thread* that started it ends. A child started by a short-lived
+    thread would die with it.
     """
 
     def __init__(self) -> None:
@@ -221,9 +228,8 @@ class _Spawner:
 
     def run(self, start: "_Start") -> "subprocess.Popen[bytes]":
         with self._lock:
-            if (
-                self._thread is None or not self._thread.is_alive()
-            ):  # it does not survive a fork of this process
+            # The thread does not survive a fork of this process.
+            if self._thread is None or not self._thread.is_alive():
                 self._thread = threading.Thread(
                     target=self._serve, name="kstorm-spawner", daemon=True
                 )
@@ -237,12 +243,13 @@ class _Spawner:
             start, started = self._orders.get()
             try:
                 started.set_result(start())
-            except BaseException as error:  # noqa: BLE001 - it belongs to the caller
+            except BaseException as error:  # noqa: BLE001 - the caller handles it
                 started.set_exception(error)
 
 
 def _signal_group(child: "subprocess.Popen[bytes]", signal_number: int) -> None:
-    with suppress(ProcessLookupError, PermissionError):  # macOS says EPERM of a group of zombies
+    # macOS returns EPERM for a group of zombies.
+    with suppress(ProcessLookupError, PermissionError):
         os.killpg(child.pid, signal_number)
 
 

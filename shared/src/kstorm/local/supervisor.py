@@ -1,7 +1,8 @@
-"""Keeps processes running, as a kubelet keeps the containers of a pod running.
+"""Keeps processes running, like a kubelet keeps the containers of a pod running.
 
-The rule: a process that was added and has died, for whatever reason, is started again after a short delay, until it is
-removed or the supervisor stops. One that was stopped on purpose by `ManagedProcess.stop` stays down.
+A process that was added and dies, for whatever reason, is restarted after a short delay. This ends
+when it is removed or the supervisor stops. One stopped on purpose by `ManagedProcess.stop` stays
+down.
 """
 
 import logging
@@ -20,9 +21,9 @@ _LOOK_SECS: Final = 0.05
 
 
 class Supervisor:
-    """Restarts the processes that it was given; a context manager that stops them all at its end.
+    """Restarts its processes. As a context manager it stops them all at its end.
 
-    `restart_delay` is the time in seconds from the moment a death is seen to the next start, the same for every death.
+    `restart_delay`: seconds from noticing a death to the restart, the same for every death.
     """
 
     def __init__(self, *, restart_delay: float = 1.0) -> None:
@@ -35,12 +36,12 @@ class Supervisor:
 
     @property
     def processes(self) -> list[ManagedProcess]:
-        """What it looks after, in the order in which it was added."""
+        """Supervised processes, in the order in which they were added."""
         with self._lock:
             return list(self._processes)
 
     def add(self, process: ManagedProcess) -> ManagedProcess:
-        """Start a process (unless it runs already) and keep it running from now on."""
+        """Start a process, unless it already runs, and keep it running from now on."""
         if self._ended.is_set():
             raise LocalError(f"cannot add {process.name}: this supervisor has been stopped")
         if not process.alive:
@@ -52,13 +53,14 @@ class Supervisor:
         return process
 
     def remove(self, process: ManagedProcess, timeout: float = 10.0) -> None:
-        """Stop a process within `timeout` seconds, by SIGKILL if need be, and forget it."""
+        """Stop a process within `timeout` seconds, by SIGKILL if necessary, and forget it."""
         with self._lock:
             self._processes.remove(process)
         process.stop(timeout)
 
     def stop(self, timeout: float = 10.0) -> None:
-        """Stop all processes side by side, each within `timeout` seconds, by SIGKILL if need be; nothing restarts."""
+        """Stop all processes in parallel, each within `timeout` seconds, by SIGKILL if necessary.
+        Nothing restarts."""
         self._ended.set()
         if self._thread.ident:
             self._thread.join()
@@ -102,7 +104,7 @@ class Supervisor:
 
 
 def stop_all(processes: Iterable[ManagedProcess], timeout: float = 10.0) -> None:
-    """Stop several processes side by side, each within `timeout` seconds, by SIGKILL if need be."""
+    """Stop processes in parallel, each within `timeout` seconds, by SIGKILL if necessary."""
     processes = list(processes)
     with ThreadPoolExecutor(max_workers=max(1, len(processes))) as pool:
         for result in [pool.submit(process.stop, timeout) for process in processes]:

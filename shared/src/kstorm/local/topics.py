@@ -1,5 +1,5 @@
-"""Topics that belong to no topology: those that its spouts read and its sinks write. And the removal of all that a run
-made."""
+"""Topics outside the topology that its spouts read and its sinks write, and removal of everything a
+run created."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -18,7 +18,7 @@ _TIMEOUT_SECS: Final = 30.0
 
 
 def topic_names(settings: Settings) -> set[str]:
-    """The topics that there are; `BrokerError` if no broker answers."""
+    """Return the names of existing topics. Raises `BrokerError` if no broker responds."""
     return set(Admin(settings).partition_counts())
 
 
@@ -26,7 +26,8 @@ def topic_names(settings: Settings) -> set[str]:
 def cleaned_up(
     settings: Settings, topology: Topology, topics: list[str], zookeeper_path: str
 ) -> Iterator[None]:
-    """At the end remove from the user's servers these topics, all that the topology has there, and its offsets."""
+    """At the end, remove these topics, the topology's topics and groups, and its offsets from the
+    user's servers."""
     try:
         yield
     finally:
@@ -38,7 +39,7 @@ def cleaned_up(
 
 
 def _remove_from_kafka(settings: Settings, topics: list[str], group_prefix: str) -> None:
-    """Whatever can be removed; what was never created is no matter."""
+    """Remove whatever can be removed. Missing topics and groups are ignored."""
     admin = Admin(settings).client
     with suppress(KafkaException):
         found = admin.list_consumer_groups(request_timeout=_TIMEOUT_SECS).result().valid

@@ -1,7 +1,8 @@
-"""`python -m kstorm.local.topology MODULE:ATTR|FILE`, which `./run topology` starts: runs a topology on this machine.
+"""`python -m kstorm.local.topology MODULE:ATTR|FILE`, started by `./run topology`: runs a topology
+on this machine.
 
-There is one process for each executor, as on Kubernetes. Kafka and ZooKeeper are started unless they are given. It
-shows what happens until Ctrl-C, and then lets open trees finish.
+There is one process per executor, as on Kubernetes. Kafka and ZooKeeper are started unless they are
+given. The command shows progress until Ctrl-C, and then lets open trees finish.
 """
 
 import argparse
@@ -35,41 +36,39 @@ _PARTITIONS: Final = 12
 _READY_SECS: Final = 240.0
 _LOOK_SECS: Final = 0.5
 
-# What the topology needs is created with exact partition counts before anything runs. What remains is the topics that
-# its bolts write to, of which only the bolts know.
+# The topology's topics are created with exact partition counts before anything runs. Automatic
+# creation remains for topics that its bolts write to, because only the bolts know them.
 _KAFKA_SETTINGS: Final = {"auto.create.topics.enable": "true", "num.partitions": str(_PARTITIONS)}
 
 
 @dataclass(frozen=True, slots=True)
 class TopologyOptions:
-    """The options of the command."""
-
     reference: str
     """The topology: `package.module:attribute`, or a YAML file."""
     topics: tuple[tuple[str, int], ...] = ()
-    """Topics to create besides the topology's own, with their partition counts."""
+    """Additional topics to create, with their partition counts."""
     bootstrap: str | None = None
-    """Kafka of the user's own; None: an embedded one."""
+    """The user's own Kafka. None starts an embedded one."""
     zookeeper: str | None = None
-    """ZooKeeper of the user's own; None: an embedded one."""
+    """The user's own ZooKeeper. None starts an embedded one."""
     workdir: Path | None = None
-    """Folder that gets a folder for this run; None: `.kstorm/runs`."""
+    """Folder for the folder of this run. None means `.kstorm/runs`."""
     page: bool = True
-    """Whether to show it in a browser too."""
+    """Also starts the web UI."""
     properties: str = ""
-    """A file of properties for `${name}` in the YAML file; empty: there is none."""
+    """File with properties for `${name}` in the YAML file, or ""."""
 
 
 def main() -> int:
-    """Run the topology; return the exit code: 0 after Ctrl-C, 2 if it cannot be run."""
+    """Run the topology. Return the exit code: 0 after Ctrl-C, 2 if it cannot run."""
     arguments = _parser().parse_args()
     return run_command("kstorm topology", lambda: run(_options(arguments), Screen()))
 
 
 def run(options: TopologyOptions, console: Console) -> int:
-    """Run until `KeyboardInterrupt`; raises `KstormError` for what the user can mend."""
+    """Run until `KeyboardInterrupt`. Raises `KstormError` for problems that the user can fix."""
     settings = Settings(topology=options.reference, topology_filter=options.properties)
-    topology = settings.load_topology()  # a mistake in there costs a second, not the servers' start
+    topology = settings.load_topology()  # fails within a second, before the servers start
     directory = run_directory(options.workdir)
     logging.basicConfig(
         filename=directory / "topology.log", format="%(asctime)s %(levelname)s %(message)s"
@@ -137,7 +136,8 @@ def _show(processes: LocalProcesses, console: Console) -> None:
 
 
 def _provide_sources(topology: Topology, settings: Settings, *, create: bool) -> list[str]:
-    """The topics that KafkaSpouts read; on an embedded Kafka they are created, elsewhere they must be there."""
+    """Return the topics that KafkaSpouts read. An embedded Kafka creates them. Elsewhere they must
+    exist."""
     spouts = [spec.component for spec in topology.spouts]
     sources = list(
         dict.fromkeys(spout.spout_config.topic for spout in spouts if isinstance(spout, KafkaSpout))

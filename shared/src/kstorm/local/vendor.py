@@ -1,10 +1,11 @@
-"""`./run vendor`: what the page takes from others, as npm's registry has it, without any build.
+"""`./run vendor`: fetch the third-party files of the web UI from npm's registry, without a build.
 
-    ./run vendor              write the files that vendor.lock names
-    ./run vendor --check      fetch the same, and say what is another here
+    ./run vendor              write the files that vendor.lock lists
+    ./run vendor --check      fetch the same files and list differences
 
-The lock is beside the files: each package's version, npm's integrity of it, its licence, and of each file its name in the package
-and the SHA-256. A new version is a new line there. npm itself fetches, as this machine has set it up.
+The lock is next to the files. It lists each package's version, npm integrity and licence. It also
+lists each file's name in the package and its SHA-256. A new version is a new line there. npm itself
+fetches, with this machine's configuration.
 """
 
 import argparse
@@ -32,18 +33,16 @@ _FETCH_SECS: Final = 120
 
 @dataclass(frozen=True, slots=True)
 class VendoredFile:
-    """A file, as it is in its package."""
-
     name: str
-    """Here."""
+    """File name here."""
     source: str
-    """In the package."""
+    """Path in the package."""
     sha256: str
 
 
 @dataclass(frozen=True, slots=True)
 class Vendored:
-    """A package of npm's."""
+    """An npm package."""
 
     name: str
     version: str
@@ -57,7 +56,10 @@ class Vendored:
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Write or compare; returns the exit code: 1 if a file is another. Raises `LocalError` if a package cannot be had."""
+    """Write or compare the files. Return the exit code, 1 if a file differs.
+
+    Raises `LocalError` if a package cannot be fetched.
+    """
     parser = argparse.ArgumentParser(
         prog="./run vendor", description=(__doc__ or "").split("\n\n")[0]
     )
@@ -81,7 +83,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def read_lock(place: Path) -> Sequence[Vendored]:
-    """The packages that the lock of a folder names."""
+    """Return the packages that a folder's lock lists."""
     found = tomllib.loads((place / LOCK).read_text())
     return [
         Vendored(
@@ -96,7 +98,7 @@ def read_lock(place: Path) -> Sequence[Vendored]:
 
 
 def strangers(place: Path) -> Iterator[str]:
-    """A line for each file that no package of the lock has."""
+    """Yield a line for each file that no package of the lock contains."""
     known = {LOCK, *(file.name for package in read_lock(place) for file in package.files)}
     for path in sorted(place.iterdir()):
         if path.name not in known:
@@ -104,7 +106,8 @@ def strangers(place: Path) -> Iterator[str]:
 
 
 def fetch(package: Vendored) -> Mapping[str, bytes]:
-    """The files of a package by their names here, compared with the lock. Raises `LocalError`."""
+    """Fetch the files of a package by their names here, verified against the lock. Raises
+    `LocalError`."""
     if shutil.which("npm") is None:
         raise LocalError("there is no npm on PATH, which fetches these files: install Node.js")
     with tempfile.TemporaryDirectory() as folder:
@@ -126,7 +129,8 @@ def fetch(package: Vendored) -> Mapping[str, bytes]:
 
 
 def unpack(package: Vendored, content: bytes, tarball: Path) -> Mapping[str, bytes]:
-    """The files out of a package's tarball. Raises `LocalError` if it is not the one of the lock."""
+    """Extract the files from a package's tarball. Raises `LocalError` if it does not match the
+    lock."""
     found = f"sha512-{base64.b64encode(hashlib.sha512(content).digest()).decode()}"
     if found != package.integrity:
         raise LocalError(

@@ -1,4 +1,5 @@
-"""Shows a running topology: a table that is drawn anew on a terminal, a line every two seconds elsewhere."""
+"""Shows a running topology: a table that is redrawn on a terminal, or a line every two seconds
+elsewhere."""
 
 import time
 from collections.abc import Sequence
@@ -18,9 +19,10 @@ _LINE_SECS: Final = 2.0
 
 
 class LiveView:
-    """A context manager; `goal` is the number of trees that make the progress bar full, None for no bar.
+    """A context manager. `goal` is the number of trees that fills the progress bar. None for no
+    bar.
 
-    What is printed to `console` meanwhile appears above the table.
+    Output to `console` meanwhile appears above the table.
     """
 
     def __init__(self, console: Console, goal: int | None = None) -> None:
@@ -44,7 +46,7 @@ class LiveView:
             self._live.stop()
 
     def show(self, snapshot: Snapshot, notes: Sequence[str] = ()) -> None:
-        """Show how things stand; `notes` are lines below the table."""
+        """Show the current state. `notes` are lines below the table."""
         now = time.monotonic()
         if self._live is not None:
             self._live.update(
@@ -59,7 +61,7 @@ class LiveView:
 def render(
     snapshot: Snapshot, goal: int | None, seconds: float, notes: Sequence[str]
 ) -> RenderableType:
-    """The table, the progress bar and the notes."""
+    """Return the table, the progress bar and the notes."""
     parts: list[RenderableType] = [_table(snapshot)]
     line = Table.grid(padding=(0, 2))
     cells: list[RenderableType] = [f"{seconds:.0f} s"]
@@ -79,7 +81,7 @@ def render(
 
 
 def plain_line(snapshot: Snapshot, goal: int | None) -> str:
-    """The same in one line, without the components' columns."""
+    """Return the same in one line, without the table's columns."""
     spouts = snapshot.spouts
     parts = [f"acked {snapshot.acked:,}" + ("" if goal is None else f" of {goal:,}")]
     parts.append(f"{snapshot.acked_per_second:,.0f}/s")
@@ -138,6 +140,6 @@ def _table(snapshot: Snapshot) -> Table:
 
 
 def _latency(state: ComponentState, share: float) -> str:
-    """Of the last seconds."""
+    """Return a latency quantile of the last seconds."""
     seconds = state.recent.latency(share)
     return "–" if seconds is None else format_seconds(seconds)

@@ -1,8 +1,8 @@
-"""What a running topology has done so far, by component: the services' `/status` pages, added up.
+"""Progress of a running topology by component: the sums of the services' `/status` responses.
 
-The rule: what was counted stays counted. A process that dies loses its counters and begins again at zero. The last
-figures of each life are kept, so sums never go down; they miss at most what happened between the last look and the
-death.
+Invariant: counts are never lost. A process that dies loses its counters and restarts at zero. The
+last counters of each run are kept, so sums never decrease. They miss at most what happened between
+the last query and the death.
 """
 
 import time
@@ -19,79 +19,81 @@ _WINDOW_SECS: Final = 5.0
 
 @dataclass(frozen=True, slots=True)
 class ComponentState:
-    """One component at one moment."""
+    """State of one component at one moment."""
 
     component: str
     kind: str
-    """`spout`, `bolt` or `acker`; empty until a process of it has answered."""
+    """`spout`, `bolt` or `acker`. Empty until one of its processes has responded."""
     processes: int
-    """How many there should be."""
+    """Number of processes that should run."""
     ready: int
-    """How many of them do their share."""
+    """Number of processes that are ready."""
     total: Figures
-    """Since the start."""
+    """Metrics since the start."""
     recent: Figures
-    """In the last `recent_secs` (`pending`: how much it grew)."""
+    """Metrics of the last `recent_secs`. `pending` is the growth in that time."""
     recent_secs: float
     last_error: str
-    """The newest of all its processes, those that died since included: its type and its task; empty if there was none."""
+    """Type and task of the newest error of all processes, including dead ones. Empty if there was
+    none."""
     last_error_age: float | None
-    """Seconds since then."""
+    """Seconds since the last error."""
 
 
 @dataclass(frozen=True, slots=True)
 class Snapshot:
-    """All components at one moment, spouts first, ackers last."""
+    """State of all components at one moment, spouts first, ackers last."""
 
     components: Sequence[ComponentState]
     down: Sequence[str]
-    """Processes that do not answer or are not ready, by name."""
+    """Names of processes that do not respond or are not ready."""
 
     @property
     def spouts(self) -> list[ComponentState]:
-        """The spouts, which know how trees ended."""
+        """The spouts, which count completed and failed trees."""
         return [state for state in self.components if state.kind == "spout"]
 
     @property
     def acked(self) -> int:
-        """Trees completed."""
+        """Completed trees."""
         return sum(spout.total.acked for spout in self.spouts)
 
     @property
     def failed(self) -> int:
-        """Trees failed or timed out."""
+        """Trees that failed or timed out."""
         return sum(spout.total.failed for spout in self.spouts)
 
     @property
     def emitted(self) -> int:
-        """Trees begun."""
+        """Started trees."""
         return sum(spout.total.emitted for spout in self.spouts)
 
     @property
     def acked_per_second(self) -> float:
-        """Trees completed a second, lately."""
+        """Trees completed per second recently."""
         return sum(
             spout.recent.acked / spout.recent_secs for spout in self.spouts if spout.recent_secs
         )
 
     @property
     def complete_latency_counts(self) -> list[int]:
-        """From emit to ack of a tree, since the start, as a histogram."""
+        """Histogram of complete latencies (emit to ack of a tree) since the start."""
         return list(sum((spout.total for spout in self.spouts), Figures()).latency_counts)
 
 
 class Watch:
-    """Looks at the workers of a topology. `look` asks all of them, and takes up to 2 s if one does not answer."""
+    """Polls the workers of a topology. `look` queries all of them, and takes up to 2 s if one does
+    not respond."""
 
     def __init__(self, processes: LocalProcesses) -> None:
         self._processes = processes
         self._lives: dict[str, _Lives] = {}
         self._history: deque[tuple[float, dict[str, Figures]]] = deque()
         self.statuses: Mapping[str, dict[str, Any] | None] = {}
-        """What each worker said at the last look."""
+        """Each worker's `/status` from the last `look`."""
 
     def look(self) -> Snapshot:
-        """Ask every worker and add up."""
+        """Query every worker and sum up."""
         workers = list(self._processes.workers)
         statuses = self.statuses = self._processes.statuses()
         now = time.monotonic()
@@ -117,7 +119,7 @@ class Watch:
         )
 
     def _remember(self, now: float, totals: dict[str, Figures]) -> tuple[float, dict[str, Figures]]:
-        """The totals of some seconds ago, to compare with."""
+        """Store the totals. Return those of some seconds ago, for comparison."""
         self._history.append((now, totals))
         while len(self._history) > 2 and self._history[1][0] <= now - _WINDOW_SECS:
             self._history.popleft()
@@ -153,7 +155,7 @@ class _Lives:
     def __init__(self) -> None:
         self.kind = ""
         self.last_error = (0.0, "")
-        """By this process's clock when it was, and what it was; empty if there was none."""
+        """Time by this process's clock, and type and task. Empty if there was none."""
         self.ready = False
         self._life = (0, 0.0)
         self._past = self._present = Figures()
@@ -165,7 +167,7 @@ class _Lives:
     def learn(self, status: Mapping[str, Any] | None, now: float) -> None:
         self.ready = status is not None and not status["not_ready"]
         if status is None:
-            self._present = replace(self._present, pending=0)  # its tasks may be another's by now
+            self._present = replace(self._present, pending=0)  # its tasks may have moved
             return
         if life_of(status) != self._life:
             self._past, self._life = self._past + replace(self._present, pending=0), life_of(status)

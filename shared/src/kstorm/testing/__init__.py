@@ -1,13 +1,16 @@
-"""Tests of bolts and topologies without a broker: `BoltTester`, `LocalCluster`, `complete_topology`, spouts to feed, and
-`simulate`.
+"""Test bolts and topologies without a broker.
+
+Use `BoltTester` for one bolt, and `LocalCluster` or `complete_topology` for a topology. Spouts that
+a test feeds replace the real ones. `simulate` runs a topology under random faults.
 
     def test_words_are_counted() -> None:
         result = complete_topology(topology, {"sentences": [["a b a"]]})
         assert result.emitted("count") == [["a", 1], ["b", 1], ["a", 2]]
 
-KafkaSpout and KafkaBolt run on `kstorm.testing.kafka.FakeKafka`. Other components that need servers do not run here: put
-others in their place (`replace_components`), or test them on real ones. `kstorm.pytest_plugin` has fixtures,
-`kstorm.testing.strategies` has Hypothesis strategies; docs/testing.md shows all of it.
+KafkaSpout and KafkaBolt run on `kstorm.testing.kafka.FakeKafka`. Other components that need servers
+do not run here. Replace them (`replace_components`), or test them against real servers.
+`kstorm.pytest_plugin` has fixtures, and `kstorm.testing.strategies` has Hypothesis strategies. See
+docs/testing.md.
 """
 
 from kstorm.testing.bolt import BoltTester

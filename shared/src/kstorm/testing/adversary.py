@@ -1,4 +1,4 @@
-"""What can go wrong in a simulated cluster, and an adversary that lets it go wrong by chance."""
+"""Faults of a simulated cluster, and an adversary that injects them at random."""
 
 from collections import Counter
 from collections.abc import Callable, Sequence
@@ -14,27 +14,33 @@ CHANCE = 0.06
 _MOST_EXECUTORS = 3
 _HEIRS: tuple[Heir, ...] = ("stranger", "namesake", "others")
 _LONGEST_STANDSTILL = 0.5
-"""Of the message timeout: longer, and every tree times out."""
+"""As a share of the message timeout. A longer standstill would time out every tree."""
 
 Fault = tuple[int, Callable[[], str]]
-"""How often it is drawn, and what it does; it returns its name, or nothing if it did not come to pass."""
+"""Weight of a fault, and the function that injects it.
+
+The function returns the fault's name, or "" if it could not inject the fault.
+"""
 
 
 class Adversary:
-    """Strikes a cluster between any two steps. `names`: the components that it may strike; all by default."""
+    """Injects faults into a cluster between any two steps.
+
+    `names`: the components that it may strike. All components by default.
+    """
 
     def __init__(self, cluster: LocalCluster, random: Random, names: Sequence[str] = ()) -> None:
         self.struck: Counter[str] = Counter()
-        """How often which fault was made."""
+        """Injected faults by name."""
         self.chance = CHANCE
         self._cluster, self._random = cluster, random
         chosen = list(names) or [*cluster.topology.components, ACKER_COMPONENT, ACKER_COMPONENT]
-        self._names = [name for name in chosen if cluster.executors(name)]  # there may be no ackers
+        # a topology may have no ackers
+        self._names = [name for name in chosen if cluster.executors(name)]
         self._timeout = cluster.topology.longest_message_timeout_secs
-        self._patience = float("inf")  # how much time may pass in all
+        self._patience = float("inf")  # virtual seconds that may still pass
 
     def faults(self) -> list[Fault]:
-        """What it may do."""
         return [
             (20, self.checkpoint),
             (8, self.pass_time),
@@ -57,105 +63,105 @@ class Adversary:
         ]
 
     def begin(self) -> None:
-        """Sets what holds for the whole time."""
+        """Set the rates of disturbances that stay the same for the whole schedule."""
         self._weights, self._faults = zip(*self.faults(), strict=True)
         self._cluster.disturb(self.draw(0.0, 0.0, 0.05), self.draw(0.0, 0.1))
 
     def end(self) -> None:
-        """From now on all is well, but for what was broken before."""
+        """Stop injecting faults and heal the cluster. Damage already done remains."""
         self._cluster.disturb(0.0, 0.0)
         self._cluster.heal()
         self._cluster.activate()
 
     def lay_the_dead_to_rest(self) -> None:
-        """What outlives dead processes ends; called again and again in the calm."""
+        """End whatever outlives dead processes. Called repeatedly once faults have stopped."""
 
     def strike(self) -> None:
-        """Perhaps a fault."""
+        """Inject a fault with probability `chance`."""
         if self._random.random() < self.chance:
             (fault,) = self._random.choices(self._faults, self._weights)
             name = fault()
             if name:
                 self.struck[name] += 1
 
-    # Faults. Each says what it did, or nothing if it could not.
+    # Faults. Each returns its name, or "" if it could not strike or need not be counted.
 
     def checkpoint(self) -> str:
-        """A checkpoint begins; a crash may cut it."""
+        """Start a checkpoint, which a crash may interrupt."""
         self._cluster.begin_checkpoint(self._name())
         return "checkpoint"
 
     def pass_time(self) -> str:
-        """A moment passes."""
+        """Advance the clock by up to 3 seconds."""
         return self._advance(self._random.uniform(0.1, 3), "")
 
     def stand_still(self) -> str:
-        """All work stands still for a while, as on a machine too busy to do anything."""
+        """Advance the clock while no work is done, as on an overloaded machine."""
         return self._advance(
             self._random.uniform(1, self._timeout * _LONGEST_STANDSTILL), "machine too busy"
         )
 
     def crash(self) -> str:
-        """A process is killed."""
         name, number = self._process()
         self._cluster.crash(name, number)
         return f"kill of {self._role(name)}"
 
     def pause(self) -> str:
-        """A process is taken for dead, and wakes up later."""
+        """Turn a process into a zombie: its tasks move, and it wakes up later."""
         name, number = self._process()
         self._cluster.pause(name, number, self.draw(*_HEIRS))
         return f"zombie of {self._role(name)}"
 
     def stop_polling(self) -> str:
-        """The poll loop of a process stands still for so long that the group puts it out; all else in it goes on."""
+        """Stall a process's poll loop until the group removes it. Everything else in the process
+        runs on."""
         name, number = self._process()
         self._cluster.pause(name, number, self.draw(*_HEIRS), sleeps=False)
         return "poll loop stood still"
 
     def vanish(self) -> str:
-        """A process is killed, and does not come back while its session lasts."""
+        """Kill a process that does not return before its session expires."""
         return "kill for good" if self._cluster.vanish(*self._process()) else ""
 
     def bury(self) -> str:
-        """Zombies never wake up."""
+        """Kill all zombies before they wake up."""
         self._cluster.bury()
         return ""
 
     def lose_disk(self) -> str:
-        """A process is killed, and its disk is lost."""
+        """Kill a process and lose its disk."""
         self._cluster.crash(*self._process(), "lost")
         return "lost disk"
 
     def restore_disk(self) -> str:
-        """A process is killed, and its disk is the one of its life before."""
+        """Kill a process and restore its disk from an earlier run."""
         self._cluster.crash(*self._process(), "old")
         return "disk of an older life"
 
     def find_strange_disk(self) -> str:
-        """A process is killed, and its disk is one of another topology, with other rows at the same offsets."""
+        """Kill a process and give it a disk of another topology, with other rows at the same
+        offsets."""
         self._cluster.crash(*self._process(), "strange")
         return "disk of another topic"
 
     def compact(self) -> str:
-        """The broker removes what is superseded from the changelogs, and old tombstones."""
+        """Compact the changelogs: remove superseded records and old tombstones."""
         self._cluster.compact()
         return "compaction"
 
     def rewind(self) -> str:
-        """A process is killed, and its committed offsets are set back."""
+        """Kill a process and set its committed offsets back."""
         name, number = self._process()
         self._cluster.rewind(name, number)
         self._cluster.crash(name, number)
         return "offsets set back"
 
     def scale(self) -> str:
-        """A component gets more or fewer processes."""
         self._cluster.scale(self._name(), self._random.randint(1, _MOST_EXECUTORS))
         return "scale"
 
     def make_unavailable(self) -> str:
-        """One partition cannot be read or written."""
+        """Make one partition unreadable and unwritable."""
         place = self._cluster.any_place(self._random)
         if place is None:
             return ""
@@ -163,17 +169,14 @@ class Adversary:
         return "slow broker"
 
     def heal(self) -> str:
-        """All partitions can be read and written again."""
         self._cluster.heal()
         return ""
 
     def deactivate(self) -> str:
-        """The spouts stop to emit."""
         self._cluster.deactivate()
         return "deactivation"
 
     def activate(self) -> str:
-        """They emit again."""
         self._cluster.activate()
         return ""
 
@@ -199,5 +202,5 @@ class Adversary:
         )
 
     def draw(self, *choices: Any) -> Any:
-        """One of some."""
+        """Return one of `choices` at random."""
         return self._random.choice(choices)

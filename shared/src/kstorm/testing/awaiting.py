@@ -1,4 +1,4 @@
-"""What users' code returns to be awaited, one await at a time: between two of them a simulated world goes on."""
+"""Runs async user code one await at a time, so that simulated processes can act between awaits."""
 
 import asyncio
 from collections.abc import Coroutine, Generator
@@ -10,22 +10,24 @@ from kstorm.core.tasks import awaitable
 
 
 class Awaiting:
-    """An awaitable that goes on to its next await when it is asked to, and stands still until then.
+    """An awaitable that advances to its next await only when `go_on` is called.
 
-    It is one asyncio task from beginning to end, so timeouts and task groups in it work. An await of something outside of
-    the simulated world, such as a thread or a timer, is waited for there and then, so that the same seed gives the same run.
+    It is a single asyncio task from start to finish, so timeouts and task groups inside it work.
+    Awaits on anything outside the simulation, such as a thread or a timer, block right there. So
+    the same seed gives the same run.
     """
 
     def __init__(self, loop: asyncio.AbstractEventLoop, result: Any) -> None:
-        """`result`: what a component's method returned; if it cannot be awaited, `go_on` raises `KstormError`."""
+        """`result`: the return value of a component's method. If it is not awaitable, `go_on`
+        raises `KstormError`."""
         self._loop = loop
         self._result, self._inner = result, _awaited(result)
         self._task: asyncio.Task[None] | None = None
         self._gate = self._stands = loop.create_future()
-        self._free = False  # whether it stands still no more, as it was cancelled
+        self._free = False  # cancelled: later awaits no longer stop at the gate
 
     def go_on(self) -> bool:
-        """Goes on to the next await; whether it has ended. Raises what it raises."""
+        """Advance to the next await. Return True once it has ended. Propagate what it raises."""
         gate, self._gate, self._stands = (
             self._gate,
             self._loop.create_future(),
@@ -40,12 +42,11 @@ class Awaiting:
         return self._task.done() and self._task.result() is None
 
     def abandon(self) -> None:
-        """Its process is gone: it does not go on any more."""
-        with suppress(
-            RuntimeError
-        ):  # it awaits something on its way out, which nobody does for the dead
+        """Stop advancing, because its process is dead."""
+        # Its clean-up code awaits something, which cannot run in a dead process.
+        with suppress(RuntimeError):
             self._inner.close()
-            if isinstance(self._result, Coroutine):  # which may not have begun
+            if isinstance(self._result, Coroutine):  # it may not have started
                 self._result.close()
         if self._task is not None:
             self._task.cancel()
@@ -64,7 +65,7 @@ class Awaiting:
                 if awaited is not None:
                     yield awaited
                 yield from self._stand()
-            except BaseException as error:  # noqa: BLE001 - what is awaited raised, or was cancelled: the user's code hears of it
+            except BaseException as error:  # noqa: BLE001 - user code handles it
                 step = partial(self._inner.throw, error)
             else:
                 step = partial(self._inner.send, None)
@@ -86,7 +87,8 @@ class Awaiting:
 
     def _ended(self, task: "asyncio.Task[None]") -> None:
         if not task.cancelled():
-            task.exception()  # or else asyncio would complain that nobody heard of it
+            # Retrieve the exception. Otherwise asyncio would log that it was never retrieved.
+            task.exception()
         self._stop()
 
 

@@ -1,12 +1,14 @@
-"""One bolt, driven by hand: give it tuples, and see what it emitted, what hangs on what, and which messages are done.
+"""Test one bolt directly: give it tuples, then check its emits, their anchors and the finished
+messages.
 
     split = BoltTester(SplitSentence(), "sentence")
     message = split.give(["the cow"])
     assert split.emitted() == [["the"], ["cow"]]
     assert split.acked == [message]
 
-It is the bolt task that the services run, on one topology of one bolt. What the bolt emits goes to a consumer that acks
-it at once, so that a message is done as soon as the bolt has acked all tuples of it.
+It runs the same bolt task as the services, in a topology of one bolt. Emitted tuples go to a
+consumer that acks them immediately. So a message is done as soon as the bolt has acked all of its
+tuples.
 """
 
 import weakref
@@ -53,11 +55,12 @@ _CONSUMER = "consumer"
 
 
 class BoltTester(Generic[B]):
-    """Prepares a bolt, as task 0 of one. `fields` are those of its input from the component "source".
+    """Prepare a bolt as its only task. `fields` are the fields of its input from the component
+    "source".
 
-    A bolt of several inputs has `inputs` instead: fields by component, or by (component, stream). `resources` is what
-    `TopologyContext.resources` gives; `settings` are fields of `Config`. Emits to the task of the component "consumer" on
-    direct streams.
+    For a bolt with several inputs, pass `inputs` instead: fields by component, or by (component,
+    stream). `resources` is the value of `TopologyContext.resources`. `settings` are fields of
+    `Config`. On direct streams, emit to the task of the component "consumer".
     """
 
     def __init__(
@@ -69,7 +72,7 @@ class BoltTester(Generic[B]):
         **settings: Any,
     ) -> None:
         self.bolt = bolt
-        """The very object that was given."""
+        """The object that was passed in, not a copy."""
         self._runs: Bolt | BasicBolt = bolt.executor() if isinstance(bolt, Wrapped) else bolt
         self.reset: list[Any] = []
         """Messages whose timeout was reset."""
@@ -106,11 +109,12 @@ class BoltTester(Generic[B]):
         source: str | tuple[str, str] | None = None,
         message_id: Any = None,
     ) -> Any:
-        """Lets the bolt execute a tuple, and returns the id of the message that it belongs to.
+        """Execute a tuple and return the id of its message.
 
-        That is a message of its own, numbered from 0, unless `message_id` says otherwise: tuples given with one id are of
-        one tree. `source` is the component that it comes from, or (component, stream); a bolt of one input needs none.
-        Raises `TopologyError` if that is no input of the bolt, or has other fields, and `TypeError` on values that cannot travel.
+        By default each tuple starts a new message, numbered from 0. Tuples given with the same
+        `message_id` belong to one tree. `source` is a component or a (component, stream) pair. A
+        bolt with one input does not need it. Raises `TopologyError` if `source` is not an input of
+        the bolt or has other fields. Raises `TypeError` for values that cannot be serialized.
         """
         component, stream = self._inputs.key(source, values)
         columns = [[value] for value in values]
@@ -125,7 +129,7 @@ class BoltTester(Generic[B]):
             {},
             columns,
         )
-        encode(frame)  # before anything is noted
+        encode(frame)  # raises before any state changes
         if message_id is None:
             message_id = next(
                 number for number in count(len(self._messages)) if number not in self._messages
@@ -143,7 +147,7 @@ class BoltTester(Generic[B]):
         return message_id
 
     def tick(self) -> None:
-        """Lets the bolt execute a tick tuple. Raises `TopologyError` if it gets none by its settings."""
+        """Execute a tick tuple. Raises `TopologyError` if the bolt's settings request no ticks."""
         every = self._task.config.topology_tick_tuple_freq_secs
         if every is None:
             raise TopologyError(
@@ -154,9 +158,10 @@ class BoltTester(Generic[B]):
         self._run(self._task.tick(self._now))
 
     def checkpoint(self) -> None:
-        """Stores a stateful bolt's changes, between its `pre_prepare` and its `pre_commit`.
+        """Store the changes of a stateful bolt, between its `pre_prepare` and its `pre_commit`.
 
-        Raises `TopologyError` if the bolt has no state, and `TypeError` on a value that cannot be stored.
+        Raises `TopologyError` if the bolt has no state, and `TypeError` for a value that cannot be
+        stored.
         """
         if not isinstance(self._runs, Stateful):
             raise TopologyError(
@@ -174,7 +179,7 @@ class BoltTester(Generic[B]):
         self.settle()
 
     def settle(self) -> None:
-        """Takes note of what the bolt did outside of `execute`, in a callback say."""
+        """Record what the bolt did outside `execute`, for example in a callback."""
         for record in self._outbox.drain_tuples():
             self._note_emits(decode(TupleFrame, record.value))
         for what in self._outbox.too_large:
@@ -184,28 +189,29 @@ class BoltTester(Generic[B]):
             self._note_acks(decode(AckFrame, record.value))
 
     def close(self) -> None:
-        """Calls `cleanup`."""
+        """Call the bolt's `cleanup`."""
         self._world.wait(self._runs.cleanup())
         self._close_runner()
 
     # What happened.
 
     def emitted(self, stream: str = DEFAULT_STREAM) -> list[list[Any]]:
-        """The values of every tuple emitted on a stream, as its consumer gets them."""
+        """Return the values of every tuple emitted on a stream, as its consumer receives them."""
         return [values for values, _ in self._emits(stream)]
 
     def anchors(self, stream: str = DEFAULT_STREAM) -> list[list[Any]]:
-        """For every tuple emitted on a stream the messages that it hangs on; none if it is unanchored."""
+        """Return the messages that each tuple emitted on a stream is anchored to. Empty if
+        unanchored."""
         return [messages for _, messages in self._emits(stream)]
 
     @property
     def errors(self) -> list[TaskError]:
-        """What the bolt raised, but for `FailedException`, and what it reported."""
+        """Errors that the bolt reported or raised, except `FailedException`."""
         return list(self._world.errors)
 
     @property
     def acked(self) -> list[Any]:
-        """Messages that are done, in the order in which they were given."""
+        """Finished messages, in the order in which they were given."""
         return [
             message.id
             for message in self._messages.values()
@@ -219,7 +225,7 @@ class BoltTester(Generic[B]):
 
     @property
     def held(self) -> list[Any]:
-        """Messages of which the bolt has a tuple that it neither acked nor failed: they would time out."""
+        """Messages with a tuple that the bolt neither acked nor failed. They would time out."""
         return [
             message.id for message in self._messages.values() if message.open and not message.failed
         ]
@@ -235,7 +241,7 @@ class BoltTester(Generic[B]):
             wait(bolt.prepare(config, context, self._task.collector))
         if isinstance(bolt, Stateful):
             wait(bolt.init_state(self._state))
-        self._run(self._task.tick(0.0))  # the first call only starts the clock of the ticks
+        self._run(self._task.tick(0.0))  # the first call only starts the tick clock
 
     def _run(self, steps: Steps) -> None:
         self._world.run(steps)
@@ -247,7 +253,7 @@ class BoltTester(Generic[B]):
         return self._emitted[stream]
 
     def _note_emits(self, frame: TupleFrame) -> None:
-        """The consumer acks at once."""
+        """Record emitted tuples. The consumer acks them immediately."""
         rows = zip(*frame.columns, strict=True) if frame.columns else [()] * frame.count
         roots = unpack_ids(frame.roots) or (0,) * frame.count
         edges = unpack_ids(frame.edges) or (0,) * frame.count
@@ -269,7 +275,8 @@ class BoltTester(Generic[B]):
 
 
 class _Message:
-    """A tree: what is open of it is the XOR of all edges given and emitted and not acked, as in an acker's ledger."""
+    """A tuple tree. `open` is the XOR of its given, emitted and acked edges, as in an acker's
+    ledger."""
 
     def __init__(self, id: Any, number: int, root: int) -> None:
         self.id, self.number, self.root = id, number, root
@@ -278,14 +285,12 @@ class _Message:
 
 
 class _Inputs(dict[tuple[str, str], list[str]]):
-    """Fields by component and stream."""
-
     def __init__(self, inputs: Mapping[str | tuple[str, str], Iterable[str]]) -> None:
         for key, fields in inputs.items():
             self[(key, DEFAULT_STREAM) if isinstance(key, str) else key] = list(_names(fields))
 
     def key(self, source: str | tuple[str, str] | None, values: Sequence[Any]) -> tuple[str, str]:
-        """The input that is meant, if these values fit it."""
+        """Return the input named by `source`. Raises `TopologyError` if the values do not fit."""
         key = (
             next(iter(self))
             if source is None
@@ -308,7 +313,7 @@ class _Inputs(dict[tuple[str, str], list[str]]):
 
 
 def _around(bolt: Bolt | BasicBolt, inputs: _Inputs, settings: Mapping[str, Any]) -> Topology:
-    """A topology that has all inputs of a bolt, and a consumer of all its streams."""
+    """Build a topology with all inputs of a bolt and one consumer for all of its streams."""
     builder = TopologyBuilder("tested")
     streams: defaultdict[str, dict[str, list[str]]] = defaultdict(dict)
     for (component, stream), fields in inputs.items():

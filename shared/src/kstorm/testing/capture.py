@@ -1,4 +1,4 @@
-"""A bolt at the end of a topology, for tests: it keeps what it was given (Storm's `TupleCaptureBolt`)."""
+"""A bolt for the end of a tested topology that keeps its input (Storm's `TupleCaptureBolt`)."""
 
 from collections.abc import Callable
 from functools import partial
@@ -16,11 +16,11 @@ from kstorm.topology import (
 
 
 class TupleCaptureBolt(BasicBolt):
-    """Acks every tuple and keeps it, in the place of a bolt that writes to a server.
+    """Acks every tuple and keeps it. Use it in place of a bolt that writes to a server.
 
-    What it has lies outside of the cluster, as in a database: its tasks share it, and a crash of the bolt does not lose
-    it. A tuple that is executed again is kept again; but in a topology that is processed exactly once a tuple is kept when
-    the epoch is committed that has its ack, so once.
+    Like a database, the kept tuples live outside the cluster. The bolt's tasks share them, and they
+    survive a crash. A tuple that is executed again is kept again. In an exactly-once topology a
+    tuple is kept when the epoch that contains its ack is committed, so once.
     """
 
     def __init__(self) -> None:
@@ -28,11 +28,11 @@ class TupleCaptureBolt(BasicBolt):
 
     @property
     def tuples(self) -> list[Tuple]:
-        """All tuples, in the order in which they were executed."""
+        """All tuples, in execution order."""
         return list(self._captured)
 
     def values(self, component: str | None = None, stream: str = DEFAULT_STREAM) -> list[list[Any]]:
-        """The values of the tuples of a stream; of one component's, if `component` is given."""
+        """Return the values of the tuples of a stream, optionally only of one component."""
         return [
             list(tuple)
             for tuple in self._captured
@@ -40,17 +40,17 @@ class TupleCaptureBolt(BasicBolt):
         ]
 
     def clear(self) -> None:
-        """Forgets what it has."""
+        """Drop all captured tuples."""
         self._captured.clear()
 
     def prepare(self, config: Config, context: TopologyContext) -> None:
-        """Asks whether there are epochs."""
+        """Look up the commit hook, which exists only with exactly-once processing."""
         super().prepare(config, context)
         lent = context.resources.get(COMMIT)
         self._at_commit: Callable[[Callable[[], object]], None] | None = lent and lent()
 
     def execute(self, tuple: Tuple, collector: BasicOutputCollector) -> None:
-        """Keeps the tuple, unless it is a tick."""
+        """Keep the tuple, unless it is a tick."""
         if tuple.is_tick:
             return
         if self._at_commit is None:
@@ -60,7 +60,7 @@ class TupleCaptureBolt(BasicBolt):
 
 
 class _Captured(list[Tuple]):
-    """Shared by the copies of a bolt, and by its lives before and after a crash."""
+    """Shared by the copies of a bolt, before and after a crash."""
 
     def __deepcopy__(self, memo: dict[int, Any]) -> "_Captured":
         return self

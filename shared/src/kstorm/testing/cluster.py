@@ -1,4 +1,5 @@
-"""A whole topology in memory, for tests: no broker, no clock, no chance that is not seeded.
+"""A whole topology in memory, for tests. It needs no broker and no real clock, and all randomness
+is seeded.
 
     with LocalCluster(topology, seed=7) as cluster:
         cluster.run_until_idle()
@@ -6,8 +7,8 @@
         cluster.advance_time(46)
         assert cluster.failed("sentences") == [3]
 
-It runs the very objects that the services run: spout tasks, bolt tasks, the ackers' ledgers. Only the world around
-them is simulated. Steps of the processes follow each other in an order drawn from `seed`; the same seed, topology and
+It runs the same spout tasks, bolt tasks and acker ledgers as the services. Only their environment
+is simulated. `seed` determines the order in which processes take steps. The same seed, topology and
 calls give the same run.
 """
 
@@ -34,18 +35,19 @@ from kstorm.topology.context import CLOCK
 from kstorm.topology.topology import ACKER_COMPONENT
 
 _MOST_STEPS = 1_000_000
-_REAL_STRIDE = 0.02  # seconds between two looks at the real clock
+_REAL_STRIDE = 0.02  # seconds between two readings of the real clock
 
 
 class LocalCluster(AbstractContextManager["LocalCluster"]):
-    """Runs a topology. `resources` is what `TopologyContext.resources` gives to components.
+    """Runs a topology. `resources` is the value of `TopologyContext.resources` in components.
 
-    Time is simulated: it stands still but for `advance_time`. Nothing is checkpointed or committed but by `checkpoint`,
-    by the passing of time, and where a stateful bolt's acks would otherwise wait for ever.
+    Time is simulated and moves only in `advance_time` or `run_for`. Checkpoints and commits happen
+    in `checkpoint`, as time passes, and where a stateful bolt's acks would otherwise wait forever.
 
-    With `simulated_time=False` seconds are those of the real clock since the cluster began: ticks and timeouts fire as it
-    goes, while the cluster is driven, and `run_for` drives it for some time. It is for components that look at a clock
-    themselves; such a run depends on the machine, whatever the seed.
+    With `simulated_time=False`, time is the real clock's seconds since the cluster started. Ticks
+    and timeouts then fire while the cluster is driven, and `run_for` drives it for a given time.
+    Use it for components that read a clock themselves. Such a run depends on the machine, whatever
+    the seed.
     """
 
     def __init__(
@@ -58,8 +60,8 @@ class LocalCluster(AbstractContextManager["LocalCluster"]):
         active: bool = True,
         at_once: bool = True,
     ) -> None:
-        """`active`: whether spouts emit from the beginning, or only after `activate`. `at_once`: whether tasks start at once
-        where they can, or step by step while others work."""
+        """`active=False`: spouts emit only after `activate`. `at_once=False`: tasks start step by
+        step while others work, instead of immediately where possible."""
         self.topology = topology
         ids = Random(f"ids of {seed}").getrandbits
         lent = {CLOCK: lambda: self.now, **(resources or {})}
@@ -79,9 +81,10 @@ class LocalCluster(AbstractContextManager["LocalCluster"]):
     # Running.
 
     def step(self) -> bool:
-        """Takes one step of one process, by chance; False if nothing can be done now.
+        """Take one step of a random process. Return False if nothing can be done now.
 
-        Spouts that had nothing to emit are asked again when their trees end, and when there is nothing else to do.
+        Spouts that had nothing to emit are asked again when their trees end, and when nothing else
+        is left to do.
         """
         self._follow_real_clock()
         step = self._world.scheduler.step
@@ -96,9 +99,10 @@ class LocalCluster(AbstractContextManager["LocalCluster"]):
         return False
 
     def run_until_idle(self, most_steps: int = _MOST_STEPS) -> None:
-        """Takes steps until nothing is left to do at this moment.
+        """Take steps until nothing is left to do at the current time.
 
-        Raises `KstormError` after `most_steps`: a spout that always has another tuple never lets the cluster idle.
+        Raises `KstormError` after `most_steps`. A spout that always has another tuple keeps the
+        cluster busy forever.
         """
         for _ in range(most_steps):
             if not (self.step() or self._begin_needed_checkpoints() or self._end_waits()):
@@ -109,10 +113,11 @@ class LocalCluster(AbstractContextManager["LocalCluster"]):
         )
 
     def advance_time(self, seconds: float, run: bool = True) -> None:
-        """Moves the clock, in small strides at which ticks and timeouts fire.
+        """Advance the clock in small strides at which ticks and timeouts fire.
 
-        With `run` all work is done, and checkpoints are taken, after every stride. Without it only the clock moves: all
-        other work stands still, as on a machine too busy to do anything. Raises `KstormError` if time is not simulated.
+        With `run`, the cluster finishes all work and takes a checkpoint after every stride. Without
+        it only the clock moves, as on a machine too busy to do any work. Raises `KstormError` if
+        time is not simulated.
         """
         if self._began is not None:
             raise KstormError(
@@ -134,8 +139,10 @@ class LocalCluster(AbstractContextManager["LocalCluster"]):
                 self.checkpoint()
 
     def run_for(self, seconds: float) -> None:
-        """Lets time pass while all work is done, and takes a checkpoint: real seconds, which this waits for, or simulated
-        ones, as `advance_time` does at once."""
+        """Let `seconds` pass while all work is done, then take a checkpoint.
+
+        With real time this blocks for that long. With simulated time it is `advance_time`.
+        """
         if self._began is None:
             self.advance_time(seconds)
             return
@@ -159,11 +166,12 @@ class LocalCluster(AbstractContextManager["LocalCluster"]):
     # Faults and checkpoints.
 
     def crash(self, component: str, executor: int | None = None, disk: DiskFate = "kept") -> None:
-        """Kills the processes of a component, or one of them, and starts them anew at once.
+        """Kill the processes of a component, or one of them, and restart them immediately.
 
-        Their memory is lost, with whatever they had sent and not delivered. They go on from committed offsets, stored
-        ledger buckets and stored state, recovered from the changelog onto what is left of the disk: "kept" as it was,
-        "lost", or an "old" one of the life before. "acker" means the ackers.
+        They lose their memory, and everything that they had sent but that was not delivered. They
+        resume from committed offsets, stored ledger buckets and stored state. State is recovered
+        from the changelog onto the remaining `disk`: "kept" as it was, "lost", "old" (from the
+        previous run) or "strange" (of another topology). The component "acker" means the ackers.
         """
         for number in self._numbers(component, executor):
             self._tell_of(
@@ -175,13 +183,17 @@ class LocalCluster(AbstractContextManager["LocalCluster"]):
         self._start_tasks(self._processes.of(self._known(component)))
 
     def remake_changelog(self, component: str) -> None:
-        """Deletes a component's changelog and makes it anew, while all of its processes are down: its state is empty then."""
+        """Delete and recreate a component's changelog while all of its processes are down. Its
+        state is then empty."""
         self._processes.remake_changelog(self._known(component))
         self._start_tasks(self._processes.of(self._known(component)))
 
     def vanish(self, component: str, executor: int = 0) -> bool:
-        """Kills a process that stays away for longer than its session: the others get its tasks, until `scale` makes it
-        again. Does nothing and returns False if the component has no others."""
+        """Kill a process that stays away longer than its session, so that the others get its tasks.
+
+        `scale` brings it back. Returns False and does nothing if the component has no other
+        processes.
+        """
         if vanished := self._processes.vanish(self._known(component), executor):
             self._tell_of(component, executor, "vanishes")
             self._start_tasks(self._processes.of(self._known(component)))
@@ -194,12 +206,15 @@ class LocalCluster(AbstractContextManager["LocalCluster"]):
         heir: Heir = "stranger",
         sleeps: bool = True,
     ) -> None:
-        """Lets processes of a component, or one of them, seem dead: others take their tasks, as after a `crash`, but the
-        old ones wake up, unaware, and go on with what they had in hand, until Kafka refuses one of their checkpoints or
-        `bury` ends them.
+        """Make processes of a component, or one of them, zombies: others take their tasks, as after
+        a `crash`.
 
-        `heir`: who has their tasks: a "stranger", a new process; a "namesake", one under the same name; or the "others" of
-        the component, if there are any. `sleeps=False`: they go on at once, and only their poll loops stand still.
+        The old processes wake up unaware and continue with the work in hand. They stop when Kafka
+        refuses one of their checkpoints or when `bury` ends them.
+
+        `heir` receives their tasks: a "stranger" (a new process), a "namesake" (one with the same
+        name), or the "others" of the component, if there are any. With `sleeps=False` they continue
+        at once, and only their poll loops stall.
         """
         for number in sorted(self._numbers(component, executor), reverse=True):
             self._tell_of(
@@ -209,22 +224,23 @@ class LocalCluster(AbstractContextManager["LocalCluster"]):
         self._start_tasks(self._processes.of(self._known(component)))
 
     def bury(self) -> None:
-        """Ends the zombies there are."""
+        """End all current zombies."""
         self._processes.bury()
 
     def deactivate(self) -> None:
-        """Has the spouts stop to emit, those of processes that start later too (Storm's `LocalCluster.deactivate`)."""
+        """Stop the spouts from emitting, also in processes that start later (Storm's
+        `LocalCluster.deactivate`)."""
         self._activate(False)
 
     def activate(self) -> None:
-        """Has them emit again."""
+        """Let the spouts emit again."""
         self._activate(True)
 
     def scale(self, component: str, executors: int) -> None:
-        """Changes how many processes a component has (Storm's rebalance, `kubectl scale`).
+        """Change the number of processes of a component (Storm's rebalance, `kubectl scale`).
 
-        The tasks that move are handed over in an orderly way, step by step, while all others work on. Raises
-        `TopologyError` if there would be none.
+        Moving tasks are handed over step by step while all others keep working. Raises
+        `TopologyError` for fewer than 1 process.
         """
         if executors < 1:
             raise TopologyError(
@@ -234,12 +250,13 @@ class LocalCluster(AbstractContextManager["LocalCluster"]):
         self._processes.scale(self._known(component), executors)
 
     def stall(self, topic: str, partition: int = 0) -> None:
-        """Makes one partition of a topic unavailable, until `heal` or until nothing else is left to do."""
+        """Make one partition of a topic unavailable, until `heal` or until nothing else is left to
+        do."""
         self._world.tell(f"at {self.now:g} s {topic}[{partition}] is unavailable")
         self._world.logs.stalled.add((topic, partition))
 
     def heal(self) -> bool:
-        """Makes all partitions available again; whether any was not."""
+        """Make all partitions available again. Return True if any was unavailable."""
         stalled = bool(self._world.logs.stalled)
         self._world.logs.stalled.clear()
         if stalled:
@@ -247,13 +264,16 @@ class LocalCluster(AbstractContextManager["LocalCluster"]):
         return stalled
 
     def wake(self) -> None:
-        """Something outside of the cluster has changed: every process looks what it can do."""
+        """Make every process check for work, after something outside the cluster has changed."""
         for process in self._processes:
             process.wake()
 
     def rewind(self, component: str, executor: int = 0, to: int | None = None) -> None:
-        """Sets the committed offsets of one process's tasks back, as happens when a group's offsets expire or are reset:
-        to the offset `to`, or anywhere by chance. They are read when the tasks start the next time."""
+        """Set the committed offsets of one process's tasks back, as when a group's offsets expire
+        or are reset.
+
+        They go to the offset `to`, or to a random one. Tasks read them at their next start.
+        """
         logs, chance = self._world.logs, self._world.random
         places = self._processes.of(self._known(component))[executor].places()
         logs.commit(
@@ -264,25 +284,27 @@ class LocalCluster(AbstractContextManager["LocalCluster"]):
         )
 
     def compact(self) -> None:
-        """Has the broker compact all changelogs: what is superseded is removed, and tombstones older than some time."""
+        """Compact all changelogs: remove superseded records and expired tombstones."""
         self._world.logs.compact_all(self.now, self._world.tombstone_secs)
 
     def begin_checkpoint(self, component: str | None = None) -> None:
-        """Starts a checkpoint of one component's processes, or of all; it goes on step by step, and a crash may cut it."""
+        """Start a checkpoint of one component's processes, or of all. It proceeds in steps, and a
+        crash may interrupt it."""
         for process in (
             self._processes if component is None else self._processes.of(self._known(component))
         ):
             process.begin_checkpoint()
 
     def checkpoint(self, component: str | None = None) -> None:
-        """Takes a whole checkpoint of one component's processes, or of all, and does what else there is to do."""
+        """Take a complete checkpoint of one component's processes, or of all. Runs until idle."""
         self.begin_checkpoint(component)
         self.run_until_idle()
 
     def disturb(
         self, duplicate: float = 0.0, reorder: float = 0.0, unanswered: float = 0.0
     ) -> None:
-        """With these probabilities records arrive twice or too early, and requests about a transaction are not answered."""
+        """Set the probabilities that a record is delivered twice, that one arrives too early, and
+        that a transaction request gets no answer."""
         self._world.duplicate, self._world.reorder, self._world.unanswered = (
             duplicate,
             reorder,
@@ -293,40 +315,41 @@ class LocalCluster(AbstractContextManager["LocalCluster"]):
 
     @property
     def now(self) -> float:
-        """Seconds since the cluster began, by its clock."""
+        """Seconds since the cluster started, by its clock."""
         return self._world.now
 
     def acked(self, spout: str, task: int | None = None) -> list[Any]:
-        """The message ids that the tasks of a spout were told to be done; of one task, by index, if `task` is given."""
+        """Return the ids of messages acked to a spout, or to one of its tasks, given by index."""
         return self._outcomes(self._world.acked, spout, task)
 
     def failed(self, spout: str, task: int | None = None) -> list[Any]:
-        """The message ids that the tasks of a spout were told to have failed or timed out."""
+        """Return the ids of failed or timed-out messages of a spout, or of one of its tasks."""
         return self._outcomes(self._world.failed, spout, task)
 
     def emitted(self, component: str, stream: str = DEFAULT_STREAM) -> list[list[Any]]:
-        """The values of every tuple that a component emitted on a stream."""
+        """Return the values of every tuple that a component emitted on a stream."""
         if stream not in self.topology.component(component).streams:
             raise TopologyError(f"{component!r} declares no stream {stream!r}")
         return list(self._world.emitted[component, stream])
 
     def sent(self, topic: str) -> list[bytes]:
-        """The records of one of the topology's topics, partition by partition."""
+        """Return the records of one of the topology's topics, partition by partition."""
         return self._world.logs.topic(topic)
 
     @property
     def dead_letters(self) -> list[DeadLetter]:
-        """What could not be processed."""
+        """Messages that could not be processed."""
         return [decode_letter(record) for record in self.sent(self.topology.dead_letters_topic)]
 
     @property
     def errors(self) -> list[TaskError]:
-        """Errors raised or reported by components."""
+        """Errors that components raised or reported."""
         return list(self._world.errors)
 
     @property
     def open_trees(self) -> int:
-        """Rows in the ackers' ledgers: trees that are not complete, and remains of trees that ended otherwise."""
+        """Rows in the ackers' ledgers: incomplete trees, and remains of trees that ended in another
+        way."""
         return sum(
             process.engine.open_trees
             for process in self._processes
@@ -335,32 +358,32 @@ class LocalCluster(AbstractContextManager["LocalCluster"]):
 
     @property
     def unsettled(self) -> int:
-        """Processes that have something on its way out."""
+        """Number of processes with output that has not been delivered."""
         return sum(not process.quiet for process in self._processes)
 
     @property
     def seen(self) -> Counter[str]:
-        """How often what is rare has happened."""
+        """Counts of rare events, by name."""
         for process in self._processes:
             process.tally()
         return self._world.seen
 
     def processes(self, component: str) -> Sequence[Process[Any]]:
-        """The processes of a component, for who wants to look into them."""
+        """Return the simulated processes of a component, for inspection."""
         return self._processes.of(self._known(component))
 
     def executors(self, component: str) -> int:
-        """How many processes a component has."""
+        """Return the number of processes of a component."""
         return len(self._processes.of(self._known(component)))
 
     def any_place(self, random: Random) -> TopicPartition | None:
-        """Some partition that has been written or read."""
+        """Return a random partition that has been written or read, if there is one."""
         places = self._world.logs.places()
         return random.choice(places) if places else None
 
     @property
     def pending(self) -> int:
-        """Spout tuples that are neither acked nor failed."""
+        """Number of spout tuples that are neither acked nor failed."""
         return sum(
             process.engine.in_flight
             for process in self._processes
@@ -368,10 +391,10 @@ class LocalCluster(AbstractContextManager["LocalCluster"]):
         )
 
     def instance(self, component: str, task: int = 0) -> Spout | Bolt | BasicBolt:
-        """The component's object that runs a task, as it is since the last crash."""
+        """Return the spout or bolt object that runs a task now. A crash replaces it."""
         if 0 <= task < self.topology.component(component).num_tasks:
             while not make_ready(process := self._processes.holder(component, task), task):
-                if not process.dead:  # else the user's code ended it, and another is in its place
+                if not process.dead:  # otherwise user code ended it and it was replaced
                     raise KstormError(
                         f"task {task} of {component!r} cannot start now: a partition that it needs is unavailable"
                     )
@@ -382,7 +405,7 @@ class LocalCluster(AbstractContextManager["LocalCluster"]):
         raise TopologyError(f"{component!r} has no task {task} that runs a spout or bolt")
 
     def close(self) -> None:
-        """Ends every component in an orderly way (`deactivate` and `close`, or `cleanup`)."""
+        """Close every component in order (`deactivate` and `close`, or `cleanup`)."""
         for process in self._processes:
             process.close()
         self._close_runner()
@@ -441,14 +464,16 @@ class LocalCluster(AbstractContextManager["LocalCluster"]):
         return bool(needed)
 
     def _end_waits(self) -> bool:
-        """When nobody else has anything to do, who slept wakes up, what stood still moves, and the transactions of the dead
-        time out."""
+        """Wake sleepers, heal stalled partitions and expire the transactions of dead processes.
+
+        Called when nothing else is left to do.
+        """
         healed, woken = self.heal(), self._world.scheduler.wake_sleepers()
         return healed or woken or self._world.logs.expire_transactions(self.now, 0.0)
 
 
 def _quantum(topology: Topology) -> float:
-    """The stride of the clock: no timeout or tick is passed by more than this."""
+    """Return the stride of the clock, by which a timeout or tick may be overshot at most."""
     configs = [spec.config for spec in topology.components.values()]
     every = [config.topology_message_timeout_secs / 2 for config in configs]
     every += [

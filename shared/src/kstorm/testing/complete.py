@@ -1,4 +1,4 @@
-"""Runs a topology on fixed input to its end (Storm's `Testing.completeTopology`)."""
+"""Run a topology on fixed input until it is finished (Storm's `Testing.completeTopology`)."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
@@ -20,15 +20,15 @@ def complete_topology(
     resources: dict[str, Any] | None = None,
     kafka: "FakeKafka | None" = None,
 ) -> LocalCluster:
-    """Runs until every tuple given to the spouts is acked or failed, and returns the closed cluster.
+    """Run until every tuple given to the spouts is acked or failed, and return the closed cluster.
 
         result = complete_topology(topology, {"sentences": [["the cow"], ["the moon"]]})
         assert sorted(result.emitted("split")) == [["cow"], ["moon"], ["the"], ["the"]]
         assert result.acked("sentences") == [0, 1]
 
-    `tuples` gives for each spout what it shall emit instead of its own tuples; message ids are positions. KafkaBolts
-    write to `kafka`, if it is given. Raises `TopologyError` if `tuples` names a component that is no spout, or leaves a
-    spout out.
+    `tuples` lists what each spout emits instead of its own tuples. Message ids are positions in
+    that list. KafkaBolts write to `kafka`, if it is given. Raises `TopologyError` if `tuples` names
+    a component that is not a spout, or omits a spout.
     """
     check_names(topology, set(tuples))
     spouts = {}
@@ -52,7 +52,7 @@ _MOST_STRIDES = 200
 
 
 def check_names(topology: Topology, given: set[str]) -> None:
-    """Raises `TopologyError` unless tuples are given for the spouts, and for nothing else."""
+    """Raise `TopologyError` unless tuples are given for every spout and for nothing else."""
     spouts = {spout.id for spout in topology.spouts}
     for name in sorted(given - spouts):
         raise TopologyError(

@@ -1,4 +1,4 @@
-"""The local disks of simulated processes: what RocksDB holds, a cache of the changelogs and never ahead of them."""
+"""Simulated local disks. They stand for RocksDB: a cache of the changelogs, never ahead of them."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
@@ -9,13 +9,12 @@ from kstorm.testing.logs import Change, Fate, Logs, TopicPartition
 
 @dataclass
 class Table:
-    """One partition of a changelog as one disk has it."""
+    """A disk's copy of one changelog partition."""
 
     rows: dict[bytes, bytes] = field(default_factory=dict)
     copy: Copy | None = None
 
     def apply(self, changes: Iterable[Change]) -> None:
-        """Takes over records of the changelog."""
         for key, value in changes:
             if value is None:
                 self.rows.pop(key, None)
@@ -24,7 +23,7 @@ class Table:
 
 
 class Disk:
-    """The disk of one host; it survives its processes, unless a test says otherwise."""
+    """The disk of one host. It survives the host's processes, unless a test says otherwise."""
 
     def __init__(self, tables: dict[TopicPartition, Table] | None = None) -> None:
         self._tables = {} if tables is None else tables
@@ -32,7 +31,7 @@ class Disk:
     def recover(
         self, logs: Logs, place: TopicPartition, high: int, now: float, tombstone_secs: float
     ) -> None:
-        """Brings a partition up to the offset before `high`; every transaction there has ended."""
+        """Recover a partition up to the offset before `high`. No transaction below it is open."""
         table = self._tables.setdefault(place, Table())
         changelog = logs.changelog(place)
         log = Log(logs.topic_id(place[0]), 0, high, tombstone_secs)
@@ -49,26 +48,25 @@ class Disk:
         table.copy = Copy(log.topic, high - 1, now)
 
     def rows(self, place: TopicPartition) -> dict[bytes, bytes]:
-        """The rows of a partition."""
         return self._tables[place].rows
 
     def keep(
         self, place: TopicPartition, changes: Iterable[Change], reached: int, now: float
     ) -> None:
-        """Takes over changes that the changelog has up to `reached`."""
+        """Apply changes that the changelog contains up to offset `reached`."""
         table = self._tables[place]
         table.apply(changes)
         assert table.copy is not None
         table.copy = table.copy._replace(reached=max(table.copy.reached, reached), current=now)
 
     def duplicate(self) -> "Disk":
-        """As it is now, to be put back later."""
+        """Return a snapshot, to be restored later."""
         return Disk(
             {place: replace(table, rows=dict(table.rows)) for place, table in self._tables.items()}
         )
 
     def strange(self) -> "Disk":
-        """A disk with the same tables of another topology: nothing but their names and offsets is as here."""
+        """Return a disk of another topology: table names and offsets are the same, but no rows."""
         return Disk(
             {
                 place: Table({}, table.copy and table.copy._replace(topic=b"another"))

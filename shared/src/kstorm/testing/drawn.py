@@ -1,4 +1,4 @@
-"""What random topologies are made of: bolts that take any tuples, and a topology that shows its wiring."""
+"""Parts of random topologies: bolts for any tuple, and topologies with a readable `repr`."""
 
 from typing import Any, Self
 
@@ -16,10 +16,9 @@ FIELDS = ("key", "value")
 
 
 class _TwoFields:
-    """Emits the first and the last value of its input, whatever that is."""
+    """Declares two fields. Its bolts emit the first and the last value of their input."""
 
     def declare_output_fields(self, declarer: OutputFieldsDeclarer) -> None:
-        """Key and value."""
         declarer.declare(*FIELDS)
 
 
@@ -28,41 +27,36 @@ def _ends(tuple: Tuple) -> list[Any]:
 
 
 class PassOn(_TwoFields, BasicBolt):
-    """One for one."""
+    """Emits one tuple for each tuple."""
 
     def execute(self, tuple: Tuple, collector: BasicOutputCollector) -> None:
-        """Emits it."""
         collector.emit(_ends(tuple))
 
 
 class FanOut(_TwoFields, BasicBolt):
-    """Two for one."""
+    """Emits two tuples for each tuple."""
 
     def execute(self, tuple: Tuple, collector: BasicOutputCollector) -> None:
-        """Emits it twice."""
         collector.emit(_ends(tuple))
         collector.emit(_ends(tuple))
 
 
 class Drop(_TwoFields, BasicBolt):
-    """None for one."""
+    """Acks tuples without emitting anything."""
 
-    def execute(self, tuple: Tuple, collector: BasicOutputCollector) -> None:
-        """Acks it, and that is all."""
+    def execute(self, tuple: Tuple, collector: BasicOutputCollector) -> None: ...
 
 
 class Hold(_TwoFields, Bolt):
-    """Holds tuples until a tick, then emits one tuple for all of them, anchored to each."""
+    """Holds tuples until a tick, then emits one tuple that is anchored to all of them."""
 
     def __init__(self) -> None:
         self.held: list[Tuple] = []
 
     def get_component_configuration(self) -> dict[str, Any]:
-        """A tick each second."""
         return {"topology_tick_tuple_freq_secs": 1.0}
 
     def execute(self, tuple: Tuple) -> None:
-        """Holds, or lets go."""
         if not tuple.is_tick:
             self.held.append(tuple)
             return
@@ -74,11 +68,10 @@ class Hold(_TwoFields, Bolt):
 
 
 class DrawnTopology(Topology):
-    """A topology whose `repr` can be read when Hypothesis prints it."""
+    """A topology with a `repr` that is readable in Hypothesis's output."""
 
     @classmethod
     def of(cls, topology: Topology) -> Self:
-        """The same topology."""
         return cls(topology.name, topology.config, topology.components)
 
     def __repr__(self) -> str:
@@ -88,7 +81,7 @@ class DrawnTopology(Topology):
         return "; ".join([*map(_line, self.components.values()), ackers])
 
     def _repr_pretty_(self, printer: Any, cycle: bool) -> None:
-        """What Hypothesis prints; of a dataclass it would print every field otherwise."""
+        """Print the `repr`. Hypothesis would otherwise print every field of the dataclass."""
         printer.text(repr(self))
 
 

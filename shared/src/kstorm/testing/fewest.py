@@ -1,4 +1,4 @@
-"""The fewest of some causes that still have their effect."""
+"""Shrinks a list of causes to the fewest that still have the same effect."""
 
 from collections.abc import Callable, Sequence
 
@@ -6,7 +6,10 @@ from collections.abc import Callable, Sequence
 def fewest(
     causes: Sequence[int], is_enough: Callable[[Sequence[int]], bool], most_tries: int = 100
 ) -> list[int]:
-    """Leaves out whatever is not needed, in big pieces first, until no single one can be left out, or after `most_tries`."""
+    """Drop unneeded causes, in large pieces first.
+
+    Stops when no single cause can be dropped, or after `most_tries` calls of `is_enough`.
+    """
     left, piece = list(causes), len(causes)
     while piece and most_tries:
         at = len(left)

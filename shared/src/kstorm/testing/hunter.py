@@ -1,4 +1,4 @@
-"""The adversary of `simulate`: it hunts for the bugs of a user's bolts."""
+"""The adversary of `simulate`, which searches for bugs in user bolts."""
 
 from collections import Counter, deque
 from collections.abc import Callable, Collection, Sequence
@@ -34,9 +34,10 @@ FAULTS = frozenset(
         "reordered record",
     }
 )
-"""What may go wrong in `simulate`. docs/simulation.md says what each is."""
+"""Names of the faults that `simulate` can inject. docs/simulation.md explains each."""
 NOT_EXACTLY_ONCE = frozenset({"offsets set back"})
-"""What is not made in a topology that is processed exactly once: with that anything would be executed again, as is meant."""
+"""Faults that are left out with exactly-once processing. After an offset reset, everything is
+executed again by design."""
 COST_NO_TIMEOUT = frozenset(
     {"scale", "slow broker", "slow process", "deactivation", "reordered record"}
 )
@@ -50,7 +51,7 @@ _LONGEST_SLEEP = 300  # steps of others
 
 @dataclass(frozen=True)
 class Strike:
-    """A fault that was made."""
+    """An injected fault."""
 
     number: int
     step: int
@@ -63,7 +64,7 @@ class Strike:
 
 @dataclass
 class _Ambush:
-    """A process that will be killed; `patience`: for how many steps it is waited for."""
+    """A process that will be killed. `patience`: steps to wait for the right moment."""
 
     number: int
     component: str
@@ -72,11 +73,14 @@ class _Ambush:
 
 
 class Hunter(Adversary):
-    """Makes the chosen faults, while tuples are in flight. What breaks a bolt is mostly a fault just behind a checkpoint, when
-    nobody sends again what was acked, or just before one, when all of it comes again. So checkpoints come often, at a rate of
-    their own, and most faults strike bolts.
+    """Injects the chosen faults while tuples are in flight.
 
-    Each strike has a number, and draws from a chance of its own: so a schedule can be run again with `only` some of them.
+    A bolt usually breaks on a fault just after a checkpoint, when nothing that was acked is sent
+    again. Otherwise it breaks on one just before a checkpoint, when all of it comes again. So
+    checkpoints are frequent, with a rate of their own, and most faults strike bolts.
+
+    Each strike has a number and its own random generator. So a schedule can run again with `only`
+    some of its strikes.
     """
 
     def __init__(
@@ -89,19 +93,20 @@ class Hunter(Adversary):
         super().__init__(cluster, random, _victims(cluster, random))
         self.chance, self._often = self.draw(*_CHANCES), self.draw(*_CHECKPOINTS)
         self.strikes: list[Strike] = []
-        """What was done, in turn."""
+        """Injected faults, in order."""
         self.in_flight: Counter[str] = Counter()
-        """How often which fault struck while tuples were in flight."""
+        """Faults by name that struck while tuples were in flight."""
         self._chosen, self._only, self._draws = chosen, only, random
         self._step = self._number = 0
         self._mended = 0
         self._ambushes: list[_Ambush] = []
         self._victim = ""
-        if COST_NO_TIMEOUT.issuperset(chosen):  # then the clock must cost none either
+        # Then advancing the clock must not cause a timeout either.
+        if COST_NO_TIMEOUT.issuperset(chosen):
             self._patience = min(0.9 * SETTLE_SECS, 0.9 * self._timeout)
 
     def faults(self) -> list[Fault]:
-        """See `Adversary.faults`. Checkpoints have a rate of their own."""
+        """Checkpoints have a rate of their own, so they are left out."""
         own = (self.checkpoint, self.heal, self.activate)
         faults = [(weight, fault) for weight, fault in super().faults() if fault not in own]
         faults += [(10, self.doze), (20, self.lie_in_ambush), (16, self.scale)]
@@ -131,7 +136,7 @@ class Hunter(Adversary):
         )
 
     def begin(self) -> None:
-        """See `Adversary.begin`. What happens to records is strike number 0."""
+        """Disturbances of records are strike number 0."""
         super().begin()
         duplicate, reorder = self.draw(0.0, 0.0, 0.05), self.draw(0.0, 0.1)
         wanted = self._only is None or 0 in self._only
@@ -143,7 +148,7 @@ class Hunter(Adversary):
             self.strikes.append(Strike(0, 0, 0.0, what))
 
     def strike(self) -> None:
-        """Perhaps a checkpoint or a fault."""
+        """Inject a checkpoint or a fault at random."""
         self._step += 1
         if self._step == self._mended:
             self.heal()
@@ -181,7 +186,7 @@ class Hunter(Adversary):
         self.strikes.append(Strike(number, self._step, self._cluster.now, what))
 
     def scale(self) -> str:
-        """See `Adversary.scale`: mostly so that tasks move of a bolt that keeps something."""
+        """Prefer a bolt that has something in memory or state, so that its tasks move."""
         keeping = [name for name in self._names if any(map(keeps, self._cluster.processes(name)))]
         name = self._random.choice(keeping) if keeping else self._name()
         most = min(count_tasks(self._cluster.topology, name), _MOST_PROCESSES)
@@ -194,7 +199,7 @@ class Hunter(Adversary):
         return "scale"
 
     def doze(self) -> str:
-        """A process does nothing for a while, and the others run ahead of it."""
+        """Put a process to sleep for a while, so that the others run ahead of it."""
         name, number = self._process()
         process = self._cluster.processes(name)[number]
         process.world.tell(f"at {self._cluster.now:g} s {name} {number} is slow")
@@ -202,8 +207,10 @@ class Hunter(Adversary):
         return "slow process"
 
     def lie_in_ambush(self) -> str:
-        """A bolt that keeps something in memory will be killed at a moment when all that it has done is committed: then what it
-        had in memory does not come again by itself."""
+        """Mark a bolt that has something in memory, to be killed when all of its work is committed.
+
+        Then the contents of its memory are not replayed.
+        """
         places = [
             (name, process) for name in self._names for process in self._cluster.processes(name)
         ]
@@ -213,7 +220,7 @@ class Hunter(Adversary):
         return ""
 
     def _is_over(self, ambush: _Ambush) -> bool:
-        """Whether it has struck, or cannot any more."""
+        """Strike if the moment has come. Return True once it has struck or can no longer strike."""
         process, name = ambush.process, ambush.component
         processes = self._cluster.processes(name)
         if process not in processes or ambush.patience == 0:
@@ -241,7 +248,8 @@ class Hunter(Adversary):
 
 
 def holds(process: Process[Any]) -> bool:
-    """Whether a bolt of this process has anything in memory: a tuple, or an attribute that is no empty collection."""
+    """Return True if a bolt of this process has something in memory: a tuple, or an attribute that
+    is a non-empty collection."""
     tasks = (
         [slot.task for slot in process.engine.slots.values() if slot.works]
         if isinstance(process, BoltProcess)
@@ -255,13 +263,13 @@ def holds(process: Process[Any]) -> bool:
 
 
 def keeps(process: Process[Any]) -> bool:
-    """Whether a bolt of this process has anything in memory or in its state."""
+    """Return True if a bolt of this process has something in memory or in its state."""
     states = process.engine.states.values() if isinstance(process, BoltProcess) else ()
     return holds(process) or any(next(iter(state.items()), None) is not None for state in states)
 
 
 def is_committed(process: Process[Any]) -> bool:
-    """Whether nothing that a process has done would be done again if it died now."""
+    """Return True if nothing that a process has done would be repeated if it died now."""
     topic, logs = process.engine.topic, process.world.logs
     return all(
         logs.committed((topic, task)) >= slot.progress.begun
@@ -271,7 +279,10 @@ def is_committed(process: Process[Any]) -> bool:
 
 
 def _victims(cluster: LocalCluster, random: Random) -> list[str]:
-    """All, but the user's bolts more often, since theirs is the code to be tried; or one of these alone."""
+    """Return all components, or one user bolt alone.
+
+    User bolts appear more often than the others, because their code is under test.
+    """
     bolts = [
         spec.id
         for spec in cluster.topology.bolts

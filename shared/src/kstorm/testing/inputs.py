@@ -1,4 +1,4 @@
-"""The spout that stands in the place of a user's in `simulate`: its inputs outlive every crash."""
+"""The spout that replaces a user's spout in `simulate`. Its inputs outlive every crash."""
 
 from collections import Counter, deque
 from collections.abc import Iterable, Mapping, Sequence
@@ -18,7 +18,8 @@ from kstorm.topology import (
 
 
 class _Shared:
-    """What is known of the inputs of a spout outside of the cluster: it outlives every crash."""
+    """The inputs of a spout and their outcome. Kept outside the cluster, so it outlives every
+    crash."""
 
     def __init__(self, inputs: Sequence[FixedTuple]) -> None:
         self.inputs = inputs
@@ -41,22 +42,24 @@ class _Shared:
 
 
 class InputSpout(Positioned, Spout):
-    """Emits its task's share of the inputs. Each life of a task begins with all that is not acked, as a spout that reads from
-    a stored offset does: also while a life before it is a zombie, which emits too. In a topology that is processed exactly once
-    it emits each input once, and begins at what is committed."""
+    """Emits its task's share of the inputs.
+
+    Each start of a task begins with everything that is not acked, like a spout that reads from a
+    stored offset. It does so even while an earlier run of the task is a zombie that also emits.
+    With exactly-once processing it emits each input once and starts at the committed position.
+    """
 
     def __init__(self, inputs: Sequence[FixedTuple], streams: Mapping[str, Iterable[str]]) -> None:
         self.shared, self._streams = _Shared(inputs), streams
 
     def declare_output_fields(self, declarer: OutputFieldsDeclarer) -> None:
-        """The streams of the spout whose place it takes."""
+        """Declare the streams of the spout that it replaces."""
         for stream, fields in self._streams.items():
             declarer.declare_stream(stream, fields)
 
     def open(
         self, config: Config, context: TopologyContext, collector: SpoutOutputCollector
     ) -> None:
-        """Begins with whatever is not acked."""
         super().open(config, context, collector)
         self._share = Share(context) if config.exactly_once else None
         every, mine = context.total_tasks, context.task_index
@@ -66,7 +69,7 @@ class InputSpout(Positioned, Spout):
         self._process: SpoutProcess = context.resources[PROCESS]
 
     def next_tuple(self) -> None:
-        """The next input, if one is due."""
+        """Emit the next input, if one is due."""
         if self._share is not None:
             self._emit_share(self._share)
             return
@@ -87,17 +90,18 @@ class InputSpout(Positioned, Spout):
             self.shared.emits[position] += 1
 
     def positions(self) -> Mapping[tuple[str, int], int]:
-        """See `Positioned.positions`."""
         return {} if self._share is None else self._share.positions
 
     def positions_committed(self, positions: Mapping[tuple[str, int], int]) -> None:
-        """See `Positioned.positions_committed`: nobody else keeps them."""
+        """Do nothing: positions are stored nowhere else."""
 
     def ack(self, message_id: int) -> None:
-        """It need not be emitted again."""
         self.shared.acked.add(message_id)
 
     def fail(self, message_id: int) -> None:
-        """It is emitted again: at once the first time, and then ever later, so that time passes if it always fails."""
+        """Emit it again: immediately the first time, then after growing waits.
+
+        So time passes even if it always fails.
+        """
         wait = min(self.shared.emits[message_id] - 1, self.config.topology_message_timeout_secs / 2)
         self._todo.append((message_id, self._process.world.now + wait))

@@ -1,4 +1,4 @@
-"""What every simulated schedule has: work among faults, then calm until all is done."""
+"""The phases of every simulated schedule: work under faults, then calm until all is done."""
 
 from collections.abc import Callable
 
@@ -6,13 +6,13 @@ from kstorm.testing.adversary import Adversary
 from kstorm.testing.cluster import LocalCluster
 
 MOST_ROUNDS = 60
-"""Half timeouts until which every message must be acked once faults have stopped."""
+"""Half message timeouts after the last fault within which every message must be acked."""
 
 
 def work_among_faults(
     cluster: LocalCluster, adversary: Adversary, steps: int, look: Callable[[], None] = lambda: None
 ) -> None:
-    """Takes so many steps, with perhaps a fault before each; `look` is called after each."""
+    """Take `steps` steps, with a possible fault before each. Call `look` after each."""
     adversary.begin()
     for _ in range(steps):
         adversary.strike()
@@ -27,8 +27,11 @@ def work_in_calm(
     is_done: Callable[[], bool],
     let_pass: Callable[[], None],
 ) -> bool:
-    """Faults have stopped: works until all is done, or for `MOST_ROUNDS`, with `let_pass` after each round; whether all was
-    done. The last zombies wake up when nobody else has anything to do."""
+    """Stop faults and work until `is_done`, for at most `MOST_ROUNDS`, with `let_pass` after each
+    round.
+
+    Returns True if all was done. The last zombies wake up when no other process has anything to do.
+    """
     adversary.end()
     for _ in range(MOST_ROUNDS):
         adversary.lay_the_dead_to_rest()

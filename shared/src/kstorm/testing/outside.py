@@ -1,4 +1,4 @@
-"""What lies outside of a simulated cluster, and has a part in its transactions."""
+"""Systems outside a simulated cluster that take part in its transactions."""
 
 from collections.abc import Callable
 from typing import Final, Protocol
@@ -6,45 +6,53 @@ from typing import Final, Protocol
 from kstorm.core.outgoing import Outgoing
 
 OUTSIDE: Final = "outside"
-"""Under this name a cluster finds in its resources who takes the records of topics that are not the topology's own."""
+"""Resource name of the `Outside` that receives records for topics that do not belong to the
+topology."""
 
 AT_COMMIT: Final = ""
-"""The topic of an `Outgoing` that is no record: its value is called when its epoch is committed."""
+"""Topic of an `Outgoing` that is not a record. Its value is called when its epoch is committed."""
 
 
 COMMIT: Final = "commit"
-"""Under this name the bolts of a topology that is processed exactly once find, while they are prepared, what gives each a function
-of its own: it takes something that is done when the execution under way is committed."""
+"""Resource name of a factory that bolts of an exactly-once topology call in `prepare`.
+
+Each bolt gets a function of its own. The function takes a callback to run when the current
+execution is committed.
+"""
 
 
 class ForGood(str):
-    """Why a record is refused that will never be taken: it becomes a dead letter, in the same epoch. Whatever else a record is
-    refused for somebody can mend."""
+    """Reason for a permanent refusal of a record. The record becomes a dead letter in the same
+    epoch.
+
+    Any other reason is temporary: an operator can fix its cause.
+    """
 
     __slots__ = ()
 
 
 class Outside(Protocol):
-    """Topics that are no part of the cluster, on the same Kafka."""
+    """Topics on the same Kafka that do not belong to the cluster."""
 
     @property
     def away(self) -> bool:
-        """Whether it cannot be reached; then a transaction with records for it waits."""
+        """True while unreachable. A transaction with records for it then waits."""
         ...
 
     def refusal(self, record: Outgoing) -> str:
-        """Why it does not take a record; empty if it does. Asked once for each try to write a record."""
+        """Return the reason why it refuses a record, or "". Called once per attempt to write the
+        record."""
         ...
 
     def partition(self, record: Outgoing) -> int:
-        """Into which partition it is written."""
+        """Return the partition that a record is written to."""
         ...
 
     def take(self, record: Outgoing, partition: int) -> None:
-        """A record is committed, and its partition knows that."""
+        """Receive a committed record, once its partition knows of the commit."""
         ...
 
 
 def at_commit(act: Callable[[], object]) -> Outgoing:
-    """Something that is done when the epoch it is written in is committed, and never if that is not."""
+    """Return an `Outgoing` that calls `act` when its epoch is committed, and never if it is not."""
     return Outgoing(AT_COMMIT, 0, act)

@@ -1,4 +1,4 @@
-"""Which process of a simulated cluster runs which task, and how crashes, pauses and rebalances change that."""
+"""Assigns the tasks of a simulated cluster to processes, through crashes, pauses and rebalances."""
 
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any, Literal
@@ -11,30 +11,33 @@ from kstorm.topology import Topology
 from kstorm.topology.topology import ACKER_COMPONENT
 
 DiskFate = Literal["kept", "lost", "old", "strange"]
-"""What a process that starts anew finds on its disk: what it had there, nothing, what an earlier life had, or what another
-topology with components of the same names left there."""
+"""Disk contents of a restarted process: as before, empty, from an earlier run, or of another
+topology with the same component names."""
 
 Heir = Literal["stranger", "namesake", "others"]
-"""Who has the tasks of a process that is taken for dead: a new one under a new name, or under its name, both on new hosts; or
-the others of its component, if there are any."""
+"""Successor of a process taken for dead: a process under a new name, one under the same name, or
+the others of its component.
 
-_LONGEST_SLEEP = 400  # steps of others
+The first two run on new hosts. Without other processes, "others" is a stranger.
+"""
+
+_LONGEST_SLEEP = 400  # steps of other processes
 _CHECKPOINT_WAS_DUE = 0.5
-"""Probability that a zombie's first thought is the checkpoint that came due in its sleep."""
+"""Probability that a zombie starts with a checkpoint that became due in its sleep."""
 
 
 class Placement:
-    """The processes of a cluster. Task i of a component with n processes belongs to the process i mod n."""
+    """The processes of a cluster. Task i of a component with n processes belongs to process i mod
+    n."""
 
     def __init__(self, world: World) -> None:
         self._world = world
         self._executors: dict[str, list[Process[Any]]] = {}
         self._holders: dict[tuple[str, int], Process[Any]] = {}
         self._zombies: list[Process[Any]] = []
-        self._removed: list[Process[Any]] = []  # those that have still tasks to hand over
-        self._disks: dict[
-            tuple[str, int], Disk
-        ] = {}  # by host: a process that is made on it later finds it
+        self._removed: list[Process[Any]] = []  # they still have tasks to hand over
+        # by host, for later processes on that host
+        self._disks: dict[tuple[str, int], Disk] = {}
         self._old_disks: dict[tuple[str, int], Disk] = {}
         self._strangers = 0
         for component, executors in _components(world.topology):
@@ -45,21 +48,20 @@ class Placement:
                 self._give(component, task)
 
     def __iter__(self) -> Iterator[Process[Any]]:
-        """Every process that is one of the cluster's: no zombies."""
+        """Yield every member process, without zombies."""
         for executors in self._executors.values():
             yield from executors
         yield from self._removed
 
     def of(self, component: str) -> list[Process[Any]]:
-        """The processes of a component."""
         return self._executors[component]
 
     def holder(self, component: str, task: int) -> Process[Any]:
-        """The process that runs a task."""
+        """Return the process that runs a task."""
         return self._holders[component, task]
 
     def crash(self, component: str, number: int, disk: DiskFate = "kept") -> None:
-        """Kills a process; another starts in its place, under its name, on what is left of its disk."""
+        """Kill a process and start another under its name, with the remaining disk."""
         host = component, number
         old = self._executors[component][number]
         old.die()
@@ -75,7 +77,8 @@ class Placement:
         self._replace(component, number, self._make(component, found, old.name))
 
     def remake_changelog(self, component: str) -> None:
-        """While no process of a component is there its changelog is deleted and made again; disks and offsets stay."""
+        """Recreate a component's changelog while all of its processes are down. Disks and offsets
+        stay."""
         for process in self._living(component):
             if process.component == component:
                 process.die()
@@ -86,8 +89,11 @@ class Placement:
             self.crash(component, number)
 
     def vanish(self, component: str, number: int) -> bool:
-        """Kills a process that does not come back while its session lasts: the others get its tasks. Its disk stays, for who
-        comes under its name. False if there are no others."""
+        """Kill a process that does not return within its session, so that the others get its tasks.
+
+        Its disk stays, for a process that starts under its name. Returns False if there are no
+        other processes.
+        """
         if len(self._executors[component]) == 1:
             return False
         old = self._executors[component][number]
@@ -96,7 +102,7 @@ class Placement:
         return True
 
     def restart(self, process: Process[Any]) -> None:
-        """A process ended by itself: it is started anew, unless it has no place any more."""
+        """Restart a process that exited, unless it was scaled away."""
         executors = self._executors[process.component]
         if process in executors:
             self.crash(process.component, executors.index(process))
@@ -109,8 +115,11 @@ class Placement:
     def pause(
         self, component: str, number: int, heir: Heir = "stranger", sleeps: bool = True
     ) -> None:
-        """Makes a zombie of a process: its heir has its tasks, and it does not know it when it wakes up. If it does not sleep,
-        its poll loop alone stood still for too long, and it goes on with all else."""
+        """Turn a process into a zombie: its heir gets its tasks, and it does not know that when it
+        wakes up.
+
+        If it does not `sleep`, only its poll loop has stalled, and everything else in it continues.
+        """
         old = self._executors[component][number]
         if heir == "others" and len(self._executors[component]) > 1:
             self._put_out(old)
@@ -133,20 +142,24 @@ class Placement:
         self._zombies.append(old)
 
     def tell_zombies(self) -> None:
-        """Time has passed: zombies that are awake take the checkpoint that is due, with which they are refused, or hear from
-        the group what has become of their tasks."""
+        """Let awake zombies take a due checkpoint, which is refused, or learn from the group that
+        their tasks moved.
+
+        Called when time has passed.
+        """
         for zombie in self._zombies:
             if not zombie.asleep:
                 zombie.tick() if self._world.random.random() < _CHECKPOINT_WAS_DUE else zombie.lose()
 
     def bury(self) -> None:
-        """Ends the zombies there are."""
+        """End all current zombies."""
         for zombie in self._zombies:
             zombie.die()
         self._zombies.clear()
 
     def scale(self, component: str, executors: int) -> None:
-        """Changes how many processes a component has. Tasks are handed over step by step, while all others work on."""
+        """Change the number of processes. Tasks are handed over step by step while all others keep
+        working."""
         have = self._executors[component]
         self._removed += have[executors:]
         del have[executors:]
@@ -158,7 +171,8 @@ class Placement:
         self._end_removed()
 
     def _new(self, component: str, number: int) -> Process[Any]:
-        """A process on a host of this number; on a new host if another process has still tasks to hand over there."""
+        """Start a process on the host of this number, or on a new host if another process still
+        hands over tasks there."""
         name, disk = f"{component}-{number}", self._disks.setdefault((component, number), Disk())
         if any(process.name == name or process.disk is disk for process in self._living(component)):
             return self._make(component, Disk(), self._strange(name))
@@ -181,11 +195,11 @@ class Placement:
     def _replace(self, component: str, number: int, new: Process[Any]) -> None:
         old = self._executors[component][number]
         self._executors[component][number] = new
-        old.member.leave()  # which does nothing if the new one has its name
+        old.member.leave()  # does nothing if the new one has its name
         self._give_all_of(old)
 
     def _put_out(self, process: Process[Any]) -> None:
-        """A process is a member no more, and the others of its component get its tasks."""
+        """Remove a process from the group. The others of its component get its tasks."""
         self._executors[process.component].remove(process)
         process.member.leave()
         self._give_all_of(process)
@@ -196,9 +210,8 @@ class Placement:
                 self._give(component, task)
 
     def _released(self, process: Process[Any], task: int) -> None:
-        if (
-            self._holders[process.component, task] is process
-        ):  # else it was taken for dead meanwhile
+        # Otherwise it was taken for dead meanwhile.
+        if self._holders[process.component, task] is process:
             self._give(process.component, task)
         self._end_removed()
 

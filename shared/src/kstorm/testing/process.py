@@ -1,9 +1,10 @@
-"""One process of a simulated cluster: the driver of an engine, in a world of logs in memory and of chance.
+"""One process of a simulated cluster: it drives an engine on in-memory logs, with random
+scheduling.
 
-A process offers the scheduler the steps that it could take now. Each step is what a real process does without giving way:
-one effect is carried out, one record arrives, one request of a transaction is answered, a piece of the user's code runs.
-Between any two steps another process may run, or this one may die; then all that it knew is gone, and what it had sent but
-not yet delivered never arrives.
+A process offers the scheduler the steps that it could take now. A step is anything that a real
+process does without yielding. It carries out one effect, receives one record or one transaction
+response, or runs a piece of user code. Between two steps another process may run, or this one may
+die. A dead process loses its memory, and undelivered sends never arrive.
 """
 
 from collections import deque
@@ -40,56 +41,55 @@ from kstorm.testing.world import World
 E = TypeVar("E", bound=Engine[Any])
 
 MOST_RECORDS = 3
-"""Of one task in one poll."""
+"""Per task and poll."""
 _TICKS_AT_ONCE = 0.5
 _ALERT = 0.3
-"""Probability that a poll that came is looked at when something else could be done."""
+"""Probability that a received poll is processed although other steps are possible."""
 _MID_RUN = 0.3
-"""Probability that a piece of the user's code is interrupted where it offers a pause, or before it is awaited."""
+"""Probability that user code is interrupted where it offers a pause, or before it is awaited."""
 
 
 class Process(Actor, Generic[E]):
-    """What processes of every kind do."""
+    """Behaviour shared by all kinds of processes."""
 
     engine: E
 
     def __init__(self, world: World, component: str, disk: Disk, name: str) -> None:
-        """`name`: that of the instance; a process that comes back under it has the same transactional id."""
+        """`name`: the instance's name. A process restarted under the same name has the same
+        transactional id."""
         super().__init__(world.scheduler)
         self.world, self.component, self.disk, self.name = world, component, disk, name
         self.member = Member(world.groups[component], name, self.wake)
         self.zombie = False
-        """Whether another process has its tasks, and it does not know it yet; for who looks on, not for the broker."""
+        """True if another process has its tasks and it does not know that yet. For observers, not
+        for the broker."""
         self.polling = True
-        """Whether its poll loop goes on; all else does even if it stands still."""
+        """False while its poll loop is stalled. Everything else continues then."""
         self.background: list[Callable[[], list[Step]]] = []
-        """Asked for steps too: what is done beside the tasks, as on threads of its own."""
+        """Returns further steps, for work done outside the tasks, as on threads of its own."""
         self.on_released: Callable[[Process[Any], int], None] = lambda process, task: None
-        """Called when it has let go of a task."""
+        """Called after it has released a task."""
         self.on_ended: Callable[[Process[Any]], None] = lambda process: process.die()
-        """Called when it ends by itself, and is one of the cluster's."""
+        """Called when it exits by itself while it is a member."""
         self._effects: deque[Effect] = deque()
-        self._runs: list[tuple[Run, Steps, Awaiting | None]] = []  # with what it waits for
-        self._channel: deque[list[tuple[Slot[Any], list[Record]]]] = (
-            deque()
-        )  # polls that nobody has looked at yet
+        # with the awaitable that it waits for
+        self._runs: list[tuple[Run, Steps, Awaiting | None]] = []
+        self._channel: deque[list[tuple[Slot[Any], list[Record]]]] = deque()  # unprocessed polls
         self.tasks: set[int] = set()
-        """Those that the group has given to it, and that it has not released."""
-        self._assigned: list[int] = []  # those whose offsets are not known yet
-        self._opening: dict[
-            int, int
-        ] = {}  # by task, the end of its changelog when it was looked at
-        self._position: dict[int, int] = {}  # by task whose records are wanted
+        """Tasks assigned by the group and not yet released."""
+        self._assigned: list[int] = []  # tasks whose offsets are not known yet
+        # by task, the end of its changelog when opening began
+        self._opening: dict[int, int] = {}
+        self._position: dict[int, int] = {}  # by task that is being read
         self._sends = Sends(world)
         self.transactions = Transactions()
         self.transacting: Transacting | None = None
-        """The transaction that is under way."""
+        """The current transaction."""
         self.epoch = world.logs.begin_epoch(name)
 
-    # What the cluster asks of it.
+    # Calls from the cluster.
 
     def ready(self) -> list[Step]:
-        """The steps that it could take now."""
         steps: list[Step] = [
             partial(self._assign, task) for task in self._assigned if self._is_stable(task)
         ]
@@ -120,14 +120,14 @@ class Process(Actor, Generic[E]):
         return steps
 
     def start(self, task: int) -> None:
-        """The group gives it a task."""
+        """Assign a task."""
         self.member.catch_up()
         self.tasks.add(task)
         self._assigned.append(task)
         self.wake()
 
     def leave(self, task: int) -> None:
-        """The group wants a task back."""
+        """Revoke a task."""
         self.member.catch_up()
         if task in self._assigned:
             self._assigned.remove(task)
@@ -136,11 +136,12 @@ class Process(Actor, Generic[E]):
             self._then(self.engine.revoked([task], self.world.now))
 
     def leaves(self, task: int) -> bool:
-        """Whether it is about to let go of a task."""
+        """Return True if it is about to release a task."""
         return task in self.engine.slots and self.engine.slots[task].leaving
 
     def lose(self) -> None:
-        """The group tells it that its tasks are another's. If it does not end, it is a member again."""
+        """Handle the loss of all tasks to another process. Rejoin the group unless the process
+        ends."""
         self._then(self.engine.lost(list(self.engine.slots), self.world.now))
         self.polling = True
         if (
@@ -150,7 +151,8 @@ class Process(Actor, Generic[E]):
             self.member.join()
 
     def tick(self) -> None:
-        """Time has passed. Ticks and timeouts fire at once, unless the user's code is running or the world is a rough one."""
+        """Let time pass. In calm worlds ticks and timeouts fire immediately, unless user code is
+        running."""
         at_once = not self.engine.busy and (
             self.world.at_once or self.world.random.random() < _TICKS_AT_ONCE
         )
@@ -162,13 +164,14 @@ class Process(Actor, Generic[E]):
         self.wake()
 
     def begin_checkpoint(self) -> None:
-        """Has it take a checkpoint before one is due; it is taken step by step."""
+        """Start a checkpoint before one is due. It proceeds step by step."""
 
     def close(self) -> None:
-        """Ends its components, and does nothing else."""
+        """Close its components, and do nothing else."""
 
     def _end(self, task: Any, method: Callable[[], Any], doing: str) -> None:
-        """Calls a last method of the user's code. What it raises reaches the test, unless that is a part of the game."""
+        """Call a final method of the user's code. Propagate its errors to the test, unless the
+        world expects crashes."""
         try:
             self.world.wait(method())
         except Exception as error:
@@ -177,7 +180,7 @@ class Process(Actor, Generic[E]):
             self.engine.journal.error(error, doing, task.task_id)
 
     def die(self) -> None:
-        """Takes no step ever again."""
+        """Take no further step."""
         self.dead = True
         self.tally()
         for _, steps, waiting in self._runs:
@@ -189,11 +192,11 @@ class Process(Actor, Generic[E]):
             self.world.logs.unwatch(self._place(task), self)
 
     def tally(self) -> None:
-        """Adds what the tasks have seen of rare things to the world's count."""
+        """Add the tasks' counts of rare events to the world's."""
 
     @property
     def quiet(self) -> bool:
-        """Whether nothing is being done, and nothing is on its way out."""
+        """True if nothing is being done or sent."""
         return not (
             self._effects
             or self._runs
@@ -206,23 +209,23 @@ class Process(Actor, Generic[E]):
 
     @property
     def sends(self) -> bool:
-        """Whether records of it are on their way."""
+        """True if it has sends that are not delivered."""
         return bool(self._sends)
 
     @property
     def waits_for_checkpoint(self) -> bool:
-        """Whether something may leave only with a checkpoint."""
+        """True if some output can leave only with a checkpoint."""
         return False
 
     def places(self) -> list[TopicPartition]:
-        """The partitions that it reads."""
+        """Return the partitions that it reads."""
         return [self._place(task) for task in self._position]
 
     # Events.
 
     def _then(self, effects: list[Effect]) -> None:
         for effect in effects:
-            if isinstance(effect, Keep):  # the task's state is read from there from now on
+            if isinstance(effect, Keep):  # the task reads its state from the disk from now on
                 self._keep(effect)
             else:
                 self._effects.append(effect)
@@ -241,7 +244,7 @@ class Process(Actor, Generic[E]):
         return self.world.logs.is_stable(self._place(task))
 
     def _readable(self) -> list[int]:
-        """The tasks with records that were not read yet."""
+        """Return the tasks with unread records."""
         logs, slots = self.world.logs, self.engine.slots
         return [
             task
@@ -253,11 +256,11 @@ class Process(Actor, Generic[E]):
         ]
 
     def _reads(self, slot: Slot[Any]) -> bool:
-        """Whether the records of a task are still read."""
+        """Return True if a task's records are still read."""
         return slot.works
 
     def _poll(self, tasks: list[int]) -> None:
-        """A poll brings records of some tasks."""
+        """Receive records of some tasks."""
         chance = self.world.random
         chosen = [chance.choice(tasks)] if len(tasks) == 1 or chance.random() < 0.5 else tasks
         item = []
@@ -310,7 +313,7 @@ class Process(Actor, Generic[E]):
 
     def _commit(self, effect: Commit) -> None:
         if effect.waits:
-            self.member.catch_up()  # it lets go of a task at the group's wish: no rebalance ends without it
+            self.member.catch_up()  # a rebalance waits for this commit
         if refusal := self.world.refusal(self.member, self.member.generation):
             self.world.count(f"commit refused: {refusal}")
         else:
@@ -330,7 +333,7 @@ class Process(Actor, Generic[E]):
         self._then(self.engine.fetched(effect, records, self.world.now))
 
     def _go_on(self, entry: tuple[Run, Steps, Awaiting | None]) -> object:
-        """Goes on with a piece of the user's code."""
+        """Continue a piece of user code."""
         self._runs.remove(entry)
         self._advance(*entry)
         return None
@@ -338,7 +341,7 @@ class Process(Actor, Generic[E]):
     def _advance(
         self, run: Run, steps: Steps, waiting: Awaiting | None = None, interrupt: float = _MID_RUN
     ) -> None:
-        """Goes on with a piece of the user's code, to its end, to its next await, or to where it is interrupted."""
+        """Continue a piece of user code until its end, its next await, or an interruption."""
         world = self.world
         try:
             while True:
@@ -360,7 +363,7 @@ class Process(Actor, Generic[E]):
                 raise
 
     def _run_through(self, run: Run) -> None:
-        """Runs a piece of the user's code to its end, without an interruption."""
+        """Run a piece of user code to its end without interruption."""
         try:
             self.world.run(run.steps)
         except Exception as error:
@@ -370,7 +373,7 @@ class Process(Actor, Generic[E]):
             self._then(self.engine.ran(run, self.world.now))
 
     def _begin_opening(self, task: int) -> None:
-        """The end of the changelog is looked at; what is open below it is waited for."""
+        """Note the changelog's end. Recovery waits until no transaction below it is open."""
         if self.engine.changelog:
             self._opening[task] = len(self.world.logs.changelog(self._changelog(task)))
         else:
@@ -406,7 +409,7 @@ class Process(Actor, Generic[E]):
             self.world.logs.unwatch(self._place(task), self)
 
     def go_on_with_transaction(self) -> None:
-        """Takes the next step of its transaction."""
+        """Take the next step of the transaction."""
         transacting = self.transacting
         assert transacting is not None
         try:

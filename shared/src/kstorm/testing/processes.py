@@ -1,4 +1,4 @@
-"""The three kinds of processes in a simulated cluster: which engine they drive, and what is special about each."""
+"""The three kinds of processes in a simulated cluster, with their engines and differences."""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -32,17 +32,19 @@ from kstorm.topology import Topology
 from kstorm.topology.topology import ACKER_COMPONENT
 
 PROCESS = "process"
-"""Under this name spouts find their process in `TopologyContext.resources`."""
+"""Name under which spouts find their process in `TopologyContext.resources`."""
 
 POSITION = "position"
-"""Under this name spouts that are `Positioned` find a function that gives what is committed of a partition of their source, None
-while that is open in a transaction, and -1 where there is nothing."""
+"""Name under which `Positioned` spouts find a function that returns the committed position of a
+source partition.
+
+It returns None while the position is open in a transaction, and -1 if there is none.
+"""
 
 _RARE_IN_LEDGERS = ("repeated_inits", "skipped_records", "expired")
 
 
 def make_process(world: World, component: str, disk: Disk, name: str) -> Process[Any]:
-    """A process of a component."""
     if component == ACKER_COMPONENT:
         return AckerProcess(world, component, disk, name)
     spout = world.topology.component(component).kind == "spout"
@@ -54,7 +56,6 @@ def make_process(world: World, component: str, disk: Disk, name: str) -> Process
 
 
 def count_tasks(topology: Topology, component: str) -> int:
-    """How many tasks a component has."""
     if component == ACKER_COMPONENT:
         return topology.config.acker_tasks
     return topology.component(component).num_tasks
@@ -81,7 +82,8 @@ class BoltProcess(Process[BoltEngine]):
             )
 
     def _lent_in_epochs(self, at_hand: AtHand) -> dict[str, Any]:
-        """What the bolts find: what a KafkaBolt writes leaves with what its task sends, as does what a test's bolt keeps."""
+        """Return resources whose output leaves with the epoch of the task: a KafkaBolt's records,
+        and what a test's bolt keeps."""
 
         def add(task: ExactBoltTask, act: Callable[[], object]) -> None:
             task.collector.keep(lambda: self.engine.outbox.records.append(at_commit(act)))
@@ -118,34 +120,31 @@ class BoltProcess(Process[BoltEngine]):
         ]
 
     def tick(self) -> None:
-        """Pauses are offered after each tuple."""
+        # Offer a pause after each tuple.
         self.engine.pace(1)
         super().tick()
 
     def begin_checkpoint(self) -> None:
-        """See `Process.begin_checkpoint`."""
         self._then(self.engine.checkpoint(self.world.now))
 
     @property
     def waits_for_checkpoint(self) -> bool:
-        """See `Process.waits_for_checkpoint`."""
         return self.engine.waits_for_checkpoint
 
     def close(self) -> None:
-        """Calls `cleanup`."""
         for task in self.engine.tasks:
             self._end(task, task.bolt.cleanup, "in cleanup")
 
 
 class SpoutProcess(Process[SpoutEngine]):
-    """Runs some tasks of a spout: asks them for tuples until nothing comes, and hands in completions."""
+    """Runs some tasks of a spout. Asks for tuples until none come, and delivers completions."""
 
     def __init__(self, world: World, component: str, disk: Disk, name: str) -> None:
         super().__init__(world, component, disk, name)
         self._dry = False
         self._turn: Run | None = None  # the last one
         self._before = 0
-        self._from: dict[int, int] = {}  # by task, the end of its completions when it came
+        self._from: dict[int, int] = {}  # by task, the end of its completions at assignment
         kind = ExactSpoutEngine if world.topology.config.exactly_once else SpoutEngine
         self.engine = kind(
             world.topology,
@@ -162,7 +161,7 @@ class SpoutProcess(Process[SpoutEngine]):
         self.engine.active = world.active
 
     def ready(self) -> list[Step]:
-        """As of every process, and the spouts' turn unless they had nothing to emit when last asked."""
+        """Add the spouts' turn, unless they had nothing to emit when last asked."""
         steps = super().ready()
         if (
             not self._dry
@@ -173,22 +172,20 @@ class SpoutProcess(Process[SpoutEngine]):
         return steps
 
     def begin_checkpoint(self) -> None:
-        """See `Process.begin_checkpoint`."""
         if isinstance(self.engine, ExactSpoutEngine):
             self._then(self.engine.checkpoint(self.world.now))
 
     @property
     def waits_for_checkpoint(self) -> bool:
-        """See `Process.waits_for_checkpoint`."""
         return isinstance(self.engine, ExactSpoutEngine) and self.engine.waits_for_checkpoint
 
     def obey(self) -> None:
-        """Has the spouts emit or not, as the world is to."""
+        """Adopt the world's activation state."""
         self.engine.active = self.world.active
         self.ask_again()
 
     def ask_again(self) -> None:
-        """Spouts that had nothing to emit may have something now."""
+        """Ask spouts again that had nothing to emit."""
         self._dry = False
         self.wake()
 
@@ -196,11 +193,12 @@ class SpoutProcess(Process[SpoutEngine]):
         if entry[0] is self._turn:
             return self._ask(partial(super()._go_on, entry))
         super()._go_on(entry)
-        self._dry = False  # news of a tree may give a spout something to emit
+        # A completion may give a spout something to emit.
+        self._dry = False
         return None
 
     def _emit(self) -> object:
-        """One turn, taken at once but for its awaits."""
+        """Take one turn, interrupted only at its awaits."""
         self._before = self._done()
         return self._ask(self._begin_turn)
 
@@ -213,7 +211,7 @@ class SpoutProcess(Process[SpoutEngine]):
                 self._effects.append(effect)
 
     def _ask(self, go_on: Callable[[], object]) -> object:
-        """A part of a turn: it is no step if the turn has come to nothing so far."""
+        """Run a part of a turn. Return `NOTHING` if the turn has had no effect so far."""
         effects = len(self._effects)
         go_on()
         nothing = self._done() == self._before and len(self._effects) == effects
@@ -236,22 +234,19 @@ class SpoutProcess(Process[SpoutEngine]):
         self._position[task] = self._from[task]
 
     def _reads(self, slot: Slot[Any]) -> bool:
-        """Completions are, while the task's open trees may end."""
+        """Read completions as long as open trees of the task may end."""
         return slot.alive
 
     def tick(self) -> None:
-        """Retries may be due."""
         super().tick()
-        self.ask_again()
+        self.ask_again()  # retries may be due
 
     def tally(self) -> None:
-        """News of trees that are not the spout's."""
         for task in self.engine.tasks:
             self.world.seen["news of unknown trees"] += task.unknown
             task.unknown = 0
 
     def close(self) -> None:
-        """Calls `deactivate` and `close`."""
         for task in self.engine.tasks:
             self._end(task, partial(self._deactivate, task), "in deactivate")
             self._end(task, task.spout.close, "in close")
@@ -273,11 +268,9 @@ class AckerProcess(Process[AckerEngine]):
         )
 
     def begin_checkpoint(self) -> None:
-        """See `Process.begin_checkpoint`."""
         self._then(self.engine.checkpoint(self.world.now))
 
     def tally(self) -> None:
-        """What the ledgers' rules kept out, and what expired."""
         for ledger in self.engine.tasks:
             for name in _RARE_IN_LEDGERS:
                 self.world.seen[name.replace("_", " ")] += getattr(ledger, name)
@@ -285,10 +278,9 @@ class AckerProcess(Process[AckerEngine]):
 
 
 class SpoutNotes(Notes):
-    """Notes too which message ids the spouts are notified of."""
+    """Also records the message ids that spouts are notified of."""
 
     def made(self, task: SpoutTask, task_id: int) -> None:
-        """See `Journal.made`."""
         super().made(task, task_id)
         for name, told in (
             ("ack", self.world.acked[task_id]),

@@ -1,7 +1,8 @@
-"""A topology with some components replaced: a test puts components that it can feed and read in place of those that
-need a server.
+"""Replaces components of a topology, so that a test can feed and read those that need a server.
 
-tested = replace_components(topology, {"sentences": FeederSpout("sentence"), "sink": TupleCaptureBolt()})
+tested = replace_components(
+    topology, {"sentences": FeederSpout("sentence"), "sink": TupleCaptureBolt()}
+)
 """
 
 from collections.abc import Mapping
@@ -14,11 +15,12 @@ from kstorm.topology import BasicBolt, Bolt, Positioned, Spout, Topology
 def replace_components(
     topology: Topology, components: Mapping[str, Spout | Bolt | BasicBolt]
 ) -> Topology:
-    """A copy of the topology with these components by id (Storm's `MockedSources`, for bolts too).
+    """Return a copy of the topology with these components by id (Storm's `MockedSources`, for bolts
+    too).
 
-    Wiring, tasks, settings and streams stay: a replacement emits on the streams that the original declared. Raises
-    `TopologyError` for an id that the topology does not have, for a spout in a bolt's place or the reverse, and for a spout
-    without positions in a topology that is processed exactly once.
+    Wiring, tasks, settings and streams stay the same. A replacement emits on the streams that the
+    original declared. Raises `TopologyError` for an unknown id, for a spout in place of a bolt or
+    the reverse, and for a spout without positions in an exactly-once topology.
     """
     replaced = dict(topology.components)
     for name, component in components.items():

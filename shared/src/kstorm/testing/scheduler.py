@@ -1,7 +1,7 @@
-"""Whose turn it is: a step at a time of one actor, drawn by chance.
+"""Schedules a simulated cluster: one step of one random actor at a time.
 
-An actor is whatever acts by itself in a simulated cluster. An actor without steps idles until
-somebody wakes it; only actors that may have something to do are asked for their steps.
+An actor is anything in the cluster that acts by itself. An actor without steps idles until it is
+woken. Only actors that may have work are asked for steps.
 """
 
 import heapq
@@ -11,7 +11,7 @@ from collections.abc import Callable
 from random import Random
 
 Step = Callable[[], object]
-"""What an actor does without giving way. It returns `NOTHING` if that came to nothing."""
+"""An uninterrupted action of an actor. Returns `NOTHING` if it had no effect."""
 
 NOTHING = object()
 
@@ -22,35 +22,34 @@ class Actor(ABC):
     def __init__(self, scheduler: "Scheduler") -> None:
         self._scheduler = scheduler
         self.listed = False
-        """Whether the scheduler will ask it; the scheduler's note."""
+        """True while the scheduler asks it for steps. Set by the scheduler."""
         self.asleep = False
-        """Whether nothing wakes it but the end of its sleep; the scheduler's note."""
+        """True while only the end of its sleep wakes it. Set by the scheduler."""
         self.dead = False
-        """Whether it will never take a step again."""
+        """True once it takes no further step."""
         scheduler.register(self)
         self.wake()
 
     @abstractmethod
     def ready(self) -> list[Step]:
-        """The steps that it could take now; none when there is nothing to do until somebody wakes it."""
+        """Return the steps that it could take now. Without steps it idles until woken."""
 
     def wake(self) -> None:
-        """Something happened that it may have to deal with."""
+        """Check for work, because something has happened."""
         if not (self.listed or self.asleep or self.dead):
             self._scheduler.list(self)
 
 
 class Later(Actor):
-    """Something that comes to pass by itself, and for which anybody may wait."""
+    """A delayed event that any actor may be waiting for."""
 
     def __init__(self, scheduler: "Scheduler", act: Callable[[], object], steps: int) -> None:
-        """It comes after so many steps of others, or when nobody else has anything to do."""
+        """Call `act` after `steps` steps of other actors, or earlier if no other actor has work."""
         super().__init__(scheduler)
         self._act = act
         scheduler.put_to_sleep(self, steps)
 
     def ready(self) -> list[Step]:
-        """It comes."""
         return [self._come]
 
     def _come(self) -> None:
@@ -60,47 +59,49 @@ class Later(Actor):
 
 
 class Scheduler:
-    """The same `random` and the same actors take the same steps."""
+    """Schedules deterministically: the same `random` and the same actors give the same steps."""
 
     def __init__(self, random: Random) -> None:
         self._chance = random.random
         self._actors: list[Actor] = []
         self._listed: list[Actor] = []
-        self._sleepers: list[
-            tuple[int, int, Actor]
-        ] = []  # those that wake up at one step do so in order
+        # (step to wake up at, order, actor). Actors that wake up at the same step do so in order.
+        self._sleepers: list[tuple[int, int, Actor]] = []
         self._order = itertools.count()
         self._steps = 0
 
     def register(self, actor: Actor) -> None:
-        """There is another actor."""
         self._actors = [other for other in self._actors if not other.dead]
         self._actors.append(actor)
 
     def wake_all(self) -> None:
-        """Something has happened for which anybody may have waited."""
+        """Wake every actor, after an event that any of them may be waiting for."""
         for actor in self._actors:
             actor.wake()
 
     def list(self, actor: Actor) -> None:
-        """From now on the actor is asked for steps, until it has none."""
+        """Ask the actor for steps from now on, until it has none."""
         actor.listed = True
         self._listed.append(actor)
 
     def put_to_sleep(self, actor: Actor, steps: int) -> None:
-        """Lets an actor do nothing for so many steps of others, whatever happens."""
+        """Put an actor to sleep for `steps` steps of other actors, whatever happens."""
         actor.asleep = True
         heapq.heappush(self._sleepers, (self._steps + steps, next(self._order), actor))
 
     def wake_sleepers(self) -> bool:
-        """Ends every sleep; whether anybody slept."""
+        """Wake all sleepers. Return True if there were any."""
         slept = bool(self._sleepers)
         while self._sleepers:
             self._wake(heapq.heappop(self._sleepers)[-1])
         return slept
 
     def step(self) -> bool | None:
-        """Lets one actor take a step; whether that came to anything. None if nobody has a step to take."""
+        """Let one actor take a step.
+
+        Returns True if the step had an effect, False if not, and None if no actor has a step to
+        take.
+        """
         self._steps += 1
         while self._sleepers and self._sleepers[0][0] <= self._steps:
             self._wake(heapq.heappop(self._sleepers)[-1])

@@ -1,4 +1,5 @@
-"""What a simulated process has sent and the broker has not got yet; it dies with its process."""
+"""Records that a simulated process has sent and the broker has not received. They are lost if the
+process dies."""
 
 from collections import deque
 
@@ -9,31 +10,29 @@ from kstorm.testing.world import World
 
 
 class Sends:
-    """Records on their way, by partition. They arrive one by one, in any order between partitions."""
+    """Records in transit, by partition. They arrive one by one, in any order across partitions."""
 
     def __init__(self, world: World) -> None:
         self._world = world
         self._queues: dict[TopicPartition, deque[tuple[bytes, Unit]]] = {}
 
     def __bool__(self) -> bool:
-        """Whether there are any."""
         return bool(self._queues)
 
     @property
     def can_arrive(self) -> bool:
-        """Whether one of them could arrive now."""
+        """True if a record could arrive now."""
         stalled = self._world.logs.stalled
         return bool(self._queues) and not (stalled and stalled.issuperset(self._queues))
 
     def add(self, send: Send) -> None:
-        """More of them."""
         for out in send.records:
             self._queues.setdefault((out.topic, out.partition), deque()).append(
                 (out.value, send.unit)
             )
 
     def deliver_one(self) -> None:
-        """One arrives, perhaps twice, or before the one that was sent before it."""
+        """Deliver one record, perhaps twice or before its predecessor."""
         world = self._world
         place = world.random.choice(
             [place for place in self._queues if place not in world.logs.stalled]

@@ -1,4 +1,5 @@
-"""How a test's spout reads exactly once what lies outside of the cluster: its task's share of a list, at a committed position."""
+"""Lets a test's spout read an outside list exactly once: its task's share of the list, from a
+committed position."""
 
 from collections.abc import Mapping, Sequence
 from typing import Final, TypeVar
@@ -10,11 +11,11 @@ from kstorm.topology import TopologyContext
 T = TypeVar("T")
 
 _SHARE: Final = "share"
-"""Stands for a source topic; each task has the partition of its index."""
+"""Stands for a source topic. Each task has the partition with its index."""
 
 
 class Share:
-    """Every so many-th item of a list that may grow: of task 1 of 3 those at 1, 4, 7 and so on."""
+    """Every n-th item of a list that may grow. Task 1 of 3 has items 1, 4, 7 and so on."""
 
     def __init__(self, context: TopologyContext) -> None:
         self._index, self._every = context.task_index, context.total_tasks
@@ -22,7 +23,10 @@ class Share:
         self._at: int | None = None
 
     def next(self, items: Sequence[T]) -> tuple[int, T] | None:
-        """The next item with its place in the list; None if there is none now, or if the position is not known yet."""
+        """Return the next item and its index in the list.
+
+        Returns None if there is none now, or if the position is not known yet.
+        """
         if self._at is None:
             found = self._committed((_SHARE, self._index))
             if found is None:
@@ -36,12 +40,12 @@ class Share:
 
     @property
     def positions(self) -> Mapping[tuple[str, int], int]:
-        """See `Positioned.positions`."""
+        """Positions for `Positioned.positions`. Empty until the committed position is known."""
         return {} if self._at is None else {(_SHARE, self._index): self._at}
 
 
 def is_emitted(world: World, spout: str, items: int) -> bool:
-    """Whether all items of a list were emitted, each share to its end, and that is committed."""
+    """Return True if all items of a list are emitted and the positions of all shares committed."""
     tasks = world.topology.component(spout).num_tasks
     return all(
         max(world.position(spout, (_SHARE, task)) or 0, 0) == len(range(task, items, tasks))

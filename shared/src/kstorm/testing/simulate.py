@@ -1,4 +1,4 @@
-"""A user's topology among the simulator's faults: `simulate` runs it many times, and a judge looks at what came of it."""
+"""Run a user's topology many times under simulated faults, and let a judge check each outcome."""
 
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
@@ -26,31 +26,32 @@ if TYPE_CHECKING:
     from kstorm.testing.kafka import FakeKafka
 
 Judge = Callable[[Any], object]
-"""Is called with the `LocalCluster`, which is a `KafkaCluster` if there is a Kafka."""
+"""Called with the `LocalCluster`, which is a `KafkaCluster` if a Kafka is given."""
 Inputs = Mapping[str, Sequence[FixedTuple]]
-"""By spout, what it emits."""
+"""Tuples to emit, by spout."""
 
 _MOST_TIMEOUTS_AFTERWARDS = 8
-"""Until which replays of what is acked already may end."""
+"""Message timeouts within which replays of messages that are already acked must end."""
 _LONGEST_TAIL = 100
-"""Steps for which faults may go on when all is acked."""
+"""Steps for which faults may continue once everything is acked."""
 _MOST_SHOWN = 12
-"""Faults in a message."""
+"""Faults shown in an error message."""
 
 
 class SimulationError(AssertionError):
-    """A topology did not stand a schedule. The message names the seed, and the faults that it takes."""
+    """A topology failed in a schedule. The message names the seed and the faults needed to
+    reproduce it."""
 
     def __init__(
         self, seed: int, what: str, strikes: Sequence[Strike] = (), total: int = 0
     ) -> None:
-        """`strikes`: the faults that it takes, out of `total`."""
+        """`strikes`: the faults needed, out of `total`."""
         super().__init__(_message(seed, what, strikes, total))
         self.seed = seed
 
 
-class _Found(Exception):  # noqa: N818 - no error of the simulation
-    """A schedule has shown something: which kind of thing, and what."""
+class _Found(Exception):  # noqa: N818 - not an error of the simulation
+    """A schedule failed: the kind of failure and its description."""
 
     def __init__(self, kind: str, what: str) -> None:
         super().__init__(what)
@@ -59,22 +60,22 @@ class _Found(Exception):  # noqa: N818 - no error of the simulation
 
 @dataclass
 class SimulationReport:
-    """What the schedules of `simulate` met."""
+    """Statistics of the schedules of `simulate`."""
 
     schedules: int = 0
     steps: int = 0
-    """Steps among faults."""
+    """Steps taken while faults were injected."""
     faults: Counter[str] = field(default_factory=Counter)
-    """How often which fault was made."""
+    """Injected faults by name."""
     in_flight: Counter[str] = field(default_factory=Counter)
-    """How often it was made while tuples were in flight: at any other time it can do little harm."""
+    """Faults injected while tuples were in flight. At other times they can do little harm."""
     replays: int = 0
-    """How often an input was emitted again."""
+    """Number of times that an input was emitted again."""
 
 
 @dataclass(frozen=True)
 class _Trial:
-    """What all schedules have in common."""
+    """Parameters shared by all schedules."""
 
     topology: Topology | Callable[[], Topology]
     inputs: Inputs
@@ -98,25 +99,35 @@ def simulate(
     kafka: "Callable[[], FakeKafka] | None" = None,
     tell: Callable[[str], None] = untold,
 ) -> SimulationReport:
-    """Runs a topology once for each seed: with random faults between any two steps until every input is acked and for a
-    moment after, but for `steps` steps at most; then in calm until every input is acked. Then `judge` is called with the
-    cluster, and asserts what must hold.
+    """Run a topology once per seed under random faults, then call `judge` with the cluster.
+
+    Faults strike between any two steps, for at most `steps` steps. They stop a moment after every
+    input is acked. Then the topology runs without faults until every input is acked. `judge`
+    asserts what must hold.
 
         def no_word_is_lost(cluster):
             assert {word for word, count in cluster.emitted("count")} == {"the", "cow"}
 
         simulate(topology, {"lines": [["the cow"]]}, no_word_is_lost)
 
-    `inputs` gives for each spout what it emits instead of its own tuples; what fails is emitted again, and message ids are
-    positions. Components are copied for each seed, and a `TupleCaptureBolt` forgets what it has; give a function that makes
-    the topology if components share anything else. `kafka` makes the `FakeKafka` that KafkaBolts write to in a schedule; the judge
-    finds it as `cluster.kafka`. `faults` says what may go wrong, in names out of `FAULTS`.
+    `inputs` lists what each spout emits instead of its own tuples. Failed inputs are emitted again.
+    Message ids are positions in the list. Components are copied for each seed, and every
+    `TupleCaptureBolt` is cleared. If components share anything else, pass a function that builds
+    the topology. `kafka` creates the `FakeKafka` that KafkaBolts of a schedule write to. The judge
+    finds it as `cluster.kafka`. `faults` are the names from `FAULTS` that may strike.
 
-    Raises `SimulationError` with the seed if inputs are not acked within 30 message timeouts after the last fault, if the
-    topology never comes to rest, or if the judge finds something. In a topology that is processed exactly once nothing is emitted
-    again: each input is emitted once, and the error is that something is not finished by then; "offsets set back" is left out,
-    as nothing can be exact against that. Before it does, it runs the seed again with fewer and fewer
-    faults, to say which of them it takes; `only` makes these alone, by number. The same arguments give the same run.
+    Raises `SimulationError`, with the seed, in three cases:
+
+    - inputs are not acked within 30 message timeouts after the last fault
+    - the topology never idles
+    - the judge raises an `AssertionError`
+
+    Before it raises, it reruns the seed with fewer and fewer faults to find the ones needed. `only`
+    injects just these faults, by number. The same arguments give the same run.
+
+    In an exactly-once topology each input is emitted once, and the error reports tuples that are
+    still unfinished. "offsets set back" is left out there, because exactly-once processing cannot
+    survive an offset reset.
     """
     given = {name: [_fixed(values) for values in tuples] for name, tuples in inputs.items()}
     _check_faults(faults)
@@ -133,7 +144,7 @@ def simulate(
 
 
 def _explained(trial: _Trial, seed: int, schedule: "_Schedule", found: _Found) -> SimulationError:
-    """The error, with the fewest faults that still give one of its kind."""
+    """Return the error, with the fewest faults that still cause a failure of the same kind."""
     total, last = len(schedule.hunter.strikes), (schedule, found)
 
     def shows_it_too(numbers: Sequence[int]) -> bool:
@@ -145,7 +156,7 @@ def _explained(trial: _Trial, seed: int, schedule: "_Schedule", found: _Found) -
             if other.kind == found.kind:
                 last = again, other
                 return True
-        except Exception:  # noqa: BLE001 - with other faults the user's code and judge may meet anything
+        except Exception:  # noqa: BLE001 - with other faults user code and judge may raise anything
             return False
         return False
 
@@ -155,7 +166,7 @@ def _explained(trial: _Trial, seed: int, schedule: "_Schedule", found: _Found) -
 
 
 class _Schedule:
-    """One seed; of its faults `only` some."""
+    """A run with one seed and, with `only`, just some of its faults."""
 
     def __init__(
         self,
@@ -187,9 +198,8 @@ class _Schedule:
         self._steps = 0
         frame = min(self._random.choice((1, 3, 4000)), topology.config.topology_frame_max_tuples)
         wired = replace_components(topology, self._spouts)
-        config = replace(
-            wired.config, topology_frame_max_tuples=frame
-        )  # small ones: more can happen between two
+        # Small frames, so that more can happen between two of them.
+        config = replace(wired.config, topology_frame_max_tuples=frame)
         self._topology = Topology(wired.name, config, wired.components)
 
     @property
@@ -201,7 +211,7 @@ class _Schedule:
         return set(self._trial.faults) - NOT_EXACTLY_ONCE if self._exact else self._trial.faults
 
     def run(self) -> None:
-        """Raises `_Found`."""
+        """Run the schedule and the judge. Raises `_Found`."""
         trial = self._trial
         try:
             make = LocalCluster if trial.kafka is None else trial.kafka().cluster
@@ -223,7 +233,6 @@ class _Schedule:
             raise
 
     def add_to(self, report: SimulationReport) -> None:
-        """Adds what it met."""
         report.schedules += 1
         report.steps += self._steps
         report.faults += self.hunter.struck
@@ -292,7 +301,7 @@ def _check_faults(faults: Collection[str]) -> None:
 
 
 def _spouts_at_work(cluster: LocalCluster, inputs: Inputs) -> list[str]:
-    """Those that have not emitted all, as far as that is committed."""
+    """Return the spouts that have not emitted everything, as far as is committed."""
     return [
         name for name, given in inputs.items() if not is_emitted(_world(cluster), name, len(given))
     ]

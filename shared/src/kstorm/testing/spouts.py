@@ -1,4 +1,5 @@
-"""Spouts for tests: one that is fed while the cluster runs, and one with a fixed list of tuples."""
+"""Spouts for tests: one that a test feeds while the cluster runs, and one with a fixed list of
+tuples."""
 
 from collections import deque
 from collections.abc import Iterable, Mapping, Sequence
@@ -27,7 +28,7 @@ class FixedTuple:
 
 
 class FeederSpout(Positioned, Spout):
-    """Emits what a test feeds to it (Storm's `FeederSpout`).
+    """Emits the tuples that a test feeds to it (Storm's `FeederSpout`).
 
         feeder = FeederSpout("word")
         builder.set_spout("words", feeder)
@@ -35,9 +36,10 @@ class FeederSpout(Positioned, Spout):
         feeder.feed(["apple"], message_id=1)
         cluster.run_until_idle()
 
-    What is fed lies outside of the cluster, as in a message queue: all tasks share it and a crash of the spout does not
-    lose it. With `replay`, what failed, or was in flight when its task died, is emitted again. In a topology that is
-    processed exactly once it is like a topic: each task has a share of it, emits it once, and goes on where it is committed.
+    Like a message queue, the fed tuples live outside the cluster. All tasks share them, and they
+    survive a crash of the spout. With `replay`, tuples that failed, or were in flight when their
+    task died, are emitted again. In an exactly-once topology the spout behaves like a topic. Each
+    task emits its share once and resumes at its committed position.
     """
 
     def __init__(
@@ -46,7 +48,8 @@ class FeederSpout(Positioned, Spout):
         streams: Mapping[str, Iterable[str]] | None = None,
         replay: bool = False,
     ) -> None:
-        """`fields` are those of the default stream; or `streams` gives those of every stream by its id."""
+        """`fields` are the fields of the default stream. Alternatively, `streams` maps every stream
+        id to its fields."""
         self._streams = {
             stream: Fields(names)
             for stream, names in (streams or {DEFAULT_STREAM: Fields(*fields)}).items()
@@ -56,26 +59,24 @@ class FeederSpout(Positioned, Spout):
     def feed(
         self, values: Sequence[Any], message_id: Any = None, stream: str = DEFAULT_STREAM
     ) -> None:
-        """Adds a tuple to emit; with a `message_id` it is tracked. Give each message an id of its own."""
+        """Add a tuple to emit. With a `message_id`, unique per message, it is tracked."""
         self._source.fed.append((message_id, FixedTuple(values, stream)))
         self._source.waiting.append(self._source.fed[-1])
 
     def declare_output_fields(self, declarer: OutputFieldsDeclarer) -> None:
-        """Declares the streams."""
         for stream, fields in self._streams.items():
             declarer.declare_stream(stream, fields)
 
     def open(
         self, config: Config, context: TopologyContext, collector: SpoutOutputCollector
     ) -> None:
-        """Takes back what an earlier life of this task left unfinished."""
+        """Requeue what an earlier run of this task left unfinished."""
         super().open(config, context, collector)
         self._share = Share(context) if config.exactly_once else None
         if self._share is None:
             self._source.reopened(context.task_id)
 
     def next_tuple(self) -> None:
-        """Emits the next tuple, if there is one."""
         if self._share is None:
             taken = self._source.take(self.context.task_id)
         else:
@@ -86,25 +87,24 @@ class FeederSpout(Positioned, Spout):
             self.collector.emit(fixed.values, message_id, fixed.stream)
 
     def positions(self) -> Mapping[tuple[str, int], int]:
-        """See `Positioned.positions`."""
         return {} if self._share is None else self._share.positions
 
     def positions_committed(self, positions: Mapping[tuple[str, int], int]) -> None:
-        """See `Positioned.positions_committed`: nobody else keeps them."""
+        """Do nothing: positions are stored nowhere else."""
 
     def ack(self, message_id: Any) -> None:
-        """The message is done."""
         self._source.finished(self.context.task_id, message_id)
 
     def fail(self, message_id: Any) -> None:
-        """The message is fed again if this spout replays, and is done otherwise."""
+        """Feed the message again if this spout replays. Otherwise it is done."""
         self._source.failed(self.context.task_id, message_id)
 
 
 class FixedTupleSpout(FeederSpout):
     """Emits a list of tuples, with their positions as message ids (Storm's `FixedTupleSpout`).
 
-    `streams` names the fields of each stream: `FixedTupleSpout([["a"], ["b"]], {"default": ["word"]})`.
+    `streams` maps each stream to its fields: `FixedTupleSpout([["a"], ["b"]], {"default":
+    ["word"]})`.
     """
 
     def __init__(
@@ -120,7 +120,7 @@ class FixedTupleSpout(FeederSpout):
 
 
 class _Source:
-    """A queue outside of the cluster: shared by the copies of a spout, and by its lives before and after a crash."""
+    """A queue outside the cluster, shared by the copies of a spout before and after a crash."""
 
     def __init__(self, replay: bool) -> None:
         self.waiting: deque[tuple[Any, FixedTuple]] = deque()

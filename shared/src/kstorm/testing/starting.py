@@ -1,4 +1,4 @@
-"""Brings the tasks of a simulated process to work at once, where that can be done."""
+"""Starts the tasks of a simulated process immediately, where possible."""
 
 from typing import Any
 
@@ -6,7 +6,8 @@ from kstorm.testing.process import Process
 
 
 def make_ready(process: Process[Any], task: int) -> bool:
-    """Takes the steps of the process alone that bring a task it was given to work; False if something is unavailable now."""
+    """Take only this process's steps until the task works. Return False if something it needs is
+    unavailable."""
     while not (task in process.engine.slots and process.engine.slots[task].works):
         steps = [] if process.dead else process.ready()
         if not steps:
@@ -16,7 +17,7 @@ def make_ready(process: Process[Any], task: int) -> bool:
 
 
 def start_tasks(process: Process[Any]) -> None:
-    """Makes ready what the process was given, as far as that can be done now."""
+    """Start the process's assigned tasks, as far as possible now."""
     for task in sorted(process.tasks):
         if not process.leaves(task):
             make_ready(process, task)

@@ -1,10 +1,12 @@
-"""Hypothesis strategies: values, tuples, messages and whole topologies. They need the extra `kstorm[testing]`.
+"""Hypothesis strategies: values, tuples, messages and whole topologies. They need the extra
+`kstorm[testing]`.
 
     @given(messages("sentence", sentence=st.text()))
     def test_every_sentence_is_done(sentences):
-        assert complete_topology(topology, {"sentences": sentences}).acked("sentences") == list(range(len(sentences)))
+        result = complete_topology(topology, {"sentences": sentences})
+        assert result.acked("sentences") == list(range(len(sentences)))
 
-All shrink towards little: None, few fields, one spout with one bolt of one task.
+All of them shrink towards small examples: None, few fields, one spout with one bolt of one task.
 """
 
 from collections.abc import Callable, Iterable
@@ -34,10 +36,12 @@ _GROUPINGS = ("shuffle", "global", "none", "fields", "partial_key", "all")
 
 
 def values() -> st.SearchStrategy[Any]:
-    """Anything that arrives in a tuple as it was emitted, up to a few levels of lists and dicts.
+    """Generate anything that arrives in a tuple unchanged, with up to a few levels of lists and
+    dicts.
 
-    That is None, booleans, integers from -2^63 to below 2^64, floats, strings, bytes, datetimes with a time zone. NaN is
-    left out, since it equals nothing. What arrives as something else (a tuple as a list, a date as a string) is too.
+    These are None, booleans, integers from -2^63 to below 2^64, floats, strings, bytes and
+    datetimes with a time zone. NaN is left out, because it is not equal to itself. Values that
+    arrive as another type (a tuple as a list, a date as a string) are left out too.
     """
     integers = st.integers(-(2**63), 2**64 - 1)
     plain = (
@@ -60,10 +64,11 @@ def values() -> st.SearchStrategy[Any]:
 def tuples(
     *fields: str | Iterable[str], **of: st.SearchStrategy[Any]
 ) -> st.SearchStrategy[list[Any]]:
-    """The values of one tuple with these fields: `tuples("word", "count", count=st.integers())`.
+    """Generate the values of one tuple with these fields: `tuples("word", "count",
+    count=st.integers())`.
 
-    A field without a strategy of its own takes any of `values()`. Raises `TopologyError` for fields that no stream could
-    have, and `ValueError` for a strategy of a field that is not among them.
+    A field without its own strategy takes any of `values()`. Raises `TopologyError` for fields that
+    no stream could have, and `ValueError` for a strategy of an unknown field.
     """
     names = Fields(*fields)
     for name in of:
@@ -77,12 +82,13 @@ def tuples(
 def messages(
     *fields: str | Iterable[str], max_size: int = 10, **of: st.SearchStrategy[Any]
 ) -> st.SearchStrategy[list[list[Any]]]:
-    """What to give to a spout in `complete_topology`: up to `max_size` of `tuples(…)`, and perhaps none."""
+    """Generate a spout's input for `complete_topology`: zero to `max_size` of `tuples(…)`."""
     return st.lists(tuples(*fields, **of), max_size=max_size)
 
 
 def any_bolts() -> st.SearchStrategy[BasicBolt | Bolt]:
-    """Bolts that take any tuples: one that passes them on, one that doubles them, one that drops them, one that holds."""
+    """Generate bolts that accept any tuple: one passes it on, one doubles it, one drops it, one
+    holds it."""
     kinds: tuple[Callable[[], BasicBolt | Bolt], ...] = (PassOn, FanOut, Drop, Hold)
     return st.sampled_from(kinds).map(lambda kind: kind())
 
@@ -95,11 +101,12 @@ def topologies(
     max_bolts: int = 4,
     max_tasks: int = 3,
 ) -> DrawnTopology:
-    """Small valid topologies without cycles: one or two `FeederSpout`s with these fields, and one to `max_bolts` bolts.
+    """Generate small valid topologies without cycles.
 
-    Every bolt subscribes to streams of components before it, by groupings of all kinds but custom ones. `bolts` draws the
-    bolts (default: `any_bolts()`); each has to take the tuples of all others and of the spouts.
-    Spouts are called spout-0 and so on, bolts bolt-0.
+    They have one or two `FeederSpout`s with these fields, and one to `max_bolts` bolts. Every bolt
+    subscribes to streams of components before it, by groupings of all kinds except custom ones.
+    `bolts` draws the bolts (default: `any_bolts()`). Each must accept the tuples of all other bolts
+    and of the spouts. Spouts are named spout-0 and so on, bolts bolt-0.
     """
     some_bolt = any_bolts() if bolts is None else bolts
     config = Config(

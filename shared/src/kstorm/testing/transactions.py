@@ -1,7 +1,9 @@
-"""The transaction of a checkpoint as a simulated Kafka has it: each request is a step, and so is each record's arrival.
+"""Transactions of checkpoints on a simulated Kafka. Each request is a step, and so is each record's
+arrival.
 
-Where requests get lost (`World.unanswered`) one may not be answered: then it was carried out, or a copy of it is still on its way
-and comes at any later time. The copy knows its producer's epoch and, as Kafka's have it, not its transaction.
+Requests can get lost (`World.unanswered`). An unanswered request was either carried out, or a copy
+of it is still in transit and arrives at any later time. As in Kafka, the copy carries its
+producer's epoch and not its transaction.
 """
 
 from __future__ import annotations
@@ -24,52 +26,58 @@ if TYPE_CHECKING:
     from kstorm.testing.process import Process
 
 TRANSACTION_SECS = 15.0
-"""After which the broker aborts a transaction that nobody ends; a real one looks every 10 s for those older than 10 s."""
+"""Age at which the broker aborts an open transaction. A real broker checks every 10 s for
+transactions older than 10 s."""
 
 LATEST_COPY = 300
-"""Steps of others after which a copy of a request comes at the latest, while anything else happens."""
+"""Maximum delay of a request's copy, in steps of others while anything else happens."""
 
 PATIENCE_SECS = 60.0
-"""For how long records that are refused are written again, until the process ends; as in the services."""
+"""Time for which refused records are retried before the process ends, as in the services."""
 _PAUSE_SECS = 0.1
 
 
 class RefusedError(Exception):
-    """Another process has the name by now, or the transaction was ended meanwhile: it took too long."""
+    """Another process has taken the name, or the transaction was ended meanwhile because it took
+    too long."""
 
     what = "transaction timed out"
-    """What has happened to a process that is no zombie."""
+    """Event to count for a process that is not a zombie."""
 
 
 class GivenUpError(RefusedError):
-    """Somebody has refused a record for too long."""
+    """A record was refused for too long."""
 
     what = "epoch given up"
 
 
 class Transacting:
-    """One transaction under way. It is aborted when the group does not know its generation, and begun anew with a newer one."""
+    """A transaction in progress.
+
+    It is aborted if the group rejects its generation, and begun again with a newer one.
+    """
 
     def __init__(self, process: Process[Any], effect: Transact) -> None:
         self.effect = effect
         self.reached: dict[int, int] = {}
-        """By task, the changelog's last offset."""
+        """Last changelog offset by task."""
         self.refused: dict[int, str] = {}
-        """The numbers of the records that nobody will ever take, with the reasons: then it is over."""
+        """Reasons by number of the records that are refused permanently. The transaction is then
+        over."""
         self._process = process
         self._logs, self._world = process.world.logs, process.world
         self._writing = process.transactions.begin()
-        self._waiting: list[tuple[TopicPartition, Change | bytes]] = []  # written, and not arrived
+        self._waiting: list[tuple[TopicPartition, Change | bytes]] = []  # written, but not arrived
         self._transaction: Transaction
         self._refused = ""
-        self._generation = 0  # the one that it knew when the transaction began
+        self._generation = 0  # the member's generation when the transaction began
         self._outside = process.world.outside
         self._outward = [out for out in effect.records if self._leaves(out)]
         self._again_at = 0.0
         self._give_up_at = inf
 
     def _leaves(self, out: Outgoing) -> bool:
-        """Whether a record is for somebody outside of the cluster."""
+        """Return True if a record goes outside the cluster."""
         return out.topic == AT_COMMIT or (
             self._outside is not None and out.topic not in self._world.topics
         )
@@ -79,7 +87,7 @@ class Transacting:
         return self._writing.next
 
     def can_go_on(self) -> bool:
-        """Whether a step can be taken."""
+        """Return True if a step can be taken."""
         if self._next is Request.BEGIN:
             process = self._process
             if self._world.now < self._again_at or not self._logs.may_begin(process.name):
@@ -99,11 +107,12 @@ class Transacting:
 
     @property
     def handed_in(self) -> bool:
-        """Whether its offsets were accepted."""
+        """True once its offsets are accepted."""
         return self._next is Request.COMMIT
 
     def go_on(self) -> bool:
-        """Takes a step, of whatever kind; whether the transaction is committed. Raises `RefusedError`."""
+        """Take any possible step. Return True once the transaction is committed. Raises
+        `RefusedError`."""
         try:
             arrives = self._arrives()
             blocked = self._next in (Request.FLUSH, Request.COMMIT) and bool(self._waiting)
@@ -111,16 +120,15 @@ class Transacting:
                 self._arrived(self._transaction, *self._waiting.pop(arrives))
                 return False
             self._make_next()
-            while (
-                self._next is Request.ABORT and not self._world.unanswered
-            ):  # it is answered at once
+            # Without lost requests an abort is answered immediately.
+            while self._next is Request.ABORT and not self._world.unanswered:
                 self._make_next()
-        except ValueError as error:  # it was ended meanwhile
+        except ValueError as error:  # the transaction was ended meanwhile
             raise RefusedError(str(error)) from None
         return self._next is None
 
     def _make_next(self) -> None:
-        """Kafka answers the next request, or does not."""
+        """Make the next request. Kafka may leave it unanswered."""
         request = self._next
         match request:
             case Request.REPLACE:
@@ -171,7 +179,7 @@ class Transacting:
             )
 
     def _ask(self, request: Request) -> Answer:
-        """A request to a coordinator, which may get lost, or its answer may."""
+        """Send a request to a coordinator. The request or its response may get lost."""
         world = self._world
         if not world.unanswered or world.random.random() >= world.unanswered:
             return self._carry_out(request)
@@ -210,7 +218,11 @@ class Transacting:
         }
 
     def _late_copy(self, request: Request) -> Callable[[], None]:
-        """What a copy does when it comes: to the transaction that its producer has then, if the producer is the same."""
+        """Return the action of a late copy.
+
+        It applies to the producer's open transaction at that time, if the producer's epoch is still
+        the same.
+        """
         logs, world, name, epoch = self._logs, self._world, self._process.name, self._process.epoch
         member, generation, offsets = self._process.member, self._generation, self._offsets()
 
@@ -228,7 +240,7 @@ class Transacting:
         return come
 
     def _is_refused_outside(self) -> bool:
-        """Whether it was taken back, as somebody does not take a record of it."""
+        """Return True if it was aborted because one of its records is refused outside."""
         reasons = {}
         for number, out in enumerate(self.effect.records):
             if out.topic != AT_COMMIT and self._outside is not None and self._leaves(out):
@@ -248,7 +260,7 @@ class Transacting:
         return bool(found)
 
     def _write_again(self, reason: str) -> None:
-        """All of it, after a pause: a transaction without one of its records is none."""
+        """Retry the whole transaction after a pause, because it must not lack a record."""
         now, process = self._world.now, self._process
         self._logs.end(self._transaction, Fate.ABORTED)
         self._world.count("record refused")
@@ -262,7 +274,8 @@ class Transacting:
             raise GivenUpError
 
     def _note_refusal(self, refusal: str) -> None:
-        """It is tried again with what the process knows of the group then, unless it is fenced."""
+        """Note the refusal, to retry with the group's next generation. Raises `RefusedError` if the
+        member is fenced."""
         self._world.count(f"transaction refused: {refusal}")
         if refusal == FENCED:
             self._logs.end(self._transaction, Fate.ABORTED)
@@ -272,7 +285,7 @@ class Transacting:
         self._refused = refusal
 
     def _arrives(self) -> int | None:
-        """Which record could arrive now: the first of a partition that can be written."""
+        """Return the index of the first record whose partition is available."""
         for number, (place, _) in enumerate(self._waiting):
             if place not in self._logs.stalled:
                 return number

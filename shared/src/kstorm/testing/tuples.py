@@ -1,4 +1,4 @@
-"""Tuples for a test that calls `execute` itself (Storm's `Testing.testTuple`)."""
+"""Tuples for tests that call `execute` directly (Storm's `Testing.testTuple`)."""
 
 from collections.abc import Iterable, Sequence
 from typing import Any
@@ -14,10 +14,11 @@ def make_tuple(
     stream: str = DEFAULT_STREAM,
     task: int = 1,
 ) -> Tuple:
-    """A tuple as if `task` of `component` had emitted it on `stream`: `make_tuple(["cow"], ["word"])`.
+    """Make a tuple as emitted by `task` of `component` on `stream`: `make_tuple(["cow"],
+    ["word"])`.
 
-    Without `fields` they are called `field1`, `field2` and so on. It belongs to no tree. Raises `TopologyError` unless
-    there is a field for each value.
+    By default the fields are named `field1`, `field2` and so on. The tuple belongs to no tree.
+    Raises `TopologyError` unless there is one field for each value.
     """
     names = Fields([f"field{n}" for n in range(1, len(values) + 1)] if fields is None else fields)
     if len(names) != len(values):

@@ -1,4 +1,4 @@
-"""What of the work of an exactly-once topology is not done, by what is committed of it."""
+"""Finds the unfinished work of an exactly-once topology, from its committed records."""
 
 from kstorm.core.exact.unfinished import is_unfinished_key
 from kstorm.testing.logs import Fate, Logs, TopicPartition
@@ -6,7 +6,8 @@ from kstorm.testing.world import World
 
 
 def unfinished_tasks(world: World) -> list[str]:
-    """The bolts' tasks that have frames to execute, or tuples that they hold or will try again, by name and index."""
+    """Return bolt tasks, by name and index, that have frames to execute, or tuples to finish or
+    retry."""
     topology, logs = world.topology, world.logs
     return [
         f"{bolt.id}[{task}]"
@@ -18,7 +19,7 @@ def unfinished_tasks(world: World) -> list[str]:
 
 
 def _has_input(logs: Logs, place: TopicPartition) -> bool:
-    """Also what is in an open transaction."""
+    """Return True if input remains, including records in open transactions."""
     if logs.stable_end(place) < len(logs.records(place)):
         return True
     return bool(logs.committed_records(place, logs.committed(place), len(logs.records(place))))

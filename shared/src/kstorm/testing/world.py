@@ -1,4 +1,5 @@
-"""What the processes of a simulated cluster share: the wiring, the broker, the clock, chance, and the notes for the test."""
+"""State shared by the processes of a simulated cluster: wiring, broker, clock, randomness and test
+records."""
 
 import asyncio
 from collections import Counter, defaultdict
@@ -18,9 +19,9 @@ from kstorm.testing.scheduler import Later, Scheduler
 from kstorm.topology import Topology
 
 LATEST_MARKER = 40
-"""Steps of others until which a partition knows how a transaction has ended, where it does not know at once."""
+"""Maximum delay of a transaction's marker, in steps of others, where markers are delayed."""
 MOST_ENDS = 300
-"""How often the user's code may end a process until a process that ends again and again is given up."""
+"""Number of processes that user code may end before the simulation gives up."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,13 +30,13 @@ class TaskError:
 
     component: str
     task: int
-    """Topology-wide task id; -1 if the error is that of the whole process."""
+    """Topology-wide task id. -1 for an error of the whole process."""
     error: BaseException
     doing: str
 
 
 def untold(line: str) -> None:
-    """Nobody is told."""
+    """Discard a line of the narration."""
 
 
 def _lists() -> "defaultdict[Any, list[Any]]":
@@ -44,7 +45,7 @@ def _lists() -> "defaultdict[Any, list[Any]]":
 
 @dataclass
 class World:
-    """Shared by all processes of one cluster; it outlives them."""
+    """Shared by all processes of one cluster, and outlives them."""
 
     topology: Topology
     random: Random
@@ -53,41 +54,42 @@ class World:
     scheduler: Scheduler = field(init=False)
     logs: Logs = field(default_factory=Logs)
     groups: defaultdict[str, Group] = field(default_factory=lambda: defaultdict(Group))
-    """By component, who shares its tasks."""
+    """Consumer groups by component."""
     now: float = 0.0
-    """Virtual seconds since the cluster began."""
+    """Virtual seconds since the cluster started."""
     fence: ClassVar[bool] = True
-    """Whether zombies are refused; a test switches it off to see what it is for."""
+    """Zombies are refused. A test switches this off to show what fencing prevents."""
     tombstone_secs: ClassVar[float] = 120.0
-    """For how long the broker keeps tombstones: short, so that it matters."""
+    """Time for which the broker keeps tombstones: short enough to matter in tests."""
     active: bool = True
-    """Whether spouts emit; see `LocalCluster.deactivate`."""
+    """Spouts emit. See `LocalCluster.deactivate`."""
     at_once: bool = True
-    """Whether tasks start, and ticks fire, at once where they can; see `LocalCluster`."""
+    """Tasks start and ticks fire immediately where possible. See `LocalCluster`."""
     duplicate: float = 0.0
     """Probability that a record is delivered twice."""
     reorder: float = 0.0
-    """Probability that a record overtakes the one before it on its way to the same partition."""
+    """Probability that a record overtakes its predecessor in the same partition."""
     sluggish: float = 0.0
-    """Probability that a process, when it could look at what was polled, does not yet."""
+    """Probability that a process delays processing a poll that it has received."""
     unanswered: float = 0.0
-    """Probability that a request about a transaction, or its answer, gets lost; see `kstorm.testing.transactions`."""
+    """Probability that a transaction request or its response is lost. See
+    `kstorm.testing.transactions`."""
     tell: Callable[[str], None] = untold
-    """Is told what happens, in plain words."""
+    """Receives a plain-text line for each event."""
     seen: Counter[str] = field(default_factory=Counter)
-    """How often what is rare has happened."""
+    """Counts of rare events, by name."""
     errors: list[TaskError] = field(default_factory=list)
     emitted: defaultdict[tuple[str, str], list[list[Any]]] = field(default_factory=_lists)
-    """(component, stream) → values, in the order of the emits."""
+    """Emitted values by (component, stream), in order."""
     acked: defaultdict[int, list[Any]] = field(default_factory=_lists)
-    """Spout task → message ids."""
+    """Message ids by spout task."""
     failed: defaultdict[int, list[Any]] = field(default_factory=_lists)
     on_crash: Callable[[Any, Exception], None] | None = None
-    """Starts a process anew that the user's code ended; without it the test gets the exception."""
+    """Restarts a process that user code ended. Without it the exception reaches the test."""
     runner: asyncio.Runner = field(default_factory=asyncio.Runner)
 
     topics: frozenset[str] = field(init=False)
-    """The topology's own."""
+    """The topology's own topics."""
 
     def __post_init__(self) -> None:
         self.topics = frozenset(self.topology.topics())
@@ -96,46 +98,48 @@ class World:
             self.delay_markers()
 
     def delay_markers(self) -> None:
-        """From now on partitions learn one by one, and some steps later, how a transaction has ended, as Kafka's do."""
+        """Deliver a transaction's markers to its partitions one by one, some steps later, as Kafka
+        does."""
         self.logs.bring = lambda mark: self.later(mark, LATEST_MARKER)
 
     def later(self, act: Callable[[], object], most_steps: int) -> None:
-        """Has something come to pass at any moment up to so many steps of others."""
+        """Call `act` at a random moment within `most_steps` steps of others."""
         Later(self.scheduler, act, int(most_steps ** self.random.random()))
 
     @property
     def outside(self) -> Outside | None:
-        """Who takes the records of topics that are not the topology's own, if anybody does."""
+        """Receiver of records for topics that do not belong to the topology, if there is one."""
         found: Outside | None = self.resources.get(OUTSIDE)
         return found
 
     def position(self, component: str, place: TopicPartition) -> int | None:
-        """What a spout has committed of a partition of its source; None while that is open in a transaction, -1 where there is
-        nothing."""
+        """Return the committed position of a spout in a source partition.
+
+        None while it is open in a transaction, -1 if there is none.
+        """
         own = position_place(component, place)
         return self.logs.committed(own, -1) if self.logs.is_stable(own) else None
 
     def refusal(self, member: Member, generation: int) -> str:
-        """Why the group takes no commit of a member that names this generation; empty if it does."""
+        """Return the reason why the group refuses a member's commit with this generation, or ""."""
         return member.refusal_of(generation) if self.fence else ""
 
     def dawdles(self) -> bool:
-        """Whether a process puts off what it could do now."""
+        """Return True if a process delays what it could do now."""
         return self.sluggish > 0 and self.random.random() < self.sluggish
 
     def count(self, what: str) -> None:
-        """Notes that something rare has happened."""
+        """Count a rare event."""
         self.seen[what] += 1
 
     def run(self, steps: Steps) -> None:
-        """Runs a task's piece of work to its end; only `async` methods of a component need the event loop."""
+        """Run a task's steps to their end. Only `async` component methods need the event loop."""
         try:
             pending = next(steps)
             while True:
                 try:
-                    if (
-                        pending is not None
-                    ):  # None offers a pause, which simulated processes take between frames only
+                    # None offers a pause, which simulated processes take only between frames.
+                    if pending is not None:
                         self._await(awaitable(pending))
                 except Exception as error:  # noqa: BLE001 - the user's code may raise anything; the task decides
                     pending = steps.throw(error)
@@ -145,7 +149,7 @@ class World:
             return
 
     def wait(self, result: Awaitable[Any] | None) -> None:
-        """Waits for what a component's method returned, if that method is `async`."""
+        """Await the result of a component's method, if that method is `async`."""
         if isawaitable(result):
             self._await(result)
 
@@ -153,8 +157,10 @@ class World:
         self.runner.get_loop().run_until_complete(_awaited(result))
 
     def crash(self, process: Any, error: Exception) -> bool:
-        """The user's code ended a process (it raised where nothing catches it, in `prepare` say). Whether that is a part of
-        the game: then the process is started anew."""
+        """Handle an error of user code that ends a process, for example in `prepare`.
+
+        Returns True if the world restarts the process, and False if the test must get the error.
+        """
         if self.on_crash is None:
             return False
         self.count("process ended by the user's code")
@@ -167,7 +173,7 @@ class World:
         return True
 
     def note_emits(self, collector: Any, component: str) -> None:
-        """From now on every emit through a task's collector is noted."""
+        """Record every later emit through a task's collector."""
 
         def observe(stream: str, tuples: Iterable[Sequence[Any]]) -> None:
             some = list(map(list, tuples))
@@ -178,34 +184,32 @@ class World:
         collector.observe = observe
 
     def on_error(self, component: str, task: int) -> OnError:
-        """Where a task reports errors to."""
+        """Return a task's error callback."""
         return lambda error, doing: self.errors.append(TaskError(component, task, error, doing))
 
 
 def position_place(component: str, place: TopicPartition) -> TopicPartition:
-    """Where the logs keep what the group of a spout has committed of its source: other spouts may read that too."""
+    """Return where the logs store a spout's committed source offsets. It is separate per spout,
+    because several may read one source."""
     return f"{place[0]} for {component}", place[1]
 
 
 class Notes:
-    """The journal of a simulated process: see `kstorm.core.engine.journal`."""
+    """The journal of a simulated process. See `kstorm.core.engine.journal`."""
 
     def __init__(self, world: World, component: str) -> None:
         self.world, self.component = world, component
 
     def error(self, error: BaseException, doing: str, task: int) -> None:
-        """Notes an error of the user's code."""
         self.world.errors.append(TaskError(self.component, task, error, doing))
 
     def info(self, event: str, **fields: Any) -> None:
-        """Tells."""
         if self.world.tell is not untold:
             self.world.tell(f"{self.component}: {event} {fields}")
 
     warning = info
 
     def made(self, task: Any, task_id: int) -> None:
-        """From now on every emit of the task is noted."""
         self.world.note_emits(task.collector, self.component)
 
 

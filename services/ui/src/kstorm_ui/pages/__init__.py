@@ -1,1 +1,1 @@
-"""The endpoints, a module for each kind of page: `routes(site)` gives what `kstorm_ui.app` puts together."""
+"""The endpoints, one module per kind of page. `kstorm_ui.app` combines their `routes(site)`."""

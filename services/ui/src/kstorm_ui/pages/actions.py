@@ -1,4 +1,4 @@
-"""What can be done to a topology: each action has a page that says what it is about to do, with a form that does it."""
+"""Pages of the actions on a topology. Each explains its action and has a form that runs it."""
 
 import asyncio
 from collections.abc import Callable, Mapping
@@ -20,15 +20,15 @@ from kstorm_ui.state import TopologyState
 from kstorm_ui.stream import stream
 
 _MOST_BYTES: Final = 3_200_000
-"""A value of 1 MB, each byte of which may be written as three."""
+"""A value of 1 MB, with each byte URL-encoded as three."""
 _PATIENCE_SECS: Final = 2.0
-"""Most actions are over by then, and what the browser is sent to says so."""
+"""Most actions are over by then, so the page that the browser is redirected to shows the result."""
 
 WhoAsks = Callable[[Request], str]
 
 
 def routes(site: Site, who: WhoAsks) -> list[Route]:
-    """A page for each action that the page may do, and what keeps those live that say what was done."""
+    """Return a page for each action, and the event stream that updates the list of actions."""
     pages = _Pages(site, who)
     return [
         Route("/t/{topology}/do/{verb}", pages.show, methods=["GET"]),
@@ -38,8 +38,6 @@ def routes(site: Site, who: WhoAsks) -> list[Route]:
 
 
 class _Pages:
-    """The endpoints."""
-
     def __init__(self, site: Site, who: WhoAsks) -> None:
         self._site, self._who = site, who
 
@@ -99,7 +97,7 @@ class _Pages:
 
 def _back(state: TopologyState, done: Ordered) -> str:
     if done.meant is None:
-        return f"{texts.path('t', state.name)}#deeds"  # which are far down there
+        return f"{texts.path('t', state.name)}#deeds"  # the list is far down the page
     if done.meant.number is None:
         return texts.path("t", state.name, "letters")
     return texts.path("t", state.name, "letters", done.meant.number)

@@ -1,4 +1,4 @@
-"""What became of a topology's messages, by partition."""
+"""Page with the outcomes of a topology's messages, by partition."""
 
 from functools import partial
 
@@ -11,7 +11,6 @@ from kstorm_ui.sources.finished import Accounted, accounted
 
 
 def routes(site: Site) -> list[Route]:
-    """One page."""
     return site.both("/t/{topology}/audit", "audit.html", partial(_audit, site))
 
 

@@ -1,4 +1,4 @@
-"""Who did what to a topology."""
+"""Page with the operators' actions on a topology."""
 
 from collections.abc import Sequence
 from functools import partial
@@ -18,18 +18,17 @@ _MOST_SHOWN: Final = 500
 
 
 class EventsShown(msgspec.Struct, frozen=True):
-    """Those that are wanted."""
+    """Events matching the filter."""
 
     verbs: Sequence[str]
     verb: str
     text: str
     count: int
     events: Sequence[Event]
-    """The newest, the newest first."""
+    """The newest events, newest first."""
 
 
 def routes(site: Site) -> list[Route]:
-    """One page."""
     return site.both("/t/{topology}/events", "events.html", partial(_events, site))
 
 
@@ -46,7 +45,8 @@ async def _events(site: Site, request: Request) -> Shown:
 
 
 def _has(shown: Event, text: str) -> bool:
-    """A text is looked for in what is shown of it: else what is hidden could be tried letter by letter."""
+    """Search a text in the displayed fields only. Otherwise hidden data could be guessed letter by
+    letter."""
     return (
         text.casefold()
         in "\n".join((shown.who, shown.verb, shown.what, shown.note, shown.outcome)).casefold()

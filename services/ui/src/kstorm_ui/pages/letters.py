@@ -1,4 +1,4 @@
-"""The dead letters: groups of them, and each of them with what was done to it."""
+"""Pages of the dead letters: groups of them, and each of them with its history."""
 
 from collections.abc import Sequence
 from functools import partial
@@ -21,36 +21,35 @@ _MOST_SHOWN: Final = 200
 
 
 class LettersShown(msgspec.Struct, frozen=True):
-    """All letters of a topology."""
+    """The dead letters of a topology."""
 
     all: int
-    """That were read."""
+    """Number of dead letters read."""
     older: bool
-    """Whether there are older ones, which were not."""
+    """True if older ones exist that were not read."""
     kinds: Sequence[str]
     components: Sequence[str]
     wanted: Wanted
     count: int
-    """Those that are wanted."""
+    """Number of dead letters that match the filter."""
     groups: Sequence[ShownGroup]
     letters: Sequence[ShownLetter]
-    """The newest of them, the newest first."""
+    """The newest matching ones, newest first."""
 
 
 class LetterShown(msgspec.Struct, frozen=True):
-    """One letter."""
+    """One dead letter."""
 
     number: int
     letter: ShownLetter | None
     facts: Sequence[tuple[str, str]]
     history: Sequence[Event]
-    """What was done to it."""
+    """Operator actions on it."""
     untold: str
-    """Why that is not known; empty if it is."""
+    """Reason why the history is not known, or ""."""
 
 
 def routes(site: Site) -> list[Route]:
-    """All letters, and one."""
     return [
         *site.both("/t/{topology}/letters", "letters.html", partial(_letters, site)),
         *site.both("/t/{topology}/letters/{number:int}", "letter.html", partial(_letter, site)),

@@ -1,4 +1,4 @@
-"""The login, and what is said of a path that leads nowhere."""
+"""The login page, and the response for unknown paths."""
 
 from functools import partial
 
@@ -12,7 +12,7 @@ from kstorm_ui.site import API, Site, json
 
 
 def routes(site: Site, token: str) -> list[Route]:
-    """`token`: what is asked for; empty if nothing is."""
+    """Return the routes. Without `token` no login is required."""
     return [
         Route("/login", partial(_login, site, token), methods=["GET", "POST"]),
         Route("/livez", _livez),
@@ -20,7 +20,6 @@ def routes(site: Site, token: str) -> list[Route]:
 
 
 async def not_found(site: Site, request: Request, error: HTTPException) -> Response:
-    """Of any path."""
     if request.url.path.startswith(f"{API}/"):
         return json(
             {"error": "there is no such address, nor a topology or a component of that name"}, 404

@@ -1,4 +1,4 @@
-"""What a process has said last."""
+"""Page with the last log lines of a process."""
 
 from collections.abc import Sequence
 from functools import partial
@@ -18,18 +18,17 @@ _FORBIDDEN: Final = 403
 
 
 class LogShown(msgspec.Struct, frozen=True):
-    """Of one process."""
+    """Log of one process."""
 
     component: str
     process: str
     processes: Sequence[str]
-    """All of the component."""
+    """Names of all processes of the component."""
     lives: Sequence[Life]
-    """The present one first, or the last one; then the one before."""
+    """The current or last run first, then the one before it."""
 
 
 def routes(site: Site) -> list[Route]:
-    """One page for each process."""
     return site.both("/t/{topology}/c/{component}/logs/{process}", "log.html", partial(_log, site))
 
 

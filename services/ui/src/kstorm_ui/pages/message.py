@@ -1,4 +1,5 @@
-"""One message: the trees of its attempts, and why it is not done; followed until it is."""
+"""Page of one message: the trees of its attempts, and why it is not done. It is updated until the
+message is done."""
 
 from collections.abc import Sequence
 from functools import partial
@@ -26,14 +27,16 @@ from kstorm_ui.stream import growing
 from kstorm_ui.trees import BAR, shown_tree
 
 FOLLOWED_SECS: Final = 600.0
-"""For which a page follows a message that is not done."""
+"""Time for which a page is updated while its message is not done."""
 _FRESH_SECS: Final = 1.0
 _PATH: Final = "/t/{topology}/m/{topic}/{partition}/{offset}"
 
 
 def routes(site: Site) -> list[Route]:
-    """A page, on which `?root=HEX` shows the tree of another attempt than the newest, and what keeps it live; and the same as JSON,
-    with all trees."""
+    """Return a page, the stream that updates it, and its JSON with all trees.
+
+    `?root=HEX` shows the tree of an attempt other than the newest.
+    """
 
     async def message(request: Request) -> Response:
         state, asked = site.memory(request).state, _coordinates(request)
@@ -70,7 +73,7 @@ def routes(site: Site) -> list[Route]:
 
 
 class _Following:
-    """One viewer, who looks again and again. Those who look at the same message share what is read."""
+    """One viewer that polls a message. Viewers of the same message share the queries."""
 
     def __init__(self, site: Site, state: TopologyState, request: Request) -> None:
         self._site, self._state = site, state
@@ -78,7 +81,8 @@ class _Following:
         self._found = MessageAnswer([], None)
 
     async def look(self, is_last: bool) -> tuple[str, bool]:
-        """As `kstorm_ui.stream.Growth`. While nobody answers, what was known stands below the reason."""
+        """Implements `kstorm_ui.stream.Growth`. While the servers do not respond, the last answer
+        is shown below the problem."""
         found, problem = await _answer(self._site, self._state, self._asked, _FRESH_SECS)
         self._found = found or self._found
         values = _values(
@@ -101,7 +105,7 @@ def _coordinates(request: Request) -> str:
 async def _answer(
     site: Site, state: TopologyState, asked: str, kept: float = KEPT_SECS
 ) -> tuple[MessageAnswer | None, Problem]:
-    """What is known of a message, not older than `kept` seconds, or why nothing is."""
+    """Return the answer for a message, at most `kept` seconds old, and the problem."""
     try:
         wanted = parse_message(asked)
     except ConfigError as error:
@@ -115,7 +119,7 @@ async def _answer(
 
 
 def _values(site: Site, outline: Outline, found: MessageAnswer, root: str) -> dict[str, Any]:
-    """For the template."""
+    """Return the template's values."""
     tree = _chosen(found.trees, root)
     follows = found.verdict is not None and not found.verdict.is_final
     return {

@@ -1,4 +1,4 @@
-"""The partitions of the sources."""
+"""Page with the partitions of the sources."""
 
 import asyncio
 from collections.abc import Mapping, Sequence
@@ -17,26 +17,25 @@ from kstorm_ui.state import ComponentState, TopologyState
 
 
 class SpoutShown(msgspec.Struct, frozen=True):
-    """What one spout reads."""
+    """Source partitions of one spout."""
 
     component: str
     topic: str
-    """Empty if it reads no Kafka."""
+    """Empty if it does not read Kafka."""
     partitions: Sequence[PartitionState]
     problem: str
-    """Why there are none; empty if there are."""
+    """Reason why there are none, or ""."""
     own: Mapping[str, float]
-    """What its source counts itself."""
+    """Metrics of its source."""
 
 
 class SourcesShown(msgspec.Struct, frozen=True):
-    """Of a topology."""
+    """Sources of a topology."""
 
     spouts: Sequence[SpoutShown]
 
 
 def routes(site: Site) -> list[Route]:
-    """One page."""
     return site.both("/t/{topology}/sources", "sources.html", partial(_sources, site))
 
 

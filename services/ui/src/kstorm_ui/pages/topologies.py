@@ -1,4 +1,4 @@
-"""All topologies."""
+"""The start page, with all topologies."""
 
 from collections.abc import Sequence
 from functools import partial
@@ -15,34 +15,32 @@ from kstorm_ui.stream import stream
 
 
 class TopologyRow(msgspec.Struct, frozen=True):
-    """One topology."""
-
     name: str
     place: str
     state: str
     """`active`, `deactivated`, or `not found any more`."""
     processes: int
-    """That there should be."""
+    """Number of processes that should run."""
     ready: int
     troubled: bool
-    """Whether a process does not do its share."""
+    """True if a process is not ready."""
     completed: float
-    """Trees a second."""
+    """Trees per second."""
     failed: float
     pending: int
 
 
 class TopologiesShown(msgspec.Struct, frozen=True):
-    """All that the page has seen."""
+    """All topologies that the web UI has seen."""
 
     source: str
     problem: str
-    """Why the last look failed; empty if it did not."""
+    """Reason why the last poll failed, or ""."""
     topologies: Sequence[TopologyRow]
 
 
 def routes(site: Site) -> list[Route]:
-    """The first page, what keeps it live, and the same as JSON."""
+    """Return the start page, the stream that updates it, and its JSON."""
     make = partial(_topologies, site)
 
     async def topologies(request: Request) -> Response:

@@ -1,4 +1,4 @@
-"""A topology, and a component of it."""
+"""Pages of a topology and of a component."""
 
 from collections.abc import Sequence
 from functools import partial
@@ -26,38 +26,34 @@ _COMPONENT: Final = "/t/{topology}/c/{component}"
 
 
 class TopologyShown(msgspec.Struct, frozen=True):
-    """A topology."""
-
     name: str
     place: str
     active: bool
     health: str
-    """In a sentence."""
+    """In one sentence."""
     problem: str
-    """Why the last look failed; empty if it did not."""
+    """Reason why the last poll failed, or ""."""
     causes: Sequence[HoldUp]
-    """What holds it back, the most telling first."""
+    """Bottlenecks, the most significant first."""
     window: str
-    """In which was counted: `600`, `10800`, `86400`, `all`."""
+    """Time window of the counts: `600`, `10800`, `86400`, `all`."""
     window_says: str
-    """How far that reaches."""
+    """Description of the time that the counts cover."""
     components: Sequence[views.ComponentRow]
     edges: Sequence[EdgeState]
 
 
 class ComponentShown(msgspec.Struct, frozen=True):
-    """A component."""
-
     component: ComponentState
     problem: str
     processes: Sequence[ProcessState]
     tasks: Sequence[TaskState]
     skew: float | None
-    """How much more the busiest task has than the middle one."""
+    """Ratio of the busiest task's load to the median."""
 
 
 def routes(site: Site) -> list[Route]:
-    """Each with what keeps it live, with the columns of its chart, and as JSON."""
+    """Return each page with the stream that updates it, the columns of its chart, and its JSON."""
     pages = _Pages(site)
     return [
         Route(_TOPOLOGY, pages.topology),

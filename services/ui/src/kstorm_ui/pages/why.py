@@ -1,4 +1,4 @@
-"""Why messages are not done."""
+"""Page with the reasons why messages are not done."""
 
 from functools import partial
 
@@ -19,7 +19,7 @@ from kstorm_ui.state import TopologyState
 
 
 def routes(site: Site) -> list[Route]:
-    """A page, where `?message=TOPIC/PARTITION/OFFSET` leads to that message, and the same as JSON."""
+    """Return the page and its JSON. `?message=TOPIC/PARTITION/OFFSET` redirects to that message."""
 
     async def why(request: Request) -> Response:
         state, asked = site.memory(request).state, request.query_params.get("message", "").strip()
@@ -42,7 +42,7 @@ def routes(site: Site) -> list[Route]:
 
 
 async def _answer(site: Site, state: TopologyState) -> tuple[OldestAnswer | None, Problem]:
-    """The oldest messages that are not done, or why they are not known."""
+    """Return the oldest unfinished messages, and the problem if they are not known."""
     try:
         settings, outline = topics_of(state)
     except ConfigError as error:
@@ -52,7 +52,8 @@ async def _answer(site: Site, state: TopologyState) -> tuple[OldestAnswer | None
 
 
 def topics_of(state: TopologyState) -> tuple[Settings, Outline]:
-    """What it takes to read the topics of a topology. Raises `ConfigError` if that is not known."""
+    """Return the settings and outline needed to read a topology's topics. Raises `ConfigError` if
+    they are not known."""
     settings = settings_of(state.bootstrap, state.zookeeper)
     if settings is None:
         raise ConfigError(NOT_TOLD)

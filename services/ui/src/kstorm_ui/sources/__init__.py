@@ -1,1 +1,1 @@
-"""Where the page learns what runs and how it does: the processes of this machine, pods on Kubernetes, Kafka."""
+"""Sources of the web UI's data: local processes, pods on Kubernetes, Kafka."""

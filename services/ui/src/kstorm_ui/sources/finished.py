@@ -1,4 +1,4 @@
-"""What became of each offset, as a topology's finished ranges say."""
+"""Outcome of each offset, from a topology's finished ranges."""
 
 from collections.abc import Iterator, Sequence
 from typing import Final
@@ -16,15 +16,15 @@ MOST_RANGES: Final = 100_000
 
 
 class Accounted(msgspec.Struct, frozen=True):
-    """By partition, made of the newest ranges."""
+    """Outcomes by partition, from the newest ranges."""
 
     partitions: Sequence[Account]
     older: int
-    """Records before those, which were not read."""
+    """Older records that were not read."""
 
 
 def accounted(settings: Settings, topology: str, most: int = MOST_RANGES) -> Accounted:
-    """Raises `BrokerError` if Kafka does not say."""
+    """Read the newest ranges. Raises `BrokerError` if Kafka does not respond."""
     topic = NamesOf(topology).finished_topic
     there = bounds(settings, topic)
     if there is None:

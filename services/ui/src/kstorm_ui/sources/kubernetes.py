@@ -1,4 +1,5 @@
-"""Topologies on Kubernetes: a namespace's workloads that the chart labels, and their pods' `/status` by the API server."""
+"""Topologies on Kubernetes: a namespace's workloads by the chart's labels, and the `/status` of
+their pods."""
 
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -14,26 +15,29 @@ from kstorm_ui.sources.report import ComponentReport, ProcessReport, TopologyRep
 
 _AT_ONCE: Final = 16
 _MOST_FETCHED: Final = 16_000_000
-"""Bytes of a log, whose lines may be long."""
+"""Bytes of a log, because lines may be long."""
 
 
 class KubernetesSource:
-    """One namespace. Needs the verb list on deployments, statefulsets and pods; from outside also get on pods/proxy. `inside`: pods
-    are asked by their addresses, which takes neither that right nor a NetworkPolicy that lets the API server in. Logs take get on
-    pods/log."""
+    """One namespace.
+
+    It needs the verb list on deployments, statefulsets and pods. Logs need get on pods/log. From
+    outside the cluster it also needs get on pods/proxy. `inside`: pods are queried by their
+    addresses. That needs neither this right nor a NetworkPolicy that admits the API server.
+    """
 
     def __init__(self, cluster: Cluster, *, inside: bool) -> None:
         self.cluster, self._inside = cluster, inside
         self._told: dict[str, tuple[str, object, Outline]] = {}
-        """By topology, the outline, with the name and the beginning of the process that told it."""
+        """By topology: the outline, and the name and start time of the process that reported it."""
         self._pods: dict[str, Mapping[str, Pod]] = {}
-        """By topology and name, as of the last look."""
+        """Pods by topology and name, from the last poll."""
 
     def __str__(self) -> str:
         return str(self.cluster)
 
     def log(self, topology: str, process: str) -> Sequence[Life]:
-        """By the API server, which takes the verb get on pods/log."""
+        """Fetch the log from the API server. Needs the verb get on pods/log."""
         pod = self._pods.get(topology, {}).get(process)
         if pod is None:
             raise AbsentError(f"there is no pod {process} of {topology} any more")
@@ -55,7 +59,7 @@ class KubernetesSource:
             return Life(name, [], False, str(error))
 
     def look(self) -> Sequence[TopologyReport]:
-        """Asks every pod, some side by side. Raises `ControlError` if Kubernetes does not answer."""
+        """Query the pods, some in parallel. Raises `ControlError` if Kubernetes does not reply."""
         by_topology: dict[str, list[Workload]] = {}
         for workload in self.cluster.workloads():
             by_topology.setdefault(workload.topology, []).append(workload)
@@ -82,7 +86,8 @@ class KubernetesSource:
     def _outline(
         self, name: str, statuses: Mapping[Pod, Mapping[str, object] | None]
     ) -> Outline | None:
-        """Asked once, and again if the process is gone that told it: its code may be another then."""
+        """Query the outline once, and again if the process that reported it is gone: its code may
+        have changed."""
         lives = {
             pod: (pod.name, status.get("begun_at"))
             for pod, status in statuses.items()

@@ -1,4 +1,4 @@
-"""The dead letters and the events of a topology, as the pages need them: the newest, if there are very many."""
+"""The dead letters and events of a topology for the pages, limited to the newest."""
 
 from collections.abc import Sequence
 from typing import Final
@@ -18,15 +18,16 @@ MOST_EVENTS: Final = 20_000
 
 
 class Found(msgspec.Struct, frozen=True):
-    """Letters without what their messages hold."""
+    """Dead letters without their message contents."""
 
     letters: Sequence[Numbered]
     older: bool
-    """Whether there are older ones, which were not read."""
+    """True if older ones exist that were not read."""
 
 
 def letters_of(settings: Settings, topology: str, most: int = MOST_LETTERS) -> Found:
-    """Those that are left of the newest records, the oldest first. Raises `BrokerError` if Kafka does not say."""
+    """Return the dead letters in the newest records, oldest first. Raises `BrokerError` if Kafka
+    does not respond."""
     there = bounds(settings, NamesOf(topology).dead_letters_topic)
     if there is None:
         return Found([], False)
@@ -35,7 +36,7 @@ def letters_of(settings: Settings, topology: str, most: int = MOST_LETTERS) -> F
 
 
 def events_of(settings: Settings, topology: str) -> Sequence[Event]:
-    """The newest events, the newest first. Raises `BrokerError` if Kafka does not say."""
+    """Return the newest events, newest first. Raises `BrokerError` if Kafka does not respond."""
     there = bounds(settings, NamesOf(topology).events_topic)
     if there is None:
         return []

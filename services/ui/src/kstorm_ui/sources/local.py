@@ -1,4 +1,5 @@
-"""Topologies of this machine, as `./run topology` and `./run demo` run them: their files say where each process answers."""
+"""Topologies of this machine, run by `./run topology` and `./run demo`. Their files list the
+address of each process."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -11,7 +12,7 @@ from kstorm_ui.sources.report import ComponentReport, ProcessReport, TopologyRep
 
 
 class LocalSource:
-    """`place` is the folder of one run, or one that has the folders of several."""
+    """`place` is the folder of one run, or a folder with the folders of several."""
 
     def __init__(self, place: Path) -> None:
         self._place = place
@@ -20,7 +21,7 @@ class LocalSource:
         return f"this machine, {self._place}"
 
     def log(self, topology: str, process: str) -> Sequence[Life]:
-        """From the folder of its run."""
+        """Read the log in the folder of its run."""
         for found in find(self._place):
             for worker in found.workers:
                 if (found.name, worker.name) == (topology, process):
@@ -28,7 +29,7 @@ class LocalSource:
         raise AbsentError(f"{process} of {topology} does not run on this machine any more")
 
     def look(self) -> Sequence[TopologyReport]:
-        """Asks every process, some side by side."""
+        """Query the processes, some in parallel."""
         return [_report(found) for found in find(self._place)]
 
 

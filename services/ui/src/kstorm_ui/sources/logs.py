@@ -1,6 +1,7 @@
-"""The last lines of a process's log, of its present life and of the one before: what a killed process said last is there.
+"""The last log lines of a process, from its current run and the one before. So a killed process's
+last lines are included.
 
-The rule: not more is shown, or kept in memory, than a page can bear, however much a process says.
+Invariant: at most a page's worth of lines is shown or kept in memory, however much a process logs.
 """
 
 import os
@@ -17,7 +18,7 @@ from kstorm.errors import AbsentError
 
 MOST_LINES: Final = 500
 MOST_BYTES: Final = 256_000
-"""Of a life."""
+"""Per run."""
 _LONGEST_LINE: Final = 8_000
 _MOST_SEARCHED: Final = 64_000_000
 _BEGIN: Final = re.compile(rb"^--- \S+, start ([0-9]+): ", re.MULTILINE)
@@ -25,20 +26,20 @@ _BEGIN: Final = re.compile(rb"^--- \S+, start ([0-9]+): ", re.MULTILINE)
 
 
 class Life(msgspec.Struct, frozen=True):
-    """From one start to the next."""
+    """Log of one run, from one start to the next."""
 
     name: str
-    """Which one."""
+    """Name of the run."""
     lines: list[str]
-    """The last ones."""
+    """The last lines."""
     is_cut: bool
-    """Whether it said more before."""
+    """True if earlier lines are left out."""
     problem: str = ""
-    """Why there are none; empty if there are."""
+    """Reason why there are no lines, or ""."""
 
 
 def last_of(name: str, lines: Iterable[str], *, is_cut: bool = False) -> Life:
-    """The last of these lines. `is_cut`: whether others came before them."""
+    """Keep the last of these lines. `is_cut`: others came before them."""
     kept: deque[str] = deque()
     size = 0
     for line in lines:
@@ -52,7 +53,8 @@ def last_of(name: str, lines: Iterable[str], *, is_cut: bool = False) -> Life:
 
 
 def lives_in(file: Path) -> list[Life]:
-    """Of a process of this machine, the newest first. Raises `AbsentError` if there is no log."""
+    """Return the runs in a local process's log, newest first. Raises `AbsentError` if there is no
+    log."""
     try:
         text, is_whole = _end_of(file)
     except OSError as error:
@@ -74,7 +76,10 @@ def lives_in(file: Path) -> list[Life]:
 
 
 def _end_of(file: Path) -> tuple[bytes, bool]:
-    """So much of the end of a file that two lives begin in it, if it does not take too much; and whether that is all of it."""
+    """Read enough of a file's end to contain two starts, within limits.
+
+    Returns the text, and True if it is the whole file.
+    """
     with file.open("rb") as log:
         size = log.seek(0, os.SEEK_END)
         most = MOST_BYTES

@@ -1,4 +1,5 @@
-"""Trees of messages, and why messages are not done: read from the topics, as `kstorm trace` and `kstorm why` do."""
+"""Trees of messages, and why messages are not done, read from the topics like `kstorm trace` and
+`kstorm why`."""
 
 from collections.abc import Sequence
 from typing import Final
@@ -20,27 +21,29 @@ MOST_SECS: Final = 20.0
 
 
 class MessageAnswer(msgspec.Struct, frozen=True):
-    """What is known of a message."""
+    """Trees and verdict of a message."""
 
     trees: Sequence[Tree]
-    """Of its attempts, oldest first."""
+    """Trees of its attempts, oldest first."""
     verdict: Verdict | None
-    """Why it is not done; None if not all was read, so that it cannot be told."""
+    """Reason why it is not done. None if not everything was read, so that it is not known."""
 
 
 class OldestAnswer(msgspec.Struct, frozen=True):
-    """Of each partition, as far as it was read."""
+    """Oldest unfinished messages of each partition that was read."""
 
     verdicts: Sequence[Verdict]
     all: bool
-    """Whether all partitions were read."""
+    """True if all partitions were read."""
 
 
 def message_of(
     settings: Settings, topology: Outline, message: Message, *, values: bool
 ) -> MessageAnswer:
-    """Of one message. `values`: with what tuples hold, and the texts of errors. Raises `KstormError` if there is no such
-    message, or it cannot be read."""
+    """Read the trees of one message. `values`: include tuple values and error texts.
+
+    Raises `KstormError` if the message does not exist or cannot be read.
+    """
     spout = _reader_of(topology, message.topic)
     with (
         TopicLog(settings, Budget(MOST_BYTES, MOST_SECS)) as log,
@@ -53,24 +56,31 @@ def message_of(
 
 
 def oldest_of(settings: Settings, topology: Outline, *, values: bool) -> OldestAnswer:
-    """The oldest message that is not done, of each partition of each spout that reads Kafka. Raises `KstormError` if there is no
-    such spout, or it cannot be read."""
+    """Return the oldest unfinished message in each partition of each spout that reads Kafka.
+
+    Raises `KstormError` if there is no such spout, or a topic cannot be read.
+    """
     topology.check_reader(None)
     found: list[Verdict] = []
     with TopicLog(settings, Budget(MOST_BYTES, MOST_SECS)) as log:
         for spout in topology.readings:
             with _asking(settings, topology, spout, log, values) as asking:
                 for verdict in asking.verdicts(asking.oldest()):
-                    if log.budget.exhausted:  # then it was made of a part of what there is
+                    if log.budget.exhausted:  # the verdict is based on partial data
                         return OldestAnswer(found, False)
                     found.append(verdict)
     return OldestAnswer(found, True)
 
 
 def _reader_of(topology: Outline, topic: str) -> str:
-    """Raises `ConfigError` if no spout reads the topic. Of several the first will do: a message has the trees of all of them."""
+    """Return the first spout that reads the topic. One suffices, because a message has the trees of
+    all of them.
+
+    Raises `ConfigError` if no spout reads the topic.
+    """
     found = [spout for spout, reads in topology.readings.items() if reads.reads(topic)]
-    return found[0] if found else topology.reader_of(topic)  # which says what is read instead
+    # raises, naming the topics that are read
+    return found[0] if found else topology.reader_of(topic)
 
 
 def _asking(

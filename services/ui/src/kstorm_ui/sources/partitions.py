@@ -1,4 +1,5 @@
-"""How far a KafkaSpout has read each partition of its topic: as `kstorm offsets show` says, from Kafka and ZooKeeper."""
+"""Progress of a KafkaSpout in each partition of its topic, from Kafka and ZooKeeper, as in `kstorm
+offsets show`."""
 
 from collections.abc import Sequence
 
@@ -12,22 +13,23 @@ from kstorm.runtime.zookeeper.nodes import open_nodes
 
 
 class PartitionState(msgspec.Struct, frozen=True):
-    """One partition."""
-
     topic: str
     partition: int
     start: int
     end: int
     stored: int | None
-    """The stored offset: the lowest message that is not finished; None if none was stored yet."""
+    """Stored offset: the lowest unfinished message. None if none was stored yet."""
     owner: str
-    """Who reads it; empty if nobody does."""
+    """Owner of the partition's lock, or ""."""
     lag: int | None
-    """Messages from the stored offset to the end; None if none was stored yet."""
+    """Messages from the stored offset to the end. None if none was stored yet."""
 
 
 def partitions_of(settings: Settings, topology: Outline, spout: str) -> Sequence[PartitionState]:
-    """Of one spout that reads Kafka. Raises `KstormError` if Kafka or ZooKeeper do not say."""
+    """Return the partitions of a spout that reads Kafka.
+
+    Raises `KstormError` if Kafka or ZooKeeper do not respond.
+    """
     read = reading(topology, spout, settings, topology.readings[spout].config)
     with (
         open_nodes(

@@ -1,4 +1,4 @@
-"""What a source says of a topology at one moment, whatever the source."""
+"""A source's report on a topology at one moment, independent of the kind of source."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any, Protocol
@@ -15,17 +15,17 @@ class ProcessReport(msgspec.Struct, frozen=True):
     name: str
     component: str
     status: Mapping[str, Any] | None
-    """What its `/status` says; None if it does not answer."""
+    """Its `/status`. None if it does not respond."""
     trouble: str = ""
-    """Why it does not answer, as far as the source knows."""
+    """Reason why it does not respond, if the source knows it."""
     place: str = ""
-    """The node that it runs on; empty if that says nothing."""
+    """The node that it runs on. Empty if irrelevant."""
     since: float | None = None
-    """Unix time since when it is not ready, where the source knows."""
+    """Unix time since which it is not ready, if the source knows it."""
 
 
 class ComponentReport(msgspec.Struct, frozen=True):
-    """A component: how many processes there should be, and what was declared where that is known."""
+    """A component, and the number of processes that it should have."""
 
     component: str
     kind: str
@@ -34,7 +34,7 @@ class ComponentReport(msgspec.Struct, frozen=True):
 
 
 class TopologyReport(msgspec.Struct, frozen=True):
-    """A topology that runs, or should."""
+    """A topology that runs, or should run."""
 
     name: str
     place: str
@@ -42,25 +42,28 @@ class TopologyReport(msgspec.Struct, frozen=True):
     components: Sequence[ComponentReport]
     processes: Sequence[ProcessReport]
     outline: Outline | None = None
-    """What it declares; None where no process has told that yet."""
+    """Outline of the topology. None until a process has reported it."""
     bootstrap: str = ""
-    """Kafka's bootstrap servers, where the source knows them; else those of the settings."""
+    """Kafka's bootstrap servers, if the source knows them. Otherwise the settings apply."""
     zookeeper: str = ""
-    """ZooKeeper, in the same way."""
+    """ZooKeeper's address, in the same way."""
 
 
 class Source(Protocol):
-    """Something that knows topologies. `look` may wait, and raises `KstormError` if it can say nothing at all."""
+    """Knows topologies. `look` may block. It raises `KstormError` if it cannot report anything."""
 
     def look(self) -> Sequence[TopologyReport]:
-        """How everything stands now."""
+        """Poll the current state of all topologies."""
         ...
 
     def log(self, topology: str, process: str) -> Sequence[Life]:
-        """What a process has said last, its present life first. May wait; raises `AbsentError` if there is no such process,
-        `KstormError` if nobody says."""
+        """Return the last log lines of a process, its current run first. May block.
+
+        Raises `AbsentError` if the process does not exist, `KstormError` if the log cannot be
+        fetched.
+        """
         ...
 
     def __str__(self) -> str:
-        """Where it looks, for people."""
+        """Description of the source for users."""
         ...

@@ -1,1 +1,2 @@
-"""`./run images`: builds the container images of docker/Dockerfile, weighs them, hands them to a cluster."""
+"""`./run images`: builds the container images of docker/Dockerfile, prints their sizes and loads
+them into a cluster."""

@@ -1,12 +1,12 @@
-"""`./run images [TARGET …]`: builds the images and prints what they weigh.
+"""`./run images [TARGET …]`: builds the images and prints their sizes.
 
-    ./run images                                  all of them, as kstorm-<target>:<version of kstorm>
-    ./run images bolt acker --tag dev1            some, under a tag of your own
+    ./run images                          all, as kstorm-<target>:<version of kstorm>
+    ./run images bolt acker --tag dev1    some, with your own tag
     ./run images --topology examples/docker/Dockerfile --name wordcount
-                                                  also wordcount-spout, wordcount-bolt, wordcount-acker, made from ours
+                                          also wordcount-spout, -bolt and -acker, made from ours
 
-Where `KSTORM_IMAGE_LOADER` is set, that command is run with the name of each image, to bring it to a cluster. A table of
-sizes goes to standard output, what the build says to standard error.
+If `KSTORM_IMAGE_LOADER` is set, that command runs with the name of each image, to load it into a
+cluster. A table of sizes goes to standard output, the build's output to standard error.
 """
 
 import argparse
@@ -37,7 +37,7 @@ _TAG: Final = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,127}")
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Build what the arguments ask for; returns the exit code. Raises `LocalError` for what cannot be built."""
+    """Build the requested images. Return the exit code. Raises `LocalError` if a build fails."""
     options = parse(argv)
     engine = find_engine()
     base = options.base or default_base()
@@ -56,7 +56,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def parse(argv: Sequence[str] | None) -> argparse.Namespace:
-    """The arguments, checked."""
+    """Parse and check the arguments."""
     parser = argparse.ArgumentParser(
         prog="./run images", description="Builds kstorm's container images."
     )
@@ -90,7 +90,7 @@ def parse(argv: Sequence[str] | None) -> argparse.Namespace:
 
 
 def build_services(engine: Engine, targets: Sequence[str], base: str, tag: str) -> list[str]:
-    """Build targets of our Dockerfile, with the jars that this machine has or fetches; the names of the images."""
+    """Build targets of our Dockerfile with cached or fetched jars. Return the image names."""
     arguments = {"BASE_IMAGE": base}
     # Not by an ARG for a LABEL: buildah takes such a layer from its cache whatever the ARG is.
     labels = {
@@ -121,7 +121,8 @@ def build_services(engine: Engine, targets: Sequence[str], base: str, tag: str) 
 
 
 def write_parts(engine: Engine, images: Sequence[str]) -> Path:
-    """Write the list of what each image is made of, which lies in it, into a folder of the checkout; the folder."""
+    """Copy the bill of materials out of each image into a folder of the checkout. Return the
+    folder."""
     folder = Path(os.environ.get("KSTORM_HOME", _ROOT / ".kstorm"), "images")
     folder.mkdir(parents=True, exist_ok=True)
     for image in images:
@@ -130,7 +131,7 @@ def write_parts(engine: Engine, images: Sequence[str]) -> Path:
 
 
 def build_topology(engine: Engine, dockerfile: Path, name: str, tag: str) -> list[str]:
-    """Build a user's Dockerfile on top of each of our services, in the folder where the command is given."""
+    """Build a user's Dockerfile on top of each of our services, in the current folder."""
     images = {service: f"{name}-{service}:{tag}" for service in SERVICES}
     for service, image in images.items():
         engine.build(
@@ -150,7 +151,7 @@ def _pull(engine: Engine, base: str) -> None:
 
 
 def default_base() -> str:
-    """The base image that the Dockerfile names."""
+    """Return the base image named in the Dockerfile."""
     found = re.search(r"^ARG BASE_IMAGE=(\S+)$", _DOCKERFILE.read_text(), re.MULTILINE)
     if found is None:
         raise LocalError(f"{_DOCKERFILE} has no line ARG BASE_IMAGE=…")
@@ -158,7 +159,7 @@ def default_base() -> str:
 
 
 def revision() -> str:
-    """The commit of the checkout, with `-dirty` if it has changes; `unknown` outside of git."""
+    """Return the commit of the checkout, with `-dirty` if it has changes. `unknown` outside git."""
     command = [
         "git",
         "-C",
@@ -177,7 +178,8 @@ def revision() -> str:
 
 
 def table(sizes: dict[str, int], base: int) -> str:
-    """A line an image: its own layers over the base, and the whole, in MB (10⁶ bytes, unpacked)."""
+    """Format one line per image: its own layers over the base, and the total, in MB (10⁶ bytes,
+    unpacked)."""
     width = max(map(len, sizes))
     lines = [f"{'image':{width}}  own layers, MB  with the base, MB"]
     lines += [

@@ -1,7 +1,9 @@
-"""`python3 -m kstorm.local.images.bom NAME >FILE`: what an image is made of, as CycloneDX (JSON): a software bill of materials.
+"""`python3 -m kstorm.local.images.bom NAME >FILE`: writes an image's software bill of materials as
+CycloneDX JSON.
 
-It is run in a build, in the image itself, and so needs nothing but Python: Debian's packages by dpkg's list, Python's by their
-metadata, jars by their names, the page's scripts by their lock, each with its licence as far as it is known.
+It runs during the build, inside the image, so it needs only Python. Debian packages come from
+dpkg's list, Python packages from their metadata, jars from their file names, and the web UI's
+scripts from their lock. Each has its licence if that is known.
 """
 
 import hashlib
@@ -25,7 +27,7 @@ _LICENCE: Final = re.compile(r"^License: *(\S.*)$", re.MULTILINE)
 
 
 def bill(image: str, root: Path = Path("/")) -> dict[str, Any]:
-    """The bill of what lies below `root`."""
+    """Return the bill of materials of everything below `root`."""
     components = [*debian(root), *python(root), *jars(root), *java(root), *scripts(root)]
     return {
         "bomFormat": "CycloneDX",
@@ -37,7 +39,7 @@ def bill(image: str, root: Path = Path("/")) -> dict[str, Any]:
 
 
 def debian(root: Path) -> Iterator[dict[str, Any]]:
-    """Debian's packages, with the licences that their copyright files name."""
+    """Yield Debian's packages, with the licences in their copyright files."""
     status = root / "var/lib/dpkg/status"
     for paragraph in status.read_text().split("\n\n") if status.is_file() else ():
         fields = dict(_FIELD.findall(paragraph))
@@ -51,7 +53,7 @@ def debian(root: Path) -> Iterator[dict[str, Any]]:
 
 
 def python(root: Path) -> Iterator[dict[str, Any]]:
-    """The packages of the service's environment."""
+    """Yield the packages of the service's environment."""
     folders = sorted(map(str, root.glob("opt/kstorm/lib/python3*/site-packages")))
     known = licences.read()
     for each in distributions(path=folders):
@@ -67,7 +69,7 @@ def python(root: Path) -> Iterator[dict[str, Any]]:
 
 
 def jars(root: Path) -> Iterator[dict[str, Any]]:
-    """Every jar below /opt, with the SHA-256 of its content; of those that our lists do not have, the group is not known."""
+    """Yield every jar below /opt, with its SHA-256. Jars outside our lists have no known group."""
     groups = {(jar.artifact, jar.version): jar.group for each in _SETS for jar in read_list(each)}
     known = licences.read()
     for path in sorted(root.glob("opt/**/*.jar")):
@@ -85,7 +87,7 @@ def jars(root: Path) -> Iterator[dict[str, Any]]:
 
 
 def java(root: Path) -> Iterator[dict[str, Any]]:
-    """The small Java of the servers; Debian's is among Debian's packages."""
+    """Yield the small Java of the servers. Debian's Java is among Debian's packages."""
     release = root / "opt/java/release"
     if release.is_file() and not (root / "opt/java").is_symlink():
         version = re.findall(r'^JAVA_VERSION="(.*)"$', release.read_text(), re.MULTILINE)[0]
@@ -98,7 +100,7 @@ def java(root: Path) -> Iterator[dict[str, Any]]:
 
 
 def scripts(root: Path) -> Iterator[dict[str, Any]]:
-    """What the page has of npm's packages."""
+    """Yield the npm packages of the web UI."""
     for lock in sorted(root.glob(f"opt/kstorm/lib/python3*/site-packages/*/static/vendor/{LOCK}")):
         for package in read_lock(lock.parent):
             purl = f"pkg:npm/{quote(package.name)}@{package.version}"
@@ -115,7 +117,8 @@ def _expressed(expression: str) -> list[dict[str, Any]]:
 
 
 def _stated(package: Distribution) -> str:
-    """The licence that a package states in SPDX's form: one that a topology's image has beside ours."""
+    """Return the licence that a package states in SPDX's form, for packages that a topology's image
+    adds to ours."""
     name = "License-Expression"
     return str(package.metadata[name]) if name in package.metadata else ""
 

@@ -1,4 +1,5 @@
-"""What builds and keeps images on this machine: docker if its daemon answers, otherwise buildah."""
+"""The program that builds and stores images on this machine: docker if its daemon responds,
+otherwise buildah."""
 
 import json
 import os
@@ -31,10 +32,10 @@ class Engine(ABC):
         labels: Mapping[str, str] | None = None,
         target: str = "",
     ) -> None:
-        """Build `image`; what the program says goes to standard error.
+        """Build `image`. The program's output goes to standard error.
 
-        `secrets` are files by their id in the Dockerfile, `contexts` folders that stand for its stages of that name;
-        `labels` are the image's, beside those that the Dockerfile gives.
+        `secrets` are files by their id in the Dockerfile. `contexts` are folders that stand for its
+        stages of that name. `labels` are added to those that the Dockerfile sets.
         """
         command = [*self._build, "--file", str(dockerfile), "--tag", image]
         command += [
@@ -60,23 +61,22 @@ class Engine(ABC):
         return [part for name, value in labels.items() for part in ("--label", f"{name}={value}")]
 
     def _label(self, image: str, labels: Sequence[str]) -> None:  # noqa: B027 - docker has done it
-        """Give a built image its labels, where the build itself may not have."""
+        """Set the labels of a built image, if the build itself may not have done so."""
 
     @abstractmethod
     def has(self, image: str) -> bool:
-        """Whether the image is on this machine."""
+        """Return True if the image is on this machine."""
 
     @abstractmethod
-    def pull(self, image: str) -> None:
-        """Fetch an image from its registry."""
+    def pull(self, image: str) -> None: ...
 
     @abstractmethod
     def size(self, image: str) -> int:
-        """Bytes of all its layers, unpacked."""
+        """Return the bytes of all layers, unpacked."""
 
     @abstractmethod
     def read(self, image: str, path: str) -> str:
-        """The text of a file in the image."""
+        """Return the text of a file in the image."""
 
 
 class Docker(Engine):
@@ -105,12 +105,11 @@ class Buildah(Engine):
     _build = ("buildah", "build", "--layers")
 
     def __init__(self) -> None:
-        os.environ.setdefault(
-            "BUILDAH_ISOLATION", "chroot"
-        )  # works inside a container too, where a runtime does not
+        # Works inside a container too, where a container runtime does not.
+        os.environ.setdefault("BUILDAH_ISOLATION", "chroot")
 
     def _label(self, image: str, labels: Sequence[str]) -> None:
-        """A build that finds all its layers in the cache gives the image the labels of the one before."""
+        """Set the labels again. A fully cached build gives the image older labels."""
         if labels:
             container = _run("buildah", "from", "--pull-never", image).strip()
             _run("buildah", "config", *labels, container)
@@ -143,7 +142,7 @@ _KINDS: Final = (
 
 
 def find_engine() -> Engine:
-    """The first one that works here; `LocalError` if there is none."""
+    """Return the first engine that works here. Raises `LocalError` if there is none."""
     for program, kind, trial in _KINDS:
         if shutil.which(program) and _succeeds(*trial):
             return kind()
@@ -153,7 +152,8 @@ def find_engine() -> Engine:
 
 
 def load(image: str, loader: str) -> None:
-    """Hand an image to a cluster: run the command `loader` with the image's name; `LocalError` if that fails."""
+    """Load an image into a cluster by running `loader` with its name. Raises `LocalError` if that
+    fails."""
     try:
         returncode = subprocess.run(
             [*shlex.split(loader), image], stdout=sys.stderr, check=False

@@ -1,7 +1,7 @@
-"""How this machine's package clients reach their registries, as secrets of a build.
+"""Passes this machine's package registry settings to an image build as secrets.
 
-The rule: a build fetches from the same place as the machine itself. No image, no layer and no argument of a build says
-where that is.
+Invariant: a build fetches from the same registries as the machine itself. Their addresses appear in
+no image, layer or build argument.
 """
 
 import os
@@ -16,7 +16,8 @@ from typing import Final
 from kstorm.errors import LocalError
 from kstorm.local.trust import machine_bundle
 
-# What says where packages are and how to get there. The rest (caches, folders, certificates) is about this machine's files.
+# Settings for the location of packages and the way there. The rest (caches, folders, certificates)
+# concerns this machine's files.
 _PIP: Final = re.compile(
     r"PIP_(INDEX_URL|EXTRA_INDEX_URL|TRUSTED_HOST|PROXY|DEFAULT_TIMEOUT|TIMEOUT|RETRIES)"
 )
@@ -27,7 +28,10 @@ _PIP_SETTING: Final = re.compile(r"(?:global|install)\.([a-z-]+)='(.*)'")
 
 
 def write_secrets(folder: Path, environ: Mapping[str, str] = os.environ) -> dict[str, Path]:
-    """Write what docker/Dockerfile takes into `folder`, for its owner alone; the files by their secret's id."""
+    """Write the files that docker/Dockerfile needs into `folder`, readable only by the owner.
+
+    Returns the files by the id of their secret.
+    """
     variables = _pip_settings(environ) | {
         name: value
         for name, value in environ.items()
@@ -53,7 +57,7 @@ def write_secrets(folder: Path, environ: Mapping[str, str] = os.environ) -> dict
 
 
 def _pip_settings(environ: Mapping[str, str]) -> dict[str, str]:
-    """What pip's own files say, as the variables that say the same."""
+    """Return the settings in pip's own files as environment variables."""
     pip = shutil.which("pip3", path=environ.get("PATH")) or shutil.which(
         "pip", path=environ.get("PATH")
     )

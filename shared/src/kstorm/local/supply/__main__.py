@@ -1,8 +1,9 @@
-"""`./run deps`: whether a package, a jar or a script that kstorm takes from others has a known hole, or a licence that does not
-fit.
+"""`./run deps`: checks third-party packages, jars and scripts for known vulnerabilities and
+unsuitable licences.
 
-It exits with 1 for each that has no exception, for an exception past its day, and for one that nothing needs. Without a network the
-list of known holes is all that is looked at, and a line says so.
+It exits with 1 if a finding has no exception, an exception has expired, or an exception is no
+longer needed. Without a network it checks only the list of known vulnerabilities and prints a line
+that says so.
 """
 
 import argparse
@@ -21,7 +22,7 @@ _ROOT: Final = Path(__file__).parents[5]
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Look, print what is wrong, and return the exit code."""
+    """Check everything, print the problems, and return the exit code."""
     parser = argparse.ArgumentParser(
         prog="./run deps", description=(__doc__ or "").split("\n\n")[0]
     )

@@ -1,7 +1,9 @@
-"""Which parts have known holes: by the list beside this file, and by the OSV database where it can be reached.
+"""Finds known vulnerabilities by the list next to this file, and by the OSV database if it is
+reachable.
 
-The list is what always counts, without any network: `advisories.toml` names what was bad once and where it is mended, so that no
-resolution brings it back. What cannot be mended yet is in `exceptions.toml`, with a reason and a day after which it fails again.
+The list always applies and needs no network. `advisories.toml` names past vulnerabilities and the
+versions that fix them, so that no dependency resolution reintroduces them. `exceptions.toml` lists
+those without a fix, with a reason and a date after which the check fails again.
 """
 
 import tomllib
@@ -21,16 +23,16 @@ EXCEPTIONS: Final = Path(__file__).with_name("exceptions.toml")
 
 @dataclass(frozen=True, slots=True)
 class Advisory:
-    """What is known of one part, or of several whose names have a pattern."""
+    """A vulnerability of one component, or of several whose names match a pattern."""
 
     kind: Kind
     part: str
     ids: tuple[str, ...]
     fixed: tuple[str, ...]
-    """The first good version of each series that was mended; none: it never was."""
+    """First fixed version of each series. Empty if there is no fix."""
 
     def concerns(self, part: Part) -> bool:
-        """Whether a part has the hole."""
+        """Return True if a component has the vulnerability."""
         if part.kind != self.kind or not fnmatchcase(part.name, self.part):
             return False
         version = numbers(part.version)
@@ -42,7 +44,7 @@ class Advisory:
 
 @dataclass(frozen=True, slots=True)
 class Allowed:
-    """One exception."""
+    """An exception."""
 
     part: str
     where: str
@@ -51,7 +53,7 @@ class Allowed:
     reason: str
 
     def covers(self, finding: "Finding") -> bool:
-        """Whether it speaks of all that was found of a part."""
+        """Return True if it covers all vulnerabilities of a finding."""
         part = finding.part
         return (
             fnmatchcase(part.name, self.part)
@@ -62,7 +64,7 @@ class Allowed:
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """A part with holes."""
+    """A component with vulnerabilities."""
 
     part: Part
     ids: tuple[str, ...]
@@ -74,7 +76,6 @@ class Finding:
 
 
 def read_advisories(file: Path = ADVISORIES) -> list[Advisory]:
-    """The list of known holes."""
     entries = _entries(file, "advisory")
     return [
         Advisory(each["kind"], each["part"], tuple(each["ids"]), tuple(each["fixed"]))
@@ -83,7 +84,6 @@ def read_advisories(file: Path = ADVISORIES) -> list[Advisory]:
 
 
 def read_exceptions(file: Path = EXCEPTIONS) -> list[Allowed]:
-    """The list of exceptions."""
     entries = _entries(file, "exception")
     return [
         Allowed(each["part"], each["where"], tuple(each["ids"]), each["until"], each["reason"])
@@ -92,7 +92,7 @@ def read_exceptions(file: Path = EXCEPTIONS) -> list[Allowed]:
 
 
 def find(parts: Iterable[Part], advisories: Sequence[Advisory]) -> list[Finding]:
-    """The parts that the list knows to be bad."""
+    """Return the components that are vulnerable according to the list."""
     return [
         Finding(part, advisory.ids, advisory.fixed)
         for part in parts
@@ -104,7 +104,8 @@ def find(parts: Iterable[Part], advisories: Sequence[Advisory]) -> list[Finding]
 def complaints(
     findings: Sequence[Finding], exceptions: Sequence[Allowed], today: date
 ) -> list[str]:
-    """A line for each finding without an exception, for each exception past its day, and for each that nothing needs any more."""
+    """Return a line for each finding without an exception, each expired exception, and each
+    unneeded one."""
     open_ones = [
         str(finding) for finding in findings if not any(each.covers(finding) for each in exceptions)
     ]

@@ -1,6 +1,8 @@
-"""Asks the database of OSV, which knows Python's packages, Java's and npm's: every part by name and version, in a few requests.
+"""Queries the OSV database of Python, Java and npm packages, for every component by name and
+version, in a few requests.
 
-Where it cannot be reached there is one line that says so, and the list of known holes is all there is.
+If it is unreachable, the caller prints a line about it and relies on the list of known
+vulnerabilities.
 """
 
 import json
@@ -20,11 +22,15 @@ _ECOSYSTEMS: Final = {"package": "PyPI", "jar": "Maven", "script": "npm"}
 
 
 class UnreachableError(LocalError):
-    """The database does not answer."""
+    """The database does not respond."""
 
 
 def ask(parts: Sequence[Part], address: str = "") -> list[Finding]:
-    """What the database knows of these; jars whose group is not known are left out. Raises UnreachableError without an answer."""
+    """Return the vulnerabilities that the database lists for these components, without jars of
+    unknown group.
+
+    Raises `UnreachableError` if it does not respond.
+    """
     address = address or os.environ.get("KSTORM_OSV", ADDRESS)
     known = [part for part in parts if part.kind != "jar" or part.group]
     some = (known[first : first + _AT_ONCE] for first in range(0, len(known), _AT_ONCE))
@@ -49,7 +55,7 @@ def _query(part: Part) -> dict[str, Any]:
 
 
 def _known_as(number: str, address: str) -> str:
-    """The CVE of a hole, by which our exceptions name it, if it has one."""
+    """Return the CVE of a vulnerability if it has one, because our exceptions use CVEs."""
     aliases: list[str] = _get(f"{address}/v1/vulns/{number}").get("aliases", [])
     return next((alias for alias in aliases if alias.startswith("CVE-")), number)
 

@@ -1,7 +1,9 @@
-"""Under which licences the parts are, and whether these fit: `licences.toml` names each part's, as its authors do.
+"""Licences of the components, and whether they are allowed. `licences.toml` lists each licence as
+its authors state it.
 
-A part that has no line there is unknown and fails, so that somebody looks before it is taken; one under a licence that is not among
-the allowed ones fails too, unless it has an exception with a reason and a day.
+A component without an entry is unknown and fails, so that someone checks it before it is used. A
+component under a licence that is not allowed fails too, unless it has an exception with a reason
+and a date.
 """
 
 import tomllib
@@ -19,7 +21,8 @@ LICENCES: Final = Path(__file__).with_name("licences.toml")
 
 @dataclass(frozen=True, slots=True)
 class Licences:
-    """What the file says: licences by patterns of names, the first that fits wins; and which are allowed."""
+    """Contents of the file: licences by name pattern, where the first match wins, and the allowed
+    ones."""
 
     allowed: frozenset[str]
     packages: tuple[tuple[str, str], ...]
@@ -28,18 +31,17 @@ class Licences:
     exceptions: tuple[tuple[str, date], ...]
 
     def of(self, kind: Kind, name: str) -> str:
-        """The licence of a part, an expression of SPDX's; empty if nobody has looked yet."""
+        """Return the licence of a component as an SPDX expression, or "" if it has no entry."""
         lines = {"package": self.packages, "jar": self.jars, "script": self.scripts}[kind]
         return next((licence for pattern, licence in lines if fnmatchcase(name, pattern)), "")
 
     def allows(self, expression: str) -> bool:
-        """Whether one of the choices has allowed licences only."""
+        """Return True if one of the choices consists of allowed licences only."""
         choices = (choice.split(" AND ") for choice in expression.split(" OR "))
         return any(self.allowed.issuperset(choice) for choice in choices)
 
 
 def read(file: Path = LICENCES) -> Licences:
-    """Read the file."""
     found = tomllib.loads(file.read_text())
     lines = {
         kind: tuple(
@@ -54,7 +56,8 @@ def read(file: Path = LICENCES) -> Licences:
 
 
 def complaints(parts: Iterable[Part], today: date, licences: Licences | None = None) -> list[str]:
-    """A line for each part whose licence is not known or not allowed, and for each exception past its day."""
+    """Return a line for each component whose licence is unknown or not allowed, and for each
+    expired exception."""
     licences = licences or read()
     excepted = {part for part, _ in licences.exceptions}
     wrong = [_complaint(part, licences) for part in parts if part.name not in excepted]

@@ -1,4 +1,5 @@
-"""The parts that kstorm is made of: packages of the lock, jars of the lists, what `pyspark` ships, and the page's scripts."""
+"""Lists kstorm's third-party components: locked packages, listed jars, `pyspark`'s jars, and the
+web UI's scripts."""
 
 import re
 from collections.abc import Iterator
@@ -21,43 +22,43 @@ _NUMBERS: Final = re.compile(r"\d+(?:\.\d+)*")
 
 @dataclass(frozen=True, slots=True, order=True)
 class Part:
-    """One package, jar or script in one version."""
+    """One version of a package, jar or script."""
 
     kind: Kind
     name: str
-    """As its registry has it; of a jar the artifact."""
+    """Name in its registry. For a jar the artifact."""
     version: str
     where: str
-    """The list that has it."""
+    """The list that contains it."""
     group: str = ""
-    """Of a jar, where its list has it."""
+    """Group of a jar, if its list has it."""
 
     def __str__(self) -> str:
         return f"{self.name} {self.version} ({self.where})"
 
 
 def all_parts(root: Path) -> list[Part]:
-    """What the checkout in `root` takes from others."""
+    """Return the third-party components of the checkout in `root`."""
     files = (root / "requirements.lock", root / "build-requirements.txt")
     packages = (part for file in files for part in locked(file))
     return sorted({*packages, *listed(), *shipped(spark_home() / "jars"), *vendored(root / PLACE)})
 
 
 def locked(file: Path) -> Iterator[Part]:
-    """The packages of a file of requirements that pins each."""
+    """Yield the packages of a requirements file that pins each of them."""
     for name, version in _LOCKED.findall(file.read_text()):
         yield Part("package", re.sub(r"[-_.]+", "-", name).lower(), version, file.name)
 
 
 def listed() -> Iterator[Part]:
-    """The jars of all lists."""
+    """Yield the jars of all lists."""
     for set_name in _SETS:
         for jar in read_list(set_name):
             yield Part("jar", jar.artifact, jar.version, set_name, jar.group)
 
 
 def shipped(folder: Path) -> Iterator[Part]:
-    """The jars of `pyspark`, as they are when they are mended: without what is taken out, and with the other versions."""
+    """Yield the jars of `pyspark` after the fixes: without removed and replaced ones."""
     mended = {jar.artifact for jar in read_list(MENDED_SET)}
     for path in folder.glob("*.jar"):
         name, version = name_and_version(path.name)
@@ -66,13 +67,16 @@ def shipped(folder: Path) -> Iterator[Part]:
 
 
 def vendored(place: Path) -> Iterator[Part]:
-    """What the page has of npm's packages, by the lock of its folder."""
+    """Yield the npm packages of the web UI, from the lock in its folder."""
     for package in read_lock(place):
         yield Part("script", package.name, package.version, LOCK)
 
 
 def numbers(version: str) -> tuple[int, ...]:
-    """A version as numbers to compare: 4.1.137.Final is (4, 1, 137). Raises LocalError where it has none."""
+    """Return a version as comparable numbers: 4.1.137.Final is (4, 1, 137).
+
+    Raises `LocalError` if the version does not start with a number.
+    """
     found = _NUMBERS.match(version)
     if not found:
         raise LocalError(f"the version {version!r} begins with no number, so it cannot be compared")

@@ -1,4 +1,5 @@
-"""Kafka's ends in memory, for tests of topologies with a `KafkaSpout` or a `KafkaBolt`: no broker, no ZooKeeper.
+"""Kafka in memory, for tests of topologies with a `KafkaSpout` or a `KafkaBolt`: no broker, no
+ZooKeeper.
 
     kafka = FakeKafka({"lines": 2, "words": 1})
     kafka.produce("lines", "the cow")
@@ -6,7 +7,7 @@
         cluster.run_until_idle()
     assert [record.value() for record in kafka.records("words")] == [b"1", b"1"]
 
-docs/testing.md shows more of it.
+See docs/testing.md for more.
 """
 
 from kstorm.testing.kafka.broker import FakeRecord

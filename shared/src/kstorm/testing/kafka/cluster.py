@@ -1,4 +1,4 @@
-"""A `LocalCluster` beside a fake Kafka, which acts whenever it likes."""
+"""A `LocalCluster` next to a fake Kafka that acts at random moments."""
 
 from random import Random
 from typing import TYPE_CHECKING, Any
@@ -17,14 +17,15 @@ if TYPE_CHECKING:
 _ACTS_FIRST = 0.2
 """Probability that the servers act before the cluster takes its next step."""
 _CALLS = 2
-"""Of `next_tuple`, more than needed."""
+"""Calls of `next_tuple`: more than needed."""
 
 
 class KafkaCluster(LocalCluster):
-    """Runs a topology on a `FakeKafka`, whose `cluster` makes it.
+    """Runs a topology on a `FakeKafka`. Create it with `FakeKafka.cluster`.
 
-    The seed says when the servers act, too: `act` lets them do one thing. KafkaSpouts live by the cluster's clock. The records of
-    one epoch come to different partitions at different steps, as the markers of Kafka's transactions do.
+    The seed also determines when the servers act. KafkaSpouts use the cluster's clock. The records
+    of one epoch reach different partitions at different steps, like the markers of Kafka's
+    transactions.
     """
 
     def __init__(
@@ -36,7 +37,6 @@ class KafkaCluster(LocalCluster):
         **arguments: Any,
     ) -> None:
         self.kafka = kafka
-        """What it runs on."""
         self._chance = Random(f"kafka of {seed}")
         self._sinks = [bolt.id for bolt in topology.bolts if isinstance(bolt.component, KafkaBolt)]
         spouts = [spout.id for spout in topology.spouts if isinstance(spout.component, KafkaSpout)]
@@ -47,13 +47,15 @@ class KafkaCluster(LocalCluster):
             self._world.delay_markers()
 
     def step(self) -> bool:
-        """Takes one step of one process or of the servers, by chance; False if nothing can be done now."""
+        """Take one step of a random process or of the servers. Return False if nothing can be done
+        now."""
         if self._chance.random() < _ACTS_FIRST and self._let_kafka_act():
             return True
         return super().step() or self._let_kafka_act() or self._let_sinks_ack() or self._ask_again()
 
     def crash(self, component: str, executor: int | None = None, disk: DiskFate = "kept") -> None:
-        """As in every cluster; what a producer had not sent yet is lost with the process."""
+        """Crash as in `LocalCluster`. Records that a producer had not yet sent are lost with its
+        process."""
         if component in self._writers:
             for number, process in enumerate(self.processes(component)):
                 if executor in (None, number):
@@ -63,7 +65,8 @@ class KafkaCluster(LocalCluster):
         super().crash(component, executor, disk)
 
     def _ask_again(self) -> bool:
-        """What a spout has heard in one `next_tuple` may come to something, or to a question, in a later one only."""
+        """Step again: what a spout received in one `next_tuple` may lead to work, or to a request,
+        only in a later call."""
         return any(super(KafkaCluster, self).step() or self._let_kafka_act() for _ in range(_CALLS))
 
     def _let_kafka_act(self) -> bool:
@@ -74,7 +77,8 @@ class KafkaCluster(LocalCluster):
         return True
 
     def _let_sinks_ack(self) -> bool:
-        """What a bolt acks on a report, outside of all steps, leaves with a checkpoint."""
+        """Start checkpoints of the sinks: acks made in a delivery report, outside all steps, leave
+        with a checkpoint."""
         reported, self._reported = self._reported, False
         if reported:
             for sink in self._sinks:

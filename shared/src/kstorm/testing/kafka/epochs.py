@@ -1,4 +1,5 @@
-"""What a fake Kafka has of transactions: records that arrive with their epoch's commit, and committed positions of spouts."""
+"""Transactions of a fake Kafka: records that appear when their epoch commits, and committed spout
+positions."""
 
 from collections.abc import Callable
 from contextlib import suppress
@@ -11,22 +12,23 @@ from kstorm.testing.kafka.writer import MAX_BYTES, Refuse, size
 from kstorm.testing.outside import ForGood
 
 Committed = Callable[[Partition], int | None]
-"""What is committed of a partition; None while that is open in a transaction, -1 where there is nothing."""
+"""Returns the committed position of a partition: None while it is open in a transaction, -1 if
+there is none."""
 
 
 class CommittedRecords:
-    """The `Outside` of a cluster on a fake Kafka. Nobody reads a record before it is committed, so it is not there before."""
+    """The `Outside` of a cluster on a fake Kafka. It appends records only at commit, so that no
+    reader sees them earlier."""
 
     def __init__(self, topics: Topics, answers: Answers, refuse: Refuse) -> None:
         self._topics, self._answers, self._refuse = topics, answers, refuse
 
     @property
     def away(self) -> bool:
-        """See `Outside.away`."""
         return self._answers.away
 
     def refusal(self, record: Outgoing) -> str:
-        """See `Outside.refusal`: what the test says, a topic that is missing, a record that is too large."""
+        """Reasons come from the test's `refuse`, a missing topic, or a record that is too large."""
         reason = self._refuse(record.topic, as_bytes(record.key), as_bytes(record.value))
         if reason is not None:
             return reason
@@ -39,11 +41,10 @@ class CommittedRecords:
         return ""
 
     def partition(self, record: Outgoing) -> int:
-        """See `Outside.partition`."""
         return self._topics.choose_partition(record.topic, as_bytes(record.key))
 
     def take(self, record: Outgoing, partition: int) -> None:
-        """See `Outside.take`. It is lost with its topic, if that is gone by now."""
+        """Append the record, or lose it if its topic has been deleted meanwhile."""
         with suppress(TopicError):
             self._topics.append(
                 record.topic,
@@ -55,7 +56,8 @@ class CommittedRecords:
 
 
 class FakePositions:
-    """The `PositionReader` of one spout task. No answer comes in the call that asks, nor while one is open in a transaction."""
+    """The `PositionReader` of one spout task. It never answers in the call that asks, nor while the
+    position is open in a transaction."""
 
     def __init__(self, answers: Answers, committed: Committed) -> None:
         self._answers, self._committed = answers, committed
@@ -63,7 +65,6 @@ class FakePositions:
         self._answered: set[Partition] = set()
 
     def position(self, partition: Partition) -> int | None:
-        """See `PositionReader.position`."""
         if partition not in self._asked:
             self._asked.add(partition)
             self._answers.later(self, lambda: self._answered.add(partition))
@@ -75,8 +76,7 @@ class FakePositions:
         return found
 
     def problem(self) -> KstormError | None:
-        """None: who is away has said so as the keeper of the offsets."""
+        """Return None, because `FakeOffsets` already reports an outage."""
         return None
 
-    def close(self) -> None:
-        """See `PositionReader.close`."""
+    def close(self) -> None: ...

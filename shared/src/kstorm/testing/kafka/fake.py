@@ -1,4 +1,5 @@
-"""`FakeKafka`: topics, a store of offsets and a producer in memory, and the faults that a test wants of them."""
+"""`FakeKafka`: topics, an offset store and a producer in memory, with faults that a test can
+inject."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -19,21 +20,22 @@ from kstorm.topology import Topology, TopologyContext
 
 
 class FakeKafka:
-    """A Kafka, and the ZooKeeper that keeps the offsets. `topics` are the partitions of each topic by name.
+    """A Kafka, and the ZooKeeper that stores offsets. `topics`: number of partitions by topic name.
 
-    It lies outside of the cluster: whatever dies there, records and stored offsets stay. As with real servers, nothing is
-    answered in the call that asks: look-ups, locks, stored offsets and delivery reports come later, one by one, as `act`
-    does it. A `cluster` of this Kafka does that by itself; without one call `settle`.
+    It lives outside the cluster: records and stored offsets survive any crash there. Like real
+    servers it never answers in the call that asks. Lookups, locks, stored offsets and delivery
+    reports come later, one per `act`. A `cluster` of this Kafka calls `act` itself. Without a
+    cluster, call `settle`.
     """
 
     def __init__(
         self, topics: Mapping[str, int] | None = None, topology_id: str = "fake-1"
     ) -> None:
         self.topology_id: str | None = topology_id
-        """Id of the deployment (`KSTORM_TOPOLOGY_ID`). Those who start later find what it is then."""
+        """Id of the deployment (`KSTORM_TOPOLOGY_ID`). Components read it when they start."""
         self.refuse: Refuse = lambda topic, key, value: None
-        """Says of each record that a bolt writes why the broker does not take it; None: it does. Exactly once, `ForGood` says that
-        it never will."""
+        """Returns why the broker refuses a record that a bolt writes, or None to accept it. With
+        exactly-once processing, a `ForGood` reason is permanent."""
         self._topics, self._answers, self._nodes = Topics(), Answers(), Nodes()
         for topic, partitions in (topics or {}).items():
             self.create_topic(topic, partitions)
@@ -42,7 +44,7 @@ class FakeKafka:
 
     @property
     def resources(self) -> dict[str, Any]:
-        """What to lend to components: `BoltTester(bolt, resources=kafka.resources)`."""
+        """Resources for components, as in `BoltTester(bolt, resources=kafka.resources)`."""
         ports = KafkaPorts(
             open_source=lambda config: FakeSource(self._topics, self._answers, config),
             open_offsets=self._open_offsets,
@@ -68,17 +70,19 @@ class FakeKafka:
         resources: dict[str, Any] | None = None,
         **arguments: Any,
     ) -> KafkaCluster:
-        """A `LocalCluster` whose KafkaSpouts and KafkaBolts have this Kafka; takes the same arguments."""
+        """Return a `LocalCluster` whose KafkaSpouts and KafkaBolts use this Kafka. Takes the same
+        arguments."""
         return KafkaCluster(
             self, topology, seed, {**self.resources, **(resources or {})}, **arguments
         )
 
     def act(self) -> bool:
-        """Lets the servers do one thing that they were asked; whether there was any."""
+        """Let the servers answer one request. Return False if there was none."""
         return self._answers.next()
 
     def settle(self) -> bool:
-        """Lets them do everything, and what comes of it; whether there was anything."""
+        """Let the servers answer all requests, including those that follow. Return False if there
+        were none."""
         acted = False
         while self.act():
             acted = True
@@ -87,11 +91,11 @@ class FakeKafka:
     # The test's side: topics.
 
     def create_topic(self, topic: str, partitions: int = 1) -> None:
-        """Makes a topic, or adds partitions to it. Raises `TopicError` if it has more."""
+        """Create a topic or add partitions to it. Raises `TopicError` if it already has more."""
         self._topics.create(topic, partitions)
 
     def delete_topic(self, topic: str) -> None:
-        """Deletes a topic with its records; stored offsets stay."""
+        """Delete a topic with its records. Stored offsets stay."""
         self._topics.delete(topic)
 
     def produce(
@@ -105,10 +109,12 @@ class FakeKafka:
         timestamp: int = 0,
         headers: Headers | None = None,
     ) -> FakeRecord:
-        """Adds a record at once. Without a `partition` it goes where its key belongs, or to each partition in turn.
+        """Append a record immediately. By default it goes to the partition of its key, or to each
+        in turn without a key.
 
-        An `offset` beyond the end leaves a gap, as compaction and aborted transactions do. `timestamp` is a Unix time in ms.
-        Raises `TopicError` if there is no such topic or partition.
+        An `offset` beyond the end leaves a gap, like compaction and aborted transactions.
+        `timestamp` is a Unix time in ms. Raises `TopicError` if the topic or partition does not
+        exist.
         """
         return self._topics.append(
             topic, as_bytes(key), as_bytes(value), as_headers(headers), partition, offset, timestamp
@@ -117,15 +123,21 @@ class FakeKafka:
     def produce_undecodable(
         self, topic: str, count: int = 1, partition: int = 0
     ) -> tuple[int, int]:
-        """Adds a batch of so many records that no reader can decode; its first offset, and the one behind its last."""
+        """Append a batch of `count` records that no reader can decode.
+
+        Returns its first offset, and the offset after its last.
+        """
         return self._topics.log(topic, partition).append_undecodable(count)
 
     def expire(self, topic: str, before: int, partition: int = 0) -> None:
-        """Deletes the records before an offset, as retention does."""
+        """Delete the records before an offset, as retention does."""
         self._topics.log(topic, partition).expire(before)
 
     def records(self, topic: str, partition: int | None = None) -> list[FakeRecord]:
-        """The records of a topic, partition by partition, or of one. Raises `TopicError` if there is no such topic."""
+        """Return the records of a topic, partition by partition, or of one partition.
+
+        Raises `TopicError` if the topic does not exist.
+        """
         numbers = [place.partition for place in self._topics.partitions(topic)] or [0]
         logs = [
             self._topics.log(topic, number)
@@ -138,7 +150,8 @@ class FakeKafka:
     def stored_offset(
         self, config: SpoutConfig, partition: int = 0, topic: str | None = None
     ) -> int | None:
-        """The offset that is stored for a partition of a spout's topic; None if none is. With a wildcard, name the topic."""
+        """Return the offset stored for a partition of a spout's topic, or None. With a wildcard,
+        name the topic."""
         place = Partition(topic or config.topic, partition)
         path = path_of(config, place)
         data = self._nodes.data.get(path)
@@ -147,7 +160,7 @@ class FakeKafka:
     def store_offset(
         self, config: SpoutConfig, offset: int, partition: int = 0, topic: str | None = None
     ) -> None:
-        """Stores one, as an earlier deployment of this topology would have left it."""
+        """Store an offset, as an earlier deployment of this topology would have."""
         place = Partition(topic or config.topic, partition)
         who = TopologyRef(self.topology_id or "", "")
         stored = StoredOffset.of(who, place, offset, UNKNOWN_BROKER)
@@ -157,7 +170,8 @@ class FakeKafka:
 
     @property
     def away(self) -> bool:
-        """Whether the servers cannot be reached. Then nothing is read, and what was asked waits until they are back."""
+        """True while the servers are unreachable. Then nothing is read, and requests wait until
+        they return."""
         return self._answers.away
 
     @away.setter
@@ -165,7 +179,8 @@ class FakeKafka:
         self._answers.away = away
 
     def _open_offsets(self, config: SpoutConfig, context: TopologyContext) -> FakeOffsets:
-        """For a spout; its topology has the topics that spouts write, as a service would have made them."""
+        """Open the offset store of a spout, and create the topics that spouts write, as a service
+        would."""
         topology = context.topology
         for topic in (
             topology.finished_topic,

@@ -1,4 +1,5 @@
-"""Keeps offsets as a ZooKeeper would: the `OffsetStore` of one spout task, and the nodes and locks that all of them share."""
+"""Stores offsets like a ZooKeeper: the `OffsetStore` of one spout task, and the nodes and locks
+that all tasks share."""
 
 from dataclasses import dataclass, field
 
@@ -13,7 +14,7 @@ from kstorm.topology import TopologyContext
 
 @dataclass(eq=False)
 class _Lease:
-    """A lock that a store has or waits for, and what it knows of the node."""
+    """A lock that a store holds or waits for, and its last known contents of the node."""
 
     path: str
     store: "FakeOffsets"
@@ -24,19 +25,19 @@ class _Lease:
 
 @dataclass
 class Nodes:
-    """What the stores share. It outlives them all."""
+    """State shared by all stores. It outlives them."""
 
     data: dict[str, bytes] = field(default_factory=dict)
     """Stored offsets by path."""
     holders: dict[str, _Lease] = field(default_factory=dict)
-    """Who has the lock of each path."""
+    """Lock holders by path."""
     waiting: list[_Lease] = field(default_factory=list)
-    """Who waits for one, in order."""
+    """Leases that wait for a lock, in order."""
     sessions: dict[tuple[str, str, int], "FakeOffsets"] = field(default_factory=dict)
-    """The last store that was opened for each spout task."""
+    """The last store opened for each spout task."""
 
     def give(self, path: str) -> None:
-        """Gives a lock that nobody has to the first who waits for it."""
+        """Grant a free lock to the first store that waits for it."""
         lease = next((lease for lease in self.waiting if lease.path == path), None)
         if lease is not None and path not in self.holders:
             self.waiting.remove(lease)
@@ -44,7 +45,7 @@ class Nodes:
             lease.data, lease.ownership = self.data.get(path), Ownership.HELD
 
     def let_go(self, lease: _Lease) -> None:
-        """Takes a lock back, or ends the wait for it."""
+        """Release a lock, or cancel the wait for it."""
         if lease in self.waiting:
             self.waiting.remove(lease)
         if self.holders.get(lease.path) is lease:
@@ -53,11 +54,12 @@ class Nodes:
 
 
 class FakeOffsets:
-    """Nothing is granted, stored or released in the call that asks for it.
+    """Grants, stores and releases nothing in the call that asks for it.
 
-    Whoever opens a store for a task ends the session of the one before: what that had on its way is not stored, and its
-    locks are gone, as are those of a process that was killed. If it is still alive, it is fenced. A zombie that opens its store
-    late does that to its heir; the zombie's own session ends when it is dead, and somebody waits for a lock of it.
+    Opening a store for a task ends the session of the task's previous store. Writes of that session
+    in transit are lost, and so are its locks, as after a kill. If its process is still alive, it is
+    fenced. A zombie that opens its store late does the same to its heir. The zombie's own session
+    ends once it is dead and another store waits for one of its locks.
     """
 
     def __init__(
@@ -73,7 +75,8 @@ class FakeOffsets:
             before.expire()
 
     def acquire(self, partition: Partition) -> Ownership:
-        """Waiting at first; held once it was granted. Who waits when the session ends asks again in the next."""
+        """Return WAITING at first, and HELD once granted. A store that still waits when its session
+        ends must ask again."""
         lease = self._leases.get(partition)
         if lease is None:
             lease = self._leases[partition] = _Lease(path_of(self._config, partition), self)
@@ -86,7 +89,7 @@ class FakeOffsets:
         return lease.ownership
 
     def load(self, partition: Partition) -> StoredOffset | None:
-        """What was stored when the lock was taken, or by this store since."""
+        """Return the offset stored when the lock was taken, or since then by this store."""
         lease = self._leases[partition]
         return (
             None
@@ -95,7 +98,7 @@ class FakeOffsets:
         )
 
     def save(self, partition: Partition, stored: StoredOffset) -> None:
-        """Stores it later; of several that wait the last."""
+        """Store it later. Of several queued offsets only the last is stored."""
         lease = self._leases.get(partition)
         if lease is None or lease.ownership is Ownership.FENCED:
             raise FencedError(f"{path_of(self._config, partition)} belongs to another process now")
@@ -104,45 +107,43 @@ class FakeOffsets:
         lease.queued = stored.to_json()
 
     def stored_offset(self, partition: Partition) -> int | None:
-        """As the node has it."""
         stored = self.load(partition) if partition in self._leases else None
         return None if stored is None else stored.offset
 
     def release(self, partition: Partition) -> None:
-        """Gives the lock up later, when what waits is stored."""
+        """Release the lock later, after the queued offset is stored."""
         lease = self._leases.pop(partition, None)
         if lease is not None:
             self._answers.later(self, lambda: self._let_go(lease))
 
     def flush(self, timeout: float) -> bool:
-        """Does what waits, unless the servers are away: then it does not wait `timeout`."""
+        """Carry out everything queued. If the servers are away, return False without waiting for
+        `timeout`."""
         self._answers.all_of(self)
         return not self._answers.away
 
     def problem(self) -> KstormError | None:
-        """Whether the servers are away."""
         return BrokerError("the fake ZooKeeper cannot be reached") if self._answers.away else None
 
     def close(self) -> None:
-        """Gives up every lock."""
         for partition in list(self._leases):
             self.release(partition)
         self.flush(0)
 
     @property
     def is_dead(self) -> bool:
-        """Whether its process is."""
+        """True if its process is dead."""
         return self._process is not None and self._process.dead
 
     def expire(self) -> None:
-        """The session is over; whoever has it does not know it yet."""
+        """End the session. Its owner does not know it yet."""
         self._answers.forget(self)
         own = [
             lease
             for lease in (*self._nodes.holders.values(), *self._nodes.waiting)
             if lease.store is self
         ]
-        for lease in own:  # those too that it was about to release
+        for lease in own:  # including those it was about to release
             self._nodes.let_go(lease)
             lease.queued = None
             if lease.ownership is Ownership.HELD:
@@ -159,5 +160,5 @@ class FakeOffsets:
 
 
 def path_of(config: SpoutConfig, partition: Partition) -> str:
-    """The node of a partition's offset."""
+    """Return the node of a partition's offset."""
     return f"{config.zk_path_of(partition.topic)}/partition_{partition.partition}"

@@ -1,7 +1,8 @@
-"""Reads the orders of a topology from the topics of a fake Kafka: the `OrderReader` of a `KafkaSpout`.
+"""Reads the replay orders of a topology from a fake Kafka: the `OrderReader` of a `KafkaSpout`.
 
-It is no kinder than the real one (`tests/integration/test_order_readers.py`): the first call only asks for records, that all was
-read is heard after the last of them, and a topic that is not there, or a Kafka that is away, is no error but silence.
+It is no more lenient than the real one (`tests/integration/test_order_readers.py`). The first call
+only requests records. The end is reported only after the last record. A missing topic or an
+unreachable Kafka gives no records instead of an error.
 """
 
 from collections.abc import Sequence
@@ -14,7 +15,7 @@ _MOST: Final = 500
 
 
 class FakeOrders:
-    """Has read what was there when it was asked."""
+    """Reads one topic. `at_end` is True once a read has found no more records."""
 
     def __init__(self, topics: Topics, answers: Answers, topic: str) -> None:
         self._topics, self._answers, self._place = topics, answers, Partition(topic, 0)
@@ -23,7 +24,6 @@ class FakeOrders:
         self.at_end = False
 
     def read(self) -> Sequence[tuple[bytes | None, bytes | None]]:
-        """See `OrderReader.read`."""
         if self._closed:
             raise RuntimeError("Consumer closed")
         log = self._topics.find(self._place)
@@ -40,5 +40,4 @@ class FakeOrders:
         return [(record.key(), record.value()) for record in records]
 
     def close(self) -> None:
-        """See `OrderReader.close`."""
         self._closed = True

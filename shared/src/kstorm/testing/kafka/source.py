@@ -12,7 +12,10 @@ _AWAY = "the fake Kafka cannot be reached"
 
 
 class FakeSource:
-    """As librdkafka does it: what needs a round trip is answered later, and a pause outlives `assign` and `unassign`."""
+    """Behaves like librdkafka: round trips are answered later.
+
+    Like every `SourceReader`, it resets a pause in `assign` and `unassign`.
+    """
 
     def __init__(self, topics: Topics, answers: Answers, config: SpoutConfig) -> None:
         self._topics, self._answers, self._config = topics, answers, config
@@ -22,25 +25,23 @@ class FakeSource:
         self._positions: dict[Partition, int] = {}
         self._paused: set[Partition] = set()
         self._out_of_range: set[Partition] = set()
-        self._stands: dict[
-            Partition, object
-        ] = {}  # before what cannot be decoded; another object each time
+        # Partitions that stopped before an undecodable batch, each with a token of that stop.
+        self._stands: dict[Partition, object] = {}
         self._ends: dict[Partition, int] = {}
         self._faults: list[SourceFault] = []
         self._told: set[str] = set()
 
     def refresh(self, topic: str) -> None:
-        """Begins to look up the partitions."""
         if not self._looking:
             self._looking = True
             self._answers.later(self, self._look)
 
     def partitions(self, topic: str) -> Mapping[Partition, Broker] | None:
-        """As last looked up."""
+        """Return the result of the last lookup."""
         return self._known
 
     def offset_for(self, partition: Partition, time: int) -> int | None:
-        """None at first; the answer once it has come."""
+        """Return None until the answer has arrived."""
         asked = partition, time
         if asked not in self._asked:
             self._asked[asked] = None
@@ -49,14 +50,14 @@ class FakeSource:
         return None if self._asked[asked] is None else self._asked.pop(asked)
 
     def assign(self, partition: Partition, offset: int) -> None:
-        """Reads from there, also if it was paused."""
+        """Read from `offset`, even if the partition was paused."""
         self._paused.discard(partition)
         self._positions[partition] = offset
         self._out_of_range.discard(partition)
         self._forget_undecodable(partition)
 
     def unassign(self, partition: Partition) -> None:
-        """Reads it no more, and forgets that it was paused."""
+        """Stop reading the partition, and forget that it was paused."""
         self._paused.discard(partition)
         self._positions.pop(partition, None)
         self._forget_undecodable(partition)
@@ -64,15 +65,13 @@ class FakeSource:
             del self._asked[asked]
 
     def pause(self, partition: Partition) -> None:
-        """Reads nothing of it until `resume`."""
         self._paused.add(partition)
 
     def resume(self, partition: Partition) -> None:
-        """Goes on."""
         self._paused.discard(partition)
 
     def read(self, max_messages: int) -> Sequence[FakeRecord]:
-        """Some of the partitions' next records, a part of each in turn."""
+        """Return some of the partitions' next records, in turn."""
         if self._answers.away:
             self._tell(SourceFault(_AWAY))
             return ()
@@ -82,7 +81,7 @@ class FakeSource:
         for partition in [place for place in self._positions if place not in standing]:
             records = self._read(partition, max_messages - len(found))
             found += records
-            if records:  # the others are first next time
+            if records:  # move this partition behind the others
                 self._positions[partition] = records[-1].position + 1
                 self._positions = {
                     **_without(self._positions, partition),
@@ -91,19 +90,18 @@ class FakeSource:
         return found
 
     def faults(self) -> Sequence[SourceFault]:
-        """What went wrong since the last call; the same thing once."""
+        """Return faults since the last call, each of them once."""
         faults, self._faults = self._faults, []
         return faults
 
     def end_offset(self, partition: Partition) -> int | None:
-        """As it was when the partition was last read."""
+        """Return the end offset as of the last read of the partition."""
         return self._ends.get(partition)
 
     def commit(self, partition: Partition, offset: int) -> None:
-        """There are no lag tools."""
+        """Do nothing: no lag tools read a fake Kafka."""
 
     def close(self) -> None:
-        """Reads nothing more."""
         self._positions.clear()
         self._answers.forget(self)
 
@@ -162,7 +160,7 @@ class FakeSource:
         return records
 
     def _look_into(self, partition: Partition, batch: tuple[int, int]) -> None:
-        """Nothing more is read; how far the batch reaches is told later."""
+        """Stop reading at a batch that cannot be decoded. Its extent is reported later."""
         stands = self._stands[partition] = object()
 
         def tell() -> None:

@@ -12,13 +12,14 @@ from kstorm.testing.kafka.broker import Answers, Topics, as_bytes, as_headers
 MAX_BYTES: Final = 1_000_000  # librdkafka's message.max.bytes
 
 Refuse = Callable[[str, bytes | None, bytes | None], str | None]
-"""From topic, key and value of a record to why the broker does not take it; None: it does."""
+"""Maps topic, key and value of a record to the reason why the broker refuses it, or None."""
 
 
 class FakeWriter:
-    """Records arrive some time after they were written, and are reported some time after they have arrived.
+    """Records arrive some time after they are written, and are reported some time after they
+    arrive.
 
-    A bolt that waits for the report in `execute` has it as soon as the event loop gets its turn.
+    A bolt that awaits the report in `execute` gets it as soon as the event loop runs.
     """
 
     def __init__(
@@ -39,7 +40,7 @@ class FakeWriter:
         on_delivery: OnDelivery,
         headers: Headers | None = None,
     ) -> None:
-        """Queues a record. Raises `BrokerError` if it is too large."""
+        """Queue a record. Raises `BrokerError` if it is too large."""
         if size(key) + size(value) > MAX_BYTES:
             raise BrokerError(
                 f"a record of {size(key) + size(value):,} bytes for topic {topic!r}: it is too large"
@@ -58,16 +59,15 @@ class FakeWriter:
         on_done: OnBatchDelivery,
         headers: Sequence[Headers] | None = None,
     ) -> None:
-        """Queues records."""
         self._send(_Batch(on_done), topic, keys, values, headers or [None] * len(values))
 
     async def close(self) -> None:
-        """Waits for what is on its way, unless it belongs to others too."""
+        """Deliver pending records, unless the writer is shared with other tasks."""
         if not self._shared:
             self._answers.all_of(self)
 
     def lose(self) -> None:
-        """The process was killed: what has not arrived never will, and nothing is reported."""
+        """Drop everything that has not arrived, without a report: the process was killed."""
         self._answers.forget(self)
 
     def _send(
@@ -82,7 +82,8 @@ class FakeWriter:
         for key, value, own in zip(keys, values, headers, strict=True):
             record = topic, as_bytes(key), as_bytes(value), as_headers(own)
             self._answers.later(self, lambda record=record: self._arrive(batch, *record))  # type: ignore[misc]
-        with suppress(RuntimeError):  # where no event loop runs, nobody can be waiting
+        # Without a running event loop nothing can be waiting.
+        with suppress(RuntimeError):
             asyncio.get_running_loop().call_soon(self._answer_at_once, batch)
 
     def _arrive(
@@ -105,7 +106,7 @@ class FakeWriter:
 
     def _answer_at_once(self, batch: "_Batch") -> None:
         self._answers.all_of(self)
-        if self._answers.away:  # librdkafka's message.timeout.ms, without the wait
+        if self._answers.away:  # librdkafka's message.timeout.ms, but immediately
             self._answers.forget(self)
             batch.give_up("the fake Kafka cannot be reached")
 
@@ -119,18 +120,18 @@ class _Batch:
         self._errors: list[object] = []
 
     def reported(self, error: str | None) -> None:
-        """The fate of one record is known."""
+        """Record the outcome of one record."""
         self._errors += [] if error is None else [error]
         self.waiting -= 1
         if not self.waiting:
             self._on_done(self._errors)
 
     def give_up(self, error: str) -> None:
-        """The fate of the others is that nobody took them."""
+        """Report all remaining records as undelivered."""
         while self.waiting:
             self.reported(error)
 
 
 def size(data: str | bytes | None) -> int:
-    """In bytes."""
+    """Return the size in bytes."""
     return len(as_bytes(data) or b"")
