@@ -169,10 +169,7 @@ class KafkaBolt(Bolt):
         return ""
 
     def prepare(self, config: Config, context: TopologyContext, collector: OutputCollector) -> None:
-        """Open the producer.
-
-        Raises `ConfigError` if there is no topic selector or if settings are invalid.
-        """
+        """Open the producer. Raises `ConfigError` without a topic selector or on bad settings."""
         super().prepare(config, context, collector)
         selector = checked(
             context.component,

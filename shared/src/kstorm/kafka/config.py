@@ -54,7 +54,7 @@ class KafkaConfig:
     """The source topic and how to read it. Raises `ConfigError` if a value is out of range."""
 
     hosts: BrokerHosts
-    """How to find the brokers: `KafkaHosts`, `ZkHosts` or `StaticHosts`."""
+    """`KafkaHosts`, `ZkHosts` or `StaticHosts`, which find the brokers and partitions."""
 
     topic: str
     """The topic to read, or a regular expression with `kafka_topic_wildcard_match`."""
