@@ -1,5 +1,4 @@
-"""Decides which partitions a spout task reads, and from which offset (Storm's
-`PartitionCoordinator`).
+"""Decides what partitions and offsets a spout task reads (Storm's `PartitionCoordinator`).
 
 At every tick the coordinator:
 
@@ -56,8 +55,7 @@ class _Slot:
 
     partition: Partition
     late: bool = False
-    """True if it was found after this task's first look-up, so no user meant to skip its
-    messages."""
+    """True if found after this task's first look-up: no user meant to skip its messages."""
     manager: PartitionManager | None = None
     """None until the partition is started."""
     begin: int | None = None
@@ -420,8 +418,7 @@ class PartitionCoordinator(ABC):
 
 
 class ZkCoordinator(PartitionCoordinator):
-    """Looks for partitions every `refresh_freq_secs` of the hosts, and within 1 s of a failed
-    fetch.
+    """Looks for partitions every `hosts.refresh_freq_secs`, and within 1 s of a failed fetch.
 
     The name is Storm's. The hosts decide if it asks ZooKeeper or Kafka itself.
     """

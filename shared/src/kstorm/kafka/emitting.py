@@ -1,7 +1,7 @@
 """Emits the tuples of messages so that a message that cannot be emitted does not affect the others.
 
 A tuple is rejected if its values do not fit the declaration or are None, or if a grouping raises.
-Then its message is given up: none of its tuples are emitted, and the other messages are.
+Then its message is given up without emitting any of its tuples. The other messages are emitted.
 """
 
 from collections.abc import Callable, Sequence, Sized
@@ -24,9 +24,7 @@ def emit_rows(
     tracked: bool,
     refuse: Callable[[Id, str, Exception], None],
 ) -> None:
-    """Emit the tuples of many messages. The tuples of one message are adjacent and share one id
-    object.
-
+    """Emit the tuples of many messages. Those of one message are adjacent and share an id object.
     They are emitted as one batch. If the batch is rejected, its halves are tried separately, and so
     on. `refuse` is called for each message that must be given up.
     """

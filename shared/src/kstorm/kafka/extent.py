@@ -10,8 +10,7 @@ from typing import Final
 MOST_MESSAGE_BYTES: Final = 16 * 1024 * 1024
 """Default maximum bytes of a message including its key, see `KafkaConfig.max_message_bytes`."""
 MOST_VALUES: Final = 400_000
-"""Default maximum number of values in a message including nested ones. Also the limit of a
-tuple."""
+"""Default maximum number of values in a message, nested ones included. Also a tuple's limit."""
 
 # Possessive quantifiers do not backtrack, so a long string takes no extra memory. The closing quote
 # is optional, so an unterminated string extends to the end of the data. Otherwise it would be

@@ -2,9 +2,9 @@
 
 A record contains the outcome of a range of offsets. It is in Kafka **before** an offset beyond the
 range is stored in ZooKeeper. So every offset below a stored one is in some range, even after a
-crash. Then ranges may overlap, but they never leave a gap. There is no counter per message. Every
-message that is not an exception was acked, and exceptions are kept only until a range that contains
-them is confirmed. docs/audit.md describes each field of the record.
+crash. Then ranges may overlap, but they never leave a gap. Messages are
+not counted individually. Every message that is not an exception was acked, and exceptions are kept
+only until a range that contains them is confirmed. docs/audit.md describes each field of the record.
 """
 
 from collections import deque
@@ -136,10 +136,8 @@ class Outcomes:
         self.start = start
         self._reached = start if reached is None else reached
         self._rest, self._claims = rest, claims
-        self._begun = deque(
-            # Offsets, each with a time before which nothing from there on was emitted.
-            [(start, now)]
-        )
+        # Offsets, each with a time before which nothing from there on was emitted.
+        self._begun = deque([(start, now)])
         self._absent: deque[Run] = deque()
         self._skipped: list[Skipped] = []
         self._empty: set[int] = set()
@@ -248,8 +246,7 @@ class Outcomes:
         ]
 
     def exceptions(self, first: int) -> list[Run]:
-        """Return unordered runs from `first` on that are finished, or will be, but were not
-        acked."""
+        """Return unacked runs from `first` on that are finished or will be, in any order."""
         single = ((offset, offset + 1) for offset in (*self._dead, *self._empty))
         skipped = ((skip.start, skip.end) for skip in self._skipped)
         return [run for run in (*single, *self._absent, *skipped) if run[1] > first]

@@ -43,8 +43,7 @@ class FinishedTopic:
         return int(self._clock() * 1000)
 
     def write(self, partition: Partition, finished: FinishedRange, written: Written) -> None:
-        """Write a record. `written` is called later, or immediately if the record cannot be
-        queued."""
+        """Write a record. `written` is called later, or now if the record cannot be queued."""
         record = replace(
             finished,
             reading=self._config.zk_path_of(partition.topic),
@@ -67,8 +66,7 @@ class FinishedTopic:
         return self._problem
 
     async def close(self) -> None:
-        """Wait at most a few seconds for pending records and for those that their callbacks
-        write."""
+        """Wait at most a few seconds for pending records and those that their callbacks write."""
         await self._writer.close()
 
     def _delivered(self, written: Written, error: object | None, record: object) -> None:

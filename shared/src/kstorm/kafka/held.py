@@ -72,7 +72,7 @@ class HeldTuples:
             self.take_first()
 
     async def room(self) -> None:
-        """Wait until the buffer is no longer full."""
+        """Wait until the buffer has space."""
         while self.full:
             self._left.clear()
             await self._left.wait()

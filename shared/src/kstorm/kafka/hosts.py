@@ -98,8 +98,8 @@ class GlobalPartitionInformation:
 class StaticHosts(BrokerHosts):
     """Reads exactly these partitions, without looking any up (Storm's `StaticHosts`).
 
-    The client connects to the listed brokers first. Raises `ConfigError` if there is no partition
-    or a partition number is negative.
+    The client connects to the listed brokers first. Raises `ConfigError` without partitions or if a
+    partition number is negative.
     """
 
     partition_information: GlobalPartitionInformation
