@@ -24,9 +24,11 @@ def emit_rows(
     tracked: bool,
     refuse: Callable[[Id, str, Exception], None],
 ) -> None:
-    """Emit the tuples of many messages. Those of one message are adjacent and share an id object.
-    They are emitted as one batch. If the batch is rejected, its halves are tried separately, and so
-    on. `refuse` is called for each message that must be given up.
+    """Emit the tuples of many messages.
+
+    The tuples of one message are adjacent and share one id object. All tuples are emitted as one
+    batch. If the batch is rejected, its halves are tried separately, and so on. `refuse` is called
+    for each message that must be given up.
     """
     try:
         _emit_batch(collector, rows, ids if tracked else None, stream)

@@ -280,8 +280,7 @@ class PartitionManager:
         return completed
 
     def done_above(self, offset: int) -> list[Run]:
-        """Return the acked runs above `offset`, which is at most the oldest unfinished
-        message's."""
+        """Return the acked runs above `offset`, which is at most `last_completed_offset`."""
         but = sorted(
             [*((each, each + 1) for each in self._pending), *self.outcomes.exceptions(offset)]
         )

@@ -1,7 +1,7 @@
 """Assigns partitions to spout tasks: Storm's `calculatePartitionsForTask`.
 
-There is no consumer group. The task index alone decides, so a task that moves to another process
-keeps its partitions, and other tasks are not affected.
+The spout does not use a consumer group's rebalancing. The task index alone decides, so a task that
+moves to another process keeps its partitions, and other tasks are not affected.
 """
 
 import logging

@@ -100,7 +100,7 @@ class SourceReader(Protocol):
         ...
 
     def read(self, max_messages: int) -> Sequence[SourceMessage]:
-        """Return up to `max_messages` fetched messages. Those of each partition are in order."""
+        """Return up to `max_messages` fetched messages. The order within each partition is kept."""
         ...
 
     def faults(self) -> Sequence[SourceFault]:
@@ -185,7 +185,7 @@ class PositionReader(Protocol):
     """Reads the committed positions of a spout's group, where exactly-once spouts start."""
 
     def position(self, partition: Partition) -> int | None:
-        """Return the committed offset, -1 if there is none, or None while it is being looked up.
+        """Return the committed offset; -1 without one, None while it is being looked up.
 
         After it was returned, the next call looks it up again. Waits for open transactions.
         """
