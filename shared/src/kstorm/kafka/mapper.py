@@ -27,8 +27,7 @@ class TupleToKafkaMapper(Protocol):
 
 
 class FieldNameBasedTupleToKafkaMapper:
-    """Uses two fields. A tuple without the key field produces a record without a key, as in
-    Storm."""
+    """Uses two fields. As in Storm, a tuple without the key field produces no key."""
 
     def __init__(self, key_field: str = "key", message_field: str = "message") -> None:
         self.key_field = key_field
@@ -41,8 +40,7 @@ class FieldNameBasedTupleToKafkaMapper:
         return tuple[self.key_field]
 
     def get_message_from_tuple(self, tuple: Tuple) -> Any:
-        """Return the value of the message field. Raises `KeyError`, failing the tuple, if
-        missing."""
+        """Return the message field's value. Raises `KeyError`, failing the tuple, without it."""
         return tuple[self.message_field]
 
     def columns_of_batch(self, batch: TupleBatch) -> Columns:

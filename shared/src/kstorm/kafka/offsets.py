@@ -68,8 +68,7 @@ class StoredOffset(msgspec.Struct, frozen=True, omit_defaults=True):
 
     @classmethod
     def from_json(cls, data: bytes, partition: Partition, where: str) -> "StoredOffset":
-        """Decode the data at `where`. Raises `ConfigError` if it is not an offset of
-        `partition`."""
+        """Decode data found at `where`. Raises `ConfigError` if it is not the partition's."""
         try:
             stored = msgspec.json.decode(data, type=cls)
             if not 0 <= stored.offset <= _MAX_OFFSET:

@@ -96,15 +96,13 @@ class PartitionManager:
         self.stored_above = list(done)
         """The finished runs above `committed_to` that were last passed to the store."""
         self.writing = False
-        """True while a finished range is being written to Kafka. The offset is stored
-        afterwards."""
+        """True while a finished range is being written to Kafka. Then the offset is stored."""
         self.write_again = False
         """True if another offset was to be stored during that write."""
         self.on_written: Callable[[], None] | None = None
         """Called when no write is pending any more."""
         self.dropped = False
-        """True once the partition was taken over or restarted. Pending writes then store no
-        offset."""
+        """True once the partition is taken over or restarted: pending writes store no offset."""
         self.paused = False
         """True if the spout has paused fetching of this partition."""
         self.most_to_store: float = _EVERY_OFFSET
@@ -112,8 +110,7 @@ class PartitionManager:
         self.retries = 0
         """Number of failed messages that wait to be emitted again."""
         self.claimed = offset
-        """With `AT_MOST_ONCE`: one more than the highest offset to emit once this value is
-        stored."""
+        """With `AT_MOST_ONCE`: end of the messages to emit once this offset is stored."""
         self._claims = config.processing_guarantee is ProcessingGuarantee.AT_MOST_ONCE
         self._tracks = config.processing_guarantee is ProcessingGuarantee.AT_LEAST_ONCE
         # Messages below this offset may be emitted.
@@ -214,8 +211,7 @@ class PartitionManager:
             )
 
     def ack(self, id: KafkaMessageId) -> None:
-        """Complete one tree of a message. Ids of failed attempts and unknown messages are
-        ignored."""
+        """Complete a tree of a message. Ignores ids of failed attempts and unknown messages."""
         pending = self._pending.get(id.offset)
         if pending is None or pending.attempt != id.attempt or not pending.trees:
             return
@@ -297,8 +293,7 @@ class PartitionManager:
         self.outcomes.skip(self._read_to, offset, why)
 
     def pass_over(self, first: int, end: int, why: str) -> int:
-        """Queue a dead letter for the undecodable offsets `first` to `end`. Returns the next
-        offset."""
+        """Queue a dead letter for the undecodable offsets. Returns the next one to read."""
         read_to = self._read_to
         if read_to < end:
             self.waiting.append(UndecodableBatch(self.partition, max(first, read_to), end, why))
@@ -323,15 +318,13 @@ class PartitionManager:
         return self.next_offset - self._floor >= self._max_uncommitted
 
     def oldest_pending_age(self, now: float) -> float:
-        """Return seconds since the first emission of the oldest unfinished message; 0 without
-        one."""
+        """Return seconds since the first emission of the oldest unfinished message, else 0."""
         oldest = next(iter(self._pending.values()), None)
         return 0.0 if oldest is None else now - oldest.since
 
     @property
     def oldest_unfinished(self) -> SourceMessage | None:
-        """The first unfinished message of those that were read, emitted or not; None without
-        one."""
+        """The first unfinished message of those that were read, emitted or not, if any."""
         pending = next(iter(self._pending.values()), None)
         if pending is not None:
             return pending.message

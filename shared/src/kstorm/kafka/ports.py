@@ -91,8 +91,7 @@ class SourceReader(Protocol):
         ...
 
     def pause(self, partition: Partition) -> None:
-        """Stop fetching an assigned partition at its position, until `resume` or a new
-        assignment."""
+        """Stop fetching, and keep the position, until `resume` or the next assignment."""
         ...
 
     def resume(self, partition: Partition) -> None:
@@ -138,8 +137,7 @@ class OffsetStore(Protocol):
     """
 
     def acquire(self, partition: Partition) -> Ownership:
-        """Request the partition's lock at the first call. Returns its state at every call,
-        cheaply."""
+        """Request the partition's lock at the first call. Return its state, cheaply."""
         ...
 
     def load(self, partition: Partition) -> StoredOffset | None:
@@ -283,8 +281,7 @@ class KafkaPorts:
     """Id of this deployment of the topology, like Storm's `wordcount-1-1489642910`. It stays the
     same when a process restarts. None: the runtime has none, and the topology's name is used."""
     open_positions: Callable[[TopologyContext], PositionReader] | None = None
-    """Opens a reader of committed positions for one spout task. Only for exactly-once
-    topologies."""
+    """Opens a reader of committed positions for one spout task (exactly-once only)."""
     open_orders: Callable[[TopologyContext], OrderReader] | None = None
     """Opens a reader of replay requests for one spout task. None: replay is not available."""
 

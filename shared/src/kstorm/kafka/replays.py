@@ -74,11 +74,11 @@ class Replays:
         self._deserialize = deserializer(config.scheme, config.max_message_bytes)
         self._open: dict[bytes, Order] = {}
         self._under_way: dict[tuple[Partition, int], _Replay] = {}
-        # Requests whose tombstone has been written but not read yet.
+        # Requests that are being ended: their tombstone has not been read back yet.
         self._ended: set[bytes] = set()
         self._next_look = 0.0
         self._stages = Stages()
-        # Failures whose tombstone has been written but not read yet.
+        # Failures that are being deleted: their tombstone has not been read back yet.
         self._forgotten: set[bytes] = set()
 
     def tick(self, now: float, held: Iterable[Partition]) -> None:
@@ -187,8 +187,7 @@ class Replays:
             self._bury(replay, why(tuples, error), (REFUSED, note_of(0, error)))
 
     def _start(self, replay: _Replay, trees: int) -> None:
-        """Register the replay. This comes before emitting, because an ack may arrive during
-        that."""
+        """Register the replay before it is emitted, because an ack may arrive meanwhile."""
         replay.trees = trees
         self._under_way[replay.id.partition, replay.id.offset] = replay
 
@@ -212,8 +211,7 @@ class Replays:
         )
 
     def _discard(self, replay: _Replay) -> None:
-        """Delete the letter before ending the request: once it has ended, no task would delete
-        it."""
+        """Delete the letter before the request ends. Afterwards no task would delete it."""
         self._write(
             self._topology.dead_letters_topic, replay.key, None, partial(self._discarded, replay)
         )

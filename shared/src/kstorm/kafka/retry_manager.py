@@ -22,7 +22,7 @@ class FailedMessageRetryManager(Protocol):
         ...
 
     def next_failed_message_to_retry(self, now: float) -> int | None:
-        """Return the offset of a waiting message that is due; None if there is none."""
+        """Return the offset of a waiting message that is due, or None."""
         ...
 
     def retry_started(self, offset: int) -> None:

@@ -53,7 +53,10 @@ class MultiScheme(Protocol):
     """Converts a message's value to any number of tuples."""
 
     def deserialize(self, value: bytes) -> Iterable[Values] | None:
-        """Return the values of each tuple, if any. Raises if the message's value is unreadable."""
+        """Return each tuple's values; None or empty if there are none.
+
+        Raises if the value is unreadable.
+        """
         ...
 
     @property
@@ -82,13 +85,12 @@ class StringScheme(OneTuple):
 
 
 class StringKeyValueScheme(OneTuple):
-    """Key and value as text in the fields `key` and `message`, the default fields of a
-    `KafkaBolt`."""
+    """Key and value as text in `key` and `message`, the default fields of a `KafkaBolt`."""
 
     output_fields = Fields("key", "message")
 
     def deserialize(self, value: bytes) -> Values:
-        """Return the text of a message without a key; the key is None."""
+        """Return a key of None and the text."""
         return (None, value.decode())
 
     def deserialize_key_and_value(self, key: bytes, value: bytes) -> Values:
@@ -109,7 +111,7 @@ class JsonScheme(OneTuple):
         self.most_values = most_values
 
     def deserialize(self, value: bytes) -> Values:
-        """Return the members' values. Raises `ValueError` if the object lacks one."""
+        """Return the members' values. Raises `ValueError` unless it is an object with them."""
         check_json(value, self.most_values)
         found = msgspec.json.decode(value)
         if type(found) is not dict:
@@ -156,7 +158,7 @@ class KeyValueSchemeAsMultiScheme(SchemeAsMultiScheme):
 
 
 class MessageMetadataSchemeAsMultiScheme(SchemeAsMultiScheme):
-    """Appends `partition` and `offset` to a scheme's values, for audit and replay."""
+    """Appends `partition` and `offset`, which identify the message for audit and replay."""
 
     def deserialize_message_with_metadata(
         self, value: bytes, partition: int, offset: int
@@ -200,8 +202,7 @@ def check_multi_scheme(scheme: MultiScheme) -> None:
 
 
 def open_scheme(scheme: MultiScheme) -> None:
-    """Open the scheme and a wrapped scheme, if they have `open`. Raises `ConfigError` on
-    failure."""
+    """Open the scheme and a scheme inside it, if needed. Raises `ConfigError` on failure."""
     for each in (scheme, getattr(scheme, "scheme", None)):
         getattr(each, "open", _nothing)()
 

@@ -19,8 +19,7 @@ class Serializer(Protocol):
     """Converts values of one type to bytes (Kafka's `Serializer`)."""
 
     def serialize(self, topic: str, value: Any) -> bytes | None:
-        """Return the bytes of a key or message for `topic`; None for None. Raises on other
-        types."""
+        """Return a key's or message's bytes; None for None. Raises if the type is wrong."""
         ...
 
 

@@ -1,9 +1,9 @@
 """`KafkaSpout`: emits the messages of a topic and stores its progress in ZooKeeper.
 
-As in Storm's documentation, *Storm Kafka Integration*, partitions are assigned by task index, with
-one `PartitionManager` each, in turn. Failed messages go first. Changed offsets are stored every
-`state_update_interval_ms`. Unlike Storm's spout, one `next_tuple` emits several messages, up to the
-collector's capacity.
+It follows Storm's documentation, *Storm Kafka Integration*. Partitions are assigned by task index,
+with one `PartitionManager` each, and emit in turn. Failed messages go first. Changed offsets are
+stored every `state_update_interval_ms`. Unlike Storm's spout, one `next_tuple` emits several
+messages, up to the collector's capacity.
 
     builder.set_spout("sentences", KafkaSpout(SpoutConfig(KafkaHosts(), "sentences", "/kafka-spouts", "wordcount")), 2)
 """
@@ -65,10 +65,10 @@ class KafkaSpout(Positioned, Traced, Spout):
     def open(
         self, config: Config, context: TopologyContext, collector: SpoutOutputCollector
     ) -> None:
-        """Open the reader and the offset store. `next_tuple` starts partitions when locked.
+        """Open the reader and the offset store.
 
-        Raises `ConfigError` on invalid settings, and `KstormError` if the runtime provides no Kafka
-        clients.
+        `next_tuple` starts a partition once it has its lock. Raises `ConfigError` on invalid
+        settings, and `KstormError` if the runtime provides no Kafka clients.
         """
         super().open(config, context, collector)
         if self._clock is time.monotonic:
@@ -305,8 +305,7 @@ class KafkaSpout(Positioned, Traced, Spout):
         return found
 
     def _emit(self, now: float, limit: int) -> int:
-        """Emit from one partition after the other. Returns how many of `limit` messages are
-        left."""
+        """Emit from the partitions in turn. Returns how many of `limit` messages are left."""
         managers = self._coordinator.managers
         limit = self._retry(now, limit)
         rows: list[Values] = []
@@ -324,8 +323,7 @@ class KafkaSpout(Positioned, Traced, Spout):
         return limit
 
     def _store_what_ended(self, manager: PartitionManager) -> None:
-        """Store offsets at most every `state_update_interval_ms`, and at a partition's last
-        tree."""
+        """Store offsets every `state_update_interval_ms`, and at a partition's last tree."""
         now = self._clock()
         if manager.pending == 0 or now >= self._next_update:
             self._next_update = now + self._update_interval

@@ -85,8 +85,7 @@ class Storing:
             self._save(manager, offset, done)
 
     def _save(self, manager: PartitionManager, offset: int, done: list[Run] | None = None) -> None:
-        """Store the offset, with the finished runs above it. `done`: these runs, if already
-        known."""
+        """Store the offset and the finished runs above it (`done`, if already known)."""
         if done is None:
             done = manager.done_above(offset) if self._keeps_above else manager.left_above(offset)
         manager.stored_above = done
@@ -117,8 +116,7 @@ def is_kept_above(config: SpoutConfig, topology: Topology) -> bool:
 
 
 def said_of_the_rest(config: SpoutConfig, topology: Topology) -> str:
-    """Return the outcome of a finished message without an exception, as far as the spout knows
-    it."""
+    """Return the outcome of finished messages without an exception, as far as known."""
     if config.processing_guarantee is not ProcessingGuarantee.AT_LEAST_ONCE:
         return CLAIMED
     if topology.config.acker_tasks:

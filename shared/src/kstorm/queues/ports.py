@@ -1,9 +1,9 @@
 """Protocols for the clients of queue spouts, in which messages stay open until they are done.
 
-They are implemented in `kstorm.runtime` and by tests. As in `kstorm.kafka.ports`, **only `close`
-may block**. The rule that prevents message loss: a message belongs to the connection that delivered
-it. When the connection is gone, the queue has the message again, so a later ack or failure of it is
-ignored.
+They are implemented in `kstorm.runtime` and by tests. **Only `close` may block**, like in
+`kstorm.kafka.ports`. The rule that prevents message loss: a message belongs to the connection that
+delivered it. When the connection is gone, the queue has the message again, so a later ack or
+failure of it is ignored.
 """
 
 from collections.abc import Callable, Sequence
@@ -25,8 +25,7 @@ class QueueMessageId(NamedTuple):
     """Identifies one opening of a message. If the message is opened again, it gets another id."""
 
     connection: int
-    """Number of the connection that delivered it. Each new connection of a reader gets a new
-    number."""
+    """Number of the delivering connection, different for each connection of a reader."""
     tag: int
     """The message's tag on that connection."""
 
@@ -39,7 +38,7 @@ class QueueMessage(NamedTuple):
 
 
 class QueueReader(Protocol):
-    """Opens messages of one queue for one spout task. Reconnects automatically, with pauses."""
+    """Opens messages of one queue for one spout task. Reconnects indefinitely, with pauses."""
 
     def start(self) -> None:
         """Start opening messages."""
@@ -62,8 +61,7 @@ class QueueReader(Protocol):
         ...
 
     def problem(self) -> KstormError | None:
-        """Return why messages cannot be read at the moment; None if they can or no error has
-        occurred."""
+        """Return why messages cannot be read; None if they can or no error has occurred."""
         ...
 
     @property
@@ -72,10 +70,9 @@ class QueueReader(Protocol):
         ...
 
     async def close(self) -> None:
-        """Send pending acks and returns, then disconnect, so that the queue gets open messages
-        back.
+        """Send pending acks and returns, then disconnect. Waits a few seconds at most.
 
-        Waits a few seconds at most.
+        The queue gets back its open messages.
         """
         ...
 

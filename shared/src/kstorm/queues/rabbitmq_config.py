@@ -41,8 +41,7 @@ class RabbitMQConfig:
     """The queue to read. It must exist, because its producers decide how it is declared."""
 
     hosts: Sequence[str] = field(default=("localhost",), kw_only=True)
-    """Cluster nodes, `host` or `host:port`. One is used at a time, and the next one when it
-    fails."""
+    """Cluster nodes, `host` or `host:port`. If one fails, the next one is used."""
 
     virtual_host: str = field(default="/", kw_only=True)
     username: str = field(default="guest", kw_only=True)
@@ -64,17 +63,16 @@ class RabbitMQConfig:
     65535. None: `topology_max_spout_pending`."""
 
     heartbeat_secs: int = field(default=30, kw_only=True)
-    """Heartbeat interval. A connection without heartbeats for about twice as long is closed."""
+    """Heartbeat interval in seconds. A connection without any for about twice as long is closed."""
 
     connection_timeout_secs: float = field(default=10.0, kw_only=True)
-    """Timeout for establishing a connection, including login."""
+    """Timeout in seconds for establishing a connection, including login."""
 
     reconnect_initial_delay_ms: int = field(default=500, kw_only=True)
     """Milliseconds to pause after the first round of `hosts`. Each further round doubles it."""
 
     reconnect_delay_max_ms: int = field(default=30_000, kw_only=True)
-    """Maximum milliseconds of this pause. To spread reconnects, each is randomly up to half
-    shorter."""
+    """Maximum of this pause. A random factor from 0.5 to 1 spreads the reconnects."""
 
     def __post_init__(self) -> None:
         if not self.queue:
@@ -118,7 +116,7 @@ class RabbitMQConfig:
     def delay(self, failures: int, chance: float) -> float:
         """Return seconds to wait after consecutive failures. `chance` is random, from 0 to 1.
 
-        There is no wait while a host has not been tried since the last pause.
+        Zero while a host has not been tried since the last pause.
         """
         rounds, within = divmod(failures, len(self.hosts))
         if within or not rounds:
