@@ -1,5 +1,4 @@
-"""Messages with schemas in a schema registry: schemes for `KafkaSpout`, serializers for
-`KafkaBolt`.
+"""Schemes and serializers for messages whose schemas are in a schema registry.
 
     registry = SchemaRegistry("http://registry:8081")
     SpoutConfig(…, scheme=SchemeAsMultiScheme(AvroScheme(registry, "word", "count")))

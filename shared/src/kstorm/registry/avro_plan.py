@@ -1,5 +1,4 @@
-"""Compiles an Avro schema into steps for a scan, and computes the maximum number of values per
-byte.
+"""Compiles an Avro schema into steps for a scan, with its maximum values per byte.
 
 Avro data does not describe itself. So its schema is compiled once into steps that can be followed
 quickly.
@@ -63,24 +62,20 @@ class Plan:
     op: Op
     """The step for the whole record."""
     excess: float
-    """A record of n bytes has at most `excess + USUAL_VALUES * n` values. Infinite if there is no
-    such limit, or if the record may be nested deeply."""
+    """A record of n bytes has at most `excess + USUAL_VALUES * n` values. Infinite without such a
+    limit, or if the record may be nested deeply."""
     decimals: bool
     """True if there are decimals that may be too long."""
 
     def harmless(self, most: int) -> float:
-        """Return the maximum record length that cannot exceed a limit; negative if there is none.
-
-        `most` is the maximum number of values.
-        """
+        """Return the maximum length of a record that needs no scan; negative if all do."""
         return min(
             (most - self.excess) / USUAL_VALUES, MOST_DECIMAL_BYTES if self.decimals else inf
         )
 
 
 def plan_of(schema: Any) -> Plan:
-    """Compile a schema that fastavro has parsed. Raises `ValueError` for decimals that are too
-    long."""
+    """Compile a schema parsed by fastavro. Raises `ValueError` for decimals that are too long."""
     compiler = _Compiler()
     op = compiler.op(schema)
     return Plan(op, _excess_of(op, compiler.bodies), compiler.decimals)

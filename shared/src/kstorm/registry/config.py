@@ -18,8 +18,7 @@ class SchemaRegistry:
     """A schema registry. Raises `ConfigError` if the address is invalid."""
 
     url: str = field(repr=False)
-    """`http://host:port`. Several, separated by commas, are tried in turn. May include user and
-    password."""
+    """`http://host:port`. Several, comma-separated, are tried in turn. May include credentials."""
 
     properties: Mapping[str, Any] = field(default_factory=dict, repr=False)
     """Further properties of confluent-kafka's `SchemaRegistryClient`, for TLS and authentication

@@ -19,8 +19,7 @@ if TYPE_CHECKING:
 MOST_LEVELS: Final = 200
 """Maximum nesting of messages. The decoder's limit is 100, but starts again in each `Any`."""
 MOST_PLACES: Final = 4_000_000
-"""Maximum number of fields in the types of all nested messages, set or not. Each takes up to 16
-bytes."""
+"""Maximum fields in the types of all nested messages, set or not. Each takes up to 16 bytes."""
 
 _SHORTEST: Final = 6
 _LONGEST_NUMBER: Final = 10

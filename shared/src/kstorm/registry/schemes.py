@@ -39,7 +39,7 @@ class _RegistryScheme(OneTuple):
         self._read: Callable[[bytes, None], Any]
 
     def open(self) -> None:
-        """Create the registry client, without a request. Raises `ConfigError` without the extra
+        """Create the client without connecting. Raises `ConfigError` without the extra
         `registry`."""
         deserializer = imported(*self._deserializer)
         self._client = self.registry.client()
@@ -129,11 +129,10 @@ class JsonSchemaScheme(_SchemaScheme):
 
 
 class ProtobufScheme(_RegistryScheme):
-    """Protobuf messages of a generated class: `ProtobufScheme(registry, WordCount, "word",
-    "count")`.
+    """Protobuf messages: `ProtobufScheme(registry, WordCount, "word", "count")`.
 
-    Scalars stay as they are, nested messages become dicts, and repeated fields become lists. Raises
-    `ConfigError` if the class lacks one of the fields.
+    `message_type` is a generated class. Scalars stay as they are, nested messages become dicts, and
+    repeated fields become lists. Raises `ConfigError` if the class lacks one of the fields.
     """
 
     _deserializer = (f"{_CONFLUENT}.protobuf", "ProtobufDeserializer")

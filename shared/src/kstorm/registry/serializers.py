@@ -27,7 +27,7 @@ class _RegistrySerializer:
         self._contexts: dict[str, Any] = {}
 
     def open(self, is_key: bool) -> None:
-        """Create the registry client, without a request. Raises `ConfigError` without the extra
+        """Create the client without connecting. Raises `ConfigError` without the extra
         `registry`."""
         serializer = imported(*self._serializer)
         serialization = "confluent_kafka.serialization"
