@@ -1,6 +1,7 @@
 """`KafkaBolt`: writes tuples to a topic and acks each one once the broker has its record.
 
-    KafkaBolt().with_topic_selector("counts").with_tuple_to_kafka_mapper(FieldNameBasedTupleToKafkaMapper("word", "count"))
+    mapper = FieldNameBasedTupleToKafkaMapper("word", "count")
+    KafkaBolt().with_topic_selector("counts").with_tuple_to_kafka_mapper(mapper)
 
 If the broker rejects a record, its tuple fails and the spout replays it, so no tuple is acked
 before it is written. A replayed tuple may be written twice.
@@ -54,7 +55,7 @@ class KafkaBolt(Bolt):
         self._key_serializer: Serializer = AnySerializer()
         self._value_serializer: Serializer = AnySerializer()
         self.producer_properties: Mapping[str, Any] | None = None
-        """Properties of the bolt's own producer; None if it uses the process's producer."""
+        """Properties of the bolt's own producer, or None if it uses the process's producer."""
         self._lineage: Lineage | None = None
         self._async = True
         self._fire_and_forget = False
@@ -69,7 +70,7 @@ class KafkaBolt(Bolt):
 
     @property
     def topic(self) -> str | None:
-        """The topic of every record; None if it is chosen per tuple or not set yet."""
+        """The topic of every record, or None if it is chosen per tuple or not set yet."""
         return self._selector.topic if isinstance(self._selector, DefaultTopicSelector) else None
 
     def with_topic_selector(self, selector: TopicSelector | str) -> Self:
@@ -192,10 +193,7 @@ class KafkaBolt(Bolt):
             self._callback.prepare(config, context)
             # By default only failed deliveries carry a record, but the callback needs the offset of
             # every one.
-            own = {
-                **(own or {}),
-                "delivery.report.only.error": False,
-            }
+            own = {**(own or {}), "delivery.report.only.error": False}
         self._writer: RecordWriter = (
             ports.open_shared_writer() if own is None else ports.open_writer(own)
         )
@@ -355,7 +353,7 @@ class KafkaBolt(Bolt):
             return
         try:
             call_back(self._callback, tuple, error, record)
-        except Exception as raised:  # noqa: BLE001 - user code; the tuple is already acked or failed
+        except Exception as raised:  # noqa: BLE001 - user code; the tuple is already done
             self.collector.report_error(raised)
 
     def _batch_forgotten(self, size: int, errors: Sequence[object]) -> None:
@@ -378,8 +376,7 @@ class KafkaBolt(Bolt):
     def _without_raising(
         self, topic: str, tuple: Tuple, write: Callable[[str, Tuple], None]
     ) -> None:
-        """Fail the tuple if writing raises: outside `execute`, no caller would. Raises only
-        `NotYetError`."""
+        """Fail the tuple if writing raises, except for `NotYetError`. No caller handles errors."""
         try:
             write(topic, tuple)
         except NotYetError:

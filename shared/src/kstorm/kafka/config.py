@@ -93,9 +93,8 @@ class KafkaConfig:
     because a compressed batch of 2 kB may hold a message of 60 MB."""
 
     ignore_zk_offsets: bool = field(default=False, kw_only=True)
-    """Start at `start_offset_time` in a new deployment of the topology (another
-    `KSTORM_TOPOLOGY_ID`), even if an offset is stored. A restarted process of the same deployment
-    always resumes."""
+    """Start a new deployment of the topology (another `KSTORM_TOPOLOGY_ID`) at `start_offset_time`
+    even if an offset is stored. Restarted processes of the same deployment always resume."""
 
     start_offset_time: int = field(default=EARLIEST_TIME, kw_only=True)
     """Start of a partition without a stored offset: `EARLIEST_TIME`, `LATEST_TIME` or a Unix time
@@ -188,8 +187,7 @@ class SpoutConfig(KafkaConfig):
     scratch. It must be unique per spout."""
 
     zk_servers: Sequence[str] | None = field(default=None, kw_only=True)
-    """Hosts of the ZooKeeper that stores the offsets. None: the service's own
-    (`KSTORM_ZOOKEEPER`)."""
+    """Hosts of the offsets' ZooKeeper. None: the service's own (`KSTORM_ZOOKEEPER`)."""
 
     zk_port: int = field(default=2181, kw_only=True)
     """Default port of `zk_servers`."""
@@ -272,7 +270,7 @@ class SpoutConfig(KafkaConfig):
 
     @property
     def zk_connect(self) -> str | None:
-        """The connect string of `zk_servers`; None if they are not set."""
+        """The connect string of `zk_servers`, or None if they are not set."""
         if not self.zk_servers:
             return None
         return ",".join(

@@ -136,7 +136,7 @@ class PartitionCoordinator(ABC):
             self._note(fault, now)
 
     def manager(self, partition: Partition) -> PartitionManager | None:
-        """Return a partition's manager, even if it may not emit now; None if this task has none."""
+        """Return a partition's manager, if any, even if it may not emit now."""
         slot = self._slots.get(partition)
         return None if slot is None else slot.manager
 
@@ -260,7 +260,7 @@ class PartitionCoordinator(ABC):
         return None if ignored else stored
 
     def _resume_at(self, slot: _Slot, stored: StoredOffset | None) -> int | None:
-        """Return the offset to start at; None while it is being looked up."""
+        """Return the offset to start at, or None while it is being looked up."""
         behind = self._config.max_offset_behind
         if stored is None:
             return self._look_up_start(slot)

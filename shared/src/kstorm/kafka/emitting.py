@@ -32,7 +32,7 @@ def emit_rows(
     """
     try:
         _emit_batch(collector, rows, ids if tracked else None, stream)
-    except Exception as error:  # noqa: BLE001 - user groupings and invalid values may raise anything
+    except Exception as error:  # noqa: BLE001 - groupings and invalid values may raise anything
         if ids[0] is ids[-1]:
             refuse(ids[0], why(rows, error), error)
             return

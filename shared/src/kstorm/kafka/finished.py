@@ -2,9 +2,9 @@
 
 A record contains the outcome of a range of offsets. It is in Kafka **before** an offset beyond the
 range is stored in ZooKeeper. So every offset below a stored one is in some range, even after a
-crash. Then ranges may overlap, but they never leave a gap. Messages are
-not counted individually. Every message that is not an exception was acked, and exceptions are kept
-only until a range that contains them is confirmed. docs/audit.md describes each field of the record.
+crash. Then ranges may overlap, but they never leave a gap. Messages are not counted individually.
+Every message that is not an exception was acked, and exceptions are kept only until a range that
+contains them is confirmed. docs/audit.md describes each field of the record.
 """
 
 from collections import deque
@@ -42,7 +42,7 @@ class Skipped(
     end: int
     why: str
     who: str = ""
-    """The user who requested it; "" if the spout skipped them itself."""
+    """The user who requested it, or "" if the spout skipped them itself."""
 
 
 class FinishedRange(
@@ -60,7 +60,7 @@ class FinishedRange(
     may read the same topic."""
     spout: str = ""
     task: int = 0
-    """Topology-wide id of the spout task; 0 if an operator moved the offset."""
+    """Topology-wide id of the spout task, or 0 if an operator moved the offset."""
     session: str = ""
     """A new value each time a task starts."""
     topic: str = ""

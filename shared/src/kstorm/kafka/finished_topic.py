@@ -62,7 +62,7 @@ class FinishedTopic:
             self._delivered(written, error, None)
 
     def problem(self) -> KstormError | None:
-        """The reason why the last record was rejected; None if it was not."""
+        """The reason why the last record was rejected, or None if it was not."""
         return self._problem
 
     async def close(self) -> None:

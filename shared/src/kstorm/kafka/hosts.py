@@ -83,7 +83,7 @@ class GlobalPartitionInformation:
         self.partition_map[partition] = broker
 
     def get_broker_for(self, partition: int) -> Broker | None:
-        """Return the leader of a partition; None if the topic does not have the partition."""
+        """Return the leader of a partition, or None if the topic does not have the partition."""
         return self.partition_map.get(partition)
 
     def get_ordered_partitions(self) -> list[Partition]:
@@ -122,7 +122,7 @@ class StaticHosts(BrokerHosts):
 
 
 def bootstrap_servers(found: Iterable[GlobalPartitionInformation]) -> str:
-    """Return `host:port,…` of all brokers that lead a partition, each once; "" if none is known."""
+    """Return `host:port,…` of all known brokers that lead a partition, each once, or ""."""
     brokers = {broker for information in found for broker in information.partition_map.values()}
     return ",".join(str(broker) for broker in sorted(brokers) if broker.host)
 

@@ -1,11 +1,11 @@
 """Writes a tuple's origin as headers of the record that a `KafkaBolt` writes.
 
-    kstorm-roots               ids of the spout tuples that it descends from: 16 hex digits each, by comma
+    kstorm-roots               ids of its spout tuples: 16 hex digits each, comma-separated
     kstorm-source-topic        topic of the source message
-    kstorm-source-partition    its partition
-    kstorm-source-offset       its offset
-    kstorm-source-part         distinguishes records made from one message, the same at each replay
-    traceparent                the tuple's OpenTelemetry span, if enabled: see `kstorm.kafka.traceparent`
+    kstorm-source-partition    partition of the source message
+    kstorm-source-offset       offset of the source message
+    kstorm-source-part         distinguishes records of one message, the same at each replay
+    traceparent                OpenTelemetry span, if enabled: see `kstorm.kafka.traceparent`
 
 All values are text. Roots differ between attempts, but `kstorm-source-` headers do not. So
 consumers can detect a replay by the latter, if all four are present, without looking at the value.
@@ -32,7 +32,7 @@ class Lineage:
     """Builds the headers. A field that the tuple lacks produces no header."""
 
     topic: str | None
-    """The source topic; None: not written."""
+    """The source topic. None: not written."""
     partition: str
     """The field with the source partition."""
     offset: str
@@ -40,7 +40,7 @@ class Lineage:
     part: str
     """The field that distinguishes records made from one message."""
     sampled: float | None = None
-    """The share of trees whose `traceparent` is flagged "sampled"; None: no such header."""
+    """The share of trees whose `traceparent` is flagged "sampled". None: no such header."""
     parents: Traceparents | None = None
 
     def __post_init__(self) -> None:

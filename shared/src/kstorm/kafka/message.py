@@ -20,11 +20,11 @@ class SourceMessage(Protocol):
         ...
 
     def value(self) -> bytes | None:
-        """Return the value; None for a tombstone."""
+        """Return the value, or None for a tombstone."""
         ...
 
     def headers(self) -> Sequence[tuple[str, str | bytes | None]] | None:
-        """Return header names and values; None without headers."""
+        """Return header names and values, or None without headers."""
         ...
 
     def timestamp(self) -> tuple[int, int]:

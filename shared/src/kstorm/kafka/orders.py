@@ -26,7 +26,7 @@ class Order(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     key: bytes | None = None
     headers: list[tuple[str, str | None]] = []
     timestamp: int = 0
-    """The message's timestamp in ms since 1970; 0 if it has none."""
+    """The message's timestamp in ms since 1970, or 0 if it has none."""
     attempts: int = 0
     """Number of attempts so far."""
     replays: int = 1

@@ -2,10 +2,11 @@
 
 Modeled on the `PartitionManager` in Storm's documentation, *Storm Kafka Integration*.
 
-The rule: **the stored offset never passes an unfinished message.** A message is finished when all
-its tuple trees are complete, when it produced no tuples, or when the broker has its dead letter.
-With `NO_GUARANTEE` it is finished once it is emitted. With `AT_MOST_ONCE` the rule is reversed:
-**no message is emitted before an offset beyond it is stored.**
+**The stored offset never passes an unfinished message.**
+
+A message is finished when all its tuple trees are complete, when it produced no tuples, or when the
+broker has its dead letter. With `NO_GUARANTEE` it is finished once it is emitted. With
+`AT_MOST_ONCE` the rule is reversed: **no message is emitted before an offset beyond it is stored.**
 
 Unfinished messages are kept in emission order. This is offset order, because a retried message
 keeps its place. So the first one has the lowest unfinished offset. Offsets that were never emitted
@@ -61,7 +62,7 @@ class _Pending(Struct, gc=False):
     attempt: int
     """Number of emissions."""
     trees: int
-    """Incomplete trees of this attempt; 0 while the message waits for its retry or dead letter."""
+    """Incomplete trees of this attempt. 0 while waiting for the retry or dead letter."""
 
 
 class PartitionManager:
@@ -124,7 +125,7 @@ class PartitionManager:
         )
         """Outcomes of the offsets after the last confirmed range."""
         self.not_yet: NotYetError | None = None
-        """The reason why the next message cannot be read yet; None if it can."""
+        """The reason why the next message cannot be read yet, or None if it can."""
         self._pending: dict[int, _Pending] = {}
         self._collector = collector
         self._stream = config.output_stream_id
@@ -235,7 +236,7 @@ class PartitionManager:
             again = self._retry.retry_further(id.offset)
             if again:
                 self._retry.failed(id.offset, now)
-        except Exception as error:  # noqa: BLE001 - custom policies may raise anything; keep the message
+        except Exception as error:  # noqa: BLE001 - custom policy; keep the message
             reason = f"failed, and its retry manager raised {type(error).__name__}: {error}"
             self._give_up(pending, id.offset, reason, (FAILED, note_of(0, error)))
             return
@@ -368,7 +369,7 @@ class PartitionManager:
                 self.ack(id)
 
     def _tuples_of(self, pending: _Pending, offset: int) -> Sequence[Values]:
-        """Return a message's tuples; none if empty or unreadable. Raises `NotYetError`."""
+        """Return a message's tuples, or none if empty or unreadable. Raises `NotYetError`."""
         try:
             tuples = self._deserialize(pending.message)
             tuples = tuples if tuples is None or isinstance(tuples, tuple | list) else list(tuples)
@@ -378,7 +379,7 @@ class PartitionManager:
             self._pending[offset] = pending
             self._give_up_batch(error.batch)
             return ()
-        except Exception as error:  # noqa: BLE001 - any exception of a user's scheme means "unreadable"
+        except Exception as error:  # noqa: BLE001 - a user's scheme may raise anything
             self._pending[offset] = pending
             reason = f"cannot be deserialized: {type(error).__name__}: {error}"
             self._give_up(pending, offset, reason, (UNDECODABLE, note_of(0, error)))
@@ -441,7 +442,7 @@ class PartitionManager:
     def _forget(self, offset: int) -> None:
         try:
             self._retry.done(offset)
-        except Exception as error:  # noqa: BLE001 - custom policies may raise anything; the message is finished
+        except Exception as error:  # noqa: BLE001 - custom policy; the message is done
             self._collector.report_error(error)
 
     def _finish(self, offset: int) -> None:

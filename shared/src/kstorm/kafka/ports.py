@@ -1,9 +1,12 @@
 """Protocols for the external clients of `KafkaSpout` and `KafkaBolt`: reading, offsets, writing.
 
-They are implemented in `kstorm.runtime` (librdkafka, kazoo) and by tests. The rule: **no method
-that a spout or bolt calls while it works may block.** An operation that needs a round trip is
-started by one call, and a later call returns the result. So several methods return None for "not
-known yet, ask again". Only `flush` and `close` wait, and their docstrings state the limit.
+They are implemented in `kstorm.runtime` (librdkafka, kazoo) and by tests.
+
+**No method that a spout or bolt calls while it works may block.**
+
+An operation that needs a round trip is started by one call, and a later call returns the result. So
+several methods return None for "not known yet, ask again". Only `flush` and `close` wait, and their
+docstrings state the limit.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -48,7 +51,7 @@ class SourceFault:
 
     reason: str
     partition: Partition | None = None
-    """The affected partition; None for the cluster or the whole topic."""
+    """The affected partition, or None for the cluster or the whole topic."""
     out_of_range: bool = False
     """True if the broker does not have the offset to read from."""
     undecodable: tuple[int, int] | None = None
@@ -171,11 +174,11 @@ class OffsetStore(Protocol):
         ...
 
     def problem(self) -> KstormError | None:
-        """Return why offsets cannot be stored at the moment; None if they can."""
+        """Return why offsets cannot be stored at the moment, or None if they can."""
         ...
 
     def close(self) -> None:
-        """Release all locks. Waits at most a few seconds; call `flush` first."""
+        """Release all locks. Waits at most a few seconds. Call `flush` first."""
         ...
 
 
@@ -183,14 +186,14 @@ class PositionReader(Protocol):
     """Reads the committed positions of a spout's group, where exactly-once spouts start."""
 
     def position(self, partition: Partition) -> int | None:
-        """Return the committed offset; -1 without one, None while it is being looked up.
+        """Return the committed offset, or -1 without one, None while it is being looked up.
 
         After it was returned, the next call looks it up again. Waits for open transactions.
         """
         ...
 
     def problem(self) -> KstormError | None:
-        """Return why positions cannot be looked up at the moment; None if they can."""
+        """Return why positions cannot be looked up at the moment, or None if they can."""
         ...
 
     def close(self) -> None:
@@ -226,7 +229,7 @@ Headers = list[tuple[str, str | bytes | None]]
 """Names and values of a record's headers. Text is written as UTF-8."""
 
 OnBatchDelivery = Callable[[Sequence[object]], None]
-"""Called with the errors of the records that the broker does not have; empty if it has them all."""
+"""Called with the errors of the records that the broker does not have, if any."""
 
 
 class RecordWriter(Protocol):

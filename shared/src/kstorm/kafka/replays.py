@@ -1,9 +1,9 @@
 """Handles the requests to emit the messages of dead letters again.
 
 The task that holds a partition's lock emits them as their next attempt and at their own
-coordinates, so that earlier output is recognized as the same message's. They are tracked but do not
-block the stored offset. When the tuple trees are complete, first the dead letter is deleted, then
-the request ends. If a message fails again, its new dead letter replaces the old one, and the
+coordinates. So consumers recognize earlier output as the same message's. They are tracked but do
+not block the stored offset. When the tuple trees are complete, first the dead letter is deleted,
+then the request ends. If a message fails again, its new dead letter replaces the old one, and the
 request ends when Kafka has it. If the process dies before that, the request stays open, and the
 partition's next owner handles it again: at least once. See docs/adr/0016.
 """
@@ -172,7 +172,7 @@ class Replays:
             tuples: list[Values] = list(self._deserialize(order.message) or ())
         except NotYetError:
             return
-        except Exception as error:  # noqa: BLE001 - any exception of a user's scheme means "unreadable"
+        except Exception as error:  # noqa: BLE001 - a user's scheme may raise anything
             self._start(replay, 0)
             reason = f"cannot be deserialized: {type(error).__name__}: {error}"
             self._bury(replay, reason, (UNDECODABLE, note_of(0, error)))

@@ -32,7 +32,7 @@ class Scheme(Protocol):
     """Converts a message's value to at most one tuple."""
 
     def deserialize(self, value: bytes) -> Values | None:
-        """Return the tuple's values; None if there are none. Raises if the value is unreadable."""
+        """Return the tuple's values, or None for no tuple. Raises if the value is unreadable."""
         ...
 
     @property
@@ -53,7 +53,7 @@ class MultiScheme(Protocol):
     """Converts a message's value to any number of tuples."""
 
     def deserialize(self, value: bytes) -> Iterable[Values] | None:
-        """Return each tuple's values; None or empty if there are none.
+        """Return each tuple's values, or None or empty if there are none.
 
         Raises if the value is unreadable.
         """
@@ -101,9 +101,9 @@ class StringKeyValueScheme(OneTuple):
 class JsonScheme(OneTuple):
     """A JSON object's members in the fields of the same names: `JsonScheme("word", "count")`.
 
-    Other members are ignored. A value becomes a dead letter if it is not a JSON object, if it lacks
-    one of the members (`null` is allowed), or if it has more than `most_values` values including
-    nested ones. The limit exists because decoded JSON takes about 25 times its bytes.
+    Other members are ignored. A value becomes a dead letter if it is not a JSON object or lacks one
+    of the members. `null` members are allowed. More than `most_values` values, including nested
+    ones, also make it a dead letter, because decoded JSON takes about 25 times its bytes.
     """
 
     def __init__(self, *fields: str, most_values: int = MOST_VALUES) -> None:

@@ -19,7 +19,7 @@ class Serializer(Protocol):
     """Converts values of one type to bytes (Kafka's `Serializer`)."""
 
     def serialize(self, topic: str, value: Any) -> bytes | None:
-        """Return a key's or message's bytes; None for None. Raises if the type is wrong."""
+        """Return a key's or message's bytes, or None for None. Raises if the type is wrong."""
         ...
 
 

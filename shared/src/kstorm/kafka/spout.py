@@ -5,7 +5,8 @@ with one `PartitionManager` each, and emit in turn. Failed messages go first. Ch
 stored every `state_update_interval_ms`. Unlike Storm's spout, one `next_tuple` emits several
 messages, up to the collector's capacity.
 
-    builder.set_spout("sentences", KafkaSpout(SpoutConfig(KafkaHosts(), "sentences", "/kafka-spouts", "wordcount")), 2)
+    config = SpoutConfig(KafkaHosts(), "sentences", "/kafka-spouts", "wordcount")
+    builder.set_spout("sentences", KafkaSpout(config), 2)
 """
 
 import asyncio
@@ -247,7 +248,7 @@ class KafkaSpout(Positioned, Traced, Spout):
         )
 
     def problem(self) -> KstormError | None:
-        """Return why offsets cannot be stored or messages not be decoded; None if they can.
+        """Return why offsets cannot be stored or messages not be decoded, or None if they can.
 
         Used by the readiness check.
         """
@@ -258,7 +259,7 @@ class KafkaSpout(Positioned, Traced, Spout):
 
     @property
     def unread(self) -> str:
-        """The reason why Kafka cannot be read at the moment, as far as known; "" if it can."""
+        """The reason why Kafka cannot be read at the moment, as far as known, or "" if it can."""
         return self._coordinator.unread(self._clock())
 
     def metrics(self) -> dict[str, float]:

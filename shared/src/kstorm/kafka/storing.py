@@ -37,7 +37,7 @@ class Storing:
         self._keeps_above = keeps_above
 
     def commit(self, manager: PartitionManager) -> None:
-        """Write the finished range to Kafka; once acknowledged, store the offset.
+        """Write the finished range to Kafka. Once acknowledged, store the offset.
 
         One write per partition at a time. A later offset is committed afterwards.
         """

@@ -40,7 +40,7 @@ def trace_id(prefix: int, root: int) -> int:
 
 
 def parse(header: str) -> Parent | None:
-    """Parse a `traceparent` of any version; None if it is invalid by W3C's rules.
+    """Parse a `traceparent` of any version, or None if it is invalid by W3C's rules.
 
     Zero ids and version ff are invalid, for example.
     """
@@ -64,7 +64,7 @@ class Traceparents:
         self._flags = tuple(f"-{flags:02x}" for flags in (_RANDOM, _RANDOM | _SAMPLED))
 
     def of(self, root: int, edge: int) -> str:
-        """Return the header of one tuple; "" if it is not in a tree."""
+        """Return the header of one tuple, or "" if it is not in a tree."""
         if not root or not edge:
             return ""
         return f"{self._start}{root:016x}-{edge:016x}{self._flags[(root & _RANDOM_BITS) >= self._least]}"

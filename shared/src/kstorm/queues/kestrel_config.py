@@ -39,7 +39,7 @@ class KestrelConfig:
                 raise ConfigError(f"{name} is {value}: it must be above 0")
 
     def open_reads_per_host(self, hosts: int, max_spout_pending: int) -> int:
-        """Return the number of connections of a task to each of its hosts; at least one."""
+        """Return the number of connections of a task to each of its hosts, at least one."""
         return max(1, min(self.open_reads, max_spout_pending // hosts))
 
 

@@ -2,7 +2,8 @@
 
 It is the spout of the word count in Storm's documentation, *Guaranteeing message processing*:
 
-    builder.set_spout("sentences", KestrelSpout("kestrel.backtype.com", 22133, "sentence_queue", StringScheme()), 10)
+    spout = KestrelSpout("kestrel.backtype.com", 22133, "sentence_queue", StringScheme())
+    builder.set_spout("sentences", spout, 10)
 
 A message is opened (`get queue/open`). `ack` closes it, and `fail` aborts it. A server puts open
 messages back when the client disconnects. The memcache protocol has no message ids and allows one

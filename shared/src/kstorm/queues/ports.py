@@ -61,7 +61,7 @@ class QueueReader(Protocol):
         ...
 
     def problem(self) -> KstormError | None:
-        """Return why messages cannot be read; None if they can or no error has occurred."""
+        """Return why messages cannot be read, or None if they can or no error has occurred."""
         ...
 
     @property

@@ -24,7 +24,7 @@ class RabbitMQTls:
     """TLS to RabbitMQ. A host's certificate must match its name in `hosts`."""
 
     ca_file: str | None = None
-    """PEM file of the trusted authorities; None: the system's."""
+    """PEM file of the trusted authorities. None: the system's."""
 
     certificate_file: str | None = None
     """PEM file with the client certificate, if RabbitMQ requires one. It may contain the key."""
@@ -53,7 +53,7 @@ class RabbitMQConfig:
     connection, so it may change."""
 
     tls: RabbitMQTls | None = field(default=None, kw_only=True)
-    """TLS settings; None: no TLS."""
+    """TLS settings. None: no TLS."""
 
     scheme: MultiScheme = field(default_factory=RawMultiScheme, kw_only=True)
     """Converts message bodies to tuples. Default: the raw body in the field `bytes`."""

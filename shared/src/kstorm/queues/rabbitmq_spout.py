@@ -1,6 +1,7 @@
 """`RabbitMQSpout`: emits a RabbitMQ queue's messages and acks each when its tree is complete.
 
-    config = RabbitMQConfig("sentences", hosts=["rabbit"], scheme=SchemeAsMultiScheme(StringScheme()))
+    scheme = SchemeAsMultiScheme(StringScheme())
+    config = RabbitMQConfig("sentences", hosts=["rabbit"], scheme=scheme)
     builder.set_spout("sentences", RabbitMQSpout(config), 2)
 
 `ack` is basic.ack, and `fail` is basic.nack with requeue. When the connection ends, RabbitMQ

@@ -95,7 +95,7 @@ class QueueSpout(Spout):
             self._reader.put_back(message_id)
 
     def problem(self) -> KstormError | None:
-        """Return why the queue cannot be read, for the readiness check; None if it can."""
+        """Return why the queue cannot be read, for the readiness check, or None if it can."""
         return self._reader.problem()
 
     def metrics(self) -> dict[str, float]:
@@ -105,7 +105,7 @@ class QueueSpout(Spout):
     def _emit(self, message: QueueMessage) -> None:
         try:
             tuples: Sequence[Values] = list(self._scheme.deserialize(message.value) or ())
-        except Exception as error:  # noqa: BLE001 - any exception of a user's scheme means "unreadable"
+        except Exception as error:  # noqa: BLE001 - a user's scheme may raise anything
             reason = f"cannot be deserialized: {type(error).__name__}: {error}"
             self._give_up(message, reason, UNDECODABLE, error)
             return

@@ -68,7 +68,7 @@ class Plan:
     """True if there are decimals that may be too long."""
 
     def harmless(self, most: int) -> float:
-        """Return the maximum length of a record that needs no scan; negative if all do."""
+        """Return the maximum length of a record that needs no scan. Negative if all need one."""
         return min(
             (most - self.excess) / USUAL_VALUES, MOST_DECIMAL_BYTES if self.decimals else inf
         )

@@ -141,7 +141,7 @@ class AskingClient(SchemaRegistryClient):
                     f"the schema registry at {self._where} refuses {what}: {error.error_message}"
                 ) from None
             reason = str(error)
-        except Exception as error:  # noqa: BLE001 - no connection, no HTTP, no JSON: the query is retried
+        except Exception as error:  # noqa: BLE001 - no connection, HTTP or JSON: retry the query
             reason = f"{type(error).__name__}: {error}"
         else:
             self._problem = None

@@ -84,8 +84,7 @@ class _Walk:
         self._most = most
 
     def message(self, kind: Kind, at: int, end: int, group: int, level: int) -> int:
-        """Return the end of the message at `at`: `end`, or after the end tag of `group` (0:
-        none)."""
+        """Return the end of a message: `end`, or after the end tag of `group`, if not 0."""
         if level > MOST_LEVELS:
             raise ValueError(f"its messages are more than {MOST_LEVELS} deep within each other")
         self._enter(kind)

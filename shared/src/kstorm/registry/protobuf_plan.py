@@ -100,7 +100,7 @@ class Kinds:
         return kind
 
     def extension(self, kind: Kind, tag: int) -> Field | None:
-        """Return an extension field; None if the tag is not a known extension."""
+        """Return an extension field, or None if the tag is not a known extension."""
         if kind.descriptor is None or not kind.descriptor.is_extendable:
             return None
         try:
@@ -111,7 +111,7 @@ class Kinds:
         return kind.fields.get(tag)
 
     def any_of(self, type_url: str) -> Kind | None:
-        """Return the type in an `Any`; None if unknown, so that it is not unpacked."""
+        """Return the type in an `Any`, or None if unknown, so that it is not unpacked."""
         try:
             return self.of(
                 symbol_database.Default().pool.FindMessageTypeByName(type_url.split("/")[-1])

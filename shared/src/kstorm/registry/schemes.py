@@ -39,8 +39,10 @@ class _RegistryScheme(OneTuple):
         self._read: Callable[[bytes, None], Any]
 
     def open(self) -> None:
-        """Create the client without connecting. Raises `ConfigError` without the extra
-        `registry`."""
+        """Create the client. Raises `ConfigError` without the extra `registry`.
+
+        It does not connect yet.
+        """
         deserializer = imported(*self._deserializer)
         self._client = self.registry.client()
         self._read = self._make(deserializer, self._client)
@@ -100,7 +102,7 @@ class _SchemaScheme(_RegistryScheme):
 class AvroScheme(_SchemaScheme):
     """Avro records: `AvroScheme(registry, "word", "count")`.
 
-    `schema` is the reader's schema as JSON; None: the writer's schema.
+    `schema` is the reader's schema as JSON. None: the writer's schema.
     """
 
     _deserializer = (f"{_CONFLUENT}.avro", "AvroDeserializer")
@@ -119,7 +121,7 @@ class AvroScheme(_SchemaScheme):
 class JsonSchemaScheme(_SchemaScheme):
     """Validated JSON objects: `JsonSchemaScheme(registry, "word", "count")`.
 
-    `schema` is the reader's schema as JSON; None: the writer's schema.
+    `schema` is the reader's schema as JSON. None: the writer's schema.
     """
 
     def _check(self, value: bytes) -> None:

@@ -27,8 +27,10 @@ class _RegistrySerializer:
         self._contexts: dict[str, Any] = {}
 
     def open(self, is_key: bool) -> None:
-        """Create the client without connecting. Raises `ConfigError` without the extra
-        `registry`."""
+        """Create the client. Raises `ConfigError` without the extra `registry`.
+
+        It does not connect yet.
+        """
         serializer = imported(*self._serializer)
         serialization = "confluent_kafka.serialization"
         context, kinds = (
@@ -53,7 +55,7 @@ class _RegistrySerializer:
             self._client.close()
 
     def serialize(self, topic: str, value: Any) -> bytes | None:
-        """Return the record's bytes; None for None. Raises `NotYetError` without a schema id.
+        """Return the record's bytes, or None for None. Raises `NotYetError` without a schema id.
 
         Raises other errors if the value or its schema is invalid.
         """

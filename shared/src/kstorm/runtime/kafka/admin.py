@@ -108,13 +108,12 @@ class Admin:
             time.sleep(_LOOK_SECS)
 
     def group_members(self, groups: Sequence[str]) -> dict[str, Sequence[MemberDescription]]:
-        """Return the members of consumer groups; none for a missing group. Raises `BrokerError`."""
+        """Return the members of consumer groups, none for missing ones. Raises `BrokerError`."""
         described = self.described_groups(groups)
         return {group: () if found is None else found.members for group, found in described.items()}
 
     def described_groups(self, groups: Sequence[str]) -> dict[str, ConsumerGroupDescription | None]:
-        """Return descriptions of consumer groups; None for a missing group. Raises
-        `BrokerError`."""
+        """Describe consumer groups, with None for a missing group. Raises `BrokerError`."""
         found: dict[str, ConsumerGroupDescription | None] = {}
         for group, answer in self.client.describe_consumer_groups(
             list(groups), request_timeout=_TIMEOUT_SECS
@@ -182,8 +181,7 @@ class Admin:
 
 
 def _why_not_trusted(config: Mapping[str, Any]) -> str:
-    """Return why the broker's certificate is not trusted, which librdkafka does not report, or
-    ""."""
+    """Return why the broker's certificate is not trusted, or "". librdkafka does not report it."""
     host, _, port = config["bootstrap.servers"].split(",")[0].rpartition(":")
     try:
         trusting = ssl.create_default_context(

@@ -94,9 +94,9 @@ def commit_beginnings(topology: Topology, settings: Settings) -> None:
     """Commit start offsets for the bolts of an exactly-once topology.
 
     This applies to partitions of bolt topics without records and without a committed offset. Other
-    partitions, and groups with members, are left alone. Any number of processes may call it at
-    once, and each does before it writes anything. So every partition with records has an offset,
-    unless it was lost. Raises `BrokerError`.
+    partitions, and groups with members, are left alone. Every process calls this before it writes
+    anything, and calls may overlap. So every partition with records has an offset, unless it was
+    lost. Raises `BrokerError`.
     """
     if not topology.config.exactly_once or not topology.bolts:
         return

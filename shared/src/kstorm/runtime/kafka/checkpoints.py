@@ -38,7 +38,7 @@ from kstorm.runtime.service.settings import Settings
 T = TypeVar("T")
 
 Pair = tuple[bytes, bytes | None]
-"""A key and its value; None deletes it."""
+"""A key and its value. None deletes it."""
 
 _CALL_SECS: Final = 10.0
 _STUCK_SECS: Final = 5.0
@@ -100,16 +100,16 @@ class CheckpointWriter:
         self._producer = self._new_producer()
 
     def _new_producer(self, *, alone: bool = False) -> Producer:
-        """With `alone`, each record is a batch of its own."""
+        """Create the producer. `alone`: each record is a batch of its own."""
         settings = self._settings
         milliseconds = int(_seconds(alone=alone) * 1000)
-        # Delivery must time out before the broker aborts the transaction.
         return Producer(
             {
                 **settings.client_config,
                 "client.id": f"{settings.instance}-checkpoints",
                 "transactional.id": self._id,
                 "transaction.timeout.ms": milliseconds,
+                # Delivery must time out before the broker aborts the transaction.
                 "message.timeout.ms": milliseconds * 4 // 5,
                 "message.max.bytes": MAX_RECORD_BYTES,
                 "batch.size": 1 if alone else self._batch_bytes,
@@ -159,9 +159,8 @@ class CheckpointWriter:
                 try:
                     attempting = self._on_thread(partial(self._attempt, writing, attempt))
                     last = await asyncio.wait_for(attempting, _PATIENCE_SECS)
-                except (
-                    TimeoutError
-                ):  # librdkafka may block forever if its consumer was fenced meanwhile
+                except TimeoutError:
+                    # librdkafka may block forever if its consumer was fenced meanwhile.
                     raise self._failed(f"no answer in {_PATIENCE_SECS:.0f} s") from None
                 except RecordsRefusedError:
                     self.aborted += 1
@@ -224,8 +223,7 @@ class CheckpointWriter:
         return await asyncio.get_running_loop().run_in_executor(self._thread, call)
 
     def _attempt(self, writing: Writing, attempt: "_Attempt") -> dict[int, int]:
-        """Make requests until everything is committed, or raise if the transaction is rolled
-        back."""
+        """Make requests until everything is committed. Raises if the transaction is rolled back."""
         while (request := writing.next) is not None:
             before = time.monotonic()
             try:

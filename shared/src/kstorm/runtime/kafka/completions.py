@@ -1,8 +1,7 @@
 """Reads completions of a spout's trees, independently of the consumer group that assigns its tasks.
 
-A task receives completions only for trees emitted after it was assigned, because no message of
-earlier trees is pending here. It still receives them while the group waits for the task to be
-released.
+A task receives completions only for trees emitted after it was assigned, because earlier trees have
+no pending message here. It still receives them while the group waits for the task to be released.
 """
 
 import asyncio

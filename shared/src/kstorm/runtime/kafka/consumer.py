@@ -84,8 +84,7 @@ class TaskOwner(Protocol):
 
 
 class TaskConsumer(threading.Thread):
-    """Call `start` once, `took` and `finished` for each record, and `stop` from a blocking
-    thread."""
+    """Call `start` once, `took` and `finished` for each record, and `stop`, which blocks."""
 
     def __init__(
         self,
@@ -133,8 +132,6 @@ class TaskConsumer(threading.Thread):
         """Open transactions that block this consumer."""
         self.assignment: set[int] = set()
         """Partitions assigned to this process."""
-        # librdkafka's default of 1000 leaves the processor idle whenever the queue was full.
-        # Members learn of a rebalance by their heartbeats.
         config: dict[str, Any] = {
             **settings.client_config,
             "isolation.level": "read_committed",  # committed offsets then exclude open transactions
@@ -144,12 +141,14 @@ class TaskConsumer(threading.Thread):
             "partition.assignment.strategy": "cooperative-sticky",
             "session.timeout.ms": session_timeout_ms,
             "max.poll.interval.ms": _most_ms_without_poll(revoke_secs, session_timeout_ms),
+            # Members learn of a rebalance by their heartbeats.
             "heartbeat.interval.ms": min(500, session_timeout_ms // 5),
             "auto.offset.reset": "earliest",
             "enable.auto.commit": False,
             "enable.auto.offset.store": False,
             "queued.max.messages.kbytes": 16 * 1024,
             "fetch.wait.max.ms": 100,
+            # librdkafka's default of 1000 leaves the processor idle whenever the queue was full.
             "fetch.queue.backoff.ms": 20,
             "fetch.message.max.bytes": 4 << 20,
             **OWN_TOPICS,
@@ -240,7 +239,7 @@ class TaskConsumer(threading.Thread):
                 self._leave()
         except FencedError as error:
             self._fatal(error)
-        except Exception as error:  # noqa: BLE001 - the thread must not die silently: the process has to end
+        except Exception as error:  # noqa: BLE001 - the process has to end, too
             self._fatal(error)
         finally:
             self._searches.close()
@@ -343,8 +342,7 @@ class TaskConsumer(threading.Thread):
         return False
 
     def _regulate(self) -> None:
-        """Pause partitions that are not ready, or all if too much is in flight. All stay
-        assigned."""
+        """Pause partitions that are not ready, or all if too much is in flight. Tasks are kept."""
         if not self._throttled and self._overloaded(_HIGH_RECORDS, _HIGH_BYTES):
             patience = time.monotonic() + _PATIENCE_SECONDS
             while self._overloaded(_LOW_RECORDS, _LOW_BYTES) and time.monotonic() < patience:

@@ -65,8 +65,4 @@ def _serve(calls: _Calls) -> None:
         else:
             future.set_result(result)
         # Otherwise a replaced producer would stay alive until the next call.
-        del (
-            order,
-            call,
-            future,
-        )
+        del (order, call, future)

@@ -18,7 +18,7 @@ from kstorm.runtime.service.settings import Settings
 
 _ANSWER_SECS: Final = 5.0
 _PATIENCE_SECS: Final = 50.0
-# The same if there are fewer brokers than replicas, because more brokers may be starting.
+# Patience if there are fewer brokers than replicas, because more may be starting.
 _STARTING_SECS: Final = 20.0
 _MIN_ISR: Final = "min.insync.replicas"
 
@@ -43,8 +43,8 @@ OFFSETS: Final = InternalTopic("__consumer_offsets", "offsets.topic.replication.
 def why_give_up(topic: InternalTopic, settings: Settings, since: float) -> str:
     """Return the problem and its remedy once further waiting is useless, or "".
 
-    `since` is the time of the first request. Restarting brokers are waited for. Blocks for some
-    seconds.
+    `since` is the time of the first request. Brokers that restart get time to finish. Blocks for
+    some seconds.
     """
     waited = time.monotonic() - since
     if waited < _STARTING_SECS:

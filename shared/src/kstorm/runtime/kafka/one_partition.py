@@ -11,11 +11,11 @@ from kstorm.runtime.service.settings import Settings
 
 _ASK_SECS: Final = 20.0
 _FLUSH_SECS: Final = 20.0
-# The broker delays the end-of-partition event by this, and readers wait for it.
 _READING: Final = {
     "group.id": "kstorm-command",
     "enable.auto.commit": False,
     "enable.partition.eof": True,
+    # The broker delays the end-of-partition event by this, and readers wait for it.
     "fetch.wait.max.ms": 50,
 }
 _POLL_SECS: Final = 0.2
@@ -40,8 +40,7 @@ def follow_topic(settings: Settings, topic: str, first: int = 0) -> Iterator[Mes
 
 
 def bounds(settings: Settings, topic: str) -> tuple[int, int] | None:
-    """Return the first and the end offset; None if the topic does not exist. Raises
-    `BrokerError`."""
+    """Return the first and the end offset, or None without the topic. Raises `BrokerError`."""
     if not Admin(settings).partition_counts().get(topic):
         return None
     consumer = Consumer(

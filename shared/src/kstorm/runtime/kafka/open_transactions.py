@@ -43,7 +43,7 @@ class OpenTransactions:
 
     @property
     def longest_secs(self) -> float:
-        """Minimum age of the oldest stuck transaction; 0 without one."""
+        """Minimum age of the oldest stuck transaction, or 0 without one."""
         return max((self._now() - at for _, at in self._hanging().values()), default=0.0)
 
     def problem(self) -> str:

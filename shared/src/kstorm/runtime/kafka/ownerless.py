@@ -1,9 +1,9 @@
 """Detects tasks that the group left unassigned, so that the process rejoins for a rebalance.
 
-Cooperative tasks move in two rounds: in the first one, a process revokes them and rejoins to start
-the second one. Suppose a static member is killed between the two and returns within its session. It
-then gets the first round's assignment, as if nothing had happened. So each process checks once
-after joining if every task has an owner.
+Cooperative tasks move in two rounds. In the first, a process revokes them and rejoins to start the
+second. Suppose a static member is killed between the two and returns within its session. It then
+gets the first round's assignment, as if nothing had happened. So each process checks once after
+joining if every task has an owner.
 """
 
 from collections.abc import Callable
@@ -42,7 +42,7 @@ class Ownerless:
         self._next, self._since = now + _LOOK_SECS, float("inf")
 
     def look(self, now: float, *, has_tasks: bool) -> set[int]:
-        """Return tasks that stay unassigned; usually empty. Never blocks.
+        """Return tasks that stay unassigned, usually none. Never blocks.
 
         A process with tasks waits longer, because it would have to release them to rejoin.
         """

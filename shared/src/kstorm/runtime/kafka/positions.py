@@ -28,12 +28,12 @@ class GroupPositions:
 
     def __init__(self, settings: Settings, group: str) -> None:
         self._settings, self._group = settings, group
-        # Wait for the outcome of open transactions, because they may be this spout's.
         self._consumer = Consumer(
             {
                 **settings.client_config,
                 "client.id": f"{settings.instance}-positions",
                 "group.id": group,
+                # Wait for the outcome of open transactions, because they may be this spout's.
                 "isolation.level": "read_committed",
             }
         )

@@ -95,8 +95,7 @@ class UnitProducer:
                 self._fail(error.args[0], out.topic)
 
     def count(self, records: Iterable[Outgoing]) -> None:
-        """Count the frames of a transaction by another producer. Records of sinks are not
-        frames."""
+        """Count the frames of another producer's transaction. Records of sinks are not frames."""
         frames = [record.value for record in records if not record.task]
         self.records += len(frames)
         self.bytes += sum(map(len, frames))

@@ -40,10 +40,7 @@ _DEFAULTS: Final = {
     "delivery.report.only.error": True,
 }
 # These properties may conflict with idempotence.
-_ACKS: Final = {
-    "acks",
-    "request.required.acks",
-}
+_ACKS: Final = {"acks", "request.required.acks"}
 _NOT_ALLOWED: Final = (
     KafkaError.CLUSTER_AUTHORIZATION_FAILED,
     KafkaError.TOPIC_AUTHORIZATION_FAILED,
@@ -126,11 +123,7 @@ class KafkaWriter:
             raise BrokerError(
                 f"a record for topic {topic!r} finds the producer's queue full: Kafka is down or slower than the bolt"
             ) from None
-        except (
-            KafkaException,
-            TypeError,
-            ValueError,
-        ) as error:
+        except (KafkaException, TypeError, ValueError) as error:
             # `ValueError`: a topic or header name that is not valid text.
             raise BrokerError(
                 f"a record for topic {topic!r} was refused: {self._reason(error)}"
@@ -159,10 +152,8 @@ class KafkaWriter:
                     produce(topic, value, key, -1, report)
                 except BufferError:
                     produce_when_room(self._producer, topic, value, key, -1, report)
-            except (
-                KafkaException,
-                ValueError,
-            ) as error:  # ValueError: text that cannot be encoded as UTF-8
+            except (KafkaException, ValueError) as error:
+                # `ValueError`: text that cannot be encoded as UTF-8.
                 # Pass only the text: the error refers to this frame, which refers to the report and
                 # would keep it alive.
                 report(self._reason(error), None)

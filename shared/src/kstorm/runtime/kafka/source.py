@@ -164,8 +164,7 @@ class KafkaSource:
         return cast("list[SourceMessage]", messages)
 
     def faults(self) -> Sequence[SourceFault]:
-        """Return the faults since the last call. A repeated fault is reported at most every 30
-        s."""
+        """Return the faults since the last call. Each is repeated at most every 30 s."""
         if self._forgotten.all:
             self._renew()
         for partition, batch in self._searches.ended():
@@ -390,10 +389,11 @@ def consumer_properties(config: SpoutConfig, client_config: Mapping[str, Any]) -
         # A few batches are enough. librdkafka's default is 100,000 messages per partition.
         "queued.min.messages": 5000,
         "queued.max.messages.kbytes": 16 * 1024,
-        # Pause after the queue was full. In the default of a second, it would be used up ten times.
+        # Pause after the queue is full. In librdkafka's default of one second, the queue would run
+        # empty ten times over.
         "fetch.queue.backoff.ms": 10,
-        # There is no membership. This limits how long the last commit waits for an unavailable
-        # broker.
+        # The consumer is not a member. This limits how long the last commit waits for an
+        # unavailable broker.
         "session.timeout.ms": 3000,
     }
     if isinstance(config.hosts, ZkHosts):

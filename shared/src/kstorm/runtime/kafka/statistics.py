@@ -12,7 +12,7 @@ SELDOM_MS: Final = 5000
 
 
 class PartitionSeen(Struct):
-    """A partition that is read; -1 stands for unknown values."""
+    """A partition that is read. -1 stands for unknown values."""
 
     next_offset: int = -1
     """The next offset that the client returns."""

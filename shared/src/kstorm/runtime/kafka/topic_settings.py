@@ -16,9 +16,8 @@ _RECORD_BYTES: Final = 1_048_588
 _FRAME_OVERHEAD: Final = 64 * 1024
 _SAFE_REPLICAS: Final = 3
 
-# The broker decompresses a batch from any other writer and rejects it if it is too large. kstorm
-# does not compress. Otherwise each reader would decompress it, and a batch of 1 MB may expand to 1
-# GB.
+# kstorm does not compress. The broker decompresses batches of other writers and rejects those that
+# are too large. Otherwise each reader would have to decompress a batch of 1 MB to perhaps 1 GB.
 _OPENED: Final[Mapping[str, str]] = {"compression.type": "uncompressed"}
 
 CHANGELOG: Final[Mapping[str, str]] = {

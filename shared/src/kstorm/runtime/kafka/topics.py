@@ -115,8 +115,7 @@ def _check(
 
 
 def _check_changelogs(topology: Topology, admin: Admin, names: list[str]) -> None:
-    """Check existing changelogs: state is read from the whole log, so none may be deleted by
-    age."""
+    """Check existing changelogs. State is read from the whole log, so age must not delete any."""
     for name, found in admin.topic_settings(names).items() if names else ():
         policy, most = found["cleanup.policy"], int(found["max.message.bytes"])
         if policy != "compact":
@@ -156,8 +155,7 @@ def changelog_facts(topic: str, settings: Settings) -> ChangelogFacts:
 
 
 def topic_id(topic: str, settings: Settings) -> bytes:
-    """Return the 16-byte id of a topic, which changes when the topic is deleted and created
-    again."""
+    """Return a topic's 16-byte id, which changes when the topic is deleted and recreated."""
     return _topic_id(topic, Admin(settings))
 
 

@@ -54,7 +54,7 @@ class _Fault(NamedTuple):
 
     reason: str
     first: int | None
-    """The batch's first offset; None if it is not reported."""
+    """The batch's first offset, or None if it is not reported."""
 
 
 class Searches:
@@ -127,7 +127,7 @@ class Searches:
 def look(
     properties: Mapping[str, Any], place: Partition, offset: int, closing: threading.Event
 ) -> Undecodable | None:
-    """Return the undecodable batch at an offset; None if it can be decoded now.
+    """Return the undecodable batch at an offset, or None if it can be decoded now.
 
     Blocks. Raises `BrokerError`.
     """
