@@ -1,6 +1,7 @@
 """The settings of a `KafkaSpout`: Storm's names in Python spelling.
 
-SpoutConfig(KafkaHosts(), "sentences", "/kafka-spouts", "wordcount", scheme=SchemeAsMultiScheme(StringScheme()))
+scheme = SchemeAsMultiScheme(StringScheme())
+SpoutConfig(KafkaHosts(), "sentences", "/kafka-spouts", "wordcount", scheme=scheme)
 """
 
 import re

@@ -27,7 +27,7 @@ class TupleToKafkaMapper(Protocol):
 
 
 class FieldNameBasedTupleToKafkaMapper:
-    """Uses two fields. As in Storm, a tuple without the key field produces no key."""
+    """Uses two fields. A tuple without the key field produces no key (Storm's rule)."""
 
     def __init__(self, key_field: str = "key", message_field: str = "message") -> None:
         self.key_field = key_field

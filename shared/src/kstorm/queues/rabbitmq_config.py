@@ -1,6 +1,7 @@
 """The settings of a `RabbitMQSpout`.
 
-RabbitMQConfig("sentences", hosts=["rabbit-0", "rabbit-1"], username="wordcount", password_file="/secrets/rabbit")
+hosts = ["rabbit-0", "rabbit-1"]
+RabbitMQConfig("sentences", hosts=hosts, username="wordcount", password_file="/secrets/rabbit")
 """
 
 from collections.abc import Sequence

@@ -24,15 +24,15 @@ class Step(IntEnum):
     """The way to skip a value."""
 
     FIXED = 0
-    """Skip a length that the schema defines."""
+    """Skip the number of bytes that the schema defines."""
     NUMBER = 1
     """Skip a varint: int, long, enum."""
     BYTES = 2
-    """Skip the length that precedes the data: bytes, string."""
+    """Skip the number of bytes that is given first: bytes, string."""
     DECIMAL = 3
     """Like `BYTES`, but with a maximum length."""
     UNION = 4
-    """Skip the branch whose number precedes the data."""
+    """Skip the branch whose number is given first."""
     RECORD = 5
     """Skip all fields."""
     ARRAY = 6
@@ -214,7 +214,7 @@ def _bodies(op: Op) -> Iterator[Body]:
 
 def _excess(op: Op, known: dict[Body, _Known]) -> float:
     step, what = op
-    # One byte ends it. Any number of items may hold more values than usual.
+    # One byte ends it. If items hold more values than usual, any number of them may follow.
     match step:
         case Step.FIXED:
             return -USUAL_VALUES * float(what)

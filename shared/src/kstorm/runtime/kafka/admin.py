@@ -65,8 +65,8 @@ class Admin:
     def partition_counts(self, within: float = _TIMEOUT_SECS) -> dict[str, int]:
         """Return the partition count of every topic in the cluster.
 
-        Raises `NoBrokerError` if no broker responds within `within` seconds, and `BrokerError` if
-        all refuse the connection.
+        Raises `NoBrokerError` if no broker responds within `within` seconds. Raises `BrokerError`
+        if all brokers refuse the connection, or if any has when the time is up.
         """
         deadline, patience = time.monotonic() + within, _LOOK_SECS
         while True:
@@ -162,7 +162,7 @@ class Admin:
 
     @property
     def _brokers(self) -> int:
-        """Number of configured brokers. All must refuse the connection before it is reported."""
+        """Number of configured brokers. Before the timeout, only a refusal by all is reported."""
         return len(str(self._settings.client_config["bootstrap.servers"]).split(","))
 
     def _refused(self, refusal: KafkaError, *_: KafkaError) -> BrokerError:

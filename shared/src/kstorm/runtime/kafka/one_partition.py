@@ -35,7 +35,7 @@ def read_topic(settings: Settings, topic: str, first: int = 0) -> Iterator[Messa
 
 
 def follow_topic(settings: Settings, topic: str, first: int = 0) -> Iterator[Message | None]:
-    """Like `read_topic`, but endless. Yields None at the end and when nothing arrives."""
+    """Like `read_topic`, but endless. Once it has reached the end, yields None after each poll."""
     return _records(settings, topic, first)
 
 
