@@ -1,22 +1,23 @@
-"""What is finished above the oldest unfinished message of a partition.
+"""Offsets that are finished above the oldest unfinished message of a partition.
 
-It is stored beside the offset, so that whoever reads on from there emits none of it again: one message that fails again and again
-would else have thousands repeated that came after it. Only what was acked counts. Dead letters, messages that hold nothing and
-gaps are looked at again, so that the next finished range says of them what they are.
+They are stored with the offset, so that the next owner does not emit them again. Otherwise one
+message that keeps failing would cause thousands of later messages to be repeated. Only acked
+offsets count. Dead letters, messages without tuples and gaps are read again, so that the next
+finished range records them.
 """
 
 from collections.abc import Iterable, Sequence
 from typing import Final
 
 Run = tuple[int, int]
-"""The first offset of some in a row, and the one behind the last."""
+"""Consecutive offsets: the first one and the one after the last."""
 
 MOST_RUNS: Final = 100
-"""Of the longest: what is stored of a partition every two seconds has at most some 3 kB."""
+"""Only the longest runs are stored, so a partition takes at most about 3 kB every two seconds."""
 
 
 def runs_between(first: int, end: int, but: Iterable[Run]) -> list[Run]:
-    """What lies from `first` to `end` without what is in `but`, whose runs are in order; the longest runs of it."""
+    """Return the longest runs from `first` to `end` without those in `but`, which is in order."""
     found = []
     for start, behind in but:
         if start >= end:
@@ -32,22 +33,22 @@ def runs_between(first: int, end: int, but: Iterable[Run]) -> list[Run]:
 
 
 class Above:
-    """What a former owner has left. Offsets are asked for in order."""
+    """Finished runs that the former owner stored. Query offsets in ascending order."""
 
     def __init__(self, runs: Sequence[Run]) -> None:
         self._runs = list(runs)
         self.end = runs[-1][1] if runs else 0
-        """Nothing from here on is in it."""
+        """Contains no offset from here on."""
 
     def has(self, offset: int) -> bool:
-        """Whether that was finished. What lies below is forgotten."""
+        """Return True if the offset was finished. Discards the runs below it."""
         runs = self._runs
         while runs and runs[0][1] <= offset:
             del runs[0]
         return bool(runs) and runs[0][0] <= offset
 
     def added_to(self, runs: list[Run], end: int) -> list[Run]:
-        """Runs up to `end`, and what there is from there on."""
+        """Return `runs`, which end at `end`, plus the stored runs beyond `end`."""
         beyond = [(max(start, end), behind) for start, behind in self._runs if behind > end]
         if runs and beyond and runs[-1][1] == beyond[0][0]:
             beyond[0] = runs.pop()[0], beyond[0][1]

@@ -1,9 +1,10 @@
-"""`KafkaBolt`: writes tuples to a topic, and acks each when the broker has it.
+"""`KafkaBolt`: writes tuples to a topic and acks each one once the broker has its record.
 
-    KafkaBolt().with_topic_selector("counts").with_tuple_to_kafka_mapper(FieldNameBasedTupleToKafkaMapper("word", "count"))
+    mapper = FieldNameBasedTupleToKafkaMapper("word", "count")
+    KafkaBolt().with_topic_selector("counts").with_tuple_to_kafka_mapper(mapper)
 
-A record that the broker does not take fails its tuple, which is then replayed from the spout: nothing is acked that is
-not written. A replayed tuple may be written twice.
+If the broker rejects a record, its tuple fails and the spout replays it, so no tuple is acked
+before it is written. A replayed tuple may be written twice.
 """
 
 import asyncio
@@ -42,11 +43,11 @@ log = logging.getLogger(__name__)
 
 _TRY_AGAIN_SECS: Final = 0.05
 _TELL_AFTER: Final = 40
-"""Trials: a registry's first answer takes a few milliseconds, which is nothing to tell of."""
+"""Retries before the wait is reported: a first registry lookup of a few ms is normal."""
 
 
 class KafkaBolt(Bolt):
-    """A bolt that ends in a Kafka topic; it emits nothing."""
+    """A bolt that writes to a Kafka topic. It emits nothing."""
 
     def __init__(self) -> None:
         self._selector: TopicSelector | None = None
@@ -54,7 +55,7 @@ class KafkaBolt(Bolt):
         self._key_serializer: Serializer = AnySerializer()
         self._value_serializer: Serializer = AnySerializer()
         self.producer_properties: Mapping[str, Any] | None = None
-        """Those of a producer of its own; None if it uses the process's."""
+        """Properties of the bolt's own producer, or None if it uses the process's producer."""
         self._lineage: Lineage | None = None
         self._async = True
         self._fire_and_forget = False
@@ -69,56 +70,62 @@ class KafkaBolt(Bolt):
 
     @property
     def topic(self) -> str | None:
-        """The topic that every record goes to; None if it is chosen per tuple, or not yet."""
+        """The topic of every record, or None if it is chosen per tuple or not set yet."""
         return self._selector.topic if isinstance(self._selector, DefaultTopicSelector) else None
 
     def with_topic_selector(self, selector: TopicSelector | str) -> Self:
-        """Chooses the topic per tuple; a string is one topic for all."""
+        """Choose the topic per tuple. A string selects one topic for all tuples."""
         self._selector = DefaultTopicSelector(selector) if isinstance(selector, str) else selector
         return self
 
     def with_tuple_to_kafka_mapper(self, mapper: TupleToKafkaMapper) -> Self:
-        """Chooses key and message; by default the fields `key` and `message`."""
+        """Choose key and message. Default: the fields `key` and `message`."""
         self._mapper = mapper
         return self
 
     def with_key_serializer(self, serializer: Serializer) -> Self:
-        """Makes the bytes of keys; by default text and bytes are written as they are, and anything else as JSON."""
+        """Serialize keys. Default: text and bytes as they are, anything else as JSON."""
         self._key_serializer = copy.copy(serializer)
         return self
 
     def with_value_serializer(self, serializer: Serializer) -> Self:
-        """The same for messages."""
+        """Serialize messages. Default: as for keys."""
         self._value_serializer = copy.copy(serializer)
         return self
 
     def with_producer_properties(self, properties: Mapping[str, Any]) -> Self:
-        """Gives the bolt a producer of its own with these librdkafka properties; without, it uses the process's.
+        """Give the bolt its own producer with these librdkafka properties.
 
-        Raises `ConfigError` if a serializer is among them, as in Java.
+        By default it uses the process's producer. Raises `ConfigError` if the properties contain a
+        serializer, as in Java.
         """
         refuse_serializers(properties)
         self.producer_properties = dict(properties)
         return self
 
     def with_producer_callback(self, callback: ProducerCallback) -> Self:
-        """Has `callback` called with the end of each record and its tuple, after the tuple was acked or failed.
+        """Call `callback` with the result of each record and its tuple, after the ack or fail.
 
-        The bolt has a producer of its own then, which reports every record, and writes tuples one by one: some microseconds
-        a record. Without a callback nobody pays for this.
+        The bolt then gets its own producer, which reports every record. It also writes tuples one
+        by one, which costs a few microseconds per record.
         """
         self._callback = callback
         return self
 
     def with_async(self, enabled: bool = True) -> Self:
-        """Whether the next tuple is executed before the broker has this one's record: the default. Without, one record is
-        on its way at a time, in the order of the tuples: as slow as a round trip each."""
+        """Execute the next tuple before the broker has this one's record (the default).
+
+        If disabled, records are written one at a time in the order of the tuples, each at the cost
+        of a round trip.
+        """
         self._async = enabled
         return self
 
     def with_fire_and_forget(self, enabled: bool = True) -> Self:
-        """Whether tuples are acked as soon as their records are on their way: what the broker then does not take is lost, and
-        only counted. Off by default."""
+        """Ack tuples as soon as their records are queued for sending. Default: off.
+
+        Records that the broker then rejects are lost and only counted.
+        """
         self._fire_and_forget = enabled
         return self
 
@@ -132,19 +139,24 @@ class KafkaBolt(Bolt):
         traceparent: bool = False,
         sampled: float = 1.0,
     ) -> Self:
-        """Writes where each tuple comes from as headers of its record: see `kstorm.kafka.lineage`.
+        """Write each tuple's origin as headers of its record. Default: off.
 
-        `topic` is the source topic's name; the others name the fields with the message's coordinates, which
-        `MessageMetadataSchemeAsMultiScheme` gives and the bolts between must hand on, and the field that tells apart the
-        records made of one message. Off by default: headers cost a list a record, bytes on the wire and on the disk.
-        `traceparent` adds that header, by which consumers with OpenTelemetry continue the trace; `sampled`, from 0 to 1, is the
-        share of trees whose header says "sampled": most consumers record those only.
+        See `kstorm.kafka.lineage` for the headers.
+        `topic` is the name of the source topic. `partition` and `offset` name the fields with the
+        message's coordinates. `MessageMetadataSchemeAsMultiScheme` provides these fields, and the
+        bolts in between must pass them on. `part` names the field that distinguishes several
+        records made from one message.
+
+        `traceparent` adds that header, so that consumers with OpenTelemetry continue the trace.
+        `sampled` is the share of trees, from 0 to 1, whose header is flagged "sampled". Most
+        consumers record only those.
+
+        The headers cost one list per record and take space on the network and on disk.
         """
         self._lineage = Lineage(topic, partition, offset, part, sampled if traceparent else None)
         return self
 
     def refuses_exactly_once(self) -> str:
-        """See `Component.refuses_exactly_once`."""
         if self._fire_and_forget:
             return "its KafkaBolt has .with_fire_and_forget(), with which records may be lost: leave it out"
         if self.producer_properties is not None:
@@ -158,7 +170,7 @@ class KafkaBolt(Bolt):
         return ""
 
     def prepare(self, config: Config, context: TopologyContext, collector: OutputCollector) -> None:
-        """Opens the producer. Raises `ConfigError` without a topic selector or on settings that cannot work."""
+        """Open the producer. Raises `ConfigError` without a topic selector or on bad settings."""
         super().prepare(config, context, collector)
         selector = checked(
             context.component,
@@ -172,26 +184,26 @@ class KafkaBolt(Bolt):
         ports = KafkaPorts.of(context)
         open_serializer(self._key_serializer, is_key=True)
         open_serializer(self._value_serializer, is_key=False)
-        # Exactly once nobody replays a tuple that was held for too long, so it is held until its record can be made.
+        # With exactly-once processing, a tuple that timed out is not replayed, so it is held until
+        # its record can be built.
         self._patience = math.inf if config.exactly_once else config.topology_message_timeout_secs
         self._held = HeldTuples(self._patience)
         own = self.producer_properties
         if self._callback is not None:
             self._callback.prepare(config, context)
-            own = {
-                **(own or {}),
-                "delivery.report.only.error": False,
-            }  # else nobody knows where a record is
+            # By default only failed deliveries carry a record, but the callback needs the offset of
+            # every one.
+            own = {**(own or {}), "delivery.report.only.error": False}
         self._writer: RecordWriter = (
             ports.open_shared_writer() if own is None else ports.open_writer(own)
         )
 
     def execute(self, tuple: Tuple) -> Maybe:
-        """Hands the record to the producer; the tuple is acked or failed on the broker's report.
+        """Pass the record to the producer. The tuple is acked or failed when the broker reports.
 
-        A tuple without a topic is acked and counted as skipped, with a warning (Storm's rule). A tuple whose serializer
-        raises `NotYetError` is held until it does not, or for the message timeout, after which it fails. While too many are
-        held this waits for room.
+        A tuple without a topic is acked and counted as skipped, with a warning (Storm's rule). If
+        the serializer raises `NotYetError`, the tuple is held and retried until the message
+        timeout, when it fails. While the buffer of held tuples is full, this waits for space.
         """
         if tuple.is_tick:
             return None
@@ -207,8 +219,11 @@ class KafkaBolt(Bolt):
         return None
 
     def execute_batch(self, batch: TupleBatch) -> Any:
-        """As `execute`, for a whole frame: acked when the broker has all its records. If it refuses one, all are written
-        again one by one, so that only those fail that must."""
+        """Write a whole frame, and ack it when the broker has all its records.
+
+        If the broker rejects one record, all tuples are written again one by one, so that only the
+        rejected ones fail.
+        """
         columns = columns_of_batch(self._mapper)
         if (
             type(self._selector) is not DefaultTopicSelector
@@ -232,22 +247,28 @@ class KafkaBolt(Bolt):
                 None if self._lineage is None else self._lineage.of_batch(batch),
             )
         except NotYetError:
-            return NotImplemented  # one by one, they are held
+            # The tuples are executed one by one, which holds those that cannot be serialized yet.
+            return NotImplemented
         if self._fire_and_forget:
             self.collector.ack_batch(batch)
         return None
 
     async def cleanup(self) -> None:
-        """Closes a producer of its own. Tuples that it still holds are replayed elsewhere."""
+        """Close the bolt's own producer, if any. Tuples still held are replayed elsewhere."""
         self._held.clear()
         await self._writer.close()
         for serializer in (self._key_serializer, self._value_serializer):
             await asyncio.to_thread(close_serializer, serializer)
 
     def metrics(self) -> dict[str, float]:
-        """`written`: records that the broker has; `skipped`: tuples that no topic was selected for; `held`: tuples that wait
-        for their serializer; `expired`: those that waited for it in vain, and failed; `lost`: records that were forgotten and
-        that the broker did not take."""
+        """Return the counters of this task.
+
+        - `written`: records that the broker has.
+        - `skipped`: tuples without a topic.
+        - `held`: tuples that wait for their serializer.
+        - `expired`: tuples that failed because this wait timed out.
+        - `lost`: fire-and-forget records that the broker rejected.
+        """
         return {
             "written": self._written,
             "skipped": self._skipped,
@@ -257,7 +278,7 @@ class KafkaBolt(Bolt):
         }
 
     def _write_or_hold(self, topic: str, tuple: Tuple) -> None:
-        """Holds a tuple if its record cannot be made yet, or if others wait before it, so that their order is kept."""
+        """Hold the tuple if its record cannot be built yet, or if earlier ones are held (order)."""
         if self._held:
             self._held.add(topic, tuple)
             return
@@ -332,7 +353,7 @@ class KafkaBolt(Bolt):
             return
         try:
             call_back(self._callback, tuple, error, record)
-        except Exception as raised:  # noqa: BLE001 - the user's code may raise anything; the record's fate is settled
+        except Exception as raised:  # noqa: BLE001 - user code; the tuple is already done
             self.collector.report_error(raised)
 
     def _batch_forgotten(self, size: int, errors: Sequence[object]) -> None:
@@ -355,16 +376,16 @@ class KafkaBolt(Bolt):
     def _without_raising(
         self, topic: str, tuple: Tuple, write: Callable[[str, Tuple], None]
     ) -> None:
-        """Nobody is there to fail a tuple whose record cannot be made or handed over. Raises `NotYetError` only."""
+        """Fail the tuple if writing raises, except for `NotYetError`. No caller handles errors."""
         try:
             write(topic, tuple)
         except NotYetError:
             raise
-        except Exception as error:  # noqa: BLE001 - whatever a mapper or a serializer raises
+        except Exception as error:  # noqa: BLE001 - mappers and serializers may raise anything
             self._refused(tuple, error)
 
     def _try_again_soon(self, error: NotYetError) -> None:
-        """Tries those that are held in a moment. A trial that nobody needs any more does nothing."""
+        """Schedule a retry of the held tuples. A superfluous retry does nothing."""
         self._tell_if_long(error)
         asyncio.get_running_loop().call_later(_TRY_AGAIN_SECS, self._try_again)
 
@@ -391,16 +412,16 @@ class KafkaBolt(Bolt):
             self._tell(error)
 
     def _tell(self, error: KstormError) -> None:
-        """Once, not for each of the thousands of records that wait for a dead broker."""
+        """Report an error once, not for each of thousands of records that wait for a broker."""
         if str(error) != self._failing:
             self._failing = str(error)
             self.collector.report_error(error)
 
     def _skip(self, tuple: Tuple) -> None:
         self._skipped += 1
-        if (
-            self._skipped.bit_count() == 1
-        ):  # the 1st, 2nd, 4th, 8th …: enough to be seen, too few to fill a log
+        # Warn at the 1st, 2nd, 4th, 8th … skipped tuple: often enough to be noticed, without
+        # flooding the log.
+        if self._skipped.bit_count() == 1:
             log.warning(
                 "%r: no topic was selected for %d tuples: acked, not written",
                 self.context.component,

@@ -1,4 +1,4 @@
-"""Settings of a `KafkaBolt` that cannot work, or not together."""
+"""Reject settings of a `KafkaBolt` that are invalid or contradict each other."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -8,7 +8,7 @@ from kstorm.kafka.mapper import TopicSelector
 
 
 def refuse_serializers(properties: Mapping[str, Any]) -> None:
-    """Raises `ConfigError` if a serializer is among the properties of a producer."""
+    """Raise `ConfigError` if the producer properties contain a serializer."""
     for side in ("key", "value"):
         if (serializer := properties.get(f"{side}.serializer")) is not None:
             raise ConfigError(
@@ -24,7 +24,7 @@ def checked(
     fire_and_forget: bool,
     properties: Mapping[str, Any] | None,
 ) -> TopicSelector:
-    """The topic selector; raises `ConfigError` if there is none, or if settings contradict one another."""
+    """Return the topic selector. Raises `ConfigError` if it is missing or settings contradict."""
     if selector is None:
         raise ConfigError(
             f"the KafkaBolt {component!r} has no topic: add .with_topic_selector('a-topic')"

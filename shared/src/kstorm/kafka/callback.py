@@ -1,4 +1,4 @@
-"""What a `KafkaBolt` tells of each record's end: Storm's `PreparableCallback`, with the tuple besides."""
+"""Reports each record's result to user code: Storm's `PreparableCallback`, plus the tuple."""
 
 from typing import Any, NamedTuple, Self
 
@@ -7,18 +7,18 @@ from kstorm.topology import Config, TopologyContext, Tuple
 
 
 class RecordMetadata(NamedTuple):
-    """Where the broker has a record."""
+    """The broker's position and timestamp of a written record."""
 
     topic: str
     partition: int
     offset: int
-    """-1 where the broker does not say, as with the producer property `acks=0`."""
+    """-1 if the broker does not return it, as with the producer property `acks=0`."""
     timestamp: int
     """Unix time in ms."""
 
     @classmethod
     def of(cls, record: Any) -> Self:
-        """That of a delivered `confluent_kafka.Message`."""
+        """Build it from a delivered `confluent_kafka.Message`."""
         offset = record.offset()
         return cls(
             record.topic(),
@@ -29,23 +29,26 @@ class RecordMetadata(NamedTuple):
 
 
 class ProducerCallback:
-    """Give `KafkaBolt.with_producer_callback` an object of a class derived from this; each task has a copy of its own."""
+    """Base class for `KafkaBolt.with_producer_callback`. Each task gets a copy of the object."""
 
     def prepare(self, config: Config, context: TopologyContext) -> None:
-        """Called once, before the first record."""
+        """Called once before the first record."""
 
     def on_completion(
         self, metadata: RecordMetadata | None, error: BrokerError | None, tuple: Tuple
     ) -> None:
-        """Called once a record: with where it is, or with why it is not written. Must not wait: no other record is reported
-        meanwhile. What it raises is reported, and changes nothing for the tuple."""
+        """Called once per record, with its `metadata` or the `error` that prevented the write.
+
+        Must not block: other records are not reported meanwhile. Exceptions are reported and do not
+        affect the tuple.
+        """
         raise NotImplementedError
 
 
 def call_back(
     callback: ProducerCallback, tuple: Tuple, error: object | None, record: object
 ) -> None:
-    """Tells it what a producer reports of a tuple's record."""
+    """Pass a producer's delivery report for a tuple's record to the callback."""
     if error is None:
         callback.on_completion(RecordMetadata.of(record), None, tuple)
     else:

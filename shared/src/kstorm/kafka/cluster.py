@@ -1,4 +1,4 @@
-"""Brokers and partitions, by name."""
+"""Names of brokers and partitions."""
 
 from typing import Final, NamedTuple
 
@@ -6,21 +6,19 @@ from kstorm.errors import ConfigError
 
 
 class Partition(NamedTuple):
-    """One partition of one topic."""
-
     topic: str
     partition: int
 
 
 class Broker(NamedTuple):
-    """Where a broker listens."""
+    """A broker's address."""
 
     host: str
     port: int
 
     @classmethod
     def from_string(cls, address: str) -> "Broker":
-        """The broker at `host:port`; raises `ConfigError` if that is none."""
+        """Parse `host:port`. Raises `ConfigError` if it is malformed."""
         host, _, port = address.rpartition(":")
         if not host or not port.isdecimal():
             raise ConfigError(f"the broker {address!r}: give host:port")
@@ -31,4 +29,4 @@ class Broker(NamedTuple):
 
 
 UNKNOWN_BROKER: Final = Broker("", -1)
-"""In place of the leader of a partition that has none at the moment."""
+"""Stands for the leader of a partition that currently has none."""

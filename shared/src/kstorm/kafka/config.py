@@ -1,6 +1,7 @@
-"""The settings of a `KafkaSpout`, under Storm's names in Python spelling.
+"""The settings of a `KafkaSpout`: Storm's names in Python spelling.
 
-SpoutConfig(KafkaHosts(), "sentences", "/kafka-spouts", "wordcount", scheme=SchemeAsMultiScheme(StringScheme()))
+scheme = SchemeAsMultiScheme(StringScheme())
+SpoutConfig(KafkaHosts(), "sentences", "/kafka-spouts", "wordcount", scheme=scheme)
 """
 
 import re
@@ -22,97 +23,103 @@ SPOUTS_OWN_PROPERTIES: Final[Mapping[str, Any]] = {
     "enable.partition.eof": False,
     "auto.offset.reset": "error",
 }
-"""Properties of librdkafka's consumer that nobody can set otherwise: which offsets are stored, and what becomes of one that is
-out of range, is the spout's business."""
+"""librdkafka consumer properties that users cannot change. The spout itself decides which offsets
+it stores and how it handles an offset that is out of range."""
 
 EARLIEST_TIME: Final = -2
-"""`start_offset_time`: the oldest message that the topic still has."""
+"""`start_offset_time`: start at the oldest message in the topic."""
 LATEST_TIME: Final = -1
-"""`start_offset_time`: what is written from now on."""
+"""`start_offset_time`: start at messages written from now on."""
 
 
 class ProcessingGuarantee(Enum):
-    """What a `KafkaSpout` promises of its messages (storm-kafka-client's `ProcessingGuarantee`)."""
+    """The delivery guarantee of a `KafkaSpout` (storm-kafka-client's `ProcessingGuarantee`)."""
 
     AT_LEAST_ONCE = auto()
-    """The stored offset never passes a message that is not finished; what fails is emitted again."""
+    """The stored offset never passes an unfinished message. Failed messages are emitted again."""
 
     AT_MOST_ONCE = auto()
-    """The spout emits a message only once ZooKeeper has an offset behind it, so no message is emitted twice, whatever
-    dies; what fails or gets lost is not emitted again. Nothing is emitted while ZooKeeper cannot be reached, and each batch
-    costs a write there. Trees are not tracked, so `topology_max_spout_pending` does not hold the spout back."""
+    """The spout emits a message only after ZooKeeper has an offset beyond it. So no message is
+    emitted twice, even after a crash, and failed or lost messages are not emitted again. The spout
+    emits nothing while ZooKeeper is unreachable, and each batch costs one write there. Tuple trees
+    are not tracked, so `topology_max_spout_pending` does not limit the spout."""
 
     NO_GUARANTEE = auto()
-    """A message counts as finished as soon as it is emitted, and the offset is stored every `state_update_interval_ms`.
-    What fails is lost; what was emitted since the last write is emitted again after a crash. Trees are not tracked."""
+    """A message is finished as soon as it is emitted. The offset is stored every
+    `state_update_interval_ms`. Failed messages are lost. Messages emitted since the last write are
+    emitted again after a crash. Tuple trees are not tracked."""
 
 
 @dataclass(frozen=True)
 class KafkaConfig:
-    """What to read and how. Raises `ConfigError` on a value out of range."""
+    """The source topic and how to read it. Raises `ConfigError` if a value is out of range."""
 
     hosts: BrokerHosts
-    """Where the brokers are: `KafkaHosts`, `ZkHosts` or `StaticHosts`."""
+    """`KafkaHosts`, `ZkHosts` or `StaticHosts`, which find the brokers and partitions."""
 
     topic: str
-    """The topic to read; with `kafka_topic_wildcard_match` a regular expression."""
+    """The topic to read, or a regular expression with `kafka_topic_wildcard_match`."""
 
     kafka_topic_wildcard_match: bool = field(default=False, kw_only=True)
-    """Whether `topic` is a regular expression, and every topic is read whose whole name it matches (Storm's
-    `kafka.topic.wildcard.match`). Topics that appear later are found at the next refresh. Never read are the topology's
-    own topics and those that begin with `__`."""
+    """Treat `topic` as a regular expression and read every topic whose whole name matches (Storm's
+    `kafka.topic.wildcard.match`). New topics are found at the next refresh. The topology's own
+    topics and topics that begin with `__` are never read."""
 
     client_id: str = field(default="", kw_only=True)
-    """Name of the client in the brokers' logs and quotas; "" stands for the spout's `id`."""
+    """Name of the client in the brokers' logs and quotas. Default: the spout's `id`."""
 
     fetch_size_bytes: int = field(default=1024 * 1024, kw_only=True)
-    """Most bytes fetched of one partition at once (librdkafka's `fetch.message.max.bytes`). A larger message is fetched
-    none the less, alone."""
+    """Maximum bytes per partition and fetch (librdkafka's `fetch.message.max.bytes`). A larger
+    message is still fetched, on its own."""
 
     socket_timeout_ms: int = field(default=10_000, kw_only=True)
-    """Milliseconds after which an unanswered request to a broker has failed (`socket.timeout.ms`); at least a second
-    more than `fetch_max_wait`, whatever is said here."""
+    """Milliseconds until a request to a broker times out (`socket.timeout.ms`). The effective value
+    is at least one second more than `fetch_max_wait`."""
 
     fetch_max_wait: int = field(default=500, kw_only=True)
-    """Most milliseconds that a broker holds back its answer while it has nothing new (`fetch.wait.max.ms`). Storm's
-    default is 10,000; but one connection serves all partitions of a broker here, and a partition that starts waits for
-    the answer under way (8.5 s were seen). New messages are answered at once, whatever this is."""
+    """Maximum milliseconds that a broker delays its response while there are no new messages
+    (`fetch.wait.max.ms`). Brokers return new messages immediately, whatever the value. Storm's
+    default is 10,000. Here one connection serves all partitions of a broker, and a newly assigned
+    partition waits for the pending fetch (up to 8.5 s observed)."""
 
     buffer_size_bytes: int = field(default=1024 * 1024, kw_only=True)
-    """Bytes of the socket's receive buffer (`socket.receive.buffer.bytes`); 0 leaves it to the system."""
+    """Bytes of the socket receive buffer (`socket.receive.buffer.bytes`). 0: system default."""
 
     scheme: MultiScheme = field(default_factory=RawMultiScheme, kw_only=True)
-    """Makes tuples of messages; the default gives the value as it is, in the field `bytes`."""
+    """Converts messages to tuples. Default: the raw value in the field `bytes`."""
 
     max_message_bytes: int = field(default=MOST_MESSAGE_BYTES, kw_only=True)
-    """Most bytes of a message, with its key where the scheme reads that. One that is longer is never shown to the scheme: it
-    becomes a dead letter, with its beginning. A batch of 2 kB may hold a message of 60 MB."""
+    """Maximum bytes of a message, including its key if the scheme reads it. A longer message is not
+    passed to the scheme. It becomes a dead letter that contains its beginning. The limit is needed
+    because a compressed batch of 2 kB may hold a message of 60 MB."""
 
     ignore_zk_offsets: bool = field(default=False, kw_only=True)
-    """Whether a new deployment of the topology (another `KSTORM_TOPOLOGY_ID`) starts at `start_offset_time` although an
-    offset is stored. A restarted process of the same deployment resumes in any case."""
+    """Start a new deployment of the topology (another `KSTORM_TOPOLOGY_ID`) at `start_offset_time`
+    even if an offset is stored. Restarted processes of the same deployment always resume."""
 
     start_offset_time: int = field(default=EARLIEST_TIME, kw_only=True)
-    """Where to start a partition of which no offset is stored: `EARLIEST_TIME`, `LATEST_TIME`, or a Unix time in ms. With
-    `LATEST_TIME` a partition or topic that is found later starts at its beginning."""
+    """Start of a partition without a stored offset: `EARLIEST_TIME`, `LATEST_TIME` or a Unix time
+    in ms. With `LATEST_TIME`, a partition or topic found later starts at its beginning."""
 
     max_offset_behind: int | None = field(default=None, kw_only=True)
-    """Most offsets to be behind. A stored offset further than this behind the one of `start_offset_time` is given up
-    for it, and a failed message further than this behind the newest emitted one becomes a dead letter. None: no limit."""
+    """Maximum number of offsets to be behind. If a stored offset is further behind the offset of
+    `start_offset_time`, the partition starts there instead. A failed message further behind the
+    newest emitted one becomes a dead letter. None: no limit."""
 
     use_start_offset_time_if_offset_out_of_range: bool = field(default=True, kw_only=True)
-    """What happens when the broker does not have the offset to read from (expired, or the topic was made anew): start
-    again at `start_offset_time`; or, if False, report an error and read nothing of the partition until it has it."""
+    """Start again at `start_offset_time` if the broker does not have the offset to read from (the
+    data expired or the topic was recreated). If False, report an error and do not read the
+    partition until the offset exists."""
 
     metrics_time_bucket_size_in_secs: int = field(default=60, kw_only=True)
-    """Seconds between two lines of the log that have the metrics of a task (`KafkaSpout.metrics`); 0: none. Whoever scrapes
-    `/metrics` has them whenever he likes."""
+    """Seconds between log lines with the metrics of a task (`KafkaSpout.metrics`). 0: none. The
+    metrics are always available at `/metrics`."""
 
     kafka_properties: Mapping[str, str | int | float | bool] = field(
         default_factory=dict, kw_only=True, repr=False
     )
-    """Further librdkafka consumer properties, e.g. for TLS and SASL; they win over the fields above. Those of
-    `SPOUTS_OWN_PROPERTIES` are refused."""
+    """Further librdkafka consumer properties, e.g. for TLS and SASL. They override the fields
+    above. Properties in `SPOUTS_OWN_PROPERTIES` are rejected unless they have the value there."""
 
     def __post_init__(self) -> None:
         if not self.topic:
@@ -169,56 +176,56 @@ class KafkaConfig:
 
 @dataclass(frozen=True)
 class SpoutConfig(KafkaConfig):
-    """A `KafkaConfig`, and what only the spout needs."""
+    """A `KafkaConfig` plus the spout's own settings."""
 
     zk_root: str = ""
-    """The ZooKeeper node under which offsets are kept: `<zk_root>/<id>/partition_<n>`, or for a regular expression
-    `<zk_root>/<id>/<topic>/partition_<n>`; "" is ZooKeeper's own root."""
+    """The ZooKeeper node for offsets: `<zk_root>/<id>/partition_<n>`, or with a regular expression
+    `<zk_root>/<id>/<topic>/partition_<n>`. "": ZooKeeper's root."""
 
     id: str = ""
-    """Name of this reading of the topic: the node under `zk_root`, and the consumer group that shows its lag. Keep it
-    over redeployments, or the spout starts anew; give no two spouts the same. It must be given."""
+    """Required. Identifies this spout's reading of the topic: the node under `zk_root` and the
+    consumer group that shows its lag. Keep it across redeployments, otherwise the spout starts from
+    scratch. It must be unique per spout."""
 
     zk_servers: Sequence[str] | None = field(default=None, kw_only=True)
-    """Hosts of the ZooKeeper that keeps the offsets. None: the service's own (`KSTORM_ZOOKEEPER`)."""
+    """Hosts of the offsets' ZooKeeper. None: the service's own (`KSTORM_ZOOKEEPER`)."""
 
     zk_port: int = field(default=2181, kw_only=True)
-    """Port of `zk_servers`, for those that do not name one."""
+    """Default port of `zk_servers`."""
 
     processing_guarantee: ProcessingGuarantee = field(
         default=ProcessingGuarantee.AT_LEAST_ONCE, kw_only=True
     )
-    """What is promised of each message. The fields about retries and uncommitted offsets matter for `AT_LEAST_ONCE` only."""
+    """Retry settings and `max_uncommitted_offsets` apply only to `AT_LEAST_ONCE`."""
 
     state_update_interval_ms: int = field(default=2000, kw_only=True)
-    """Milliseconds between two writes of the offsets, if they changed. What a crash repeats is at least this much."""
+    """Milliseconds between two writes of changed offsets. A crash repeats at least this much."""
 
     output_stream_id: str = field(default=DEFAULT_STREAM, kw_only=True)
-    """The stream to emit on."""
-
     failed_message_retry_manager: "str | Callable[[SpoutConfig], FailedMessageRetryManager]" = (
         field(default="kstorm.kafka.retry:ExponentialBackoffRetryManager", kw_only=True)
     )
-    """Decides when a failed message is emitted again: a class, or `module:class`; made with this config, once per
-    partition (Storm's `failedMsgRetryManagerClass`)."""
+    """Decides when a failed message is emitted again: a class or `module:class`, instantiated with
+    this config once per partition (Storm's `failedMsgRetryManagerClass`)."""
 
     retry_initial_delay_ms: int = field(default=0, kw_only=True)
-    """Milliseconds from a message's first failure to its second attempt."""
+    """Milliseconds between a message's first failure and its second attempt."""
 
     retry_delay_multiplier: float = field(default=1.0, kw_only=True)
-    """The delay grows by this factor with every further failure."""
+    """The delay is multiplied by this factor after each further failure."""
 
     retry_delay_max_ms: int = field(default=60_000, kw_only=True)
-    """The delay grows up to this many milliseconds."""
+    """Maximum delay in milliseconds."""
 
     retry_limit: int = field(default=-1, kw_only=True)
-    """How often a message is emitted again before it becomes a dead letter; -1, Storm's default, is for ever. A message
-    that can never succeed then holds the stored offset where it is, so give a limit wherever that can happen."""
+    """Maximum number of retries before a message becomes a dead letter. -1 (Storm's default):
+    unlimited. A message that can never succeed then blocks the stored offset, so set a limit if
+    that is possible."""
 
     max_uncommitted_offsets: int = field(default=200_000, kw_only=True)
-    """Most offsets of a partition from the oldest unfinished message to the newest emitted one: what a crash repeats at
-    most, and what bounds the memory for failed messages. At the limit only retries are emitted. (storm-kafka-client:
-    10,000,000.)"""
+    """Maximum distance, in offsets of one partition, from the oldest unfinished message to the
+    newest emitted one. It limits how much a crash repeats and the memory for failed messages. At
+    the limit, only retries are emitted. (storm-kafka-client: 10,000,000.)"""
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -243,10 +250,11 @@ class SpoutConfig(KafkaConfig):
             _check_at_least(name, getattr(self, name), 1)
         for name in ("retry_initial_delay_ms", "retry_delay_max_ms"):
             _check_at_least(name, getattr(self, name), 0)
+        # The negated comparison also rejects NaN.
         if (
             not isinstance(self.retry_delay_multiplier, int | float)
             or not self.retry_delay_multiplier >= 1
-        ):  # or NaN
+        ):
             raise ConfigError(
                 f"retry_delay_multiplier is {self.retry_delay_multiplier!r}: it must be at least 1"
             )
@@ -254,16 +262,16 @@ class SpoutConfig(KafkaConfig):
 
     @property
     def zk_path(self) -> str:
-        """The node of this spout."""
+        """The ZooKeeper node of this spout."""
         return f"{self.zk_root}/{self.id}"
 
     def zk_path_of(self, topic: str) -> str:
-        """The node under which a topic's partitions are: the spout's own, or that of the topic if it reads several."""
+        """The node above a topic's partitions: the topic's own with wildcards, else the spout's."""
         return f"{self.zk_path}/{topic}" if self.kafka_topic_wildcard_match else self.zk_path
 
     @property
     def zk_connect(self) -> str | None:
-        """The connect string of `zk_servers`; None if there are none."""
+        """The connect string of `zk_servers`, or None if they are not set."""
         if not self.zk_servers:
             return None
         return ",".join(

@@ -1,9 +1,14 @@
-"""Which partitions a spout task reads right now, and from where (Storm's `PartitionCoordinator`).
+"""Decides what partitions and offsets a spout task reads (Storm's `PartitionCoordinator`).
 
-At every tick: take notice of partitions that came or went; start what this task owns and whose lock it holds; stop what was
-taken over; set a partition whose offset the broker no longer has onto one that it has. A partition that stays this
-task's keeps its manager, so no message is read twice for a refresh. `ZkCoordinator` and `StaticCoordinator` differ in
-when they look for partitions.
+At every tick the coordinator:
+
+- detects partitions that were added or removed,
+- starts the partitions that belong to this task and whose lock it holds,
+- stops partitions that another process has taken over,
+- moves a partition to an available offset if the broker no longer has its offset.
+
+A partition that stays with this task keeps its manager, so a refresh does not cause any message to
+be read twice. `ZkCoordinator` and `StaticCoordinator` differ in when they look for partitions.
 """
 
 import logging
@@ -39,29 +44,30 @@ log = logging.getLogger(__name__)
 _UNKNOWN_TOPIC_REFRESH_SECS = 2.0
 _FAULT_REFRESH_SECS = 1.0
 _REFUSED_REST_SECS = 1.0
-_FAULT_LASTS_SECS = 60.0  # one that goes on is told anew every 30 s
+# A persistent fault is reported again every 30 s.
+_FAULT_LASTS_SECS = 60.0
 _HELD, _FENCED = Ownership.HELD, Ownership.FENCED
 
 
 @dataclass(slots=True)
 class _Slot:
-    """A partition that this task shall read."""
+    """A partition that is assigned to this task."""
 
     partition: Partition
     late: bool = False
-    """Whether it was not there when this task first looked: nobody can have meant to skip what it holds."""
+    """True if found after this task's first look-up: no user meant to skip its messages."""
     manager: PartitionManager | None = None
-    """None until it could be started."""
+    """None until the partition is started."""
     begin: int | None = None
-    """Where it is to be started, once this is stored."""
+    """The offset to start at as soon as it is stored."""
     out_of_range: bool = False
-    """Whether the broker did not have the offset to read from."""
+    """True if the broker did not have the offset to read from."""
     rest_until: float = 0.0
-    """Not to be tried again before this."""
+    """No further attempt before this time."""
 
 
 class PartitionCoordinator(ABC):
-    """Keeps the `PartitionManager`s of one spout task."""
+    """Owns the `PartitionManager`s of one spout task."""
 
     def __init__(
         self,
@@ -74,7 +80,7 @@ class PartitionCoordinator(ABC):
         finished: FinishedTopic,
     ) -> None:
         self.managers: list[PartitionManager] = []
-        """Those that may emit now; as of the last tick."""
+        """The managers that may emit, as of the last tick."""
         self._config = config
         self._context = context
         self._collector = collector
@@ -85,31 +91,29 @@ class PartitionCoordinator(ABC):
         self._storing = Storing(offsets, source, finished, topology, keeps_above=keeps_above)
         self._rest = said_of_the_rest(config, context.topology)
         self._slots: dict[Partition, _Slot] = {}
-        self._leaving: dict[
-            Partition, _Slot
-        ] = {}  # they keep their lock until their last range is written
+        # These partitions keep their lock until their last range is written.
+        self._leaving: dict[Partition, _Slot] = {}
         self._now = 0.0
         self._known: Mapping[Partition, Broker] = {}
         self._looked = False
-        self._heard: dict[
-            Partition | None, tuple[str, float]
-        ] = {}  # the last fault of each, and when
+        # The latest fault per partition, with its time.
+        self._heard: dict[Partition | None, tuple[str, float]] = {}
         self._epochs = 0
 
     @abstractmethod
     def _look(self, now: float) -> None:
-        """Has partitions looked for, if it is time."""
+        """Start a look-up of partitions if it is due."""
 
     @abstractmethod
     def _look_soon(self, now: float) -> None:
-        """Reading failed; perhaps there are other partitions now, or other leaders."""
+        """Schedule an early look-up after a read error: partitions or leaders may have changed."""
 
     def refresh(self) -> None:
-        """Begins to look for partitions; a later `tick` takes notice of what was found."""
+        """Start a look-up of partitions. A later `tick` applies the result."""
         self._source.refresh(self._config.topic)
 
     def tick(self, now: float) -> None:
-        """Brings `managers` up to date."""
+        """Update `managers`."""
         self._now = now
         self._look(now)
         self._take_notice()
@@ -132,16 +136,16 @@ class PartitionCoordinator(ABC):
             self._note(fault, now)
 
     def manager(self, partition: Partition) -> PartitionManager | None:
-        """The manager of a partition, also of one that may not emit at the moment; None if this task has none."""
+        """Return a partition's manager, if any, even if it may not emit now."""
         slot = self._slots.get(partition)
         return None if slot is None else slot.manager
 
     def all_managers(self) -> Iterator[PartitionManager]:
-        """Every manager, also those that may not emit at the moment."""
+        """Iterate over all managers, including those that may not emit at the moment."""
         return (slot.manager for slot in self._slots.values() if slot.manager is not None)
 
     def unread(self, now: float) -> str:
-        """Why messages cannot be read, as Kafka said within the last minute; empty if they can."""
+        """Return why Kafka could not be read during the last minute, or ""."""
         faults = [
             reason for reason, heard in self._heard.values() if now - heard < _FAULT_LASTS_SECS
         ]
@@ -150,26 +154,29 @@ class PartitionCoordinator(ABC):
         return "; ".join(dict.fromkeys(faults))
 
     def claim(self) -> None:
-        """With `AT_MOST_ONCE`: lets the managers emit what the store holds as done, and has it hold what they read since."""
+        """With `AT_MOST_ONCE`: let managers emit up to the stored offset and store the next."""
         for manager in self.managers:
             manager.grant(self._offsets.stored_offset(manager.partition))
             self._storing.commit(manager)
 
     def commit(self) -> None:
-        """Gives every offset that changed to the store, once the range below it is in Kafka."""
+        """Pass every changed offset to the store, once the range below it is in Kafka."""
         for manager in self.all_managers():
             self._storing.commit(manager)
 
     def close(self) -> None:
-        """Stops reading and gives up every partition; what is done is stored before. What Kafka has not confirmed by then keeps
-        its lock until it has, or until `abandon`."""
+        """Stop reading and release all partitions after storing their progress.
+
+        A partition whose last range is not in Kafka yet keeps its lock until it is, or until
+        `abandon`.
+        """
         for slot in self._slots.values():
             self._leave(slot, None)
         self._slots.clear()
         self.managers = []
 
     def abandon(self) -> None:
-        """Gives up the partitions that still wait for Kafka; the next owner does again what they were about to store."""
+        """Release partitions that still wait for Kafka. The next owner repeats their last range."""
         for slot in list(self._leaving.values()):
             self._drop(slot, "its last range is not in Kafka")
         self._leaving.clear()
@@ -188,9 +195,8 @@ class PartitionCoordinator(ABC):
     def _reassign(self, partitions: list[Partition], late: bool) -> None:
         total, index = self._context.total_tasks, self._context.task_index
         if self._config.kafka_topic_wildcard_match:
-            topology = (
-                self._context.topology
-            )  # to read what this very topology writes would never end
+            # Reading the topics that this topology writes would never end.
+            topology = self._context.topology
             ours = topology.topics().keys() | topology.changelogs().keys()
             partitions = [partition for partition in partitions if partition.topic not in ours]
             mine = calculate_partitions_of_topics_for_task(partitions, total, index)
@@ -218,9 +224,9 @@ class PartitionCoordinator(ABC):
         offset = self._resume_at(slot, stored) if slot.begin is None else slot.begin
         if offset is None:
             return
-        if (
-            stored is None or stored.offset != offset or stored.group
-        ):  # a spout that was exact has left that it is not this that counts
+        # A stored `group` is left by an exactly-once run. Storing the offset again removes it, so
+        # that the offset counts from now on.
+        if stored is None or stored.offset != offset or stored.group:
             if slot.begin is None:
                 log.info(
                     "%s starts at offset %d, stored: %s",
@@ -241,8 +247,11 @@ class PartitionCoordinator(ABC):
         self._read(slot, offset, stored.done)
 
     def _resumable(self, stored: StoredOffset | None) -> StoredOffset | None:
-        """What was stored, unless another deployment stored it and that is to be ignored. Then it counts as nothing: where
-        this one starts is stored at once, even if it is the same offset, so that it is known again after a crash."""
+        """Return the stored offset, or None if it is another deployment's and must be ignored.
+
+        In that case this deployment's start is stored immediately, even if the offset is the same.
+        This identifies the deployment after a crash.
+        """
         ignored = (
             self._config.ignore_zk_offsets
             and stored is not None
@@ -251,7 +260,7 @@ class PartitionCoordinator(ABC):
         return None if ignored else stored
 
     def _resume_at(self, slot: _Slot, stored: StoredOffset | None) -> int | None:
-        """Where to start; None while that is being looked up."""
+        """Return the offset to start at, or None while it is being looked up."""
         behind = self._config.max_offset_behind
         if stored is None:
             return self._look_up_start(slot)
@@ -263,16 +272,23 @@ class PartitionCoordinator(ABC):
         return start if start - stored.offset > behind else stored.offset
 
     def _look_up_start(self, slot: _Slot) -> int | None:
-        """Where `start_offset_time` is now. Of a partition that was found later, `LATEST_TIME` is the beginning: what was
-        written before it was found was written while the spout was at work."""
+        """Return the current offset of `start_offset_time`.
+
+        For a partition that was found later, `LATEST_TIME` means its beginning: its messages were
+        written while the spout was running.
+        """
         time = self._config.start_offset_time
         return self._source.offset_for(
             slot.partition, EARLIEST_TIME if slot.late and time == LATEST_TIME else time
         )
 
     def _begin(self, slot: _Slot, offset: int, skipped: FinishedRange | None) -> None:
-        """Has a new start stored, and before that what is skipped by it. Nothing is emitted before it is stored: after a crash the
-        partition would start elsewhere, and skip what had been emitted and not finished. The next ticks look whether it is."""
+        """Store a new start offset, after the record of the range that it skips.
+
+        Nothing is emitted before the offset is stored. Otherwise the partition might start
+        elsewhere after a crash and skip messages that were emitted but not finished. Later ticks
+        check if it is stored.
+        """
         slot.begin = offset
         if skipped is None:
             self._storing.save(slot.partition, offset)
@@ -290,7 +306,7 @@ class PartitionCoordinator(ABC):
             slot.begin, slot.rest_until = None, self._now + _REFUSED_REST_SECS
 
     def _start_over(self, slot: _Slot, now: float) -> None:
-        """The broker does not have the offset that `slot` stands at."""
+        """Choose a new offset if the broker no longer has the one to read next."""
         manager = slot.manager
         if manager is None:
             return
@@ -313,7 +329,7 @@ class PartitionCoordinator(ABC):
                 "flight are let go"
             )
         if ahead and (manager.pending or manager.waiting):
-            # What lay between is gone. The messages in flight are still this manager's to finish.
+            # The messages in between are gone. This manager still finishes those in flight.
             log.warning("%s goes on at offset %d: %s", _name(slot.partition), offset, why)
             self._assign(manager, offset)
             return
@@ -327,8 +343,11 @@ class PartitionCoordinator(ABC):
         )
 
     def _read(self, slot: _Slot, offset: int, done: Sequence[Run]) -> None:
-        """From an offset that is stored, or exactly once from a position that the stored one follows. What is `done` is not emitted
-        again."""
+        """Start reading at a stored offset, without emitting the `done` offsets again.
+
+        With exactly-once processing, `offset` is the committed position, and the stored offset
+        follows it.
+        """
         self._epochs += 1
         slot.begin = None
         stored = min(offset, self._offsets.stored_offset(slot.partition) or 0)
@@ -350,7 +369,7 @@ class PartitionCoordinator(ABC):
         manager.paused = False
 
     def _leave(self, slot: _Slot, why: str | None) -> None:
-        """Of one's own accord: the next owner finds what is done."""
+        """Release a partition voluntarily, with its progress stored for the next owner."""
         manager = slot.manager
         if manager is not None:
             manager.give_back()
@@ -390,7 +409,8 @@ class PartitionCoordinator(ABC):
         begins_anew = (
             fault.out_of_range and self._config.use_start_offset_time_if_offset_out_of_range
         )
-        if fault.undecodable is None and not begins_anew:  # else reading goes on
+        # In all other cases reading continues.
+        if fault.undecodable is None and not begins_anew:
             self._heard[fault.partition] = fault.reason, now
         if slot is not None and fault.out_of_range:
             slot.out_of_range = True
@@ -398,9 +418,9 @@ class PartitionCoordinator(ABC):
 
 
 class ZkCoordinator(PartitionCoordinator):
-    """Looks for partitions every `refresh_freq_secs` of the hosts, and within a second of a failed fetch.
+    """Looks for partitions every `hosts.refresh_freq_secs`, and within 1 s of a failed fetch.
 
-    The name is Storm's; where it looks is the hosts' choice, ZooKeeper or Kafka itself.
+    The name is Storm's. The hosts decide if it asks ZooKeeper or Kafka itself.
     """
 
     _next_refresh = float("-inf")
@@ -418,7 +438,7 @@ class ZkCoordinator(PartitionCoordinator):
 
 
 class StaticCoordinator(PartitionCoordinator):
-    """Takes the partitions that `StaticHosts` names, once."""
+    """Takes the partitions listed in `StaticHosts`, once."""
 
     _asked = False
 
@@ -427,8 +447,7 @@ class StaticCoordinator(PartitionCoordinator):
             self._asked = True
             self.refresh()
 
-    def _look_soon(self, now: float) -> None:
-        """There is nothing else to be found."""
+    def _look_soon(self, now: float) -> None: ...
 
 
 def _name(partition: Partition) -> str:

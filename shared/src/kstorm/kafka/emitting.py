@@ -1,7 +1,7 @@
-"""Emits the tuples of messages so that one that cannot be emitted takes no other with it.
+"""Emits the tuples of messages so that a message that cannot be emitted does not affect the others.
 
-A tuple is refused for what is in it: its values do not fit the declaration, are None, or a grouping raises on them. Then
-its message is given up whole, with none of its tuples emitted, and all others go on.
+A tuple is rejected if its values do not fit the declaration or are None, or if a grouping raises.
+Then its message is given up without emitting any of its tuples. The other messages are emitted.
 """
 
 from collections.abc import Callable, Sequence, Sized
@@ -24,13 +24,15 @@ def emit_rows(
     tracked: bool,
     refuse: Callable[[Id, str, Exception], None],
 ) -> None:
-    """Emits tuples of many messages; those of one are neighbours and have the same object as their id.
+    """Emit the tuples of many messages.
 
-    All go in one batch; if that is refused, its halves do, and so on. `refuse` is called with what must be given up.
+    The tuples of one message are adjacent and share one id object. All tuples are emitted as one
+    batch. If the batch is rejected, its halves are tried separately, and so on. `refuse` is called
+    for each message that must be given up.
     """
     try:
         _emit_batch(collector, rows, ids if tracked else None, stream)
-    except Exception as error:  # noqa: BLE001 - a user's grouping may raise anything, and so may values that are none
+    except Exception as error:  # noqa: BLE001 - groupings and invalid values may raise anything
         if ids[0] is ids[-1]:
             refuse(ids[0], why(rows, error), error)
             return
@@ -40,12 +42,12 @@ def emit_rows(
 
 
 def emit_message(collector: SpoutOutputCollector, rows: Rows, id: Any, stream: str) -> None:
-    """Emits the tuples of one message, or raises and has emitted none of them."""
+    """Emit all tuples of one message, or raise without emitting any."""
     _emit_batch(collector, rows, None if id is None else [id] * len(rows), stream)
 
 
 def why(rows: Rows, error: Exception) -> str:
-    """Why a message with these tuples cannot be emitted."""
+    """Explain why a message with these tuples cannot be emitted."""
     if any(values is None for values in rows):
         return "cannot be emitted: its scheme gives None in place of a tuple's values; to skip a message it must give no tuple"
     widths = {len(values) for values in rows if isinstance(values, Sized)}
@@ -58,7 +60,8 @@ def why(rows: Rows, error: Exception) -> str:
 def _emit_batch(
     collector: SpoutOutputCollector, rows: Rows, ids: Sequence[Any] | None, stream: str
 ) -> None:
-    if len(rows) == 1 or not any(rows):  # tuples without fields make no columns
+    # Tuples without fields cannot be emitted as columns.
+    if len(rows) == 1 or not any(rows):
         for values, id in zip(rows, ids or [None] * len(rows), strict=True):
             collector.emit(values, id, stream)
     else:
@@ -66,7 +69,10 @@ def _emit_batch(
 
 
 def _middle(ids: Sequence[Any]) -> int:
-    """Where to cut in two, between two messages; there are two at least."""
+    """Return an index between two messages, as near to the middle as possible.
+
+    `ids` must contain at least two messages.
+    """
     half = len(ids) // 2
     at = half
     while at and ids[at] is ids[at - 1]:

@@ -1,4 +1,4 @@
-"""Where a topology begins and ends in the deployment's own Kafka."""
+"""Source and sink topics of a topology in the deployment's own Kafka."""
 
 from kstorm.kafka.bolt import KafkaBolt
 from kstorm.kafka.config import SpoutConfig
@@ -8,7 +8,10 @@ from kstorm.topology import Topology
 
 
 def sources_of(topology: Topology) -> dict[str, int]:
-    """Topics that KafkaSpouts read from the deployment's own Kafka, with the spout's task count; patterns are left out."""
+    """Map source topics in the deployment's own Kafka to the task count of their spout.
+
+    Topic patterns are left out.
+    """
     return {
         spec.component.spout_config.topic: spec.num_tasks
         for spec in topology.spouts
@@ -18,8 +21,10 @@ def sources_of(topology: Topology) -> dict[str, int]:
 
 
 def sinks_of(topology: Topology) -> dict[str, int]:
-    """Topics that KafkaBolts always write in the deployment's own Kafka, with the bolt's task count; those that are chosen per
-    tuple are left out."""
+    """Map sink topics in the deployment's own Kafka to the task count of their bolt.
+
+    Topics that are chosen per tuple are left out.
+    """
     return {
         spec.component.topic: spec.num_tasks
         for spec in topology.bolts

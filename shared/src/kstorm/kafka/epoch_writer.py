@@ -1,4 +1,4 @@
-"""A sink's records in the transaction of the process."""
+"""Writes a sink's records in the transaction of the process."""
 
 from collections.abc import Sequence
 from typing import Protocol
@@ -8,7 +8,7 @@ from kstorm.kafka.ports import Headers, OnBatchDelivery, OnDelivery, RecordColum
 
 
 class EpochTask(Protocol):
-    """A task whose process writes what it does in transactions."""
+    """A task of a process that writes its output in transactions."""
 
     def write(
         self,
@@ -17,21 +17,25 @@ class EpochTask(Protocol):
         values: RecordColumn,
         headers: Sequence[Headers | None] | None,
     ) -> None:
-        """Adds records to what the execution under way does; the producer chooses their partitions, by the keys.
+        """Add records to the current execution. The producer partitions them by their keys.
 
-        Raises `BrokerError` if one of them cannot be written: then none is.
+        Raises `BrokerError` if one of them cannot be written. Then none is written.
         """
         ...
 
 
 class EpochWriter:
-    """A `RecordWriter` of one task. A record counts as written at once: it is committed with its tuple's ack, or neither is."""
+    """A `RecordWriter` of one task for exactly-once processing.
+
+    A record counts as written immediately, because it is committed together with its tuple's ack,
+    or neither is.
+    """
 
     def __init__(self, task: EpochTask) -> None:
         self._task = task
 
     async def close(self) -> None:
-        """See `RecordWriter.close`: what was written leaves with the next epoch."""
+        """Do nothing: the records are committed with the next epoch."""
 
     def write(
         self,
@@ -41,7 +45,7 @@ class EpochWriter:
         on_delivery: OnDelivery,
         headers: Headers | None = None,
     ) -> None:
-        """See `RecordWriter.write`. Raises `BrokerError` if no transaction could hold the record: its tuple fails."""
+        """Raises `BrokerError` if no transaction can hold the record. Then its tuple fails."""
         self._task.write(topic, [key], [value], [headers])
         on_delivery(None, None)
 
@@ -53,7 +57,7 @@ class EpochWriter:
         on_done: OnBatchDelivery,
         headers: Sequence[Headers] | None = None,
     ) -> None:
-        """See `RecordWriter.write_batch`. If one of them cannot be written, none is."""
+        """Write all records, or none if one of them cannot be written."""
         try:
             self._task.write(topic, keys, values, headers)
         except BrokerError as error:

@@ -1,31 +1,31 @@
-"""How large a message may be, and how many values it may hold, before anything is made of it.
+"""Limits on the size of messages and the number of their values, checked before decoding.
 
-What is decoded takes more memory than its bytes: `[]` is two bytes, and 56 in Python. And a batch of 2 kB can hold a message of
-60 MB.
+Decoded data takes more memory than its bytes: `[]` is 2 bytes, and 56 in Python. A compressed batch
+of 2 kB can hold a message of 60 MB.
 """
 
 import re
 from typing import Final
 
 MOST_MESSAGE_BYTES: Final = 16 * 1024 * 1024
-"""Most bytes of a message, with its key, unless a `SpoutConfig` says otherwise."""
+"""Default maximum bytes of a message including its key, see `KafkaConfig.max_message_bytes`."""
 MOST_VALUES: Final = 400_000
-"""Most values in a message, those within others counted too, unless a scheme says otherwise; no tuple may have more."""
+"""Default maximum number of values in a message, nested ones included. Also a tuple's limit."""
 
+# Possessive quantifiers do not backtrack, so a long string takes no extra memory. The closing quote
+# is optional, so an unterminated string extends to the end of the data. Otherwise it would be
+# searched again from each quote in it.
 _TEXT: Final = re.compile(rb'"(?:[^"\\]++|\\.)*+"?', re.DOTALL)
-# What is possessive remembers nothing, so a long text takes no memory. One that does not end reaches to the end of all: else it
-# would be looked for again at each quote that is in it.
 _MARKS: Final = b",[{:"
 
 
 def check_json(data: bytes, most: int) -> None:
-    """Raises `ValueError` if JSON holds more values than `most`. Nothing is decoded or copied for that."""
+    """Raise `ValueError` if the JSON holds more than `most` values. Does not decode or copy it."""
     if len(data) <= most or (marks := _marks(data, 0, len(data))) < most:
         return
     texts = 0
-    for texts, found in enumerate(
-        _TEXT.finditer(data), 1
-    ):  # what is in texts does not count, but each text does
+    # Subtract the separators inside strings, and count each string.
+    for texts, found in enumerate(_TEXT.finditer(data), 1):
         marks -= _marks(data, *found.span())
         if texts > most:
             break
@@ -34,16 +34,16 @@ def check_json(data: bytes, most: int) -> None:
 
 
 def too_many(what: str, most: int) -> ValueError:
-    """The error for what has more values than `most`."""
+    """Build the error for data with more than `most` values."""
     return ValueError(f"{what} has more than {most:,} values, those within others counted too")
 
 
 def check_size(size: int, most: int) -> None:
-    """Raises `ValueError` if a message is longer than `most`."""
+    """Raise `ValueError` if a message is longer than `most` bytes."""
     if size > most:
         raise ValueError(f"it has {size:,} bytes, and max_message_bytes is {most:,}")
 
 
 def _marks(data: bytes, start: int, end: int) -> int:
-    """Every value but the first follows one of these."""
+    """Count the separators. Every value except the first one follows a separator."""
     return sum(data.count(mark, start, end) for mark in _MARKS)

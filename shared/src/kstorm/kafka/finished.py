@@ -1,9 +1,10 @@
-"""What became of each offset of a source partition, as the topic `<topology>.__finished` has it.
+"""Outcomes of a source partition's offsets, as recorded in the topic `<topology>.__finished`.
 
-A record says of a range of offsets what became of them, and is in Kafka **before** an offset behind the range goes to
-ZooKeeper. So every offset below a stored one is in some range, whatever dies and when. After a crash ranges overlap; they
-never leave a gap. Nothing is counted for each message: what is no exception was acked, and only the exceptions are kept, until a
-range that has them was confirmed. docs/audit.md has the record field by field.
+A record contains the outcome of a range of offsets. It is in Kafka **before** an offset beyond the
+range is stored in ZooKeeper. So every offset below a stored one is in some range, even after a
+crash. Then ranges may overlap, but they never leave a gap. Messages are not counted individually.
+Every message that is not an exception was acked, and exceptions are kept only until a range that
+contains them is confirmed. docs/audit.md describes each field of the record.
 """
 
 from collections import deque
@@ -18,27 +19,30 @@ from kstorm.texts import decode_json
 
 VERSION: Final = 1
 ACKED: Final = "acked"
-"""All trees of the message were complete."""
+"""All tuple trees of the message were complete."""
 COMMITTED: Final = "committed"
-"""Exactly once: whatever was to be emitted is committed, and nobody has heard how the trees ended."""
+"""Exactly-once processing: the message's output is committed, without tracking its tuple trees."""
 CLAIMED: Final = "claimed"
-"""The spout promises less than at least once."""
+"""The spout's guarantee is weaker than at least once."""
 MOST_DEAD: Final = 5_000
-"""Most runs of dead letters in a record. A range ends before the next one, and another follows it."""
+"""Maximum runs of dead letters in a record. A range ends before a run that exceeds it."""
 _MOST_LISTED: Final = 1_000
-"""Most runs of empty and of retried messages that are listed; their number is right whatever is listed."""
+"""Maximum listed runs of empty and of retried messages. The counts are exact in any case."""
 
 
 class Skipped(
     msgspec.Struct, frozen=True, omit_defaults=True, rename={"start": "from", "end": "to"}
 ):
-    """Offsets that nobody was to process. If `end` is below `start`, the partition is read again from there."""
+    """Offsets that were not to be processed.
+
+    If `end` is below `start`, the partition is read again from `end`.
+    """
 
     start: int
     end: int
     why: str
     who: str = ""
-    """The user who wanted it; empty: the spout did it by itself."""
+    """The user who requested it, or "" if the spout skipped them itself."""
 
 
 class FinishedRange(
@@ -48,47 +52,47 @@ class FinishedRange(
     omit_defaults=True,
     rename={"start": "from", "end": "to"},
 ):
-    """One record: the offsets from `start` to `end`, that one not included."""
+    """One record: the offsets from `start` up to, but not including, `end`."""
 
     v: int
     reading: str = ""
-    """The node of ZooKeeper under which the partition's offset is; it names the reading, as two spouts may read one topic."""
+    """The ZooKeeper node of the partition's offset. It identifies the reading, because two spouts
+    may read the same topic."""
     spout: str = ""
     task: int = 0
-    """Topology-wide id of the spout task; 0 if an operator has moved the offset."""
+    """Topology-wide id of the spout task, or 0 if an operator moved the offset."""
     session: str = ""
-    """Another one for each life of a task."""
+    """A new value each time a task starts."""
     topic: str = ""
     partition: int = -1
-    """Never left out, as its default is no partition."""
+    """Always written, because the default is not a valid partition."""
     start: int
     end: int
     since: int = 0
-    """Unix time in ms: nothing of it was emitted before, by this session."""
+    """Unix time in ms. This session emitted nothing of the range earlier."""
     at: int = 0
     """Unix time in ms when this was written."""
     n: dict[str, int]
-    """How many offsets had which outcome; what there was none of is left out. The sum is `end - start`."""
+    """Number of offsets per outcome, without zeros. The sum is `end - start`."""
     dead: list[Run] = []
-    """All that are among the dead letters."""
+    """All offsets with dead letters."""
     empty: list[Run] = []
-    """The first ones that held nothing to process."""
+    """The first runs of messages that produced no tuples."""
     retried: list[tuple[int, int, int]] = []
-    """The first ones that were emitted more than once, each run with how often."""
+    """The first runs of messages that were emitted more than once: first, end, attempts."""
     skipped: list[Skipped] = []
 
     @property
     def key(self) -> bytes:
-        """The record's key: a range that is written again takes the place of the same one, and of no other."""
+        """The record's key: rewriting a range replaces exactly that range."""
         return f"{self.reading}/{self.topic}/{self.partition}/{self.start}-{self.end}".encode()
 
     def encode(self) -> bytes:
-        """The record's value."""
         return msgspec.json.encode(self)
 
 
 def decode_range(data: bytes) -> FinishedRange:
-    """Reads a record's value back; raises `FrameError` if it is none."""
+    """Decode a record's value. Raises `FrameError` if it is invalid."""
     found = decode_json(data, FinishedRange, "no finished range")
     if found.v != VERSION:
         raise FrameError(f"a finished range of version {found.v}: this release reads {VERSION}")
@@ -98,8 +102,11 @@ def decode_range(data: bytes) -> FinishedRange:
 def moved(
     stored: int, end: int, why: str, who: str = "", position: int = 0
 ) -> FinishedRange | None:
-    """An offset is to be stored that is not behind what was done, but at `end`; None if that changes nothing. Exactly once, a
-    `position` beyond `stored` says up to where all is committed."""
+    """Return the range for an offset that is moved to `end`, or None if nothing changes.
+
+    With exactly-once processing, offsets up to `position`, which may be beyond `stored`, are
+    committed.
+    """
     reached = max(stored, position)
     if stored == reached == end:
         return None
@@ -109,10 +116,12 @@ def moved(
 
 
 class Outcomes:
-    """Of one partition, what became of the offsets from `start` on. `start` is where the last confirmed range ended.
+    """Outcomes of one partition from `start`, where the last confirmed range ended.
 
-    What lies between `start` and `reached` was committed by a former life, exactly once. `rest` is what became of a message that is
-    no exception. With `claims` an offset says nothing but that nobody will emit what is below it, so nothing else is noted.
+    With exactly-once processing, an earlier run committed the offsets between `start` and
+    `reached`. `rest` is the outcome of messages without an exception. With `claims` (at most once),
+    a stored offset only means that lower offsets will not be emitted, so no other outcomes are
+    recorded.
     """
 
     def __init__(
@@ -127,9 +136,8 @@ class Outcomes:
         self.start = start
         self._reached = start if reached is None else reached
         self._rest, self._claims = rest, claims
-        self._begun = deque(
-            [(start, now)]
-        )  # offsets, each with a time before which nothing from there on was emitted
+        # Offsets, each with a time before which nothing from there on was emitted.
+        self._begun = deque([(start, now)])
         self._absent: deque[Run] = deque()
         self._skipped: list[Skipped] = []
         self._empty: set[int] = set()
@@ -137,7 +145,7 @@ class Outcomes:
         self._retried: dict[int, int] = {}
 
     def gap(self, first: int, end: int) -> None:
-        """The partition has no message there, but what was skipped may have been some."""
+        """Record offsets without a message. Offsets already recorded as skipped stay so."""
         if self._claims:
             return
         for skip in self._skipped:
@@ -149,39 +157,39 @@ class Outcomes:
             self._absent.append((first, end))
 
     def empty(self, offset: int) -> None:
-        """A message held nothing to process."""
+        """Record a message that produced no tuples."""
         if not self._claims:
             self._empty.add(offset)
 
     def dead(self, offset: int) -> None:
-        """A message becomes a dead letter; its offset is passed when that is stored."""
+        """Record a dead letter. The offset is passed once the letter is stored."""
         if not self._claims:
             self._dead.add(offset)
 
     def retried(self, offset: int, attempts: int) -> None:
-        """A message was emitted again."""
+        """Record that a message was emitted again."""
         self._retried[offset] = attempts
 
     def skip(self, first: int, end: int, why: str) -> None:
-        """Nothing from `first` to `end` will be processed."""
+        """Record that the offsets from `first` to `end` will not be processed."""
         if first < end:
             self._skipped.append(Skipped(first, end, why))
 
     def begin(self, offset: int, now: int) -> None:
-        """Nothing from `offset` on has been emitted before `now`, in ms."""
+        """Record that nothing from `offset` on was emitted before `now`, in ms."""
         if self._begun[-1][0] == offset:
             self._begun.pop()
         self._begun.append((offset, now))
 
     def most(self, end: int) -> int:
-        """How far a range to `end` may go, as all its dead letters are to be in the record."""
+        """Limit `end` so that all dead letters below it fit into one record."""
         if len(self._dead) <= MOST_DEAD:
             return end
         runs = list(_runs(self._below(self._dead, end)))
         return end if len(runs) <= MOST_DEAD else runs[MOST_DEAD][0]
 
     def until(self, end: int) -> FinishedRange | None:
-        """What became of all from `start` to `end`; None if that is nothing."""
+        """Return the outcomes from `start` to `end`, or None if the range is empty."""
         start = self.start
         if end <= start:
             return None
@@ -214,7 +222,7 @@ class Outcomes:
         )
 
     def confirmed(self, end: int) -> None:
-        """A range to `end` is in Kafka: what it says is not kept any more."""
+        """Forget the outcomes below `end`: a range that contains them is in Kafka."""
         if end <= self.start:
             return
         self.start = end
@@ -238,7 +246,7 @@ class Outcomes:
         ]
 
     def exceptions(self, first: int) -> list[Run]:
-        """What from `first` on is finished, or will be, and was not acked; in no order."""
+        """Return unacked runs from `first` on that are finished or will be, in any order."""
         single = ((offset, offset + 1) for offset in (*self._dead, *self._empty))
         skipped = ((skip.start, skip.end) for skip in self._skipped)
         return [run for run in (*single, *self._absent, *skipped) if run[1] > first]
@@ -249,7 +257,7 @@ class Outcomes:
 
 
 def _runs(offsets: Iterable[int]) -> Iterator[Run]:
-    """Sorted offsets, those in a row as one."""
+    """Merge sorted offsets into runs."""
     first = behind = -1
     for offset in offsets:
         if offset != behind:

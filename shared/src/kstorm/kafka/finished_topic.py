@@ -1,4 +1,4 @@
-"""Writes what a spout task has finished into the topic `<topology>.__finished`."""
+"""Writes the finished ranges of a spout task to the topic `<topology>.__finished`."""
 
 import time
 import uuid
@@ -15,13 +15,13 @@ from kstorm.kafka.ports import Partition, RecordWriter
 from kstorm.topology import TopologyContext
 
 Written = Callable[[bool], None]
-"""Called once, with whether the broker has the record."""
+"""Called once per record, with True if the broker has it."""
 
 _NOT_STORED: Final = "offsets are not stored before it can be, so what is processed now will be repeated by a restart"
 
 
 class FinishedTopic:
-    """The records of one spout task; `writer` is the task's own."""
+    """Writes the records of one spout task. `writer` belongs to the task."""
 
     def __init__(
         self,
@@ -40,11 +40,10 @@ class FinishedTopic:
         self._problem: KstormError | None = None
 
     def now(self) -> int:
-        """Unix time in ms."""
         return int(self._clock() * 1000)
 
     def write(self, partition: Partition, finished: FinishedRange, written: Written) -> None:
-        """Hands a record over. `written` is called later, or at once if it cannot even be queued."""
+        """Write a record. `written` is called later, or now if the record cannot be queued."""
         record = replace(
             finished,
             reading=self._config.zk_path_of(partition.topic),
@@ -63,11 +62,11 @@ class FinishedTopic:
             self._delivered(written, error, None)
 
     def problem(self) -> KstormError | None:
-        """Why the last record was refused; None if it was not."""
+        """The reason why the last record was rejected, or None if it was not."""
         return self._problem
 
     async def close(self) -> None:
-        """Waits, at most a few seconds, for what is on its way, and for what is written in answer to that."""
+        """Wait at most a few seconds for pending records and those that their callbacks write."""
         await self._writer.close()
 
     def _delivered(self, written: Written, error: object | None, record: object) -> None:

@@ -1,7 +1,8 @@
-"""What a `KafkaBolt` holds while a serializer cannot answer: tuples in their order, bounded in time, number and bytes.
+"""Tuples of a `KafkaBolt` that wait for a serializer, in order. Time, number and bytes are limited.
 
-A tuple is held for the message timeout at most. By then its spout has given it up and emits the message anew, so it would
-only wait beside its own replay. Who brings a tuple to a full store waits for room: then input waits in Kafka, not in memory.
+A tuple is held for the message timeout at most. By then its spout has given it up and emits the
+message again, so it would only wait next to its own replay. Adding to a full buffer blocks, so that
+input waits in Kafka instead of in memory.
 """
 
 import asyncio
@@ -15,13 +16,11 @@ import msgspec
 from kstorm.topology import Tuple
 
 MOST_TUPLES: Final = 10_000
-"""More than a frame may have by default, so that a frame waits for room once at most."""
+"""More than the default size of a frame, so that a frame waits for space at most once."""
 MOST_BYTES: Final = 16 * 1024 * 1024
 
 
 class Held(NamedTuple):
-    """One tuple that waits."""
-
     topic: str
     tuple: Tuple
     deadline: float
@@ -29,7 +28,7 @@ class Held(NamedTuple):
 
 
 class HeldTuples:
-    """The tuples of one task. `patience`: seconds after which one has waited in vain."""
+    """The held tuples of one task. `patience`: seconds after which a tuple expires."""
 
     def __init__(self, patience: float, clock: Callable[[], float] = time.monotonic) -> None:
         self._patience, self._clock = patience, clock
@@ -42,42 +41,38 @@ class HeldTuples:
 
     @property
     def full(self) -> bool:
-        """Whether the next one has to wait for room."""
         return len(self._waiting) >= MOST_TUPLES or self._bytes >= MOST_BYTES
 
     @property
     def first(self) -> Held:
-        """The one that came first."""
         return self._waiting[0]
 
     def add(self, topic: str, tuple: Tuple) -> None:
-        """Takes one, also beyond the bounds: whoever can wait asks `full` before."""
-        # A tuple came as MessagePack, or can be written as such; in a test it may hold anything.
+        """Append a tuple, even beyond the limits. Callers that can wait check `full` first."""
+        # Tuples arrive as MessagePack or can be encoded as such. In tests they may hold anything.
         size = len(msgspec.msgpack.encode(tuple.values, enc_hook=repr))
         self._waiting.append(Held(topic, tuple, self._clock() + self._patience, size))
         self._bytes += size
 
     def take_first(self) -> Tuple:
-        """Lets go of the one that came first."""
         held = self._waiting.popleft()
         self._bytes -= held.size
         self._left.set()
         return held.tuple
 
     def take_expired(self) -> list[Tuple]:
-        """Lets go of those that have waited in vain."""
+        """Remove and return the tuples whose wait has timed out."""
         now, expired = self._clock(), []
         while self._waiting and self._waiting[0].deadline <= now:
             expired.append(self.take_first())
         return expired
 
     def clear(self) -> None:
-        """Lets go of all."""
         while self._waiting:
             self.take_first()
 
     async def room(self) -> None:
-        """Waits until it is not full."""
+        """Wait until the buffer has space."""
         while self.full:
             self._left.clear()
             await self._left.wait()

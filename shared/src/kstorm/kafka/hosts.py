@@ -1,7 +1,8 @@
-"""Where a `KafkaSpout` finds the brokers and partitions of its topic: Storm's `BrokerHosts`.
+"""Ways for a `KafkaSpout` to find the brokers and partitions of its topic: Storm's `BrokerHosts`.
 
-`KafkaHosts` asks Kafka itself and is what to use. `ZkHosts` reads the ZooKeeper of a Kafka that still has one (up to
-3.9). `StaticHosts` asks nobody. Whichever it is, leaders are followed by the Kafka client once a partition is read.
+`KafkaHosts` asks Kafka itself and is the right choice. `ZkHosts` reads the ZooKeeper of a Kafka
+that still has one (up to 3.9). `StaticHosts` does not look anything up. In any case the Kafka
+client follows the leaders once a partition is read.
 """
 
 import re
@@ -13,24 +14,24 @@ from kstorm.kafka.cluster import Broker, Partition
 
 
 class BrokerHosts:
-    """One of `KafkaHosts`, `ZkHosts` and `StaticHosts`."""
+    """Base class of `KafkaHosts`, `ZkHosts` and `StaticHosts`."""
 
     __slots__ = ()
 
     refresh_freq_secs: float = 60.0
-    """Seconds between two looks at the partitions, where there is a second; and the rest of a partition that cannot be
-    started."""
+    """Seconds between two look-ups of partitions (not for `StaticHosts`), and before the next
+    attempt to start a partition that could not be started."""
 
 
 @dataclass(frozen=True, slots=True)
 class KafkaHosts(BrokerHosts):
-    """Finds partitions and their leaders by asking Kafka itself. Raises `ConfigError` on a value out of range."""
+    """Asks Kafka for partitions and leaders. Raises `ConfigError` if a value is out of range."""
 
     bootstrap_servers: str | None = None
     """`host:port,…` of some brokers. None: the service's own (`KSTORM_BOOTSTRAP_SERVERS`)."""
 
     refresh_freq_secs: float = 60.0
-    """Seconds between two looks at the topic's partitions; a new partition, or a new topic, is found within this."""
+    """Seconds between two look-ups of partitions. New partitions and topics are found within it."""
 
     def __post_init__(self) -> None:
         _check_refresh(self.refresh_freq_secs)
@@ -38,23 +39,24 @@ class KafkaHosts(BrokerHosts):
 
 @dataclass(frozen=True, slots=True)
 class ZkHosts(BrokerHosts):
-    """Finds brokers, partitions and leaders in the ZooKeeper in which a Kafka up to 3.9 registers them.
+    """Finds brokers, partitions and leaders in the ZooKeeper of a Kafka up to 3.9.
 
-    What it reads anyone may read, so it logs in nowhere. A Kafka without ZooKeeper (KRaft) registers nothing there; the
-    spout then reports an error that says so. Raises `ConfigError` on a value out of range.
+    These nodes are world-readable, so it does not authenticate. A Kafka without ZooKeeper (KRaft)
+    does not register anything there, and the spout reports an error with that cause. Raises
+    `ConfigError` if a value is out of range.
     """
 
     zk_connect: str
-    """`host:port,…` of Kafka's ZooKeeper, with Kafka's chroot (`/kafka`) behind if it has one."""
+    """`host:port,…` of Kafka's ZooKeeper, followed by Kafka's chroot (`/kafka`) if it has one."""
 
     broker_zk_path: str = "/brokers"
     """The node under which Kafka keeps `ids` and `topics`."""
 
     refresh_freq_secs: float = 60.0
-    """Seconds between two looks at the topic's partitions; a new partition, or a new topic, is found within this."""
+    """Seconds between two look-ups of partitions. New partitions and topics are found within it."""
 
     tls: bool = True
-    """Whether `KSTORM_ZOOKEEPER_TLS`, where it is set, says how to connect to this ZooKeeper too; False: it has no TLS."""
+    """Apply `KSTORM_ZOOKEEPER_TLS`, if set, to this ZooKeeper too. False: connect without TLS."""
 
     def __post_init__(self) -> None:
         if not self.zk_connect:
@@ -70,22 +72,22 @@ class ZkHosts(BrokerHosts):
 
 @dataclass(slots=True)
 class GlobalPartitionInformation:
-    """The partitions of one topic, and the broker that leads each; iterates over the partitions in order."""
+    """The partitions of one topic and their leaders. Iterates over the partitions in order."""
 
     topic: str
     partition_map: dict[int, Broker] = field(default_factory=dict)
-    """The leaders by number of partition."""
+    """The leaders by partition number."""
 
     def add_partition(self, partition: int, broker: Broker) -> None:
-        """Says who leads a partition."""
+        """Set the leader of a partition."""
         self.partition_map[partition] = broker
 
     def get_broker_for(self, partition: int) -> Broker | None:
-        """Who leads a partition; None if the topic has no such one."""
+        """Return the leader of a partition, or None if the topic does not have the partition."""
         return self.partition_map.get(partition)
 
     def get_ordered_partitions(self) -> list[Partition]:
-        """The partitions by number."""
+        """Return the partitions ordered by number."""
         return list(self)
 
     def __iter__(self) -> Iterator[Partition]:
@@ -94,9 +96,10 @@ class GlobalPartitionInformation:
 
 @dataclass(frozen=True, slots=True)
 class StaticHosts(BrokerHosts):
-    """Reads exactly these partitions, for ever: nobody is asked which there are (Storm's `StaticHosts`).
+    """Reads exactly these partitions, without looking any up (Storm's `StaticHosts`).
 
-    The brokers named are those to connect to first. Raises `ConfigError` if there is none, or a partition below 0.
+    The client connects to the listed brokers first. Raises `ConfigError` without partitions or if a
+    partition number is negative.
     """
 
     partition_information: GlobalPartitionInformation
@@ -114,20 +117,20 @@ class StaticHosts(BrokerHosts):
 
     @property
     def bootstrap_servers(self) -> str:
-        """`host:port,…` of the brokers named, each once."""
+        """`host:port,…` of the listed brokers, each once."""
         return bootstrap_servers([self.partition_information])
 
 
 def bootstrap_servers(found: Iterable[GlobalPartitionInformation]) -> str:
-    """`host:port,…` of all brokers that lead a partition there, each once; "" if none is known."""
+    """Return `host:port,…` of all known brokers that lead a partition, each once, or ""."""
     brokers = {broker for information in found for broker in information.partition_map.values()}
     return ",".join(str(broker) for broker in sorted(brokers) if broker.host)
 
 
 def topics_matching(pattern: str, topics: Iterable[str]) -> list[str]:
-    """The topics whose whole name the regular expression matches, by name.
+    """Return the topics whose whole name matches the regular expression, sorted by name.
 
-    Kafka's own and others that begin with `__` are not among them, whatever the expression.
+    Topics that begin with `__`, such as Kafka's own, never match.
     """
     whole = re.compile(pattern)
     return sorted(

@@ -1,4 +1,4 @@
-"""Why a spout gives a message up, as it tells the dead letters."""
+"""Builds the dead letters of a spout: the cause, and the message with its coordinates."""
 
 from typing import Any
 
@@ -7,11 +7,11 @@ from kstorm.kafka.ports import Partition, SourceMessage
 from kstorm.topology import Note, SpoutOutputCollector
 
 Cause = tuple[str, Note | None]
-"""The kind of a dead letter, and what went wrong, if that is known."""
+"""The kind of a dead letter, and the error, if known."""
 
 
 def why_failed(collector: SpoutOutputCollector) -> Cause:
-    """Of the failure that a spout is being told of: what the task that failed the tuple has said, if that is known."""
+    """Return the cause of the current failure, with the failing task's note if known."""
     return TIMED_OUT if collector.timed_out else FAILED, collector.why_failed
 
 
@@ -24,7 +24,10 @@ def write_letter(
     cause: Cause,
     **more: Any,
 ) -> None:
-    """The dead letter of a message: where it is, since when, with its headers; `more` is what `dead_letter` takes besides."""
+    """Write a message's dead letter, with its coordinates, timestamp and headers.
+
+    `more` are further arguments of `dead_letter`.
+    """
     stamped, stamp = message.timestamp()
     kind, error = cause
     collector.dead_letter(

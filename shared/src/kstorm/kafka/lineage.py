@@ -1,14 +1,14 @@
-"""Where a tuple comes from, as headers of the record that a `KafkaBolt` writes of it.
+"""Writes a tuple's origin as headers of the record that a `KafkaBolt` writes.
 
-    kstorm-roots              the ids of the spout tuples that it descends from: 16 hex digits each, comma-separated
-    kstorm-source-topic       the topic of the message that it was made of
-    kstorm-source-partition   and that message's coordinates there
-    kstorm-source-offset
-    kstorm-source-part        tells apart the records that are made of one message: the same at each replay
-    traceparent               the tuple's span, as OpenTelemetry has it, if that is asked for: see `kstorm.kafka.traceparent`
+    kstorm-roots               ids of its spout tuples: 16 hex digits each, comma-separated
+    kstorm-source-topic        topic of the source message
+    kstorm-source-partition    partition of the source message
+    kstorm-source-offset       offset of the source message
+    kstorm-source-part         distinguishes records of one message, the same at each replay
+    traceparent                OpenTelemetry span, if enabled: see `kstorm.kafka.traceparent`
 
-All are text. Roots are another at each attempt; what is under `kstorm-source-` is the same. So who reads the records knows
-a replay by the latter, if all four are there, whatever the record itself says.
+All values are text. Roots differ between attempts, but `kstorm-source-` headers do not. So
+consumers can detect a replay by the latter, if all four are present, without looking at the value.
 """
 
 from collections.abc import Sequence
@@ -29,20 +29,19 @@ SOURCE_PART: Final = "kstorm-source-part"
 
 @dataclass(frozen=True, slots=True)
 class Lineage:
-    """Makes the headers; a field that a tuple does not have gives none."""
+    """Builds the headers. A field that the tuple lacks produces no header."""
 
     topic: str | None
-    """The source topic; None: not written."""
+    """The source topic. None: not written."""
     partition: str
     """The field with the source partition."""
     offset: str
     """The field with the source offset."""
     part: str
-    """The field that tells apart the records made of one message."""
+    """The field that distinguishes records made from one message."""
     sampled: float | None = None
-    """The share of the trees whose `traceparent` says that they are sampled; None: no such header is written."""
+    """The share of trees whose `traceparent` is flagged "sampled". None: no such header."""
     parents: Traceparents | None = None
-    """Makes these headers."""
 
     def __post_init__(self) -> None:
         if self.sampled is not None and not 0 <= self.sampled <= 1:
@@ -51,7 +50,7 @@ class Lineage:
             )
 
     def of_topology(self, name: str) -> "Lineage":
-        """The same in a topology of this name."""
+        """Return a copy for the named topology."""
         return (
             self
             if self.sampled is None
@@ -59,7 +58,6 @@ class Lineage:
         )
 
     def of_tuple(self, tuple: Tuple) -> Headers:
-        """The headers of one record."""
         roots = ",".join(map(_root, tuple.roots()))
         headers: Headers = [(ROOTS, roots)] if roots else []
         if self.parents is not None and (parent := self.parents.of(tuple.root, tuple.edge)):
@@ -70,7 +68,7 @@ class Lineage:
         return headers
 
     def of_batch(self, batch: TupleBatch) -> Sequence[Headers]:
-        """The headers of the record of each tuple."""
+        """Return the headers for each tuple of the batch."""
         topic: Headers = [] if self.topic is None else [(SOURCE_TOPIC, self.topic)]
         known = self._known(batch.source.fields)
         names = [name for name, _ in known]
@@ -93,7 +91,7 @@ class Lineage:
         return headers
 
     def _known(self, fields: Fields) -> list[tuple[str, str]]:
-        """The headers that a stream with these fields has, each with its field."""
+        """Return the headers available from these fields, each with its field."""
         named = (
             (SOURCE_PARTITION, self.partition),
             (SOURCE_OFFSET, self.offset),

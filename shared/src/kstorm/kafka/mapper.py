@@ -1,4 +1,4 @@
-"""What a `KafkaBolt` writes of a tuple, and where: Storm's `TupleToKafkaMapper` and `TopicSelector`."""
+"""Select a `KafkaBolt`'s records and topics: Storm's `TupleToKafkaMapper` and `TopicSelector`."""
 
 from collections.abc import Callable
 from typing import Any, Protocol
@@ -10,40 +10,40 @@ Columns = tuple[list[Any], list[Any]]
 
 
 class TupleToKafkaMapper(Protocol):
-    """Takes a record's key and message out of a tuple.
+    """Extracts a record's key and message from a tuple.
 
-    For speed a class may define `columns_of_batch(batch)` besides: the keys and the messages of a whole frame, as two lists. If it
-    raises, the tuples are written one by one. A subclass does not inherit it, since it may take other fields.
+    For speed, a class may also define `columns_of_batch(batch)`, which returns the keys and
+    messages of a whole frame as two lists. If it raises, the tuples are written one by one. It is
+    ignored in subclasses, which may use other fields.
     """
 
     def get_key_from_tuple(self, tuple: Tuple) -> Any:
-        """The record's key; None for none."""
+        """Return the record's key, or None."""
         ...
 
     def get_message_from_tuple(self, tuple: Tuple) -> Any:
-        """The record's value; None for a tombstone."""
+        """Return the record's value, or None for a tombstone."""
         ...
 
 
 class FieldNameBasedTupleToKafkaMapper:
-    """Takes them from two fields. A tuple without the key field gives no key, as in Storm."""
+    """Uses two fields. A tuple without the key field produces no key (Storm's rule)."""
 
     def __init__(self, key_field: str = "key", message_field: str = "message") -> None:
         self.key_field = key_field
         self.message_field = message_field
 
     def get_key_from_tuple(self, tuple: Tuple) -> Any:
-        """The value of the key field."""
+        """Return the value of the key field, or None if the tuple lacks it."""
         if self.key_field not in tuple:
             return None
         return tuple[self.key_field]
 
     def get_message_from_tuple(self, tuple: Tuple) -> Any:
-        """The value of the message field; `KeyError` if the tuple has none, which fails it."""
+        """Return the message field's value. Raises `KeyError`, failing the tuple, without it."""
         return tuple[self.message_field]
 
     def columns_of_batch(self, batch: TupleBatch) -> Columns:
-        """Two of the frame's own columns."""
         keys = (
             batch[self.key_field] if self.key_field in batch.source.fields else [None] * len(batch)
         )
@@ -51,52 +51,49 @@ class FieldNameBasedTupleToKafkaMapper:
 
 
 def columns_of_batch(mapper: TupleToKafkaMapper) -> Callable[[TupleBatch], Columns] | None:
-    """The method of that name, if the mapper's own class has it."""
+    """Return the mapper's `columns_of_batch` if its own class defines it, else None."""
     return mapper.columns_of_batch if "columns_of_batch" in vars(type(mapper)) else None  # type: ignore[attr-defined]
 
 
 class TopicSelector(Protocol):
-    """Chooses the topic for a tuple."""
+    """Selects the topic for a tuple."""
 
     def get_topic(self, tuple: Tuple) -> str | None:
-        """The topic; None to write nothing."""
+        """Return the topic, or None to write nothing."""
         ...
 
 
 class DefaultTopicSelector:
-    """One topic for all."""
+    """Selects the same topic for every tuple."""
 
     def __init__(self, topic: str) -> None:
         self.topic = topic
 
     def get_topic(self, tuple: Tuple) -> str:
-        """The topic."""
         return self.topic
 
 
 class FieldNameTopicSelector:
-    """The topic named by a field; `default` if the tuple has no such field, or no value in it."""
+    """Reads the topic from a field. Uses `default` if the tuple lacks the field or it is empty."""
 
     def __init__(self, field: str, default: str | None = None) -> None:
         self.field = field
         self.default = default
 
     def get_topic(self, tuple: Tuple) -> str | None:
-        """The field's value."""
         if self.field not in tuple:
             return self.default
         return tuple[self.field] or self.default
 
 
 class FieldIndexTopicSelector:
-    """The topic named by the value at an index; `default` if the tuple is too short, or has nothing there."""
+    """Reads the topic from the value at an index. Uses `default` if it is missing or empty."""
 
     def __init__(self, index: int, default: str | None = None) -> None:
         self.index = index
         self.default = default
 
     def get_topic(self, tuple: Tuple) -> str | None:
-        """The value."""
         if self.index >= len(tuple):
             return self.default
         return tuple[self.index] or self.default

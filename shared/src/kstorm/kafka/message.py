@@ -1,4 +1,4 @@
-"""A message of a source topic, as read; and what stands for messages that cannot be."""
+"""Messages of a source topic, and a placeholder for batches that cannot be decoded."""
 
 from collections.abc import Sequence
 from typing import NamedTuple, NoReturn, Protocol
@@ -7,39 +7,33 @@ from kstorm.errors import KstormError
 
 
 class SourceMessage(Protocol):
-    """A message as read; exactly the shape of `confluent_kafka.Message`, so that none has to be wrapped."""
+    """A message as read. Has the methods of `confluent_kafka.Message`, so no wrapper is needed."""
 
-    def topic(self) -> str:
-        """The topic it was read from."""
-        ...
+    def topic(self) -> str: ...
 
-    def partition(self) -> int:
-        """The partition it was read from."""
-        ...
+    def partition(self) -> int: ...
 
-    def offset(self) -> int:
-        """Its offset there."""
-        ...
+    def offset(self) -> int: ...
 
     def key(self) -> bytes | None:
-        """Its key, if it has one."""
+        """Return the key, or None."""
         ...
 
     def value(self) -> bytes | None:
-        """Its value; None for a tombstone."""
+        """Return the value, or None for a tombstone."""
         ...
 
     def headers(self) -> Sequence[tuple[str, str | bytes | None]] | None:
-        """Its headers, names and values; None if it has none."""
+        """Return header names and values, or None without headers."""
         ...
 
     def timestamp(self) -> tuple[int, int]:
-        """What kind of time its topic keeps, and the time of this message, in ms since 1970; the kind is 0 if it has none."""
+        """Return the timestamp type and the timestamp in ms since 1970. Type 0: no timestamp."""
         ...
 
 
 class UndecodableBatchError(KstormError):
-    """Somebody asked for the value of what cannot be read."""
+    """Raised on access to the key or value of a message that cannot be decoded."""
 
     def __init__(self, batch: "UndecodableBatch") -> None:
         super().__init__(batch.reason)
@@ -47,37 +41,31 @@ class UndecodableBatchError(KstormError):
 
 
 class UndecodableBatch(NamedTuple):
-    """Stands among the messages of a partition for some in a row of which none can be read."""
+    """Placeholder for consecutive messages of a partition that cannot be decoded."""
 
     place: tuple[str, int]
     first: int
     end: int
-    """The offset behind the last."""
+    """The offset after the last one."""
     reason: str
 
     def topic(self) -> str:
-        """The topic they are in."""
         return self.place[0]
 
     def partition(self) -> int:
-        """The partition they are in."""
         return self.place[1]
 
     def offset(self) -> int:
-        """That of the first."""
         return self.first
 
-    def headers(self) -> None:
-        """There are none that could be read."""
+    def headers(self) -> None: ...
 
     def timestamp(self) -> tuple[int, int]:
-        """There is none that could be read."""
         return 0, 0
 
     def key(self) -> NoReturn:
-        """Raises `UndecodableBatchError`."""
         raise UndecodableBatchError(self)
 
     def value(self) -> NoReturn:
-        """Raises `UndecodableBatchError`, so that whoever reads messages needs no look at each."""
+        """Raise `UndecodableBatchError`, so that callers need no type check per message."""
         raise UndecodableBatchError(self)

@@ -1,11 +1,14 @@
-"""What is stored of a partition: the JSON of Storm's documentation, *Storm Kafka Integration*, field by field.
+"""The stored offset of a partition, as JSON of Storm's documentation, *Storm Kafka Integration*.
 
-    {"topology":{"id":"kafka-spout-demo-1-1489642910","name":"kafka-spout-demo"},"offset":2,"partition":0,
-     "broker":{"host":"kafka-0","port":9092},"topic":"topic-storm"}
+    {"topology":{"id":"kafka-spout-demo-1-1489642910","name":"kafka-spout-demo"},
+     "offset":2,"partition":0,"broker":{"host":"kafka-0","port":9092},"topic":"topic-storm"}
 
-`offset` is the first one that is not done: a spout that resumes reads from it. Exactly-once spouts put a `group` behind these
-fields: then that consumer group's position in Kafka counts, where there is one, and `offset` follows it. At-least-once spouts put
-`done` there, if any: runs of offsets above `offset` that are finished, `[[5,9],[12,13]]` of 5 to 8 and 12.
+`offset` is the first unfinished one, where a spout resumes. Two fields may follow:
+
+- `group` (exactly-once spouts): if that consumer group has a position in Kafka, the position
+  counts, and `offset` follows it.
+- `done` (at-least-once spouts): finished runs above `offset`, e.g. `[[5,9],[12,13]]` for 5 to 8 and
+  12.
 """
 
 from collections.abc import Sequence
@@ -29,24 +32,22 @@ class TopologyRef(msgspec.Struct, frozen=True):
 
 
 class BrokerRef(msgspec.Struct, frozen=True):
-    """The partition's leader when an offset was stored; for people, not for connecting."""
+    """The partition's leader when an offset was stored. Informational, not used to connect."""
 
     host: str
     port: int
 
 
 class StoredOffset(msgspec.Struct, frozen=True, omit_defaults=True):
-    """One partition's progress."""
-
     topology: TopologyRef
     offset: int
     partition: int
     broker: BrokerRef
     topic: str
     group: str = ""
-    """The consumer group whose position counts; empty: `offset` does, whatever Kafka has."""
+    """The consumer group whose position counts. "": `offset` counts, whatever the position."""
     done: list[Run] = []
-    """What is finished above `offset`, in order."""
+    """Finished runs above `offset`, in order."""
 
     @classmethod
     def of(
@@ -57,17 +58,17 @@ class StoredOffset(msgspec.Struct, frozen=True, omit_defaults=True):
         leader: Broker,
         done: Sequence[Run] = (),
     ) -> "StoredOffset":
-        """Progress of `partition`, whose leader is `leader`."""
+        """Build the progress of `partition`."""
         where = BrokerRef(*leader)
         return cls(topology, offset, partition.partition, where, partition.topic, done=list(done))
 
     def to_json(self) -> bytes:
-        """The JSON, compact, fields in Storm's order."""
+        """Encode as compact JSON with fields in Storm's order."""
         return msgspec.json.encode(self)
 
     @classmethod
     def from_json(cls, data: bytes, partition: Partition, where: str) -> "StoredOffset":
-        """Reads what `where` holds for `partition`; raises `ConfigError` if that is no offset of this partition."""
+        """Decode data found at `where`. Raises `ConfigError` if it is not the partition's."""
         try:
             stored = msgspec.json.decode(data, type=cls)
             if not 0 <= stored.offset <= _MAX_OFFSET:

@@ -1,6 +1,7 @@
-"""Orders to a `KafkaSpout`: to emit a message again that is among the dead letters, at its own coordinates.
+"""Requests to a `KafkaSpout` to emit a dead letter's message again, at its own coordinates.
 
-They lie in the topic `<topology>.__orders` under the keys of the letters. An order is open until a tombstone ends it.
+They are records in the topic `<topology>.__orders` with the keys of the dead letters. A request is
+open until a tombstone ends it.
 """
 
 from typing import Final, NamedTuple
@@ -10,14 +11,14 @@ import msgspec
 from kstorm.texts import decode_json
 
 FAILED: Final = b"failed:"
-"""How the keys of failures begin."""
+"""Key prefix of failure records."""
 
 
 class Order(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """One record of the topic."""
+    """One record of the topic: a request to replay a message."""
 
     number: int
-    """Of the letter."""
+    """Number of the dead letter."""
     topic: str
     partition: int
     offset: int
@@ -25,66 +26,63 @@ class Order(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     key: bytes | None = None
     headers: list[tuple[str, str | None]] = []
     timestamp: int = 0
-    """Of the message, in ms since 1970; 0 if it has none."""
+    """The message's timestamp in ms since 1970, or 0 if it has none."""
     attempts: int = 0
-    """How often it was tried so far."""
+    """Number of attempts so far."""
     replays: int = 1
-    """The how many-th replay it is."""
+    """Ordinal of this replay: 1 for the first one."""
     after: int = 0
-    """Not to be carried out before this, in ms since 1970."""
+    """Earliest time of the replay, in ms since 1970."""
     who: str = ""
     note: str = ""
     batch: str = ""
-    """The same for orders that were given together and go by stages; empty: it goes alone."""
+    """Shared by requests that were made together and run in stages. "": not part of a batch."""
     stage: int = 0
-    """Of its batch, from 0 on; it waits until no order of an earlier one is open."""
+    """Stage in the batch, from 0. It waits until all requests of earlier stages have ended."""
     stages: list[int] = []
-    """How many orders each stage of the batch has, for this spout."""
+    """Number of this spout's requests in each stage of the batch."""
     pace: int = 0
-    """Not to be carried out before its stage is so old, in ms."""
+    """Minimum age of the stage before this request runs, in ms."""
 
     @property
     def message(self) -> "OrderedMessage":
-        """As the spout's scheme gets it."""
+        """The message in the form that the spout's scheme reads."""
         return OrderedMessage(self)
 
 
 class OrderedMessage(NamedTuple):
-    """The message of an order, as if it were read."""
+    """The message of a request, in the form of a `SourceMessage`."""
 
     order: Order
 
     def topic(self) -> str:
-        """The topic it is in."""
         return self.order.topic
 
     def partition(self) -> int:
-        """The partition it is in."""
         return self.order.partition
 
     def offset(self) -> int:
-        """Its offset there."""
         return self.order.offset
 
     def key(self) -> bytes | None:
-        """Its key, if it has one."""
         return self.order.key
 
     def value(self) -> bytes | None:
-        """Its value."""
         return self.order.value
 
     def headers(self) -> list[tuple[str, str | bytes | None]] | None:
-        """Its headers; None if it has none."""
         return list(self.order.headers) or None
 
     def timestamp(self) -> tuple[int, int]:
-        """The time that it had, as if its producer had set it."""
+        """Return the message's original timestamp, marked as set by the producer."""
         return (1, self.order.timestamp) if self.order.timestamp else (0, 0)
 
 
 class Failure(msgspec.Struct, frozen=True, kw_only=True):
-    """One record of the topic: an order of a batch has failed again. It is there until no order of the batch is open."""
+    """One record of the topic: a request of a batch failed again.
+
+    It is kept until all requests of the batch have ended.
+    """
 
     batch: str
     stage: int
@@ -93,27 +91,26 @@ class Failure(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def encode_failure(order: Order) -> bytes:
-    """The value of the record that an order has failed."""
+    """Encode the failure of a request."""
     return msgspec.json.encode(
         Failure(batch=order.batch, stage=order.stage, topic=order.topic, partition=order.partition)
     )
 
 
 def decode_failure(data: bytes) -> Failure:
-    """Reads one back; raises `FrameError` if it is none."""
+    """Decode a failure. Raises `FrameError` if it is invalid."""
     return decode_json(data, Failure, "no failure of an order")
 
 
 def failure_key(order: Order, key: bytes) -> bytes:
-    """Of the record that the order with this key has failed. No topic's name has a colon."""
+    """Return the key for the failure of the request with this key. Topic names have no colon."""
     return b"%s%s:%s" % (FAILED, order.batch.encode(), key)
 
 
 def encode_order(order: Order) -> bytes:
-    """The record's value."""
     return msgspec.json.encode(order)
 
 
 def decode_order(data: bytes) -> Order:
-    """Reads an order back; raises `FrameError` if it is none."""
+    """Decode a request. Raises `FrameError` if it is invalid."""
     return decode_json(data, Order, "no order")

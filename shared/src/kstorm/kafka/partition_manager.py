@@ -1,15 +1,17 @@
-"""One partition of the source topic: what was read, what is in flight, and up to where everything is done.
+"""Tracks one source partition: messages read, messages in flight, and the offset to store.
 
-After the `PartitionManager` of Storm's documentation, *Storm Kafka Integration*.
+Modeled on the `PartitionManager` in Storm's documentation, *Storm Kafka Integration*.
 
-The rule: **the stored offset never passes a message that is not finished.** A message is finished when all its tuples'
-trees are complete, when it turned out to hold nothing to process, or when the broker has it among the dead letters.
-With `NO_GUARANTEE` it is finished once it is emitted. With `AT_MOST_ONCE` the rule is turned round: **no message is
-emitted before an offset behind it is stored.**
+**The stored offset never passes an unfinished message.**
 
-What is unfinished is kept in emission order, which is offset order, since a retried message keeps its place; so the
-lowest unfinished offset is the first. Offsets that were never emitted (compacted away, or markers of transactions) are
-in nobody's way, as only emitted ones count. What became of each offset, `kstorm.kafka.finished` keeps.
+A message is finished when all its tuple trees are complete, when it produced no tuples, or when the
+broker has its dead letter. With `NO_GUARANTEE` it is finished once it is emitted. With
+`AT_MOST_ONCE` the rule is reversed: **no message is emitted before an offset beyond it is stored.**
+
+Unfinished messages are kept in emission order. This is offset order, because a retried message
+keeps its place. So the first one has the lowest unfinished offset. Offsets that were never emitted
+(compacted away or transaction markers) do not block progress, because only emitted ones are
+tracked. `kstorm.kafka.finished` records the outcome of each offset.
 """
 
 from collections import deque
@@ -39,14 +41,16 @@ _EVERY_OFFSET: Final = float("inf")
 
 
 class KafkaMessageId(Struct, frozen=True, gc=False):
-    """Says which attempt at which message a tree belongs to."""
+    """Identifies the attempt and the message that a tree belongs to."""
 
     partition: Partition
     offset: int
     epoch: int
-    """Counts the task's readings of this partition: what an earlier one emitted must not finish anything in this."""
+    """Number of the task's reading of this partition. Trees of an earlier reading do not finish
+    messages of a later one."""
     attempt: int
-    """1 for the first emission. A message of several tuples can have trees of two attempts under way."""
+    """1 for the first emission. A message with several tuples can have trees of two attempts in
+    flight at the same time."""
 
 
 class _Pending(Struct, gc=False):
@@ -54,18 +58,19 @@ class _Pending(Struct, gc=False):
 
     message: SourceMessage
     since: float
-    """When it was first emitted."""
+    """Time of the first emission."""
     attempt: int
-    """How often it has been emitted."""
+    """Number of emissions."""
     trees: int
-    """Trees of this attempt that are not complete; 0 while the message waits for its retry or for its dead letter."""
+    """Incomplete trees of this attempt. 0 while waiting for the retry or dead letter."""
 
 
 class PartitionManager:
-    """Emits the messages of one partition, and answers up to where they are finished.
+    """Emits the messages of one partition and tracks up to which offset they are finished.
 
-    `offset` is the first one to emit; `stored` the one that the offset store holds, if any, with what is `done` above it; `rest`
-    what has become of a message that is finished and no exception; `unix_ms` what time it is.
+    `offset` is the first one to emit. `stored` is the one in the offset store, if any, and `done`
+    are the finished runs above it. `rest` is the outcome of finished messages that are not an
+    exception. `unix_ms` is the current time.
     """
 
     def __init__(
@@ -84,34 +89,33 @@ class PartitionManager:
         self.partition = partition
         self.epoch = epoch
         self.waiting: deque[SourceMessage] = deque()
-        """Read, but not emitted yet."""
+        """Messages that were read but not emitted yet."""
         self.next_offset = offset
-        """One more than the highest offset emitted, or the offset to begin with."""
+        """The next offset to emit: one more than the highest one emitted."""
         self.committed_to = stored
-        """The offset that was last given to the store."""
+        """The offset that was last passed to the store."""
         self.stored_above = list(done)
-        """What is done above it, as it was last given to the store."""
+        """The finished runs above `committed_to` that were last passed to the store."""
         self.writing = False
-        """Whether a finished range is on its way to Kafka; the offset behind it is stored when it is there."""
+        """True while a finished range is being written to Kafka. Then the offset is stored."""
         self.write_again = False
-        """Whether an offset was to be stored meanwhile."""
+        """True if another offset was to be stored during that write."""
         self.on_written: Callable[[], None] | None = None
-        """To be called when nothing is on its way any more, by who waits for that."""
+        """Called when no write is pending any more."""
         self.dropped = False
-        """Whether the partition is another's, or is read anew: what was on its way is not stored any more."""
+        """True once the partition is taken over or restarted: pending writes store no offset."""
         self.paused = False
-        """Whether the reader was told to fetch no more of this partition for now; the spout's note."""
+        """True if the spout has paused fetching of this partition."""
         self.most_to_store: float = _EVERY_OFFSET
-        """No offset behind this one is stored, whatever is finished."""
+        """Upper limit for the stored offset, whatever is finished."""
         self.retries = 0
-        """Messages that failed and wait to be emitted again."""
+        """Number of failed messages that wait to be emitted again."""
         self.claimed = offset
-        """With `AT_MOST_ONCE`: one more than the highest offset that is to be emitted once the store has this."""
+        """With `AT_MOST_ONCE`: end of the messages to emit once this offset is stored."""
         self._claims = config.processing_guarantee is ProcessingGuarantee.AT_MOST_ONCE
         self._tracks = config.processing_guarantee is ProcessingGuarantee.AT_LEAST_ONCE
-        self._granted: float = (
-            offset if self._claims else _EVERY_OFFSET
-        )  # what may be emitted is below this
+        # Messages below this offset may be emitted.
+        self._granted: float = offset if self._claims else _EVERY_OFFSET
         self.outcomes = Outcomes(
             offset if stored is None else stored,
             offset,
@@ -119,9 +123,9 @@ class PartitionManager:
             claims=self._claims,
             now=unix_ms,
         )
-        """What became of the offsets from the last confirmed range on."""
+        """Outcomes of the offsets after the last confirmed range."""
         self.not_yet: NotYetError | None = None
-        """Why the message that comes next cannot be read so far; None if it can."""
+        """The reason why the next message cannot be read yet, or None if it can."""
         self._pending: dict[int, _Pending] = {}
         self._collector = collector
         self._stream = config.output_stream_id
@@ -132,20 +136,21 @@ class PartitionManager:
         self._max_uncommitted = config.max_uncommitted_offsets
         self._max_behind = config.max_offset_behind
         self._above = Above(done)
-        self._floor = offset  # a lower bound of last_completed_offset, so that the limit costs no search per message
+        # Lower bound of `last_completed_offset`, so that the limit needs no search per message.
+        self._floor = offset
 
     def fill(self, messages: Iterable[SourceMessage]) -> None:
-        """Takes messages of this partition that have been read."""
+        """Append messages that were read from this partition."""
         self.waiting.extend(messages)
 
     def retry(self, now: float) -> bool:
-        """Emits one message whose retry is due; whether there was one that could be read."""
+        """Emit one message whose retry is due. Returns True if one was readable."""
         offset = self._retry.next_failed_message_to_retry(now)
         if offset is None:
             return False
         pending = self._pending.get(offset)
         if pending is None or pending.trees:
-            self._forget(offset)  # a policy of a user's has named one that does not wait
+            self._forget(offset)  # a custom policy returned a message that does not wait
             return False
         if not self._is_readable(pending.message):
             return False
@@ -155,15 +160,17 @@ class PartitionManager:
     def take(
         self, now: float, limit: int, room: int, rows: list[Values], ids: list[KafkaMessageId]
     ) -> int:
-        """Hands out up to `limit` messages that were read, for one `emit_batch`: their tuples are added to `rows`, with a
-        message id each in `ids`, until there are `room`. How many messages."""
+        """Take up to `limit` messages for one `emit_batch`.
+
+        Their tuples are appended to `rows` and a message id per tuple to `ids`, until it has `room`
+        entries. Returns the number of messages.
+        """
         waiting, pending, taken = self.waiting, self._pending, 0
         partition, epoch, most = self.partition, self.epoch, self._max_uncommitted
         self.not_yet = None
         while waiting and taken < limit and len(ids) < room:
-            if (
-                self.next_offset - self._floor >= most and self.at_limit
-            ):  # the first half alone decides nearly always
+            # The first condition alone is cheap and nearly always sufficient.
+            if self.next_offset - self._floor >= most and self.at_limit:
                 break
             message = waiting[0]
             offset = message.offset()
@@ -171,7 +178,8 @@ class PartitionManager:
                 break
             waiting.popleft()
             if offset != self.next_offset:
-                if offset < self.next_offset:  # the reader was set back: this one has been emitted
+                # The reader was set back, so this message has already been emitted.
+                if offset < self.next_offset:
                     continue
                 self.outcomes.gap(self.next_offset, offset)
             self.next_offset = offset + 1
@@ -195,7 +203,7 @@ class PartitionManager:
         return taken
 
     def refused(self, id: KafkaMessageId, reason: str, error: Exception | None = None) -> None:
-        """A message that was handed out cannot be emitted; `error` says so, if one was raised."""
+        """Give up a taken message that cannot be emitted, because of `error` if there is one."""
         pending = self._pending.get(id.offset)
         if pending is not None and pending.trees:
             pending.trees = 0
@@ -204,7 +212,7 @@ class PartitionManager:
             )
 
     def ack(self, id: KafkaMessageId) -> None:
-        """A tree of the message is complete. An id of an attempt that failed already, or of no message, is ignored."""
+        """Complete a tree of a message. Ignores ids of failed attempts and unknown messages."""
         pending = self._pending.get(id.offset)
         if pending is None or pending.attempt != id.attempt or not pending.trees:
             return
@@ -215,7 +223,7 @@ class PartitionManager:
                 self._forget(id.offset)
 
     def fail(self, id: KafkaMessageId, now: float) -> None:
-        """A tree of the message failed: the message is laid by for its retry, or becomes a dead letter."""
+        """Fail a tree of a message. The message is retried later or becomes a dead letter."""
         pending = self._pending.get(id.offset)
         if pending is None or pending.attempt != id.attempt or not pending.trees:
             return
@@ -228,7 +236,7 @@ class PartitionManager:
             again = self._retry.retry_further(id.offset)
             if again:
                 self._retry.failed(id.offset, now)
-        except Exception as error:  # noqa: BLE001 - the policy may be a user's, and the message must not be forgotten
+        except Exception as error:  # noqa: BLE001 - custom policy; keep the message
             reason = f"failed, and its retry manager raised {type(error).__name__}: {error}"
             self._give_up(pending, id.offset, reason, (FAILED, note_of(0, error)))
             return
@@ -243,20 +251,22 @@ class PartitionManager:
             )
 
     def grant(self, stored: int | None) -> None:
-        """With `AT_MOST_ONCE`: the store holds `stored`. If that is what was claimed, the messages below it may be emitted,
-        and those that wait behind them are claimed, that is to say, are next to be stored."""
+        """With `AT_MOST_ONCE`: allow messages below `stored`, if that is the claimed offset.
+
+        Then claim the messages that wait behind it, so that their end is the next offset to store.
+        """
         if self.claimed in (self._granted, stored):
             self._granted = self.claimed
             if self.waiting:
                 self.claimed = max(self.claimed, self._read_to)
 
     def give_back(self) -> None:
-        """This is the end of it: what was claimed and not emitted is the next owner's. Only `commit` may follow."""
+        """Stop: claimed but unemitted messages go to the next owner. Only `commit` may follow."""
         self.claimed = self.next_offset
         self.waiting.clear()
 
     def commit(self) -> int | None:
-        """The offset to store, or None if it is the one that was stored last."""
+        """Return the offset to store, or None if it has not changed."""
         completed = self.claimed if self._claims else self.last_completed_offset
         if completed > self.most_to_store:
             completed = int(self.most_to_store)
@@ -267,7 +277,7 @@ class PartitionManager:
         return completed
 
     def done_above(self, offset: int) -> list[Run]:
-        """What is acked from `offset` on, which is no higher than the oldest unfinished message."""
+        """Return the acked runs above `offset`, which is at most `last_completed_offset`."""
         but = sorted(
             [*((each, each + 1) for each in self._pending), *self.outcomes.exceptions(offset)]
         )
@@ -276,15 +286,15 @@ class PartitionManager:
         )
 
     def left_above(self, offset: int) -> list[Run]:
-        """What a former owner had acked from `offset` on; of a spout that itself stores nothing of that."""
+        """Return the former owner's acked runs from `offset` on. The spout itself stores none."""
         return self._above.added_to([], offset)
 
     def skip_to(self, offset: int, why: str) -> None:
-        """What comes next is at `offset`; what lies between that and what has been read is given up."""
+        """Record the offsets between the last message read and `offset` as skipped."""
         self.outcomes.skip(self._read_to, offset, why)
 
     def pass_over(self, first: int, end: int, why: str) -> int:
-        """No message from `first` to `end` can be read: when its turn comes, one dead letter says so. Where to read on."""
+        """Queue a dead letter for the undecodable offsets. Returns the next one to read."""
         read_to = self._read_to
         if read_to < end:
             self.waiting.append(UndecodableBatch(self.partition, max(first, read_to), end, why))
@@ -292,30 +302,30 @@ class PartitionManager:
 
     @property
     def last_completed_offset(self) -> int:
-        """The lowest offset that is not finished; everything below it is."""
+        """The lowest unfinished offset."""
         return next(iter(self._pending), self.next_offset)
 
     @property
     def pending(self) -> int:
-        """Messages that were emitted and are not finished."""
+        """Number of messages that were emitted and are not finished."""
         return len(self._pending)
 
     @property
     def at_limit(self) -> bool:
-        """Whether `max_uncommitted_offsets` allows no new message until an old one is finished."""
+        """True if `max_uncommitted_offsets` blocks new messages until an old one is finished."""
         if self.next_offset - self._floor < self._max_uncommitted:
             return False
         self._floor = self.last_completed_offset
         return self.next_offset - self._floor >= self._max_uncommitted
 
     def oldest_pending_age(self, now: float) -> float:
-        """Seconds since the oldest unfinished message was first emitted; 0 if there is none."""
+        """Return seconds since the first emission of the oldest unfinished message, else 0."""
         oldest = next(iter(self._pending.values()), None)
         return 0.0 if oldest is None else now - oldest.since
 
     @property
     def oldest_unfinished(self) -> SourceMessage | None:
-        """The first message that is not finished, emitted or not, of those that were read; None if there is none."""
+        """The first unfinished message of those that were read, emitted or not, if any."""
         pending = next(iter(self._pending.values()), None)
         if pending is not None:
             return pending.message
@@ -323,7 +333,7 @@ class PartitionManager:
 
     @property
     def _read_to(self) -> int:
-        """The offset behind what was read last."""
+        """The offset after the last message read."""
         if not self.waiting:
             return self.next_offset
         last = self.waiting[-1]
@@ -336,7 +346,8 @@ class PartitionManager:
         pending.attempt += 1
         try:
             tuples = self._tuples_of(pending, offset)
-        except NotYetError as error:  # a moment ago it could be read
+        except NotYetError as error:
+            # It was readable a moment ago.
             self.not_yet = error
             self._retry.failed(offset, now)
             self.retries += 1
@@ -347,17 +358,18 @@ class PartitionManager:
             self._emit(tuples, KafkaMessageId(self.partition, offset, self.epoch, pending.attempt))
 
     def _emit(self, tuples: Sequence[Values], id: KafkaMessageId) -> None:
-        """Emits all tuples of a message. It is known as pending by now: with tracking off the collector acks at once."""
+        """Emit all tuples of a message that is already pending."""
         try:
             emit_message(self._collector, tuples, id if self._tracks else None, self._stream)
-        except Exception as error:  # noqa: BLE001 - a user's grouping may raise anything
+        except Exception as error:  # noqa: BLE001 - user groupings may raise anything
             self.refused(id, why(tuples, error), error)
+        # Untracked messages are finished on emission. By now the message is in `_pending`.
         if not self._tracks:
             for _ in tuples:
                 self.ack(id)
 
     def _tuples_of(self, pending: _Pending, offset: int) -> Sequence[Values]:
-        """The tuples of a message; none if there is nothing to process, or if it cannot be read. Raises `NotYetError`."""
+        """Return a message's tuples, or none if empty or unreadable. Raises `NotYetError`."""
         try:
             tuples = self._deserialize(pending.message)
             tuples = tuples if tuples is None or isinstance(tuples, tuple | list) else list(tuples)
@@ -367,7 +379,7 @@ class PartitionManager:
             self._pending[offset] = pending
             self._give_up_batch(error.batch)
             return ()
-        except Exception as error:  # noqa: BLE001 - whatever a user's scheme raises, it says that it cannot read this
+        except Exception as error:  # noqa: BLE001 - a user's scheme may raise anything
             self._pending[offset] = pending
             reason = f"cannot be deserialized: {type(error).__name__}: {error}"
             self._give_up(pending, offset, reason, (UNDECODABLE, note_of(0, error)))
@@ -379,14 +391,14 @@ class PartitionManager:
         return tuples
 
     def _is_readable(self, message: SourceMessage) -> bool:
-        """Whether the scheme knows by now what the message is, be it that it cannot be read."""
+        """Return True once the scheme can decode the message or knows that it cannot."""
         try:
             for _ in self._deserialize(message) or ():
                 pass
         except NotYetError as error:
             self.not_yet = error
             return False
-        except Exception:  # noqa: BLE001 - emitting it will show
+        except Exception:  # noqa: BLE001 - reported when it is emitted
             return True
         return True
 
@@ -404,7 +416,7 @@ class PartitionManager:
         self._forget(offset)
 
     def _give_up_batch(self, batch: UndecodableBatch) -> None:
-        """The dead letter has its first offset; those behind it are skipped."""
+        """Write one dead letter at the first offset, and skip the other offsets."""
         self.next_offset = batch.end
         self.outcomes.skip(batch.first + 1, batch.end, batch.reason)
         self._bury(
@@ -430,7 +442,7 @@ class PartitionManager:
     def _forget(self, offset: int) -> None:
         try:
             self._retry.done(offset)
-        except Exception as error:  # noqa: BLE001 - the policy may be a user's; what is done is done
+        except Exception as error:  # noqa: BLE001 - custom policy; the message is done
             self._collector.report_error(error)
 
     def _finish(self, offset: int) -> None:

@@ -1,7 +1,7 @@
-"""Which partitions a spout task reads: Storm's `calculatePartitionsForTask`.
+"""Assigns partitions to spout tasks: Storm's `calculatePartitionsForTask`.
 
-There is no consumer group: the task index alone decides, so a task that moves to another process takes exactly its own
-partitions along, and no other task notices.
+The spout does not use a consumer group's rebalancing. The task index alone decides, so a task that
+moves to another process keeps its partitions, and other tasks are not affected.
 """
 
 import logging
@@ -19,10 +19,11 @@ log = logging.getLogger(__name__)
 def calculate_partitions_for_task(
     partitions: Sequence[Partition], total_tasks: int, task_index: int
 ) -> list[Partition]:
-    """Every `total_tasks`-th of the ordered partitions, from the `task_index`-th on.
+    """Return every `total_tasks`-th of the ordered partitions, starting at index `task_index`.
 
-    With 5 partitions and 3 tasks, task 1 reads the partitions 1 and 4. Tasks beyond the number of partitions read
-    nothing, and a warning says so. Raises `ConfigError` if there is no task of that index.
+    With 5 partitions and 3 tasks, task 1 reads the partitions 1 and 4. Tasks beyond the number of
+    partitions read nothing, which is logged as a warning. Raises `ConfigError` if `task_index` is
+    out of range.
     """
     _check(partitions, total_tasks, task_index)
     return list(partitions[task_index::total_tasks])
@@ -31,11 +32,12 @@ def calculate_partitions_for_task(
 def calculate_partitions_of_topics_for_task(
     partitions: Sequence[Partition], total_tasks: int, task_index: int
 ) -> list[Partition]:
-    """As `calculate_partitions_for_task`, but for each topic by itself, and beginning at a task that its name decides.
+    """Apply `calculate_partitions_for_task` per topic, with a start task that its name decides.
 
-    So a topic that comes or goes moves no partition of another to another task, where it would be read again from its
-    stored offset. Storm, which deals out all topics' partitions in one row, moves most of them. The price is that tasks
-    may differ by more than one partition.
+    So an added or removed topic does not move partitions of other topics to other tasks, where they
+    would be read again from their stored offsets. Storm distributes the partitions of all topics in
+    one sequence, which moves most of them. The drawback is that tasks may differ by more than one
+    partition.
     """
     _check(partitions, total_tasks, task_index)
     mine: list[Partition] = []

@@ -1,9 +1,12 @@
-"""What the Kafka ends need of the outside world: reading a topic, keeping offsets, writing records.
+"""Protocols for the external clients of `KafkaSpout` and `KafkaBolt`: reading, offsets, writing.
 
-These are protocols; the clients behind them are `kstorm.runtime`'s (librdkafka, kazoo) or a test's. The rule: **no method
-that a spout or bolt calls while it works may wait.** What needs a round trip is begun by the call and answered by a
-later one, which is why several methods return None for "not known yet, ask again". Only `flush` and `close` wait, and
-each says for how long.
+They are implemented in `kstorm.runtime` (librdkafka, kazoo) and by tests.
+
+**No method that a spout or bolt calls while it works may block.**
+
+An operation that needs a round trip is started by one call, and a later call returns the result. So
+several methods return None for "not known yet, ask again". Only `flush` and `close` wait, and their
+docstrings state the limit.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -39,190 +42,198 @@ __all__ = [
 ]
 
 KAFKA = "kafka"
-"""Under this name the runtime puts the `KafkaPorts` into `TopologyContext.resources`."""
+"""Key of the `KafkaPorts` in `TopologyContext.resources`."""
 
 
 @dataclass(frozen=True, slots=True)
 class SourceFault:
-    """Something that went wrong while reading."""
+    """An error while reading."""
 
     reason: str
     partition: Partition | None = None
-    """The partition it is about; None if it is about the cluster or the whole topic."""
+    """The affected partition, or None for the cluster or the whole topic."""
     out_of_range: bool = False
-    """Whether the partition was to be read from an offset that the broker does not have."""
+    """True if the broker does not have the offset to read from."""
     undecodable: tuple[int, int] | None = None
-    """Offsets, the first and the one behind the last, of which no message can ever be read. Everything before them was read, and
-    nothing behind them is until the partition is assigned anew."""
+    """First and last + 1 offset of messages that can never be decoded. Everything before them has
+    been read. Later offsets are read only after the partition is assigned again."""
 
 
 class SourceReader(Protocol):
-    """Reads partitions that it is told to read, from offsets that it is told; knows of no consumer group's rebalances.
+    """Reads the partitions assigned by the caller from the given offsets, without group rebalances.
 
-    It was opened for one `SpoutConfig`; `topic` is that config's, so a regular expression if the config says so.
+    A reader serves one `SpoutConfig`. `topic` is the config's, so it may be a regular expression.
     """
 
     def refresh(self, topic: str) -> None:
-        """Begins to look up the topic's partitions; a second call while that is under way does nothing."""
+        """Start looking up the topic's partitions. Does nothing if a look-up is in progress."""
         ...
 
     def partitions(self, topic: str) -> Mapping[Partition, Broker] | None:
-        """The partitions and their leaders as last looked up, in order; the same object until a look-up has ended.
+        """Return the partitions in order and their leaders, as of the last look-up.
 
-        None before the first has, empty if that found no such topic. A look-up that fails changes nothing else, and is told
-        among the `faults`.
+        None before the first look-up has ended, empty if the topic does not exist. Returns the same
+        object until another look-up has ended. A failed look-up changes nothing and is reported in
+        `faults`.
         """
         ...
 
     def offset_for(self, partition: Partition, time: int) -> int | None:
-        """The first offset at or after a Unix time in ms, or for `EARLIEST_TIME` and `LATEST_TIME`.
+        """Return the first offset at or after a Unix time in ms, `EARLIEST_TIME` or `LATEST_TIME`.
 
-        None while it is being looked up; once it was handed out, the next call looks it up anew.
+        None while it is being looked up. After it was returned, the next call looks it up again.
         """
         ...
 
     def assign(self, partition: Partition, offset: int) -> None:
-        """Reads this partition from `offset`, from now on; also if it is read already, or was paused."""
+        """Read this partition from `offset` from now on, even if it is already read or paused."""
         ...
 
     def unassign(self, partition: Partition) -> None:
-        """Reads this partition no more; forgets that it was paused, and what was being looked up of it."""
+        """Stop reading this partition. Forgets its pause and its pending offset look-up."""
         ...
 
     def pause(self, partition: Partition) -> None:
-        """Stops to fetch a partition that is assigned, and keeps its position. It ends with `resume`, or with the assignment."""
+        """Stop fetching, and keep the position, until `resume` or the next assignment."""
         ...
 
     def resume(self, partition: Partition) -> None:
-        """Goes on where `pause` stopped."""
+        """Continue where `pause` stopped."""
         ...
 
     def read(self, max_messages: int) -> Sequence[SourceMessage]:
-        """What has been fetched, at most `max_messages`; possibly nothing. Each partition's messages are in order."""
+        """Return up to `max_messages` fetched messages. The order within each partition is kept."""
         ...
 
     def faults(self) -> Sequence[SourceFault]:
-        """What went wrong since the last call."""
+        """Return the errors since the last call."""
         ...
 
     def end_offset(self, partition: Partition) -> int | None:
-        """The offset after the partition's last message, as last heard from the broker."""
+        """Return the end offset of the partition, as last reported by the broker."""
         ...
 
     def commit(self, partition: Partition, offset: int) -> None:
-        """Shows `offset` as the consumer group's, for lag tools; best effort."""
+        """Publish `offset` as the consumer group's for lag tools. Best effort."""
         ...
 
     def close(self) -> None:
-        """Closes the connections; waits at most a few seconds."""
+        """Close the connections. Waits at most a few seconds."""
         ...
 
 
 class Ownership(Enum):
-    """How a partition's lock stands."""
+    """State of a partition's lock."""
 
     WAITING = auto()
-    """Not held: another process holds it, or the session was lost. Emit nothing; what is in flight may complete."""
+    """Not held: another process holds it, or the session was lost. Do not emit. In-flight tuples
+    may still complete."""
     HELD = auto()
-    """Held."""
     FENCED = auto()
-    """Another process held it, or wrote the offset, in between: forget the partition's messages and `release`."""
+    """Another process held it or wrote the offset. Drop the partition's messages and `release`."""
 
 
 class OffsetStore(Protocol):
-    """Keeps the offset up to which each partition is done, and the lock that says who may read it.
+    """Stores each partition's offset and the lock that permits reading it.
 
-    The work happens on a thread of its own. One store serves one spout task.
+    The work happens on its own thread. One store serves one spout task.
     """
 
     def acquire(self, partition: Partition) -> Ownership:
-        """Asks for the partition's lock at the first call; says how it stands at every call, cheaply."""
+        """Request the partition's lock at the first call. Return its state, cheaply."""
         ...
 
     def load(self, partition: Partition) -> StoredOffset | None:
-        """What is known to be stored, see `stored_offset`; None if nothing is. Only while the lock is held.
+        """Return the stored progress (see `stored_offset`), or None. Valid only with the lock.
 
-        Raises `ConfigError` if what is stored there is no offset of this topic.
+        Raises `ConfigError` if the stored data is not an offset of this topic.
         """
         ...
 
     def save(self, partition: Partition, stored: StoredOffset) -> None:
-        """Stores an offset soon; of several waiting for one partition the latest is stored.
+        """Store an offset soon. If several are pending for one partition, the latest one is stored.
 
-        Raises `FencedError` if another process has taken the partition over.
+        Raises `FencedError` if another process has taken over the partition.
         """
         ...
 
     def stored_offset(self, partition: Partition) -> int | None:
-        """The offset that is known to be stored: found when the lock was taken, or saved by this process since then, once
-        ZooKeeper has said so. None if there is none, or if the lock was not asked for."""
+        """Return the offset that is known to be stored, or None.
+
+        It was found when the lock was acquired, or was saved by this process and confirmed by
+        ZooKeeper. None also if the lock was not requested.
+        """
         ...
 
     def release(self, partition: Partition) -> None:
-        """Stores what waits to be stored, then gives up the lock; a later `acquire` begins anew."""
+        """Store the pending offset, then release the lock. `acquire` requests it again."""
         ...
 
     def flush(self, timeout: float) -> bool:
-        """Waits, at most `timeout` seconds, until nothing waits to be stored or released; whether it came to that."""
+        """Wait up to `timeout` seconds for pending writes and releases. True if none is left."""
         ...
 
     def problem(self) -> KstormError | None:
-        """Why offsets cannot be stored at the moment; None if they can."""
+        """Return why offsets cannot be stored at the moment, or None if they can."""
         ...
 
     def close(self) -> None:
-        """Gives up every lock that is still held. Waits at most a few seconds; call `flush` first."""
+        """Release all locks. Waits at most a few seconds. Call `flush` first."""
         ...
 
 
 class PositionReader(Protocol):
-    """Knows what a spout's consumer group has committed of its source, which an exactly-once spout starts from."""
+    """Reads the committed positions of a spout's group, where exactly-once spouts start."""
 
     def position(self, partition: Partition) -> int | None:
-        """The offset committed for a partition, and -1 if there is none; None while it is being looked up. Once it was handed out
-        the next call looks it up anew. What is open in a transaction is waited for."""
+        """Return the committed offset, or -1 without one, None while it is being looked up.
+
+        After it was returned, the next call looks it up again. Waits for open transactions.
+        """
         ...
 
     def problem(self) -> KstormError | None:
-        """Why it cannot be looked up at the moment; None if it can."""
+        """Return why positions cannot be looked up at the moment, or None if they can."""
         ...
 
     def close(self) -> None:
-        """Ends what is being looked up, and the connection. May wait for some seconds."""
+        """Stop pending look-ups and close the connection. May take a few seconds."""
         ...
 
 
 class OrderReader(Protocol):
-    """Reads a topology's orders, from the first that there is."""
+    """Reads a topology's replay requests from the first one in the topic."""
 
     at_end: bool
-    """Whether all that was there when it began has been read: before that, an order that seems open may have ended."""
+    """True once it has read everything that existed when it was opened. Before that, a request that
+    seems open may have ended."""
 
     def read(self) -> Sequence[tuple[bytes | None, bytes | None]]:
-        """Keys and values that have come since the last call, in order; a value of None is a tombstone. It does not wait."""
+        """Return new keys and values since the last call, in order, without blocking.
+
+        A value of None is a tombstone.
+        """
         ...
 
-    def close(self) -> None:
-        """Closes the connection."""
-        ...
+    def close(self) -> None: ...
 
 
 OnDelivery = Callable[[object | None, object], None]
-"""Called once per written record with an error, or None if the broker has it; the second argument is the record."""
+"""Called once per record with an error, or None if the broker has it, and with the record."""
 
 
 RecordColumn = Sequence[str | bytes | None]
-"""Keys or values of records; text is written as UTF-8."""
+"""Keys or values of records. Text is written as UTF-8."""
 
 Headers = list[tuple[str, str | bytes | None]]
-"""A record's headers: names and values; text is written as UTF-8."""
+"""Names and values of a record's headers. Text is written as UTF-8."""
 
 OnBatchDelivery = Callable[[Sequence[object]], None]
-"""Called with the errors of those records that the broker does not have; empty if it has them all."""
+"""Called with the errors of the records that the broker does not have, if any."""
 
 
 class RecordWriter(Protocol):
-    """Writes records to topics, in batches of its own."""
+    """Writes records to topics in batches."""
 
     def write(
         self,
@@ -232,9 +243,9 @@ class RecordWriter(Protocol):
         on_delivery: OnDelivery,
         headers: Headers | None = None,
     ) -> None:
-        """Hands a record over; `on_delivery` is called later, on the event loop's thread.
+        """Write a record. `on_delivery` is called later, on the event loop's thread.
 
-        Raises `BrokerError` if it can not even be queued; `on_delivery` is not called then.
+        Raises `BrokerError` if the record cannot be queued. `on_delivery` is not called then.
         """
         ...
 
@@ -246,40 +257,40 @@ class RecordWriter(Protocol):
         on_done: OnBatchDelivery,
         headers: Sequence[Headers] | None = None,
     ) -> None:
-        """Hands over many records, with `headers` each its own; `on_done` is called once, when the last is reported.
+        """Write many records with their `headers`. `on_done` is called once, after the last report.
 
         Never raises.
         """
         ...
 
     async def close(self) -> None:
-        """Waits, at most a few seconds, for what is on its way. Does nothing on a writer shared with others."""
+        """Wait at most a few seconds for pending records. Does nothing on a shared writer."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class KafkaPorts:
-    """What the runtime lends to `KafkaSpout` and `KafkaBolt`."""
+    """Kafka clients that the runtime provides to `KafkaSpout` and `KafkaBolt`."""
 
     open_source: Callable[[SpoutConfig], SourceReader]
     """Opens a reader for one spout task."""
     open_offsets: Callable[[SpoutConfig, TopologyContext], OffsetStore]
     """Opens an offset store for one spout task."""
     open_shared_writer: Callable[[], RecordWriter]
-    """The writer that all tasks of the process share."""
+    """Returns the writer that all tasks of the process share."""
     open_writer: Callable[[Mapping[str, Any]], RecordWriter]
-    """Opens a writer with producer properties of its own."""
+    """Opens a separate writer with these producer properties."""
     topology_id: str | None = None
-    """Id of this deployment of the topology, as Storm's `wordcount-1-1489642910`: another deployment has another, a
-    restarted process the same. None: the runtime has none, and the topology's name stands for it."""
+    """Id of this deployment of the topology, like Storm's `wordcount-1-1489642910`. It stays the
+    same when a process restarts. None: the runtime has none, and the topology's name is used."""
     open_positions: Callable[[TopologyContext], PositionReader] | None = None
-    """Opens a reader of committed positions for one spout task; only exactly-once topologies have one."""
+    """Opens a reader of committed positions for one spout task (exactly-once only)."""
     open_orders: Callable[[TopologyContext], OrderReader] | None = None
-    """Opens a reader of orders for one spout task. None: nobody gives any."""
+    """Opens a reader of replay requests for one spout task. None: replay is not available."""
 
     @staticmethod
     def of(context: TopologyContext) -> "KafkaPorts":
-        """The ports lent to a component; raises `KstormError` if there are none."""
+        """Return the component's clients. Raises `KstormError` if the runtime provides none."""
         ports = context.resources.get(KAFKA)
         if not isinstance(ports, KafkaPorts):
             raise KstormError(

@@ -1,9 +1,14 @@
-"""Where an exactly-once spout starts: behind what was committed with what it has emitted.
+"""Start offsets of an exactly-once spout: the position committed together with its output.
 
-That position is Kafka's. ZooKeeper's offset follows it, with the oldest unfinished message, and says whose position counts
-(`StoredOffset.group`). An offset that does not say so is newer than any position: it was stored by `kstorm offsets`, or while the
-topology was processed at least once. Then the partition starts there. Before anything is emitted the position is moved there too,
-and then ZooKeeper's offset says that from now on the position counts; a crash between any two of these begins again.
+The position is in Kafka. ZooKeeper's offset follows it with the oldest unfinished message, and
+names the group whose position counts (`StoredOffset.group`). An offset without this group is newer
+than any position. It was stored by `kstorm offsets`, or while the topology ran at least once. The
+partition then starts there:
+
+1. Before anything is emitted, the position is moved there.
+2. Then ZooKeeper's offset is marked with the group, so that the position counts from now on.
+
+After a crash in between, this starts again.
 """
 
 from collections.abc import Mapping, MutableMapping
@@ -21,8 +26,9 @@ NO_POSITION = -1
 class PositionedOffsets:
     """An `OffsetStore` whose partitions start at the committed position of a consumer `group`.
 
-    `emitted` is the spout's own memory of where it is: what it has emitted and is not committed yet must not be emitted again
-    by the same process, should it lose a lock and get it back. What is put there is committed soon; `committed` says what is.
+    `emitted` is the spout's own record of its position. If the process loses a lock and gets it
+    back, it must not repeat what it emitted but has not committed. Positions in `emitted` are
+    committed soon, and then appear in `committed`.
     """
 
     def __init__(
@@ -41,7 +47,7 @@ class PositionedOffsets:
         self._found: dict[Partition, int] = {}
 
     def acquire(self, partition: Partition) -> Ownership:
-        """See `OffsetStore.acquire`; the partition is not held before its position is known, and is the one that counts."""
+        """Acquire the lock. `WAITING` until the position is known and counts."""
         ownership = self._store.acquire(partition)
         if ownership is not Ownership.HELD or partition in self._found:
             return ownership
@@ -54,7 +60,7 @@ class PositionedOffsets:
         try:
             stored = self._store.load(partition)
         except ConfigError:
-            stored = None  # who loads it hears of that
+            stored = None  # `load` reports it to the caller
         if stored is not None and stored.group != self._group:
             self._follow(partition, stored, position)
             return Ownership.WAITING
@@ -62,20 +68,23 @@ class PositionedOffsets:
         return ownership
 
     def _follow(self, partition: Partition, stored: StoredOffset, position: int) -> None:
-        """Moves the position to an offset that is newer, and then says that it counts."""
+        """Move the position to the newer stored offset, then mark that the position counts."""
         if position != NO_POSITION and self._committed.get(partition) != stored.offset:
             self._emitted[partition] = stored.offset
         elif partition not in self._marking:
             self._marking.add(partition)
-            with suppress(FencedError):  # the next `acquire` says so
+            with suppress(FencedError):  # the next `acquire` returns FENCED
                 self._store.save(partition, self._marked(stored))
 
     def _marked(self, stored: StoredOffset) -> StoredOffset:
         return replace(stored, group=self._group)
 
     def load(self, partition: Partition) -> StoredOffset | None:
-        """See `OffsetStore.load`. `stored_offset` says what ZooKeeper has, which may be less than a position that is committed:
-        a former life had no time to store it."""
+        """Return the position to start at.
+
+        `stored_offset` returns ZooKeeper's offset. It may be lower than the committed position if
+        an earlier run did not have time to store it.
+        """
         stored, found = self._store.load(partition), self._found.get(partition, NO_POSITION)
         if found == NO_POSITION:
             return None if stored is None else replace(stored, group="")
@@ -84,31 +93,26 @@ class PositionedOffsets:
         return replace(stored, offset=found, group="")
 
     def save(self, partition: Partition, stored: StoredOffset) -> None:
-        """See `OffsetStore.save`. From here on that is what `load` finds: a partition that starts elsewhere has it saved first."""
+        """Store an offset, which `load` returns from now on. New start offsets are saved first."""
         if partition in self._found:
             self._found[partition] = NO_POSITION
         self._store.save(partition, self._marked(stored))
 
     def stored_offset(self, partition: Partition) -> int | None:
-        """See `OffsetStore.stored_offset`."""
         return self._store.stored_offset(partition)
 
     def release(self, partition: Partition) -> None:
-        """See `OffsetStore.release`."""
         self._found.pop(partition, None)
         self._looked_up.pop(partition, None)
         self._marking.discard(partition)
         self._store.release(partition)
 
     def flush(self, timeout: float) -> bool:
-        """See `OffsetStore.flush`."""
         return self._store.flush(timeout)
 
     def problem(self) -> KstormError | None:
-        """See `OffsetStore.problem`."""
         return self._store.problem() or self._reader.problem()
 
     def close(self) -> None:
-        """See `OffsetStore.close`."""
         self._store.close()
         self._reader.close()

@@ -1,10 +1,11 @@
-"""Carries out the orders to emit messages again that are among the dead letters.
+"""Handles the requests to emit the messages of dead letters again.
 
-Who holds a partition's lock emits its messages, as their next attempt and at their own coordinates; so what was written of them
-before is known for the same. They are tracked, hold no offset back, and are finished when their trees are: then the letter is
-discarded, and after that the order ends. If one fails again, its new letter takes the old one's place, and the order ends when
-Kafka has that. A process that dies before that leaves the order open, and whoever takes the partition over carries it out again: at
-least once. See docs/adr/0016.
+The task that holds a partition's lock emits them as their next attempt and at their own
+coordinates. So consumers recognize earlier output as the same message's. They are tracked but do
+not block the stored offset. When the tuple trees are complete, first the dead letter is deleted,
+then the request ends. If a message fails again, its new dead letter replaces the old one, and the
+request ends when Kafka has it. If the process dies before that, the request stays open, and the
+partition's next owner handles it again: at least once. See docs/adr/0016.
 """
 
 import time
@@ -29,12 +30,12 @@ from kstorm.kafka.stages import Stages
 from kstorm.topology import SpoutOutputCollector, TopologyContext
 
 REPLAYED: Final = -1
-"""The epoch of what is emitted here; no reading of a partition has it."""
+"""The epoch of replayed messages. No reading of a partition has it."""
 _LOOK_SECS: Final = 0.2
 
 
 class _Replay(Struct):
-    """An order that is being carried out."""
+    """A request in progress."""
 
     key: bytes
     order: Order
@@ -43,8 +44,11 @@ class _Replay(Struct):
 
 
 class Replays:
-    """Those of one spout task; `reader` is its own, `writer` is closed by whoever has opened it. `refuses` says why it carries none
-    out; empty if it does."""
+    """The replay requests of one spout task.
+
+    `reader` is the task's own. `writer` is closed by its owner. `refuses` is the reason why the
+    task rejects all requests, or "".
+    """
 
     def __init__(
         self,
@@ -70,13 +74,15 @@ class Replays:
         self._deserialize = deserializer(config.scheme, config.max_message_bytes)
         self._open: dict[bytes, Order] = {}
         self._under_way: dict[tuple[Partition, int], _Replay] = {}
-        self._ended: set[bytes] = set()  # the order is still to be seen to end
+        # Requests that are being ended: their tombstone has not been read back yet.
+        self._ended: set[bytes] = set()
         self._next_look = 0.0
         self._stages = Stages()
-        self._forgotten: set[bytes] = set()  # failures whose deletion is still to be seen
+        # Failures that are being deleted: their tombstone has not been read back yet.
+        self._forgotten: set[bytes] = set()
 
     def tick(self, now: float, held: Iterable[Partition]) -> None:
-        """Takes notice of orders, and emits those of the partitions that are `held` whose time has come."""
+        """Read new requests, and emit those of the `held` partitions that are due."""
         if now < self._next_look:
             return
         self._next_look = now + _LOOK_SECS
@@ -86,9 +92,8 @@ class Replays:
         mine, unix_ms = set(held), self._unix() * 1000
         self._stages.look(self._open.values(), unix_ms)
         self._forget_failures(mine)
-        for place in [
-            place for place in self._under_way if place[0] not in mine
-        ]:  # another's to carry out
+        # Requests of other partitions are left to their owners.
+        for place in [place for place in self._under_way if place[0] not in mine]:
             del self._under_way[place]
         for key, order in self._open.items():
             partition = Partition(order.topic, order.partition)
@@ -109,7 +114,7 @@ class Replays:
                 self._begin(replay)
 
     def ack(self, id: KafkaMessageId) -> None:
-        """A tree of a message that was emitted here is complete."""
+        """Complete a tree of a replayed message."""
         replay = self._of(id)
         if replay is not None:
             replay.trees -= 1
@@ -117,13 +122,12 @@ class Replays:
                 self._discard(replay)
 
     def fail(self, id: KafkaMessageId) -> None:
-        """One failed."""
+        """Fail a replayed message: it becomes a dead letter again."""
         replay = self._of(id)
         if replay is not None:
             self._bury(replay, "failed again, when it was replayed", why_failed(self._collector))
 
     def close(self) -> None:
-        """Reads no more orders."""
         self._reader.close()
 
     def _of(self, id: KafkaMessageId) -> _Replay | None:
@@ -132,7 +136,8 @@ class Replays:
 
     def _take_notice(self, records: Sequence[tuple[bytes | None, bytes | None]]) -> None:
         for key, value in records:
-            if key is None or not key.endswith(self._suffix):  # a stranger's, or another spout's
+            # Skip the records of other spouts and of other writers.
+            if key is None or not key.endswith(self._suffix):
                 continue
             try:
                 if key.startswith(FAILED):
@@ -167,7 +172,7 @@ class Replays:
             tuples: list[Values] = list(self._deserialize(order.message) or ())
         except NotYetError:
             return
-        except Exception as error:  # noqa: BLE001 - whatever a user's scheme raises, it says that it cannot read this
+        except Exception as error:  # noqa: BLE001 - a user's scheme may raise anything
             self._start(replay, 0)
             reason = f"cannot be deserialized: {type(error).__name__}: {error}"
             self._bury(replay, reason, (UNDECODABLE, note_of(0, error)))
@@ -178,11 +183,11 @@ class Replays:
             return
         try:
             emit_message(self._collector, tuples, replay.id, self._stream)
-        except Exception as error:  # noqa: BLE001 - a user's grouping may raise anything
+        except Exception as error:  # noqa: BLE001 - user groupings may raise anything
             self._bury(replay, why(tuples, error), (REFUSED, note_of(0, error)))
 
     def _start(self, replay: _Replay, trees: int) -> None:
-        """It is known before it is emitted: an ack may come within that."""
+        """Register the replay before it is emitted, because an ack may arrive meanwhile."""
         replay.trees = trees
         self._under_way[replay.id.partition, replay.id.offset] = replay
 
@@ -206,7 +211,7 @@ class Replays:
         )
 
     def _discard(self, replay: _Replay) -> None:
-        """The letter first: an order that ended leaves nobody to discard it."""
+        """Delete the letter before the request ends. Afterwards no task would delete it."""
         self._write(
             self._topology.dead_letters_topic, replay.key, None, partial(self._discarded, replay)
         )
@@ -214,7 +219,8 @@ class Replays:
     def _discarded(self, replay: _Replay, error: object | None, _: object) -> None:
         if error is None:
             self._end(replay, "done")
-        else:  # it is emitted again after a while
+        else:
+            # The message is emitted again later.
             self._give_up_for_now(replay, error)
 
     def _end(self, replay: _Replay, outcome: str, *, failed: bool = False) -> None:
@@ -230,9 +236,9 @@ class Replays:
             outcome=outcome,
         )
         self._write(self._topology.events_topic, None, encode_event(event), lambda error, _: None)
-        if (
-            failed and order.batch
-        ):  # Kafka has it first: who sees that the stage is over has to know how it went
+        # Kafka must have the failure first: a task that sees the end of the stage has to know its
+        # result.
+        if failed and order.batch:
             key = failure_key(order, replay.key)
             self._write(
                 self._topology.orders_topic,

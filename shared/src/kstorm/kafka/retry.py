@@ -1,6 +1,6 @@
-"""The policy of retries that a `KafkaSpout` has by default, and how one of a user's is found.
+"""The default retry policy of a `KafkaSpout`, and the loader of custom policies.
 
-One manager serves one partition. Time is handed in, in seconds of any monotonic clock.
+One manager serves one partition. Times are seconds of any monotonic clock.
 """
 
 import heapq
@@ -13,10 +13,10 @@ from kstorm.kafka.retry_manager import FailedMessageRetryManager
 
 
 class ExponentialBackoffRetryManager:
-    """Waits `initial delay × multiplier^(failures - 1)`, up to a maximum; gives up after a number of retries.
+    """Waits `initial delay × multiplier^(failures - 1)`, up to a maximum. Retries are limited.
 
-    Of several messages whose time has come, the one with the lowest offset goes first: it is the one that the stored
-    offset waits for. A message that fails once more while it waits waits anew.
+    If several messages are due, the one with the lowest offset goes first, because the stored
+    offset waits for it. If a message fails again while it waits, its wait starts again.
     """
 
     def __init__(self, config: SpoutConfig) -> None:
@@ -26,41 +26,44 @@ class ExponentialBackoffRetryManager:
         self._limit = config.retry_limit
         self._failures: dict[int, int] = {}
         self._waits: dict[int, float] = {}
-        """Offset of a message that waits → when it is due. What the heaps hold beside this is of no account."""
-        self._delayed: list[tuple[float, int]] = []  # heap: when due, offset
-        self._due: list[int] = []  # heap: offsets whose time has come
+        """Offset of a waiting message → its due time. Heap entries that differ are ignored."""
+        # Heap of due time and offset.
+        self._delayed: list[tuple[float, int]] = []
+        # Heap of due offsets.
+        self._due: list[int] = []
 
     def failed(self, offset: int, now: float) -> None:
-        """Counts the failure, and lays the message by until its delay is over."""
+        """Count the failure and schedule the retry after the delay."""
         failures = self._failures.get(offset, 0) + 1
         self._failures[offset] = failures
         self._waits[offset] = due = now + self._delay(failures)
         heapq.heappush(self._delayed, (due, offset))
 
     def retry_further(self, offset: int) -> bool:
-        """Whether the message had fewer retries than the limit."""
+        """Return True if the message has had fewer retries than the limit."""
         return self._limit < 0 or self._failures.get(offset, 0) < self._limit
 
     def next_failed_message_to_retry(self, now: float) -> int | None:
-        """The lowest offset whose delay is over."""
+        """Return the lowest offset that is due, or None."""
         delayed, due, waits = self._delayed, self._due, self._waits
         while delayed and delayed[0][0] <= now:
             heapq.heappush(due, heapq.heappop(delayed)[1])
         while due and waits.get(due[0], _NEVER) > now:
-            offset = heapq.heappop(due)  # it was emitted or given up meanwhile, or has failed again
+            # The message was emitted or given up meanwhile, or has failed again.
+            offset = heapq.heappop(due)
             if offset in waits:
                 heapq.heappush(delayed, (waits[offset], offset))
         return due[0] if due else None
 
     def retry_started(self, offset: int) -> None:
-        """Lets the message wait no longer. Raises `ValueError` if it does not wait."""
+        """End the wait of a message. Raises `ValueError` if it does not wait."""
         if self._waits.pop(offset, None) is None:
             raise ValueError(
                 f"offset {offset} is not waiting for its retry: it did not fail, or was retried since"
             )
 
     def done(self, offset: int) -> None:
-        """Forgets the message, whether it waits or not."""
+        """Forget the message."""
         self._failures.pop(offset, None)
         self._waits.pop(offset, None)
 
@@ -75,7 +78,7 @@ _NEVER = float("inf")
 
 
 def make_retry_manager(config: SpoutConfig) -> FailedMessageRetryManager:
-    """The retry manager that a config names. Raises `ConfigError` if there is no such class."""
+    """Create the config's retry manager. Raises `ConfigError` if it cannot be imported."""
     named = config.failed_message_retry_manager
     if not isinstance(named, str):
         return named(config)

@@ -1,12 +1,12 @@
-"""How messages become tuples: Storm's `Scheme` and `MultiScheme`.
+"""Schemes convert messages to tuples: Storm's `Scheme` and `MultiScheme`.
 
-A scheme that raises says that the message cannot be read: it goes to the dead letters with its bytes and coordinates.
-Unless it raises `NotYetError`: then the message is shown to it again, until it says something else.
-One that returns None, or nothing, says that there is nothing to process: the message is done at once. A message without
-a value (a tombstone) is never shown to a scheme, and is done at once.
+If a scheme raises, the message cannot be read and becomes a dead letter with its bytes and
+coordinates. The exception is `NotYetError`: the message is then passed to the scheme again until
+the result differs. If a scheme returns None or nothing, there is nothing to process, and the
+message is finished. A message without a value (a tombstone) is finished without calling a scheme.
 
-A scheme that has to open something (a client of a schema registry) may have methods `open` and `close`, without arguments;
-the task calls them.
+A scheme that needs resources, such as a schema registry client, may have methods `open` and `close`
+without arguments, which the task calls.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -24,15 +24,15 @@ Values = Sequence[Any]
 
 
 class OneTuple:
-    """Marks a `Scheme`, which in place of a `MultiScheme` would make a tuple of each letter: nobody else could tell them
-    apart."""
+    """Marks a `Scheme`. Used as a `MultiScheme`, it would make one tuple per character, and nothing
+    else distinguishes the two."""
 
 
 class Scheme(Protocol):
-    """Makes at most one tuple of a message's value."""
+    """Converts a message's value to at most one tuple."""
 
     def deserialize(self, value: bytes) -> Values | None:
-        """The tuple's values; None if there is nothing to process. Raises if the value cannot be read."""
+        """Return the tuple's values, or None for no tuple. Raises if the value is unreadable."""
         ...
 
     @property
@@ -42,18 +42,21 @@ class Scheme(Protocol):
 
 
 class KeyValueScheme(Scheme, Protocol):
-    """A scheme that reads the key as well."""
+    """A scheme that also reads the key."""
 
     def deserialize_key_and_value(self, key: bytes, value: bytes) -> Values | None:
-        """As `deserialize`, for a message that has a key."""
+        """Like `deserialize`, for a message that has a key."""
         ...
 
 
 class MultiScheme(Protocol):
-    """Makes any number of tuples of a message's value."""
+    """Converts a message's value to any number of tuples."""
 
     def deserialize(self, value: bytes) -> Iterable[Values] | None:
-        """Each tuple's values; None or empty if there is nothing to process. Raises if the value cannot be read."""
+        """Return each tuple's values, or None or empty if there are none.
+
+        Raises if the value is unreadable.
+        """
         ...
 
     @property
@@ -63,45 +66,44 @@ class MultiScheme(Protocol):
 
 
 class RawMultiScheme:
-    """The value as it is, in the field `bytes`."""
+    """The raw value in the field `bytes`."""
 
     output_fields = Fields("bytes")
 
     def deserialize(self, value: bytes) -> Iterable[Values]:
-        """One tuple with the bytes."""
         return ((value,),)
 
 
 class StringScheme(OneTuple):
-    """The value as text, in the field `str`. A value that is not UTF-8 is a dead letter (Storm would mangle it)."""
+    """The value as text in the field `str`. A value that is not UTF-8 becomes a dead letter. (Storm
+    replaces the invalid bytes.)"""
 
     output_fields = Fields("str")
 
     def deserialize(self, value: bytes) -> Values:
-        """The text."""
         return (value.decode(),)
 
 
 class StringKeyValueScheme(OneTuple):
-    """Key and value as text, in the fields `key` and `message`, which a `KafkaBolt` reads by default."""
+    """Key and value as text in `key` and `message`, the default fields of a `KafkaBolt`."""
 
     output_fields = Fields("key", "message")
 
     def deserialize(self, value: bytes) -> Values:
-        """The text of a message without a key."""
+        """Return a key of None and the text."""
         return (None, value.decode())
 
     def deserialize_key_and_value(self, key: bytes, value: bytes) -> Values:
-        """Both texts."""
+        """Return both texts."""
         return (key.decode(), value.decode())
 
 
 class JsonScheme(OneTuple):
-    """A JSON object's members, each in the field of its name: `JsonScheme("word", "count")`.
+    """A JSON object's members in the fields of the same names: `JsonScheme("word", "count")`.
 
-    Members that are not named are left out. A value that is no JSON object, or lacks a named member, is a dead letter; a
-    member that is `null` is there. A value with more than `most_values` values, those within others counted, is a dead
-    letter as well: it takes some 25 times its bytes once it is decoded.
+    Other members are ignored. A value becomes a dead letter if it is not a JSON object or lacks one
+    of the members. `null` members are allowed. More than `most_values` values, including nested
+    ones, also make it a dead letter, because decoded JSON takes about 25 times its bytes.
     """
 
     def __init__(self, *fields: str, most_values: int = MOST_VALUES) -> None:
@@ -109,7 +111,7 @@ class JsonScheme(OneTuple):
         self.most_values = most_values
 
     def deserialize(self, value: bytes) -> Values:
-        """The members' values. Raises `ValueError` if the value is no JSON object with these members."""
+        """Return the members' values. Raises `ValueError` unless it is an object with them."""
         check_json(value, self.most_values)
         found = msgspec.json.decode(value)
         if type(found) is not dict:
@@ -118,7 +120,7 @@ class JsonScheme(OneTuple):
 
 
 def values_of(found: Mapping[str, Any], fields: Fields) -> Values:
-    """The named members of an object; raises `ValueError` if one is missing."""
+    """Return the named members of an object. Raises `ValueError` if one is missing."""
     try:
         return [found[name] for name in fields.names]
     except KeyError as error:
@@ -128,24 +130,22 @@ def values_of(found: Mapping[str, Any], fields: Fields) -> Values:
 
 
 class SchemeAsMultiScheme:
-    """A scheme, as a multi-scheme."""
+    """Wraps a scheme as a multi-scheme."""
 
     def __init__(self, scheme: Scheme) -> None:
         self.scheme = scheme
 
     def deserialize(self, value: bytes) -> Iterable[Values] | None:
-        """The scheme's one tuple."""
         values = self.scheme.deserialize(value)
         return None if values is None else (values,)
 
     @property
     def output_fields(self) -> Fields:
-        """The scheme's."""
         return self.scheme.output_fields
 
 
 class KeyValueSchemeAsMultiScheme(SchemeAsMultiScheme):
-    """A scheme that reads the key as well, as a multi-scheme."""
+    """Wraps a scheme that also reads the key as a multi-scheme."""
 
     scheme: KeyValueScheme
 
@@ -153,46 +153,47 @@ class KeyValueSchemeAsMultiScheme(SchemeAsMultiScheme):
         super().__init__(scheme)
 
     def deserialize_key_and_value(self, key: bytes, value: bytes) -> Iterable[Values] | None:
-        """The scheme's one tuple."""
         values = self.scheme.deserialize_key_and_value(key, value)
         return None if values is None else (values,)
 
 
 class MessageMetadataSchemeAsMultiScheme(SchemeAsMultiScheme):
-    """A scheme's values, and after them `partition` and `offset`: enough to find the message again, for audit and replay."""
+    """Appends `partition` and `offset`, which identify the message for audit and replay."""
 
     def deserialize_message_with_metadata(
         self, value: bytes, partition: int, offset: int
     ) -> Iterable[Values] | None:
-        """The scheme's one tuple, and where it came from."""
+        """Return the scheme's tuple with its source partition and offset."""
         values = self.scheme.deserialize(value)
         return None if values is None else ((*values, partition, offset),)
 
     @property
     def output_fields(self) -> Fields:
-        """The scheme's, `partition` and `offset`."""
         return Fields(self.scheme.output_fields, "partition", "offset")
 
 
 class StringMultiSchemeWithTopic:
-    """The value as text, in the field `str`, and the topic that it was read from, in the field `topic`: for a spout that reads
-    all topics of a regular expression. A value that is not UTF-8 is a dead letter."""
+    """The value as text in the field `str` and its topic in the field `topic`.
+
+    Use it for a spout that reads all topics of a regular expression. A value that is not UTF-8
+    becomes a dead letter.
+    """
 
     output_fields = Fields("str", "topic")
 
     def deserialize(self, value: bytes) -> Iterable[Values]:
-        """Raises `NotImplementedError`: only a `KafkaSpout` knows the topic."""
+        """Raise `NotImplementedError`, because only a `KafkaSpout` knows the topic."""
         raise NotImplementedError(
             "StringMultiSchemeWithTopic needs the topic of the message, which only a KafkaSpout knows"
         )
 
     def deserialize_with_topic(self, topic: str, value: bytes) -> Iterable[Values]:
-        """One tuple with both."""
+        """Return one tuple with the text and the topic."""
         return ((value.decode(), topic),)
 
 
 def check_multi_scheme(scheme: MultiScheme) -> None:
-    """Raises `ConfigError` if it is a `Scheme` that was not made a multi-scheme."""
+    """Raise `ConfigError` for a `Scheme` that is not wrapped as a multi-scheme."""
     if isinstance(scheme, OneTuple):
         name = type(scheme).__name__
         raise ConfigError(
@@ -201,13 +202,13 @@ def check_multi_scheme(scheme: MultiScheme) -> None:
 
 
 def open_scheme(scheme: MultiScheme) -> None:
-    """Opens a scheme that has to be opened, and one that it wraps. Raises `ConfigError` if it cannot work."""
+    """Open the scheme and a scheme inside it, if needed. Raises `ConfigError` on failure."""
     for each in (scheme, getattr(scheme, "scheme", None)):
         getattr(each, "open", _nothing)()
 
 
 def close_scheme(scheme: MultiScheme) -> None:
-    """Closes what `open_scheme` opened; waits at most a few seconds."""
+    """Close what `open_scheme` opened. Waits at most a few seconds."""
     for each in (scheme, getattr(scheme, "scheme", None)):
         getattr(each, "close", _nothing)()
 
@@ -219,7 +220,10 @@ def _nothing() -> None:
 def deserializer(
     scheme: MultiScheme, most_bytes: int = MOST_MESSAGE_BYTES
 ) -> Callable[[SourceMessage], Iterable[Values] | None]:
-    """What makes tuples of a whole message, according to the kind of scheme. Raises on one of more bytes."""
+    """Return a function from messages to tuples for this kind of scheme.
+
+    It raises on messages of more than `most_bytes`.
+    """
     if isinstance(scheme, MessageMetadataSchemeAsMultiScheme):
 
         def with_metadata(message: SourceMessage) -> Iterable[Values] | None:
@@ -257,13 +261,15 @@ def deserializer(
 
         return with_topic
     if type(scheme) is SchemeAsMultiScheme:
-        tuple_of = scheme.scheme.deserialize  # a call less for each message
+        # Bind the method once, which saves a call per message.
+        tuple_of = scheme.scheme.deserialize
 
         def of_one(message: SourceMessage) -> Iterable[Values] | None:
             value = message.value()
             if value is None:
                 return None
-            if len(value) > most_bytes:  # a call less for each message, once more
+            # Checking the size here saves another call per message.
+            if len(value) > most_bytes:
                 check_size(len(value), most_bytes)
             values = tuple_of(value)
             return None if values is None else (values,)

@@ -1,10 +1,10 @@
-"""How a `KafkaBolt` turns keys and messages into bytes: Kafka's `Serializer`s.
+"""Serializers convert keys and messages of a `KafkaBolt` to bytes: Kafka's `Serializer`s.
 
-Without one, `to_bytes` does it: text and bytes as they are, None as none, anything else as JSON. A serializer holds to one
-type instead, and refuses any other value, which fails the tuple.
+The default is `to_bytes`: text and bytes as they are, no bytes for None, anything else as JSON. The
+other serializers accept one type each and reject other values, which fails the tuple.
 
-A serializer that has to open something (a client of a schema registry) may have methods `open(is_key)` and `close()`; the
-task calls them.
+A serializer that needs resources, such as a schema registry client, may have methods `open(is_key)`
+and `close()`, which the task calls.
 """
 
 from collections.abc import Sequence
@@ -16,69 +16,73 @@ from kstorm.kafka.ports import RecordColumn
 
 
 class Serializer(Protocol):
-    """Makes the bytes of one kind of values (Kafka's `Serializer`)."""
+    """Converts values of one type to bytes (Kafka's `Serializer`)."""
 
     def serialize(self, topic: str, value: Any) -> bytes | None:
-        """The bytes of a key or message for `topic`; None of None. Raises if it is none of its kind."""
+        """Return a key's or message's bytes, or None for None. Raises if the type is wrong."""
         ...
 
 
 class StringSerializer:
-    """Text as UTF-8; raises `TypeError` for anything else."""
+    """Text as UTF-8. Raises `TypeError` for anything else."""
 
     def serialize(self, topic: str, value: Any) -> bytes | None:
-        """See `Serializer.serialize`."""
         if value is None or isinstance(value, str):
             return None if value is None else value.encode()
         raise _refusal(self, value, "text")
 
 
 class BytesSerializer:
-    """Bytes as they are; raises `TypeError` for anything else."""
+    """Bytes as they are. Raises `TypeError` for anything else."""
 
     def serialize(self, topic: str, value: Any) -> bytes | None:
-        """See `Serializer.serialize`."""
         if value is None or isinstance(value, bytes | bytearray | memoryview):
             return None if value is None else bytes(value)
         raise _refusal(self, value, "bytes")
 
 
 class JsonSerializer:
-    """Anything as JSON, text too: `a` as `"a"`. None is none, not `null`. Raises `TypeError` for what JSON cannot hold."""
+    """Anything as JSON, including text: `a` as `"a"`. None is written as None, not as `null`.
+
+    Raises `TypeError` for values that JSON does not support.
+    """
 
     def serialize(self, topic: str, value: Any) -> bytes | None:
-        """See `Serializer.serialize`."""
         return None if value is None else msgspec.json.encode(value)
 
 
 class IntegerSerializer:
-    """Whole numbers as 4 bytes, big-endian, as Kafka's; raises `TypeError` for anything else, `OverflowError` beyond 32 bits."""
+    """Integers as 4 bytes, big-endian, like Kafka's `IntegerSerializer`.
+
+    Raises `TypeError` for anything else and `OverflowError` beyond 32 bits.
+    """
 
     size = 4
 
     def serialize(self, topic: str, value: Any) -> bytes | None:
-        """See `Serializer.serialize`."""
         if value is None or type(value) is int:
             return None if value is None else value.to_bytes(self.size, "big", signed=True)
         raise _refusal(self, value, "whole numbers")
 
 
 class LongSerializer(IntegerSerializer):
-    """The same as 8 bytes."""
+    """Integers as 8 bytes, big-endian, like Kafka's `LongSerializer`."""
 
     size = 8
 
 
 class AnySerializer:
-    """What a `KafkaBolt` uses unless told otherwise: see `to_bytes`."""
+    """The default of a `KafkaBolt`, see `to_bytes`."""
 
     def serialize(self, topic: str, value: Any) -> bytes | None:
-        """See `Serializer.serialize`."""
         return to_bytes(value)
 
 
 def column(serializer: Serializer, topic: str, values: Sequence[Any]) -> RecordColumn:
-    """Many values at once; raises if one is refused. Text needs no call, since librdkafka writes it as UTF-8 by itself."""
+    """Serialize many values at once. Raises if one is rejected.
+
+    With the default serializer, text is not encoded here, because librdkafka writes it as UTF-8.
+    """
     if type(serializer) is AnySerializer:
         return values if _AS_THEY_ARE.issuperset(map(type, values)) else list(map(to_bytes, values))
     serialize = serializer.serialize
@@ -86,14 +90,14 @@ def column(serializer: Serializer, topic: str, values: Sequence[Any]) -> RecordC
 
 
 def open_serializer(serializer: Serializer, *, is_key: bool) -> None:
-    """Opens a serializer that has to be opened. Raises `ConfigError` if it cannot work."""
+    """Open a serializer that has `open`. Raises `ConfigError` on failure."""
     opened = getattr(serializer, "open", None)
     if opened is not None:
         opened(is_key)
 
 
 def close_serializer(serializer: Serializer) -> None:
-    """Closes what `open_serializer` opened; waits at most a few seconds."""
+    """Close what `open_serializer` opened. Waits at most a few seconds."""
     closed = getattr(serializer, "close", None)
     if closed is not None:
         closed()
@@ -103,9 +107,9 @@ _AS_THEY_ARE = frozenset({str, bytes, type(None)})
 
 
 def to_bytes(value: Any) -> bytes | None:
-    """How a value is written: bytes as they are, text as UTF-8, None as none, anything else as JSON (so 5 as `5`).
+    """Serialize by type: bytes as they are, text as UTF-8, None as None, else JSON (5 as `5`).
 
-    Raises `TypeError` for what JSON cannot hold.
+    Raises `TypeError` for values that JSON does not support.
     """
     if type(value) is str:
         return value.encode()

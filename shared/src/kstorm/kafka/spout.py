@@ -1,10 +1,12 @@
-"""`KafkaSpout`: emits the messages of a topic, and remembers in ZooKeeper up to where they are done.
+"""`KafkaSpout`: emits the messages of a topic and stores its progress in ZooKeeper.
 
-After Storm's documentation, *Storm Kafka Integration*: partitions by task index, one `PartitionManager` each, taken in
-turn; failed messages first; offsets stored every `state_update_interval_ms` if they changed. Unlike Storm's it emits
-several messages per `next_tuple`, as many as the collector has room for.
+It follows Storm's documentation, *Storm Kafka Integration*. Partitions are assigned by task index,
+with one `PartitionManager` each, and emit in turn. Failed messages go first. Changed offsets are
+stored every `state_update_interval_ms`. Unlike Storm's spout, one `next_tuple` emits several
+messages, up to the collector's capacity.
 
-    builder.set_spout("sentences", KafkaSpout(SpoutConfig(KafkaHosts(), "sentences", "/kafka-spouts", "wordcount")), 2)
+    config = SpoutConfig(KafkaHosts(), "sentences", "/kafka-spouts", "wordcount")
+    builder.set_spout("sentences", KafkaSpout(config), 2)
 """
 
 import asyncio
@@ -42,22 +44,21 @@ from kstorm.topology.context import CLOCK
 log = logging.getLogger(__name__)
 
 _BATCH: Final = 500
-"""Most messages read and emitted in one `next_tuple`; some 3 ms of work."""
+"""Maximum messages read and emitted in one `next_tuple`, which takes about 3 ms."""
 _FLUSH_SECS: Final = 5.0
-"""Longest that `close` waits for the last offsets to be stored."""
+"""Maximum seconds that `close` waits for the last offsets to be stored."""
 _LEAST_FLUSH_SECS: Final = 1.0
-"""What is left of that for ZooKeeper, however long Kafka took."""
+"""Minimum share of `_FLUSH_SECS` for ZooKeeper, however long Kafka took."""
 
 
 class KafkaSpout(Positioned, Traced, Spout):
-    """A spout on a Kafka topic; each tuple's message id is a `KafkaMessageId`."""
+    """A spout that reads a Kafka topic. Each tuple's message id is a `KafkaMessageId`."""
 
     def __init__(self, config: SpoutConfig, clock: Callable[[], float] = time.monotonic) -> None:
         self.spout_config = config
         self._clock = clock
 
     def declare_output_fields(self, declarer: OutputFieldsDeclarer) -> None:
-        """Declares the scheme's fields."""
         declarer.declare_stream(
             self.spout_config.output_stream_id, self.spout_config.scheme.output_fields
         )
@@ -65,9 +66,10 @@ class KafkaSpout(Positioned, Traced, Spout):
     def open(
         self, config: Config, context: TopologyContext, collector: SpoutOutputCollector
     ) -> None:
-        """Opens the reader and the offset store; partitions start as their locks are had, in `next_tuple`.
+        """Open the reader and the offset store.
 
-        Raises `ConfigError` on settings that cannot work, `KstormError` if the runtime lends no Kafka clients.
+        `next_tuple` starts a partition once it has its lock. Raises `ConfigError` on invalid
+        settings, and `KstormError` if the runtime provides no Kafka clients.
         """
         super().open(config, context, collector)
         if self._clock is time.monotonic:
@@ -78,9 +80,8 @@ class KafkaSpout(Positioned, Traced, Spout):
                 f"{context.component!r} has ignore_zk_offsets set, but this deployment has no id, so a restart could not be "
                 "told from a new deployment: set KSTORM_TOPOLOGY_ID, the same for all processes of a deployment"
             )
-        make_retry_manager(
-            self.spout_config
-        )  # so that one that cannot be made is refused now, not with a partition
+        # Fail now, and not when the first partition starts, if the manager cannot be created.
+        make_retry_manager(self.spout_config)
         open_scheme(self.spout_config.scheme)
         topology = TopologyRef(ports.topology_id or context.topology.name, context.topology.name)
         self._offsets: OffsetStore = ports.open_offsets(self.spout_config, context)
@@ -137,7 +138,7 @@ class KafkaSpout(Positioned, Traced, Spout):
         self._unread_since: dict[Partition, float] = {}
 
     def next_tuple(self) -> None:
-        """Emits what is due and what has been read, at most a batch and at most what the collector has room for."""
+        """Emit due retries and new messages, up to a batch and the collector's capacity."""
         now = self._clock()
         self._coordinator.tick(now)
         if self._replays is not None:
@@ -158,7 +159,6 @@ class KafkaSpout(Positioned, Traced, Spout):
             self._log_metrics(now)
 
     def ack(self, message_id: KafkaMessageId) -> None:
-        """Counts a tree of the message as complete."""
         manager = self._coordinator.manager(message_id.partition)
         if manager is not None and manager.epoch == message_id.epoch:
             manager.ack(message_id)
@@ -168,7 +168,11 @@ class KafkaSpout(Positioned, Traced, Spout):
             self._replays.ack(message_id)
 
     def fail(self, message_id: KafkaMessageId) -> None:
-        """Lays the message by for its retry, or among the dead letters; exactly once, what fails is tried again by its bolt."""
+        """Schedule a message's retry, or write it to the dead letters.
+
+        With exactly-once processing it does nothing, because the failing bolt retries the tuple
+        itself.
+        """
         if self._exact:
             return
         manager = self._coordinator.manager(message_id.partition)
@@ -180,7 +184,7 @@ class KafkaSpout(Positioned, Traced, Spout):
     def origins(
         self, message_ids: Sequence[KafkaMessageId]
     ) -> Iterable[tuple[str, int, int, Sequence[int]]]:
-        """See `Traced.origins`. Mostly a whole batch is of one partition, and then it costs 50 ns a message."""
+        """Most batches are of one partition, which costs 50 ns per message."""
         first, last = message_ids[0], message_ids[-1]
         offsets = [id.offset for id in message_ids]
         places = [id.partition for id in message_ids]
@@ -195,11 +199,10 @@ class KafkaSpout(Positioned, Traced, Spout):
         return runs
 
     def positions(self) -> Mapping[tuple[str, int], int]:
-        """See `Positioned.positions`."""
         return {(place.topic, place.partition): offset for place, offset in self._read_to.items()}
 
     def positions_committed(self, positions: Mapping[tuple[str, int], int]) -> None:
-        """See `Positioned.positions_committed`: ZooKeeper's offsets follow."""
+        """Record the committed positions, which ZooKeeper's offsets then follow."""
         self._committed_to.update(
             (Partition(*place), offset) for place, offset in positions.items()
         )
@@ -211,7 +214,6 @@ class KafkaSpout(Positioned, Traced, Spout):
             manager.most_to_store = self._committed_to.get(partition, manager.committed_to or 0)
 
     def refuses_exactly_once(self) -> str:
-        """See `Component.refuses_exactly_once`."""
         if self.spout_config.processing_guarantee is not ProcessingGuarantee.AT_LEAST_ONCE:
             return (
                 f"its SpoutConfig asks for {self.spout_config.processing_guarantee}: leave that out"
@@ -221,16 +223,19 @@ class KafkaSpout(Positioned, Traced, Spout):
         return ""
 
     def activate(self) -> None:
-        """From now on `next_tuple` stores the offsets."""
+        """Resume: from now on `next_tuple` stores the offsets."""
         self._deactivated = False
 
     def deactivate(self) -> None:
-        """Stores the offsets, as no `next_tuple` will; trees that end later have theirs stored by `ack`."""
+        """Store the offsets, because `next_tuple` is not called any more.
+
+        `ack` stores the offsets of trees that complete later.
+        """
         self._deactivated = True
         self._coordinator.commit()
 
     async def close(self) -> None:
-        """Stores the offsets, waits a few seconds until they are stored, and gives up the partitions' locks."""
+        """Store the offsets, waiting at most a few seconds, and release the locks."""
         began = time.monotonic()
         self._coordinator.commit()
         self._coordinator.close()
@@ -243,7 +248,10 @@ class KafkaSpout(Positioned, Traced, Spout):
         )
 
     def problem(self) -> KstormError | None:
-        """Why offsets cannot be stored or messages not be read at the moment, for a readiness check; None if they can."""
+        """Return why offsets cannot be stored or messages not be decoded, or None if they can.
+
+        Used by the readiness check.
+        """
         unread = (manager.not_yet for manager in self._coordinator.all_managers())
         return (
             self._offsets.problem() or self._finished.problem() or next(filter(None, unread), None)
@@ -251,15 +259,18 @@ class KafkaSpout(Positioned, Traced, Spout):
 
     @property
     def unread(self) -> str:
-        """Why messages of the source cannot be read at the moment, as far as Kafka has told; empty if they can."""
+        """The reason why Kafka cannot be read at the moment, as far as known, or "" if it can."""
         return self._coordinator.unread(self._clock())
 
     def metrics(self) -> dict[str, float]:
-        """Sums over this task's partitions.
+        """Return sums over this task's partitions.
 
-        `partitions` being read, `lag` (offsets from the lowest unfinished message to the log's end), `pending` (unfinished
-        messages), `retries` (of those, the ones that wait to be emitted again), `throttled` (partitions that stand at
-        `max_uncommitted_offsets`), `oldest_pending_seconds` (the oldest unfinished message's age, not a sum).
+        - `partitions`: partitions being read.
+        - `lag`: offsets from the lowest unfinished message to the log's end.
+        - `pending`: unfinished messages.
+        - `retries`: pending messages that wait to be emitted again.
+        - `throttled`: partitions that have reached `max_uncommitted_offsets`.
+        - `oldest_pending_seconds`: age of the oldest unfinished message. Not a sum.
         """
         now = self._clock()
         managers = list(self._coordinator.all_managers())
@@ -276,8 +287,11 @@ class KafkaSpout(Positioned, Traced, Spout):
         }
 
     def oldest_unfinished_seconds(self, unix_ms: float) -> dict[Partition, float]:
-        """By partition, the age of its oldest message that is not finished, by the time that the message has; 0 if all are. What
-        was not read yet counts from when that was first seen here."""
+        """Return the age of each partition's oldest unfinished message, by the message's timestamp.
+
+        0 if all are finished. The age of an unread message or one without a timestamp counts from
+        when it was first seen here.
+        """
         found = {}
         for manager in self._coordinator.all_managers():
             place, oldest = manager.partition, manager.oldest_unfinished
@@ -292,7 +306,7 @@ class KafkaSpout(Positioned, Traced, Spout):
         return found
 
     def _emit(self, now: float, limit: int) -> int:
-        """Emits from one partition after the other; how many of `limit` messages are left."""
+        """Emit from the partitions in turn. Returns how many of `limit` messages are left."""
         managers = self._coordinator.managers
         limit = self._retry(now, limit)
         rows: list[Values] = []
@@ -300,7 +314,8 @@ class KafkaSpout(Positioned, Traced, Spout):
         room = self.collector.capacity
         for _ in managers:
             if not limit or len(ids) >= room:
-                limit = 0  # this partition is the first at the next call
+                # The next call starts with this partition.
+                limit = 0
                 break
             limit -= managers[self._turn % len(managers)].take(now, limit, room, rows, ids)
             self._turn += 1
@@ -309,26 +324,26 @@ class KafkaSpout(Positioned, Traced, Spout):
         return limit
 
     def _store_what_ended(self, manager: PartitionManager) -> None:
-        """At most every `state_update_interval_ms`, and at a partition's last tree."""
+        """Store offsets every `state_update_interval_ms`, and at a partition's last tree."""
         now = self._clock()
         if manager.pending == 0 or now >= self._next_update:
             self._next_update = now + self._update_interval
             self._coordinator.commit()
 
     def _claim(self) -> None:
-        """With `AT_MOST_ONCE` nothing is emitted before it is stored as done."""
+        # With `AT_MOST_ONCE` nothing is emitted before it is stored as done.
         if self._claims:
             self._coordinator.claim()
 
     def _retry(self, now: float, limit: int) -> int:
-        """Emits failed messages whose time has come; how many of `limit` messages are left."""
+        """Emit failed messages that are due. Returns how many of `limit` messages are left."""
         for manager in self._coordinator.managers:
             while manager.retries and limit and self.collector.capacity > 0 and manager.retry(now):
                 limit -= 1
         return limit
 
     def _emit_rows(self, rows: list[Values], ids: list[KafkaMessageId]) -> None:
-        """In one batch; what cannot be emitted becomes a dead letter."""
+        """Emit in one batch. Messages that cannot be emitted become dead letters."""
         stream = self.spout_config.output_stream_id
         emit_rows(self.collector, rows, ids, stream, tracked=self._tracks, refuse=self._refused)
         if not self._tracks:
@@ -341,11 +356,12 @@ class KafkaSpout(Positioned, Traced, Spout):
             manager.refused(id, reason, error)
 
     def _fill(self) -> None:
-        """Reads more, and gives each partition its own.
+        """Read more messages and pass them to their partitions.
 
-        It is called when everything that may be emitted has been: a partition that still has messages must hold them
-        back, and is paused so that it does not gather more. What only waits to be stored as done is held back for a
-        moment, in which a batch may be gathered.
+        This is called after everything allowed has been emitted. A partition that still has
+        messages holds them back, so it is paused to avoid buffering more. With `AT_MOST_ONCE`,
+        messages only wait for their offset to be stored, so such a partition may buffer up to one
+        batch.
         """
         for manager in self._coordinator.all_managers():
             full = len(manager.waiting) >= _BATCH if self._claims else bool(manager.waiting)
@@ -363,7 +379,7 @@ class KafkaSpout(Positioned, Traced, Spout):
                 reading.fill(messages)
 
     def _report_problem(self) -> None:
-        """Says once when storing offsets stops to work, or a scheme; what else can be processed is."""
+        """Report once that offsets cannot be stored or messages not be decoded. Work continues."""
         problem = self.problem()
         text = None if problem is None else str(problem)
         if problem is not None and text != self._problem:
@@ -371,7 +387,7 @@ class KafkaSpout(Positioned, Traced, Spout):
         self._problem = text
 
     def _warn_if_throttled(self, now: float) -> None:
-        """Says once when a partition stands still because of one old message; else it would seem to have nothing new."""
+        """Log once when a partition is blocked by one old message, or it would look idle."""
         throttled = {m.partition: m for m in self._coordinator.all_managers() if m.at_limit}
         for partition in throttled.keys() - self._throttled:
             manager = throttled[partition]
@@ -385,7 +401,7 @@ class KafkaSpout(Positioned, Traced, Spout):
         self._throttled = set(throttled)
 
     def _log_metrics(self, now: float) -> None:
-        """Once a bucket."""
+        """Log the metrics once per bucket."""
         bucket = self.spout_config.metrics_time_bucket_size_in_secs
         if bucket and now >= self._next_bucket:
             self._next_bucket = now + bucket

@@ -1,4 +1,4 @@
-"""Has offsets stored, each after the range below it is in Kafka; what is passed over is in a range, too."""
+"""Stores offsets, each after the range below it is in Kafka, including ranges that are skipped."""
 
 import logging
 from collections.abc import Mapping, Sequence
@@ -18,7 +18,7 @@ log = logging.getLogger(__name__)
 
 
 class Storing:
-    """The way of one spout task's offsets into the store."""
+    """Commits the offsets of one spout task to the store."""
 
     def __init__(
         self,
@@ -29,17 +29,18 @@ class Storing:
         *,
         keeps_above: bool,
     ) -> None:
-        """`keeps_above`: whether what is done above an offset is stored with it."""
+        """`keeps_above`: store the finished runs above an offset with it."""
         self.finished = finished
-        """Where the ranges go."""
         self.leaders: Mapping[Partition, Broker] = {}
-        """As last looked up."""
+        """The leaders as of the last look-up."""
         self._offsets, self._source, self._topology = offsets, source, topology
         self._keeps_above = keeps_above
 
     def commit(self, manager: PartitionManager) -> None:
-        """If the manager has an offset to store: has the range below it written, and when it is in Kafka the offset stored. One
-        at a time; what is to be stored meanwhile follows."""
+        """Write the finished range to Kafka. Once acknowledged, store the offset.
+
+        One write per partition at a time. A later offset is committed afterwards.
+        """
         if manager.writing:
             manager.write_again = True
             return
@@ -49,7 +50,8 @@ class Storing:
             self._save_above(manager)
             return
         finished = manager.outcomes.until(offset)
-        if finished is None:  # what was claimed is given back
+        # The manager gave back claimed offsets, so no range is finished.
+        if finished is None:
             self._save(manager, offset)
             return
         manager.writing = True
@@ -63,7 +65,8 @@ class Storing:
         if written:
             manager.outcomes.confirmed(offset)
             self._save(manager, offset)
-        else:  # the next range has this one in it
+        else:
+            # The next range includes this one.
             manager.committed_to = manager.outcomes.start
         leaving = manager.on_written
         if again and (written or leaving is not None):
@@ -72,7 +75,7 @@ class Storing:
             leaving()
 
     def _save_above(self, manager: PartitionManager) -> None:
-        """The offset has not moved; perhaps what is done above it has."""
+        """Store the runs above the offset if only they have changed."""
         offset = manager.committed_to
         if (
             offset is not None
@@ -82,27 +85,30 @@ class Storing:
             self._save(manager, offset, done)
 
     def _save(self, manager: PartitionManager, offset: int, done: list[Run] | None = None) -> None:
-        """`done`: what is done above the offset, if that is known already."""
+        """Store the offset and the finished runs above it (`done`, if already known)."""
         if done is None:
             done = manager.done_above(offset) if self._keeps_above else manager.left_above(offset)
         manager.stored_above = done
         self.save(manager.partition, offset, done)
 
     def save(self, partition: Partition, offset: int, done: Sequence[Run] = ()) -> None:
-        """Gives an offset to the store, with what is done above it."""
+        """Pass an offset to the store, with the finished runs above it."""
         leader = self.leaders.get(partition, UNKNOWN_BROKER)
         try:
             self._offsets.save(
                 partition, StoredOffset.of(self._topology, partition, offset, leader, done)
             )
         except FencedError as error:
-            log.warning("%s", error)  # the next tick drops it
+            log.warning("%s", error)  # the next tick drops the partition
         else:
             self._source.commit(partition, offset)
 
 
 def is_kept_above(config: SpoutConfig, topology: Topology) -> bool:
-    """Whether offsets are stored with what is done above them. Exactly once, a position in Kafka says it."""
+    """Return True if the runs above an offset are stored with it.
+
+    With exactly-once processing, the position in Kafka replaces them.
+    """
     return (
         config.processing_guarantee is ProcessingGuarantee.AT_LEAST_ONCE
         and not topology.config.exactly_once
@@ -110,7 +116,7 @@ def is_kept_above(config: SpoutConfig, topology: Topology) -> bool:
 
 
 def said_of_the_rest(config: SpoutConfig, topology: Topology) -> str:
-    """What becomes of a message that is finished and no exception, as far as the spout knows."""
+    """Return the outcome of finished messages without an exception, as far as known."""
     if config.processing_guarantee is not ProcessingGuarantee.AT_LEAST_ONCE:
         return CLAIMED
     if topology.config.acker_tasks:
@@ -121,8 +127,11 @@ def said_of_the_rest(config: SpoutConfig, topology: Topology) -> str:
 def passed_over(
     config: SpoutConfig, before: int | None, found: StoredOffset | None, offset: int
 ) -> FinishedRange | None:
-    """What lies between where a partition stood and the `offset` at which it is to start. `before` is what is stored, `found` what
-    the spout takes of that for its own, which exactly once is its position."""
+    """Return the range that is skipped by starting a partition at `offset`.
+
+    `before` is the stored offset. `found` is the one that the spout resumes from, which is its
+    position with exactly-once processing.
+    """
     start = f"where start_offset_time={config.start_offset_time} is"
     if found is not None:
         why = f"more than max_offset_behind={config.max_offset_behind} behind {start}"

@@ -1,9 +1,10 @@
-"""The ids by which W3C's Trace Context and OpenTelemetry know a tuple, and the header `traceparent` that carries them.
+"""Tuple ids for W3C Trace Context and OpenTelemetry, and the header `traceparent`.
 
     00-<trace id>-<span id>-<flags>      in hexadecimal digits: 32, 16 and 2
 
-Nothing is handed on for that, as roots and edges are ids already: a span's is the edge of its tuple, or the root for the message
-itself; a trace's is a hash of the topology's name and then the root. So whoever knows a tuple knows its span, made or not.
+No extra context is propagated, because roots and edges are ids already. A span id is the edge of
+its tuple, or the root for the message itself. A trace id is a hash of the topology's name followed
+by the root. So a tuple's span id is known even if no span was created.
 """
 
 import re
@@ -13,17 +14,16 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 
 TRACEPARENT: Final = "traceparent"
-"""The header's name."""
 _SAMPLED: Final = 1
 _RANDOM: Final = 2
-"""The last 56 bits of the trace id are random, as those of a root are: samplers may go by them."""
+"""The last 56 bits of the trace id are random, like those of a root. Samplers may use them."""
 _FORM: Final = re.compile("([0-9a-f]{2})-([0-9a-f]{32})-([0-9a-f]{16})-([0-9a-f]{2})(-.*)?")
 _RANDOM_BITS: Final = (1 << 56) - 1
 _ID_DIGITS: Final = 16
 
 
 class Parent(NamedTuple):
-    """What a `traceparent` says."""
+    """The parsed parts of a `traceparent`."""
 
     trace: int
     span: int
@@ -31,17 +31,19 @@ class Parent(NamedTuple):
 
 
 def trace_prefix(topology: str) -> int:
-    """The first half of the trace ids of a topology: 64 bits, not 0."""
+    """Return the first half of a topology's trace ids: 64 bits, not 0."""
     return int.from_bytes(sha256(topology.encode()).digest()[:8], "big")
 
 
 def trace_id(prefix: int, root: int) -> int:
-    """The id of the trace of a tree."""
     return prefix << 64 | root
 
 
 def parse(header: str) -> Parent | None:
-    """Reads a `traceparent` of any version; None if it is none by W3C's rules, ids of zeros and version ff among them."""
+    """Parse a `traceparent` of any version, or None if it is invalid by W3C's rules.
+
+    Zero ids and version ff are invalid, for example.
+    """
     found = _FORM.fullmatch(header)
     if found is None or found[1] == "ff" or (found[1] == "00" and found[5]):
         return None
@@ -50,9 +52,10 @@ def parse(header: str) -> Parent | None:
 
 
 class Traceparents:
-    """Makes the headers of one topology. `sampled` is the share of its trees, from 0 to 1, whose flag says that they are sampled.
+    """Builds the headers of one topology.
 
-    Which ones is told by the last 56 bits of their roots, as OpenTelemetry's samplers do it: all records of a tree agree.
+    `sampled` is the share of its trees, from 0 to 1, that are flagged as sampled. The last 56 bits
+    of the root decide, as in OpenTelemetry's samplers, so all records of a tree agree.
     """
 
     def __init__(self, topology: str, sampled: float = 1.0) -> None:
@@ -61,13 +64,13 @@ class Traceparents:
         self._flags = tuple(f"-{flags:02x}" for flags in (_RANDOM, _RANDOM | _SAMPLED))
 
     def of(self, root: int, edge: int) -> str:
-        """Of one tuple; empty if it is in no tree."""
+        """Return the header of one tuple, or "" if it is not in a tree."""
         if not root or not edge:
             return ""
         return f"{self._start}{root:016x}-{edge:016x}{self._flags[(root & _RANDOM_BITS) >= self._least]}"
 
     def of_columns(self, roots: Any, edges: Any) -> list[str]:
-        """Of tuples with these ids, arrays of 64 bits, each that of `of`."""
+        """Return the headers for arrays of 64-bit ids, like `of` for each tuple."""
         start, flags, least = self._start, self._flags, self._least
         sampled = ((roots & np.uint64(_RANDOM_BITS)) >= np.uint64(least)).tolist()
         known = (roots.astype(bool) & edges.astype(bool)).tolist()
@@ -81,5 +84,5 @@ class Traceparents:
 
 
 def _digits(ids: Any) -> str:
-    """16 hexadecimal digits of each."""
+    """Return 16 hexadecimal digits per id, concatenated."""
     return str(ids.astype(">u8").tobytes().hex())

@@ -1,4 +1,4 @@
-"""Spouts for message queues, which keep a message until it is processed: `RabbitMQSpout` and `KestrelSpout`."""
+"""Spouts for message queues that keep a message until it is processed: RabbitMQ and Kestrel."""
 
 from kstorm.queues.kestrel_config import HostInfo, KestrelConfig, hosts_for_task
 from kstorm.queues.kestrel_spout import KestrelSpout

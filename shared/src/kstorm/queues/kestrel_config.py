@@ -1,4 +1,4 @@
-"""Where a `KestrelSpout` reads, and how."""
+"""The settings of a `KestrelSpout`."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -8,7 +8,7 @@ from kstorm.errors import ConfigError
 
 
 class HostInfo(NamedTuple):
-    """Where a Kestrel server listens for the memcache protocol."""
+    """Address of a Kestrel server's memcache protocol."""
 
     host: str
     port: int
@@ -16,20 +16,21 @@ class HostInfo(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KestrelConfig:
-    """How a `KestrelSpout` reads. Raises `ConfigError` on a value out of range."""
+    """The read settings of a `KestrelSpout`. Raises `ConfigError` if a value is out of range."""
 
     open_reads: int = 50
-    """Most messages that one task has open at once on each of its hosts. Kestrel allows one open read a connection, so
-    it is the number of connections too. `topology_max_spout_pending` bounds those to all hosts together, if it is less."""
+    """Maximum messages that one task has open on each of its hosts. Kestrel allows one open read
+    per connection, so this is also the number of connections. `topology_max_spout_pending`, if
+    lower, limits the sum over all hosts."""
 
     poll_ms: int = 1000
-    """Most milliseconds that Kestrel holds back its answer while the queue is empty (`t=`)."""
+    """Maximum milliseconds that Kestrel delays its response while the queue is empty (`t=`)."""
 
     timeout_secs: float = 10.0
-    """Seconds after which a host that does not answer has failed; `poll_ms` is added where that applies."""
+    """Seconds after which an unresponsive host has failed. `poll_ms` is added where it applies."""
 
     blacklist_time_secs: float = 60.0
-    """Seconds for which a host that failed is left alone (Storm: 60)."""
+    """Seconds during which a failed host is not used (Storm: 60)."""
 
     def __post_init__(self) -> None:
         for name in ("open_reads", "poll_ms", "timeout_secs", "blacklist_time_secs"):
@@ -38,12 +39,12 @@ class KestrelConfig:
                 raise ConfigError(f"{name} is {value}: it must be above 0")
 
     def open_reads_per_host(self, hosts: int, max_spout_pending: int) -> int:
-        """Connections of a task to each of its hosts; at least one."""
+        """Return the number of connections of a task to each of its hosts, at least one."""
         return max(1, min(self.open_reads, max_spout_pending // hosts))
 
 
 def host_infos(hosts: str | Sequence[str], port: int) -> list[HostInfo]:
-    """The hosts with their ports, `port` for those that do not name one themselves."""
+    """Return the hosts with their ports. `port` is the default port."""
     names = [hosts] if isinstance(hosts, str) else list(hosts)
     if not names or not all(names):
         raise ConfigError(f"the Kestrel spout's hosts are {hosts!r}: name one host or more")
@@ -63,9 +64,10 @@ def _host_info(name: str, port: int) -> HostInfo:
 
 
 def hosts_for_task(hosts: Sequence[HostInfo], task_index: int, total_tasks: int) -> list[HostInfo]:
-    """The hosts that a task reads: every one if there are more hosts than tasks, else one, in turn (Storm's rule).
+    """Return a task's hosts: all if there are more hosts than tasks, else one (Storm's rule).
 
-    So give the spout a multiple of the number of hosts, or some hosts are read by more tasks than others.
+    Use a multiple of the number of hosts as the task count. Otherwise some hosts are read by more
+    tasks than others.
     """
     if total_tasks < len(hosts):
         return list(hosts)

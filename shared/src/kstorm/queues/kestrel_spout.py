@@ -1,11 +1,14 @@
-"""`KestrelSpout`: emits the messages of a queue on Kestrel servers, by reliable reads. In Storm's documentation,
-*Guaranteeing message processing*, it is the spout of the word count:
+"""`KestrelSpout`: emits the messages of a queue on Kestrel servers, using reliable reads.
 
-    builder.set_spout("sentences", KestrelSpout("kestrel.backtype.com", 22133, "sentence_queue", StringScheme()), 10)
+It is the spout of the word count in Storm's documentation, *Guaranteeing message processing*:
 
-A message is opened (`get queue/open`); `ack` closes it, `fail` aborts it, and a server puts back what was open when its
-client disconnects. The memcache protocol gives messages no ids, and one open read to a connection: a message's id is
-made of the number of its connection and of the read.
+    spout = KestrelSpout("kestrel.backtype.com", 22133, "sentence_queue", StringScheme())
+    builder.set_spout("sentences", spout, 10)
+
+A message is opened (`get queue/open`). `ack` closes it, and `fail` aborts it. A server puts open
+messages back when the client disconnects. The memcache protocol has no message ids and allows one
+open read per connection. So a message's id consists of the numbers of its connection and of the
+read.
 """
 
 import re
@@ -22,7 +25,7 @@ DEFAULT_CONFIG = KestrelConfig()
 
 
 class KestrelSpout(QueueSpout):
-    """A spout on a queue that one or several Kestrel servers have, each with messages of its own."""
+    """Reads a queue that exists on one or more Kestrel servers, each with its own messages."""
 
     def __init__(
         self,
@@ -32,8 +35,11 @@ class KestrelSpout(QueueSpout):
         scheme: Scheme | None = None,
         config: KestrelConfig = DEFAULT_CONFIG,
     ) -> None:
-        """`port` is that of the hosts without one of their own (`host:port`). Without a scheme, a message is bytes in
-        the field `bytes`. Raises `ConfigError` on what cannot work."""
+        """`port` is the default for hosts without a port (`host:port`).
+
+        Without a scheme, a message is bytes in the field `bytes`. Raises `ConfigError` on invalid
+        settings.
+        """
         if not re.fullmatch(r"[!-.0-~]+", queue_name):
             raise ConfigError(
                 f"the Kestrel queue {queue_name!r} has no proper name: it is ASCII without '/' and spaces"
@@ -51,7 +57,7 @@ class KestrelSpout(QueueSpout):
     def open_reader(
         self, ports: QueuePorts, config: Config, context: TopologyContext
     ) -> QueueReader:
-        """Opens connections to this task's hosts, as many as it may have messages open."""
+        """Open connections to this task's hosts, one per message that may be open."""
         hosts = hosts_for_task(self.hosts, context.task_index, context.total_tasks)
         each = self.kestrel_config.open_reads_per_host(
             len(hosts), config.topology_max_spout_pending

@@ -1,8 +1,9 @@
-"""What a queue spout needs of the outside world: messages that stay open until they are done.
+"""Protocols for the clients of queue spouts, in which messages stay open until they are done.
 
-The clients behind this are `kstorm.runtime`'s or a test's. As in `kstorm.kafka.ports`, **nothing but `close` may
-wait**. The rule that keeps messages from being lost: a message belongs to the connection that it came by. When that is
-gone, the queue has the message again, so an ack or a failure of it is ignored from then on.
+They are implemented in `kstorm.runtime` and by tests. **Only `close` may block**, like in
+`kstorm.kafka.ports`. The rule that prevents message loss: a message belongs to the connection that
+delivered it. When the connection is gone, the queue has the message again, so a later ack or
+failure of it is ignored.
 """
 
 from collections.abc import Callable, Sequence
@@ -17,77 +18,81 @@ if TYPE_CHECKING:
     from kstorm.topology import TopologyContext
 
 QUEUES = "queues"
-"""Under this name the runtime puts the `QueuePorts` into `TopologyContext.resources`."""
+"""Key of the `QueuePorts` in `TopologyContext.resources`."""
 
 
 class QueueMessageId(NamedTuple):
-    """One opening of a message; the same message opened again has another id."""
+    """Identifies one opening of a message. If the message is opened again, it gets another id."""
 
     connection: int
-    """Number of the connection that it came by; a reader gives each connection a new one."""
+    """Number of the delivering connection, different for each connection of a reader."""
     tag: int
-    """What the message is called on that connection."""
+    """The message's tag on that connection."""
 
 
 class QueueMessage(NamedTuple):
-    """A message that is open: not removed from the queue, and shown to nobody else."""
+    """An open message: still in the queue, but not delivered to other consumers."""
 
     id: QueueMessageId
     value: bytes
 
 
 class QueueReader(Protocol):
-    """Opens messages of one queue for one spout task. Reconnects by itself, for ever, with pauses."""
+    """Opens messages of one queue for one spout task. Reconnects indefinitely, with pauses."""
 
     def start(self) -> None:
-        """Opens messages from now on."""
+        """Start opening messages."""
         ...
 
     def pause(self) -> None:
-        """Opens no more, and puts back what was opened and not taken. What was taken stays open."""
+        """Stop opening messages and put back those not taken yet. Taken messages stay open."""
         ...
 
     def take(self) -> QueueMessage | None:
-        """The next message that was opened, or None. Every message taken is to be acked or put back, once."""
+        """Return the next opened message, or None. Each must be acked or put back exactly once."""
         ...
 
     def ack(self, id: QueueMessageId) -> None:
-        """Removes the message from the queue; ignored if its connection is gone."""
+        """Remove the message from the queue. Ignored if its connection is gone."""
         ...
 
     def put_back(self, id: QueueMessageId) -> None:
-        """Gives the message back to the queue, for whoever is next; ignored if its connection is gone."""
+        """Return the message to the queue. Ignored if its connection is gone."""
         ...
 
     def problem(self) -> KstormError | None:
-        """Why messages cannot be had at the moment; None if they can, or if nothing went wrong yet."""
+        """Return why messages cannot be read, or None if they can or no error has occurred."""
         ...
 
     @property
     def connections(self) -> int:
-        """How many connections there are at the moment."""
+        """The current number of connections."""
         ...
 
     async def close(self) -> None:
-        """Sends what was said, then disconnects, so that the queue has back what is open. Waits a few seconds at most."""
+        """Send pending acks and returns, then disconnect. Waits a few seconds at most.
+
+        The queue gets back its open messages.
+        """
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class QueuePorts:
-    """What the runtime lends to the queue spouts: for each kind of queue, what opens a reader for one task.
+    """Functions from the runtime that open a reader for one task, one for each kind of queue.
 
-    An opener raises `ConfigError` on settings that cannot work. It is called on the event loop, and connects later.
+    They raise `ConfigError` on invalid settings. They are called on the event loop and connect
+    later.
     """
 
     open_rabbitmq: "Callable[[RabbitMQConfig, int], QueueReader]"
-    """The number is of messages that may be open at once."""
+    """The number is the maximum of open messages."""
     open_kestrel: "Callable[[KestrelConfig, str, Sequence[HostInfo], int], QueueReader]"
-    """The queue, its hosts, and the number of messages that may be open at once on each of them."""
+    """Takes the queue, its hosts, and the maximum of open messages per host."""
 
     @staticmethod
     def of(context: "TopologyContext") -> "QueuePorts":
-        """The ports lent to a component; raises `KstormError` if there are none."""
+        """Return the component's clients. Raises `KstormError` if the runtime provides none."""
         ports: Any = context.resources.get(QUEUES)
         if not isinstance(ports, QueuePorts):
             raise KstormError(

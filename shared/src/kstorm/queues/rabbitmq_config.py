@@ -1,6 +1,7 @@
 """The settings of a `RabbitMQSpout`.
 
-RabbitMQConfig("sentences", hosts=["rabbit-0", "rabbit-1"], username="wordcount", password_file="/secrets/rabbit")
+hosts = ["rabbit-0", "rabbit-1"]
+RabbitMQConfig("sentences", hosts=hosts, username="wordcount", password_file="/secrets/rabbit")
 """
 
 from collections.abc import Sequence
@@ -15,67 +16,64 @@ from kstorm.kafka.scheme import (
     check_multi_scheme,
 )
 
-_MOST_PREFETCH: Final = 65_535  # AMQP has 16 bits for it
+_MOST_PREFETCH: Final = 65_535  # AMQP uses 16 bits
 _MOST_HEARTBEAT: Final = 65_535
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RabbitMQTls:
-    """TLS towards RabbitMQ. The certificate of a host must be valid for the name that it is called by in `hosts`."""
+    """TLS to RabbitMQ. A host's certificate must match its name in `hosts`."""
 
     ca_file: str | None = None
-    """PEM file of the authorities to trust; None: those that the system trusts."""
+    """PEM file of the trusted authorities. None: the system's."""
 
     certificate_file: str | None = None
-    """PEM file with the client's own certificate, where RabbitMQ asks for one; its key may be in it."""
+    """PEM file with the client certificate, if RabbitMQ requires one. It may contain the key."""
 
     key_file: str | None = None
-    """PEM file with the key of `certificate_file`, if it is not in that."""
+    """PEM file with the key of `certificate_file`, if it is separate."""
 
 
 @dataclass(frozen=True, slots=True)
 class RabbitMQConfig:
-    """What to read and how. Raises `ConfigError` on a value out of range."""
+    """The queue and how to read it. Raises `ConfigError` if a value is out of range."""
 
     queue: str
-    """The queue to read. It has to be there: how it is made is for those who write to it to say."""
+    """The queue to read. It must exist, because its producers decide how it is declared."""
 
     hosts: Sequence[str] = field(default=("localhost",), kw_only=True)
-    """Nodes of the cluster, `host` or `host:port`; one is used at a time, the next one when it fails."""
+    """Cluster nodes, `host` or `host:port`. If one fails, the next one is used."""
 
     virtual_host: str = field(default="/", kw_only=True)
-    """The virtual host that the queue is in."""
-
     username: str = field(default="guest", kw_only=True)
-    """The user to log in as."""
-
     password: str = field(default="guest", kw_only=True, repr=False)
-    """The user's password; better, name a file."""
+    """The user's password. Prefer `password_file`."""
 
     password_file: str | None = field(default=None, kw_only=True)
-    """File with the password alone, in place of `password`; read for every connection, so that it may be changed."""
+    """File that contains only the password and overrides `password`. It is read for every
+    connection, so it may change."""
 
     tls: RabbitMQTls | None = field(default=None, kw_only=True)
-    """TLS, if RabbitMQ listens with it; None: without."""
+    """TLS settings. None: no TLS."""
 
     scheme: MultiScheme = field(default_factory=RawMultiScheme, kw_only=True)
-    """Makes tuples of messages' bodies; the default gives the body as it is, in the field `bytes`."""
+    """Converts message bodies to tuples. Default: the raw body in the field `bytes`."""
 
     prefetch_count: int | None = field(default=None, kw_only=True)
-    """Most messages of one task that are open at once, those included that have come and are not emitted yet. None: as
-    many as the task may have in flight, `topology_max_spout_pending`. At most 65535."""
+    """Maximum open messages of one task, including those received but not emitted yet. At most
+    65535. None: `topology_max_spout_pending`."""
 
     heartbeat_secs: int = field(default=30, kw_only=True)
-    """Seconds between signs of life; a connection without one for about twice as long is given up."""
+    """Heartbeat interval in seconds. A connection without any for about twice as long is closed."""
 
     connection_timeout_secs: float = field(default=10.0, kw_only=True)
-    """Seconds within which a connection must have come about, login included."""
+    """Timeout in seconds for establishing a connection, including login."""
 
     reconnect_initial_delay_ms: int = field(default=500, kw_only=True)
-    """Milliseconds of pause after all `hosts` were tried for the first time; it doubles with every further round."""
+    """Milliseconds to pause after the first round of `hosts`. Each further round doubles it."""
 
     reconnect_delay_max_ms: int = field(default=30_000, kw_only=True)
-    """Most milliseconds of such a pause. Each is shortened at random, by up to a half, so that not all come at once."""
+    """Maximum of this pause. A random factor from 0.5 to 1 spreads the reconnects."""
 
     def __post_init__(self) -> None:
         if not self.queue:
@@ -109,17 +107,17 @@ class RabbitMQConfig:
 
     @property
     def addresses(self) -> list[tuple[str, int]]:
-        """The hosts with their ports; RabbitMQ's own port where none is named, 5671 with TLS and 5672 without."""
+        """The hosts with their ports. Default port: 5671 with TLS, else 5672."""
         return [_address(host, 5672 if self.tls is None else 5671) for host in self.hosts]
 
     def prefetch(self, max_spout_pending: int) -> int:
-        """Most messages that a task may have open."""
+        """Return the maximum of open messages of a task."""
         return self.prefetch_count or min(max_spout_pending, _MOST_PREFETCH)
 
     def delay(self, failures: int, chance: float) -> float:
-        """Seconds to wait after so many failed attempts in a row; `chance` is from 0 to 1, at random.
+        """Return seconds to wait after consecutive failures. `chance` is random, from 0 to 1.
 
-        No wait while there is a host that has not been tried since the last pause.
+        Zero while a host has not been tried since the last pause.
         """
         rounds, within = divmod(failures, len(self.hosts))
         if within or not rounds:

@@ -1,10 +1,11 @@
-"""`RabbitMQSpout`: emits the messages of a RabbitMQ queue, which keeps each until its tuple tree is complete.
+"""`RabbitMQSpout`: emits a RabbitMQ queue's messages and acks each when its tree is complete.
 
-    config = RabbitMQConfig("sentences", hosts=["rabbit"], scheme=SchemeAsMultiScheme(StringScheme()))
+    scheme = SchemeAsMultiScheme(StringScheme())
+    config = RabbitMQConfig("sentences", hosts=["rabbit"], scheme=scheme)
     builder.set_spout("sentences", RabbitMQSpout(config), 2)
 
-`ack` is basic.ack; `fail` is basic.nack with requeue; what is open when the connection ends, RabbitMQ puts back. Tasks
-share the queue: each is a consumer of its own.
+`ack` is basic.ack, and `fail` is basic.nack with requeue. When the connection ends, RabbitMQ
+requeues its open messages. Tasks share the queue, each with its own consumer.
 """
 
 from kstorm.queues.ports import QueuePorts, QueueReader
@@ -14,7 +15,7 @@ from kstorm.topology import Config, TopologyContext
 
 
 class RabbitMQSpout(QueueSpout):
-    """A spout on a RabbitMQ queue."""
+    """A spout that reads a RabbitMQ queue."""
 
     def __init__(self, config: RabbitMQConfig) -> None:
         super().__init__(config.queue, config.scheme)
@@ -23,7 +24,7 @@ class RabbitMQSpout(QueueSpout):
     def open_reader(
         self, ports: QueuePorts, config: Config, context: TopologyContext
     ) -> QueueReader:
-        """Opens one consumer, which gets no more messages than this task may have in flight."""
+        """Open one consumer, whose prefetch count is the task's limit of messages in flight."""
         return ports.open_rabbitmq(
             self.rabbitmq_config, self.rabbitmq_config.prefetch(config.topology_max_spout_pending)
         )

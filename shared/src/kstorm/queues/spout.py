@@ -1,8 +1,9 @@
-"""What the queue spouts have in common: a message stays open in its queue until its tuple tree is complete.
+"""Base of the queue spouts: a message stays open in its queue until its tuple tree is complete.
 
-As Storm's documentation, *Guaranteeing message processing*, says of `KestrelSpout`: a message taken is only *opened*;
-`ack` removes it, `fail` puts it back, and if this process dies, the queue itself puts back all that it had opened. So
-only ids are kept here, and a replay is the queue's: the message comes again, to this task or to another.
+As Storm's documentation, *Guaranteeing message processing*, describes `KestrelSpout`: a message is
+only *opened*. `ack` removes it, and `fail` puts it back. If this process dies, the queue puts all
+its open messages back. So the spout keeps only ids, and the queue does the replay: the message
+comes again, to this task or to another.
 """
 
 from collections.abc import Sequence
@@ -25,11 +26,13 @@ from kstorm.topology import (
 )
 
 _BATCH: Final = 500
-"""Most messages emitted in one `next_tuple`."""
 
 
 class QueueSpout(Spout):
-    """A spout on a queue; each tuple's message id is a `QueueMessageId`. Subclasses say which reader to open."""
+    """A spout that reads a queue. Each tuple's message id is a `QueueMessageId`.
+
+    Subclasses define the reader to open.
+    """
 
     def __init__(self, queue: str, scheme: MultiScheme) -> None:
         self._queue, self._scheme = queue, scheme
@@ -37,38 +40,36 @@ class QueueSpout(Spout):
     def open_reader(
         self, ports: QueuePorts, config: Config, context: TopologyContext
     ) -> QueueReader:
-        """Opens this task's reader; raises `ConfigError` on settings that cannot work."""
+        """Open this task's reader. Raises `ConfigError` on invalid settings."""
         raise NotImplementedError(f"{type(self).__name__} does not define open_reader")
 
     def declare_output_fields(self, declarer: OutputFieldsDeclarer) -> None:
-        """Declares the scheme's fields."""
         declarer.declare(self._scheme.output_fields)
 
     def open(
         self, config: Config, context: TopologyContext, collector: SpoutOutputCollector
     ) -> None:
-        """Opens the reader, which connects once the spout is active."""
+        """Open the reader, which connects once the spout is active."""
         super().open(config, context, collector)
-        self._trees: dict[
-            QueueMessageId, int
-        ] = {}  # of messages that were emitted: how many trees are not complete
+        # Number of incomplete trees of each emitted message.
+        self._trees: dict[QueueMessageId, int] = {}
         self._problem: str | None = None
         self._reader = self.open_reader(QueuePorts.of(context), config, context)
 
     def activate(self) -> None:
-        """Begins to open messages."""
+        """Start opening messages."""
         self._reader.start()
 
     def deactivate(self) -> None:
-        """Gives back what was not emitted yet, so that other tasks need not wait for it."""
+        """Return unemitted messages to the queue, so that other tasks need not wait for them."""
         self._reader.pause()
 
     async def close(self) -> None:
-        """Disconnects; the queue has back every message whose tree is not complete."""
+        """Disconnect. The queue gets back every message whose tree is not complete."""
         await self._reader.close()
 
     def next_tuple(self) -> None:
-        """Emits what has come, at most a batch and at most what the collector has room for."""
+        """Emit opened messages, up to a batch and the collector's capacity."""
         self._report_problem()
         for _ in range(_BATCH):
             message = self._reader.take() if self.collector.capacity > 0 else None
@@ -77,9 +78,10 @@ class QueueSpout(Spout):
             self._emit(message)
 
     def ack(self, message_id: QueueMessageId) -> None:
-        """Counts a tree of the message as complete; with its last one the message leaves the queue."""
+        """Complete a tree of the message. The last one removes the message from the queue."""
         left = self._trees.get(message_id)
-        if left is None:  # another of its trees failed
+        # Another tree of this message failed.
+        if left is None:
             return
         if left > 1:
             self._trees[message_id] = left - 1
@@ -88,22 +90,22 @@ class QueueSpout(Spout):
         self._reader.ack(message_id)
 
     def fail(self, message_id: QueueMessageId) -> None:
-        """Puts the message back; it comes again, whole."""
+        """Put the whole message back. The queue delivers it again."""
         if self._trees.pop(message_id, None) is not None:
             self._reader.put_back(message_id)
 
     def problem(self) -> KstormError | None:
-        """Why the queue cannot be read at the moment, for a readiness check; None if it can."""
+        """Return why the queue cannot be read, for the readiness check, or None if it can."""
         return self._reader.problem()
 
     def metrics(self) -> dict[str, float]:
-        """`pending` (messages emitted and not finished) and `connections` to the queue's servers."""
+        """Return `pending` (messages emitted but unfinished) and `connections` (to servers)."""
         return {"pending": len(self._trees), "connections": self._reader.connections}
 
     def _emit(self, message: QueueMessage) -> None:
         try:
             tuples: Sequence[Values] = list(self._scheme.deserialize(message.value) or ())
-        except Exception as error:  # noqa: BLE001 - whatever a user's scheme raises, it says that it cannot read this
+        except Exception as error:  # noqa: BLE001 - a user's scheme may raise anything
             reason = f"cannot be deserialized: {type(error).__name__}: {error}"
             self._give_up(message, reason, UNDECODABLE, error)
             return
@@ -113,12 +115,12 @@ class QueueSpout(Spout):
         self._trees[message.id] = len(tuples)
         try:
             emit_message(self.collector, tuples, message.id, DEFAULT_STREAM)
-        except Exception as error:  # noqa: BLE001 - a user's grouping may raise anything
+        except Exception as error:  # noqa: BLE001 - user groupings may raise anything
             if self._trees.pop(message.id, None) is not None:
                 self._give_up(message, why(tuples, error), REFUSED, error)
 
     def _give_up(self, message: QueueMessage, reason: str, kind: str, error: Exception) -> None:
-        """The message leaves the queue no earlier than the broker has the dead letter."""
+        """Remove the message from the queue only after the broker has its dead letter."""
         self.collector.dead_letter(
             f"a message of the queue {self._queue!r} {reason}",
             value=message.value,
@@ -128,7 +130,7 @@ class QueueSpout(Spout):
         )
 
     def _report_problem(self) -> None:
-        """Says once when reading stops to work."""
+        """Report once when reading stops working."""
         problem = self._reader.problem()
         text = None if problem is None else str(problem)
         if problem is not None and text != self._problem:

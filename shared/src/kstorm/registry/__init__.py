@@ -1,15 +1,15 @@
-"""Messages whose schemas are in a schema registry: schemes for `KafkaSpout`, serializers for `KafkaBolt`.
+"""Schemes and serializers for messages whose schemas are in a schema registry.
 
     registry = SchemaRegistry("http://registry:8081")
     SpoutConfig(…, scheme=SchemeAsMultiScheme(AvroScheme(registry, "word", "count")))
     KafkaBolt().with_value_serializer(AvroSerializer(registry, SCHEMA))
 
-The serdes are confluent-kafka's own. The extra `kstorm[registry]` installs them; only processes that read or write need
-it.
+The serdes are confluent-kafka's own. The extra `kstorm[registry]` installs them. Only processes
+that read or write such messages need it.
 
-The rule: **a registry that does not answer costs no message.** A thread asks the registry; until there is an answer, a
-message waits where it is (`NotYetError`). A message is unreadable only if the registry answers that it knows no such
-schema, or if the bytes do not fit their schema.
+The rule: **an unresponsive registry does not cost any message.** A thread queries the registry, and
+meanwhile the message waits where it is (`NotYetError`). A message is unreadable only if the
+registry responds that the schema does not exist, or if the bytes do not match their schema.
 """
 
 from kstorm.registry.config import SchemaRegistry

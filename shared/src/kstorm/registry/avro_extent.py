@@ -1,8 +1,9 @@
-"""How many values a record of Avro holds, counted before any of it is decoded.
+"""Counts the values of an Avro record before it is decoded.
 
-What is decoded takes more memory than its bytes: a record with one number in it is one byte, and 200 in Python. An item may even
-take no byte at all, so that ten bytes can claim a quintillion of them. So the bytes are walked over by the schema that they were
-written with, and nothing is made of them. A record that is short for its schema needs no walk.
+Decoded data takes more memory than its bytes: a record that contains one number is one byte, and
+200 in Python. An item may even have no bytes, so ten bytes can claim a quintillion items. So the
+bytes are scanned according to their writer's schema, without creating objects. Records that are
+short enough for their schema are not scanned.
 """
 
 from collections.abc import Callable, Sequence
@@ -18,27 +19,30 @@ if TYPE_CHECKING:
     from kstorm.registry.client import AskingClient
 
 _SHORTEST: Final = 6
-"""Bytes of a record: what tells the schema, and one. What has fewer is refused by the deserializer."""
+"""Minimum bytes of a record: schema id plus one byte. The deserializer rejects shorter ones."""
 _LONGEST_NUMBER: Final = 10
 _MASK: Final = 2**64 - 1
 _SMALL: Final = frozenset(range(0, 128, 2))
-"""The first bytes of numbers that have no second one, and are not negative."""
+"""First bytes of non-negative varints that consist of one byte."""
 _BY_GUID: Final = 1
-"""The first byte of a record whose schema is told by 16 bytes, not by 4."""
+"""First byte of a record that identifies its schema by a 16-byte GUID instead of a 4-byte id."""
 
 
 class AvroExtent:
-    """Checks records before they are decoded. Plans are kept by what tells the schema."""
+    """Checks records before they are decoded. Plans are cached by the record's schema prefix."""
 
     def __init__(self, client: "AskingClient", parse: Callable[[Any], Any], most: int) -> None:
-        """`parse` makes of a registry's `Schema` what the decoder works with; `most`: values of a record."""
+        """`parse` converts a registry's `Schema` to the decoder's form. `most`: maximum values."""
         self._client = client
         self._parse = parse
         self._most = most
         self._plans: dict[bytes, tuple[Plan, float]] = {}
 
     def check(self, data: bytes) -> None:
-        """Raises `ValueError` on too many values, or too deep ones; `NotYetError` while the registry has not given the schema."""
+        """Raise `ValueError` if the record has too many values or is nested too deeply.
+
+        Raises `NotYetError` while the registry has not returned the schema.
+        """
         if len(data) < _SHORTEST or data[0] > _BY_GUID:
             return
         head = data[:17] if data[0] == _BY_GUID else data[:5]
@@ -47,7 +51,7 @@ class AvroExtent:
             count(plan, data, len(head), self._most)
 
     def _learn(self, head: bytes) -> tuple[Plan, float]:
-        """The plan, and up to how many bytes a record can hold nothing that would be refused."""
+        """Return the plan and the maximum record length that needs no scan."""
         told = SchemaId("AVRO")
         told.from_bytes(BytesIO(head))
         ask = self._client
@@ -60,9 +64,10 @@ class AvroExtent:
 
 
 def count(plan: Plan, data: bytes, at: int, most: int) -> int:
-    """How many values are there from `at`, those within others and the names of fields counted too.
+    """Count the values from `at`, including nested ones and field names.
 
-    Raises `ValueError` when there are more than `most`, without looking further, and for what is too deep, or is not of the schema.
+    Raises `ValueError` as soon as there are more than `most`, and if the record is nested too
+    deeply or does not match the schema.
     """
     walk = _Walk(data, most)
     try:
@@ -75,15 +80,16 @@ def count(plan: Plan, data: bytes, at: int, most: int) -> int:
 
 
 class _Walk:
-    """One record's walk."""
-
     def __init__(self, data: bytes, most: int) -> None:
         self.values = 1
         self._data = data
         self._most = most
 
     def over(self, ops: Sequence[Op], times: int, at: int, level: int) -> int:
-        """Where it ends, what begins at `at`. Beyond the data, if it is cut short; or raises `IndexError`."""
+        """Return the end offset of the items that begin at `at`.
+
+        In a truncated record, this is beyond the data, or it raises `IndexError`.
+        """
         if level > MOST_LEVELS:
             raise ValueError(f"its values are more than {MOST_LEVELS} deep within each other")
         data = self._data
@@ -113,7 +119,8 @@ class _Walk:
             items, at = self._number(at)
             if not items:
                 return at
-            if items < 0:  # then its bytes are told, too, which the decoder does not believe either
+            # The block's size in bytes follows. The decoder ignores it, too.
+            if items < 0:
                 items, at = -items, self._number(at)[1]
             self._add(items * body.values)
             at = self.over(body.ops, items, at, level)
@@ -124,7 +131,7 @@ class _Walk:
             raise too_many("it", self._most)
 
     def _number(self, at: int) -> tuple[int, int]:
-        """A number, and where it ends."""
+        """Return a varint and its end offset."""
         data = self._data
         byte = data[at]
         found, shift = byte & 0x7F, 7
@@ -135,7 +142,7 @@ class _Walk:
             byte = data[at]
             found |= (byte & 0x7F) << shift
             shift += 7
-        found &= _MASK  # as the decoder does
+        found &= _MASK  # the decoder also truncates to 64 bits
         return (found >> 1) ^ -(found & 1), at + 1
 
 

@@ -1,6 +1,7 @@
-"""What to step over in Avro of one schema, and how much a record of it may hold at most for each of its bytes.
+"""Compiles an Avro schema into steps for a scan, with its maximum values per byte.
 
-Avro's bytes do not tell what they are: that is in the schema. So it is translated once, into steps that a walk can follow quickly.
+Avro data does not describe itself. So its schema is compiled once into steps that can be followed
+quickly.
 """
 
 from collections.abc import Iterator
@@ -10,69 +11,71 @@ from math import inf
 from typing import Any, Final, NamedTuple
 
 MOST_DECIMAL_BYTES: Final = 1024
-"""Most bytes of a decimal, for 2,466 digits. To make one of a text of digits takes time that grows with the square of its length:
-2 s for 64 kB."""
+"""Maximum bytes of a decimal, enough for 2,466 digits. Converting decimal digits takes time that
+grows with the square of their number: 2 s for 64 kB."""
 MOST_LEVELS: Final = 200
-"""Most records, arrays and maps within each other. Avro's decoder has no limit of its own: within a few thousand it
-overruns the stack, and the process dies."""
+"""Maximum nesting of records, arrays and maps. Avro's decoder has no limit of its own: a few
+thousand levels overflow the stack and crash the process."""
 USUAL_VALUES: Final = 3
-"""A byte may stand for so many values, and the schema is still an ordinary one: a record, its field's name, and a number there."""
+"""Maximum values per byte of an ordinary schema: a record, its field's name, and a number."""
 
 
 class Step(IntEnum):
-    """How a value is stepped over."""
+    """The way to skip a value."""
 
     FIXED = 0
-    """By its length, which the schema tells."""
+    """Skip the number of bytes that the schema defines."""
     NUMBER = 1
-    """A number of as many bytes as it needs: int, long, enum."""
+    """Skip a varint: int, long, enum."""
     BYTES = 2
-    """By its length, which is before it: bytes, string."""
+    """Skip the number of bytes that is given first: bytes, string."""
     DECIMAL = 3
-    """The same, and the length has a limit."""
+    """Like `BYTES`, but with a maximum length."""
     UNION = 4
-    """By the branch whose number is before it."""
+    """Skip the branch whose number is given first."""
     RECORD = 5
-    """Field by field."""
+    """Skip all fields."""
     ARRAY = 6
-    """Item by item, in blocks that begin with their number."""
+    """Skip all items, in blocks that begin with their number of items."""
     MAP = 7
-    """The same; each item has a key."""
+    """Like `ARRAY`, with a key for each item."""
 
 
 Op = tuple[Step, Any]
-"""A step, and what it needs: a length, a union's branches (a tuple of ops), or a `Body`."""
+"""A step with its argument: a length, a union's branches (a tuple of ops), or a `Body`."""
 
 
 @dataclass(slots=True, eq=False)
 class Body:
-    """What is in a record, or in each item of an array or a map."""
+    """The contents of a record, or of each item of an array or a map."""
 
     values: int
-    """How many values it holds, but for those in unions, arrays, maps, and records within it; their places count."""
+    """Number of values, without those nested in unions, arrays, maps and records. Each of these
+    counts as one."""
     ops: list[Op] = field(default_factory=list)
 
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """A schema, ready for walks."""
+    """A schema compiled for scans."""
 
     op: Op
-    """How to step over all."""
+    """The step for the whole record."""
     excess: float
-    """A record of n bytes has at most `excess + USUAL_VALUES * n` values; infinite if that is not sure, or it may be deep."""
+    """A record of n bytes has at most `excess + USUAL_VALUES * n` values. Infinite without such a
+    limit, or if the record may be nested deeply."""
     decimals: bool
-    """Whether there are decimals that may be too long."""
+    """True if there are decimals that may be too long."""
 
     def harmless(self, most: int) -> float:
-        """Up to how many bytes a record has at most so many values, and nothing else that is refused; negative: of no length."""
+        """Return the maximum length of a record that needs no scan. Negative if all need one."""
         return min(
             (most - self.excess) / USUAL_VALUES, MOST_DECIMAL_BYTES if self.decimals else inf
         )
 
 
 def plan_of(schema: Any) -> Plan:
-    """The plan of a schema that fastavro has parsed. Raises `ValueError` for decimals that are too long."""
+    """Compile a schema parsed by fastavro. Raises `ValueError` for decimals that are too long."""
     compiler = _Compiler()
     op = compiler.op(schema)
     return Plan(op, _excess_of(op, compiler.bodies), compiler.decimals)
@@ -107,12 +110,16 @@ class _Compiler:
             case "record" | "error":
                 return self._record(schema)
             case _:
-                return self._named[kind]  # the first time that it is named, it is written out
+                # The first occurrence of a named type contains its definition.
+                return self._named[kind]
         self._named[schema["name"]] = op
         return op
 
     def _record(self, schema: Any) -> Op:
-        """Each field is a name and a value. One that has itself in it is found by its name before it is done."""
+        """Compile a record, in which each field is a name and a value.
+
+        The record is registered before its fields are compiled, because it may contain itself.
+        """
         body = self._body(2 * len(schema["fields"]))
         op = self._named[schema["name"]] = (Step.RECORD, body)
         body.ops += _joined([self.op(each["type"]) for each in schema["fields"]])
@@ -129,7 +136,7 @@ class _Compiler:
 
 
 def _joined(ops: list[Op]) -> list[Op]:
-    """With one step for neighbours whose lengths are known, and none for what takes no bytes."""
+    """Merge adjacent steps of fixed length, and drop steps of length 0."""
     joined: list[Op] = []
     for step, what in ops:
         if step is Step.FIXED and joined and joined[-1][0] is Step.FIXED:
@@ -166,10 +173,10 @@ _PRIMITIVES: Final[dict[str, Op]] = {
 
 
 def _excess_of(root: Op, bodies: list[Body]) -> float:
-    """How many values a record may hold beyond `USUAL_VALUES` for each byte.
+    """Return the maximum number of values beyond `USUAL_VALUES` per byte.
 
-    Bodies are in each other, so it is computed in rounds, each one level deeper. What still changes after `MOST_LEVELS` is too
-    deep, or in itself.
+    Bodies are nested, so this is computed in rounds, each one level deeper. If the result still
+    changes after `MOST_LEVELS` rounds, the schema is too deep or recursive.
     """
     known = dict.fromkeys(bodies, _Known(-inf, 0))
     for _ in range(MOST_LEVELS):
@@ -181,12 +188,12 @@ def _excess_of(root: Op, bodies: list[Body]) -> float:
 
 
 class _Known(NamedTuple):
-    """Of a body, as far as it is known."""
+    """Intermediate result for a body."""
 
     excess: float
-    """How many values it holds at most beyond `USUAL_VALUES` for each byte."""
+    """Maximum number of values beyond `USUAL_VALUES` per byte."""
     levels: int
-    """How many bodies are within each other there."""
+    """Number of nested bodies."""
 
 
 def _known(body: Body, known: dict[Body, _Known]) -> _Known:
@@ -207,6 +214,7 @@ def _bodies(op: Op) -> Iterator[Body]:
 
 def _excess(op: Op, known: dict[Body, _Known]) -> float:
     step, what = op
+    # One byte ends it. If items hold more values than usual, any number of them may follow.
     match step:
         case Step.FIXED:
             return -USUAL_VALUES * float(what)
@@ -214,9 +222,7 @@ def _excess(op: Op, known: dict[Body, _Known]) -> float:
             return max((_excess(branch, known) for branch in what), default=0) - USUAL_VALUES
         case Step.RECORD:
             return known[what].excess
-        case (
-            Step.ARRAY | Step.MAP
-        ):  # one byte ends it, and of items that hold more than usual there may be any number
+        case Step.ARRAY | Step.MAP:
             return inf if known[what].excess > 0 else -USUAL_VALUES
         case _:
             return -USUAL_VALUES

@@ -1,7 +1,8 @@
-"""A registry client that never waits: it answers what it knows, and asks for the rest on a thread.
+"""A non-blocking registry client: it returns cached results and queries others on a thread.
 
-confluent-kafka's serdes call it in the middle of reading a message, on the event loop. The first call for a schema raises
-`NotYetError`, as does every further one until the answer is there; then the message is tried again, and it goes on.
+confluent-kafka's serdes call it on the event loop, while they read a message. The first call for a
+schema raises `NotYetError`, and so do further calls until the result is available. Then the message
+is retried and succeeds.
 """
 
 import threading
@@ -22,11 +23,11 @@ from kstorm.registry.config import SchemaRegistry
 _TIMEOUT_SECS: Final = 10
 _PAUSE_SECS: Final = 1.0
 _ANSWERS: Final = (404, 409, 422)
-"""What the registry's own error codes begin with when it has understood the question: 40403 is "no such schema"."""
+"""Prefixes of registry error codes that are definite results: 40403 means "no such schema"."""
 
 
 class AskingClient(SchemaRegistryClient):
-    """A `SchemaRegistryClient` for one task's serde. `close` it."""
+    """A `SchemaRegistryClient` for one task's serde. It must be closed."""
 
     def __init__(self, registry: SchemaRegistry) -> None:
         properties = {
@@ -49,7 +50,7 @@ class AskingClient(SchemaRegistryClient):
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="schema-registry")
 
     def close(self) -> None:
-        """Asks no more; a question under way delays it by up to its timeout."""
+        """Stop querying. A pending query delays this by up to its timeout."""
         self._closing.set()
         self._thread.shutdown(cancel_futures=True)
         super().close()
@@ -61,14 +62,12 @@ class AskingClient(SchemaRegistryClient):
         fmt: str | None = None,
         reference_format: str | None = None,
     ) -> Schema:
-        """See `SchemaRegistryClient`."""
         found: Schema = self._answer(
             f"schema {schema_id}", super().get_schema, schema_id, subject_name, fmt
         )
         return found
 
     def get_schema_by_guid(self, guid: str, fmt: str | None = None) -> Schema:
-        """See `SchemaRegistryClient`."""
         found: Schema = self._answer(f"schema {guid}", super().get_schema_by_guid, guid, fmt)
         return found
 
@@ -79,7 +78,6 @@ class AskingClient(SchemaRegistryClient):
         deleted: bool = False,
         fmt: str | None = None,
     ) -> RegisteredSchema:
-        """See `SchemaRegistryClient`."""
         what = f"version {version} of {subject_name!r}"
         found: RegisteredSchema = self._answer(
             what, super().get_version, subject_name, version, deleted, fmt
@@ -87,7 +85,6 @@ class AskingClient(SchemaRegistryClient):
         return found
 
     def get_latest_version(self, subject_name: str, fmt: str | None = None) -> RegisteredSchema:
-        """See `SchemaRegistryClient`."""
         what = f"the latest version of {subject_name!r}"
         found: RegisteredSchema = self._answer(what, super().get_latest_version, subject_name, fmt)
         return found
@@ -95,7 +92,6 @@ class AskingClient(SchemaRegistryClient):
     def register_schema_full_response(
         self, subject_name: str, schema: Schema, normalize_schemas: bool = False
     ) -> RegisteredSchema:
-        """See `SchemaRegistryClient`."""
         ask = super().register_schema_full_response
         found: RegisteredSchema = self._answer(
             f"the id of {subject_name!r}", ask, subject_name, schema, normalize_schemas
@@ -110,14 +106,17 @@ class AskingClient(SchemaRegistryClient):
         fmt: str | None = None,
         deleted: bool = False,
     ) -> RegisteredSchema:
-        """See `SchemaRegistryClient`."""
         what = f"the schema of {subject_name!r}"
         asked = (subject_name, schema, normalize_schemas, fmt, deleted)
         found: RegisteredSchema = self._answer(what, super().lookup_schema, *asked)
         return found
 
     def _answer(self, what: str, ask: Callable[..., Any], *arguments: Any) -> Any:
-        """The answer; raises `NotYetError` while there is none, `ValueError` if it is that there is no such thing."""
+        """Return a result of the registry, which is cached.
+
+        Raises `NotYetError` while it is not available, and `ValueError` if the registry rejects the
+        query.
+        """
         question = (ask.__name__, arguments)
         if question in self._answers:
             return self._answers[question]
@@ -142,17 +141,21 @@ class AskingClient(SchemaRegistryClient):
                     f"the schema registry at {self._where} refuses {what}: {error.error_message}"
                 ) from None
             reason = str(error)
-        except Exception as error:  # noqa: BLE001 - no connection, no HTTP, no JSON: whatever it is, it is no answer
+        except Exception as error:  # noqa: BLE001 - no connection, HTTP or JSON: retry the query
             reason = f"{type(error).__name__}: {error}"
         else:
             self._problem = None
             return answer
         self._problem = f"the schema registry at {self._where} does not tell {what}: {reason}"
-        self._closing.wait(_PAUSE_SECS)  # it will be asked again at once
+        # Throttle, because the next attempt follows immediately.
+        self._closing.wait(_PAUSE_SECS)
         raise NotYetError(self._problem)
 
 
 def _is_answer(error: SchemaRegistryError) -> bool:
-    """A mere 404 comes from something else that listens at this address."""
+    """Return True if the registry itself rejects the query.
+
+    A plain 404 comes from another server at this address.
+    """
     code = error.error_code
     return isinstance(code, int) and (code == 409 or code // 100 in _ANSWERS)

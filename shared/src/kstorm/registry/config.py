@@ -1,4 +1,4 @@
-"""Where a schema registry is, and its client's libraries, which are an extra."""
+"""The address of a schema registry, and the import of its client libraries, which are an extra."""
 
 import re
 from collections.abc import Mapping
@@ -15,15 +15,15 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class SchemaRegistry:
-    """A schema registry. Raises `ConfigError` for an address that is none."""
+    """A schema registry. Raises `ConfigError` if the address is invalid."""
 
     url: str = field(repr=False)
-    """`http://host:port`; several, comma-separated, are tried in turn. May hold a user and a password."""
+    """`http://host:port`. Several, comma-separated, are tried in turn. May include credentials."""
 
     properties: Mapping[str, Any] = field(default_factory=dict, repr=False)
-    """Further properties of confluent-kafka's `SchemaRegistryClient`, for TLS and logins (`ssl.ca.location`,
-    `basic.auth.user.info`, …). Unlike there, a request is given up after 10 s (`timeout`) and not repeated (`max.retries`):
-    it is made again anyway."""
+    """Further properties of confluent-kafka's `SchemaRegistryClient`, for TLS and authentication
+    (`ssl.ca.location`, `basic.auth.user.info`, …). Here requests time out after 10 s by default
+    (`timeout`) and are not retried by the client (`max.retries`), because kstorm retries them."""
 
     def __post_init__(self) -> None:
         for url in self.url.split(","):
@@ -37,11 +37,11 @@ class SchemaRegistry:
 
     @property
     def shown(self) -> str:
-        """The address for messages, without user and password."""
+        """The address for log messages, without user and password."""
         return ",".join(map(_without_login, self.url.split(",")))
 
     def client(self) -> "AskingClient":
-        """A client of its own. Raises `ConfigError` on properties that cannot work, and without the extra."""
+        """Create a client. Raises `ConfigError` on invalid properties, or without the extra."""
         return imported("kstorm.registry.client", "AskingClient")(self)  # type: ignore[no-any-return]
 
 
@@ -50,7 +50,7 @@ def _without_login(url: str) -> str:
 
 
 def imported(module: str, name: str) -> Any:
-    """Something of a module that needs the extra; raises `ConfigError` without it."""
+    """Import `name` from a module that needs the extra. Raises `ConfigError` if it is missing."""
     try:
         return getattr(import_module(module), name)
     except ImportError as error:

@@ -1,4 +1,4 @@
-"""Protobuf's values as MessagePack has them, and back."""
+"""Converts Protobuf values to values that MessagePack supports, and back."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -8,7 +8,10 @@ from google.protobuf.message import Message
 
 
 def plain(value: Any) -> Any:
-    """Scalars as they are; messages as dicts, with their fields' own names; repeated fields as lists, maps as dicts."""
+    """Convert messages and maps to dicts, and repeated fields to lists. Scalars stay as they are.
+
+    Dicts of messages use the original field names.
+    """
     if isinstance(value, Message):
         return MessageToDict(value, preserving_proto_field_name=True)
     if isinstance(value, Mapping):
@@ -19,6 +22,6 @@ def plain(value: Any) -> Any:
 
 
 def message_of(message_type: Any, value: Any) -> Message:
-    """A message of a dict of its fields; one that is a message already stays."""
+    """Build a message from a dict of its fields. Returns messages unchanged."""
     found: Message = value if isinstance(value, Message) else ParseDict(value, message_type())
     return found

@@ -1,8 +1,8 @@
-"""How many values a Protobuf message holds, counted before any of it is decoded.
+"""Counts the values of a Protobuf message before it is decoded.
 
-What is decoded takes more memory than its bytes: a message within another may be two bytes, and for each field of its type there is
-a place in memory, be the field there or not. Then a dict is made of it. So the bytes are walked over by the message's type, and
-nothing is made of them. What is short needs no walk.
+Decoded data takes more memory than its bytes: a nested message may be two bytes, but takes memory
+for each field of its type, set or not. Then it is also converted to a dict. So the bytes are
+scanned according to the message type, without creating objects. Short messages are not scanned.
 """
 
 from io import BytesIO
@@ -17,24 +17,24 @@ if TYPE_CHECKING:
     from kstorm.registry.client import AskingClient
 
 MOST_LEVELS: Final = 200
-"""Most messages within each other. The decoder takes 100, and begins anew in an `Any`."""
+"""Maximum nesting of messages. The decoder's limit is 100, but starts again in each `Any`."""
 MOST_PLACES: Final = 4_000_000
-"""Most fields that all its messages have by their types, be they there or not: each takes up to 16 bytes."""
+"""Maximum fields in the types of all nested messages, set or not. Each takes up to 16 bytes."""
 
 _SHORTEST: Final = 6
 _LONGEST_NUMBER: Final = 10
 _PIECE: Final = 1 << 16
 _CONTINUED: Final = bytes(range(128, 256))
-"""The bytes of a number, but for its last."""
+"""Bytes of a varint, except the last one."""
 _STEP: Final = 7
-"""The bits of a tag that say how to step over what is behind it."""
+"""Mask of a tag's bits that hold the wire type."""
 
 
 class ProtobufExtent:
     """Checks messages of one class before they are decoded."""
 
     def __init__(self, client: "AskingClient", message_type: Any, most: int) -> None:
-        """`most`: values of a message."""
+        """`most`: maximum number of values of a message."""
         self._client = client
         self._kinds = Kinds(message_type.DESCRIPTOR)
         self._most = most
@@ -44,12 +44,16 @@ class ProtobufExtent:
         )
 
     def check(self, data: bytes) -> None:
-        """Raises `ValueError` on too many values, or too deep ones; `NotYetError` while the registry has not given the schema."""
+        """Raise `ValueError` if the message has too many values or is nested too deeply.
+
+        Raises `NotYetError` while the registry has not returned the schema.
+        """
         if len(data) < max(_SHORTEST, self._harmless) or data[0] > 1:
             return
         told = SchemaId("PROTOBUF")
         start = told.from_bytes(BytesIO(data)).tell()
-        # As long as the schema is not there, the message is shown again and again: it is not walked over for nothing.
+        # Ask for the schema first: until it is available, the message is retried and need not be
+        # scanned.
         if told.id is None:
             self._client.get_schema_by_guid(str(told.guid), "serialized")
         else:
@@ -58,9 +62,10 @@ class ProtobufExtent:
 
 
 def count(kinds: Kinds, data: bytes, at: int, most: int) -> int:
-    """How many values are there from `at`, those within others and the names of fields counted too.
+    """Count the values from `at`, including nested ones and field names.
 
-    Raises `ValueError` when there are more than `most`, without looking further, and for what is too deep, or is no message.
+    Raises `ValueError` as soon as there are more than `most`, and if the message is nested too
+    deeply or invalid.
     """
     walk = _Walk(kinds, data, most)
     try:
@@ -71,8 +76,6 @@ def count(kinds: Kinds, data: bytes, at: int, most: int) -> int:
 
 
 class _Walk:
-    """One message's walk."""
-
     def __init__(self, kinds: Kinds, data: bytes, most: int) -> None:
         self.values = 1
         self._places = 0
@@ -81,7 +84,7 @@ class _Walk:
         self._most = most
 
     def message(self, kind: Kind, at: int, end: int, group: int, level: int) -> int:
-        """Where it ends, a message that begins at `at`: at `end`, or behind the tag that ends its group (0: none)."""
+        """Return the end of a message: `end`, or after the end tag of `group`, if not 0."""
         if level > MOST_LEVELS:
             raise ValueError(f"its messages are more than {MOST_LEVELS} deep within each other")
         self._enter(kind)
@@ -119,14 +122,14 @@ class _Walk:
     def _occurs(self, field: Field, seen: int) -> None:
         first = not seen & field.bit
         if field.merges and self._kinds.has_any and not first:
-            # The type of an Any may be in the one part, and what is in it in the other.
+            # One part may contain the type of an `Any`, and the other one its value.
             raise ValueError("it has a message in two parts, which is refused where an Any may be")
         self._add(field.values + (field.first if first else 0))
 
     def _span(
         self, field: Field | None, tag: int, at: int, end: int, level: int
     ) -> tuple[int, int]:
-        """Where what is behind a tag begins and ends."""
+        """Return start and end of a tag's value."""
         stop = end + 1
         match tag & _STEP:
             case Wire.NUMBER:
@@ -157,7 +160,7 @@ class _Walk:
             self._add((stop - at) // (8 if field.packed is Wire.EIGHT else 4))
 
     def _unpack(self, spans: dict[int, tuple[int, int]], level: int) -> None:
-        """What is in an `Any` becomes a dict, too, if its type is known."""
+        """Count the contents of an `Any`, which also become a dict if the type is known."""
         url, value = (spans.get(number << 3 | Wire.LENGTH, (0, 0)) for number in (1, 2))
         kind = self._kinds.any_of(self._data[slice(*url)].decode(errors="replace"))
         if kind:
@@ -169,7 +172,7 @@ class _Walk:
             raise too_many("it", self._most)
 
     def _number(self, at: int) -> tuple[int, int]:
-        """A number, and where it ends."""
+        """Return a varint and its end offset."""
         data = self._data
         byte = data[at]
         found, shift = byte & 0x7F, 7

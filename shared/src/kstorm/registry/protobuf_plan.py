@@ -1,4 +1,4 @@
-"""What each field of a Protobuf message adds to it, by the tag that is before it; found once for a class."""
+"""Computes once per message class how many values each field adds, by the field's tag."""
 
 from dataclasses import dataclass, field
 from enum import IntEnum
@@ -9,21 +9,22 @@ from google.protobuf.descriptor import Descriptor, FieldDescriptor
 
 
 class Wire(IntEnum):
-    """How the bytes behind a tag are stepped over: the tag's last three bits."""
+    """Wire types, the last three bits of a tag, which define how to skip the value."""
 
     NUMBER = 0
-    """A number of as many bytes as it needs."""
+    """A varint."""
     EIGHT = 1
     LENGTH = 2
-    """By the length that comes first: texts, messages, numbers side by side."""
+    """Preceded by the length: strings, messages, packed numbers."""
     GROUP = 3
-    """Field by field, until the tag that ends it."""
+    """Fields up to the end tag."""
     GROUP_END = 4
     FOUR = 5
 
 
 MOST_VALUES_A_BYTE: Final = 2
-"""At most: a map's entry takes two bytes, and is a key and a value; the map itself and its name come with the first."""
+"""Maximum values per byte. A map entry takes two bytes, and is a key and a value. The first entry
+also counts the map itself and its name."""
 
 _WIDE: Final = {
     FieldDescriptor.TYPE_DOUBLE: Wire.EIGHT,
@@ -41,53 +42,52 @@ _WIDE: Final = {
 
 @dataclass(slots=True, eq=False)
 class Kind:
-    """A type of messages."""
+    """A message type."""
 
     descriptor: Descriptor | None
     fields: "dict[int, Field]" = field(default_factory=dict)
-    """By their tags."""
+    """Fields by tag."""
     places: int = 0
-    """How many fields it has: memory is taken for each, whether it is there or not."""
+    """Number of fields in the type. Each takes memory, set or not."""
     is_any: bool = False
 
 
 UNKNOWN: Final = Kind(None)
-"""Of a group that the type does not have."""
+"""Stands for the type of an unknown group."""
 
 
 @dataclass(slots=True, frozen=True, eq=False)
 class Field:
-    """What comes with each occurrence of a field."""
+    """Values that each occurrence of a field adds."""
 
     bit: int
-    """A number of its own in its message, one bit."""
+    """A single bit that identifies the field in its message."""
     values: int
-    """How many values an occurrence adds, but for what is in it."""
+    """Values that each occurrence adds, without nested ones."""
     first: int = 0
-    """How many the first one adds to that: the field's name, and the list or dict."""
+    """Additional values of the first occurrence: the field's name, and the list or dict."""
     kind: Kind | None = None
-    """Of messages within."""
+    """The type of nested messages."""
     packed: Wire | None = None
-    """How the elements that lie side by side in an occurrence are stepped over."""
+    """The wire type of the elements in a packed field."""
     merges: bool = False
-    """Whether a second occurrence is merged into the first."""
+    """True if a second occurrence is merged into the first one."""
 
 
 class Kinds:
-    """The types that may be met in messages of one class, each found when it is met."""
+    """Types in messages of one class. Types in an `Any` and extensions are added when found."""
 
     def __init__(self, root: Descriptor) -> None:
         self._known: dict[Descriptor, Kind] = {}
         self.has_any = False
-        """Whether a message may hold an `Any`, of whatever type."""
+        """True if a message may contain an `Any`."""
         self.root = self.of(root)
         self.widest = max(kind.places for kind in self._known.values())
-        """The most fields of any type that may be met; without what is in an `Any`, or an extension."""
+        """Maximum number of fields of a type, except for types in an `Any` and extensions."""
         self.is_open = self.has_any or any(each.is_extendable for each in self._known)
-        """Whether there may be other types than these."""
+        """True if further types may occur."""
 
     def of(self, descriptor: Descriptor) -> Kind:
-        """The plan of a type."""
         kind = self._known.get(descriptor)
         if kind is None:
             is_any = descriptor.full_name == "google.protobuf.Any"
@@ -100,7 +100,7 @@ class Kinds:
         return kind
 
     def extension(self, kind: Kind, tag: int) -> Field | None:
-        """A field that the type does not have itself, but somebody has added."""
+        """Return an extension field, or None if the tag is not a known extension."""
         if kind.descriptor is None or not kind.descriptor.is_extendable:
             return None
         try:
@@ -111,7 +111,7 @@ class Kinds:
         return kind.fields.get(tag)
 
     def any_of(self, type_url: str) -> Kind | None:
-        """The type of what an `Any` holds; None if it is not known, so that nobody unpacks it."""
+        """Return the type in an `Any`, or None if unknown, so that it is not unpacked."""
         try:
             return self.of(
                 symbol_database.Default().pool.FindMessageTypeByName(type_url.split("/")[-1])
@@ -123,7 +123,8 @@ class Kinds:
         number, wide = each.number << 3, _WIDE.get(each.type, Wire.NUMBER)
         bit = 1 << len(kind.fields)
         within = self.of(each.message_type) if each.message_type else None
-        if not each.is_repeated:  # a name and a value; those of an entry count with it
+        # The name and the value. In a map entry, the map's field counts them.
+        if not each.is_repeated:
             kind.fields[number | wide] = Field(
                 bit, 0 if in_entry else 2, kind=within, merges=within is not None
             )

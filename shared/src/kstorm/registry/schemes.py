@@ -1,8 +1,8 @@
-"""Schemes that read what a schema registry's serializers wrote: Avro, JSON Schema, Protobuf.
+"""Schemes for messages from schema registry serializers: Avro, JSON Schema, Protobuf.
 
-A scheme puts the named fields of a record into tuple fields of the same names. The record is read by the schema that it
-was written with; if a reader's schema is given, it is resolved to that. A record that lacks a named field cannot be
-read.
+A scheme copies the named fields of a record to tuple fields of the same names. The record is read
+with its writer's schema, and resolved to the reader's schema if one is given. A record that lacks a
+named field is unreadable.
 """
 
 from collections.abc import Callable, Mapping
@@ -23,7 +23,7 @@ _CONFLUENT = "confluent_kafka.schema_registry"
 
 
 class _RegistryScheme(OneTuple):
-    """What the three have in common; a copy that was not opened holds no connection."""
+    """Base of the schemes. An unopened copy holds no connection."""
 
     def __init__(
         self, registry: SchemaRegistry, *fields: str, most_values: int = MOST_VALUES
@@ -39,18 +39,23 @@ class _RegistryScheme(OneTuple):
         self._read: Callable[[bytes, None], Any]
 
     def open(self) -> None:
-        """Makes a client of the registry, which is not asked yet. Raises `ConfigError` without the extra `registry`."""
+        """Create the client. Raises `ConfigError` without the extra `registry`.
+
+        It does not connect yet.
+        """
         deserializer = imported(*self._deserializer)
         self._client = self.registry.client()
         self._read = self._make(deserializer, self._client)
 
     def close(self) -> None:
-        """Closes the client."""
         if self._client is not None:
             self._client.close()
 
     def deserialize(self, value: bytes) -> Values:
-        """The fields' values. Raises `NotYetError` while the registry has not given the schema, and otherwise what is wrong."""
+        """Return the fields' values. Raises `NotYetError` while the schema is not available.
+
+        Raises other errors if the message is unreadable.
+        """
         self._check(value)
         return values_of(self._members(self._read(value, None)), self.output_fields)
 
@@ -60,7 +65,7 @@ class _RegistryScheme(OneTuple):
         raise NotImplementedError
 
     def _check(self, value: bytes) -> None:
-        """Raises `ValueError` if it would be too large once it is decoded."""
+        """Raise `ValueError` if the decoded message would be too large."""
         raise NotImplementedError
 
     def _members(self, record: Any) -> Mapping[str, Any]:
@@ -70,7 +75,7 @@ class _RegistryScheme(OneTuple):
 
 
 class _SchemaScheme(_RegistryScheme):
-    """Of those whose reader may have a schema of its own, a text."""
+    """Base of the schemes whose reader's schema is a string."""
 
     def __init__(
         self,
@@ -87,7 +92,7 @@ class _SchemaScheme(_RegistryScheme):
             made: Callable[[bytes, None], Any] = deserializer(
                 schema_registry_client=client, schema_str=self.schema, conf=dict(_NO_SUBJECT)
             )
-        except Exception as error:  # noqa: BLE001 - each library has errors of its own
+        except Exception as error:  # noqa: BLE001 - each library raises its own errors
             raise ConfigError(
                 f"{type(self).__name__} cannot use its reader's schema: {error}"
             ) from None
@@ -95,7 +100,10 @@ class _SchemaScheme(_RegistryScheme):
 
 
 class AvroScheme(_SchemaScheme):
-    """Avro records: `AvroScheme(registry, "word", "count")`. `schema` is the reader's, as JSON; None: the writer's."""
+    """Avro records: `AvroScheme(registry, "word", "count")`.
+
+    `schema` is the reader's schema as JSON. None: the writer's schema.
+    """
 
     _deserializer = (f"{_CONFLUENT}.avro", "AvroDeserializer")
 
@@ -111,7 +119,10 @@ class AvroScheme(_SchemaScheme):
 
 
 class JsonSchemaScheme(_SchemaScheme):
-    """JSON objects, validated: `JsonSchemaScheme(registry, "word", "count")`. `schema` as for `AvroScheme`."""
+    """Validated JSON objects: `JsonSchemaScheme(registry, "word", "count")`.
+
+    `schema` is the reader's schema as JSON. None: the writer's schema.
+    """
 
     def _check(self, value: bytes) -> None:
         check_json(value, self.most_values)
@@ -120,10 +131,10 @@ class JsonSchemaScheme(_SchemaScheme):
 
 
 class ProtobufScheme(_RegistryScheme):
-    """Protobuf messages of a generated class: `ProtobufScheme(registry, WordCount, "word", "count")`.
+    """Protobuf messages: `ProtobufScheme(registry, WordCount, "word", "count")`.
 
-    Scalars come as they are, messages within as dicts, repeated fields as lists. Raises `ConfigError` for a field that
-    the class does not have.
+    `message_type` is a generated class. Scalars stay as they are, nested messages become dicts, and
+    repeated fields become lists. Raises `ConfigError` if the class lacks one of the fields.
     """
 
     _deserializer = (f"{_CONFLUENT}.protobuf", "ProtobufDeserializer")
@@ -161,7 +172,7 @@ class ProtobufScheme(_RegistryScheme):
 
 
 def _no_subject(_context: object, _record_name: object) -> None:
-    """A schema's id is enough to find it; rules that belong to a subject are not run."""
+    """Use no subject: the schema id is sufficient. Rules of a subject are not applied."""
 
 
 _NO_SUBJECT: Mapping[str, Any] = {"subject.name.strategy": _no_subject}

@@ -1,7 +1,7 @@
-"""Serializers that register their schema and write by it: Avro, JSON Schema, Protobuf. The subject is `<topic>-value`, or `-key`.
+"""Serializers that register their schema: Avro, JSON Schema, Protobuf.
 
-A value is a dict, as tuples have them. Until the registry has given the schema's id, `serialize` raises `NotYetError`, and the
-`KafkaBolt` keeps the tuple.
+The subject is `<topic>-value` or `<topic>-key`. Values are dicts, as in tuples. Until the registry
+has returned the schema's id, `serialize` raises `NotYetError`, and the `KafkaBolt` holds the tuple.
 """
 
 from collections.abc import Callable, Mapping
@@ -17,7 +17,7 @@ _CONFLUENT = "confluent_kafka.schema_registry"
 
 
 class _RegistrySerializer:
-    """What the three have in common; a copy that was not opened holds no connection."""
+    """Base of the serializers. An unopened copy holds no connection."""
 
     def __init__(self, registry: SchemaRegistry, properties: Mapping[str, Any] | None) -> None:
         self.registry = registry
@@ -27,7 +27,10 @@ class _RegistrySerializer:
         self._contexts: dict[str, Any] = {}
 
     def open(self, is_key: bool) -> None:
-        """Makes a client of the registry, which is not asked yet. Raises `ConfigError` without the extra `registry`."""
+        """Create the client. Raises `ConfigError` without the extra `registry`.
+
+        It does not connect yet.
+        """
         serializer = imported(*self._serializer)
         serialization = "confluent_kafka.serialization"
         context, kinds = (
@@ -41,19 +44,21 @@ class _RegistrySerializer:
             self._write = self._make(
                 serializer, self._client, {"subject.name.strategy.type": "TOPIC", **self.properties}
             )
-        except Exception as error:  # noqa: BLE001 - each library has errors of its own
+        except Exception as error:  # noqa: BLE001 - each library raises its own errors
             self._client.close()
             raise ConfigError(
                 f"{type(self).__name__} cannot use its schema or properties: {error}"
             ) from None
 
     def close(self) -> None:
-        """Closes the client."""
         if self._client is not None:
             self._client.close()
 
     def serialize(self, topic: str, value: Any) -> bytes | None:
-        """The record's bytes; None is none. Raises `NotYetError`, or whatever is wrong with the value or its schema."""
+        """Return the record's bytes, or None for None. Raises `NotYetError` without a schema id.
+
+        Raises other errors if the value or its schema is invalid.
+        """
         context = self._contexts.get(topic)
         if context is None:
             context = self._contexts[topic] = self._context(topic)
@@ -68,7 +73,8 @@ class _RegistrySerializer:
 
 
 class _SchemaSerializer(_RegistrySerializer):
-    """Of those whose schema is a text; confluent-kafka's two take the same arguments, in another order."""
+    """Base of the serializers whose schema is a string. confluent-kafka's two classes take the same
+    arguments in a different order, so they are passed by keyword."""
 
     def __init__(
         self, registry: SchemaRegistry, schema: str, properties: Mapping[str, Any] | None = None
@@ -86,19 +92,22 @@ class _SchemaSerializer(_RegistrySerializer):
 
 
 class AvroSerializer(_SchemaSerializer):
-    """Avro by a schema, as JSON. `properties` are those of confluent-kafka's `AvroSerializer`."""
+    """Avro with a JSON schema. `properties` are those of confluent-kafka's `AvroSerializer`."""
 
     _serializer = (f"{_CONFLUENT}.avro", "AvroSerializer")
 
 
 class JsonSchemaSerializer(_SchemaSerializer):
-    """JSON, validated by a schema. `properties` are those of confluent-kafka's `JSONSerializer`."""
+    """Validated JSON. `properties` are those of confluent-kafka's `JSONSerializer`."""
 
     _serializer = (f"{_CONFLUENT}.json_schema", "JSONSerializer")
 
 
 class ProtobufSerializer(_RegistrySerializer):
-    """Protobuf by a generated class; a value is a message, or a dict of its fields. `properties` are those of confluent-kafka's."""
+    """Protobuf of a generated class. A value is a message or a dict of its fields.
+
+    `properties` are those of confluent-kafka's `ProtobufSerializer`.
+    """
 
     _serializer = (f"{_CONFLUENT}.protobuf", "ProtobufSerializer")
 
@@ -112,7 +121,6 @@ class ProtobufSerializer(_RegistrySerializer):
         self.message_type = message_type
 
     def serialize(self, topic: str, value: Any) -> bytes | None:
-        """See `_RegistrySerializer.serialize`."""
         return (
             None
             if value is None

@@ -1,1 +1,2 @@
-"""What talks to Kafka: the consumer that brings tasks, the producer, checkpoints, topics, KafkaSpout's and KafkaBolt's ends."""
+"""Kafka clients of the runtime: task consumer, producers, checkpoints, topics, and the clients of
+`KafkaSpout` and `KafkaBolt`."""

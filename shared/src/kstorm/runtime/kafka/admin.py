@@ -1,8 +1,8 @@
-"""The first client to connect, and the one that says why none can.
+"""The first client to connect, which explains why Kafka cannot be reached.
 
-librdkafka tries for ever, and calls everything a transport failure in the end. So what it says on the way is listened
-to: a refused login or certificate will be refused the next time as well, and is told at once, in words that name the
-remedy; anything else may pass, and is waited for.
+librdkafka retries forever and finally reports every error as a transport failure. So intermediate
+errors are recorded. A rejected login or certificate will be rejected again, so it is reported
+immediately with the remedy. Other errors may be temporary and are retried.
 """
 
 import socket
@@ -28,7 +28,8 @@ from kstorm.runtime.service.settings import Settings
 _TIMEOUT_SECS: Final = 20.0
 _LOOK_SECS: Final = 0.2
 _TRUST_SECS: Final = 5.0
-_NEW_TOPIC_SECS: Final = 3.0  # until every broker has heard of a topic that was just made
+# Time until all brokers know a new topic.
+_NEW_TOPIC_SECS: Final = 3.0
 _REMEDIES: Final = {
     KafkaError._AUTHENTICATION: "check sasl.mechanism, sasl.username and sasl.password in KSTORM_KAFKA_PROPERTIES",
     KafkaError._SSL: "check that the broker's certificate is valid and for this address, and that ssl.ca.location in "
@@ -37,15 +38,17 @@ _REMEDIES: Final = {
 
 
 class Admin:
-    """An admin client. Raises `ConfigError` on a property that librdkafka refuses."""
+    """An admin client. Raises `ConfigError` if librdkafka rejects a property."""
 
     def __init__(self, settings: Settings) -> None:
         self._settings = settings
-        self._refusals: dict[str, KafkaError] = {}  # by the broker's address
+        # By the broker's address.
+        self._refusals: dict[str, KafkaError] = {}
         self._complaint = ""
         config: dict[str, Any] = {
             **settings.client_config,
-            # Refused once or twice, not ten times, before we hear of it; half of it is lost before librdkafka connects.
+            # A short backoff makes a refusal arrive after one or two attempts instead of ten. About
+            # half of it is spent before librdkafka connects.
             "reconnect.backoff.ms": 200,
             "error_cb": self._heard,
             "log_level": 0,
@@ -60,15 +63,19 @@ class Admin:
             ) from None
 
     def partition_counts(self, within: float = _TIMEOUT_SECS) -> dict[str, int]:
-        """Every topic of the cluster with its partition count. Raises `NoBrokerError` if no broker answers in so many seconds,
-        `BrokerError` if one does, and does not let us in."""
+        """Return the partition count of every topic in the cluster.
+
+        Raises `NoBrokerError` if no broker responds within `within` seconds. Raises `BrokerError`
+        if all brokers refuse the connection, or if any has when the time is up.
+        """
         deadline, patience = time.monotonic() + within, _LOOK_SECS
         while True:
             try:
                 found = self.client.list_topics(timeout=patience)
             except KafkaException as error:
                 self.client.poll(0)
-                patience *= 2  # it hears of a refusal soon, and a slow broker is waited for
+                # Refusals arrive quickly, and a slow broker gets more time.
+                patience *= 2
                 late = time.monotonic() > deadline
                 if len(self._refusals) >= self._brokers or (late and self._refusals):
                     raise self._refused(*self._refusals.values()) from None
@@ -78,7 +85,10 @@ class Admin:
                 return {name: len(topic.partitions) for name, topic in found.topics.items()}
 
     def topic_settings(self, topics: Sequence[str]) -> dict[str, dict[str, str]]:
-        """The settings of topics, by topic and name. Raises `BrokerError` if they are not there or must not be looked at."""
+        """Return the settings of topics, by topic and name.
+
+        Raises `BrokerError` if a topic does not exist or the user may not read its settings.
+        """
         deadline = time.monotonic() + _NEW_TOPIC_SECS
         while True:
             resources = [ConfigResource(ResourceType.TOPIC, topic) for topic in topics]
@@ -98,12 +108,12 @@ class Admin:
             time.sleep(_LOOK_SECS)
 
     def group_members(self, groups: Sequence[str]) -> dict[str, Sequence[MemberDescription]]:
-        """Who is in these consumer groups; nobody in one that there is not. Raises `BrokerError` if Kafka does not say."""
+        """Return the members of consumer groups, none for missing ones. Raises `BrokerError`."""
         described = self.described_groups(groups)
         return {group: () if found is None else found.members for group, found in described.items()}
 
     def described_groups(self, groups: Sequence[str]) -> dict[str, ConsumerGroupDescription | None]:
-        """What Kafka says of these consumer groups; None of one that there is not. Raises `BrokerError` if it does not say."""
+        """Describe consumer groups, with None for a missing group. Raises `BrokerError`."""
         found: dict[str, ConsumerGroupDescription | None] = {}
         for group, answer in self.client.describe_consumer_groups(
             list(groups), request_timeout=_TIMEOUT_SECS
@@ -122,10 +132,12 @@ class Admin:
     def group_offsets(
         self, asked: Sequence[ConsumerGroupTopicPartitions], within: float
     ) -> dict[str, Future[Any]]:
-        """What these groups have committed, by group, within so many seconds for each of two questions.
+        """Return the committed offsets by group. `within`: timeout of each of two requests.
 
-        Groups are described first. Where a broker is not the coordinator, on a new Kafka or after one has died, that is an error;
-        librdkafka 2.16 would end the process over it if it were asked for offsets (confluentinc/librdkafka#5040)."""
+        Groups are described first. If the broker is not the group's coordinator (in a new Kafka or
+        after a broker failed), this returns an error. A request for offsets would crash the process
+        instead in librdkafka 2.16 (confluentinc/librdkafka#5040).
+        """
         groups = [each.group_id for each in asked]
         answers: dict[str, Future[Any]] = {}
         for group, answer in self.client.describe_consumer_groups(
@@ -150,7 +162,7 @@ class Admin:
 
     @property
     def _brokers(self) -> int:
-        """How many there are to ask; all must refuse us before we believe it."""
+        """Number of configured brokers. Before the timeout, only a refusal by all is reported."""
         return len(str(self._settings.client_config["bootstrap.servers"]).split(","))
 
     def _refused(self, refusal: KafkaError, *_: KafkaError) -> BrokerError:
@@ -169,7 +181,7 @@ class Admin:
 
 
 def _why_not_trusted(config: Mapping[str, Any]) -> str:
-    """What is wrong with the broker's certificate, which librdkafka does not say; empty if that cannot be found out."""
+    """Return why the broker's certificate is not trusted, or "". librdkafka does not report it."""
     host, _, port = config["bootstrap.servers"].split(",")[0].rpartition(":")
     try:
         trusting = ssl.create_default_context(

@@ -1,9 +1,10 @@
-"""From where a component's tasks go on in their input: what its consumer group has committed, and whether that can be right.
+"""Checks the offsets where a component's tasks resume, and commits those of new topics.
 
-The rule: **a task begins where its group has committed.** An offset beyond the end of the log belongs to another log, with every
-guarantee. With exactly once an offset that is missing is an error too: offsets of groups expire, and to begin at the first record
-again would count everything in it twice. So what is new has its first offset committed before anything is written into it
-(`commit_beginnings`), and later a missing offset is one that was lost.
+The rule: **a task starts at its group's committed offset.** An offset beyond the end of the log
+belongs to another log. This is an error with every guarantee. With exactly-once processing, a
+missing offset is an error too: offsets of groups expire, and starting at the first record would
+count everything twice. So a new topic gets its first offset committed before anything is written to
+it (`commit_beginnings`), and an offset missing later was lost.
 """
 
 import time
@@ -22,14 +23,16 @@ from kstorm.topology import Topology
 
 _ANSWER_SECS: Final = 20.0
 _LOOK_SECS: Final = 0.2
-_END: Final = -1  # in place of a time
-_AT_WORK: Final = (  # what a group says that has members: they have committed what they needed
+_END: Final = -1  # stands for a timestamp
+# Errors of a group that has members. These have already committed their start offsets.
+_AT_WORK: Final = (
     KafkaError.UNKNOWN_MEMBER_ID,
     KafkaError.NON_EMPTY_GROUP,
     KafkaError.REBALANCE_IN_PROGRESS,
     KafkaError.ILLEGAL_GENERATION,
 )
-_REFUSED: Final = (  # all else passes: topics that were just made have no leader yet, new brokers no coordinators
+# All other errors are temporary: new topics have no leader yet, new brokers no coordinators.
+_REFUSED: Final = (
     KafkaError.GROUP_AUTHORIZATION_FAILED,
     KafkaError.TOPIC_AUTHORIZATION_FAILED,
     KafkaError.CLUSTER_AUTHORIZATION_FAILED,
@@ -44,9 +47,10 @@ def committed_offsets(
     *,
     must_be_there: bool,
 ) -> dict[int, int]:
-    """By partition, the offset at which a group goes on; 0 where it has committed none, unless they `must_be_there`.
+    """Return the offset where a group resumes, by partition.
 
-    Raises `BrokerError` if Kafka does not say, `LostOffsetError` naming an offset that is missing or beyond the end of the log.
+    It is 0 without a committed offset, unless `must_be_there`. Raises `BrokerError` if Kafka does
+    not respond, and `LostOffsetError` if an offset is missing or beyond the end of the log.
     """
     try:
         found = consumer.committed(list(places), timeout=_ANSWER_SECS)
@@ -72,7 +76,7 @@ def committed_offsets(
 
 
 def _ends(consumer: Consumer, places: list[TopicPartition]) -> list[TopicPartition]:
-    """The ends of logs; a partition that has no leader at the moment is waited for."""
+    """Return the ends of logs. Waits for partitions that have no leader at the moment."""
     deadline = time.monotonic() + _ANSWER_SECS
     while True:
         try:
@@ -87,11 +91,12 @@ def _ends(consumer: Consumer, places: list[TopicPartition]) -> list[TopicPartiti
 
 
 def commit_beginnings(topology: Topology, settings: Settings) -> None:
-    """Of an exactly-once topology: commits for every bolt where to begin, in those partitions of its topic that hold no record
-    and of which its group has no offset. Does nothing to others, and nothing to a group that is at work. Safe to call from many
-    processes, and each calls it before it writes anything.
+    """Commit start offsets for the bolts of an exactly-once topology.
 
-    So a partition in which there is something has an offset, unless that was lost. Raises `BrokerError`.
+    This applies to partitions of bolt topics without records and without a committed offset. Other
+    partitions, and groups with members, are left alone. Every process calls this before it writes
+    anything, and calls may overlap. So every partition with records has an offset, unless it was
+    lost. Raises `BrokerError`.
     """
     if not topology.config.exactly_once or not topology.bolts:
         return
@@ -102,14 +107,17 @@ def commit_beginnings(topology: Topology, settings: Settings) -> None:
 
 
 def _commit_beginning(topic: str, tasks: int, settings: Settings) -> None:
-    """Of one bolt, whose group is named like its topic. By a consumer and not by an admin client: what an admin client has been
-    asked and not answered yet when it goes can end the process, or keep it from ending (librdkafka 2.16.0)."""
+    """Commit start offsets for one bolt, whose group has the same name as its topic.
+
+    It uses a consumer, because an admin client closed during a request can crash or block the
+    process (librdkafka 2.16.0).
+    """
     consumer = Consumer(
         {
             **settings.client_config,
             "group.id": topic,
             "enable.auto.commit": False,
-            "isolation.level": "read_uncommitted",  # what is in an open transaction counts as a record
+            "isolation.level": "read_uncommitted",  # also counts records of open transactions
             "logger": CLIENT_LOG,
         }
     )
@@ -158,9 +166,8 @@ def _without_offset(consumer: Consumer, places: list[TopicPartition]) -> list[To
         found = consumer.committed(places, timeout=_ANSWER_SECS)
         raise_first_error(found)
     except KafkaException as error:
-        if (
-            error.args[0].code() == KafkaError.GROUP_AUTHORIZATION_FAILED
-        ):  # another user's, who sees to it himself
+        # The group belongs to another user, who commits its offsets.
+        if error.args[0].code() == KafkaError.GROUP_AUTHORIZATION_FAILED:
             return []
         raise
     return [place for place in found if place.offset < 0]

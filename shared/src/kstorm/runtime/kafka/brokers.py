@@ -1,4 +1,7 @@
-"""Asks which partitions a spout may read: Kafka itself, or nobody. `kstorm.runtime.zookeeper.brokers` asks ZooKeeper."""
+"""Looks up the partitions of a spout in Kafka or `StaticHosts`.
+
+`kstorm.runtime.zookeeper.brokers` looks them up in ZooKeeper.
+"""
 
 from collections.abc import Sequence
 from typing import Final, Protocol
@@ -13,33 +16,33 @@ LOOK_UP_SECS: Final = 5.0
 
 
 class NoTopicError(BrokerError):
-    """Who knows all topics does not know the one that was named."""
+    """The cluster does not have the requested topic."""
 
 
 class BrokersReader(Protocol):
-    """Finds the partitions of a topic, or of all topics that a regular expression matches. Waits for answers."""
+    """Finds the partitions of a topic, or of all topics that match a regular expression. Blocks."""
 
     def get_broker_info(self, topic: str) -> Sequence[GlobalPartitionInformation]:
-        """The partitions of each topic, in order of their names, and who leads them.
+        """Return the partitions and leaders of each topic, ordered by topic name.
 
-        Nothing if no topic matches. Raises `NoTopicError` if one that was named is not there, `BrokerError` if nobody answers.
+        Empty if no topic matches. Raises `NoTopicError` if a topic given by name does not exist,
+        and `BrokerError` if no broker responds.
         """
         ...
 
 
 class StaticBrokersReader:
-    """Knows what `StaticHosts` says (Storm's `StaticBrokerReader`)."""
+    """Returns the partitions of `StaticHosts` (Storm's `StaticBrokerReader`)."""
 
     def __init__(self, hosts: StaticHosts) -> None:
         self._hosts = hosts
 
     def get_broker_info(self, topic: str) -> Sequence[GlobalPartitionInformation]:
-        """What it was given."""
         return [self._hosts.partition_information]
 
 
 class KafkaBrokersReader:
-    """Asks a broker for the cluster's metadata. `wildcard`: whether topics are regular expressions."""
+    """Reads the cluster metadata from a broker. `wildcard`: topics are regular expressions."""
 
     def __init__(self, consumer: Consumer, bootstrap_servers: str, *, wildcard: bool) -> None:
         self._consumer, self._bootstrap_servers, self._wildcard = (
@@ -49,7 +52,6 @@ class KafkaBrokersReader:
         )
 
     def get_broker_info(self, topic: str) -> Sequence[GlobalPartitionInformation]:
-        """See `BrokersReader`."""
         asked = {} if self._wildcard else {"topic": topic}
         try:
             metadata = self._consumer.list_topics(timeout=LOOK_UP_SECS, **asked)

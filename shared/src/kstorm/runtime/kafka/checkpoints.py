@@ -1,10 +1,10 @@
-"""Writes changelogs such that no zombie can: in transactions of Kafka's, fenced by the consumer group.
+"""Writes changelogs in Kafka transactions that are fenced by the consumer group.
 
-A process that was paused for longer than its session has lost its tasks and does not know it. What it then still writes
-to a changelog would come after what the new owner has written, and would be what the next recovery reads. So each
-checkpoint is a transaction that also carries input offsets together with the group's generation: the broker refuses the
-offsets of a member that is no longer one, and with them the whole transaction (KIP-447). Readers of changelogs see
-committed records only.
+A process that was paused for longer than its session has lost its tasks without knowing it. If it
+still wrote to a changelog, its records would follow the new owner's, and the next recovery would
+read them. So each checkpoint is a transaction that also includes input offsets with the group's
+generation. The broker rejects offsets of a former member, and with them the whole transaction
+(KIP-447). Changelog readers see only committed records.
 """
 
 import asyncio
@@ -38,32 +38,34 @@ from kstorm.runtime.service.settings import Settings
 T = TypeVar("T")
 
 Pair = tuple[bytes, bytes | None]
-"""A key and its value; None deletes it."""
+"""A key and its value. None deletes it."""
 
 _CALL_SECS: Final = 10.0
 _STUCK_SECS: Final = 5.0
-"""After which the handing in of offsets is given up. librdkafka keeps to no time there: when the group's broker went away, it waits
-until some other broker comes or goes (its issues 5456 and 5511)."""
+"""Timeout for sending the offsets. librdkafka ignores its own timeout there: if the group's broker
+becomes unavailable, it waits until another broker joins or leaves (its issues 5456 and 5511)."""
 _SLICE_SECS: Final = 0.1
 _PATIENCE_SECS: Final = 60.0
 _PAUSE_SECS: Final = 0.1
 _AT_ONCE_SECS: Final = 1.0
-"""After which librdkafka sends a request again by itself, without saying so."""
+"""Interval after which librdkafka silently resends a request."""
 _LINGER_MS: Final = 20
-"""For how long librdkafka gathers records before it sends them: they go in a few large batches while the rest is still being handed
-to it. Nothing waits for that, since a flush sends at once."""
+"""Milliseconds that librdkafka collects records. So they are sent in a few large batches while the
+rest is still being queued. A flush sends immediately, so nothing waits for it."""
 _BATCH_BYTES: Final = 1_000_000
-"""librdkafka's own default: no batch of several records is longer."""
+"""librdkafka's default. No batch of several records is longer."""
 _BY_COORDINATORS: Final = (Request.OFFSETS, Request.COMMIT, Request.ABORT)
-"""The requests that are answered by Kafka's coordinators, and not by librdkafka or by the partitions' leaders."""
+"""Requests answered by Kafka's coordinators, not by librdkafka or partition leaders."""
 
 
 class CheckpointWriter:
-    """The transactional producer of one process. One transaction at a time.
+    """The transactional producer of one process. It runs one transaction at a time.
 
-    The offsets are handed in only when all records are in the changelog. Were they handed in before, a process that then
-    sleeps could lose its place to an heir that has read the changelog without those records, and waits only for the
-    group's offset: awake, it would commit both, and the heir would go on behind tuples that its state does not include.
+    The offsets are sent only after all records are in the changelog. Otherwise a process could
+    pause after sending the offsets and lose its tasks. The next owner would read the changelog
+    without the missing records and wait only for the group's offset. When the process resumed, it
+    would commit both, and the next owner would continue after tuples that its state does not
+    include.
     """
 
     def __init__(
@@ -74,7 +76,7 @@ class CheckpointWriter:
         consumer: TaskConsumer,
         count: Callable[[Sequence[Outgoing]], None] = lambda records: None,
     ) -> None:
-        """`count` is given the records of each transaction that was committed."""
+        """`count` is called with the records of each committed transaction."""
         self._settings, self._input_topic, self._consumer, self._count = (
             settings,
             input_topic,
@@ -87,16 +89,18 @@ class CheckpointWriter:
         self._lock = asyncio.Lock()
         self._records = self._bytes = 0
         self.transactions = Latency()
-        """Seconds from the wish to write to the commit's answer."""
+        """Seconds from the start of `write` to the commit's response."""
         self.aborted = self.replaced = 0
         self._written = 0
         self._requests = Transactions()
-        self._listens = False  # to what becomes of each record: it costs, so only when one was refused in this life
+        # True once a record was refused in this run. Then each record's delivery report is
+        # requested, which is expensive.
+        self._listens = False
         self._batch_bytes = _BATCH_BYTES
         self._producer = self._new_producer()
 
     def _new_producer(self, *, alone: bool = False) -> Producer:
-        """With `alone`, each record is a batch of its own."""
+        """Create the producer. `alone`: each record is a batch of its own."""
         settings = self._settings
         milliseconds = int(_seconds(alone=alone) * 1000)
         return Producer(
@@ -105,9 +109,8 @@ class CheckpointWriter:
                 "client.id": f"{settings.instance}-checkpoints",
                 "transactional.id": self._id,
                 "transaction.timeout.ms": milliseconds,
-                "message.timeout.ms": milliseconds
-                * 4
-                // 5,  # it is known before the broker ends the transaction
+                # Delivery must time out before the broker aborts the transaction.
+                "message.timeout.ms": milliseconds * 4 // 5,
                 "message.max.bytes": MAX_RECORD_BYTES,
                 "batch.size": 1 if alone else self._batch_bytes,
                 "linger.ms": _LINGER_MS,
@@ -117,20 +120,24 @@ class CheckpointWriter:
         )
 
     async def open(self) -> None:
-        """Ends what a former life of this process left open. Raises as `begin_transactions` does."""
+        """Abort a transaction left open by an earlier run. Raises as `begin_transactions` does."""
         await self._on_thread(partial(self._begin, TRANSACTION_SECS))
 
     def _begin(self, seconds: float) -> None:
         begin_transactions(self._producer, self._id, seconds, self._settings)
 
     async def write(self, changelog: str, effect: Transact) -> dict[int, int]:
-        """Writes changes by partition and records, and commits input offsets and positions, all or nothing; returns the last
-        offset of each partition that had changes. With offsets alone it is a transaction too, fenced alike; with nothing it does
-        nothing.
+        """Write changes and records, and commit input offsets and positions, all or nothing.
 
-        What is refused is written again, the same. Raises `RecordsRefusedError` if there are records of sinks that are refused for
-        good, `FencedError` if the tasks are another process's by now, `BrokerError` if it did not come to pass in a minute or
-        somebody has to mend something first. Nothing is written then.
+        Returns the last offset of each partition with changes. A transaction with offsets alone is
+        fenced in the same way. An empty effect does nothing.
+
+        A rejected transaction is retried unchanged. On an error, nothing is written:
+
+        - `RecordsRefusedError`: some records of sinks are rejected permanently.
+        - `FencedError`: the tasks belong to another process.
+        - `BrokerError`: it did not succeed within a minute, or an operator must fix something
+          first.
         """
         pairs = [
             (partition, key, value)
@@ -152,14 +159,14 @@ class CheckpointWriter:
                 try:
                     attempting = self._on_thread(partial(self._attempt, writing, attempt))
                     last = await asyncio.wait_for(attempting, _PATIENCE_SECS)
-                except TimeoutError:  # seen of librdkafka when its consumer was fenced meanwhile: the call never returns
+                except TimeoutError:
+                    # librdkafka may block forever if its consumer was fenced meanwhile.
                     raise self._failed(f"no answer in {_PATIENCE_SECS:.0f} s") from None
                 except RecordsRefusedError:
                     self.aborted += 1
                     raise
-                except (
-                    _AbortedError
-                ) as error:  # mostly a rebalance under way: the next try has its generation
+                except _AbortedError as error:
+                    # Usually a rebalance is in progress, and the next attempt uses its generation.
                     self.aborted += 1
                     refused = True
                     if time.monotonic() > deadline:
@@ -174,7 +181,6 @@ class CheckpointWriter:
                 await asyncio.sleep(_PAUSE_SECS)
 
     def samples(self) -> Iterable[Sample]:
-        """What was written to changelogs."""
         yield (
             "changelog_records_total",
             "Records that checkpoints wrote to changelogs",
@@ -209,7 +215,7 @@ class CheckpointWriter:
         )
 
     def close(self) -> None:
-        """Waits for the transaction under way."""
+        """Wait for the current transaction."""
         self._thread.shutdown()
         self._offsets_caller.close()
 
@@ -217,7 +223,7 @@ class CheckpointWriter:
         return await asyncio.get_running_loop().run_in_executor(self._thread, call)
 
     def _attempt(self, writing: Writing, attempt: "_Attempt") -> dict[int, int]:
-        """Makes requests until all is committed, or a transaction is taken back: then it raises what that means."""
+        """Make requests until everything is committed. Raises if the transaction is rolled back."""
         while (request := writing.next) is not None:
             before = time.monotonic()
             try:
@@ -265,7 +271,7 @@ class CheckpointWriter:
         return Answer.DONE
 
     def _answer_of(self, request: Request, cause: KafkaError, attempt: "_Attempt") -> Answer:
-        """What an error says of a request. Raises it as one that ends the process, if it is one."""
+        """Classify an error of a request. Raises errors that end the process."""
         if (
             request in _BY_COORDINATORS
             and cause.retriable()
@@ -283,8 +289,11 @@ class CheckpointWriter:
         raise (self._fenced(attempt.refused or cause) or self._failed(cause.str())) from None
 
     def _hand_in(self, attempt: "_Attempt") -> None:
-        """Adds the offsets to the transaction. If that does not come back, another producer writes all of it again: no commit was
-        asked for, and Kafka lets none of this producer through any more when that one begins."""
+        """Add the offsets to the transaction.
+
+        If the call does not return, another producer writes everything again. This is safe: no
+        commit was requested, and Kafka fences this producer when the new one begins.
+        """
         hand_in = partial(
             self._producer.send_offsets_to_transaction, attempt.places, attempt.metadata, _CALL_SECS
         )
@@ -294,8 +303,10 @@ class CheckpointWriter:
             raise _AbortedError(f"the offsets were not taken in {_STUCK_SECS:g} s") from None
 
     def _flush(self, refusals: Refusals) -> None:
-        """Waits until each record's fate is known, or one is refused: after four fifths of `TRANSACTION_SECS` librdkafka gives it
-        up."""
+        """Wait until all records are acknowledged or one is refused.
+
+        librdkafka gives up a record after four fifths of `TRANSACTION_SECS`.
+        """
         deadline = time.monotonic() + _PATIENCE_SECS
         while left := self._producer.flush(_SLICE_SECS):
             if refusals:
@@ -306,7 +317,7 @@ class CheckpointWriter:
                 )
 
     def _refuse(self, records: Sequence[Outgoing], refusals: Refusals) -> None:
-        """Takes the transaction back, and raises what follows from what was refused."""
+        """Roll back the transaction and raise the error that follows from the refused records."""
         self._listens = True
         self._take_back()
         if refusals.must_end:
@@ -321,8 +332,10 @@ class CheckpointWriter:
     def _tried_alone(
         self, records: Sequence[Outgoing], suspects: Sequence[int], before: Refusals
     ) -> dict[int, str]:
-        """Which of some records are refused even if each is a batch of its own, in a transaction that comes to nothing. If none
-        is, their batches were too long, and become shorter."""
+        """Return the records that are refused even as single batches, in a trial transaction.
+
+        If none is refused, the earlier batches were too long, so the batch size is reduced.
+        """
         refusals = Refusals(records)
         self._replace_producer(alone=True)
         self._producer.begin_transaction()
@@ -334,10 +347,14 @@ class CheckpointWriter:
         return refusals.culprits(alone=True)
 
     def _take_back(self) -> None:
-        """Ends a transaction in which records were refused. The producer is replaced before the next one, which ends it as well if
-        it did not end here: after a refused record librdkafka may drop some of the next transaction's."""
+        """Abort a transaction with refused records.
+
+        The producer is replaced before the next transaction, which also ends this one if the abort
+        fails. After a refusal, librdkafka may drop some records of the next transaction.
+        """
         self._producer.purge()
-        if not self._producer.flush(_SLICE_SECS):  # else the abort would wait for those who listen
+        # The abort would block while delivery reports are left.
+        if not self._producer.flush(_SLICE_SECS):
             with suppress(KafkaException):
                 self._producer.abort_transaction(_AT_ONCE_SECS)
 
@@ -347,7 +364,7 @@ class CheckpointWriter:
         self.replaced += 1
 
     def _fenced(self, cause: KafkaError) -> FencedError | None:
-        """The error, if it says that the tasks are another process's."""
+        """Return the error if the tasks belong to another process."""
         if cause.code() not in FENCED:
             return None
         return FencedError(
@@ -370,7 +387,7 @@ def _is_at_once(before: float) -> bool:
 
 
 class _Attempt:
-    """What one transaction is to hold, and what has come of it."""
+    """The content of one transaction and the result of writing it."""
 
     def __init__(
         self,
@@ -383,14 +400,14 @@ class _Attempt:
         self.changelog, self.pairs, self.records, self.places = changelog, pairs, records, places
         self.metadata = metadata
         self.last: dict[int, int] = {}
-        """The last offset of each partition of the changelog that has something of it."""
+        """The last offset per changelog partition that was written."""
         self.refusals = Refusals(records, changelog)
         self.refused: KafkaError | None = None
-        """Why all of it can only be taken back."""
+        """The error that requires an abort."""
         self.deadline = time.monotonic() + _PATIENCE_SECS
 
     def report(self, error: KafkaError | None, message: Message) -> None:
-        """What has become of a record of the changelog."""
+        """Delivery report of a changelog record."""
         if error is None:
             self.last[message.partition() or 0] = message.offset() or 0
         else:
@@ -398,7 +415,7 @@ class _Attempt:
 
 
 class _AbortedError(Exception):
-    """A transaction was aborted, and may be tried again."""
+    """A transaction was aborted and may be retried."""
 
     def __init__(self, reason: str) -> None:
         super().__init__(reason)

@@ -1,7 +1,7 @@
-"""Reads what became of a spout's trees, apart from the consumer group that spreads the spout's tasks.
+"""Reads completions of a spout's trees, independently of the consumer group that assigns its tasks.
 
-A task hears of its trees from the moment it comes, not before: news of trees that another process began would meet nobody
-who waits. And it still hears of them while the group waits for it to let go.
+A task receives completions only for trees emitted after it was assigned, because earlier trees have
+no pending message here. It still receives them while the group waits for the task to be released.
 """
 
 import asyncio
@@ -29,7 +29,7 @@ _POLL_SECONDS = 0.05
 
 
 class CompletionsReader(threading.Thread):
-    """Reads the completions of this process's tasks, on a thread of its own."""
+    """Reads the completions of this process's tasks on its own thread."""
 
     def __init__(
         self,
@@ -40,7 +40,7 @@ class CompletionsReader(threading.Thread):
         pass_over: Callable[[int, Undecodable], None],
         fatal: Callable[[Exception], None],
     ) -> None:
-        """`deliver` and `pass_over` are called on the event loop, see `kstorm.runtime.kafka.consumer.TaskOwner`."""
+        """`deliver` and `pass_over` are called on the event loop, see `TaskOwner`."""
         super().__init__(name="completions-reader", daemon=True)
         self._topic, self._loop, self._fatal = topic, loop, fatal
         self._deliver, self._pass_over = deliver, pass_over
@@ -51,7 +51,7 @@ class CompletionsReader(threading.Thread):
         config = {
             **settings.client_config,
             "client.id": settings.instance,
-            "group.id": f"{topic}.readers",  # named because the client wants one; nothing is committed
+            "group.id": f"{topic}.readers",  # required by the client; nothing is committed
             "enable.auto.commit": False,
             "auto.offset.reset": "latest",
             "queued.max.messages.kbytes": 16 * 1024,
@@ -66,15 +66,13 @@ class CompletionsReader(threading.Thread):
         self._searches = Searches(config)
 
     async def add(self, partition: int) -> None:
-        """Reads a partition from its present end, which is known when this returns."""
+        """Start reading a partition at its current end, which is known when this returns."""
         await asyncio.wrap_future(self._orders.give(lambda: self._assign(partition)))
 
     async def remove(self, partition: int) -> None:
-        """Reads a partition no more."""
         await asyncio.wrap_future(self._orders.give(lambda: self._unassign(partition)))
 
     def run(self) -> None:
-        """Polls until `stop`."""
         try:
             while not self._stopping.is_set():
                 self._orders.serve()
@@ -83,9 +81,8 @@ class CompletionsReader(threading.Thread):
                 first = self._consumer.poll(_POLL_SECONDS)
                 if first is not None:
                     self._take([first, *self._consumer.consume(100, 0)])
-        except (
-            KafkaException
-        ) as error:  # so confluent-kafka tells what is fatal to a client as a whole
+        except KafkaException as error:
+            # confluent-kafka raises errors that are fatal to the whole client.
             self._fatal(
                 BrokerError(f"reading {self._topic!r} failed for good: {error.args[0].str()}")
             )
@@ -96,7 +93,7 @@ class CompletionsReader(threading.Thread):
             self._consumer.close()
 
     def _go_on_behind(self) -> None:
-        """Of what stays undecodable the spout's process is told, and the records behind it are read."""
+        """Report undecodable batches to the spout's process and continue after them."""
         for place, batch in self._searches.ended():
             self._consumer.seek(TopicPartition(*place, batch.end))
             self._loop.call_soon_threadsafe(self._pass_over, place.partition, batch)
@@ -107,7 +104,7 @@ class CompletionsReader(threading.Thread):
         self._searches.heard(statistics, self._read)
 
     def _take(self, polled: list[Message]) -> None:
-        """Hands on the records. Of errors that pass, says each once until it changes or something can be read again."""
+        """Deliver the records. Log a temporary error once, until it changes or reading succeeds."""
         good = []
         for message in polled:
             error = message.error()
@@ -142,6 +139,5 @@ class CompletionsReader(threading.Thread):
         self._consumer.incremental_unassign([TopicPartition(self._topic, partition)])
 
     def stop(self) -> None:
-        """Ends the thread and waits for it."""
         self._stopping.set()
         self.join()

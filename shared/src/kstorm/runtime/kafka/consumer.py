@@ -1,11 +1,12 @@
-"""Reads a component's input topic and owns its tasks: one librdkafka consumer on a thread of its own.
+"""Reads a component's input topic and owns its tasks: one librdkafka consumer on its own thread.
 
-Task = partition, and the consumer group spreads the tasks over the processes of a component. Static membership: a process
-that comes back under its instance name within the session timeout gets its tasks back with no rebalance of the others.
-Cooperative assignment: tasks that stay go on while others move. docs/adr/0001 has the measurements behind this.
+Task = partition, and the consumer group assigns tasks to the processes of a component. Static
+membership: a process that returns under its instance name within the session timeout gets its tasks
+back without a rebalance of the others. Cooperative assignment: tasks that stay keep running while
+others move. docs/adr/0001 has the measurements behind this.
 
-The thread never touches tasks; it hands whole polls to the event loop and runs the owner's coroutines there:
-`assigned` before the first record of a task, `revoked` after the last.
+The thread never touches tasks. It passes whole polls to the event loop and runs the owner's
+coroutines there: `assigned` before a task's first record, `revoked` after its last.
 """
 
 import asyncio
@@ -43,44 +44,47 @@ from kstorm.runtime.service.settings import Settings
 
 _HIGH_RECORDS, _LOW_RECORDS = 400, 100
 _HIGH_BYTES, _LOW_BYTES = 48 << 20, 12 << 20
-_PATIENCE_SECONDS = (
-    0.5  # to wait for the work to shrink before pausing, which throws away what was fetched ahead
-)
+# Wait this long for in-flight work to shrink before pausing, because pausing discards prefetched
+# records.
+_PATIENCE_SECONDS = 0.5
 _POLL_RECORDS = 100
 _POLL_SECONDS = 0.05
 _LEAVE_SECONDS = 2.0
 _CLOSE_SECONDS = 5.0
-_MOST_POLL_INTERVAL_MS = 86_400_000  # librdkafka's bound
+_MOST_POLL_INTERVAL_MS = 86_400_000  # librdkafka's limit
 _POLL_MARGIN_SECONDS = 30.0
 _FENCED = KafkaError(KafkaError.FENCED_INSTANCE_ID).str()
 
 
 class TaskOwner(Protocol):
-    """Who runs the tasks. Every method is called on the event loop."""
+    """Runs the tasks. Every method is called on the event loop."""
 
     async def assigned(self, committed: Mapping[int, int]) -> None:
-        """Make these tasks ready, whose input goes on at these offsets; their records come once `ready` was called."""
+        """Prepare these tasks, which resume at these input offsets.
+
+        Their records arrive after `ready` was called.
+        """
         ...
 
     async def revoked(self, partitions: Sequence[int]) -> None:
-        """Finish and let go of these tasks."""
+        """Finish and release these tasks."""
         ...
 
     async def lost(self, partitions: Sequence[int]) -> None:
-        """Another process may have these tasks already: nothing of them may be written or committed."""
+        """Drop these tasks without writing or committing: another process may already own them."""
         ...
 
     def deliver(self, records: list[Message]) -> None:
-        """Take one poll's records."""
+        """Process one poll's records."""
         ...
 
     def pass_over(self, partition: int, batch: Undecodable) -> None:
-        """A batch that cannot be read comes in place of its records."""
+        """An undecodable batch was skipped."""
         ...
 
 
 class TaskConsumer(threading.Thread):
-    """Call `start` once, `took`/`finished` for each record, and `stop` (from a thread that may wait)."""
+    """Call `start` once, `took` and `finished` for each record, and `stop`, which blocks."""
 
     def __init__(
         self,
@@ -97,8 +101,11 @@ class TaskConsumer(threading.Thread):
         reads: bool = True,
         from_committed: bool = False,
     ) -> None:
-        """`revoke_secs`: the longest that the owner may take to let go of tasks. `reads=False`: only take part in the spreading
-        of tasks; the records are read by somebody else. `from_committed`: a task without a committed offset ends the process."""
+        """`revoke_secs`: the longest time in which the owner releases tasks.
+
+        `reads=False`: only take part in task assignment. The records are read elsewhere.
+        `from_committed`: a task without a committed offset ends the process.
+        """
         super().__init__(name="task-consumer", daemon=True)
         self._group, self._revoke_secs, self._from_committed = group, revoke_secs, from_committed
         self._settings, self._topic, self._owner, self._loop, self._fatal = (
@@ -113,36 +120,36 @@ class TaskConsumer(threading.Thread):
         self._leaves = settings.leave_on_stop
         self._orders = Orders()
         self.preparing: set[int] = set()
-        """Partitions assigned whose tasks are not ready yet."""
+        """Assigned partitions whose tasks are not ready yet."""
         self.joined = False
-        """Whether the group has spread its tasks with this process in it, be it that none came here."""
+        """True once this process has taken part in a completed rebalance, with or without tasks."""
         self._waits_until = float("inf")
         self._paused: set[int] = set()
         self._throttled = False
         self._in_flight = self._in_flight_bytes = 0
         self._metadata: Any = None
         self.transactions = OpenTransactions(topic)
-        """Those that this consumer waits for."""
+        """Open transactions that block this consumer."""
         self.assignment: set[int] = set()
-        """Partitions that are this process's now."""
+        """Partitions assigned to this process."""
         config: dict[str, Any] = {
             **settings.client_config,
-            "isolation.level": "read_committed",  # so the committed offsets are stable ones: none of an open transaction
+            "isolation.level": "read_committed",  # committed offsets then exclude open transactions
             "client.id": member_id(settings),
             "group.id": group,
             "group.instance.id": f"{group}-{settings.instance}",
             "partition.assignment.strategy": "cooperative-sticky",
             "session.timeout.ms": session_timeout_ms,
             "max.poll.interval.ms": _most_ms_without_poll(revoke_secs, session_timeout_ms),
-            "heartbeat.interval.ms": min(
-                500, session_timeout_ms // 5
-            ),  # how soon a member hears of a rebalance
+            # Members learn of a rebalance by their heartbeats.
+            "heartbeat.interval.ms": min(500, session_timeout_ms // 5),
             "auto.offset.reset": "earliest",
             "enable.auto.commit": False,
             "enable.auto.offset.store": False,
             "queued.max.messages.kbytes": 16 * 1024,
             "fetch.wait.max.ms": 100,
-            "fetch.queue.backoff.ms": 20,  # librdkafka's 1000 leaves the processor idle whenever its queue was full
+            # librdkafka's default of 1000 leaves the processor idle whenever the queue was full.
+            "fetch.queue.backoff.ms": 20,
             "fetch.message.max.bytes": 4 << 20,
             **OWN_TOPICS,
             "topic.metadata.refresh.interval.ms": 30_000,
@@ -157,44 +164,50 @@ class TaskConsumer(threading.Thread):
     # Called on the event loop.
 
     def took(self, records: int, size: int) -> None:
-        """So many records are being worked on."""
+        """Add `records` and `size` to the in-flight totals."""
         self._in_flight += records
         self._in_flight_bytes += size
 
     def finished(self, records: int, size: int) -> None:
-        """So many are done with, or were skipped."""
+        """Subtract finished or skipped records from the in-flight totals."""
         self._in_flight -= records
         self._in_flight_bytes -= size
 
     @property
     def throttled(self) -> bool:
-        """Whether reading is paused because too much is in flight."""
+        """True while reading is paused because too much is in flight."""
         return self._throttled
 
     @property
     def stands_by(self) -> bool:
-        """Whether it has no task and, a session after it joined, need not expect one."""
+        """True if it has no task and expects none, because a session has passed since it joined."""
         return not self.assignment and time.monotonic() > self._waits_until
 
     def ready(self, partition: int) -> None:
-        """A task is ready: its records may come."""
+        """Allow the records of a task that is now ready."""
         self.preparing.discard(partition)
 
     def commit(self, offsets: Mapping[int, int]) -> None:
-        """Commits offsets without waiting; a refusal is logged: the records are executed again, no more."""
+        """Commit offsets without waiting.
+
+        A failure is only logged, because it only causes records to be executed again.
+        """
         if offsets:
             self._orders.give(lambda: self._commit(offsets, asynchronous=True))
 
     async def commit_and_wait(self, offsets: Mapping[int, int]) -> None:
-        """Commits offsets and waits for the broker."""
+        """Commit offsets and wait for the broker."""
         if offsets:
             await asyncio.wrap_future(
                 self._orders.give(lambda: self._commit(offsets, asynchronous=False))
             )
 
     async def group_metadata(self, *, anew: bool = False) -> Any:
-        """Who this process is in the group, for a transaction. It is remembered until the next rebalance, as the consumer's thread
-        answers only between two polls. A generation that has passed meanwhile is refused; then ask `anew`."""
+        """Return this member's group metadata, for a transaction.
+
+        It is cached until the next rebalance, because the consumer's thread responds only between
+        two polls. If the cached generation is rejected as outdated, ask `anew`.
+        """
         if anew or self._metadata is None:
             self._metadata = await asyncio.wrap_future(
                 self._orders.give(self._consumer.consumer_group_metadata)
@@ -202,8 +215,10 @@ class TaskConsumer(threading.Thread):
         return self._metadata
 
     def stop(self) -> None:
-        """Revokes every task and goes; waits for the end of the thread. The group is told if it is known that this process does
-        not come back."""
+        """Revoke all tasks, leave and wait for the thread.
+
+        The group is notified if this process is known not to come back.
+        """
         self._leaves = self._leaves or is_scaled_away(
             self._settings.instance, self._settings.stateful_set, self._log
         )
@@ -214,7 +229,6 @@ class TaskConsumer(threading.Thread):
     # The thread.
 
     def run(self) -> None:
-        """Polls until `stop`."""
         try:
             self._join()
             while not self._stopping.is_set():
@@ -225,7 +239,7 @@ class TaskConsumer(threading.Thread):
                 self._leave()
         except FencedError as error:
             self._fatal(error)
-        except Exception as error:  # noqa: BLE001 - the thread must not die silently: the process has to end
+        except Exception as error:  # noqa: BLE001 - the process has to end, too
             self._fatal(error)
         finally:
             self._searches.close()
@@ -250,8 +264,11 @@ class TaskConsumer(threading.Thread):
             self._join()
 
     def _close(self) -> None:
-        """Tasks that are still here are let go of in this. With no broker to answer, librdkafka's `close` may never return after
-        that: what it would still tell the group is nothing that anybody needs."""
+        """Close the consumer, which releases the remaining tasks.
+
+        If no broker responds, librdkafka's `close` may never return after that. It is then
+        abandoned, because the group no longer needs its last request.
+        """
         caller = Caller("close")
         closing = caller.begin(self._consumer.close)
         caller.close()
@@ -266,16 +283,18 @@ class TaskConsumer(threading.Thread):
             self._fatal(error if isinstance(error, Exception) else KstormError(repr(error)))
 
     def _leave(self) -> None:
-        """Revokes every task and tells the group, which a static member does when it unsubscribes, but not when it closes.
+        """Revoke all tasks and leave the group.
 
-        The member id goes when the group is told. `close` waits for the answer, yet forgets what was not sent.
+        A static member leaves when it unsubscribes, but not when it closes. The member id
+        disappears when the group has been notified. `close` would wait for the response but drop
+        unsent requests.
         """
         self._consumer.unsubscribe()
         self._poll_while(lambda: bool(self.assignment), self._revoke_secs)
         self._poll_while(lambda: bool(self._consumer.memberid()), _LEAVE_SECONDS)
 
     def _poll_while(self, condition: Callable[[], bool], seconds: float) -> None:
-        """What is read meanwhile stays uncommitted, for the next owner."""
+        """Poll without processing. These records stay uncommitted, for the next owner."""
         deadline = time.monotonic() + seconds
         while condition() and time.monotonic() < deadline:
             self._orders.serve()
@@ -294,13 +313,12 @@ class TaskConsumer(threading.Thread):
             self._loop.call_soon_threadsafe(self._owner.deliver, good)
 
     def _go_on_behind(self) -> None:
-        """Of what stays undecodable the owner is told, and the records behind it are read."""
+        """Report undecodable batches to the owner and continue after them."""
         for place, batch in self._searches.ended():
             try:
                 self._consumer.seek(TopicPartition(*place, batch.end))
-            except (
-                KafkaException
-            ) as error:  # it is not being read at the moment; when it is, the fault comes again
+            except KafkaException as error:
+                # The partition is not being read now. When it is, the error comes again.
                 self._log.warning(
                     "seek_refused", error=error.args[0].str(), partition=place.partition
                 )
@@ -312,7 +330,8 @@ class TaskConsumer(threading.Thread):
         error = message.error()
         if error is None:
             return True
-        if _FENCED in error.str():  # librdkafka's code says no more than that it is fatal
+        # Check the text, because librdkafka's code only reports a fatal error.
+        if _FENCED in error.str():
             raise FencedError(
                 f"another process runs as {self._settings.instance!r}, or a restarted broker takes this one for another: it "
                 "ends, and may start anew; give each process of a component its own KSTORM_INSTANCE"
@@ -323,7 +342,7 @@ class TaskConsumer(threading.Thread):
         return False
 
     def _regulate(self) -> None:
-        """Pauses what is not ready, or everything while too much is in flight; a paused partition keeps its task."""
+        """Pause partitions that are not ready, or all if too much is in flight. Tasks are kept."""
         if not self._throttled and self._overloaded(_HIGH_RECORDS, _HIGH_BYTES):
             patience = time.monotonic() + _PATIENCE_SECONDS
             while self._overloaded(_LOW_RECORDS, _LOW_BYTES) and time.monotonic() < patience:
@@ -360,7 +379,8 @@ class TaskConsumer(threading.Thread):
             [TopicPartition(self._topic, *place) for place in committed.items()]
         )
         if not self.joined:
-            # Tasks move in two rounds: in the first, which asks others to let go of them, none comes yet.
+            # Tasks move in two rounds. In the first one, members revoke tasks and none are assigned
+            # yet.
             self._waits_until = time.monotonic() + self._session_timeout_ms / 1000
             self.joined = True
             self._ownerless.joined(time.monotonic())
@@ -373,7 +393,7 @@ class TaskConsumer(threading.Thread):
             taken.add_done_callback(self._end_if_failed)
 
     def _committed(self, consumer: Consumer, places: list[TopicPartition]) -> dict[int, int]:
-        """From where the group's members go on, by partition."""
+        """Return the offsets where the tasks resume, by partition."""
         if not (places and self._reads):
             return {place.partition: OFFSET_END for place in places}
         return committed_offsets(
@@ -407,7 +427,7 @@ class TaskConsumer(threading.Thread):
         consumer.incremental_unassign(places)
 
     def _wait_for(self, done: "Future[None]") -> None:
-        """Waits for a coroutine of the event loop, which may itself give orders to this thread."""
+        """Wait for a coroutine of the event loop, which may itself queue calls for this thread."""
         deadline = time.monotonic() + self._revoke_secs
         while not done.done():
             if time.monotonic() > deadline:
@@ -433,9 +453,12 @@ class TaskConsumer(threading.Thread):
 
 
 def _most_ms_without_poll(revoke_secs: float, session_timeout_ms: int) -> int:
-    """`max.poll.interval.ms`. The group waits so long for members that are to join it anew, so it must be longer than tasks may
-    take to be let go of. It is also for how long librdkafka waits to be let in, before it asks again: so it is no longer than
-    that. Brokers forget to answer: one did that was killed and, when it came back, loaded its groups twice."""
+    """Return `max.poll.interval.ms`, which is also the timeout for rejoining the group.
+
+    The group waits this long for members to rejoin, so it must exceed the time to release tasks. It
+    is not longer than that, because librdkafka waits this long before it repeats a join request.
+    Brokers may lose such a request: one did so after it was killed and loaded its groups twice.
+    """
     return min(
         max(session_timeout_ms, int((revoke_secs + _POLL_MARGIN_SECONDS) * 1000)),
         _MOST_POLL_INTERVAL_MS,

@@ -1,4 +1,4 @@
-"""Writes messages to topics that are not kstorm's own, and says which Kafka has."""
+"""Writes messages to topics that kstorm does not own, and reports which of them Kafka has."""
 
 from collections.abc import Sequence
 from functools import partial
@@ -12,18 +12,19 @@ _FLUSH_SECS: Final = 20.0
 
 
 class Copy(NamedTuple):
-    """A message to be written."""
-
     topic: str
     partition: int | None
-    """None: by its key, as Java's producers have it."""
+    """None: chosen by key, as Java producers do."""
     key: bytes | None
     value: bytes | None
     headers: list[tuple[str, str | None]]
 
 
 def write_copies(settings: Settings, copies: Sequence[Copy]) -> tuple[set[int], str]:
-    """Writes them; the numbers of those that Kafka has, and why it has not the others: empty if it has all, within 20 s."""
+    """Write the messages. Returns the indexes of those that Kafka has.
+
+    The second value is the reason why others are missing after 20 s, or "".
+    """
     taken: set[int] = set()
     problems: list[str] = []
 

@@ -1,4 +1,4 @@
-"""Makes the source and sink topics of a topology, where nobody else does: in a Kafka that is part of its release."""
+"""Creates a topology's source and sink topics in a Kafka that is part of its release."""
 
 from kstorm.kafka.ends import sinks_of, sources_of
 from kstorm.runtime.kafka.topics import create_topic
@@ -7,7 +7,10 @@ from kstorm.topology import Topology
 
 
 def make_ends(topology: Topology, settings: Settings, partitions: int) -> list[str]:
-    """Those that were missing, made with so many partitions. Safe to call from many processes. Raises as `create_topic`."""
+    """Create the missing topics and return their names.
+
+    May be called from many processes. Raises as `create_topic` does.
+    """
     return [
         topic
         for topic in {**sources_of(topology), **sinks_of(topology)}

@@ -1,7 +1,7 @@
-"""Hands the records of a transaction to librdkafka: the part of it that takes time for each record.
+"""Passes the records of a transaction to librdkafka, which is its per-record cost.
 
-`Producer.produce` takes 0.4 µs. A call of our own around it takes longer than that, so the loops call it themselves, and
-`produce_when_room` only when the queue is full.
+`Producer.produce` takes 0.4 µs, and a Python function call around it takes longer than that. So the
+loops call it directly, and `produce_when_room` only when the queue is full.
 """
 
 from collections.abc import Iterable, Sequence
@@ -21,7 +21,7 @@ def produce_pairs(
     pairs: Iterable[tuple[int, bytes, bytes | None]],
     report: Report,
 ) -> None:
-    """Changes: their partitions, keys and values."""
+    """Produce changelog records, given as partition, key and value."""
     produce = producer.produce
     for partition, key, value in pairs:
         try:
@@ -37,8 +37,11 @@ def produce_each(
     *,
     listens: bool = True,
 ) -> None:
-    """Records with their numbers. With `listens`, `refusals` hears what becomes of each, and else of those that are refused at
-    once."""
+    """Produce numbered records.
+
+    With `listens`, `refusals` gets the delivery report of each record. Otherwise it gets only
+    immediate refusals.
+    """
     produce = producer.produce
     for number, out in records:
         report = refusals.listen(number) if listens else None
@@ -55,12 +58,13 @@ def produce_each(
                 )
         except KafkaException as error:
             refusals.add(number, error.args[0])
-        except (TypeError, ValueError) as error:  # no bytes; or text that has no UTF-8
+        except (TypeError, ValueError) as error:
+            # The value is not bytes, or the text cannot be encoded as UTF-8.
             refusals.add_unwritable(number, error)
 
 
 def produce_unheard(producer: Producer, records: Sequence[Outgoing], refusals: Refusals) -> None:
-    """The records of an epoch; `refusals` hears of those alone that are refused at once."""
+    """Produce the records of an epoch. `refusals` gets only immediate refusals."""
     parts = records.parts if isinstance(records, EpochRecords) else records
     number = 0
     for in_columns, some in groupby(parts, _is_in_columns):
@@ -90,5 +94,5 @@ def _produce_columns(
                 produce_when_room(producer, topic, value, key, BY_KEY, None)
         except KafkaException as error:
             refusals.add(number, error.args[0])
-        except (TypeError, ValueError) as error:  # as above
+        except (TypeError, ValueError) as error:  # as in `produce_each`
             refusals.add_unwritable(number, error)

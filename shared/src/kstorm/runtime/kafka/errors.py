@@ -1,4 +1,4 @@
-"""What a client's error means: whether it passes, or reading is over for good; and the errors in lists of partitions."""
+"""Classifies client errors as temporary or final, and raises errors in lists of partitions."""
 
 from collections.abc import Iterable
 from typing import Final
@@ -11,8 +11,10 @@ NOT_ALLOWED: Final = (KafkaError.GROUP_AUTHORIZATION_FAILED, KafkaError.TOPIC_AU
 
 
 def raise_if_final(error: KafkaError, topic: str, group: str | None = None) -> None:
-    """Raises `BrokerError` for an error after which this consumer will never read `topic`; `group` is the consumer group that
-    it is a member of, if it is."""
+    """Raise `BrokerError` for an error after which this consumer can never read `topic`.
+
+    `group` is its consumer group, if it is a member of one.
+    """
     if error.code() in NOT_ALLOWED:
         as_whom, both = ("", "it") if group is None else (f" as one of the group {group!r}", "both")
         raise BrokerError(
@@ -23,7 +25,7 @@ def raise_if_final(error: KafkaError, topic: str, group: str | None = None) -> N
 
 
 def raise_first_error(places: Iterable[TopicPartition]) -> None:
-    """Raises the error of the first partition that has one as a `KafkaException`."""
+    """Raise the first partition's error as a `KafkaException`."""
     for place in places:
         if place.error is not None:
             raise KafkaException(place.error)

@@ -11,7 +11,10 @@ from kstorm.topology.names import NamesOf
 
 
 def write_event(settings: Settings, topology: str, event: Event, within: float = 20.0) -> bool:
-    """Whether there is such a topic. Raises `BrokerError` if Kafka does not answer in so many seconds, or takes no record."""
+    """Write an event. Returns False if the topology has no event topic.
+
+    Raises `BrokerError` if Kafka does not respond within `within` seconds or rejects the record.
+    """
     topic = NamesOf(topology).events_topic
     if topic not in Admin(settings).partition_counts(within):
         return False
@@ -20,7 +23,7 @@ def write_event(settings: Settings, topology: str, event: Event, within: float =
 
 
 def read_events(settings: Settings, topology: str, first: int = 0) -> Iterator[Event]:
-    """Those from an offset on; what is none is left out. Raises `BrokerError`."""
+    """Yield the events from offset `first` on, without invalid records. Raises `BrokerError`."""
     for record in read_topic(settings, NamesOf(topology).events_topic, first):
         value = record.value()
         try:

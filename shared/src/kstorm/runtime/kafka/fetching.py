@@ -1,7 +1,7 @@
-"""How much of the topology's own topics a reader takes in at once.
+"""Fetch limits for the topology's own topics.
 
-Nothing is compressed there (`topic_settings`), so no more than this comes of it. Of a source topic nobody knows how much a batch
-of it may hold: its reader keeps librdkafka's 100 MB.
+These are not compressed (`topic_settings`), so the limits also apply to the decompressed size. The
+decompressed size of a source topic's batch is unknown, so its reader keeps librdkafka's 100 MB.
 """
 
 from collections.abc import Mapping
@@ -10,10 +10,11 @@ from typing import Final
 from kstorm.core.sizes import MAX_RECORD_BYTES
 
 OWN_TOPICS: Final[Mapping[str, int]] = {
-    # An answer is as long as this, or as its first batch if that is longer. None is longer than the longest record, and what
-    # the broker puts around it.
+    # Limits a response, unless its first batch is longer. The longest batch is the longest record
+    # plus the broker's framing.
     "fetch.max.bytes": MAX_RECORD_BYTES,
-    # librdkafka opens a batch of zstd up to this, and drops the connection over an answer that is longer.
+    # librdkafka decompresses a zstd batch up to this size, and drops the connection if a response
+    # is longer.
     "receive.message.max.bytes": 2 * MAX_RECORD_BYTES,
 }
-"""librdkafka properties. They win over the process's own."""
+"""librdkafka properties that override the process's own."""

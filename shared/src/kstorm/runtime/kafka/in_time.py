@@ -1,4 +1,4 @@
-"""Calls that may never return, whatever time they are given: librdkafka has such ones."""
+"""Runs librdkafka calls that may block forever, with a hard deadline."""
 
 import threading
 from collections.abc import Callable
@@ -12,19 +12,22 @@ _Calls = SimpleQueue[tuple[Callable[[], Any], "Future[Any]"] | None]
 
 
 class NotInTimeError(Exception):
-    """A call has not returned. It may still do so, and nobody hears of it."""
+    """A call did not return in time. It may still return, but its result is discarded."""
 
 
 class Caller:
-    """Makes calls on a thread of its own, one at a time. A call that does not return in time is left alone with its thread, which
-    does not keep the process from ending; the next call gets another thread."""
+    """Makes calls one at a time on its own thread.
+
+    A call that does not return in time is abandoned with its thread, which does not prevent process
+    exit. The next call gets a new thread.
+    """
 
     def __init__(self, name: str) -> None:
         self._name: Final = name
         self._calls: _Calls | None = None
 
     def call(self, call: Callable[[], T], seconds: float) -> T:
-        """What it returns or raises; `NotInTimeError` if it does neither within `seconds`."""
+        """Return the call's result or raise its exception, or `NotInTimeError` after `seconds`."""
         future = self.begin(call)
         try:
             return future.result(seconds)
@@ -35,7 +38,7 @@ class Caller:
             raise NotInTimeError from None
 
     def begin(self, call: Callable[[], T]) -> "Future[T]":
-        """Makes a call, for whoever waits for it in a way of his own."""
+        """Start a call without waiting."""
         if self._calls is None:
             self._calls = SimpleQueue()
             threading.Thread(
@@ -46,7 +49,7 @@ class Caller:
         return future
 
     def close(self) -> None:
-        """The thread ends when its call has returned."""
+        """End the thread after its current call."""
         if self._calls is not None:
             self._calls.put(None)
             self._calls = None
@@ -57,12 +60,9 @@ def _serve(calls: _Calls) -> None:
         call, future = order
         try:
             result = call()
-        except Exception as error:  # noqa: BLE001 - the caller's
+        except Exception as error:  # noqa: BLE001 - passed to the caller
             future.set_exception(error)
         else:
             future.set_result(result)
-        del (
-            order,
-            call,
-            future,
-        )  # else a producer that was replaced would live on until the next call
+        # Otherwise a replaced producer would stay alive until the next call.
+        del (order, call, future)

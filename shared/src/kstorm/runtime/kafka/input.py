@@ -1,4 +1,4 @@
-"""Reads single records of a task's input again: frames in which a former owner of the task has left something unfinished."""
+"""Reads single input records of a task again: frames that a former owner left unfinished."""
 
 import time
 from collections.abc import Iterable, Sequence
@@ -19,7 +19,10 @@ _PATIENCE_SECS: Final = 60.0
 def read_again(
     settings: Settings, topic: str, partition: int, offsets: Iterable[int]
 ) -> Sequence[Record]:
-    """The records at these offsets, as far as the topic still has them. Blocks. Raises `BrokerError` if Kafka does not answer."""
+    """Return the records at these offsets that the topic still has. Blocks.
+
+    Raises `BrokerError` if Kafka does not respond.
+    """
     consumer = Consumer(
         {
             **settings.client_config,

@@ -1,7 +1,8 @@
-"""Why brokers keep no transactions, or no offsets of groups, found out when they did not: to a client they only say "try again".
+"""Explains why brokers cannot store transactions or group offsets.
 
-Both are records in a topic of Kafka's own, which the brokers make when it is first needed, by settings of theirs. Whoever may not
-look into those is told where to look.
+Both are records in internal topics. The brokers create these on first use, from broker settings.
+Clients only receive "try again" errors. If the user may not read these settings, the message names
+the ones to check.
 """
 
 import time
@@ -17,19 +18,18 @@ from kstorm.runtime.service.settings import Settings
 
 _ANSWER_SECS: Final = 5.0
 _PATIENCE_SECS: Final = 50.0
-_STARTING_SECS: Final = (
-    20.0  # the same with fewer brokers than a topic is to have replicas: more may be starting
-)
+# Patience if there are fewer brokers than replicas, because more may be starting.
+_STARTING_SECS: Final = 20.0
 _MIN_ISR: Final = "min.insync.replicas"
 
 
 class InternalTopic(NamedTuple):
-    """A topic of Kafka's own, and the brokers' settings that it is made by."""
+    """An internal topic of Kafka, and the broker settings from which it is created."""
 
     name: str
     replication: str
     min_isr: str
-    """It becomes the topic's `min.insync.replicas`."""
+    """Becomes the topic's `min.insync.replicas`."""
 
 
 TRANSACTIONS: Final = InternalTopic(
@@ -41,8 +41,11 @@ OFFSETS: Final = InternalTopic("__consumer_offsets", "offsets.topic.replication.
 
 
 def why_give_up(topic: InternalTopic, settings: Settings, since: float) -> str:
-    """Once it is no use to wait any longer for what was asked `since` then: what is wrong, and what to do. Empty before that:
-    brokers that restart are waited for. Blocks for some seconds."""
+    """Return the problem and its remedy once further waiting is useless, or "".
+
+    `since` is the time of the first request. Brokers that restart get time to finish. Blocks for
+    some seconds.
+    """
     waited = time.monotonic() - since
     if waited < _STARTING_SECS:
         return ""
@@ -53,11 +56,11 @@ def why_give_up(topic: InternalTopic, settings: Settings, since: float) -> str:
 class _Trouble(NamedTuple):
     reason: str
     lasting: bool
-    """Whether the topic was never made, so that no broker that comes back will end it."""
+    """True if the topic cannot be created, so a broker that returns does not help."""
 
 
 def _trouble(topic: InternalTopic, settings: Settings) -> _Trouble:
-    """As far as this user may see."""
+    """Find the problem, as far as this user's rights permit."""
     try:
         admin = Admin(settings)
         brokers = set(admin.client.list_topics(timeout=_ANSWER_SECS).brokers)
@@ -88,7 +91,7 @@ def _trouble(topic: InternalTopic, settings: Settings) -> _Trouble:
 
 
 def remedy(replicas: set[int], in_sync: set[int], brokers: set[int]) -> str:
-    """What helps a partition that has too few replicas in sync, or no leader."""
+    """Return a remedy for a partition with too few in-sync replicas or without a leader."""
     if away := sorted(replicas - brokers):
         return f"start the brokers {', '.join(map(str, away))}"
     if behind := sorted(replicas - in_sync):
@@ -112,7 +115,7 @@ def _missing(topic: InternalTopic, brokers: int, found: Mapping[str, str]) -> _T
 
 
 def broker_setting(name: str, settings: Settings) -> str:
-    """A setting of the brokers, as one of them has it; empty if this user may not look. Blocks for some seconds."""
+    """Return a broker's setting, or "" if this user may not read it. Blocks for some seconds."""
     try:
         admin = Admin(settings)
         brokers = admin.client.list_topics(timeout=_ANSWER_SECS).brokers
@@ -122,7 +125,7 @@ def broker_setting(name: str, settings: Settings) -> str:
 
 
 def _partitions(topic: str, admin: Admin) -> list[Any] | None:
-    """None if the topic is not there; none of them if this user may not look."""
+    """Return None if the topic does not exist, and no partitions if this user may not read it."""
     asked = admin.client.describe_topics(TopicCollection([topic]), request_timeout=_ANSWER_SECS)
     try:
         return list(asked[topic].result().partitions)

@@ -1,4 +1,4 @@
-"""How far consumer groups are behind, as Kafka says: records of a component's input topic that its group has not committed."""
+"""Computes consumer group lags: a component's input records that its group has not committed."""
 
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
@@ -13,18 +13,20 @@ from kstorm.runtime.service.settings import Settings
 _ANSWER_SECS: Final = 5.0
 
 Lags = Mapping[str, Mapping[int, int]]
-"""By component, the records that each task's partition is behind."""
+"""By component and partition, the number of records that the task is behind."""
 
 
 class Lag:
-    """Asks one Kafka."""
+    """Queries the lags from one Kafka."""
 
     def __init__(self, settings: Settings) -> None:
         self._admin = Admin(settings)
 
     def of(self, topology: str, tasks: Mapping[str, int]) -> Lags:
-        """Of the components that read tuples, with their numbers of tasks: all are asked side by side. What Kafka does not say is
-        left out."""
+        """Return the lags of bolts and ackers, given their numbers of tasks.
+
+        All components are queried at once. Lags that Kafka does not return are left out.
+        """
         committed = self._committed(
             {f"{topology}.{component}": count for component, count in tasks.items()}
         )
@@ -39,7 +41,7 @@ class Lag:
         return found
 
     def _committed(self, counts: Mapping[str, int]) -> Sequence[TopicPartition]:
-        """By the names of topics, which are those of the groups."""
+        """Return committed offsets. Topics and their groups have the same names."""
         asked = [
             ConsumerGroupTopicPartitions(
                 name, [TopicPartition(name, number) for number in range(count)]

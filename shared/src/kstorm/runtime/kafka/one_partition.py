@@ -1,4 +1,4 @@
-"""A topic of one partition that a command reads as a whole, and writes a few records to: dead letters, events."""
+"""Reads and writes topics with one partition, for commands: dead letters, events."""
 
 from collections.abc import Iterable, Iterator
 from typing import Final
@@ -15,7 +15,8 @@ _READING: Final = {
     "group.id": "kstorm-command",
     "enable.auto.commit": False,
     "enable.partition.eof": True,
-    "fetch.wait.max.ms": 50,  # for so long Kafka holds back that there is no more, which whoever reads to the end waits for
+    # The broker delays the end-of-partition event by this, and readers wait for it.
+    "fetch.wait.max.ms": 50,
 }
 _POLL_SECS: Final = 0.2
 _BATCH: Final = 500
@@ -23,7 +24,10 @@ _MOST_WAITING: Final = 10_000
 
 
 def read_topic(settings: Settings, topic: str, first: int = 0) -> Iterator[Message]:
-    """The records from an offset on that there are now and are committed, in no group. Raises `BrokerError`."""
+    """Yield the current committed records from offset `first` on, without a group.
+
+    Raises `BrokerError`.
+    """
     for record in _records(settings, topic, first):
         if record is None:
             return
@@ -31,12 +35,12 @@ def read_topic(settings: Settings, topic: str, first: int = 0) -> Iterator[Messa
 
 
 def follow_topic(settings: Settings, topic: str, first: int = 0) -> Iterator[Message | None]:
-    """As `read_topic`, for ever: a None says that nothing has come for a moment, or that all that there was has."""
+    """Like `read_topic`, but endless. Once it has reached the end, yields None after each poll."""
     return _records(settings, topic, first)
 
 
 def bounds(settings: Settings, topic: str) -> tuple[int, int] | None:
-    """The first offset that Kafka has and the one behind the last; None if there is no such topic. Raises `BrokerError`."""
+    """Return the first and the end offset, or None without the topic. Raises `BrokerError`."""
     if not Admin(settings).partition_counts().get(topic):
         return None
     consumer = Consumer(
@@ -64,7 +68,7 @@ def _records(settings: Settings, topic: str, first: int) -> Iterator[Message | N
         consumer.assign([TopicPartition(topic, 0, max(first, start))])
         at_end = False
         while True:
-            come = consumer.consume(1, _POLL_SECS)  # which returns as soon as there is one
+            come = consumer.consume(1, _POLL_SECS)  # returns as soon as one record is available
             for record in [*come, *consumer.consume(_BATCH, 0)]:
                 error = record.error()
                 if error is None:
@@ -84,7 +88,7 @@ def _records(settings: Settings, topic: str, first: int) -> Iterator[Message | N
 def write_topic(
     settings: Settings, topic: str, records: Iterable[tuple[bytes | None, bytes | None]]
 ) -> None:
-    """Writes keys and values. Raises `BrokerError` if Kafka does not have all of them within 20 s of the last."""
+    """Write keys and values. Raises `BrokerError` if Kafka lacks one 20 s after the last write."""
     refused: list[str] = []
 
     def delivered(error: object | None, _: Message) -> None:

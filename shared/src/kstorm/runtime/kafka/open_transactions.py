@@ -1,8 +1,9 @@
-"""Notices that a transaction hangs: readers of a partition see nothing behind the first record of one that is open.
+"""Detects stuck transactions: an open one hides all later records of a partition from readers.
 
-A transaction of ours is open for milliseconds. One whose process died within it stays open until that process is back or the broker
-gives it up. Kafka's clients cannot list transactions here, but a reader hears with each fetch up to where its partition is stable:
-if that stays the same while the log goes on behind it, something is open there.
+kstorm's transactions are open for milliseconds. If the process dies within one, it stays open until
+the process is back or the broker aborts it. Kafka's clients cannot list transactions here. But each
+fetch returns the last stable offset. If that stays the same while the log grows, a transaction is
+open at that offset.
 """
 
 import time
@@ -11,20 +12,22 @@ from typing import Final
 
 from kstorm.runtime.kafka.statistics import Statistics
 
-_LONG_SECS: Final = 5.0  # no transaction of ours that comes to its end takes so long
+_LONG_SECS: Final = 5.0  # all of kstorm's transactions are shorter
 
 
 class OpenTransactions:
-    """Of the partitions that one consumer reads. `heard` is called on its thread, the rest on the event loop."""
+    """Open transactions of the partitions that one consumer reads.
+
+    `heard` is called on the consumer's thread, the rest on the event loop.
+    """
 
     def __init__(self, topic: str, now: Callable[[], float] = time.monotonic) -> None:
         self._topic, self._now = topic, now
-        self._since: dict[
-            int, tuple[int, float]
-        ] = {}  # by partition, where it is stable and when that was first seen
+        # By partition: its last stable offset, and when this was first seen.
+        self._since: dict[int, tuple[int, float]] = {}
 
     def heard(self, statistics: Statistics, read: Collection[int]) -> None:
-        """Takes notice of librdkafka's statistics; `read` are the partitions that are fetched, so that it knows of them."""
+        """Evaluate librdkafka's statistics. `read`: the partitions that are being fetched."""
         since, now = self._since, self._now()
         found: dict[int, tuple[int, float]] = {}
         for number in read:
@@ -40,11 +43,11 @@ class OpenTransactions:
 
     @property
     def longest_secs(self) -> float:
-        """For how long at least the oldest one is open; 0 if there is none, or none that hangs."""
+        """Minimum age of the oldest stuck transaction, or 0 without one."""
         return max((self._now() - at for _, at in self._hanging().values()), default=0.0)
 
     def problem(self) -> str:
-        """Where one hangs, in words; empty if none does."""
+        """Description of the stuck transactions, or ""."""
         now = self._now()
         return "; ".join(
             f"topic {self._topic} partition {partition}: a transaction is open since at least {now - at:.0f} s, "

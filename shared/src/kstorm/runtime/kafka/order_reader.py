@@ -11,7 +11,7 @@ _MOST: Final = 500
 
 
 class KafkaOrders:
-    """See `OrderReader`. It is in no group."""
+    """An `OrderReader` without a consumer group."""
 
     def __init__(self, settings: Settings, topic: str) -> None:
         config = {
@@ -26,7 +26,7 @@ class KafkaOrders:
         self._consumer.assign([TopicPartition(topic, 0, OFFSET_BEGINNING)])
 
     def read(self) -> Sequence[tuple[bytes | None, bytes | None]]:
-        """See `OrderReader.read`. Whatever is wrong with Kafka, who reads the source tells of it."""
+        """Errors of Kafka are ignored here, because the reader of the source reports them."""
         found = []
         for record in self._consumer.consume(_MOST, 0):
             error = record.error()
@@ -37,7 +37,6 @@ class KafkaOrders:
         return found
 
     def close(self) -> None:
-        """See `OrderReader.close`."""
         self._consumer.close()
 
 

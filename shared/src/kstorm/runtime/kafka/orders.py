@@ -1,7 +1,7 @@
-"""Calls that other threads want made on a consumer, made by the one thread that owns it.
+"""Queues calls from other threads on a consumer for the thread that owns it.
 
-librdkafka's Python consumer holds its lock while it polls, so a call from another thread can wait for as long as polls
-follow each other; here it waits for one at most.
+librdkafka's Python consumer holds its lock while it polls. So a direct call from another thread
+might wait for many polls. A queued call waits for one poll at most.
 """
 
 import queue
@@ -13,29 +13,28 @@ T = TypeVar("T")
 
 
 class Orders:
-    """A queue of calls. `give` from any thread, `serve` from the owner's."""
+    """A queue of calls. Call `give` from any thread and `serve` from the owner's thread."""
 
     def __init__(self) -> None:
         self._queue: queue.SimpleQueue[tuple[Callable[[], Any], Future[Any]]] = queue.SimpleQueue()
 
     def give(self, call: Callable[[], T]) -> "Future[T]":
-        """Asks for a call; the future has its result or its exception."""
+        """Queue a call. The future gets its result or exception."""
         future: Future[T] = Future()
         self._queue.put((call, future))
         return future
 
     def serve(self) -> None:
-        """Makes the calls that wait."""
+        """Make all queued calls."""
         while True:
             try:
                 call, future = self._queue.get_nowait()
             except queue.Empty:
                 return
-            if (
-                not future.set_running_or_notify_cancel()
-            ):  # whoever gave the order no longer waits for it
+            # The caller has cancelled the call.
+            if not future.set_running_or_notify_cancel():
                 continue
             try:
                 future.set_result(call())
-            except BaseException as error:  # noqa: BLE001 - it belongs to whoever gave the order
+            except BaseException as error:  # noqa: BLE001 - passed to the caller
                 future.set_exception(error)

@@ -1,8 +1,9 @@
-"""Tasks that a group gave to nobody: whoever finds some joins anew, so that the group spreads its tasks again.
+"""Detects tasks that the group left unassigned, so that the process rejoins for a rebalance.
 
-Cooperative tasks move in two rounds: in the first a process lets go of them, and joins again to begin the second. Killed between
-the two, and back within its session, a static member is answered with the first round, as if nothing had happened. So each
-process looks once after it has joined, whether every task has an owner.
+Cooperative tasks move in two rounds. In the first, a process revokes them and rejoins to start the
+second. Suppose a static member is killed between the two and returns within its session. It then
+gets the first round's assignment, as if nothing had happened. So each process checks once after
+joining if every task has an owner.
 """
 
 from collections.abc import Callable
@@ -18,28 +19,33 @@ from kstorm.runtime.service.settings import Settings
 
 _LOOK_SECS: Final = 2.0
 _PATIENCE_SECS: Final = 4.0
-"""For how long tasks are without an owner where all goes well, and nothing has to be finished first."""
+"""Normal duration without an owner, if the former owner has nothing to finish."""
 
 Ask = Callable[[], "set[int] | None"]
 
 
 class Ownerless:
-    """Of one group. `revoke_secs`: the longest that a process may take to let go of tasks."""
+    """Unassigned tasks of one group.
+
+    `revoke_secs`: the longest time in which a process releases tasks.
+    """
 
     def __init__(self, ask: Ask, revoke_secs: float) -> None:
-        """`ask` says which tasks have no owner; None while the group spreads them. It may take its time."""
+        """`ask` returns the unassigned tasks, or None during a rebalance. It may block."""
         self._ask, self._revoke_secs = ask, revoke_secs
         self._caller = Caller("ownerless")
         self._asked: Future[set[int] | None] | None = None
         self._next = self._since = float("inf")
 
     def joined(self, now: float) -> None:
-        """This process is in the group."""
+        """This process has joined the group."""
         self._next, self._since = now + _LOOK_SECS, float("inf")
 
     def look(self, now: float, *, has_tasks: bool) -> set[int]:
-        """Tasks that nobody has, and nobody will; empty as a rule. Never waits. Who has tasks itself is slower to say so: it would
-        have to let go of them."""
+        """Return tasks that stay unassigned, usually none. Never blocks.
+
+        A process with tasks waits longer, because it would have to release them to rejoin.
+        """
         if now < self._next:
             return set()
         if self._asked is None:
@@ -58,12 +64,12 @@ class Ownerless:
         return found if now - self._since >= patience else set()
 
     def close(self) -> None:
-        """What was asked is not waited for."""
+        """Stop without waiting for a pending query."""
         self._caller.close()
 
 
 def asking(settings: Settings, group: str, topic: str) -> Ask:
-    """Asks Kafka, each time by a client of its own, as it is asked once in a process's life."""
+    """Return a query to Kafka. It runs about once per process, so it creates its own client."""
 
     def ask() -> set[int] | None:
         admin = Admin(settings)
@@ -81,7 +87,7 @@ def asking(settings: Settings, group: str, topic: str) -> Ask:
 
 
 def _answer(asked: "Future[set[int] | None]") -> set[int] | None:
-    """A Kafka that does not answer is asked again."""
+    """Return None if Kafka did not respond, so that it is asked again."""
     try:
         return asked.result()
     except KstormError:

@@ -1,4 +1,4 @@
-"""Looks up what a spout's consumer group has committed of its source: the `PositionReader` of `kstorm.kafka.ports`."""
+"""Looks up the committed offsets of a spout's consumer group: the `PositionReader`."""
 
 import threading
 import time
@@ -15,12 +15,16 @@ from kstorm.runtime.service.settings import Settings
 _ANSWER_SECS: Final = 20.0
 _CALL_SECS: Final = 5.0
 _PAUSE_SECS: Final = 0.1
-_AT_ONCE: Final = 8  # a partition that waits for a transaction shall not keep the others waiting
+# Parallel look-ups, so that a partition that waits for a transaction does not delay the others.
+_AT_ONCE: Final = 8
 
 
 class GroupPositions:
-    """Of one consumer group. Used on the event loop, where nothing but `close` waits. It asks by a consumer that is no member: an
-    admin client that goes while it is asked can end the process, or keep it from ending (librdkafka 2.16.0)."""
+    """Committed offsets of one consumer group. Used on the event loop, where only `close` blocks.
+
+    It uses a consumer that is not a member, because an admin client closed during a request can
+    crash or block the process (librdkafka 2.16.0).
+    """
 
     def __init__(self, settings: Settings, group: str) -> None:
         self._settings, self._group = settings, group
@@ -29,7 +33,8 @@ class GroupPositions:
                 **settings.client_config,
                 "client.id": f"{settings.instance}-positions",
                 "group.id": group,
-                "isolation.level": "read_committed",  # what is open in a transaction may be ours: its outcome is waited for
+                # Wait for the outcome of open transactions, because they may be this spout's.
+                "isolation.level": "read_committed",
             }
         )
         self._closing = threading.Event()
@@ -38,7 +43,6 @@ class GroupPositions:
         self._problem: BrokerError | None = None
 
     def position(self, partition: Partition) -> int | None:
-        """See `PositionReader.position`."""
         future = self._asked.get(partition)
         if future is None:
             self._asked[partition] = self._asking.submit(self._ask, partition)
@@ -58,11 +62,10 @@ class GroupPositions:
         return offset if offset >= 0 else -1
 
     def problem(self) -> KstormError | None:
-        """See `PositionReader.problem`."""
         return self._problem
 
     def close(self) -> None:
-        """See `PositionReader.close`. A look-up under way delays it by up to 5 s."""
+        """Close the client. A pending look-up delays this by up to 5 s."""
         self._closing.set()
         self._asking.shutdown(cancel_futures=True)
         self._consumer.close()

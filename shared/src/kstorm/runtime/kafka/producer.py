@@ -16,7 +16,7 @@ from kstorm.runtime.service.settings import Settings
 _FULL_SECONDS = 0.05
 
 Report = Callable[[KafkaError | None, Message], None]
-"""A delivery report, as librdkafka calls it."""
+"""A delivery report callback of librdkafka."""
 
 
 def produce_when_room(
@@ -28,8 +28,10 @@ def produce_when_room(
     report: Report | None,
     headers: Any = None,
 ) -> float:
-    """As `Producer.produce`, but waits while the local queue is full: this is the backpressure of a slow broker. Returns for how
-    many seconds."""
+    """Call `Producer.produce`, and wait while the local queue is full. Returns the seconds waited.
+
+    This is the backpressure of a slow broker.
+    """
     waited = 0.0
     while True:
         try:
@@ -46,11 +48,11 @@ def produce_when_room(
 
 
 class UnitProducer:
-    """One idempotent librdkafka producer. `poll` must be called on the event loop every few milliseconds.
+    """An idempotent librdkafka producer. Call `poll` on the event loop every few milliseconds.
 
-    A record that the broker refuses for good, or that does not arrive within two minutes, cannot be taken back: `fatal`
-    is called with a `BrokerError`, the process must end, and its uncommitted input is executed again. So it is if the client has
-    forgotten all brokers.
+    A record that is rejected permanently or not delivered within two minutes cannot be undone. Then
+    `fatal` is called with a `BrokerError`, the process must end, and its uncommitted input is
+    executed again. The same happens if the client has lost all broker addresses.
     """
 
     def __init__(self, settings: Settings, fatal: Callable[[Exception], None]) -> None:
@@ -59,7 +61,7 @@ class UnitProducer:
         self.records = 0
         self.bytes = 0
         self.waited = 0.0
-        """Seconds in which its queue was full."""
+        """Seconds during which its queue was full."""
         self._topic = ""
         self._forgotten = Forgotten()
         self.client = Producer(
@@ -79,7 +81,7 @@ class UnitProducer:
         )
 
     def send(self, unit: Unit, sends: Iterable[Outgoing]) -> None:
-        """Sends frames on behalf of a unit, which has counted them."""
+        """Send frames on behalf of a unit, which has already counted them."""
         report = self._reporter(unit)
         for out in sends:
             self._topic = out.topic
@@ -93,7 +95,7 @@ class UnitProducer:
                 self._fail(error.args[0], out.topic)
 
     def count(self, records: Iterable[Outgoing]) -> None:
-        """Counts the frames of a transaction, which another producer has written; a sink's records are no frames."""
+        """Count the frames of another producer's transaction. Records of sinks are not frames."""
         frames = [record.value for record in records if not record.task]
         self.records += len(frames)
         self.bytes += sum(map(len, frames))
@@ -116,16 +118,16 @@ class UnitProducer:
 
     @property
     def waiting(self) -> int:
-        """How many records are on their way, and reports not served."""
+        """Number of records in flight and of reports not served yet."""
         return len(self.client)
 
     def poll(self) -> int:
-        """Serves delivery reports; returns how many."""
+        """Serve delivery reports. Returns their number."""
         served: int = self.client.poll(0)
         if self._forgotten.all:
             self._fatal(self._forgotten.error(self._topic, "writes to"))
         return served
 
     def flush(self, seconds: float) -> bool:
-        """Waits for everything sent; False if something is still on its way after `seconds`. Blocks."""
+        """Wait for all records. Returns False if some are left after `seconds`. Blocks."""
         return self.client.flush(seconds) == 0

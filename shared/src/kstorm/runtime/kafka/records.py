@@ -1,4 +1,4 @@
-"""librdkafka's messages as the records that an engine takes."""
+"""Converts librdkafka's messages to the engine's records."""
 
 from typing import Any
 
@@ -8,7 +8,7 @@ from kstorm.core.engine import Record
 
 
 def record_of(message: Message) -> Record:
-    """The record of a message that carries no error."""
+    """Convert a message without an error."""
     sent = message.timestamp()[1] / 1000
     return Record(message.offset() or 0, _as_bytes(message.value()), _as_bytes(message.key()), sent)
 

@@ -1,11 +1,12 @@
-"""Records that Kafka refuses: which ones, whether for good, and what can be done about it.
+"""Identifies records that Kafka rejects, and decides if the rejection is permanent.
 
-A record of a sink may be refused for good: it is longer than its topic allows, has no key in a compacted topic, or its topic's name
-is none. Nobody can mend the record, so it must not stop the process. Whatever else is refused an operator can mend: rights, a topic
-that is not there, a limit of one of kstorm's own topics.
+Kafka rejects a sink's record permanently if it is longer than its topic allows, lacks a key in a
+compacted topic, or has an invalid topic name. Nothing can fix such a record, so it must not stop
+the process. An operator can fix all other causes: rights, a missing topic, a limit of one of
+kstorm's own topics.
 
-Kafka refuses a batch as a whole, and a client says so of each of its records. So a record is known to be the bad one only if it was
-alone in its batch.
+Kafka rejects a batch as a whole, and the client reports this for each of its records. So a record
+is known to be invalid only if it was alone in its batch.
 """
 
 from collections import Counter
@@ -20,7 +21,7 @@ from kstorm.runtime.kafka.producer import Report
 
 TOO_LARGE: Final = (KafkaError.MSG_SIZE_TOO_LARGE, KafkaError.RECORD_LIST_TOO_LARGE)
 FOR_GOOD: Final = (*TOO_LARGE, KafkaError.INVALID_RECORD, KafkaError.TOPIC_EXCEPTION)
-"""Codes that say of a record that no other trial will end otherwise."""
+"""Error codes of records that every retry would repeat."""
 _NOT_ALLOWED: Final = (
     KafkaError.TOPIC_AUTHORIZATION_FAILED,
     KafkaError.CLUSTER_AUTHORIZATION_FAILED,
@@ -34,8 +35,11 @@ _ABSENT: Final = (
 
 
 class RecordsRefusedError(Exception):
-    """A transaction was taken back since Kafka refuses some of its records for good: by their number among the effect's
-    records, why. Written again without them, it may pass."""
+    """A transaction was rolled back because Kafka permanently rejects some of its records.
+
+    `refused` maps their index in the effect's records to the reason. Without them, the transaction
+    may succeed.
+    """
 
     def __init__(self, refused: Mapping[int, str]) -> None:
         super().__init__(f"{len(refused)} records were refused for good")
@@ -46,31 +50,32 @@ class _Refusal(NamedTuple):
     code: int
     words: str
     partition: int
-    """-1 if it was refused before it had one."""
+    """-1 if it was rejected before a partition was chosen."""
 
 
 class Refusals:
-    """What was refused of one attempt to write `records`, those of `changelog` aside."""
+    """Rejected records of one attempt to write `records` and the changes of `changelog`."""
 
     def __init__(self, records: Sequence[Outgoing], changelog: str = "") -> None:
         self._records, self._changelog = records, changelog
-        self._for_good: dict[int, _Refusal] = {}  # of sinks, by number
+        # Records of sinks by index.
+        self._for_good: dict[int, _Refusal] = {}
         self._first: tuple[str, KafkaError] | None = None
         self.must_end = ""
-        """Why the process has to end, and what to do; empty if it need not."""
+        """The reason why the process must end, with the remedy, or ""."""
 
     def __bool__(self) -> bool:
         return bool(self._for_good or self._first)
 
     @property
     def reason(self) -> str:
-        """Why there must be another attempt."""
+        """The reason for another attempt."""
         if self._first is None:
             return f"Kafka refused {len(self._for_good)} records"
         return explained(*self._first)
 
     def listen(self, number: int) -> Report:
-        """A delivery report for a record."""
+        """Return a delivery report callback for a record."""
 
         def report(error: KafkaError | None, message: Message) -> None:
             if error is not None:
@@ -80,7 +85,7 @@ class Refusals:
         return report
 
     def add(self, number: int, error: KafkaError, partition: int = -1) -> None:
-        """Takes note of a refusal."""
+        """Record a rejection."""
         record = self._records[number]
         if record.task and error.code() in FOR_GOOD:
             self._for_good[number] = _Refusal(error.code(), error.str(), partition)
@@ -88,19 +93,19 @@ class Refusals:
             self._add_other(record.topic, error)
 
     def add_unwritable(self, number: int, error: Exception) -> None:
-        """A record of a sink that the client does not take: its text has no UTF-8, say."""
+        """Record that the client cannot encode a sink's record, e.g. text that is not UTF-8."""
         self._for_good[number] = _Refusal(
             KafkaError.TOPIC_EXCEPTION, f"{type(error).__name__}: {error}", -1
         )
 
     def add_change(self, error: KafkaError) -> None:
-        """Takes note of the refusal of a change of state."""
+        """Record the rejection of a state change."""
         self._add_other(self._changelog, error)
 
     def _add_other(self, topic: str, error: KafkaError) -> None:
-        if (
-            error.code() in _PURGED
-        ):  # it was not tried, since another was refused; or the client is not done with that
+        # The record was purged after another one was rejected, or the client still processes the
+        # purge.
+        if error.code() in _PURGED:
             self._first = self._first or (topic, error)
             return
         if self._first is None or self._first[1].code() in _PURGED:
@@ -110,12 +115,14 @@ class Refusals:
 
     @property
     def refused_bytes(self) -> int:
-        """No batch that was refused was longer."""
+        """Upper limit of the size of each rejected batch."""
         return sum(record_bytes(self._records[number]) for number in self._for_good)
 
     def suspects(self) -> list[int]:
-        """The numbers of some of those refused, such that one is bad if any of all is: a record of each length, or one without a
-        key, or else all."""
+        """Return a sample of rejected records that contains an invalid one if there is any.
+
+        It has one record of each length, or one without a key, or else all.
+        """
         chosen: dict[tuple[object, ...], int] = {}
         for number, one in sorted(self._for_good.items()):
             record = self._records[number]
@@ -133,8 +140,11 @@ class Refusals:
         ]
 
     def culprits(self, *, alone: bool = False) -> dict[int, str]:
-        """Those that were refused for what they are, by number, with the reason: of each partition the one that was refused
-        there, if there was only one, or all if each was `alone` in its batch; and those that must fare like them."""
+        """Return the records that are certainly invalid, with the reason.
+
+        A record is certain if it was the only one rejected in its partition, or if each was `alone`
+        in its batch. Records with the same defect are included.
+        """
         at = Counter(
             (self._records[number].topic, one.partition) for number, one in self._for_good.items()
         )
@@ -149,8 +159,10 @@ class Refusals:
         return sure
 
     def _like(self, number: int, refusal: _Refusal) -> list[int]:
-        """A record and its like: of the same topic those that are not shorter, or that have no key either. Brokers know no
-        other `INVALID_RECORD` than one without a key where keys are needed, unless they have extensions."""
+        """Return a record and those of the same topic that are not shorter, or also lack a key.
+
+        Without extensions, brokers return `INVALID_RECORD` only for a missing key that is required.
+        """
         bad, records = self._records[number], self._records
         mates = [
             other
@@ -166,7 +178,7 @@ class Refusals:
 
 
 def explained(topic: str, error: KafkaError) -> str:
-    """What a refusal that somebody can mend means, and what to do."""
+    """Describe a rejection that an operator can fix, with the remedy."""
     code = error.code()
     if code in _NOT_ALLOWED:
         remedy = "allow this user WRITE on it"
@@ -182,12 +194,12 @@ def explained(topic: str, error: KafkaError) -> str:
 
 
 def is_of_a_record(error: KafkaError) -> bool:
-    """Whether a transaction failed for a record that it does not name: then each has to be listened to."""
+    """Return True if a record failed a transaction without being named, so all must be reported."""
     return error.code() in (*FOR_GOOD, KafkaError._INCONSISTENT)
 
 
 def not_allowed(error: KafkaError) -> str:
-    """What to tell of a transaction that failed for a topic's rights, which its words name; empty if it did not."""
+    """Describe the missing right of a failed transaction, whose text names the topic, or ""."""
     return (
         f"{error.str()}; allow this user WRITE on that topic"
         if error.code() in _NOT_ALLOWED

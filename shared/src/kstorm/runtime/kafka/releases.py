@@ -1,7 +1,7 @@
-"""Which release of a topology is at work: each process says its own in the client id by which it is a member of a group.
+"""Checks which release of a topology is running, from the client ids of the group members.
 
-Kafka tells the members of a group, so nothing has to be stored, and a release that is gone is in nobody's way. Processes that were
-not told their release are of none, and of no other.
+Kafka lists the members of a group, so nothing has to be stored, and a former release does not
+interfere. A process without a configured release matches any release.
 """
 
 from typing import Final
@@ -12,11 +12,11 @@ from kstorm.runtime.service.settings import Settings
 from kstorm.topology import Topology
 from kstorm.topology.topology import ACKER_COMPONENT
 
-_BEFORE_RELEASE: Final = "@"  # neither a pod's name nor a release has one
+_BEFORE_RELEASE: Final = "@"  # not allowed in pod names and releases
 
 
 def member_id(settings: Settings) -> str:
-    """The client id of a process as a member of its group."""
+    """Return the client id of a process as a member of its group."""
     return (
         f"{settings.instance}{_BEFORE_RELEASE}{settings.release}"
         if settings.release
@@ -25,7 +25,10 @@ def member_id(settings: Settings) -> str:
 
 
 def check_alone(topology: Topology, settings: Settings) -> None:
-    """Raises `InUseError` if processes of another release have tasks of this topology, `BrokerError` if Kafka does not say."""
+    """Raise `InUseError` if processes of another release have tasks of this topology.
+
+    Raises `BrokerError` if Kafka does not respond.
+    """
     if not settings.release:
         return
     groups = [topology.group(component) for component in (*topology.components, ACKER_COMPONENT)]

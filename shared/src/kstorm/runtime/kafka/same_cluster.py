@@ -1,5 +1,8 @@
-"""Whether an exactly-once spout reads the Kafka that its topology runs on: its position in the source is committed with what it
-emitted, in a transaction, which no other cluster can have a part in."""
+"""Checks that an exactly-once spout reads the Kafka that its topology runs on.
+
+Its position in the source is committed in the same transaction as its output, and a transaction
+cannot include another cluster.
+"""
 
 from collections.abc import Mapping
 from typing import Any, Final
@@ -17,8 +20,11 @@ _ANSWER_SECS: Final = 20.0
 
 
 def check_same_cluster(component: str, config: SpoutConfig, settings: Settings) -> None:
-    """Blocks, unless both have the same bootstrap servers. Raises `ConfigError` if the spout reads another cluster, `BrokerError`
-    if one of them does not answer."""
+    """Compare the cluster ids unless the bootstrap servers are equal. Blocks.
+
+    Raises `ConfigError` if the spout reads another cluster, `BrokerError` if a cluster does not
+    respond.
+    """
     own = settings.client_config
     properties = consumer_properties(config, own)
     if isinstance(config.hosts, ZkHosts) and "bootstrap.servers" not in config.kafka_properties:
@@ -52,7 +58,9 @@ def _cluster_id(properties: Mapping[str, Any]) -> str:
 def _brokers_in_zookeeper(
     config: SpoutConfig, hosts: ZkHosts, properties: Mapping[str, Any], settings: Settings
 ) -> str:
-    from kstorm.runtime.zookeeper.brokers import DynamicBrokersReader  # others need no kazoo
+    from kstorm.runtime.zookeeper.brokers import (
+        DynamicBrokersReader,
+    )  # avoids the dependency on kazoo
 
     protocol = str(properties.get("security.protocol", "plaintext"))
     reader = DynamicBrokersReader(

@@ -1,8 +1,9 @@
-"""Notices that librdkafka fetches a partition again and again and gives nothing of it, not even an error.
+"""Detects partitions that librdkafka fetches repeatedly without returning a record or an error.
 
-It does so where a record says something impossible of itself, such as a key of -2 bytes: it takes the batch for a piece of one, and
-asks for it again. A broker lets such a record in if it is compressed, as it looks only at how long each is as a whole. What
-librdkafka's statistics show then is a position that stands below the stable end, an empty queue, and more and more fetches.
+This happens if a record contains an impossible value, such as a key of -2 bytes. librdkafka then
+treats the batch as incomplete and fetches it again. Brokers accept such a record if it is
+compressed, because they only check the length of whole records. The statistics then show a position
+below the last stable offset, an empty queue, and a growing number of fetches.
 """
 
 from collections.abc import Collection, Iterator
@@ -12,19 +13,19 @@ from kstorm.kafka.cluster import Partition
 from kstorm.runtime.kafka.statistics import Statistics
 
 _FETCHES: Final = 5
-"""So many answers that give nothing. One that is under way for long, as a large batch may be, is one fetch."""
+"""Number of fetches without a result. A long fetch of a large batch counts as one."""
 
 
 class _Stand(NamedTuple):
-    """A partition that has more to read than was given."""
+    """A partition with unread records."""
 
     offset: int
     fetches: int
-    """How many the client had sent when that was first seen."""
+    """The client's number of fetches when this was first seen."""
 
 
 class Silences:
-    """Of the partitions that one consumer reads; all is called on its thread."""
+    """Stuck partitions of one consumer. All methods are called on its thread."""
 
     def __init__(self) -> None:
         self._stands: dict[Partition, _Stand] = {}
@@ -32,8 +33,10 @@ class Silences:
     def heard(
         self, statistics: Statistics, read: Collection[Partition]
     ) -> Iterator[tuple[Partition, int]]:
-        """Takes notice of librdkafka's statistics. `read` are the partitions that are fetched now. Those that are silent, with the
-        offset at which they stand: again with each call, until they go on."""
+        """Evaluate librdkafka's statistics and yield stuck partitions with their offsets.
+
+        `read`: the partitions that are being fetched. Yields them at each call until they continue.
+        """
         fetches = sum(broker.req.fetches for broker in statistics.brokers.values())
         stands: dict[Partition, _Stand] = {}
         for place in read:

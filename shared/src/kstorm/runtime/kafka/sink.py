@@ -1,14 +1,16 @@
-"""Writes the records of a `KafkaBolt`, and of a `KafkaSpout` what it has finished: the `RecordWriter` of `kstorm.kafka.ports`.
+"""The `RecordWriter` of `KafkaBolt`, and of a `KafkaSpout`'s finished ranges.
 
-Most of what writing a small record costs is being told that it was written. So librdkafka is asked to report failures
-only, and success is seen in another way: it holds a reference to a record's report until the record's fate is known, and
-a report that nobody refers to any more has heard of every record that was given it. CPython calls `__del__` at that
-very moment, in `poll`, on the event loop.
+Delivery reports are most of the cost of writing a small record. So librdkafka reports only
+failures, and success is detected differently. librdkafka holds a reference to a record's report
+until the record is delivered or has failed. When a report has no references left, all its records
+are done. CPython calls `__del__` at that moment, in `poll`, on the event loop.
 
-So acks hang on reference counting: nothing here may keep a report, or an error whose traceback knows one. To count explicit
-reports instead was measured (librdkafka's own mock broker, five rounds of 400,000 small records): 0.72 to 0.92 µs a record
-on the event loop's thread in place of 0.50 to 0.71, which is 7 % of all that a sentence of ten words costs. Who sets
-`delivery.report.only.error` to false (as a bolt with a producer callback does) gets explicit reports, and pays for them.
+So acks depend on reference counting. Code here must not keep a report, or an error whose traceback
+refers to one. Counting explicit reports instead was measured with librdkafka's mock broker, in five
+rounds of 400,000 small records. It took 0.72 to 0.92 µs per record on the event loop's thread
+instead of 0.50 to 0.71. This is 7 % of the total cost of a sentence of ten words. Setting
+`delivery.report.only.error` to false, as a bolt with a producer callback does, enables explicit
+reports at that cost.
 """
 
 import asyncio
@@ -37,10 +39,8 @@ _DEFAULTS: Final = {
     "queue.buffering.max.kbytes": 256 * 1024,
     "delivery.report.only.error": True,
 }
-_ACKS: Final = {
-    "acks",
-    "request.required.acks",
-}  # who sets these may want what idempotence rules out
+# These properties may conflict with idempotence.
+_ACKS: Final = {"acks", "request.required.acks"}
 _NOT_ALLOWED: Final = (
     KafkaError.CLUSTER_AUTHORIZATION_FAILED,
     KafkaError.TOPIC_AUTHORIZATION_FAILED,
@@ -48,17 +48,19 @@ _NOT_ALLOWED: Final = (
 
 
 def end_process(error: Exception) -> None:
-    """Ends it now, and says why."""
+    """Log the error and exit immediately."""
     log.critical("%s", error)
     os._exit(1)
 
 
 class KafkaWriter:
-    """A `RecordWriter` with a producer of its own, which it polls while records are on their way. Make it on the event loop.
+    """A `RecordWriter` with its own producer, polled while records are in flight.
 
-    `client_config` has the librdkafka properties of the process, `properties` the bolt's, which win. Raises
-    `ConfigError` on one that librdkafka refuses. `fatal` is called when the producer will never write again, as after a fatal error
-    or when it has forgotten all brokers, and is to end the process: tuples would fail and be replayed for ever. By default it does.
+    Create it on the event loop. `properties` are the bolt's librdkafka properties, which override
+    the process's `client_config`. Raises `ConfigError` if librdkafka rejects one. `fatal` is called
+    after a fatal error or when all broker addresses are lost, because the producer cannot write any
+    more. It must end the process (as the default does), or tuples would fail and be replayed
+    forever.
     """
 
     def __init__(
@@ -68,9 +70,8 @@ class KafkaWriter:
         fatal: Callable[[Exception], None] = end_process,
     ) -> None:
         own = dict(properties or {})
-        ordered = (
-            {} if own.keys() & _ACKS else {"enable.idempotence": True}
-        )  # keeps the order when a request is sent again
+        # Keeps the order when a request is retried.
+        ordered = {} if own.keys() & _ACKS else {"enable.idempotence": True}
         self._forgotten = Forgotten()
         config = {**client_config, **ordered, **_DEFAULTS, **self._forgotten.properties, **own}
         self._fatal, self._where, self._topic = fatal, config.get("bootstrap.servers", ""), ""
@@ -93,7 +94,7 @@ class KafkaWriter:
         on_delivery: OnDelivery,
         headers: Headers | None = None,
     ) -> None:
-        """Queues a record; raises `BrokerError` if the queue is full or the record is too large."""
+        """Queue a record. Raises `BrokerError` if the queue is full or the record is too large."""
         if self._reports_all:
             self._produce(topic, key, value, on_delivery, headers)
             return
@@ -122,11 +123,8 @@ class KafkaWriter:
             raise BrokerError(
                 f"a record for topic {topic!r} finds the producer's queue full: Kafka is down or slower than the bolt"
             ) from None
-        except (
-            KafkaException,
-            TypeError,
-            ValueError,
-        ) as error:  # ValueError: a topic or a header's name that is no text
+        except (KafkaException, TypeError, ValueError) as error:
+            # `ValueError`: a topic or header name that is not valid text.
             raise BrokerError(
                 f"a record for topic {topic!r} was refused: {self._reason(error)}"
             ) from None
@@ -140,7 +138,7 @@ class KafkaWriter:
         on_done: OnBatchDelivery,
         headers: Sequence[Headers] | None = None,
     ) -> None:
-        """Queues records; waits while the queue is full."""
+        """Queue records. Waits while the queue is full."""
         if headers is not None:
             self._write_with_headers(topic, keys, values, on_done, headers)
             return
@@ -149,12 +147,15 @@ class KafkaWriter:
         produce = self._producer.produce
         for key, value in zip(keys, values, strict=True):
             try:
-                try:  # first without the helper, which would be a call more for every record
+                try:
+                    # Try without the helper first, to save a function call per record.
                     produce(topic, value, key, -1, report)
                 except BufferError:
                     produce_when_room(self._producer, topic, value, key, -1, report)
-            except (KafkaException, ValueError) as error:  # ValueError: text that has no UTF-8
-                # Not the error itself: it knows this frame, which knows the report, which would then live on.
+            except (KafkaException, ValueError) as error:
+                # `ValueError`: text that cannot be encoded as UTF-8.
+                # Pass only the text: the error refers to this frame, which refers to the report and
+                # would keep it alive.
                 report(self._reason(error), None)
         self._poll_soon()
 
@@ -166,23 +167,23 @@ class KafkaWriter:
         on_done: OnBatchDelivery,
         headers: Sequence[Headers],
     ) -> None:
-        """Apart, so that records without headers do not pay for asking."""
+        """Separate from `write_batch`, so that records without headers avoid the check."""
         self._topic = topic
         report = _Report(on_done)
         for key, value, own in zip(keys, values, headers, strict=True):
             try:
                 produce_when_room(self._producer, topic, value, key, -1, report, own)
-            except (KafkaException, ValueError) as error:  # as above
+            except (KafkaException, ValueError) as error:  # as in `write_batch`
                 report(self._reason(error), None)
         self._poll_soon()
 
     def _reason(self, error: Exception) -> str:
-        """Why a record was refused at once."""
+        """Return why a record was rejected immediately."""
         cause = error.args[0] if error.args else error
         if not isinstance(cause, KafkaError):
             return str(error)
         if cause.fatal() or cause.code() == KafkaError._FATAL:
-            self._serve(_REASON_SECS)  # which says what it was, if nobody has heard of it yet
+            self._serve(_REASON_SECS)  # reports the original error, if it has not been reported yet
             self._fail(cause)
         return cause.str()
 
@@ -200,7 +201,7 @@ class KafkaWriter:
         )
 
     async def close(self) -> None:
-        """Waits up to 5 s for what is on its way."""
+        """Wait up to 5 s for records in flight."""
         self._looking.cancel()
         deadline = self._loop.time() + _CLOSE_SECS
         while len(self._producer) and self._loop.time() < deadline:
@@ -215,13 +216,13 @@ class KafkaWriter:
     def _poll(self) -> None:
         try:
             self._serve()
-        finally:  # whatever a report raised: those behind it must not wait for ever
+        finally:  # if a report raised, the others must not wait forever
             self._polling = len(self._producer) > 0
             if self._polling:
                 self._loop.call_later(_POLL_SECS, self._poll)
 
     def _look(self) -> None:
-        """Whether there are brokers left; again and again, since with nothing on its way nobody else polls."""
+        """Check regularly for lost brokers, because an idle producer is not polled otherwise."""
         self._serve()
         if self._forgotten.all:
             self._fatal(self._forgotten.error(self._topic, "writes to"))
@@ -232,7 +233,10 @@ class KafkaWriter:
         self._looking = self._loop.call_later(SELDOM_MS / 1000, self._look)
 
     def _serve(self, seconds: float = 0) -> None:
-        """Hears of records; confluent-kafka raises here what is fatal to the producer as a whole, and calls no `error_cb`."""
+        """Serve delivery reports. confluent-kafka raises fatal producer errors here.
+
+        It does not call `error_cb` for them.
+        """
         try:
             self._producer.poll(seconds)
         except KafkaException as error:
@@ -240,7 +244,7 @@ class KafkaWriter:
 
 
 class _Report:
-    """What librdkafka refers to until the fate of each of its records is known: then `on_done` hears the errors."""
+    """Referenced by librdkafka until all its records are done. Then `on_done` gets the errors."""
 
     __slots__ = ("_errors", "_on_done")
 
@@ -249,12 +253,12 @@ class _Report:
         self._errors: list[object] = []
 
     def __call__(self, error: object | None, record: object) -> None:
-        """One was not written; or it was, if the producer reports all."""
+        """Record a failure, or ignore a success if the producer reports all records."""
         if error is not None:
             self._errors.append(error)
 
     def forget(self) -> None:
-        """None was taken, and whoever gave them knows."""
+        """Discard the report: no record was queued, and the caller knows."""
         self._on_done = None
 
     def __del__(self) -> None:

@@ -1,9 +1,10 @@
-"""Reads a `KafkaSpout`'s partitions with librdkafka: the `SourceReader` of `kstorm.kafka.ports`.
+"""Reads a `KafkaSpout`'s partitions with librdkafka: a `SourceReader`.
 
-One consumer per spout task, assigned by hand: there are no rebalances. Its group, named like the spout config's `id`,
-only shows the offsets to lag tools. Fetching goes on in librdkafka's own threads; what would wait for an answer (which
-partitions, which offset at a time) is asked by one thread of ours. Whom to ask for partitions, and which brokers to
-connect to, is the config's `hosts`; with `ZkHosts` the client opens once ZooKeeper has told the brokers.
+Each spout task has one consumer with manual assignment, so there are no rebalances. Its group,
+named like the spout config's `id`, only publishes the offsets for lag tools. Fetching runs on
+librdkafka's threads. Blocking look-ups (partitions, offsets for times) run on one thread here. The
+config's `hosts` determine where partitions are looked up and which brokers to connect to. With
+`ZkHosts` the client opens once ZooKeeper has returned the brokers.
 """
 
 import logging
@@ -46,9 +47,8 @@ _PAUSE_AFTER_FAILURE_SECS: Final = 1.0
 _LOOK_AGAIN_SECS: Final = 0.1
 _REPEAT_FAULT_SECS: Final = 30.0
 _OUT_OF_RANGE: Final = (KafkaError._AUTO_OFFSET_RESET, KafkaError.OFFSET_OUT_OF_RANGE)
-_HOW_LONG: Final = re.compile(
-    r" \(after [0-9]+ms in state .*\)"
-)  # else the same fault is another one each time
+# Remove the duration, so that a repeated fault has the same text.
+_HOW_LONG: Final = re.compile(r" \(after [0-9]+ms in state .*\)")
 _TOLD_GLOBALLY: Final = (
     KafkaError._ALL_BROKERS_DOWN,
     KafkaError._AUTHENTICATION,
@@ -58,10 +58,11 @@ _TOLD_GLOBALLY: Final = (
 
 
 class KafkaSource:
-    """A `SourceReader`. `client_config` has the librdkafka properties of the process: brokers, TLS, SASL; `zookeeper_tls` is how to
-    connect to the ZooKeeper of `ZkHosts`.
+    """A `SourceReader`.
 
-    Raises `ConfigError` on a property that librdkafka refuses, or a malformed connect string of `ZkHosts`.
+    `client_config` are the process's librdkafka properties: brokers, TLS, SASL. `zookeeper_tls` is
+    for the ZooKeeper of `ZkHosts`. Raises `ConfigError` if librdkafka rejects a property, or
+    `ZkHosts` has a malformed connect string.
     """
 
     def __init__(
@@ -73,12 +74,14 @@ class KafkaSource:
         self._config, self._zookeeper_tls = config, zookeeper_tls
         self._properties = consumer_properties(config, client_config)
         self._faults: list[SourceFault] = []
-        self._told: dict[str, float] = {}  # when each fault was last told of
+        # Time of the last report, by fault.
+        self._told: dict[str, float] = {}
         self._searches = Searches(self._properties)
         self._forgotten = Forgotten()
         self._client: Consumer | None = None
         self._reader = self._open_reader()
-        self._assigned: dict[Partition, int] = {}  # with the offset from which it is read
+        # The offset from which each partition is read.
+        self._assigned: dict[Partition, int] = {}
         self._paused: set[Partition] = set()
         self._known: dict[str, Mapping[Partition, Broker]] = {}
         self._refreshes: dict[str, Future[Mapping[Partition, Broker]]] = {}
@@ -87,18 +90,18 @@ class KafkaSource:
         self._asking = ThreadPoolExecutor(1, thread_name_prefix="kafka-source")
 
     def refresh(self, topic: str) -> None:
-        """Begins to look up the topic's partitions."""
         if topic not in self._refreshes:
             self._refreshes[topic] = self._asking.submit(self._ask_partitions, topic)
 
     def partitions(self, topic: str) -> Mapping[Partition, Broker] | None:
-        """The partitions and their leaders as last looked up."""
         asked = self._refreshes.get(topic)
         if asked is not None and asked.done():
             del self._refreshes[topic]
             try:
                 self._known[topic] = asked.result()
-            except NoTopicError as error:  # it may be away for a moment, but who finds it later is to know that he had looked
+            except NoTopicError as error:
+                # The topic may be missing temporarily. An empty entry records that a look-up has
+                # ended.
                 self._known.setdefault(topic, {})
                 self._tell(SourceFault(str(error)))
             except KstormError as error:
@@ -106,7 +109,6 @@ class KafkaSource:
         return self._known.get(topic)
 
     def offset_for(self, partition: Partition, time: int) -> int | None:
-        """The first offset at or after a time; None while it is being looked up."""
         asked = self._offsets.get((partition, time))
         if asked is None:
             self._offsets[partition, time] = self._asking.submit(self._ask_offset, partition, time)
@@ -121,13 +123,11 @@ class KafkaSource:
             return None
 
     def assign(self, partition: Partition, offset: int) -> None:
-        """Reads this partition from `offset`."""
         self.unassign(partition)
         self._consumer.incremental_assign([TopicPartition(*partition, offset)])
         self._assigned[partition] = offset
 
     def unassign(self, partition: Partition) -> None:
-        """Reads this partition no more, and forgets what was being looked up of it."""
         for asked in [asked for asked in self._offsets if asked[0] == partition]:
             del self._offsets[asked]
         self._searches.forget(partition)
@@ -137,25 +137,22 @@ class KafkaSource:
             if fault.undecodable is None or fault.partition != partition
         ]
         if partition in self._assigned:
-            if (
-                partition in self._paused
-            ):  # librdkafka would keep it paused for ever, also when it is assigned again
+            # librdkafka would keep the partition paused forever, even after it is assigned again.
+            if partition in self._paused:
                 self.resume(partition)
             del self._assigned[partition]
             self._consumer.incremental_unassign([TopicPartition(*partition)])
 
     def pause(self, partition: Partition) -> None:
-        """Stops to fetch a partition."""
         self._paused.add(partition)
         self._consumer.pause([TopicPartition(*partition)])
 
     def resume(self, partition: Partition) -> None:
-        """Goes on where `pause` stopped."""
         self._paused.discard(partition)
         self._consumer.resume([TopicPartition(*partition)])
 
     def read(self, max_messages: int) -> Sequence[SourceMessage]:
-        """What has been fetched; also serves the client's callbacks."""
+        """Return fetched messages, and serve the client's callbacks."""
         if self._client is None:
             return ()
         messages = self._client.consume(max_messages, 0)
@@ -167,7 +164,7 @@ class KafkaSource:
         return cast("list[SourceMessage]", messages)
 
     def faults(self) -> Sequence[SourceFault]:
-        """What went wrong since the last call; the same thing at most every 30 s."""
+        """Return the faults since the last call. Each is repeated at most every 30 s."""
         if self._forgotten.all:
             self._renew()
         for partition, batch in self._searches.ended():
@@ -179,19 +176,18 @@ class KafkaSource:
         return faults
 
     def end_offset(self, partition: Partition) -> int | None:
-        """The log's end as last heard with a fetch."""
         _, end = self._consumer.get_watermark_offsets(TopicPartition(*partition), cached=True)
         return end if end >= 0 else None
 
     def commit(self, partition: Partition, offset: int) -> None:
-        """Shows `offset` as the group's; a failure is only logged."""
+        """Publish `offset` as the group's. A failure is only logged."""
         try:
             self._consumer.commit(offsets=[TopicPartition(*partition, offset)], asynchronous=True)
         except KafkaException as error:
             log.debug("the group's offset is not mirrored: %s", _reason(error))
 
     def close(self) -> None:
-        """Closes the connections; a look-up under way delays it by up to 5 s."""
+        """Close the connections. A pending look-up delays this by up to 5 s."""
         self._closing.set()
         self._asking.shutdown(cancel_futures=True)
         self._searches.close()
@@ -200,7 +196,7 @@ class KafkaSource:
 
     @property
     def _consumer(self) -> Consumer:
-        """The client; where there are partitions to do anything with, it is open."""
+        """The client. It is open whenever partitions are known."""
         assert self._client is not None, "no partitions are known yet"
         return self._client
 
@@ -241,7 +237,7 @@ class KafkaSource:
             ) from None
 
     def _renew(self) -> None:
-        """A new client reads on where this one stands."""
+        """Replace the client by a new one that continues at the same positions."""
         log.warning(
             "%s", "the client that reads the source has forgotten all brokers: a new one reads on"
         )
@@ -260,9 +256,8 @@ class KafkaSource:
         self._consumer.assign(begin)
         if self._paused:
             self._consumer.pause([TopicPartition(*partition) for partition in self._paused])
-        threading.Thread(
-            target=old.close, name="kafka-source-old", daemon=True
-        ).start()  # it may take its time
+        # Closing may take long.
+        threading.Thread(target=old.close, name="kafka-source-old", daemon=True).start()
 
     def _brokers_reader(self) -> KafkaBrokersReader:
         return KafkaBrokersReader(
@@ -282,7 +277,10 @@ class KafkaSource:
     def _tell_client(
         self, found: Sequence[GlobalPartitionInformation], known: Mapping[Partition, Broker]
     ) -> None:
-        """Has the client hear of what is new; by itself it would look for partitions that were added every 5 minutes."""
+        """Refresh the client's metadata so that it knows new partitions.
+
+        On its own, the client looks for new partitions every 5 minutes.
+        """
         for information in found:
             if all(partition in known for partition in information):
                 continue
@@ -297,7 +295,7 @@ class KafkaSource:
             self._await_partitions(information)
 
     def _await_partitions(self, information: GlobalPartitionInformation) -> None:
-        """Waits until the brokers have what ZooKeeper has: they learn of it a little later."""
+        """Wait until the brokers know the partitions in ZooKeeper, which takes a moment."""
         deadline = time.monotonic() + LOOK_UP_SECS
         while True:
             try:
@@ -331,7 +329,7 @@ class KafkaSource:
                 TopicPartition(*partition), LOOK_UP_SECS
             )
         except KafkaException as error:
-            self._closing.wait(_PAUSE_AFTER_FAILURE_SECS)  # it will be asked again at once
+            self._closing.wait(_PAUSE_AFTER_FAILURE_SECS)  # the caller asks again immediately
             where = f"{partition.topic}[{partition.partition}]"
             raise BrokerError(
                 f"Kafka at {self._brokers} did not tell the offsets of {where}: {_reason(error)}"
@@ -339,7 +337,7 @@ class KafkaSource:
         return start if time == EARLIEST_TIME else end
 
     def _note(self, message: Message) -> None:
-        """A place in the stream where there is an error instead of a message."""
+        """Handle an error at a position of the stream."""
         error = message.error()
         topic, number = message.topic(), message.partition()
         partition = (
@@ -361,7 +359,7 @@ class KafkaSource:
 
     def _heard(self, of_client: Forgotten, told: str) -> None:
         if of_client is not self._forgotten:
-            return  # it is being closed, and another one reads
+            return  # this client is being closed and has been replaced
         statistics = read_statistics(told)
         self._forgotten.heard(statistics)
         self._searches.heard(statistics, self._assigned.keys() - self._paused)
@@ -378,26 +376,28 @@ class KafkaSource:
 
 
 def consumer_properties(config: SpoutConfig, client_config: Mapping[str, Any]) -> dict[str, Any]:
-    """The librdkafka properties that a spout config comes to."""
+    """Return the librdkafka properties for a spout config."""
     properties: dict[str, Any] = {
         **client_config,
         "group.id": config.id,
         "client.id": config.client_id or config.id,
         "fetch.message.max.bytes": config.fetch_size_bytes,
-        # A request that the broker may hold back must not be given up before.
+        # The timeout must exceed the time by which the broker may delay a response.
         "socket.timeout.ms": max(config.socket_timeout_ms, config.fetch_max_wait + 1000),
         "fetch.wait.max.ms": config.fetch_max_wait,
         "socket.receive.buffer.bytes": config.buffer_size_bytes,
-        # A few batches are enough to have at hand; librdkafka's default is 100,000 messages of each partition.
+        # A few batches are enough. librdkafka's default is 100,000 messages per partition.
         "queued.min.messages": 5000,
         "queued.max.messages.kbytes": 16 * 1024,
-        # How long it rests once it has them. The default of a second would be the time to use them up ten times.
+        # Pause after the queue is full. In librdkafka's default of one second, the queue would run
+        # empty ten times over.
         "fetch.queue.backoff.ms": 10,
-        # There is no membership to keep; it is how long a last commit waits for a broker that is down.
+        # The consumer is not a member. This limits how long the last commit waits for an
+        # unavailable broker.
         "session.timeout.ms": 3000,
     }
     if isinstance(config.hosts, ZkHosts):
-        properties.pop("bootstrap.servers", None)  # it knows those brokers that ZooKeeper tells
+        properties.pop("bootstrap.servers", None)  # ZooKeeper returns the brokers
     elif (
         isinstance(config.hosts, KafkaHosts | StaticHosts)
         and config.hosts.bootstrap_servers is not None

@@ -1,6 +1,6 @@
-"""How each topic that a topology owns is set when it is made; docs/topics.md shows it, and a test compares.
+"""Settings of each topic that a topology owns. docs/topics.md shows them, and a test compares both.
 
-What a guarantee depends on is set by name, whatever the brokers' defaults are.
+Settings that a guarantee depends on are set explicitly, regardless of the brokers' defaults.
 """
 
 from collections.abc import Mapping
@@ -11,12 +11,13 @@ from kstorm.topology import Topology
 
 DAY_MS: Final = 24 * 3600 * 1000
 _CENTURY_MS: Final = 100 * 365 * DAY_MS
-_RECORD_BYTES: Final = 1_048_588  # Kafka's own default; the client makes no batch that is longer, but for a longer frame
+# Kafka's default. The client's batches are not longer, except for a single longer frame.
+_RECORD_BYTES: Final = 1_048_588
 _FRAME_OVERHEAD: Final = 64 * 1024
 _SAFE_REPLICAS: Final = 3
 
-# A batch that a stranger has compressed is opened by the broker, and refused if it holds too much; kstorm's own are not compressed.
-# Otherwise each reader would open it, and a batch of 1 MB may be 1 GB then.
+# kstorm does not compress. The broker decompresses batches of other writers and rejects those that
+# are too large. Otherwise each reader would have to decompress a batch of 1 MB to perhaps 1 GB.
 _OPENED: Final[Mapping[str, str]] = {"compression.type": "uncompressed"}
 
 CHANGELOG: Final[Mapping[str, str]] = {
@@ -30,14 +31,12 @@ CHANGELOG: Final[Mapping[str, str]] = {
 
 
 class TopicPlan(NamedTuple):
-    """A topic as it should be."""
-
     partitions: int
     settings: Mapping[str, str]
 
 
 def plans(topology: Topology, replication_factor: int) -> dict[str, TopicPlan]:
-    """Every topic that the topology owns, by name."""
+    """Return the plan of every topic that the topology owns, by name."""
     hours = topology.config.topology_trace_retention_hours
     frames = _frames(
         max(spec.config.topology_frame_max_bytes for spec in topology.components.values()), hours
@@ -59,7 +58,7 @@ def plans(topology: Topology, replication_factor: int) -> dict[str, TopicPlan]:
 
 
 def _frames(largest: int, hours: float) -> dict[str, str]:
-    """Tuples, acks, completions: once they are read, of use to who looks for a message."""
+    """Tuples, acks and completions. After they are read, they only serve to trace messages."""
     return {
         **_OPENED,
         "cleanup.policy": "delete",
@@ -70,8 +69,11 @@ def _frames(largest: int, hours: float) -> dict[str, str]:
 
 
 def _dead_letters(topology: Topology) -> dict[str, str]:
-    """The last trace of a message. Compacted, so that one that an operator discards goes, within a day of the next one; that it was
-    there is kept for as long as an audit may ask."""
+    """Dead letters: the last trace of a message.
+
+    They are compacted, so that a discarded letter is deleted within a day after the next one. Its
+    deletion record is kept for as long as audits need it.
+    """
     seconds = topology.config.topology_dead_letters_retention_secs
     audited = topology.config.topology_finished_retention_secs
     return {
@@ -83,7 +85,7 @@ def _dead_letters(topology: Topology) -> dict[str, str]:
 
 
 def _finished(topology: Topology) -> dict[str, str]:
-    """What became of each offset. Compacted too, as a range may be written twice."""
+    """Outcomes of offsets. They are compacted, because a range may be written twice."""
     return _kept("compact,delete", topology.config.topology_finished_retention_secs)
 
 
@@ -98,5 +100,5 @@ def _kept(policy: str, seconds: float | None) -> dict[str, str]:
 
 
 def _replication(factor: int) -> dict[str, str]:
-    """What is acknowledged is on two brokers, if there are enough that one of them may be away."""
+    """Require two in-sync replicas if enough brokers exist to tolerate the loss of one."""
     return {"min.insync.replicas": "2"} if factor >= _SAFE_REPLICAS else {}

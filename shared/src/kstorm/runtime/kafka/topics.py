@@ -1,7 +1,8 @@
-"""Creates a topology's topics, once and exactly, and refuses to run on others.
+"""Creates a topology's topics exactly as needed, and rejects existing ones that do not fit.
 
-The partition count of a topic is the task count of its component: with another count, tuples of one key would go to two
-tasks, or acks to an acker that never saw the init. So a service that finds another count stops, and says both numbers.
+The partition count of a topic is the task count of its component. With another count, tuples with
+the same key would go to two tasks, or acks to an acker that never received the init. So a process
+that finds another count exits with an error that contains both numbers.
 """
 
 import time
@@ -24,19 +25,17 @@ _TIMEOUT = 20.0
 
 
 class EnsuredTopics(NamedTuple):
-    """What was found, and what was made."""
-
     created: list[str]
     all: Collection[str]
-    """Whatever Kafka has, other topologies' too."""
+    """All topics in Kafka, including those of other topologies."""
 
 
 def ensure_topics(topology: Topology, settings: Settings) -> EnsuredTopics:
-    """Creates the topics that are missing, then checks all. Safe to call from many processes. With exactly once the groups of the
-    bolts learn where to begin in what is new (`commit_beginnings`).
+    """Create missing topics, then check all. May be called from many processes.
 
-    Raises `TopicError` on a wrong partition count or a changelog that would lose what it holds, `BrokerError` if no broker
-    answers.
+    With exactly-once processing, it also commits the bolt groups' start offsets in new topics
+    (`commit_beginnings`). Raises `TopicError` for a wrong partition count or a changelog whose
+    settings lose data, and `BrokerError` if no broker responds.
     """
     admin = Admin(settings)
     existing = admin.partition_counts()
@@ -64,8 +63,11 @@ def ensure_topics(topology: Topology, settings: Settings) -> EnsuredTopics:
 def create_topic(
     settings: Settings, topic: str, partitions: int, config: Mapping[str, str] | None = None
 ) -> bool:
-    """Creates a topic, and waits until a client finds it; False if it is there already, whatever its partitions. Raises
-    `BrokerError`, or `TopicError` if it does not appear."""
+    """Create a topic and wait until it is visible. Returns False if it exists already.
+
+    An existing topic's partition count is not checked. Raises `BrokerError`, or `TopicError` if the
+    new topic does not appear.
+    """
     admin = Admin(settings)
     new = NewTopic(topic, partitions, settings.replication_factor, config=dict(config or {}))
     created = _was_created(
@@ -78,7 +80,10 @@ def create_topic(
 
 
 def _was_created(name: str, answer: "Future[None]") -> bool:
-    """Waits for Kafka's answer; False if the topic is there already. Raises `BrokerError` if Kafka would not create it."""
+    """Wait for Kafka's response. Returns False if the topic exists already.
+
+    Raises `BrokerError` if Kafka rejects it.
+    """
     try:
         answer.result()
     except KafkaException as error:
@@ -93,7 +98,7 @@ def _was_created(name: str, answer: "Future[None]") -> bool:
 def _check(
     topology: Topology, admin: Admin, wanted: dict[str, int], found: dict[str, int]
 ) -> dict[str, int]:
-    """A topic just created may not be in the metadata yet: wait for it, then compare. Returns all that there are."""
+    """Wait until all topics appear in the metadata, then compare them. Returns all topics."""
     deadline = time.monotonic() + _TIMEOUT
     while True:
         wrong = {name: count for name, count in wanted.items() if found.get(name) != count}
@@ -110,7 +115,7 @@ def _check(
 
 
 def _check_changelogs(topology: Topology, admin: Admin, names: list[str]) -> None:
-    """Those that somebody else made, or changed: state is read from the whole log, so nothing may be deleted from it by age."""
+    """Check existing changelogs. State is read from the whole log, so age must not delete any."""
     for name, found in admin.topic_settings(names).items() if names else ():
         policy, most = found["cleanup.policy"], int(found["max.message.bytes"])
         if policy != "compact":
@@ -135,22 +140,22 @@ def _rest_until(deadline: float, *topics: str) -> None:
 
 
 class ChangelogFacts(NamedTuple):
-    """What a copy of a changelog depends on."""
+    """Properties of a changelog that a copy of it depends on."""
 
     topic_id: bytes
     tombstone_secs: float
-    """Seconds for which a deletion is kept at least (`delete.retention.ms`)."""
+    """Minimum seconds for which a tombstone is kept (`delete.retention.ms`)."""
 
 
 def changelog_facts(topic: str, settings: Settings) -> ChangelogFacts:
-    """Asks Kafka; raises `BrokerError`."""
+    """Query the facts from Kafka. Raises `BrokerError`."""
     admin = Admin(settings)
     kept = admin.topic_settings([topic])[topic]["delete.retention.ms"]
     return ChangelogFacts(_topic_id(topic, admin), int(kept) / 1000)
 
 
 def topic_id(topic: str, settings: Settings) -> bytes:
-    """The 16 bytes that name this incarnation of a topic: a topic deleted and created again has others."""
+    """Return a topic's 16-byte id, which changes when the topic is deleted and recreated."""
     return _topic_id(topic, Admin(settings))
 
 

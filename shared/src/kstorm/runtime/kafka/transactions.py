@@ -1,4 +1,4 @@
-"""Has Kafka let a producer in that writes in transactions; or says why it does not, with what to do."""
+"""Initializes a transactional producer, or explains why Kafka refuses it."""
 
 import time
 from contextlib import suppress
@@ -12,11 +12,12 @@ from kstorm.runtime.service.settings import Settings
 from kstorm.topology import Topology
 
 TRANSACTION_SECS: Final = 10.0
-"""After which the broker aborts a transaction whose process died amid it. It looks every 10 s by default
-(`transaction.abort.timed.out.transaction.cleanup.interval.ms`), so a recovery may have to wait twice as long."""
+"""Timeout after which the broker aborts the transaction of a dead process. It checks every 10 s by
+default (`transaction.abort.timed.out.transaction.cleanup.interval.ms`), so a recovery may have to
+wait twice as long."""
 
 TRIAL_SECS: Final = 50.0
-"""The same for one in which records are tried one by one."""
+"""Timeout of a transaction that tries records one by one."""
 
 FENCED: Final = (
     KafkaError._FENCED,
@@ -28,16 +29,20 @@ _CALL_SECS: Final = 10.0
 
 
 class TransactionalIdError(BrokerError):
-    """The user has no right to a transactional id."""
+    """The user lacks the right to use a transactional id."""
 
 
 def begin_transactions(
     producer: Producer, transactional_id: str, seconds: float, settings: Settings
 ) -> None:
-    """Ends what a former life of this producer left open. `seconds` are those of its `transaction.timeout.ms`.
+    """Abort what an earlier run of this producer left open.
 
-    Blocks for at most a minute. Raises `TransactionalIdError`, `ConfigError` if the brokers allow no such transaction,
-    `FencedError` if another process has the same id, `BrokerError` that names what is wrong with the brokers.
+    `seconds` is its `transaction.timeout.ms` in seconds. Blocks for at most a minute. Raises:
+
+    - `TransactionalIdError` if the user has no right to the id,
+    - `ConfigError` if the brokers do not allow such a transaction,
+    - `FencedError` if another process has the same id,
+    - `BrokerError` that names the problem of the brokers.
     """
     started = time.monotonic()
     while True:
@@ -80,8 +85,10 @@ def _raise_if_final(
 
 
 def check_transactions(topology: Topology, settings: Settings) -> None:
-    """Before a topology starts: tries whether Kafka keeps the transactions that it will have, if any. Blocks, and raises, as
-    `begin_transactions` does."""
+    """Check before the start that Kafka supports the topology's transactions, if it uses any.
+
+    Blocks and raises as `begin_transactions` does.
+    """
     if not topology.config.exactly_once and not topology.changelogs():
         return
     seconds = TRIAL_SECS if topology.config.exactly_once else TRANSACTION_SECS
@@ -94,5 +101,5 @@ def check_transactions(topology: Topology, settings: Settings) -> None:
             "transaction.timeout.ms": int(seconds * 1000),
         }
     )
-    with suppress(FencedError):  # another one who tries has been let in
+    with suppress(FencedError):  # another process that checks has succeeded
         begin_transactions(producer, name, seconds, settings)

@@ -1,10 +1,11 @@
-"""Batches that librdkafka cannot decode: whether one stays so, and how far it reaches.
+"""Checks batches that librdkafka cannot decode: if the error persists, and where the batch ends.
 
-In place of such a batch librdkafka gives an error, the same at each fetch, or nothing (`silence`), and never goes behind it: the
-partition stands still. The batch may be damaged, or hold more than `receive.message.max.bytes` once it is decompressed; or one
-record of it is broken, and those behind that can be read. Which offset is the last is not told. So a client of its own fetches from
-offsets behind the first one until it meets something else, first in steps that double and then in steps that are halved, as a batch
-may hold a hundred thousand records. A batch that can be read after all is left alone.
+librdkafka returns an error instead of such a batch, the same at each fetch, or nothing (`silence`).
+It never skips the batch, so the partition is stuck. The batch may be damaged, or larger than
+`receive.message.max.bytes` when decompressed. Or one record in it is broken, and later ones can be
+read. librdkafka does not report the last offset. So a separate client fetches from later offsets
+until the result differs. Its steps are doubled first and then halved, because a batch may hold a
+hundred thousand records. A batch that can be decoded after all is left alone.
 """
 
 import logging
@@ -40,27 +41,27 @@ _SILENT: Final = "librdkafka fetches it again and again, and gives neither a rec
 
 
 class Undecodable(NamedTuple):
-    """A batch of which no record can be read."""
+    """A batch in which no record can be decoded."""
 
     first: int
     end: int
-    """The offset behind its last."""
+    """The offset after the last one."""
     reason: str
 
 
 class _Fault(NamedTuple):
-    """What a fetch gives of such a batch."""
+    """Result of fetching such a batch."""
 
     reason: str
     first: int | None
-    """The batch's first offset; None if nothing is told."""
+    """The batch's first offset, or None if it is not reported."""
 
 
 class Searches:
-    """Looks into what one reader could not decode, on a thread beside it. All is called by the reader's thread.
+    """Examines undecodable offsets of one reader on a separate thread.
 
-    `properties` are the reader's. A partition about which something was found stands until it is forgotten, or something is
-    wrong behind that.
+    All methods are called on the reader's thread. `properties` are the reader's. After a result,
+    errors at earlier offsets of that partition are ignored until `forget`.
     """
 
     def __init__(self, properties: Mapping[str, Any]) -> None:
@@ -72,7 +73,7 @@ class Searches:
         self._silences = Silences()
 
     def begin(self, message: Message) -> bool:
-        """Whether a message stands for what cannot be decoded. Then that is looked into, unless it is already."""
+        """Examine a message that reports an undecodable batch. Returns False for other messages."""
         error, offset, number = message.error(), message.offset(), message.partition()
         if (
             error is None
@@ -86,7 +87,7 @@ class Searches:
         return True
 
     def heard(self, statistics: Statistics, read: Collection[Partition]) -> None:
-        """Takes notice of the reader's statistics; what is silent among the partitions that it fetches now is looked into."""
+        """Examine stuck partitions among those being fetched, by the reader's statistics."""
         for place, offset in self._silences.heard(statistics, read):
             self._suspect(place, offset, _SILENT)
 
@@ -97,11 +98,11 @@ class Searches:
             self._running[place] = self._pool.submit(self._look, place, offset)
 
     def ended(self) -> Iterator[tuple[Partition, Undecodable]]:
-        """What was found since the last call. A fault that has passed is none."""
+        """Yield the results since the last call. Temporary errors produce none."""
         for place in [place for place, running in self._running.items() if running.done()]:
             try:
                 found = self._running.pop(place).result()
-            except BrokerError as error:  # the reader will say once more that it cannot go on
+            except BrokerError as error:  # the reader will report the error again
                 log.warning("%s", error)
                 continue
             if found is not None:
@@ -109,12 +110,12 @@ class Searches:
                 yield place, found
 
     def forget(self, place: Partition) -> None:
-        """The partition is another's, or is read from elsewhere."""
+        """Forget a partition that was reassigned or is read from another offset."""
         self._running.pop(place, None)
         self._passed.pop(place, None)
 
     def close(self) -> None:
-        """Ends what is under way; waits a moment for it."""
+        """Cancel pending work, and wait a moment for it."""
         self._closing.set()
         if self._pool is not None:
             self._pool.shutdown(cancel_futures=True)
@@ -126,7 +127,10 @@ class Searches:
 def look(
     properties: Mapping[str, Any], place: Partition, offset: int, closing: threading.Event
 ) -> Undecodable | None:
-    """The batch at an offset that could not be decoded; None if it can be by now. Blocks. Raises `BrokerError`."""
+    """Return the undecodable batch at an offset, or None if it can be decoded now.
+
+    Blocks. Raises `BrokerError`.
+    """
     probe = _Probe(properties, place, closing)
     try:
         low, high = probe.bounds()
@@ -151,7 +155,7 @@ def _begins(fault: _Fault | None) -> tuple[int | None, ...]:
 
 
 def end_of(is_in: Callable[[int], bool], first: int, high: int) -> int:
-    """The lowest offset above `first` that is not in a batch; `high` is in none."""
+    """Return the lowest offset above `first` that is not in a batch. `high` is never in one."""
     last, step = first, 1
     while first + step < high and is_in(first + step):
         last, step = first + step, 2 * step
@@ -166,7 +170,7 @@ def end_of(is_in: Callable[[int], bool], first: int, high: int) -> int:
 
 
 class _Probe:
-    """Fetches from single offsets, as the reader would, and says what comes first."""
+    """Fetches from single offsets like the reader, and returns the first result."""
 
     def __init__(
         self, properties: Mapping[str, Any], place: Partition, closing: threading.Event
@@ -190,7 +194,6 @@ class _Probe:
         )
 
     def bounds(self) -> tuple[int, int]:
-        """The partition's first offset, and its end."""
         try:
             low, high = self._consumer.get_watermark_offsets(
                 TopicPartition(*self._place), _PATIENCE_SECS
@@ -200,7 +203,7 @@ class _Probe:
         return low, high
 
     def fault_at(self, offset: int) -> _Fault | None:
-        """What is given of a batch that cannot be decoded, if that is the first thing from an offset on."""
+        """Return the fault if the first batch from an offset on is undecodable."""
         try:
             self._consumer.assign([TopicPartition(*self._place, offset)])
             self._silences, self._silent = Silences(), False

@@ -1,4 +1,4 @@
-"""Where a partition begins and ends, of brokers that have to be asked more than once."""
+"""Looks up a partition's first and end offset, with retries for temporary errors."""
 
 import time
 from typing import Final
@@ -11,11 +11,14 @@ _PASSING: Final = (
     KafkaError.LEADER_NOT_AVAILABLE,
     KafkaError.UNKNOWN_TOPIC_OR_PART,
 )
-"""What brokers say of a partition that has just been made, or whose leader changes."""
+"""Errors for a new partition, or one whose leader changes."""
 
 
 def watermarks(consumer: Consumer, place: TopicPartition, seconds: float) -> tuple[int, int]:
-    """The first offset and the one behind the last. Raises `KafkaException` if Kafka does not tell them within so many seconds."""
+    """Return the first and the end offset.
+
+    Raises `KafkaException` if Kafka does not return them within `seconds`.
+    """
     deadline = time.monotonic() + seconds
     while True:
         try:
