@@ -496,6 +496,7 @@ class TridentState(_Written):
 
     @property
     def node(self) -> StateNode:
+        """Return the state's node in the plan."""
         assert isinstance(self._node, StateNode)
         return self._node
 
