@@ -32,9 +32,7 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 _READ = "__read"
-"""A field that no writer has. Its default marks a record as read: Spark turns a broken one into a
-row of nulls.
-"""
+"""A field that no writer has. Its default marks rows that were read: broken ones are all null."""
 
 
 @dataclass(frozen=True)
@@ -81,9 +79,7 @@ class _AvroDecoder(Decoder):
         self._options = {"avroSchema": self._reader, "mode": "PERMISSIVE"}
 
     def learn(self, spark: SparkSession, schema: Schema) -> tuple[str, str]:
-        """Return the writer's schema, and the reason to give for records that cannot be read with
-        it.
-        """
+        """Return the writer's schema, and the reason for records that are unreadable with it."""
         text = inlined(schema)
         problem = _incompatible(spark, self._plain, text)
         if problem is None:
@@ -123,9 +119,7 @@ def _with_sentinel(schema: str) -> tuple[list[str], str]:
 
 
 def _incompatible(spark: SparkSession, reader: str, writer: str) -> str | None:
-    """Return why some records of the writer's schema may not be readable with the reader's, or
-    None.
-    """
+    """Return why some records of the writer may not be readable with the reader's schema, or None."""
     avro: Any = spark._jvm.org.apache.avro  # type: ignore[union-attr]
     try:
         parsed = [

@@ -1,6 +1,4 @@
-"""Inlines the referenced schemas of an Avro schema from a registry, since Spark takes a single
-text.
-"""
+"""Inlines the referenced schemas of an Avro schema, since Spark takes a single text."""
 
 from __future__ import annotations
 

@@ -82,9 +82,7 @@ def how_to_build(pipeline: Pipeline, name: str) -> str:
 
 
 def has_half_a_batch(spark: SparkSession, settings: Settings, query: str) -> bool:
-    """Return True if the query has started a batch without committing it. The next run starts with
-    that batch.
-    """
+    """Return True if the query's last batch is not committed. The next run starts with it."""
     folders = (f"{checkpoint(settings, query)}/{folder}" for folder in ("offsets", "commits"))
     begun, done = (
         {name for name in names_in(spark, folder) if name.isdigit()} for folder in folders
@@ -98,9 +96,7 @@ def has_begun(spark: SparkSession, settings: Settings, query: str) -> bool:
 
 
 def first_unread(spark: SparkSession, settings: Settings) -> int:
-    """Return the first version of bronze that `refine` may not have read fully, or 0 if that is
-    unknown.
-    """
+    """Return the first version of bronze that `refine` may not have read fully, 0 if unknown."""
     text = last_done(spark, settings, "refine")
     if text is None:
         return 0
@@ -109,9 +105,7 @@ def first_unread(spark: SparkSession, settings: Settings) -> int:
 
 
 def last_done(spark: SparkSession, settings: Settings, query: str) -> str | None:
-    """Return the end of the query's last committed batch, in its source's format. None before the
-    first commit.
-    """
+    """Return the end offset of the last committed batch, in its source's format, or None."""
     place = checkpoint(settings, query)
     done = [int(name) for name in names_in(spark, f"{place}/commits") if name.isdigit()]
     return text_of(spark, f"{place}/offsets/{max(done)}").splitlines()[-1] if done else None

@@ -1,6 +1,4 @@
-"""Retries conflicting commits: of two that touch the same files, Delta accepts the first and
-refuses the second.
-"""
+"""Retries conflicting commits. If two touch the same files, Delta accepts only the first."""
 
 from __future__ import annotations
 

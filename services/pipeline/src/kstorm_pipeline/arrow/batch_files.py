@@ -18,9 +18,7 @@ _SCAN = "org.apache.spark.sql.execution.datasources.FileScanRDD"
 
 
 def files_read_by(rows: DataFrame) -> list[str]:
-    """Return the paths of the batch's files, or none if the batch doesn't consist of whole files
-    only.
-    """
+    """Return the paths of the batch's files. Empty if the batch does not consist of whole files."""
     plan = rows._jdf.queryExecution().logical()
     if plan.getClass().getSimpleName() != "LogicalRDD":
         return []

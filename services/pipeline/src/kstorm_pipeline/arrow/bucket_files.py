@@ -102,9 +102,7 @@ def _described(
 
 
 def _statistics(found: list[pq.FileMetaData]) -> dict[str, dict[str, Any]]:
-    """Return the minimum and maximum of each column that Delta accepts bounds for, and its number
-    of nulls.
-    """
+    """Return minimum and maximum of each column, if Delta accepts them, and the number of nulls."""
     least: dict[str, Any] = {}
     greatest: dict[str, Any] = {}
     nulls: dict[str, int] = {}

@@ -23,9 +23,7 @@ from kstorm_pipeline.lineage import LAST_MILLISECOND
 
 MOMENT: Final = pa.timestamp("us", tz="UTC")
 _SMALL: Final = 1_000
-"""Bytes. A shorter text cannot contain a number as long, or nesting as deep, as Spark's parser
-rejects.
-"""
+"""Bytes. A shorter text has no number as long, or nesting as deep, as Spark's parser rejects."""
 _LARGE: Final = 50_000
 """Bytes. A longer text may contain a name that Spark's parser rejects as too long."""
 _DEEP: Final = 900
@@ -153,9 +151,7 @@ def _decimal(
 
 
 def _exact(field: Field, value: str | int | float, text: bytes | None) -> Decimal:
-    """Return the exact number. Raises `DoubtfulError` if that is uncertain or the column has too
-    few digits.
-    """
+    """Return the exact number. Raises `DoubtfulError` if it is uncertain or has too many digits."""
     if isinstance(value, float) and (text is None or _MANY_DIGITS.search(text)):
         raise DoubtfulError(f"field {field.name} has many digits")
     written = value if isinstance(value, str) else repr(value)

@@ -25,9 +25,7 @@ _TO_BE_ESCAPED: Final = re.compile(r'[\x00-\x1f"\\\x7f-\x9f\u2028\u2029]')
 
 
 def name_rows(bronze: pa.Table, identity: list[pa.Array]) -> dict[str, pa.Array]:
-    """Return these columns for rows of bronze and the columns of `identity`. Raises
-    `DoubtfulError`.
-    """
+    """Return the columns, given rows of bronze and the identity columns. Raises `DoubtfulError`."""
     occurrence = _occurrences(bronze["headers"].combine_chunks(), identity, bronze.num_rows)
     at = bronze["timestamp"].combine_chunks().cast(MOMENT)
     if (pc.max(at.cast(pa.int64())).as_py() or 0) // 1000 > LAST_MILLISECOND:
@@ -59,9 +57,7 @@ def _occurrences(headers: pa.Array, identity: list[pa.Array], rows: int) -> pa.A
 
 
 def _lineage(headers: pa.Array, rows: int) -> pa.Array | None:
-    """Return the names from the headers: null for a record with none of the four, None if no record
-    has any.
-    """
+    """Return the names from headers: null if a record has none of the four, None if all are null."""
     if headers.null_count == rows:
         return None
     places, parts = headers.flatten(), headers.value_parent_indices()

@@ -1,6 +1,4 @@
-"""Statistics that workers collect about the rows that they write. They save Spark another pass
-(`survey`).
-"""
+"""Statistics that workers collect while they write rows, to save Spark a pass (`survey`)."""
 
 from __future__ import annotations
 

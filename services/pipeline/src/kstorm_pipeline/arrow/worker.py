@@ -72,9 +72,7 @@ def _noted(notes: Notes, parts: Iterable[pa.Table]) -> Iterator[pa.Table]:
 
 
 def _gathered(parts: Iterable[pa.Table]) -> Iterator[pa.Table]:
-    """Combine the rows into larger tables, because each table becomes one row group in each
-    bucket's file.
-    """
+    """Combine the rows into larger tables. Each table adds a row group to each bucket's file."""
     pending: list[pa.Table] = []
     for part in parts:
         pending.append(part)

@@ -14,17 +14,13 @@ if TYPE_CHECKING:
 
 
 class Handler(SequentialThreadingHandler):  # type: ignore[misc] # kazoo has no types
-    """Connects with TLS if configured, and remembers why a connection failed. kazoo itself only
-    retries.
-    """
+    """Connects with TLS if configured. Remembers why it failed: kazoo itself only retries."""
 
     def __init__(self, tls: ZooKeeperTls | None) -> None:
         super().__init__()
         self._context = None if tls is None else tls.context()
         self.problem = ""
-        """Reason why the last connection attempt failed. Empty if it didn't or the reason is
-        unknown.
-        """
+        """Why the last connection attempt failed. Empty if it did not or the reason is unknown."""
 
     def create_connection(
         self,

@@ -31,9 +31,7 @@ class Judge:
     stored: int | None
     skipped: Intervals = field(default_factory=Intervals)
     chain: list[Range] = field(default_factory=list)
-    """Disjoint ranges inside the window, in order. Each of their messages is counted in exactly one
-    of them.
-    """
+    """Disjoint ranges inside the window, in order. Each of their messages is counted only once."""
 
     def __post_init__(self) -> None:
         for skip in self.account.skipped:

@@ -27,9 +27,7 @@ _STRANGE = f"outcome IN ('{GAP}', '{EMPTY}') AND outputs > 0"
 
 
 def made_of(silver: DataFrame, windows: Iterable[Window]) -> DataFrame:
-    """Count the records made from each message of the windows. Records that name no message are
-    left out.
-    """
+    """Count the records made from each message of the windows, if the records name it."""
     rows = silver.select(*(sf.col(f"source_{name}").alias(name) for name in _PLACE))
     return within(rows, windows).groupBy(*_PLACE).agg(sf.count("*").alias("outputs"))
 

@@ -35,9 +35,7 @@ _UPDATES = """
     partition INT, offset BIGINT, timestamp TIMESTAMP,
     root ARRAY<BIGINT>, val ARRAY<BIGINT>, init ARRAY<BOOLEAN>, over ARRAY<BOOLEAN>
 """
-"""One row per record. Passing each update from Python to Java separately took a third of a proof's
-CPU time.
-"""
+"""One row per record. Passing each update to Java separately took a third of the CPU time."""
 _COMPLETIONS = "topic STRING, partition INT, offset BIGINT, root ARRAY<BIGINT>"
 _UNSIGNED = (1 << 64) - 1
 _WITH_ABORTED = {"kafka.isolation.level": "read_uncommitted"}
@@ -83,9 +81,7 @@ def prove(spark: SparkSession, settings: Settings) -> Proof | None:
 
 
 def _check_that_frames_are_read(rows: DataFrame, topic: str) -> None:
-    """Raise PipelineError if none of the first records is a readable frame: a proof of nothing
-    would pass.
-    """
+    """Raise PipelineError if none of the first records is a valid frame: any proof would pass."""
     first = rows.select("value").limit(_LOOKED_AT).collect()
     if first and not any(_reads(row) for row in first):
         raise PipelineError(

@@ -27,9 +27,7 @@ _RANGE = """
 
 
 class Reading(NamedTuple):
-    """One spout's consumption of one partition. Two spouts may read the same partition with
-    separate offsets.
-    """
+    """One spout's consumption of one partition. Two spouts may read a partition independently."""
 
     node: str
     """The ZooKeeper node that is the parent of the partitions' nodes."""
@@ -38,9 +36,7 @@ class Reading(NamedTuple):
 
 
 def finished_topic(topology: str) -> str:
-    """Return the name of the topic to which a topology's spouts report the outcomes of their
-    offsets.
-    """
+    """Return the name of the topic to which spouts report the outcomes of their offsets."""
     return f"{topology}.__finished"
 
 

@@ -44,9 +44,7 @@ class Window:
 
 @dataclass(frozen=True, slots=True)
 class Times:
-    """A time range by the messages' Kafka timestamps. `until` is exclusive, and None means no
-    limit.
-    """
+    """A time range by the messages' Kafka timestamps. `until` is exclusive. None: no limit."""
 
     since: datetime | None = None
     until: datetime | None = None

@@ -11,8 +11,7 @@ class Lag:
 
     records: int = 0
     oldest: float | None = None
-    """Kafka timestamp of the oldest of these records in seconds since 1970, or None without
-    records.
+    """Kafka timestamp of the oldest of these records, in seconds since 1970. None without records.
     """
 
     def __add__(self, other: Lag) -> Lag:

@@ -1,6 +1,4 @@
-"""Polls, on its own thread, the metrics that no batch reports: the lag of tables and the last
-audits.
-"""
+"""Polls, on its own thread, the metrics that no batch reports: lag of tables and last audits."""
 
 from __future__ import annotations
 

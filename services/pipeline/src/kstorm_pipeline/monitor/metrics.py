@@ -1,6 +1,4 @@
-"""The metrics of a run. Counters start at 0 with the process. docs/metrics.md describes each
-metric.
-"""
+"""The metrics of a run. Counters start at 0 with the process. See docs/metrics.md."""
 
 from __future__ import annotations
 
@@ -127,7 +125,5 @@ class Metrics:
         self._still.labels(query).set_function(seconds)
 
     def show_complete_until(self, topology: str, moment: float) -> None:
-        """Show the time up to which the last audit accounts for every message, in seconds since
-        1970.
-        """
+        """Show the last audit's time of completeness, in seconds since 1970."""
         self._complete_until.labels(topology).set(moment)

@@ -1,6 +1,4 @@
-"""Measures how long an active query has been stuck: none of the state that Spark changes as it
-works has changed.
-"""
+"""Measures how long an active query has been stuck: nothing that Spark changes has changed."""
 
 from __future__ import annotations
 
@@ -22,9 +20,7 @@ class Pulse:
         """True once the query has processed everything that was available."""
 
     def look(self, signs: object | None, now: float) -> None:
-        """Compare the query's state with the last one. None means that it waits for its next
-        trigger.
-        """
+        """Compare the query's state with the last one. None: it waits for its next trigger."""
         if signs is None or signs != self._seen:
             self._seen = signs
             self._changed = now
@@ -37,9 +33,7 @@ class Pulse:
 
 
 def signs_of(query: StreamingQuery) -> object | None:
-    """Return the state that changes while a query works: its step, batch, job and tasks. None
-    between triggers.
-    """
+    """Return the query's step, batch, job and tasks, which change as it works. None if it waits."""
     status = query.status
     if not status["isTriggerActive"]:
         return None

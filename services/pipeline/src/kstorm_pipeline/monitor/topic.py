@@ -18,15 +18,13 @@ if TYPE_CHECKING:
 
 _WAIT_MILLIS = 200
 _MOST_EMPTY = 10
-"""After this many polls without a record, the partitions have none left: they contain only
-transaction markers.
-"""
+"""Empty polls after which no records are left: there are only transaction markers."""
 _EARLIEST, _LATEST = -2, -1
 """Values in Spark's JSON of starting offsets."""
 
 
 class TopicLag:
-    """A consumer that reads the first record of each partition that bronze lacks. Not thread-safe."""
+    """Consumer that reads the first record of each partition that bronze lacks. Not thread-safe."""
 
     def __init__(self, spark: SparkSession, settings: Settings) -> None:
         self._spark, self._settings = spark, settings
@@ -70,9 +68,7 @@ class TopicLag:
         )
 
     def _read(self, begins: Mapping[int, int], ends: Mapping[int, int]) -> dict[int, int]:
-        """Return the first offset of each partition that no batch has read, for partitions with a
-        known position.
-        """
+        """Return the first offset of each partition that no batch has read, if known."""
         text = last_done(self._spark, self._settings, "bronze")
         if text is not None:
             found = json.loads(text).get(self._settings.topic, {})

@@ -1,6 +1,4 @@
-"""The web server of a run. It limits the resources that a client can hold: each open connection is
-a thread.
-"""
+"""The web server of a run. It limits what a client can hold: each open connection is a thread."""
 
 from __future__ import annotations
 
@@ -105,9 +103,7 @@ class _Handler(WSGIRequestHandler):
 
 
 class _Head(io.RawIOBase):
-    """A connection's input, limited to the size of a request's head. http.client would store up to
-    6 MB.
-    """
+    """A connection's input, limited to a request head's size. http.client would store 6 MB."""
 
     def __init__(self, sent: io.BufferedIOBase) -> None:
         self._sent, self._left = sent, _HEAD_BYTES
