@@ -88,7 +88,7 @@ class DeltaLog:
 
     @property
     def features(self) -> set[str]:
-        """The names of the features that Delta requires readers or writers of the table to support."""
+        """The names of the features that Delta requires a reader or writer to support."""
         found = self._snapshot.protocol().implicitlyAndExplicitlySupportedFeatures()
         return {str(each.name()) for each in self._as_java(found)}
 

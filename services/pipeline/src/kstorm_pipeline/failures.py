@@ -1,4 +1,4 @@
-"""Explains errors of Spark, Kafka's client and file systems that a user can fix, in one line each."""
+"""Explains, in one line each, errors of Spark, Kafka and file systems that a user can fix."""
 
 from __future__ import annotations
 

@@ -187,7 +187,7 @@ def _is_good(each: StructField) -> Column:
 
 
 def _becomes(each: StructField) -> Column:
-    """Return the condition that a field of the right JSON type has a value that its column takes."""
+    """Return the condition that a field of the right JSON type has an acceptable value."""
     if isinstance(each.dataType, (StructType, ArrayType, MapType)):
         return _fits(sf.col(_raw(each.name)), each.dataType)
     return sf.col(each.name).isNotNull()
@@ -248,7 +248,7 @@ def _check(reason: Column, each: StructField) -> Column:
 
 
 def _is_of(found: Column, kind: DataType) -> Column:
-    """Return the condition that the JSON type `found` of `schema_of_variant` fits the column type."""
+    """Return the condition that the type `found` by `schema_of_variant` fits the column type."""
     names = _json_type(kind)[0]
     begin = [found.startswith(name) if name[-1] in "<(" else found == name for name in names]
     return reduce(or_, begin) if begin else sf.lit(True)

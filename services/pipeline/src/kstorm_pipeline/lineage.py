@@ -1,4 +1,4 @@
-"""The format of a record's lineage (its source message), for both the Spark and the Python reader."""
+"""The format of a record's lineage (its source message), for the Spark and the Python reader."""
 
 import zlib
 from typing import Final
@@ -12,5 +12,5 @@ BUCKETS: Final = 64
 
 
 def bucket_of(topic: str, partition: int) -> int:
-    """Return the bucket of a source partition. A topic's adjacent partitions have different ones."""
+    """Return the bucket of a source partition. Adjacent partitions have different ones."""
     return (zlib.crc32(topic.encode()) + partition) % BUCKETS

@@ -37,7 +37,7 @@ _LINEAGE = ("topic", "partition", "offset", "part")
 
 
 def name_occurrences(rows: DataFrame, identity: tuple[str, ...]) -> DataFrame:
-    """Add the columns of `NAMED` except `batch`. Add a reason for records without a required name."""
+    """Add the columns of `NAMED` except `batch`, and a reason if a required name is missing."""
     for name, header in zip(_LINEAGE, LINEAGE, strict=True):
         rows = rows.withColumn(f"__{name}", _header(header))
     lineage = sf.concat_ws("-", *(f"__{name}" for name in _LINEAGE))

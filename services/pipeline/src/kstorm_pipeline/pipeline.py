@@ -39,9 +39,7 @@ RowFunction: TypeAlias = "Callable[[DataFrame], DataFrame]"
 
 @runtime_checkable
 class RunReader(Protocol):
-    """A declaration of how to read records. It becomes a reader when a run starts with its
-    settings.
-    """
+    """A declaration of how to read records. It becomes a reader when a run starts."""
 
     def begin(self, settings: Settings, choice: str | None) -> BatchReader:
         """Return the reader of this run's records.
@@ -59,13 +57,11 @@ class BatchReader(Protocol):
     """The reader's choice for this run, which the next run may make differently. Empty: none."""
 
     def prepare(self, rows: DataFrame) -> Reader:
-        """Return the reader of this batch of bronze rows. It must be deterministic for the same
-        rows.
-        """
+        """Return the reader of these bronze rows. It must always read the same rows alike."""
 
 
 RULES = ("add", "min", "max", "latest", "replace")
-"""How a gold table's column is combined with the batch's value."""
+"""Rules to combine a gold table's column with the batch's value."""
 SOURCE_ORDER = "source"
 SINK_ORDER = "sink"
 _NAME = re.compile(r"[a-z][a-z0-9_]{0,63}")
@@ -91,7 +87,7 @@ BatchFunction: TypeAlias = "Callable[[DataFrame, BatchId], None]"
 
 @dataclass(frozen=True, slots=True)
 class Gold:
-    """The declaration of a gold table: one row per combination of keys, and the rules of updates."""
+    """The declaration of a gold table: one row per combination of keys, and rules for updates."""
 
     name: str
     keys: tuple[str, ...]

@@ -75,8 +75,7 @@ class Extent:
         self._root = self._kind(descriptor)
         widest = max(1, *(kind.places for kind in self._known.values()))
         self._harmless = min(MOST_VALUES, 2 * (MOST_PLACES // widest - 1))
-        """Messages of up to this size are harmless: a nested message takes two bytes, a value one.
-        """
+        """Messages of up to this size are harmless: a message takes two bytes, a value one."""
 
     def check(self, data: bytes) -> None:
         """Raise TooLargeError, or DamagedError for bytes that are not a message."""
@@ -108,7 +107,7 @@ class _Walk:
         self._values = self._places = 0
 
     def message(self, kind: _Kind, at: int, end: int, group: int | None) -> int:
-        """Return the end of the message that begins at `at`: `end`, or after its group's end tag."""
+        """Return the end of the message that starts at `at`: `end`, or after the group's end tag."""
         self._places += kind.places
         if self._places > MOST_PLACES:
             raise TooLargeError(

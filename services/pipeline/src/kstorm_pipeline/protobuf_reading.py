@@ -1,4 +1,4 @@
-"""Decodes a Protobuf record on an executor: from the bytes after the schema id to a row's values."""
+"""Decodes a Protobuf record on an executor, from the bytes after the schema id to a row."""
 
 from __future__ import annotations
 
@@ -35,8 +35,8 @@ class Reading:
 def read_message(
     reading: Reading, written: Mapping[tuple[int, ...], str | None], payload: bytes
 ) -> tuple[str | None, tuple[Any, ...]]:
-    """Return the reason why the payload is unreadable, or None, and a row. With a reason, the row
-    is meaningless.
+    """Return the reason why the payload is unreadable, or None, and a row (meaningless with a
+    reason).
 
     `written` has the messages of the writer's schema by position, each with the reason why it is
     unreadable, or None.

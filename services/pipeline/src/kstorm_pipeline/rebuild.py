@@ -100,9 +100,7 @@ def find_rebuilt(
     pipeline: Pipeline,
     schemas: Mapping[str, StructType],
 ) -> list[str]:
-    """Return the rebuilt gold tables that are not yet in place and have this pipeline's
-    declaration.
-    """
+    """Return the rebuilt gold tables with this pipeline's declaration that are not yet in place."""
     query = query_id(spark, settings, "refine")
     return (
         []
@@ -122,7 +120,7 @@ def put_in_place(
     gold: Gold,
     schemas: Mapping[str, StructType],
 ) -> None:
-    """Merge the rows that silver has gained since into a rebuilt table. Then replace the old table."""
+    """Merge the rows that silver has gained since into a rebuilt table, and put it in place."""
     session, built = spark.newSession(), tables.beside().path(gold.name)
     query = query_id(session, settings, "refine")
     assert query is not None, "silver has rows, so it has a checkpoint"

@@ -55,7 +55,10 @@ class Schema:
 
 
 class Registry:
-    """A registry at `http://host:port[,http://host:port…]`. The first address that answers is used."""
+    """A registry with one or more addresses, `http://host:port[,http://host:port…]`.
+
+    The first address that answers is used.
+    """
 
     def __init__(self, url: str, options: Mapping[str, str]) -> None:
         unknown = sorted(set(options) - set(OPTIONS))

@@ -98,7 +98,7 @@ class RegistryRecords(ABC):
 
     @abstractmethod
     def decoder(self, schema: Schema | None) -> Decoder:
-        """Return the decoder for this reader's schema from the registry, or for the declared one."""
+        """Return the decoder for the reader's schema from the registry, or the declared one."""
 
     def _chosen(self, registry: Registry, subject: str, choice: str | None) -> Schema:
         """Return the reader's schema, which must have this format."""

@@ -273,9 +273,7 @@ def _explained(
 
 
 def check_brokers(settings: Settings) -> None:
-    """Raise PipelineError if no bootstrap server accepts a connection. Spark needs minutes for
-    that.
-    """
+    """Raise PipelineError if no bootstrap server accepts a connection. Spark notices much later."""
     reasons = []
     for server in settings.bootstrap_servers.split(","):
         host, _, port = server.rpartition(":")

@@ -76,14 +76,11 @@ class Settings:
     only silver, for any topic.
     """
     checkpoints: str = ""
-    """Location of the queries' checkpoints, which belong to the tables. Default: `_checkpoints`
-    below `tables`.
-    """
+    """Location of the queries' checkpoints. Default: `_checkpoints` below `tables`."""
     master: str = "local[*]"
     """Spark's master URL: `local[*]`, `spark://…`, `k8s://…`, `yarn`."""
     trigger: Trigger = "available-now"
-    """`available-now` processes the topic's present records and exits. `continuous` runs until
-    SIGTERM or SIGINT.
+    """`available-now` processes what the topic has now. `continuous` runs until SIGTERM or SIGINT.
     """
     interval_seconds: float = 10.0
     """Seconds from batch to batch with the trigger `continuous`."""
@@ -92,11 +89,9 @@ class Settings:
     the last one ended.
     """
     max_records_per_batch: int = 500_000
-    """The most records that a batch reads from Kafka. Limits memory, and the work lost in a crash.
-    """
+    """The most records per batch from Kafka. Limits memory, and the work repeated after a crash."""
     allow_data_loss: bool = False
-    """Continue if Kafka has deleted unread records, which are then lost. Otherwise it is an error.
-    """
+    """Continue, without them, if Kafka has deleted unread records. Otherwise it is an error."""
     jars: tuple[str, ...] = ()
     """Jars for Spark, separated by commas: the Kafka connector, Delta and their dependencies; `*`
     as in a shell. Default: resolved by Ivy.
@@ -114,9 +109,7 @@ class Settings:
     `maintain` deletes older ones.
     """
     kafka_options: Mapping[str, str] = field(default_factory=dict, repr=False)
-    """Additional settings for Kafka's client, by their Kafka names (`security.protocol`,
-    `sasl.jaas.config`, …).
-    """
+    """Settings for Kafka's client, by their Kafka names (`security.protocol`, …)."""
     topology: str = ""
     """The topology whose messages are audited. Required by `audit`."""
     zookeeper: str = ""
@@ -137,8 +130,7 @@ class Settings:
     single step in the pipeline's functions.
     """
     quarantine_percent: float = 50.0
-    """Warn of and count batches with more than this percentage of unreadable records; 100: never.
-    """
+    """Warn of batches with more than this percentage of unreadable records; 100: never."""
     schema_registry: str = field(default="", repr=False)
     """The schema registry for records with a schema id, `http://host:port`. If several are given,
     separated by commas, the first that answers is used.
@@ -368,7 +360,7 @@ def _json_object(name: str, text: str, or_else: str = "") -> dict[str, str]:
 
 
 def _mounted(name: str, file: str) -> dict[str, str]:
-    """Return the contents of a mounted file. Refuses settings that Spark writes on command lines."""
+    """Return a mounted file's contents. Refuses settings that Spark writes on command lines."""
     found = _json_object(name, _text_of(name, file) if file else "")
     for key in found if name == "spark_conf" else ():
         if _AT_START.fullmatch(key):

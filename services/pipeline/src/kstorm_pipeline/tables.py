@@ -152,7 +152,7 @@ def once(spark: SparkSession, query: str, number: int) -> Iterator[None]:
 
 
 def query_id_of(spark: SparkSession) -> str:
-    """Return the id of the running query, which survives restarts. A new checkpoint has a new id."""
+    """Return the running query's id. It survives restarts, but not the loss of the checkpoint."""
     query_id = spark.sparkContext.getLocalProperty("sql.streaming.queryId")
     assert query_id is not None, "this runs inside a streaming query"
     return query_id

@@ -16,7 +16,7 @@ from kstorm_pipeline.errors import SettingsError
 
 @dataclass(frozen=True, slots=True)
 class ZooKeeperTls:
-    """Trusted authorities and the client's certificate. Contains no secrets, only names of files."""
+    """Trusted authorities and the client's certificate. Contains only file names, no secrets."""
 
     ca: str = ""
     """PEM file of the only trusted authorities. Empty: the system's."""

@@ -57,7 +57,7 @@ def _occurrences(headers: pa.Array, identity: list[pa.Array], rows: int) -> pa.A
 
 
 def _lineage(headers: pa.Array, rows: int) -> pa.Array | None:
-    """Return the names from headers: null if a record has none of the four, None if all are null."""
+    """Return the names from headers: null if a record has none of the four, None if no record has."""
     if headers.null_count == rows:
         return None
     places, parts = headers.flatten(), headers.value_parent_indices()

@@ -1,4 +1,4 @@
-"""How far a table is behind."""
+"""The lag of a table."""
 
 from __future__ import annotations
 
@@ -11,8 +11,7 @@ class Lag:
 
     records: int = 0
     oldest: float | None = None
-    """Kafka timestamp of the oldest of these records, in seconds since 1970. None without records.
-    """
+    """Kafka timestamp of the oldest of these records in seconds since 1970, if there are any."""
 
     def __add__(self, other: Lag) -> Lag:
         times = [each.oldest for each in (self, other) if each.oldest is not None]

@@ -18,7 +18,7 @@ _READY_SHARE = 0.1
 
 
 class Monitor:
-    """Monitors one run, which is dead if an active query makes no progress for `stalled_seconds`."""
+    """Monitors a run. It is dead if an active query makes no progress for `stalled_seconds`."""
 
     def __init__(self, stalled_seconds: float, clock: Callable[[], float] = time.monotonic) -> None:
         self.metrics = Metrics()

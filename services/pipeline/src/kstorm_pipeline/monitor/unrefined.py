@@ -51,8 +51,7 @@ class BronzeLag:
             return 0, _NO_FILE
         position = json.loads(text)
         file = max(int(position["index"]), _NO_FILE)
-        # A new reader treats all existing files as one commit. Which of them it has read is
-        # unknown.
+        # A new reader treats all existing files as one commit. Its position in them is unknown.
         return (
             (0, _NO_FILE)
             if position["isStartingVersion"]
