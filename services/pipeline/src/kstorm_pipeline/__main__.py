@@ -1,9 +1,9 @@
-"""The command line: `python -m kstorm_pipeline run | rebuild | audit | maintain | describe | show |
-summary`.
+"""The command line of the pipeline: `python -m kstorm_pipeline COMMAND`.
 
-Results go to stdout as JSON, everything else to stderr. Exit codes: 0 if the command succeeded, 1
-if it failed, 2 if a flag or a setting is wrong. Spark on Kubernetes also starts this module as
-`driver` and `executor`: see `container`.
+The commands are run, rebuild, audit, maintain, describe, show and summary. Results go to stdout as
+JSON, everything else to stderr. Exit codes: 0 if the command succeeded, 1 if it failed, 2 if a flag
+or a setting is wrong. Spark on Kubernetes also starts this module as `driver` and `executor`: see
+`container`.
 """
 
 from __future__ import annotations

@@ -119,7 +119,7 @@ def _with_sentinel(schema: str) -> tuple[list[str], str]:
 
 
 def _incompatible(spark: SparkSession, reader: str, writer: str) -> str | None:
-    """Return why the reader's schema may not be able to read some of the writer's records, or None."""
+    """Return why the reader's schema may not fit some of the writer's records, or None."""
     avro: Any = spark._jvm.org.apache.avro  # type: ignore[union-attr]
     try:
         parsed = [

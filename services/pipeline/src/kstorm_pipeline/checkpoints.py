@@ -44,8 +44,7 @@ def check_checkpoints(
     pipeline: Pipeline,
     rebuilt: Collection[str] = (),
 ) -> None:
-    """Raise PipelineError if a query has a checkpoint without tables, or tables with rows without a
-    checkpoint.
+    """Raise PipelineError if a query has a checkpoint without tables, or rows without a checkpoint.
 
     A gold table may be missing if it was `rebuilt` next to the others, or if silver is empty.
     """

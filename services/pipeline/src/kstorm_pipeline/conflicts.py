@@ -22,8 +22,7 @@ _TRIES = 10
 
 
 def commit_again(spark: SparkSession, table: str, commit: Callable[[], _T]) -> _T:
-    """Make a commit to a table, and retry it if `maintain` has compacted files of the table
-    meanwhile.
+    """Make a commit to a table. Retry it if `maintain` has compacted the table's files meanwhile.
 
     The commit must carry its batch.
     """

@@ -1,5 +1,4 @@
-"""The roles in which Spark on Kubernetes starts the image: its entry point with `executor` or
-`driver`.
+"""The entry point of the image for Spark on Kubernetes, with the argument `executor` or `driver`.
 
 An executor finds its settings in its environment and becomes Spark's executor in a JVM. A driver is
 started by `spark-submit --deploy-mode cluster`, which an operator for SparkApplications calls. It
@@ -87,8 +86,7 @@ def executor_command(environment: Mapping[str, str]) -> list[str]:
 
 
 def driver_command(arguments: Sequence[str], environment: Mapping[str, str]) -> list[str]:
-    """Return the command line of `spark-submit` with its arguments and the image's jars and log
-    options.
+    """Return the command line of `spark-submit`, with the image's jars and log options.
 
     No session can add the jars and options to a JVM that is already running.
     """

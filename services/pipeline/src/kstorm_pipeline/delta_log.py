@@ -1,5 +1,4 @@
-"""Reads a Delta table's log: its files, its properties, and the last batch that each query has
-written.
+"""Reads a Delta table's log: its files, its properties, and the last batch of each query.
 
 Delta's command for this counts files first and doesn't report the batches, so this module uses
 Delta's own classes.
@@ -53,8 +52,7 @@ class DeltaLog:
         return int(self._snapshot.numOfFiles())
 
     def noted_files(self) -> list[dict[str, Any]] | None:
-        """Return the log entries of the table's files, or None if Delta does not have them in
-        memory.
+        """Return the log's entries of files, or None if Delta does not have them in memory.
 
         It has them for tables with few files.
         """

@@ -65,8 +65,7 @@ _PUT_TOGETHER = {
 
 
 def merge_gold(batch: Batch, gold: Gold, rows: DataFrame) -> int:
-    """Merge a batch's rows of silver into the gold table. Return the number of changed or added
-    rows.
+    """Merge a batch's rows of silver into the gold table. Return the number of affected rows.
 
     If the batch is repeated, Delta refuses the commit.
     """
@@ -139,8 +138,7 @@ def give(gold: Gold, rows: DataFrame) -> tuple[Gold, DataFrame]:
 
 
 def gather(gold: Gold, made: DataFrame) -> DataFrame:
-    """Combine the rows from the function to one per combination of keys, with the gold table's
-    columns.
+    """Combine the function's rows to one per combination of keys, with the gold table's columns.
 
     `gold` is the result of `in_order`.
     """
@@ -263,7 +261,7 @@ def _later(gold: Gold) -> str:
 def _near(gold: Gold, given: DataFrame) -> Column:
     """Return a condition that is true wherever the keys are equal.
 
-    It is redundant, but its literals tell Delta which files cannot match.
+    It is redundant, but its literals show Delta which files cannot match.
     """
     times = [key for key in gold.keys if isinstance(given.schema[key].dataType, TimestampType)]
     near = sf.lit(True)

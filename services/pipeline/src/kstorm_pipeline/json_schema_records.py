@@ -1,4 +1,4 @@
-"""Reads JSON records of a schema registry: a schema id, then JSON. As strict as `json_records`."""
+"""Reads a schema registry's JSON records, as strictly as `json_records` does."""
 
 from __future__ import annotations
 

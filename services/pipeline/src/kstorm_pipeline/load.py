@@ -11,10 +11,9 @@ from kstorm_pipeline.pipeline import Pipeline
 
 
 def load_pipeline(reference: str) -> Pipeline:
-    """Return the pipeline named by `package.module:attribute`, or the default for any topic if it
-    is empty.
+    """Return the pipeline named by `package.module:attribute`, or the default if it is empty.
 
-    Modules in the current folder can be imported.
+    The default takes any topic. Modules in the current folder can be imported.
     """
     if not reference:
         return Pipeline()

@@ -52,10 +52,10 @@ _MOST_UNREAD = 1000
 def maintain(
     spark: SparkSession, settings: Settings, tables: Tables
 ) -> Iterator[dict[str, object]]:
-    """Maintain each table in turn, and yield a report for each. Raises PipelineError if there are
-    none.
+    """Maintain each table in turn, and yield a report for each.
 
-    A failure at one table is logged as a warning, and the others are still maintained.
+    A failure at one table is logged as a warning, and the others are still maintained. Raises
+    PipelineError if there are no tables.
     """
     check_there(spark, tables)
     session = spark.newSession()

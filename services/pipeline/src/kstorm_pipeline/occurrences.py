@@ -1,5 +1,4 @@
-"""Names the occurrence that a record describes: two records of the same occurrence have the same
-name.
+"""Names the occurrence of a record: two records of the same occurrence have the same name.
 
 The name is the lineage in the record's headers, if complete (`KafkaBolt.with_lineage`), or else the
 pipeline's `identity`. Without either, the record's own coordinates identify it, and no other record

@@ -36,7 +36,7 @@ _NO_ID = "AAAAAAAAAAAAAAAAAAAAAA"
 _LAST_TIME = 9_223_372_036_854_775
 """The last millisecond since 1970 that Spark's timestamps can represent, in the year 294247."""
 _WAIT_MS = "20"
-"""How long a broker waits for records.
+"""Maximum time that a broker waits for records.
 
 A task receives its first records only after the broker has answered the fetch that the consumer
 sent at the end of the last batch. With Kafka's default of 500 ms, each task of a batch started with
@@ -124,7 +124,7 @@ class Origin:
         return {} if self._first == _NO_ID else {_NAME: self._settings.topic, _ID: self._first}
 
     def check(self) -> None:
-        """Raise PipelineError if the topic is no longer the one that the run started with."""
+        """Raise PipelineError if the topic was recreated since the run started."""
         now = self._id()
         if now != self._first:
             raise self._made_anew(self._first, now)

@@ -1,5 +1,4 @@
-"""The user's declaration of a pipeline: how to read records, what silver contains, which gold
-tables exist.
+"""The user's declaration of a pipeline: the reader of records, silver, and the gold tables.
 
     pipeline = Pipeline(records=json_records("customer STRING, amount DECIMAL(18,2), at TIMESTAMP"))
 
@@ -190,8 +189,7 @@ class Pipeline:
         return function
 
     def batch(self, function: BatchFunction) -> BatchFunction:
-        """Decorate a function that is called with the rows that a batch adds to silver, after all
-        tables are written.
+        """Decorate a function that is called with a batch's new rows of silver, after all writes.
 
         If the process dies before the batch is recorded as done, the function is called again with
         the same rows and the same `BatchId`, even if it had returned. So the function itself must

@@ -1,5 +1,4 @@
-"""Columns of Protobuf messages: the SQL type of each field type, and the conversion of messages to
-rows.
+"""Columns of Protobuf messages: their SQL types, and the conversion of messages to rows.
 
 They match the defaults of Spark's `from_protobuf`, except that no value is truncated: unsigned
 32-bit integers become BIGINT, unsigned 64-bit integers DECIMAL(20,0). A missing field is null. So
@@ -110,10 +109,10 @@ class Rows:
 
 
 def rows_of(descriptor: Any, *, emit_defaults: bool) -> Rows:
-    """Return the conversion for a message type. Raises PipelineError for a type that cannot be
-    columns.
+    """Return the conversion for a message type.
 
-    With `emit_defaults`, a field without presence is zero instead of null if it is zero.
+    With `emit_defaults`, a zero in a field without presence is zero, not null. Raises PipelineError
+    for a type that cannot be columns.
     """
     found = _Making(emit_defaults).message(descriptor, ())
     if found is None:
@@ -129,8 +128,9 @@ class _Making:
         self._columns = 0
 
     def message(self, descriptor: Any, above: tuple[str, ...]) -> Rows | None:
-        """Return None for a type without fields: Delta has no columns without inner columns, and
-        Spark omits them too.
+        """Return the conversion, or None for a type without fields.
+
+        Delta has no columns without inner columns, and Spark omits them too.
         """
         if descriptor.full_name in above:
             raise PipelineError(

@@ -107,7 +107,7 @@ class _Walk:
         self._values = self._places = 0
 
     def message(self, kind: _Kind, at: int, end: int, group: int | None) -> int:
-        """Return the end of the message that starts at `at`: `end`, or after the group's end tag."""
+        """Return the end of the message that starts at `at`: `end`, or after a group's end tag."""
         self._places += kind.places
         if self._places > MOST_PLACES:
             raise TooLargeError(

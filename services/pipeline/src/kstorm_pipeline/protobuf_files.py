@@ -1,5 +1,4 @@
-"""Gets the descriptors of a Protobuf schema from a registry (serialized), a generated class, or
-protoc.
+"""Gets the descriptors of a Protobuf schema from a registry, a generated class, or protoc.
 
 All become one serialized set, from which executors create the message types. So executors need
 neither the registry nor the user's classes.

@@ -35,11 +35,10 @@ class Reading:
 def read_message(
     reading: Reading, written: Mapping[tuple[int, ...], str | None], payload: bytes
 ) -> tuple[str | None, tuple[Any, ...]]:
-    """Return the reason why the payload is unreadable, or None, and a row (meaningless with a
-    reason).
+    """Return the reason why the payload is unreadable, or None, and the row.
 
-    `written` has the messages of the writer's schema by position, each with the reason why it is
-    unreadable, or None.
+    A row with a reason is meaningless. `written` has the messages of the writer's schema by
+    position, each with the reason why it is unreadable, or None.
     """
     parse, rows, extent = _opened(reading)
     try:
@@ -67,8 +66,7 @@ def _opened(reading: Reading) -> tuple[Any, Rows, Extent]:
 
 
 def _place(payload: bytes) -> tuple[tuple[int, ...], int]:
-    """Parse the position of a record's message in its schema. Return it and the start of the
-    message.
+    """Parse the position of a record's message in its schema. Return it and the message's start.
 
     The format is a count, then that many numbers, or a single 0 for the first message.
     """

@@ -1,5 +1,4 @@
-"""Checks that messages of one Protobuf schema can be read with another, without losing or changing
-a value.
+"""Checks that messages of one Protobuf schema can be read with another without changing a value.
 
 The decoder itself does not report this. It treats a field of another type as unknown, and truncates
 a number that is too large.

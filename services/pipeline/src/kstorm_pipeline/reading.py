@@ -47,8 +47,7 @@ def _reader_of(pipeline: Pipeline, rows: DataFrame) -> Reader:
 
 
 def read_rows(pipeline: Pipeline, rows: DataFrame) -> DataFrame:
-    """Return rows with `record`, `reason` (null for a good record), the typed columns and those of
-    `NAMED`.
+    """Return rows with `record`, `reason` (null if good), the typed columns and those of `NAMED`.
 
     The typed columns are meaningful only where `reason` is null.
     """

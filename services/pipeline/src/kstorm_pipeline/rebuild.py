@@ -58,10 +58,9 @@ _BATCH = "kstorm.rebuild.batch"
 def rebuild(
     spark: SparkSession, settings: Settings, tables: Tables, pipeline: Pipeline, name: str
 ) -> dict[str, object]:
-    """Build a gold table from silver's present rows. The next run puts it in place. Return a
-    report.
+    """Build a gold table from silver's present rows, which the next run puts in place.
 
-    Raises PipelineError if silver does not have what the table needs.
+    Returns a report. Raises PipelineError if silver does not have what the table needs.
     """
     gold, schemas = _find(pipeline, name), find_schemas(spark, pipeline.begun(settings))
     query = query_id(spark, settings, "refine")

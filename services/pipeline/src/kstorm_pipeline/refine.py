@@ -1,5 +1,4 @@
-"""From bronze to silver, quarantine and gold: the writes of one batch, and why a crash leaves no
-duplicates.
+"""The writes of one batch to silver, quarantine and gold, and why a crash leaves no duplicates.
 
 Spark calls `refine` with a batch of bronze rows and a number. It records the number as done only
 after `refine` has returned. After a crash before that, it passes the same rows again with the same
@@ -86,7 +85,7 @@ class Batch:
 
 @dataclass(slots=True)
 class Refined:
-    """What a batch has written, as counted by its first run."""
+    """Rows and durations of a batch's writes, as counted by its first run."""
 
     rows: dict[str, int] = field(default_factory=dict)
     """Rows added by table. For gold tables, rows changed or added."""
@@ -114,8 +113,7 @@ def refine(
     marks: Marks | None = None,
     arrow: ArrowWay | None = None,
 ) -> Refined:
-    """Write what the batch `batch_id` of bronze rows adds to the other tables. Can be repeated at
-    any time.
+    """Write what a batch of bronze rows adds to the other tables. Can be repeated at any time.
 
     `marks` are the run's high-water marks, by default new ones. `arrow` reads the batches that
     Python can read. By default Spark reads all.

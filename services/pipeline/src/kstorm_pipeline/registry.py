@@ -123,10 +123,9 @@ class Registry:
         return self._answers[path]
 
     def _ask(self, path: str, what: str) -> Any:
-        """Return the answer as JSON, or None if the registry reports that the object does not
-        exist.
+        """Return the answer as JSON, or None if the object does not exist in the registry.
 
-        Raises PipelineError if there is no valid answer.
+        Raises PipelineError if the answer is missing or invalid.
         """
         reasons = []
         for address in self._addresses:

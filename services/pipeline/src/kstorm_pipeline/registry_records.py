@@ -1,5 +1,4 @@
-"""Records written by a schema registry's serializers: byte 0, the schema id in 4 bytes, then the
-payload.
+"""Records from a schema registry's serializers: byte 0, the schema id in 4 bytes, the payload.
 
 A record is read with its writer's schema and converted to the columns of the reader's schema, which
 is the same for the whole run. So a batch may contain records of many versions, and new versions may

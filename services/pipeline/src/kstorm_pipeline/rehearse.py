@@ -1,11 +1,10 @@
-"""A short run with temporary tables and without Kafka, in which Java records the classes that such
-a run uses.
+"""A short run without Kafka, in which Java records the classes that such a run uses.
 
     python -m kstorm_pipeline.rehearse JARS 'JAVA OPTIONS'
 
-With the option `-XX:ArchiveClassesAtExit=FILE` Java writes them to a file. A later run maps the
-file (`-XX:SharedArchiveFile=FILE`). Without it, a third of a short run's time is spent on loading
-classes from 300 jars.
+Its tables are temporary. With the option `-XX:ArchiveClassesAtExit=FILE` Java writes the classes to
+a file. A later run maps the file (`-XX:SharedArchiveFile=FILE`). Without it, a third of a short
+run's time is spent on loading classes from 300 jars.
 """
 
 from __future__ import annotations

@@ -66,8 +66,7 @@ def run(
     pipeline: Pipeline,
     monitor: Monitor | None = None,
 ) -> None:
-    """Bring the pipeline's tables up to date with the topic, or keep them so, depending on the
-    trigger.
+    """Bring the pipeline's tables up to date with the topic, or with `continuous` keep them so.
 
     Reports to the monitor. Raises PipelineError if a query fails, or if checkpoints or pipeline do
     not match the tables. Also raises it if a signal arrives before `available-now` has read

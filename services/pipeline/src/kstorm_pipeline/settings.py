@@ -80,8 +80,7 @@ class Settings:
     master: str = "local[*]"
     """Spark's master URL: `local[*]`, `spark://…`, `k8s://…`, `yarn`."""
     trigger: Trigger = "available-now"
-    """`available-now` processes what the topic has now. `continuous` runs until SIGTERM or SIGINT.
-    """
+    """`available-now` reads what the topic has now. `continuous` runs until SIGTERM or SIGINT."""
     interval_seconds: float = 10.0
     """Seconds from batch to batch with the trigger `continuous`."""
     starting_offsets: str = "earliest"

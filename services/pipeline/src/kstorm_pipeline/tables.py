@@ -43,11 +43,11 @@ _LOG = "delta.logRetentionDuration"
 
 
 def kept(name: str) -> dict[str, str]:
-    """Return the retention properties for files and log entries that a table no longer uses, for
-    its readers.
+    """Return the properties for how long a table keeps files and log entries that it no longer
+    uses.
 
-    Existing tables keep their own properties. Bronze's files stay longer, because `refine` may
-    still have to read old ones.
+    Readers may still need them. Existing tables keep their own properties. Bronze's files stay
+    longer, because `refine` may still have to read old ones.
     """
     return {
         _FILES: "interval 7 days" if name == "bronze" else "interval 1 day",

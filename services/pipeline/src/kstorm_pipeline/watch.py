@@ -21,7 +21,7 @@ _POLL_SECONDS = 1
 _SILENT_SECONDS = 5.0
 """If an active query reports no batch for this long, that is logged."""
 _STOP_SECONDS = 45.0
-"""How long the current batches may take after a stop. Kubernetes kills the pod after 60 s."""
+"""Time limit for the current batches after a stop. Kubernetes kills the pod after 60 s."""
 
 
 def watch(

@@ -1,5 +1,4 @@
-"""Converts JSON texts to columns if each text is plainly a JSON object with fields of the right
-types.
+"""Converts JSON texts to columns if each text is plainly an object with fields of the right types.
 
 It is stricter than `json_records`. Anything that another parser might read differently is doubtful:
 duplicate fields, numbers or names of very many digits, deep nesting, times before 1900.
@@ -79,12 +78,11 @@ def column_of(
 
 
 def _look_closer(text: bytes, fields: int) -> None:
-    """Raise `DoubtfulError` if another parser may read this object with `fields` fields
-    differently.
+    """Raise `DoubtfulError` if another parser may read this object differently.
 
-    An object has no duplicate name if it has as many colons as fields. The same holds if as many
-    colons directly follow a quote and no name has a space after it. In both cases no colon is left
-    for texts or nested objects.
+    It has `fields` fields. It has no duplicate name if it has as many colons as fields. The same
+    holds if as many colons directly follow a quote and no name has a space after it. In both cases
+    no colon is left for texts or nested objects.
     """
     if (
         len(text) > _LARGE

@@ -1,6 +1,4 @@
-"""Builds the columns that silver has for every record: its name, its position and that of its
-message. See `occurrences`.
-"""
+"""Builds the columns that silver has for every record, such as its name. See `occurrences`."""
 
 from __future__ import annotations
 
@@ -57,7 +55,7 @@ def _occurrences(headers: pa.Array, identity: list[pa.Array], rows: int) -> pa.A
 
 
 def _lineage(headers: pa.Array, rows: int) -> pa.Array | None:
-    """Return the names from headers: null if a record has none of the four, None if no record has."""
+    """Return the names from headers: null for a record without a lineage, None if all are."""
     if headers.null_count == rows:
         return None
     places, parts = headers.flatten(), headers.value_parent_indices()
@@ -110,9 +108,7 @@ def _listed(row: tuple[str, ...]) -> str:
 
 
 def sources_of(occurrence: pa.Array) -> dict[str, pa.Array]:
-    """Return the coordinates of the messages that the records were made from. Null if a name does
-    not contain them.
-    """
+    """Return the coordinates of the source messages, or null if a name does not contain them."""
     parts = pc.extract_regex(occurrence, _NAME)
     topic, partition, offset = (
         pc.struct_field(parts, name) for name in ("topic", "partition", "offset")

@@ -20,7 +20,7 @@ class Handler(SequentialThreadingHandler):  # type: ignore[misc] # kazoo has no 
         super().__init__()
         self._context = None if tls is None else tls.context()
         self.problem = ""
-        """Why the last connection attempt failed. Empty if it did not or the reason is unknown."""
+        """Reason for the last failure to connect. Empty if there was none or it is unknown."""
 
     def create_connection(
         self,

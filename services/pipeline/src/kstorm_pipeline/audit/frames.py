@@ -1,5 +1,4 @@
-"""Decodes the records of the ackers' topics with separate code: the proof shares nothing with what
-it proves.
+"""Decodes records of the ackers' topics with code of its own, since it serves to check kstorm's.
 
 A frame is a MessagePack array. Its columns are 8-byte ids, little-endian. docs/architecture.md
 describes who writes them.

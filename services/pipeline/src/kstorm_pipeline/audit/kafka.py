@@ -30,8 +30,7 @@ def read_topic(
     *,
     pattern: bool = False,
 ) -> DataFrame:
-    """Read the committed records of topics: comma-separated names, or a regular expression with
-    `pattern`.
+    """Read the committed records of topics: comma-separated names, or with `pattern` a regex.
 
     `options` are Spark's. By default all records are read.
     """

@@ -29,11 +29,10 @@ _EVERY_SECONDS = 10.0
 def looking(
     looks: Mapping[str, Callable[[], None]], every: float = _EVERY_SECONDS
 ) -> Iterator[None]:
-    """Call the functions in `looks` every `every` seconds for the duration of the block. The keys
-    name them in the log.
+    """Call the functions in `looks` every `every` seconds within the block.
 
-    Errors of Kafka or the storage are only logged. If the outage lasts, the query that depends on
-    it fails.
+    The keys name them in the log. Errors of Kafka or the storage are only logged. If an outage
+    lasts, the query that depends on it fails.
     """
     done = threading.Event()
 

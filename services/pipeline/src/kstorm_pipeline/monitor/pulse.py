@@ -26,9 +26,7 @@ class Pulse:
             self._changed = now
 
     def still_for(self, now: float) -> float:
-        """Return the seconds since the last change. They also pass without calls of `look`: the
-        caller may be what hangs.
-        """
+        """Return the seconds since the last change. They also pass if the caller of `look` hangs."""
         return now - self._changed
 
 

@@ -1,6 +1,4 @@
-"""Warns if many records of a batch are unreadable. The cause is usually a wrong pipeline
-declaration, not the records.
-"""
+"""Warns if many records of a batch are unreadable. The usual cause is a wrong pipeline."""
 
 from __future__ import annotations
 
