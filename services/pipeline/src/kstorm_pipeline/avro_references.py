@@ -22,8 +22,9 @@ def inlined(schema: Schema) -> str:
 
 
 class _Names:
-    """Walks through a schema and expands all names. With `defines` it collects types, else it
-    inserts types that are only named.
+    """Walks through a schema and expands all names.
+
+    With `defines` it collects the types. Otherwise it inserts the types that are only named.
     """
 
     def __init__(self, known: dict[str, dict[str, Any]], *, defines: bool) -> None:

@@ -1,6 +1,4 @@
-"""Derives columns from a JSON Schema. Anything without a matching column type becomes a VARIANT,
-which holds any JSON.
-"""
+"""Derives columns from a JSON Schema. Types without an SQL equivalent become VARIANT (any JSON)."""
 
 from __future__ import annotations
 

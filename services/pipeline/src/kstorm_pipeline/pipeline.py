@@ -56,7 +56,7 @@ class BatchReader(Protocol):
     """The reader's choice for this run, which the next run may make differently. Empty: none."""
 
     def prepare(self, rows: DataFrame) -> Reader:
-        """Return the reader of these bronze rows. It must always read the same rows alike."""
+        """Return the reader of these bronze rows. The same rows must always be read in one way."""
 
 
 RULES = ("add", "min", "max", "latest", "replace")

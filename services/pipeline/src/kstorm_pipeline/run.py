@@ -54,7 +54,7 @@ logger = logging.getLogger(__name__)
 _CONNECT_SECONDS = 5.0
 """Timeout of a connection to one bootstrap server."""
 _PATIENCE = {"fetchOffset.numRetries": "3", "kafkaConsumer.pollTimeoutMs": "45000"}
-"""How long to survive a Kafka outage: three requests may time out, and a poll takes as long."""
+"""Tolerance for a Kafka outage: three requests may time out, and a poll takes as long."""
 _BYTES_PER_BATCH = "64m"
 """The most bytes of bronze, in compressed files, that a batch of `refine` reads."""
 

@@ -108,7 +108,9 @@ class Settings:
     `maintain` deletes older ones.
     """
     kafka_options: Mapping[str, str] = field(default_factory=dict, repr=False)
-    """Settings for Kafka's client, by their Kafka names (`security.protocol`, …)."""
+    """Additional settings for Kafka's client, by their Kafka names (`security.protocol`,
+    `sasl.jaas.config`, …).
+    """
     topology: str = ""
     """The topology whose messages are audited. Required by `audit`."""
     zookeeper: str = ""
@@ -129,7 +131,9 @@ class Settings:
     single step in the pipeline's functions.
     """
     quarantine_percent: float = 50.0
-    """Warn of batches with more than this percentage of unreadable records; 100: never."""
+    """Warn of, and count, a batch in which more than this percentage of the records are unreadable;
+    100: never.
+    """
     schema_registry: str = field(default="", repr=False)
     """The schema registry for records with a schema id, `http://host:port`. If several are given,
     separated by commas, the first that answers is used.

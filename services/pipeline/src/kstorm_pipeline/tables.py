@@ -43,8 +43,7 @@ _LOG = "delta.logRetentionDuration"
 
 
 def kept(name: str) -> dict[str, str]:
-    """Return the properties for how long a table keeps files and log entries that it no longer
-    uses.
+    """Return the properties for the retention of files and log entries that a table no longer uses.
 
     Readers may still need them. Existing tables keep their own properties. Bronze's files stay
     longer, because `refine` may still have to read old ones.

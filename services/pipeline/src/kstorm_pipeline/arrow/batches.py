@@ -54,8 +54,9 @@ _PLAIN_FEATURES = {"appendOnly", "invariants"}
 
 @dataclass(slots=True)
 class WrittenBatch:
-    """A batch whose rows have been written to files of silver. Exiting its block deletes the files
-    that were not committed.
+    """A batch whose rows have been written to files of silver.
+
+    The files that were not committed are deleted when its block ends.
     """
 
     records: DataFrame
@@ -77,8 +78,9 @@ class WrittenBatch:
         )
 
     def commit(self, spark: SparkSession, number: int) -> None:
-        """Add the files to silver in one commit that carries the batch. Does nothing if silver
-        already has the batch.
+        """Add the files to silver in one commit that carries the batch.
+
+        Does nothing if silver already has the batch.
         """
         # A commit that raises may still be in the log. Then its files must stay.
         self._committed = True

@@ -78,8 +78,7 @@ class Outcome:
 def audit(
     spark: SparkSession, settings: Settings, tables: Tables, times: Times, expect: int
 ) -> Outcome:
-    """Account for all messages of a window. Write the findings to the tables, and return the
-    result.
+    """Account for all messages of a window, write the findings to the tables, and return them.
 
     Raises PipelineError if the topology's topics do not exist or ZooKeeper does not answer.
     """

@@ -26,7 +26,10 @@ class Pulse:
             self._changed = now
 
     def still_for(self, now: float) -> float:
-        """Return the seconds since the last change. They also pass if the caller of `look` hangs."""
+        """Return the seconds since the last change. They also pass while `look` is not called.
+
+        The caller of `look` may be what hangs.
+        """
         return now - self._changed
 
 
