@@ -1,1 +1,3 @@
-"""Measurements: kstorm beside others doing the same work, and its parts one by one."""
+"""Measurements: kstorm compared with other programs that do the same work, and its parts one by
+one.
+"""
