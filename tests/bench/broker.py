@@ -1,4 +1,4 @@
-"""The benchmark's access to the broker: creates and deletes topics, and counts a topic's records."""
+"""The benchmark's access to the broker: creates and deletes topics, and counts their records."""
 
 import time
 from typing import Final
@@ -59,9 +59,7 @@ class Broker:
             self._reader = self._new_reader()
 
     def first_stamp(self, topics: set[str]) -> float | None:
-        """Return the earliest timestamp in these topics, in seconds since 1970, or None without
-        records.
-        """
+        """Return the earliest timestamp in these topics, in seconds since 1970, or None."""
         partitions = self._admin.partition_counts()
         first = OffsetSpec.for_timestamp(0)
         asked = {

@@ -28,9 +28,7 @@ from tests.bench.workers import figures_of_workers
 
 _STOP_SECS: Final = 20.0
 _BACKLOG_SECS: Final = 120.0
-"""A contestant may work this long after the last sentence of a fixed rate. Then the rate was too
-high.
-"""
+"""A contestant may work this long after the last sentence. Otherwise the rate was too high."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -164,9 +162,7 @@ class Contest:
         *,
         by_batch: bool,
     ) -> bool:
-        """Wait until all counts are written, or no more arrive. False if the feed's rate was too
-        high.
-        """
+        """Wait for all counts, or until no more arrive. False if the feed's rate was too high."""
         if feed is not None:
             feed.send_first()
         wait.for_first()

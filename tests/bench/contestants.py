@@ -1,4 +1,4 @@
-"""The contestants: kstorm, a plain loop, plain Faust, and on request Trident and the same by hand."""
+"""The contestants: kstorm, a plain loop, plain Faust, and on request Trident and its equal by hand."""
 
 import sys
 from collections.abc import Collection, Mapping, Sequence
@@ -29,8 +29,9 @@ class Contestant:
     is_default: bool = True
     """True if it runs without a request."""
     is_by_batch: bool = False
-    """True if it writes a record for each word of a batch, `<count>` without an id. Their number is
-    unknown.
+    """True if it writes a record for each word of a batch, `<count>` without an id.
+
+    The number of records is then unknown.
     """
 
     @property

@@ -22,9 +22,7 @@ _SYLLABLES: Final = tuple(
 
 @cache
 def vocabulary() -> tuple[str, ...]:
-    """Return all words, the most frequent first. They are invented, and have two or three
-    syllables.
-    """
+    """Return all words, the most frequent first. They are invented, of two or three syllables."""
     short = itertools.product(_SYLLABLES, repeat=2)
     long = itertools.product(_SYLLABLES, repeat=3)
     return tuple(

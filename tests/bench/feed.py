@@ -16,9 +16,7 @@ WARM_UP_SECS: Final = 10.0
 _FLUSH_SECS: Final = 60.0
 _FULL_SECS: Final = 0.05
 _TICK_SECS: Final = 0.002
-"""A feed sends all due sentences once per tick. Waking up for each would cost the contestant much
-of a CPU.
-"""
+"""Interval of sends. Waking up for each sentence would cost the contestant much of a CPU."""
 
 
 class BenchProducer:
@@ -32,8 +30,8 @@ class BenchProducer:
                 refused.append(error)
 
         self._topic, self._refused = topic, refused
-        # The callback has no reference to this object. So both are freed at once, not by the garbage
-        # collector.
+        # The callback has no reference to this object. So both are freed at once, not by the
+        # garbage collector.
         self._producer = Producer(
             {"bootstrap.servers": bootstrap, **PRODUCER, "on_delivery": delivered, "log_level": 0}
         )
@@ -61,7 +59,7 @@ class BenchProducer:
 
 
 def fill(bootstrap: str, topic: str, texts: Sequence[str]) -> None:
-    """Produce all sentences, with their numbers as ids. Raises `BrokerError` if Kafka refuses one."""
+    """Produce all sentences, with their numbers as ids. Raises `BrokerError` if Kafka fails."""
     producer = BenchProducer(bootstrap, topic)
     for number, text in enumerate(texts):
         producer.send(number, text)
@@ -133,7 +131,5 @@ class RateFeed(threading.Thread):
 
 
 def sentences_at(rate: float, measured: int) -> int:
-    """Return how many sentences a feed needs for `measured` of them after the first one and the
-    warm-up.
-    """
+    """Return how many sentences a feed needs to have `measured` of them after its warm-up."""
     return 1 + int(WARM_UP_SECS * rate) + measured

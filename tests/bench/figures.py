@@ -1,6 +1,4 @@
-"""Computes figures from timestamps and samples. Times are in seconds since 1970 unless a name
-differs.
-"""
+"""Computes figures from timestamps and samples. Times are in seconds since 1970 by default."""
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
@@ -58,7 +56,10 @@ def whole_window(stamps_ms: Sequence[int], begin: float) -> Window:
 
 
 def throughput(stamps_ms: Sequence[int], words_a_record: float = 1.0) -> list[float]:
-    """Return sentences per second in each half second from the first record on, at ten words each."""
+    """Return sentences per second in each half second from the first record on.
+
+    A sentence counts as ten words.
+    """
     if not stamps_ms:
         return []
     stamps = np.asarray(stamps_ms)
@@ -81,7 +82,7 @@ class Growth:
         self._values.append(value)
 
     def between(self, begin: float, end: float) -> float:
-        """Return the growth between two times, interpolated between samples. 0.0 without samples."""
+        """Return the growth between two times, interpolating samples. 0.0 without samples."""
         return self._at(end) - self._at(begin)
 
     def _at(self, time: float) -> float:

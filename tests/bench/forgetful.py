@@ -1,4 +1,4 @@
-"""The topology of `./run bench trace`: the demo's word count with a bolt that forgets a few tuples."""
+"""The topology of `./run bench trace`: the demo's word count with a bolt that forgets tuples."""
 
 import os
 from typing import Final

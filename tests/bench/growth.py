@@ -83,7 +83,7 @@ def open_trees() -> Sweep:
 
 
 def _cost(lines: list[str], words: int, tasks: int = 1) -> dict[str, float]:
-    """Return the best of some rounds in µs: per sentence, and per each of its 2·words + 1 tuples."""
+    """Return the best of some rounds in µs, per sentence and per one of its 2·words + 1 tuples."""
     found: dict[str, float] = {}
     for batches in (True, False):
         pipe = InProcess(tasks=tasks, batches=batches)

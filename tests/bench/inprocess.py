@@ -101,9 +101,7 @@ class Work:
 
 
 class InProcess:
-    """Spout, split, count, sink and acker, with `tasks` tasks each. `next_id` makes a run
-    repeatable.
-    """
+    """Spout, split, count, sink and acker with `tasks` tasks each. `next_id` makes runs repeatable."""
 
     def __init__(
         self,
@@ -136,8 +134,8 @@ class InProcess:
         return sum(cast("Lines", task.spout).finished for task in self.spouts)
 
     def run(self, lines: list[str]) -> None:
-        """Process lines until their completions. All records that wait for a component are one poll
-        of it.
+        """Process lines until their completions. A poll takes all records that wait for a
+        component.
         """
         self._now += _RUN_SECS
         for number, task in enumerate(self.spouts):
@@ -161,9 +159,7 @@ class InProcess:
 
 
 class _Stage:
-    """The driver of one component's engine. Its records stay in memory, and arrive when `confirm`
-    is called.
-    """
+    """The driver of one component's engine. Records are in memory, and arrive at `confirm`."""
 
     def __init__(self, name: str, engine: Engine[Any], tasks: int, work: Work) -> None:
         self.name, self.engine, self._work = name, engine, work

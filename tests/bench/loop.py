@@ -88,7 +88,7 @@ class _Counter:
         self._producer.poll(0)
 
     def flush(self) -> None:
-        """Wait until Kafka has all records. Raises `BrokerError` if it doesn't take them in time."""
+        """Wait until Kafka has all records. Raises `BrokerError` if that takes too long."""
         if left := self._producer.flush(_FLUSH_SECS):
             raise BrokerError(f"Kafka did not take {left} counts within {_FLUSH_SECS:g} s")
 

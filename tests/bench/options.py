@@ -19,8 +19,7 @@ class BenchOptions:
     sentences: int | None = None
     """Sentences per contestant. Slow ones get fewer. None: 300,000, or 20 s of the rate."""
     rate: float | None = None
-    """Sentences per second while latencies are measured. None: all are produced before the start.
-    """
+    """Sentences per second for measuring latencies. None: all are produced before the start."""
     report: Path | None = None
     """A JSON file for the results."""
     plot: Path | None = None

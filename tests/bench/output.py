@@ -1,6 +1,4 @@
-"""Reads a contestant's output and compares it with the truth. Independent of how the contestant
-works.
-"""
+"""Reads a contestant's output and compares it with the truth, independent of how it was made."""
 
 from array import array
 from collections.abc import Callable, Mapping
@@ -73,9 +71,7 @@ class Reader:
     def __init__(
         self, bootstrap: str, topic: str, show: Callable[[int], None], *, by_batch: bool = False
     ) -> None:
-        """`show` is called from time to time with the number of records read. `by_batch`: see
-        `Counts`.
-        """
+        """`show` is called at times with the number of records read. `by_batch`: see `Counts`."""
         self.counts = Counts(by_batch=by_batch)
         self._show = show
         self._topic = topic

@@ -65,8 +65,9 @@ def words_topic(terms: Terms) -> str:
 
 
 def run_faust(terms: Terms) -> int:
-    """Run a worker until SIGTERM. Raises `SystemExit`, or `BrokerError` if the words topic can't be
-    created.
+    """Run a worker until SIGTERM, which raises `SystemExit`.
+
+    Raises `BrokerError` if the words topic cannot be created.
     """
     # A worker that creates this topic itself may never read it.
     create_topic(

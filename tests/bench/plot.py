@@ -1,6 +1,4 @@
-"""Plots the benchmark: each contestant's throughput over time, and the latency or cost per
-sentence.
-"""
+"""Plots each contestant's throughput over time, and the latency or cost per sentence."""
 
 from collections.abc import Sequence
 from importlib.util import find_spec

@@ -1,6 +1,4 @@
-"""Shows the benchmark's progress: a changing line on a terminal, otherwise a line every few
-seconds.
-"""
+"""Shows progress: a changing line on a terminal, otherwise a line every few seconds."""
 
 import time
 from typing import Final
@@ -13,9 +11,7 @@ _LINE_SECS: Final = 5.0
 
 
 class Progress:
-    """Shows temporary messages with `status` and permanent ones with `say`, which also ends the
-    temporary.
-    """
+    """Shows temporary messages with `status`, and permanent ones with `say`, which ends the former."""
 
     def __init__(self, console: Console) -> None:
         self._console = console

@@ -38,15 +38,11 @@ _RATIO: Final = "_ratio"
 _ORDER: Final = ("min", "median", "max")
 
 Summary = dict[str, dict[str, dict[str, float]]]
-"""`min`, `median` and `max`, by contestant and figure. `<name>_ratio` is a figure's ratio to the
-base.
-"""
+"""`min`, `median` and `max` by contestant and figure. `<name>_ratio` is the ratio to the base."""
 
 
 def summarize(runs: Sequence[Run]) -> Summary:
-    """Summarize all runs of each contestant, in the order of their first runs. Omits unknown
-    figures.
-    """
+    """Summarize the runs of each contestant in order of appearance. Unknown figures are omitted."""
     summary: Summary = {}
     for name in dict.fromkeys(run.contestant for run in runs):
         own = [run for run in runs if run.contestant == name]
@@ -66,9 +62,7 @@ def summarize(runs: Sequence[Run]) -> Summary:
 
 
 def to_json(runs: Sequence[Run], rounds: int, rate: float | None) -> dict[str, Any]:
-    """Return the report's content. `rate` is in sentences per second, or None for as fast as
-    possible.
-    """
+    """Return the report's content. `rate` is in sentences per second, None for unlimited."""
     return {
         "date": datetime.now(UTC).isoformat(timespec="seconds"),
         "machine": machine(),

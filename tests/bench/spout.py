@@ -49,9 +49,7 @@ Figures = dict[str, float]
 
 
 def run_spout(messages: int, rounds: int, report: Path | None) -> int:
-    """Measure, print, and return 0. Raises `LocalError` if a process fails, `BrokerError` for
-    Kafka.
-    """
+    """Measure, print, and return 0. Raises `LocalError` for a process, `BrokerError` for Kafka."""
     console = Console()
     progress = Progress(console)
     directory = run_directory()
@@ -116,9 +114,7 @@ def _measure(
 
 
 def _await_figures(processes: LocalProcesses) -> dict[str, float]:
-    """Poll until the spout has its figures. Raises `LocalError` if it emits nothing for two
-    minutes.
-    """
+    """Poll until the spout has its figures. Raises `LocalError` after two minutes without emits."""
     (spout,) = processes.of("spout")
     emitted, changed = 0, time.monotonic()
     while time.monotonic() - changed < _SILENCE_SECS:

@@ -34,9 +34,7 @@ FROM, TO = 0.25, 0.95
 
 
 class MeasuredSpout(KafkaSpout):
-    """A KafkaSpout whose `metrics` are CPU seconds of the whole process and of parts of its main
-    thread.
-    """
+    """A KafkaSpout whose `metrics` are CPU seconds, of the process and of its main thread's parts."""
 
     def __init__(self, config: SpoutConfig, messages: int) -> None:
         super().__init__(config)
@@ -82,9 +80,7 @@ class MeasuredSpout(KafkaSpout):
             self._taken.append(self._now())
 
     def metrics(self) -> dict[str, float]:
-        """Return `messages` and the CPU seconds used between the two marks. Empty before the second
-        mark.
-        """
+        """Return `messages` and CPU seconds between the two marks. Empty before the second."""
         if self._marks:
             return {}
         begin, end = self._taken
@@ -102,7 +98,7 @@ class MeasuredSpout(KafkaSpout):
 
 
 def build(name: str, topic: str, ackers: int, messages: int) -> Topology:
-    """Build a spout and a bolt that acks, with one task each. With `ackers` = 0 nothing is tracked."""
+    """Build a spout and a bolt that acks, one task each. With `ackers` = 0 nothing is tracked."""
     config = Config(topology_acker_executors=ackers, topology_max_spout_pending=20_000)
     builder = TopologyBuilder(name, config)
     scheme = SchemeAsMultiScheme(StringScheme())

@@ -30,9 +30,7 @@ class Terms:
     sink: str
     """The topic of counts: the word as key, `<running count> <id>` as value."""
     run: str
-    """A unique name of the run: for the consumer group, the application, and the contestant's own
-    topics.
-    """
+    """A unique name: for the consumer group, the application, and the contestant's own topics."""
     directory: Path
     """A folder for the contestant's files."""
 
@@ -48,9 +46,7 @@ class Terms:
 
 
 def from_environment(environ: Mapping[str, str] = os.environ) -> Terms:
-    """Read the parameters in a contestant's process. Raises `ConfigError` that names missing
-    variables.
-    """
+    """Read the parameters in a contestant's process. Raises `ConfigError` if some are missing."""
     names = ("PEER_BOOTSTRAP", "PEER_IN", "PEER_OUT", "PEER_RUN", "PEER_DIR")
     if missing := [name for name in names if not environ.get(name)]:
         raise ConfigError(

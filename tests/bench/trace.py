@@ -42,9 +42,7 @@ _TEXTS: Final = 100_000
 
 
 def run_trace(minutes: float, report: Path | None) -> int:
-    """Measure, print, and return 0. Raises `LocalError` if the topology is stuck or a command
-    fails.
-    """
+    """Measure, print, and return 0. Raises `LocalError` if the topology or a command fails."""
     console = Console()
     progress = Progress(console)
     directory = run_directory()

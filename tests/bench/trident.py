@@ -117,9 +117,7 @@ def trident() -> Topology:
 
 
 def uncombined() -> Topology:
-    """Build the same without combining: every word is sent, because the stream is already
-    partitioned.
-    """
+    """Build the same without combining: every word is sent, since the stream is partitioned."""
     topology, words = _words()
     return _counted(topology, words.project("word").partition_by("word"))
 

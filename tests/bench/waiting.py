@@ -27,9 +27,7 @@ class Wait:
         self._tick = threading.Event()  # never set
 
     def for_first(self) -> None:
-        """Wait for the first count. Raises `LocalError` if the contestant exits or takes over three
-        minutes.
-        """
+        """Wait for the first count. Raises `LocalError` after three minutes or at an exit."""
         deadline = time.monotonic() + _START_SECS
         while not self._look():
             if time.monotonic() > deadline:

@@ -55,9 +55,7 @@ Point = dict[str, float]
 
 
 class Moving(WindowedBolt):
-    """The sum over a sliding window, updated by new and expired tuples (Storm's
-    `SlidingWindowSumBolt`).
-    """
+    """The sum over a sliding window from new and expired tuples, as Storm's `SlidingWindowSumBolt`."""
 
     sum = 0
 
@@ -142,7 +140,7 @@ class Driven:
 
 
 def feed(driven: Driven, keys: int, first: int, tuples: int) -> None:
-    """Feed one tuple per millisecond, with the keys in turn. Advance the watermark once per second."""
+    """Feed one tuple per millisecond, keys in turn. Advance the watermark once per second."""
     for begin in range(first, first + tuples, _FRAME):
         driven.take(
             [
@@ -199,7 +197,7 @@ def sessions(open: int, folder: Path) -> Point:
 
 
 def closing(open: int, folder: Path, windows: int = 1) -> Point:
-    """Sums of `open` keys in one window that ends, or in several overlapping ones that end in turn."""
+    """Sums of `open` keys in one window that ends, or in several that overlap and end in turn."""
     window = Window(Duration(2 * open), Duration(2 * open // windows))
     driven, process = Driven(_sums(window), folder), psutil.Process()
     start = process.memory_info().rss

@@ -1,14 +1,13 @@
-"""Final figures of kstorm's processes: the data sent to the counting bolts, and the load of the
-busiest.
-"""
+"""Final figures of kstorm's processes: data sent to the counting bolts, and the busiest's load."""
 
 import json
 from pathlib import Path
 from typing import Any, Final
 
 WORKERS: Final = "workers.json"
-"""The peer's file in `PEER_DIR`: each process's component, CPU seconds since all were ready, and
-`/status`.
+"""The peer's file in `PEER_DIR`, with each process's component, CPU seconds and `/status`.
+
+The CPU seconds are those since all processes were ready.
 """
 _COUNT: Final = "count"
 

@@ -1,1 +1,1 @@
-"""`./run chaos`: breaks a topology on real servers in every way, repeatedly, and audits the result."""
+"""`./run chaos`: breaks a topology on real servers in every way, again and again, and audits it."""

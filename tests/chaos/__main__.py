@@ -10,7 +10,7 @@ from tests.chaos.run import Chaos
 
 
 def main() -> int:
-    """Return the exit code: 0 success, 1 lost or wrong output, 2 it could not run, 130 interrupted."""
+    """Return the exit code: 0 success, 1 lost or wrong output, 2 not run, 130 interrupted."""
     return run_command("kstorm chaos", _run)
 
 

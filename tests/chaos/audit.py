@@ -122,9 +122,7 @@ def audit(
 
 
 class _Messages:
-    """The numbered source messages, with the arrival times of their outputs: one slot per kind of
-    output.
-    """
+    """The numbered source messages with the arrival times of their outputs, one slot per kind."""
 
     def __init__(self, source: Sequence[Record], never: Mapping[int, Collection[str]]) -> None:
         """`never` are the outputs that must not arrive, by message number."""
@@ -202,7 +200,7 @@ class _Messages:
         return ", ".join(name for name, at in self._due(number) if at == NEVER)
 
     def counted(self, number: int) -> list[str]:
-        """Return the words of a message that occur again in the last messages. A bad word does not."""
+        """Return the words of a message that occur again in the last ones. Bad words do not."""
         return [word for word in self.words[number] if not word.startswith("!")]
 
     def _due(self, number: int) -> list[tuple[str, int]]:

@@ -38,9 +38,7 @@ class Brokers:
         return rng.choice(self.all)
 
     def pick_one_to_lose(self, rng: random.Random) -> EmbeddedKafka:
-        """Pick a broker, not the controller if possible: without it no other broker takes over
-        partitions.
-        """
+        """Pick a broker, if possible not the controller: only it can elect new leaders."""
         return rng.choice(self.all[1:] or self.all)
 
 

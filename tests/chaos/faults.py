@@ -22,9 +22,7 @@ class Hold:
 
 @dataclass(frozen=True, slots=True)
 class Until:
-    """Keep everything as it is until `done()`. The run fails if that takes longer than `within`
-    seconds.
-    """
+    """Keep everything as it is until `done()`. The run fails after `within` seconds."""
 
     done: Callable[[], bool]
     what: str

@@ -65,8 +65,8 @@ class Feed(threading.Thread):
                 "message.timeout.ms": 0,  # an outage may be long
                 "reconnect.backoff.max.ms": 1000,
                 "metadata.recovery.strategy": "none",  # as the services' producers have it
-                # A stopping broker may report that there are no brokers. The client then forgets the
-                # only one, and the run would end by its time limit.
+                # A stopping broker may report that there are no brokers. The client then forgets
+                # the only one, and the run would end by its time limit.
                 "topic.metadata.refresh.interval.ms": 5000,
                 "log_level": 0,
             }
@@ -90,9 +90,7 @@ class Feed(threading.Thread):
             self._producer.poll(0)
 
     def stop(self) -> None:
-        """Stop producing, and wait until Kafka has all messages. Raises `BrokerError` if it has
-        not.
-        """
+        """Stop producing, and wait until Kafka has all messages. Raises `BrokerError` if not."""
         self._stopping.set()
         self.join()
         if left := self._producer.flush(_FLUSH_SECS):

@@ -41,9 +41,7 @@ class Parted(NamedTuple):
     never: frozenset[str]
     """Its outputs that must not arrive: `word 1`, `join`."""
     letters: tuple[tuple[str, bool], ...]
-    """Its dead letters: the component that gives up each tuple, and True if it names the message's
-    id.
-    """
+    """Its dead letters: the component that gives up, and True if it names the message's id."""
 
 
 class OffsetSeen(NamedTuple):

@@ -45,9 +45,7 @@ class ChaosOptions:
     guarantee: str = AT_LEAST_ONCE
     """The topology's `topology_processing_guarantee`."""
     brokers: int = 1
-    """Number of Kafka brokers. Of three, each has a replica of each partition, and two must be in
-    sync.
-    """
+    """Number of Kafka brokers. Of three, all have all partitions, and two must be in sync."""
     topology: str = WORD_COUNT
     """Name of the topology under test."""
 
@@ -67,9 +65,7 @@ class ChaosOptions:
 
     @property
     def message_timeout_secs(self) -> float:
-        """Timeout of trees. It exceeds the time to restart a process, but not by much, since all
-        wait for it.
-        """
+        """Timeout of trees: a bit longer than a process's restart, because all wait for it."""
         return 8.0 if self.short else 12.0
 
 

@@ -134,7 +134,7 @@ class ChaosOutcome:
         return [rows[episode.fault] for episode in during]
 
     def faults(self) -> list[str]:
-        """Return a sentence for each fault. With exactly-once processing, that includes duplicates."""
+        """Return a sentence for each fault, with exactly-once processing also for duplicates."""
         return [
             *self.findings.faults(),
             *self.audited.faults(),

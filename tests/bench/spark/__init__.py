@@ -1,1 +1,1 @@
-"""`./run bench pipeline`: compares the Spark pipeline with a minimal PySpark job on the same topic."""
+"""`./run bench pipeline`: compares the Spark pipeline with a minimal PySpark job."""

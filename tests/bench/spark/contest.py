@@ -126,7 +126,7 @@ def run_pipeline(records: int, rounds: int, report: Path | None) -> int:
 
 
 def _fill(bootstrap: str, records: int) -> None:
-    """Produce the output of a word count with exactly-once processing: each record has a unique id."""
+    """Produce the output of an exactly-once word count, in which each record has a unique id."""
     Broker(bootstrap).create_sink(_TOPIC)
     producer = BenchProducer(bootstrap, _TOPIC)
     counts: Counter[str] = Counter()

@@ -62,7 +62,7 @@ class Kind:
     """The replayed messages: those of ten minutes `ago`, or `any`. Empty: none."""
 
     def partition(self, number: Column) -> Column:
-        """Return the source partition of a message. With skew, three of four are in the same one."""
+        """Return the source partition of a message. With skew, three of four are in one."""
         even = (number % PARTITIONS).cast("int")
         return sf.when(number % 4 > 0, 0).otherwise(even) if self.skewed else even
 
@@ -166,9 +166,7 @@ def _rounds(
     rounds: int,
     progress: Progress,
 ) -> Iterator[dict[str, tuple[float, float]]]:
-    """Yield seconds and CPU seconds of a batch on each kind of tables, in turn, after some warm-up
-    rounds.
-    """
+    """Yield seconds and CPU seconds of a batch on both kinds of tables, after warm-up rounds."""
     for number in range(-_WARM, rounds):
         empty = Filling(spark, directory / f"empty-{kind.name}-{number}", size)
         found = {"empty": empty.add(kind), "full": full.add(kind)}
@@ -181,9 +179,7 @@ def _rounds(
 
 
 def _records(spark: SparkSession, kind: Kind, first: int, size: int) -> DataFrame:
-    """Return records of a word count in bronze's form. They are in memory, so their creation is not
-    measured.
-    """
+    """Return records of a word count in bronze's form, cached so that only their use is measured."""
     number = sf.col("id")
     message = kind.message(number, first)
     record = sf.to_json(
