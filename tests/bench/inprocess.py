@@ -101,7 +101,7 @@ class Work:
 
 
 class InProcess:
-    """Spout, split, count, sink and acker with `tasks` tasks each. `next_id` makes runs repeatable."""
+    """Spout, split, count, sink and acker, `tasks` of each. `next_id` makes runs repeatable."""
 
     def __init__(
         self,
@@ -134,9 +134,7 @@ class InProcess:
         return sum(cast("Lines", task.spout).finished for task in self.spouts)
 
     def run(self, lines: list[str]) -> None:
-        """Process lines until their completions. A poll takes all records that wait for a
-        component.
-        """
+        """Process lines until their completions. A poll takes all records waiting for a component."""
         self._now += _RUN_SECS
         for number, task in enumerate(self.spouts):
             cast("Lines", task.spout).lines = lines[number :: len(self.spouts)]

@@ -11,7 +11,7 @@ _LINE_SECS: Final = 5.0
 
 
 class Progress:
-    """Shows temporary messages with `status`, and permanent ones with `say`, which ends the former."""
+    """Shows temporary messages with `status`. `say` replaces them by a permanent one."""
 
     def __init__(self, console: Console) -> None:
         self._console = console

@@ -37,7 +37,7 @@ def post_raising(stage: Stage, rng: random.Random) -> Steps:
 
 
 def post_large(stage: Stage, rng: random.Random) -> Steps:
-    """Post a message for which a bolt emits a value too large for a record. Its process reports it."""
+    """Post a message for which a bolt emits a value that is too large. Its process reports it."""
     parted = stage.subject.large
     assert parted is not None
     stage.post_parted(SOURCE, _around(LARGE, stage, rng), rng.randrange(PARTITIONS), parted)

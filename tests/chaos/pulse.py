@@ -101,5 +101,5 @@ class Pulse:
 
 
 def _work(status: Mapping[str, Any]) -> _Work:
-    """Return a process's run id and its work in that run, which is none while it waits for Kafka."""
+    """Return a process's run id and its work in that run. It does none while it waits for Kafka."""
     return life_of(status), status.get("acked" if status["kind"] == "spout" else "executed", 0)

@@ -38,9 +38,7 @@ _OUTPUT_SECS: Final = 60.0
 
 
 class Chaos:
-    """One run. `run` returns the exit code: 0, or 1 if output is lost or wrong, or the audit
-    failed.
-    """
+    """One run. `run` returns the exit code: 0, or 1 if output is lost or wrong or not audited."""
 
     def __init__(self, options: ChaosOptions, console: Console) -> None:
         self._options, self._console = options, console

@@ -100,7 +100,7 @@ class Stage:
 
 
 def post_all(bootstrap: str, topic: str, records: list[tuple[bytes, int]]) -> list[RecordPlace]:
-    """Write values to partitions, and wait until Kafka has them. Raises `BrokerError` if it fails."""
+    """Write values to partitions, and wait until Kafka has them. Raises `BrokerError` if not."""
     places: list[RecordPlace] = []
     problems: list[str] = []
 

@@ -49,9 +49,7 @@ class Subject:
     bad: Callable[[str, str], str]
     """Returns a message with an id and a text."""
     last: Callable[[int, float], Sequence[Posted]]
-    """Returns the messages that follow when all others are finished, given their number and the
-    rate.
-    """
+    """Returns the messages to post when all others (their number, their rate) are finished."""
     raising: Parted
     """Expected outcome of a message on which bolts raise."""
     large: Parted | None

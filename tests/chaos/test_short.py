@@ -1,4 +1,4 @@
-"""`./run chaos --short` as a user starts it: kills each role once on real servers. Nothing is lost."""
+"""`./run chaos --short` as a user starts it: each role is killed once, and nothing is lost."""
 
 from pathlib import Path
 

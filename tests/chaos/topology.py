@@ -122,9 +122,7 @@ class Join(Bolt):
         declarer.declare("key", "message")
 
     def execute(self, tuple: Tuple) -> None:
-        """Hold the first half. With the second, emit and ack both. Ticks fail halves without a
-        partner.
-        """
+        """Hold the first half. With the second, emit and ack both. Ticks fail old halves."""
         if tuple.is_tick:
             self._give_up(time.monotonic() - self.config.topology_message_timeout_secs)
             return

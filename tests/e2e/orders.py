@@ -34,7 +34,7 @@ def lines() -> Sequence[str]:
 
 
 def _poison() -> Iterator[str]:
-    """Yield unprocessable lines. The spout cannot read the first two, `check` refuses the others."""
+    """Yield unprocessable lines. The spout cannot read the first, `check` refuses the others."""
     tea = {"name": "tea", "price": "3.20", "count": 1}
     order: dict[str, Any] = {
         "id": "p-{message-number}",

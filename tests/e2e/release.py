@@ -127,9 +127,7 @@ class Release:
         }
 
     def held(self, component: str) -> int:
-        """Return the number of tuples that a bolt's pods have executed but neither acked nor
-        failed.
-        """
+        """Return the number of tuples that a bolt's pods have executed but not acked or failed."""
         return sum(
             int(self.kube.kubectl("exec", pod, "--", "python3", "-c", _STATUS))
             for pod in self.pods(component)
@@ -143,7 +141,7 @@ class Release:
     # Operator's commands.
 
     def kstorm(self, verb: str, *arguments: str) -> str:
-        """`kstorm VERB TOPOLOGY …` from this machine, which cannot reach the release's ZooKeeper."""
+        """`kstorm VERB TOPOLOGY …` from this machine, which has no access to the ZooKeeper."""
         command = [sys.executable, "-m", "kstorm.cli", verb, self.trial.name, *arguments]
         return run([*command, "--namespace", self.kube.namespace], timeout=300)
 

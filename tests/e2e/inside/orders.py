@@ -74,9 +74,7 @@ class Orders:
         return found
 
     def _amiss(self, customer: str, amounts: Sequence[Decimal]) -> Iterator[str]:
-        """Check that each total is the previous one plus the order's amount, and the last is the
-        sum.
-        """
+        """Check that each total is the previous one plus the amount, and the last is the sum."""
         steps, before = self._totals[customer], Decimal(0)
         for number in range(1, max(steps, default=0) + 1):
             if number not in steps:
