@@ -1,4 +1,4 @@
-"""The contestants: kstorm, a plain loop, plain Faust, and on request Trident and the same by hand."""
+"""The contestants: kstorm, a plain loop, plain Faust, and on request Trident and its handmade twin."""
 
 import sys
 from collections.abc import Collection, Mapping, Sequence

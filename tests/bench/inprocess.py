@@ -134,7 +134,7 @@ class InProcess:
         return sum(cast("Lines", task.spout).finished for task in self.spouts)
 
     def run(self, lines: list[str]) -> None:
-        """Process lines until their completions. A poll takes all records waiting for a component."""
+        """Process lines until their completions. A poll takes all records waiting for a bolt."""
         self._now += _RUN_SECS
         for number, task in enumerate(self.spouts):
             cast("Lines", task.spout).lines = lines[number :: len(self.spouts)]

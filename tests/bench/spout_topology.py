@@ -34,7 +34,7 @@ FROM, TO = 0.25, 0.95
 
 
 class MeasuredSpout(KafkaSpout):
-    """A KafkaSpout whose `metrics` are CPU seconds of the process and of parts of its main thread."""
+    """A KafkaSpout whose `metrics` are CPU seconds of the process and of its main thread's parts."""
 
     def __init__(self, config: SpoutConfig, messages: int) -> None:
         super().__init__(config)

@@ -21,11 +21,11 @@ class Kube:
                 raise LocalError(f"{tool} is not on the PATH: install it, or name its folder there")
 
     def kubectl(self, *arguments: str, stdin: str | None = None, timeout: float = 120) -> str:
-        """Run kubectl in the namespace and return its output. Raises `LocalError` with its error."""
+        """Run kubectl in the namespace and return its output. Raises `LocalError` if it fails."""
         return run(["kubectl", "-n", self.namespace, *arguments], stdin, timeout)
 
     def helm(self, *arguments: str, timeout: float = 600) -> str:
-        """Run helm in the namespace and return its output. Raises `LocalError` with its error."""
+        """Run helm in the namespace and return its output. Raises `LocalError` if it fails."""
         return run(["helm", "-n", self.namespace, *arguments], None, timeout)
 
     def apply(self, *objects: Mapping[str, Any]) -> None:
@@ -113,7 +113,7 @@ class Kube:
         )
 
     def await_end(self, pod: str, timeout: float) -> str:
-        """Wait until a pod has succeeded, and return its output. Raises `LocalError` if it fails."""
+        """Wait until a pod has succeeded, and return its output. Raises `LocalError` if not."""
 
         def phase() -> str:
             return str(self.get(f"pod/{pod}")["status"]["phase"])

@@ -67,9 +67,7 @@ class Acknowledged:
 
 
 def records_of(cluster: LocalCluster, topic: str, partition: int) -> list[tuple[int, bytes]]:
-    """Return a partition's records with their offsets, as a consumer of committed records sees
-    them.
-    """
+    """Return a partition's records with offsets, as a consumer of committed records sees them."""
     logs, place = cluster.processes(cluster.topology.spouts[0].id)[0].world.logs, (topic, partition)
     return logs.committed_records(place, 0, logs.stable_end(place))
 

@@ -57,7 +57,7 @@ class Faults:
             raise ValueError("as told")
 
     def refuse_to_tick(self, truth: Truth, component: str) -> None:
-        """Raise at each second tick if the bolt is moody. That is logged, and has no other effect."""
+        """Raise at each second tick if the bolt is moody. That is logged, with no other effect."""
         if self.moody and truth.happens("tick", component) % 2 == 0:
             raise ValueError("as told")
 
@@ -117,7 +117,7 @@ class _Telling(Bolt):
 
 
 class Relay(_Telling):
-    """Emits some tuples per input on each stream, and an unanchored one if `loose`. May misbehave."""
+    """Emits tuples per input on each stream, and an unanchored one if `loose`. May misbehave."""
 
     def __init__(
         self,
@@ -218,9 +218,7 @@ class LateRelay(BatchRelay):
 
 
 class Join(_Telling):
-    """Holds a tuple until the other half of the same attempt arrives. Emits a tuple anchored to
-    both.
-    """
+    """Joins the two halves of an attempt, and emits a tuple anchored to both."""
 
     def __init__(self, truth: Truth, faults: Faults = NO_FAULTS) -> None:
         super().__init__(truth)
@@ -243,9 +241,7 @@ class Join(_Telling):
 
 
 class Collect(_Telling):
-    """Holds tuples of any messages. Emits one anchored to all of them if there are enough, or on a
-    tick.
-    """
+    """Holds tuples of any messages. When it has enough, or on a tick, emits one anchored to all."""
 
     def __init__(self, truth: Truth, enough: int, faults: Faults = NO_FAULTS) -> None:
         super().__init__(truth)

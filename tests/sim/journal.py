@@ -1,6 +1,4 @@
-"""A run of hours that may be interrupted: its results so far, in a file that the next run
-continues.
-"""
+"""A run of hours that may be interrupted: its results so far, in a file to continue from."""
 
 import hashlib
 import json
@@ -23,7 +21,7 @@ for name, module in list(sys.modules.items()):
 
 
 class Journal:
-    """The finished schedules of a run, and their outcome. The rule: the same code ran all of them."""
+    """The finished schedules of a run, and their outcome. The same code ran all of them."""
 
     def __init__(
         self, path: Path | None, seeds: Sequence[int], kind: str = SimOutcome.kind

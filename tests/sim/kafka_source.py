@@ -274,7 +274,7 @@ class SourceTopic:
         )
 
     def _judge_range(self, partition: Partition, found: FinishedRange) -> None:
-        """Check a range's counts against the log, and that its acked messages were fully processed."""
+        """Check a range's counts against the log, and that its acked messages were processed."""
         skipped = sum(skip.end - skip.start for skip in found.skipped)
         there = [record for record in self.logs[partition] if found.start <= record.at < found.end]
         dead = {offset for run in found.dead for offset in range(*run)}

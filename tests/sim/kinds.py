@@ -34,8 +34,7 @@ class Kind:
     run: Callable[[int, Callable[[str], None]], Report]
     """Runs the schedule of a seed and reports its events. Raises `ViolationError`."""
     modules: tuple[str, ...]
-    """The modules whose coverage matters: many schedules prove little about rarely reached lines.
-    """
+    """Modules whose coverage matters: many schedules prove little about rarely reached lines."""
 
 
 KINDS: Final = {

@@ -23,7 +23,7 @@ class LeaseError(AssertionError):
 
 
 class Owner:
-    """A process that wants the partition, and stores a growing offset while it believes to hold it."""
+    """A process that wants the partition, and stores a growing offset while it seems to hold it."""
 
     def __init__(self, zookeeper: SimulatedZooKeeper) -> None:
         self.background: list[Callable[[], list[Step]]] = []

@@ -91,9 +91,7 @@ class Batch:
 
 
 class LedgerWorld:
-    """Its methods are the possible events, and check the ledger. `make` builds the ledger under
-    test.
-    """
+    """Its methods are the possible events and check the ledger, which `make` builds."""
 
     def __init__(
         self, make: Callable[[CompletionBox], Ledger] = Ledger, processes: int = 3, seed: int = 0
@@ -139,7 +137,7 @@ class LedgerWorld:
         self._ack(process, copy, run, _xor(child.edge for child in run.children))
 
     def join(self, process: int, left: Copy, right: Copy) -> None:
-        """A bolt anchors one tuple to two: one edge for each, folded into one if they share a tree."""
+        """A bolt anchors one tuple to two, with an edge for each, or one if they share a tree."""
         edges = [self._random.getrandbits(64), self._random.getrandbits(64)]
         folded = Copy(left.tree, edges[0] ^ edges[1]) if left.tree is right.tree else None
         for copy, edge in zip((left, right), edges, strict=True):

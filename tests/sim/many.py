@@ -56,9 +56,7 @@ def run_many(
 
 @contextmanager
 def _progress(total: int, console: Console) -> Iterator[Callable[[SimOutcome], object]]:
-    """Yield a function that shows progress: a bar on a terminal, otherwise a line from time to
-    time.
-    """
+    """Yield a function that shows progress: a bar on a terminal, otherwise a line at times."""
     columns = (
         TextColumn("{task.description}"),
         BarColumn(),
@@ -140,9 +138,7 @@ def _parts(
 
 
 def run_chunk(seeds: Sequence[int], trace: bool, kind: str = AT_LEAST_ONCE) -> SimOutcome:
-    """Run some schedules one after the other. With `trace`, record the lines that the first
-    reaches.
-    """
+    """Run some schedules in turn. With `trace`, record the lines that the first one reaches."""
     outcome = SimOutcome(kind, traced=int(trace))
     run, modules = KINDS[kind].run, KINDS[kind].modules
     gc.collect()

@@ -1,6 +1,4 @@
-"""Finds which lines of the protocol a schedule reaches. The simulation proves little about rare
-ones.
-"""
+"""Finds the lines of the protocol that a schedule reaches. Rare ones are hardly tested."""
 
 import importlib
 import sys

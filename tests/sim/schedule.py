@@ -1,6 +1,4 @@
-"""One seeded schedule: a random topology, messages, faults between any two steps, and a final
-check.
-"""
+"""One seeded schedule: a random topology, messages, faults between steps, and a final check."""
 
 from collections import Counter
 from collections.abc import Callable
@@ -77,7 +75,7 @@ def run_topology(
     weather: Weather = Weather.FOUL,
     tell: Callable[[str], None] = untold,
 ) -> Report:
-    """Run a topology of simulated components for `fault_steps` steps among faults, then until done."""
+    """Run a topology of simulated components for `fault_steps` steps with faults, then to the end."""
     report = Report(seed, truth.messages)
     random = Random(f"faults {seed}")
     resources = {} if source is None else source.resources
@@ -110,9 +108,7 @@ def run_topology(
 
 
 def _in_calm(cluster: LocalCluster, truth: Truth, adversary: Striker, report: Report) -> None:
-    """Finish all messages without faults in bounded time. The last zombies resume when all is
-    quiet.
-    """
+    """Finish all messages without faults in bounded time. The last zombies resume at the end."""
 
     def is_done() -> bool:
         _expect_no_violation(truth)

@@ -77,9 +77,7 @@ class SlowRelay(Relay):
 
 
 class SlowBatchRelay(BatchRelay):
-    """Works frame by frame. If one raises, its tuples are executed individually, tasks
-    concurrently.
-    """
+    """Works frame by frame. If it raises, tuples are executed singly, several tasks concurrently."""
 
     async def execute(self, tuple: Tuple) -> None:
         await give_way()

@@ -18,9 +18,7 @@ from tests.sim.truth import Message, Truth
 
 
 class Source(Spout):
-    """Emits its share of the messages. It emits failed messages, and those in flight at a crash,
-    again.
-    """
+    """Emits its share of the messages, and again those that failed or were in flight at a crash."""
 
     def __init__(self, truth: Truth, batch: int = 0, moods: Moods = CONTENT) -> None:
         self.truth, self.batch, self.moods = truth, batch, moods

@@ -54,7 +54,7 @@ def test_everything_counts_once_in_a_small_world() -> None:
 
 
 def test_what_is_stored_is_in_finished_ranges() -> None:
-    """A `KafkaSpout` on a fake Kafka: each range is true, and is written before offsets above it."""
+    """A `KafkaSpout` on a fake Kafka: ranges are true, and written before offsets above them."""
     seen = sum((explore_ranges(seed).seen for seed in range(_RANGES)), Counter[str]())
     wanted = "finished range refused", "committed by a former life"
     assert {what: seen[what] for what in wanted if seen[what] < _RANGES / 40} == {}

@@ -37,9 +37,7 @@ def test_no_message_is_lost(outcome: SimOutcome) -> None:
 
 
 def test_the_schedules_are_hard(outcome: SimOutcome) -> None:
-    """Every fault and every guard occurs, messages are replayed, and most of the protocol is
-    reached.
-    """
+    """Every fault and guard occurs, messages are replayed, and most of the protocol is reached."""
     roles = ("a spout", "a bolt", "an acker")
     faults = {f"{what} of {role}" for what in ("kill", "zombie") for role in roles}
     faults |= {"checkpoint", "machine too busy", "slow broker", "scale", "offsets set back"}
@@ -87,7 +85,7 @@ def test_the_same_diamond_among_crashes(seed: int) -> None:
 
 
 def test_a_partition_has_one_owner_at_a_time() -> None:
-    """Leases with lost sessions and answers: no offset goes back, no steady lock holder is fenced."""
+    """Leases with lost sessions and answers: no offset goes back, no lock holder is fenced."""
     for seed in range(3000):
         explore_leases(seed)
 

@@ -1,6 +1,4 @@
-"""`kstorm trace` and `kstorm why` are right about trees in any schedule. Longer than the unit
-tests.
-"""
+"""`kstorm trace` and `kstorm why` are right in any schedule. A longer run of the unit tests."""
 
 import pytest
 

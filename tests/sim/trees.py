@@ -130,9 +130,7 @@ def _begun(records: list[Record], topology: Topology) -> Iterator[int]:
 
 
 def explore_trees(seed: int, rebuilt: Rebuilt | None = None) -> Rebuilt:
-    """Run a schedule among faults and abort it, either at any moment or when all processes are
-    idle.
-    """
+    """Run a schedule among faults. Abort it at any moment, or when all processes are idle."""
     rebuilt = rebuilt or Rebuilt()
     random = Random(f"trees {seed}")
     weather = random.choice([weather for weather in DRAWN if weather is not Weather.UNTRACKED])

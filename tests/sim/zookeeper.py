@@ -75,9 +75,7 @@ class SimulatedZooKeeper:
     ) -> None:
         self.random, self._written = random, written
         self.lossy = 0.0
-        """Probability that a connection breaks at a request. Half of those were executed
-        nevertheless.
-        """
+        """Probability that a connection breaks at a request. Half of those were still executed."""
         self.down = False
         """True while it cannot be reached."""
         self.sessions: dict[int, SimulatedSession] = {}

@@ -179,7 +179,7 @@ def _rounds(
 
 
 def _records(spark: SparkSession, kind: Kind, first: int, size: int) -> DataFrame:
-    """Return records of a word count in bronze's form. They are cached, so only their use counts."""
+    """Return records of a word count in bronze's form. They are cached before the measurement."""
     number = sf.col("id")
     message = kind.message(number, first)
     record = sf.to_json(

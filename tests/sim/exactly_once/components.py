@@ -30,7 +30,7 @@ _RAISE = 0.04
 
 
 class Trouble:
-    """Raises at random. Copies of a component share it, so a replayed tuple may fare differently."""
+    """Raises at random. Copies of a component share it, so a replay may fare differently."""
 
     def __init__(self, random: Random, often: float = _RAISE) -> None:
         self._random, self._often = random, often

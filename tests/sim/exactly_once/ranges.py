@@ -123,7 +123,7 @@ def _topology(random: Random) -> Topology:
 
 
 def _produce(kafka: FakeKafka, random: Random) -> dict[Partition, Lines]:
-    """Write messages, some empty, some unreadable, with gaps like those of compaction and markers."""
+    """Write messages, some empty, some unreadable, with gaps as from compaction and markers."""
     logs: dict[Partition, Lines] = {Partition(_SOURCE, number): {} for number in range(_PARTITIONS)}
     for number in range(_MESSAGES):
         partition = Partition(_SOURCE, number % _PARTITIONS)
@@ -253,9 +253,7 @@ class _Judge:
         )
 
     def _judge_counts(self, partition: Partition, found: FinishedRange) -> None:
-        """Check a range's counts. Offsets that an earlier run committed come first, without
-        details.
-        """
+        """Check a range's counts. Offsets committed by an earlier run come first, without details."""
         start = found.start + found.n.get("committed", 0)
         there = {
             at: value for at, value in self._logs[partition].items() if start <= at < found.end
