@@ -1,4 +1,4 @@
-"""The contestants: kstorm, a plain loop, plain Faust, and on request Trident and its handmade twin."""
+"""The contestants: kstorm, a plain loop, plain Faust, and on request Trident and its manual twin."""
 
 import sys
 from collections.abc import Collection, Mapping, Sequence
@@ -75,8 +75,7 @@ CONTESTANTS: Final = (
 
 
 def choose(names: str | None) -> tuple[Contestant, ...]:
-    """Return the contestants of a comma-separated list in their fixed order, by default the default
-    ones.
+    """Return the contestants of a comma-separated list in their fixed order, or the default ones.
 
     Raises `ConfigError` for an unknown contestant.
     """

@@ -32,8 +32,7 @@ def vocabulary() -> tuple[str, ...]:
 
 @lru_cache(2)
 def texts(count: int, skew: float | None = None) -> tuple[str, ...]:
-    """Return the first `count` sentences, without their ids. A longer sequence starts with the same
-    ones.
+    """Return the first `count` sentences, without ids. A longer sequence starts with the same ones.
 
     `skew` is the most frequent word's share of all words, from 0 to 1. The default is Zipf's 11 %.
     """

@@ -90,11 +90,10 @@ class Growth:
 
 
 def latencies_ms(last_stamp: Mapping[int, int], measured_from: int) -> list[float]:
-    """Return the time from sending to last count of each sentence with an id from `measured_from`
-    on.
+    """Return the latencies of the sentences whose id is `measured_from` or later, in ms, sorted.
 
-    The result is in ms and sorted. `last_stamp` maps a sentence's id (its time of sending in µs) to
-    the timestamp of its last count in ms.
+    A latency is the time from sending to the last count. `last_stamp` maps a sentence's id (its
+    time of sending in µs) to the timestamp of its last count in ms.
     """
     return sorted(
         stamp - ident / 1000 for ident, stamp in last_stamp.items() if ident >= measured_from

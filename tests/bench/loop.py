@@ -55,8 +55,7 @@ def run_loop(terms: Terms) -> int:
 
 
 def _whatever_is_there(consumer: Consumer) -> list[Message]:
-    """Return the first available message and those queued behind it, or none after a tenth of a
-    second.
+    """Return the first available message and those queued behind it, or none after a while.
 
     `consume` alone would wait for a full batch.
     """

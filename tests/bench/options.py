@@ -15,7 +15,7 @@ _MEASURED_SECS: Final = 20
 @dataclass(frozen=True, slots=True)
 class BenchOptions:
     rounds: int = _ROUNDS
-    """How often each contestant runs. The base runs before and after each."""
+    """Runs of each contestant. The base runs before and after each."""
     sentences: int | None = None
     """Sentences per contestant. Slow ones get fewer. None: 300,000, or 20 s of the rate."""
     rate: float | None = None

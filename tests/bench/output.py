@@ -30,7 +30,7 @@ class Counts:
     """All counts that a contestant wrote."""
 
     def __init__(self, *, by_batch: bool = False) -> None:
-        """With `by_batch`, a value is a count without an id."""
+        """`by_batch` means that a value is a count without an id."""
         self._by_batch = by_batch
         self.stamps = array("q")
         """The broker's timestamps of all records in ms since 1970, unsorted."""

@@ -1,4 +1,4 @@
-"""The topology of `./run bench spout`: a KafkaSpout that measures its own CPU time, and a bolt that
+"""The topology of `./run bench spout`: a KafkaSpout that measures its CPU time, and a bolt that
 acks.
 
 Only steps that run once per batch are timed. Reading the clock for each message would cost as much
@@ -34,7 +34,7 @@ FROM, TO = 0.25, 0.95
 
 
 class MeasuredSpout(KafkaSpout):
-    """A KafkaSpout whose `metrics` are CPU seconds of the process and of its main thread's parts."""
+    """A KafkaSpout whose `metrics` are CPU seconds, of the process and of parts of its main thread."""
 
     def __init__(self, config: SpoutConfig, messages: int) -> None:
         super().__init__(config)

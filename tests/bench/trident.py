@@ -1,8 +1,7 @@
-"""A batch-wise word count: for each batch a record per word, key=word, value=`<count>`, exactly
-once.
+"""A batch-wise word count: for each batch a record per word, key=word, value=`<count>`.
 
 It exists by hand, in `kstorm.trident` as a user would write it, and in Trident without combining
-before tuples are sent. All three have the same output. The environment is as for
+before tuples are sent. All three have the same output, exactly once. The environment is as for
 `tests.bench.wordcount`. `KSTORM_COUNTS` is the number of processes and tasks that count.
 """
 

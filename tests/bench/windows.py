@@ -55,7 +55,7 @@ Point = dict[str, float]
 
 
 class Moving(WindowedBolt):
-    """The sum over a sliding window from new and expired tuples (Storm's `SlidingWindowSumBolt`)."""
+    """A sliding window's sum from new and expired tuples (Storm's `SlidingWindowSumBolt`)."""
 
     sum = 0
 

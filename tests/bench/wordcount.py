@@ -1,10 +1,9 @@
-"""Word count in the peers' formats: from `<id> word word …` to key=word, value=`<running count>
-<id>`.
+"""Word count in the peers' formats.
 
-It uses the ordinary API and services. Names and sizes come from the environment, because the
-services load the topology by its path. The counts are in a dict in memory, as in Storm's own
-example. With `KSTORM_STATE=1` they are in the bolt's state, as in Kafka Streams. All tuples are
-tracked.
+It turns `<id> word word …` into records with key=word, value=`<running count> <id>`. It uses the
+ordinary API and services. Names and sizes come from the environment, because the services load the
+topology by its path. The counts are in a dict in memory, as in Storm's own example. With
+`KSTORM_STATE=1` they are in the bolt's state, as in Kafka Streams. All tuples are tracked.
 """
 
 import os

@@ -68,8 +68,7 @@ def check_offsets(
     offsets: Iterable[OffsetSeen],
     ends: Mapping[int, int] | None,
 ) -> None:
-    """Check that no stored offset was ever above an unfinished message, and that the last is the
-    end.
+    """Check that no stored offset was ever above an unfinished message, and the last is the end.
 
     With exactly-once processing, the spout's position in Kafka counts instead. It is in the same
     transaction as the emitted tuples. A new owner starts there, and does not wait for tuples in

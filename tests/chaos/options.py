@@ -45,7 +45,7 @@ class ChaosOptions:
     guarantee: str = AT_LEAST_ONCE
     """The topology's `topology_processing_guarantee`."""
     brokers: int = 1
-    """Number of Kafka brokers. Of three, all have all partitions, and two must be in sync."""
+    """Number of Kafka brokers. If three, all have all partitions, and two must be in sync."""
     topology: str = WORD_COUNT
     """Name of the topology under test."""
 

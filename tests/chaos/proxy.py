@@ -57,7 +57,7 @@ class Proxy(Listener):
                     each.close()
 
     async def _connect(self, client: Streams, broker: Streams) -> None:
-        """Forward the data of both sides. Raises `EOFError` at the end of either."""
+        """Forward the data in each direction. Raises `EOFError` at the end of either."""
         async with asyncio.TaskGroup() as both:
             both.create_task(self._pass_on(client[0], broker[1]))
             both.create_task(self._pass_on(broker[0], client[1]))

@@ -31,7 +31,7 @@ class Api(IntEnum):
 
 
 class Fate(Enum):
-    """What happens to a request."""
+    """The fate of a request."""
 
     LOST = auto()
     """The broker does not get it, and the connection closes."""

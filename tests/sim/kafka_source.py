@@ -401,7 +401,7 @@ class _Ear:
 
 
 class _Scheme:
-    """Makes some tuples per message. Those of each attempt have new numbers."""
+    """Makes some tuples per message, with new numbers at each attempt."""
 
     output_fields = Fields(*FIELDS)
 

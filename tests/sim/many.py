@@ -40,8 +40,7 @@ def run_many(
     resume: Path | None = None,
     kind: str = AT_LEAST_ONCE,
 ) -> int:
-    """Run the schedules of these seeds and print what occurred. Return 1 if one breaks the
-    guarantee.
+    """Run the schedules of these seeds and print the results. Return 1 if the guarantee is broken.
 
     Schedules that the file `resume` already has are skipped.
     """

@@ -77,7 +77,7 @@ class SlowRelay(Relay):
 
 
 class SlowBatchRelay(BatchRelay):
-    """Works frame by frame. If it raises, tuples are executed singly, several tasks concurrently."""
+    """Works frame by frame. If it raises, tuples are executed singly, some tasks concurrently."""
 
     async def execute(self, tuple: Tuple) -> None:
         await give_way()

@@ -156,7 +156,7 @@ def explore_trees(seed: int, rebuilt: Rebuilt | None = None) -> Rebuilt:
 def explore_exact_trees(seed: int, rebuilt: Rebuilt | None = None) -> Rebuilt:
     """Do the same for an exactly-once topology.
 
-    As far as records show, nothing in it is ever executed twice.
+    According to the records, nothing in it is ever executed twice.
     """
     rebuilt = rebuilt or Rebuilt()
     random = Random(f"exact trees {seed}")

@@ -1,5 +1,4 @@
-"""Runs the pipeline with the word count's tables, the pipeline without a declaration, and the plain
-job, in turn.
+"""Runs the pipeline, with the word count's tables and without any, and the plain job in turn.
 
 The whole process is measured, including Spark's start, because that is the cost of a run. Tables
 are counted, then deleted.

@@ -1,9 +1,8 @@
-"""A small exactly-once world for rare events: a spout, a stateful bolt on one or two processes, its
-output.
+"""A small exactly-once world for rare events: a spout, a stateful bolt, and its output.
 
-Faults hit only the bolt's processes, mostly during a transaction. Transaction requests are lost,
-arrive late, or lose their answers. Tuples fail, and some become dead letters. In the end each
-message is counted in exactly one committed record, or is in exactly one dead letter.
+The bolt has one or two processes. Faults hit only these, mostly during a transaction. Transaction
+requests are lost, arrive late, or lose their answers. Tuples fail, and some become dead letters. In
+the end each message is counted in exactly one committed record, or is in exactly one dead letter.
 """
 
 import json
