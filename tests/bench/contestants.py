@@ -1,4 +1,7 @@
-"""The contestants: kstorm, a plain loop, plain Faust, and on request Trident and its manual twin."""
+"""The contestants: kstorm, a plain loop and plain Faust.
+
+On request, Trident and the same wired by hand run too.
+"""
 
 import sys
 from collections.abc import Collection, Mapping, Sequence

@@ -1,5 +1,4 @@
-"""The topology of `./run bench spout`: a KafkaSpout that measures its CPU time, and a bolt that
-acks.
+"""The topology of `./run bench spout`: a KafkaSpout that measures its CPU time, and its consumer.
 
 Only steps that run once per batch are timed. Reading the clock for each message would cost as much
 as the measured work. The spout takes the figures itself, at two given messages, because a fast
@@ -34,7 +33,7 @@ FROM, TO = 0.25, 0.95
 
 
 class MeasuredSpout(KafkaSpout):
-    """A KafkaSpout whose `metrics` are CPU seconds, of the process and of parts of its main thread."""
+    """A KafkaSpout whose `metrics` are CPU seconds of its process and parts of its main thread."""
 
     def __init__(self, config: SpoutConfig, messages: int) -> None:
         super().__init__(config)

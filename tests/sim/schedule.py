@@ -75,7 +75,7 @@ def run_topology(
     weather: Weather = Weather.FOUL,
     tell: Callable[[str], None] = untold,
 ) -> Report:
-    """Run a topology of simulated components for `fault_steps` steps with faults, then until done."""
+    """Run a topology of simulated components, `fault_steps` steps of it with faults."""
     report = Report(seed, truth.messages)
     random = Random(f"faults {seed}")
     resources = {} if source is None else source.resources

@@ -156,7 +156,7 @@ def explore_trees(seed: int, rebuilt: Rebuilt | None = None) -> Rebuilt:
 def explore_exact_trees(seed: int, rebuilt: Rebuilt | None = None) -> Rebuilt:
     """Do the same for an exactly-once topology.
 
-    According to the records, nothing in it is ever executed twice.
+    No open tree of it may look as if a tuple had been executed twice.
     """
     rebuilt = rebuilt or Rebuilt()
     random = Random(f"exact trees {seed}")

@@ -253,7 +253,7 @@ class _Judge:
         )
 
     def _judge_counts(self, partition: Partition, found: FinishedRange) -> None:
-        """Check a range's counts. Offsets that an earlier run committed come first and undetailed."""
+        """Check the counts of a range. It begins with the offsets that an earlier run committed."""
         start = found.start + found.n.get("committed", 0)
         there = {
             at: value for at, value in self._logs[partition].items() if start <= at < found.end

@@ -53,7 +53,7 @@ _NEEDS = {"run": ("bootstrap_servers", "topic"), "audit": ("bootstrap_servers", 
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run one command; return the exit code. `argv` defaults to the process's own arguments."""
+    """Run one command and return the exit code. `argv` defaults to the process's own arguments."""
     with guarded():
         return _main(sys.argv[1:] if argv is None else argv)
 

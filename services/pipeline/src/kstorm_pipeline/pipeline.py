@@ -191,9 +191,9 @@ class Pipeline:
     def batch(self, function: BatchFunction) -> BatchFunction:
         """Decorate a function that is called with a batch's new rows of silver, after all writes.
 
-        If the process dies before the batch is recorded as done, the function is called again with
-        the same rows and the same `BatchId`, even if it had returned. So the function itself must
-        make sure that a second call changes nothing.
+        If the process dies before the batch is recorded as done, the function is called again, even
+        if it had returned. It gets the same rows and the same `BatchId`. So the function itself
+        must make sure that a second call changes nothing.
         """
         self.batch_functions.append(function)
         return function

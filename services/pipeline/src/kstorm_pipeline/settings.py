@@ -92,8 +92,8 @@ class Settings:
     allow_data_loss: bool = False
     """Continue, without them, if Kafka has deleted unread records. Otherwise it is an error."""
     jars: tuple[str, ...] = ()
-    """Jars for Spark, separated by commas: the Kafka connector, Delta and their dependencies; `*`
-    as in a shell. Default: resolved by Ivy.
+    """Jars for Spark, separated by commas, `*` as in a shell: the Kafka connector, Delta and their
+    dependencies. Default: resolved by Ivy.
     """
     driver_memory: str = "1g"
     """Heap of the driver, which is all of Spark under `local`: a number followed by `m` or `g`."""
@@ -104,7 +104,7 @@ class Settings:
     shuffle_partitions: int = 4
     """Partitions of a shuffle. About twice the number of cores."""
     bronze_days: float = 0.0
-    """Days for which bronze keeps a processed record, by its Kafka timestamp; 0: forever.
+    """Days for which bronze keeps a processed record, by its Kafka timestamp. 0 is forever.
     `maintain` deletes older ones.
     """
     kafka_options: Mapping[str, str] = field(default_factory=dict, repr=False)
@@ -124,15 +124,15 @@ class Settings:
     TLS too.
     """
     http_port: int = 0
-    """The port of `/metrics`, `/livez` and `/readyz` during `run`; 0: none."""
+    """The port of `/metrics`, `/livez` and `/readyz` during `run`. 0 is none."""
     stalled_seconds: float = 600.0
     """`/livez` fails after this many seconds without progress of an active query (no Spark task
     starts or ends). `/readyz` fails after a tenth of them. Set it above the duration of the slowest
     single step in the pipeline's functions.
     """
     quarantine_percent: float = 50.0
-    """Warn of, and count, a batch in which more than this percentage of the records are unreadable;
-    100: never.
+    """Warn of, and count, a batch in which more than this percentage of the records are unreadable.
+    100 is never.
     """
     schema_registry: str = field(default="", repr=False)
     """The schema registry for records with a schema id, `http://host:port`. If several are given,
