@@ -81,7 +81,7 @@ def sentences(count: int) -> list[str]:
     return [" ".join(f"w{(i * 7 + j * j) % 199}" for j in range(10)) for i in range(count)]
 
 
-def test_a_deactivated_topology_finishes_what_is_in_flight_and_emits_no_more(
+def test_deactivated_topology_finishes_trees_in_flight_and_emits_nothing(
     engine: Engine, kstorm: Command
 ) -> None:
     """Nothing is replayed, and the offsets of what finished are stored. Activated again, it continues from there."""
@@ -103,20 +103,18 @@ def test_a_deactivated_topology_finishes_what_is_in_flight_and_emits_no_more(
     status = engine.worker("sentences-0").status()
     assert status is not None
     assert (status["active"], status["remark"], status["not_ready"]) == (False, ready(engine), "")
-    told = f"{name} is deactivated, as it was: 1 spout process, nothing in flight\n"
-    engine.until(lambda: kstorm("deactivate", name)[1] == told, 10, "ZooKeeper has heard of it")
+    told = f"{name} was already deactivated: 1 spout process, nothing in flight\n"
+    engine.until(lambda: kstorm("deactivate", name)[1] == told, 10, "ZooKeeper has the report")
     assert engine.total("sentences", "emitted") == emitted
     assert kstorm("activate", name)[:2] == (0, f"{name} is active again: 1 spout process\n")
     engine.await_done("sentences")
     assert ready(engine) == "ok"
     assert check_words(engine, text) == Counter()
     assert engine.total("sentences", "emitted") == 6000
-    assert kstorm("activate", name)[1] == f"{name} is active, as it was: 1 spout process\n"
+    assert kstorm("activate", name)[1] == f"{name} was already active: 1 spout process\n"
 
 
-def test_a_spout_that_starts_while_deactivated_emits_nothing(
-    engine: Engine, kstorm: Command
-) -> None:
+def test_spout_started_while_deactivated_emits_nothing(engine: Engine, kstorm: Command) -> None:
     """Killed or not: that a topology is deactivated outlives its processes."""
     name, text = name_of(engine), sentences(300)
     assert kstorm("deactivate", name)[0] == 0
@@ -150,8 +148,8 @@ def test_drain_waits_until_nothing_is_in_flight(engine: Engine, kstorm: Command)
     code, told, error = kstorm("drain", name, "--timeout", "3")
     assert code == 3
     assert re.fullmatch(
-        rf"kstorm: '{name}' still has [\d,]+ trees in flight \(sentences at sentences-0\), after 3 s; it stays "
-        "deactivated, so drain it again or activate it\n",
+        rf"kstorm: '{name}' still has [\d,]+ trees in flight \(sentences at sentences-0\) after 3 s; it stays "
+        "deactivated: drain it again, or activate it\n",
         error,
     )
     assert "trees in flight" in told
@@ -188,7 +186,7 @@ def cluster(
         yield stub
 
 
-def test_kill_drains_scales_to_nothing_and_forgets(
+def test_kill_drains_scales_to_0_and_forgets(
     engine: Engine, kstorm: Command, cluster: KubernetesStub
 ) -> None:
     """No earlier than the last spout has ended; what is started by that name later emits."""
@@ -199,7 +197,7 @@ def test_kill_drains_scales_to_nothing_and_forgets(
     lines = [
         line
         for line in told.splitlines()
-        if not line.startswith(("waiting", "not heard")) and " in flight (" not in line
+        if not line.startswith(("waiting", "no response yet")) and " in flight (" not in line
     ]
     assert code == 0
     assert lines == [
@@ -225,7 +223,7 @@ def test_kill_drains_scales_to_nothing_and_forgets(
     assert check_words(engine, text) == Counter()
 
 
-def test_kill_with_trees_that_do_not_finish(
+def test_kill_with_unfinished_trees(
     engine: Engine, kstorm: Command, cluster: KubernetesStub
 ) -> None:
     """It waits as long as `--wait` says, names what is left, and continues; nothing of that is lost."""
@@ -237,13 +235,13 @@ def test_kill_with_trees_that_do_not_finish(
     engine.until(lambda: engine.total("sentences", "pending") > 0, 60, "something is in flight")
     code, told, _ = kstorm("kill", name, "--yes", "--wait", "1")
     assert code == 0
-    assert "trees in flight (sentences at sentences-0), after 1 s" in told
+    assert "trees in flight (sentences at sentences-0) after 1 s" in told
     assert (
-        "It is killed all the same; what was in flight is emitted again when it is started again"
+        "It is killed anyway; messages in flight will be emitted again when it is started again"
         in told
     )
     assert told.endswith(
-        f"starts it again but for what is scaled by itself: `kstorm scale {name} split=1`\n"
+        f"starts it again, except autoscaled components: `kstorm scale {name} split=1`\n"
     )
     split.resume()
     engine.until(lambda: not engine.processes.of("sentences"), 60, "the spout's process is gone")
@@ -254,7 +252,7 @@ def test_kill_with_trees_that_do_not_finish(
     }
 
 
-def test_kill_leaves_to_keda_what_keda_scales(
+def test_kill_refuses_components_scaled_by_keda(
     engine: Engine, kstorm: Command, cluster: KubernetesStub
 ) -> None:
     """It would be started again at once. Nothing is deactivated or scaled."""
@@ -268,7 +266,7 @@ def test_kill_leaves_to_keda_what_keda_scales(
     assert ready(engine) == "ok"
 
 
-def test_while_zookeeper_is_away_the_topology_stays_as_it_is(
+def test_zookeeper_outage_keeps_the_topology_as_it_is(
     engine: Engine, kstorm: Command, way: Proxy
 ) -> None:
     """`/status` says so; what was asked meanwhile is heard when it is back."""
@@ -303,10 +301,9 @@ def reports(engine: Engine) -> list[str]:
     return found
 
 
-def test_a_name_that_no_spout_has_run_under(
+def test_unknown_name_lists_known_topologies(
     kstorm: Command, zookeeper: EmbeddedZooKeeper, topic_prefix: str
 ) -> None:
-    """The answer names those that there are."""
     client = KazooClient(zookeeper.connect)
     client.start(30)
     client.ensure_path(spouts_path(topic_prefix))
@@ -322,7 +319,7 @@ def test_a_name_that_no_spout_has_run_under(
     client.close()
 
 
-def test_each_topology_hears_its_own(
+def test_each_topology_is_deactivated_separately(
     kstorm: Command, zookeeper: EmbeddedZooKeeper, topic_prefix: str, eventually: Eventually
 ) -> None:
     """Two share a ZooKeeper, and one of them is deactivated; its process says so as soon as it obeys."""
@@ -364,7 +361,7 @@ def test_each_topology_hears_its_own(
     onlooker.close()
 
 
-def test_a_login_keeps_others_from_deactivating(
+def test_login_prevents_others_from_deactivating(
     kstorm: Command,
     zookeeper: EmbeddedZooKeeper,
     topic_prefix: str,
@@ -400,7 +397,9 @@ def test_a_login_keeps_others_from_deactivating(
         logins["his"], "deactivate", "hers"
     )
     monkeypatch.setattr("kstorm.cli.draining._OBEY_SECS", 0.1)
-    assert "'hers': not heard yet by lines at hers" in lets(logins["hers"], "deactivate", "hers")
+    assert "'hers': no response yet from lines at hers" in lets(
+        logins["hers"], "deactivate", "hers"
+    )
     eventually(obey, 10)
     assert watches["his"].active
     assert watches["hers"].remark.startswith("deactivated since")
@@ -409,7 +408,7 @@ def test_a_login_keeps_others_from_deactivating(
         watch.close()
 
 
-def test_what_is_activated_meanwhile_is_not_drained(
+def test_activated_topology_is_not_drained(
     zookeeper: EmbeddedZooKeeper, topic_prefix: str, eventually: Eventually
 ) -> None:
     """It would be waited for in vain, and be said to stay deactivated."""
@@ -426,7 +425,7 @@ def test_what_is_activated_meanwhile_is_not_drained(
             return left
 
         with pytest.raises(
-            ControlError, match="is not drained: somebody has activated it meanwhile"
+            ControlError, match="is not drained: an operator has activated it meanwhile"
         ):
             draining.drain(topologies, topic_prefix, None, "anna@laptop", wait)
         watch.close()
@@ -443,7 +442,7 @@ def test_without_zookeeper_a_topology_is_active(eventually: Eventually) -> None:
     watch.close()
 
 
-def test_a_chroot_of_ones_own(
+def test_topology_in_a_chroot(
     kstorm: Command,
     zookeeper: EmbeddedZooKeeper,
     topic_prefix: str,

@@ -10,7 +10,7 @@ from tests.integration.conftest import RunTopology
 from tests.integration.engine import SINK_PARTITIONS, SOURCE_PARTITIONS, make_topics
 
 
-def test_a_topology_at_work_passes_and_gets_no_message(
+def test_probe_of_a_running_topology_sends_no_message(
     run_topology: RunTopology,
     kafka: EmbeddedKafka,
     topic_prefix: str,
@@ -30,7 +30,7 @@ def test_a_topology_at_work_passes_and_gets_no_message(
             main(["probe"])
         told = capsys.readouterr().out
         assert ended.value.code == 0
-        assert told.startswith(f"{topic_prefix}: its {total} tasks are at work")
+        assert told.startswith(f"{topic_prefix}: all {total} tasks have a process")
         reader = Consumer({"bootstrap.servers": kafka.bootstrap, "group.id": topic_prefix})
         places = [
             TopicPartition(f"{topic_prefix}-in", number) for number in range(SOURCE_PARTITIONS)
@@ -39,7 +39,7 @@ def test_a_topology_at_work_passes_and_gets_no_message(
         reader.close()
 
 
-def test_a_spout_says_that_its_topic_is_not_there(
+def test_spout_reports_its_missing_topic(
     run_topology: RunTopology, kafka: EmbeddedKafka, topic_prefix: str
 ) -> None:
     """At `/status`, ready as it is; until it is there, and then it reads."""

@@ -99,7 +99,7 @@ def sung(capfd: pytest.CaptureFixture[str], words: tuple[str, ...]) -> str:
 
 @pytest.mark.usefixtures("bare")
 @pytest.mark.parametrize("words", [*ASK_KAFKA, *ASK_ZOOKEEPER], ids=" ".join)
-def test_no_command_sings(
+def test_no_command_prints_a_secret(
     words: tuple[str, ...],
     monkeypatch: pytest.MonkeyPatch,
     capfd: pytest.CaptureFixture[str],
@@ -141,7 +141,7 @@ def wrong_keys(directory: Path) -> Iterator[dict[str, str]]:
 
 @pytest.mark.usefixtures("bare")
 @pytest.mark.parametrize("words", [("prepare",), *ASK_ZOOKEEPER], ids=" ".join)
-def test_no_command_sings_of_its_key(
+def test_no_command_prints_the_password_of_its_key(
     words: tuple[str, ...],
     monkeypatch: pytest.MonkeyPatch,
     capfd: pytest.CaptureFixture[str],
@@ -159,7 +159,7 @@ def test_no_command_sings_of_its_key(
 
 @pytest.mark.usefixtures("bare")
 @pytest.mark.parametrize("words", ASK_KUBERNETES, ids=" ".join)
-def test_no_command_sings_of_its_cluster(
+def test_no_command_prints_the_token_of_its_cluster(
     words: tuple[str, ...],
     monkeypatch: pytest.MonkeyPatch,
     capfd: pytest.CaptureFixture[str],
@@ -182,7 +182,7 @@ def test_no_command_sings_of_its_cluster(
 
 
 @pytest.mark.parametrize("kind", ["spout", "bolt", "acker"])
-def test_no_service_sings(kind: str, tmp_path: Path) -> None:
+def test_no_service_prints_a_secret(kind: str, tmp_path: Path) -> None:
     """Of what it cannot start with."""
     texts = [(variable, text) for variable, texts in UNREADABLE.items() for text in texts[:2]]
     broken = [setting for variable, text in texts for setting in given(tmp_path, variable, text)][
@@ -203,7 +203,7 @@ def test_no_service_sings(kind: str, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", ["KAFKA_OPTIONS", "SPARK_CONF", "SCHEMA_REGISTRY_OPTIONS"])
-def test_no_pipeline_sings(
+def test_no_pipeline_prints_a_secret(
     name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
     """Of settings that it cannot read, or may not have from a file."""

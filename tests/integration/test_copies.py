@@ -94,7 +94,7 @@ def headers(message: Message) -> Mapping[str, bytes | str | None]:
     return dict(message.headers() or ())
 
 
-def test_a_copy_says_what_it_is_of(
+def test_copy_names_its_original(
     letters: Letters, replay: Command, source: str, capsys: Any
 ) -> None:
     """Of a queue's message, which has no coordinates, the place of its letter; and the letter is discarded."""
@@ -103,7 +103,10 @@ def test_a_copy_says_what_it_is_of(
     )
     letters.write(queue)
     code, _, complained = replay("0", "--yes")
-    assert (code, "1 not replayed: it came from no topic: say by --to TOPIC" in complained) == (
+    assert (
+        code,
+        "1 not replayed: it did not come from a topic: give --to TOPIC" in complained,
+    ) == (
         2,
         True,
     )
@@ -138,19 +141,18 @@ def test_a_copy_says_what_it_is_of(
     assert event["outcome"] == f"1 copied to {source}, and their letters discarded"
 
 
-def test_a_partition_that_is_gone(letters: Letters, replay: Command, source: str) -> None:
+def test_letter_of_a_missing_partition_is_copied(
+    letters: Letters, replay: Command, source: str
+) -> None:
     """No spout holds it, so a copy is made; with --force also of what could be ordered, in its own partition."""
     letters.write(
         letters.letter(7, topic=source, partition=17), letters.letter(8, topic=source, partition=3)
     )
     code, _, complained = replay("--all", "--yes")
     assert code == 0
-    assert (
-        "1 not replayed: a KafkaSpout can be ordered to emit it at its own coordinates"
-        in complained
-    )
+    assert "1 not replayed: a KafkaSpout can emit it again at its own coordinates" in complained
     assert "leave out --mode produce" in complained
-    assert left(letters) == [1], "it is refused, and not ordered instead"
+    assert left(letters) == [1], "it is refused, and not replayed instead"
     assert replay("1", "--yes")[0] == 2
     assert replay("1", "--yes", "--force")[0] == 0
     found = {
@@ -161,14 +163,13 @@ def test_a_partition_that_is_gone(letters: Letters, replay: Command, source: str
 
 
 @pytest.mark.parametrize("kafka_spout", [True, False])
-def test_the_code_says_whether_the_spout_carries_out_orders(
+def test_code_decides_if_the_spout_can_replay(
     letters: Letters,
     replay: Command,
     source: str,
     monkeypatch: pytest.MonkeyPatch,
     kafka_spout: bool,
 ) -> None:
-    """A KafkaSpout does, another one does not."""
     builder = TopologyBuilder(letters.name)
     config = SpoutConfig(KafkaHosts(), source, id="lines")
     builder.set_spout("lines", KafkaSpout(config) if kafka_spout else FeederSpout("line"))
@@ -182,7 +183,7 @@ def test_the_code_says_whether_the_spout_carries_out_orders(
     ), complained
 
 
-def test_what_cannot_be_copied(letters: Letters, replay: Command, source: str) -> None:
+def test_letters_that_cannot_be_copied(letters: Letters, replay: Command, source: str) -> None:
     """With --force neither: a tuple, a sink's record, what is cut, what could not be read, what is under way, another Kafka's."""
     letters.write(
         letters.letter(1, topic=f"{letters.name}.count", row=3),
@@ -204,21 +205,21 @@ def test_what_cannot_be_copied(letters: Letters, replay: Command, source: str) -
         "it is a tuple",
         "it is a record of a sink",
         "only the beginning",
-        "nothing of the message could be read",
-        "it is under way",
+        "no part of the message could be read",
+        "its replay is in progress",
         "this Kafka has no topic 'elsewhere'",
     ):
         assert f"1 not replayed: {said}" in complained or said in complained, said
 
 
-def test_a_message_does_not_go_round_and_round(
+def test_copy_that_failed_three_times_requires_force(
     letters: Letters, replay: Command, source: str
 ) -> None:
     """A copy that is given up again is told by its header: after three it takes --force. It stays a copy of the first message."""
     told = [(copying.REPLAY_OF, "lines/0/1"), (copying.REPLAYS, "3")]
     letters.write(letters.letter(9, topic=source, partition=17, headers=told))
     code, _, complained = replay("0", "--yes")
-    assert (code, "it was replayed 3 times, and failed again; --force copies it" in complained) == (
+    assert (code, "it was replayed 3 times and failed again; --force copies it" in complained) == (
         2,
         True,
     )
@@ -227,7 +228,7 @@ def test_a_message_does_not_go_round_and_round(
     assert headers(message) == {copying.REPLAY_OF: b"lines/0/1", copying.REPLAYS: b"4"}
 
 
-def test_letters_of_kstorm_0_1_stay(
+def test_letters_of_kstorm_0_1_are_copied_and_remain(
     kafka: EmbeddedKafka, topic_prefix: str, replay: Command, source: str
 ) -> None:
     """As they have no key, they cannot be discarded; it is said."""
@@ -236,12 +237,14 @@ def test_letters_of_kstorm_0_1_stay(
         letters.settings, letters.topic, [(None, encode_letter(letters.letter(9, topic=source)))]
     )
     code, shown, _ = replay("0", "--yes")
-    assert (code, "1 of kstorm 0.1 cannot be discarded" in shown, left(letters)) == (0, True, [0])
+    assert (code, "1 letter of kstorm 0.1 cannot be discarded" in shown, left(letters)) == (
+        0,
+        True,
+        [0],
+    )
 
 
-def test_some_a_second_and_no_more_than_that(
-    letters: Letters, replay: Command, source: str
-) -> None:
+def test_rate_and_limit_of_copies(letters: Letters, replay: Command, source: str) -> None:
     """The oldest first."""
     letters.write(*(letters.letter(number, topic=source, partition=17) for number in range(4)))
     begun = time.monotonic()
@@ -250,7 +253,7 @@ def test_some_a_second_and_no_more_than_that(
     assert left(letters) == [3]
 
 
-def test_what_kafka_does_not_take_keeps_its_letter(
+def test_letter_remains_if_kafka_refuses_its_copy(
     letters: Letters, replay: Command, source: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Only what it has is discarded; the event says how far it came."""
@@ -258,7 +261,7 @@ def test_what_kafka_does_not_take_keeps_its_letter(
     monkeypatch.setattr(copying, "write_copies", _takes_the_first)
     code, shown, complained = replay("--all", "--yes")
     assert (code, left(letters)) == (2, [1, 2])
-    assert "did not take a copy: too large" in complained
+    assert "did not accept a copy: too large" in complained
     assert "1 copied to their topics, and their letters discarded; then: Kafka at" in shown
 
 
@@ -266,8 +269,7 @@ def _takes_the_first(_settings: object, _copies: list[Copy]) -> tuple[set[int], 
     return {0}, "too large"
 
 
-def test_to_is_for_copies_alone(kafka: EmbeddedKafka, letters: Letters, capsys: Any) -> None:
-    """An order goes to the message's own coordinates."""
+def test_to_requires_the_mode_produce(kafka: EmbeddedKafka, letters: Letters, capsys: Any) -> None:
     words = [
         "dlq",
         "replay",

@@ -55,9 +55,7 @@ def events(kstorm: Command) -> list[Mapping[str, Any]]:
     return found
 
 
-def test_list_says_what_where_and_why_and_nothing_of_the_message(
-    letters: Letters, kstorm: Command
-) -> None:
+def test_list_shows_error_and_place_but_not_the_message(letters: Letters, kstorm: Command) -> None:
     letters.write(letters.letter(7), letters.strange(8))
     code, shown, complained = kstorm("dlq", "list")
     assert (code, complained) == (0, "")
@@ -81,7 +79,7 @@ def test_list_says_what_where_and_why_and_nothing_of_the_message(
     assert SECRET.decode() not in shown
 
 
-def test_list_shows_those_that_are_asked_for(letters: Letters, kstorm: Command) -> None:
+def test_list_with_filters(letters: Letters, kstorm: Command) -> None:
     letters.write(letters.letter(7), letters.strange(8), letters.letter(9))
 
     def numbers(*words: str) -> list[int]:
@@ -97,10 +95,10 @@ def test_list_shows_those_that_are_asked_for(letters: Letters, kstorm: Command) 
     assert numbers("--match", "product 9$", "--kind", "failed") == [2]
     assert kstorm("dlq", "list", "--kind", "none") == (0, "no dead letters\n", "")
     assert kstorm("dlq", "list", "--match", "(")[0] == 2
-    assert "give so long ago (30m, 2h, 1d)" in kstorm("dlq", "list", "--since", "tuesday")[2]
+    assert "give an age (30m, 2h, 1d)" in kstorm("dlq", "list", "--since", "tuesday")[2]
 
 
-def test_list_puts_those_together_that_are_alike(letters: Letters, kstorm: Command) -> None:
+def test_list_groups_similar_letters(letters: Letters, kstorm: Command) -> None:
     letters.write(*map(letters.letter, range(12)), letters.strange(50))
     shown = kstorm("dlq", "list", "--group")[1].splitlines()
     assert re.search(
@@ -113,7 +111,7 @@ def test_list_puts_those_together_that_are_alike(letters: Letters, kstorm: Comma
     assert [one["count"] for one in found] == [12, 1]
 
 
-def test_show_shows_all_and_obeys_nobody(letters: Letters, kstorm: Command) -> None:
+def test_show_prints_everything_escaped(letters: Letters, kstorm: Command) -> None:
     """What a stranger wrote does not reach the terminal as it is."""
     odd = letters.letter(
         7,
@@ -139,7 +137,7 @@ def test_show_shows_all_and_obeys_nobody(letters: Letters, kstorm: Command) -> N
     )
 
 
-def test_show_of_none_says_so(letters: Letters, kstorm: Command) -> None:
+def test_show_of_a_missing_letter(letters: Letters, kstorm: Command) -> None:
     """Be it discarded, or replaced by a newer one."""
     letters.write(letters.letter(7), letters.letter(7, attempts=9))
     for number in ("0", "2"):
@@ -149,7 +147,7 @@ def test_show_of_none_says_so(letters: Letters, kstorm: Command) -> None:
     assert "attempts    9" in kstorm("dlq", "show", "1")[1]
 
 
-def test_export_has_the_letters_whole(letters: Letters, kstorm: Command) -> None:
+def test_export_prints_complete_letters(letters: Letters, kstorm: Command) -> None:
     letters.write(letters.letter(7), letters.strange(8), letters.letter(9))
     group = fingerprint(letters.letter(0))
     found = [
@@ -162,13 +160,13 @@ def test_export_has_the_letters_whole(letters: Letters, kstorm: Command) -> None
     assert len(kstorm("dlq", "export")[1].splitlines()) == 3
 
 
-def test_discard_is_a_tombstone_and_an_event(letters: Letters, kstorm: Command) -> None:
+def test_discard_writes_a_tombstone_and_an_event(letters: Letters, kstorm: Command) -> None:
     """Of the letter that is named and no other."""
     letters.write(letters.letter(7), letters.letter(8))
     code, shown, _ = kstorm("dlq", "discard", "1", "--yes", "--note", "gone for good")
     assert code == 0
     assert shown.endswith(
-        "1 discarded; Kafka deletes what they hold when it next compacts the topic\n"
+        "1 discarded; Kafka deletes their contents when it next compacts the topic\n"
     )
     assert letters.kept()[2] == (b"orders/3/8/lines", None)
     assert [
@@ -204,7 +202,7 @@ def test_discard_of_a_group(letters: Letters, kstorm: Command) -> None:
     assert "give 4 to 8 hex digits" in kstorm("dlq", "discard", "--group", "xyz1", "--yes")[2]
 
 
-def test_what_is_discarded_goes(
+def test_kafka_deletes_discarded_letters(
     kafka: EmbeddedKafka, topic_prefix: str, kstorm: Command, eventually: Eventually
 ) -> None:
     """Kafka compacts the topic as it is set, here without its patience."""
@@ -236,7 +234,7 @@ def test_what_is_discarded_goes(
     assert json.loads(kept[1][1] or b"{}")["offset"] == 8, "what was not discarded is there"
 
 
-def test_letters_of_kstorm_0_1_are_shown_and_not_discarded(
+def test_letters_of_kstorm_0_1_are_listed_but_not_discarded(
     kafka: EmbeddedKafka, topic_prefix: str, kstorm: Command
 ) -> None:
     """Their topic is not compacted, and they have no keys."""
@@ -254,12 +252,12 @@ def test_letters_of_kstorm_0_1_are_shown_and_not_discarded(
     letters.write(letters.letter(7))
     shown, complained = kstorm("dlq", "list")[1:]
     assert "failed, and its retries are used up" in shown
-    assert complained == "kstorm: 1 records there are no dead letters, and are left out\n"
+    assert complained == "kstorm: left out 1 invalid record of the dead-letter topic\n"
     assert "kstorm 0.1 wrote them without a key" in kstorm("dlq", "discard", "0", "--yes")[2]
-    assert "is not compacted: docs/dead-letters.md" in kstorm("dlq", "discard", "2", "--yes")[1]
+    assert "is not compacted: see docs/dead-letters.md" in kstorm("dlq", "discard", "2", "--yes")[1]
 
 
-def test_watch_ends_at_a_kind_that_was_not_there(
+def test_watch_ends_at_a_new_group(
     letters: Letters, kstorm: Command, capsys: pytest.CaptureFixture[str], eventually: Eventually
 ) -> None:
     """What is there already is not shown, and what is alike does not end it."""
@@ -285,9 +283,7 @@ def test_watch_ends_at_a_kind_that_was_not_there(
     assert kstorm("dlq", "watch", "--timeout", "1")[:2] == (0, "")
 
 
-def test_without_its_topic_it_says_what_is_missing(
-    kafka: EmbeddedKafka, topic_prefix: str, kstorm: Command
-) -> None:
+def test_missing_topic_is_named(kafka: EmbeddedKafka, topic_prefix: str, kstorm: Command) -> None:
     for words in (("dlq", "list"), ("events",)):
         code, _, complained = kstorm(*words)
         assert code == 2

@@ -36,7 +36,7 @@ def kstorm(
     return run
 
 
-def test_who_has_done_what_and_how_it_ended(
+def test_actions_are_recorded_with_operator_and_outcome(
     kafka: EmbeddedKafka, topic_prefix: str, client: KazooClient, kstorm: Command
 ) -> None:
     """A drain that takes too long as well; `kill` ends with `forget` in a pod, `scale` with `note`."""
@@ -59,7 +59,7 @@ def test_who_has_done_what_and_how_it_ended(
     assert "still has 7 trees in flight" in found[2].outcome
 
 
-def test_a_topology_without_that_topic_and_a_kafka_that_is_away_stop_nobody(
+def test_action_succeeds_if_its_event_cannot_be_recorded(
     topic_prefix: str,
     client: KazooClient,
     kstorm: Command,
@@ -73,7 +73,10 @@ def test_a_topology_without_that_topic_and_a_kafka_that_is_away_stop_nobody(
     assert kstorm("activate") == 0
     said = capsys.readouterr()
     assert "is active again" in said.out
-    assert f"this is not among the events of {topic_prefix!r}: no Kafka broker answered" in said.err
+    assert (
+        f"this action is not recorded in the events of {topic_prefix!r}: no Kafka broker answered"
+        in said.err
+    )
     monkeypatch.delenv("KSTORM_BOOTSTRAP_SERVERS")
     assert kstorm("deactivate") == 0
     assert capsys.readouterr().err == ""

@@ -40,13 +40,12 @@ def run(*words: str) -> object:
     return ended.value.code
 
 
-def test_who_has_deactivated_it_is_the_one_outside(
+def test_deactivation_records_the_local_operator(
     cluster: KubernetesStub,
     client: KazooClient,
     topic_prefix: str,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    """Not the pod."""
     assert run("deactivate", topic_prefix) == 0
     told = read_deactivation(client, topic_prefix)
     assert isinstance(told, Deactivation)
@@ -59,7 +58,7 @@ def test_who_has_deactivated_it_is_the_one_outside(
     assert client.exists(deactivated_path(topic_prefix)) is None
 
 
-def test_time_that_runs_out_has_an_exit_code_of_its_own(
+def test_timeout_has_its_own_exit_code(
     cluster: KubernetesStub, client: KazooClient, topic_prefix: str
 ) -> None:
     """So that `kill` goes on then, and not if ZooKeeper is away, say."""
@@ -70,7 +69,7 @@ def test_time_that_runs_out_has_an_exit_code_of_its_own(
     assert run("drain", topic_prefix) == 2
 
 
-def test_kill_has_it_forgotten_when_its_spouts_have_ended(
+def test_kill_forgets_the_topology_after_its_spouts_have_ended(
     cluster: KubernetesStub, client: KazooClient, topic_prefix: str
 ) -> None:
     """By an acker's pod: ZooKeeper knows no such topology any more."""

@@ -64,12 +64,12 @@ def test_show(topic: Topic, zookeeper: EmbeddedZooKeeper, offsets: Command) -> N
     lines = rows(shown)
     assert lines[0][:5] == ["0", "2", "0", "5", "3"]
     assert "task 0 of" in lines[0][5]
-    assert "lag in all: 3" in shown
+    assert "total lag: 3" in shown
     process.stop()
     assert [line[-1] for line in rows(offsets("show")[1])] == ["–", "–"]
 
 
-def test_reset_to_the_start_has_everything_read_again(
+def test_reset_to_the_start_repeats_everything(
     topic: Topic, zookeeper: EmbeddedZooKeeper, offsets: Command, eventually: Eventually
 ) -> None:
     """The next spout begins there, and lag tools see it."""
@@ -89,7 +89,7 @@ def test_reset_to_the_start_has_everything_read_again(
     again.stop()
 
 
-def test_what_is_skipped_is_said_with_who_and_why(
+def test_skipped_offsets_are_recorded_with_operator_and_command(
     topic: Topic, zookeeper: EmbeddedZooKeeper, offsets: Command
 ) -> None:
     """Before it is skipped; so every offset below the stored one is in some range."""
@@ -150,10 +150,10 @@ def test_set(topic: Topic, zookeeper: EmbeddedZooKeeper, offsets: Command) -> No
     [
         (["set", "0=4", "1=1"], r"\[1\] has the offsets 0 to 0: 1 is out of range"),
         (["reset", "--to", "4"], r"\[1\] has the offsets 0 to 0: 4 is out of range"),
-        (["set", "0=4", "2=0"], "has the partitions 0 to 1, but no 2"),
+        (["set", "0=4", "2=0"], "has partitions 0 to 1, but no partition 2"),
     ],
 )
-def test_what_the_log_does_not_have_is_refused(
+def test_offsets_outside_the_log_are_refused(
     topic: Topic, zookeeper: EmbeddedZooKeeper, offsets: Command, arguments: list[str], says: str
 ) -> None:
     """And the other partitions are left as well."""
@@ -164,7 +164,7 @@ def test_what_the_log_does_not_have_is_refused(
     assert offsets("show")[1].count("–") == 6  # no offset, no lag, no holder
 
 
-def test_a_running_spout_is_left_alone(
+def test_offsets_of_a_running_spout_are_not_changed(
     topic: Topic, zookeeper: EmbeddedZooKeeper, offsets: Command
 ) -> None:
     """The refusal names who holds the lock; nothing was changed, not even where nobody holds one."""
@@ -187,7 +187,7 @@ def test_a_running_spout_is_left_alone(
     assert offsets("reset", "--to", "earliest")[0] == 0
 
 
-def test_an_offset_that_was_moved_meanwhile_is_not_moved_again(
+def test_offset_changed_meanwhile_is_not_moved(
     topic: Topic, zookeeper: EmbeddedZooKeeper, offsets: Command, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Between its look and its write a spout came, went on and left: what that stored stays."""
@@ -205,7 +205,7 @@ def test_an_offset_that_was_moved_meanwhile_is_not_moved_again(
     assert stored_offset(zookeeper.connect, topic)["offset"] == 3
 
 
-def test_a_spout_that_lost_its_lock_unheard_begins_at_the_new_offset(
+def test_spout_without_its_lock_starts_at_the_new_offset(
     topic: Topic, zookeeper: EmbeddedZooKeeper, offsets: Command
 ) -> None:
     """As after a session that expired: what it had in flight is no longer its own, and it moves nothing back."""
@@ -227,7 +227,7 @@ def test_a_spout_that_lost_its_lock_unheard_begins_at_the_new_offset(
     client.close()
 
 
-def test_a_login_is_needed_where_one_was_used(
+def test_offsets_of_a_login_require_it(
     topic: Topic, offsets: Command, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """What it makes with a login is for that user alone; a user without one gets an error that names the variable to set."""
@@ -275,7 +275,7 @@ def test_a_spout_of_several_topics(
     whole = ["--topology", "several_topics:topology"]
     said = run("reset", "--to", "latest", *whole)
     assert said == (0, f"{topic.name}.a[0]: none → 2\n{topic.name}.b[0]: none → 2\n", "")
-    assert "name one by --root" in run("set", "0=1", *whole)[2]
+    assert "select one with --root" in run("set", "0=1", *whole)[2]
     one = [
         "--root",
         f"/several/{topic.name}",

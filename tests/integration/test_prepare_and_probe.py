@@ -68,7 +68,7 @@ def make_topic(kafka: EmbeddedKafka, topic: str, count: int, eventually: Eventua
     eventually(lambda: partitions(kafka, [topic]) == {topic: count}, 20)
 
 
-def test_prepare_makes_the_topics_once(
+def test_prepare_creates_the_topics_once(
     kstorm: Command, kafka: EmbeddedKafka, topic_prefix: str, eventually: Eventually
 ) -> None:
     """With the ends if asked for; the second time finds all there."""
@@ -87,7 +87,7 @@ def test_prepare_makes_the_topics_once(
     eventually(lambda: partitions(kafka, wanted) == wanted, 20)
     assert kstorm("four", "prepare", "--ends", "3") == (
         0,
-        f"{topic_prefix}: created no topic, all are there\n",
+        f"{topic_prefix}: created no topic, all exist\n",
         "",
     )
 
@@ -103,16 +103,14 @@ def test_prepare_refuses_another_task_count(kstorm: Command, topic_prefix: str) 
     )
 
 
-def test_source_and_sink_that_are_not_there(
+def test_missing_source_and_sink_are_refused(
     kstorm: Command, kafka: EmbeddedKafka, topic_prefix: str
 ) -> None:
     """A line for each, exit code 2, and nothing is made; whoever wants to start all the same is told, and starts."""
-    nothing = (
-        f"and Kafka at {kafka.bootstrap} has none of that name: create it, or correct the name"
-    )
+    nothing = f"but Kafka at {kafka.bootstrap} has no such topic: create it, or correct the name"
     reads = f"the spout 'lines' reads the topic '{topic_prefix}-in', {nothing}"
     writes = f"the bolt 'sink' writes the topic '{topic_prefix}-out', {nothing}"
-    hint = "to start all the same: --allow-missing-ends, in the chart prepare.allowMissingEnds=true"
+    hint = "to start anyway: --allow-missing-ends, or in the chart prepare.allowMissingEnds=true"
     code, shown, complaint = kstorm("four", "prepare", "--wait", "1000")
     assert (code, shown) == (2, "")
     assert complaint.splitlines() == [f"kstorm: {reads}", f"kstorm: {writes}", f"kstorm: {hint}"]
@@ -121,23 +119,22 @@ def test_source_and_sink_that_are_not_there(
     code, shown, _ = kstorm("four", "prepare", "--allow-missing-ends")
     assert code == 0
     assert shown.splitlines()[1:] == [
-        f"not as it should be: {reads}",
-        f"not as it should be: {writes}",
+        f"warning: {reads}",
+        f"warning: {writes}",
     ]
     assert partitions(kafka, [own]) == {own: 4}
 
 
-def test_source_and_sink_that_are_there(
+def test_existing_source_and_sink_are_accepted(
     kstorm: Command, kafka: EmbeddedKafka, topic_prefix: str, eventually: Eventually
 ) -> None:
-    """Nothing is said of them."""
     for end in ("in", "out"):
         make_topic(kafka, f"{topic_prefix}-{end}", 1, eventually)
     code, shown, complaint = kstorm("four", "prepare")
     assert (code, len(shown.splitlines()), complaint) == (0, 1, "")
 
 
-def test_probe_sees_its_message_come_out(
+def test_probe_waits_for_its_message_in_the_sink(
     kstorm: Command, kafka: EmbeddedKafka, topic_prefix: str, eventually: Eventually
 ) -> None:
     """Among others, of which it says nothing."""
@@ -166,7 +163,7 @@ def test_probe_sees_its_message_come_out(
     assert shown.startswith(f"{topic_prefix}-in → {topic_prefix}-out[")
 
 
-def test_probe_says_what_did_not_come(
+def test_probe_names_a_missing_result(
     kstorm: Command, kafka: EmbeddedKafka, topic_prefix: str, eventually: Eventually
 ) -> None:
     """After its patience; and at once if there is no such topic."""
@@ -180,11 +177,11 @@ def test_probe_says_what_did_not_come(
     code, _, complaint = kstorm("four", "probe", *ends, "--timeout", "0.5")
     assert (
         code,
-        f"did not come out in '{topic_prefix}-out' within 0.5 s; 0 other records" in complaint,
+        f"had no result in '{topic_prefix}-out' within 0.5 s; 0 other records" in complaint,
     ) == (2, True)
 
 
-def test_probe_names_what_is_missing(kstorm: Command, topic_prefix: str) -> None:
+def test_probe_names_missing_topics_and_tasks(kstorm: Command, topic_prefix: str) -> None:
     """Without being told to send something it looks: for topics, and for tasks without a process."""
     code, _, complaint = kstorm("four", "probe")
     assert code == 2
@@ -192,18 +189,18 @@ def test_probe_names_what_is_missing(kstorm: Command, topic_prefix: str) -> None
         f"kstorm: the topology '{topic_prefix}' has no topic '{topic_prefix}.sink' at " in complaint
     )
     assert (
-        f"kstorm: the spout 'lines' reads the topic '{topic_prefix}-in', and Kafka at " in complaint
+        f"kstorm: the spout 'lines' reads the topic '{topic_prefix}-in', but Kafka at " in complaint
     )
     kstorm("four", "prepare", "--ends", "1")
     code, _, complaint = kstorm("four", "probe", "--timeout", "0.5")
     assert code == 2
     assert (
-        "run nowhere, 0.5 s long: lines [0]; sink [0, 1, 2, 3]; __acker [0, 1, 2, 3]; look at the pods"
+        "have no process after 0.5 s: lines [0]; sink [0, 1, 2, 3]; __acker [0, 1, 2, 3]; check the pods"
         in complaint
     )
 
 
-def test_what_is_produced_can_be_consumed(
+def test_produced_messages_can_be_consumed(
     kstorm: Command,
     kafka: EmbeddedKafka,
     topic_prefix: str,
@@ -255,8 +252,8 @@ def test_a_topic_is_followed_until_ctrl_c(
 
 
 @pytest.mark.parametrize("verb", ["produce", "consume"])
-def test_a_topic_that_is_not_there(kstorm: Command, topic_prefix: str, verb: str) -> None:
+def test_missing_topic_is_not_created(kstorm: Command, topic_prefix: str, verb: str) -> None:
     """Is not made by asking for it."""
     code, _, complaint = kstorm("four", verb, topic_prefix)
     assert code == 2
-    assert complaint.endswith(f"has no topic '{topic_prefix}': create it, or name another\n")
+    assert complaint.endswith(f"has no topic '{topic_prefix}': create it, or give another topic\n")

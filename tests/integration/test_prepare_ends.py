@@ -62,18 +62,18 @@ def static(topic: str, bootstrap: str, *numbers: int) -> StaticHosts:
     )
 
 
-def test_topics_that_match(settings: Settings, topic_prefix: str) -> None:
+def test_pattern_needs_one_matching_topic(settings: Settings, topic_prefix: str) -> None:
     """One is enough; the topology's own do not count, since it does not read them."""
     topology = build(topic_prefix, KafkaHosts(), pattern=f"{topic_prefix}[.-].*[kn]")
     for mine in (f"{topic_prefix}.sink", f"{topic_prefix}-out"):
         create_topic(settings, mine, 1)
     (wrong,) = ends_amiss(topology, settings)
-    assert f"reads every topic that matches '{topic_prefix}[.-].*[kn]', and Kafka at" in wrong
+    assert f"reads every topic that matches '{topic_prefix}[.-].*[kn]', but Kafka at" in wrong
     create_topic(settings, f"{topic_prefix}-in", 1)
     assert list(ends_amiss(topology, settings)) == []
 
 
-def test_a_source_and_a_sink_at_another_kafka(
+def test_source_and_sink_of_another_kafka(
     settings: Settings, other: EmbeddedKafka, topic_prefix: str
 ) -> None:
     """They are looked for there; who does not answer is named with who needs it."""
@@ -82,8 +82,8 @@ def test_a_source_and_a_sink_at_another_kafka(
     sink = KafkaBolt().with_producer_properties({"bootstrap.servers": other.bootstrap})
     topology = build(topic_prefix, KafkaHosts(other.bootstrap), sink=sink)
     reads, writes = ends_amiss(topology, settings)
-    assert f"'{topic_prefix}-in', and Kafka at {other.bootstrap} has none of that name" in reads
-    assert f"'{topic_prefix}-out', and Kafka at {other.bootstrap} has none of that name" in writes
+    assert f"'{topic_prefix}-in', but Kafka at {other.bootstrap} has no such topic" in reads
+    assert f"'{topic_prefix}-out', but Kafka at {other.bootstrap} has no such topic" in writes
     there = Settings(topology="", bootstrap_servers=other.bootstrap)
     for end in ("in", "out"):
         create_topic(there, f"{topic_prefix}-{end}", 1)
@@ -95,7 +95,7 @@ def test_a_source_and_a_sink_at_another_kafka(
         list(ends_amiss(away, settings))
 
 
-def test_partitions_that_are_named(
+def test_missing_partitions_are_named(
     settings: Settings, kafka: EmbeddedKafka, topic_prefix: str
 ) -> None:
     """Those beyond the topic's are."""
@@ -112,7 +112,7 @@ def test_partitions_that_are_named(
     )
 
 
-def test_topics_that_may_not_be_used(tmp_path: Path, topic_prefix: str) -> None:
+def test_missing_rights_on_topics_are_named(tmp_path: Path, topic_prefix: str) -> None:
     """The right is named that is missing, and who lacks it; of a topic that may not be seen nothing else is said."""
     secured = Secured(tmp_path)
     with secured.kafka:
@@ -127,9 +127,9 @@ def test_topics_that_may_not_be_used(tmp_path: Path, topic_prefix: str) -> None:
         secured.let(STRANGER, f"{topic_prefix}-in", AclOperation.DESCRIBE)
         reads, writes = ends_amiss(topology, settings)
         as_whom = f"allow this user (SASL_SSL, SCRAM-SHA-512 as user '{STRANGER}')"
-        unread = f"the topic '{topic_prefix}-in', and may not: {as_whom} READ on it"
+        unread = f"the topic '{topic_prefix}-in', but is not allowed to: {as_whom} READ on it"
         assert reads.startswith(f"the spout 'lines' reads {unread}")
-        unseen = f"the topic '{topic_prefix}-out', and may not even see whether it is there: {as_whom} WRITE on it"
+        unseen = f"the topic '{topic_prefix}-out', but is not even allowed to check that it exists: {as_whom} WRITE on it"
         assert writes.startswith(f"the bolt 'sink' writes {unseen}")
         secured.let(STRANGER, f"{topic_prefix}-in", AclOperation.READ)
         secured.let(STRANGER, f"{topic_prefix}-out", AclOperation.WRITE)

@@ -50,9 +50,7 @@ def orders(letters: Letters) -> list[tuple[bytes | None, Order]]:
     return [(record.key(), decode_order(record.value() or b"")) for record in found]
 
 
-def test_an_order_has_all_that_the_letter_has_of_the_message(
-    letters: Letters, kstorm: Command
-) -> None:
+def test_replay_request_has_everything_of_the_message(letters: Letters, kstorm: Command) -> None:
     """A second one for it is refused while that is open."""
     letters.write(
         letters.letter(7, key=b"k", headers=[("a", "b")], timestamp=1700), letters.letter(8)
@@ -62,7 +60,7 @@ def test_an_order_has_all_that_the_letter_has_of_the_message(
     code, shown, _ = kstorm("0", "--yes", "--note", "mended")
     assert (code, shown.splitlines()[-1]) == (
         0,
-        "1 ordered: `kstorm events` says what became of each",
+        "1 replay requested: `kstorm events` shows the outcome of each",
     )
     ((key, order),) = orders(letters)
     assert (key, order.number, order.value, order.key) == (b"orders/3/7/lines", 0, SECRET, b"k")
@@ -75,7 +73,11 @@ def test_an_order_has_all_that_the_letter_has_of_the_message(
     assert (order.timestamp, order.attempts, order.replays, order.after) == (1700, 5, 1, 0)
     assert (order.who, order.note) == ("anna@laptop", "mended")
     code, _, complained = kstorm("0", "1", "--yes")
-    assert (code, "1 not replayed: it is under way" in complained, len(orders(letters))) == (
+    assert (
+        code,
+        "1 not replayed: its replay is in progress" in complained,
+        len(orders(letters)),
+    ) == (
         2,
         True,
         1,
@@ -91,17 +93,19 @@ def test_groups_rates_and_limits(letters: Letters, kstorm: Command) -> None:
     code, shown, _ = kstorm(
         "--group", fingerprint(letters.letter(0))[:4], "--rate", "2", "--limit", "3", "--yes"
     )
-    assert (code, "3 ordered" in shown) == (0, True)
+    assert (code, "3 replays requested" in shown) == (0, True)
     found = [order for _, order in orders(letters)]
     assert [order.number for order in found] == [0, 1, 2]
     assert [order.after - found[0].after for order in found] == [0, 500, 1000]
     assert before <= found[0].after <= time.time() * 1000
-    assert "3 ordered" in kstorm("--all", "--yes")[1], "all that are not under way"
+    assert "3 replays requested" in kstorm("--all", "--yes")[1], (
+        "all whose replay is not in progress"
+    )
     for words in ((), ("0", "--all"), ("--all", "--group", "abcd")):
         assert "Give their numbers, --group or --all" in kstorm(*words)[2]
 
 
-def test_many_are_ordered_by_stages(letters: Letters, kstorm: Command) -> None:
+def test_many_replays_are_requested_in_stages(letters: Letters, kstorm: Command) -> None:
     """Those of each spout for themselves, as one spout knows nothing of another's; what is named by number goes at once."""
     letters.write(
         *map(letters.letter, range(12)),
@@ -126,7 +130,7 @@ def test_many_are_ordered_by_stages(letters: Letters, kstorm: Command) -> None:
     assert len(alone) == 17
 
 
-def test_what_cannot_be_replayed(letters: Letters, kstorm: Command) -> None:
+def test_letters_that_cannot_be_replayed(letters: Letters, kstorm: Command) -> None:
     """A bolt's tuple, a message of a queue, one that was cut, one that failed in three replays."""
     big = letters.letter(4, value=b"x" * 800_000)
     letters.write(
@@ -139,9 +143,9 @@ def test_what_cannot_be_replayed(letters: Letters, kstorm: Command) -> None:
     code, _, complained = kstorm("--all", "--yes")
     assert (code, orders(letters)) == (2, [])
     for said in (
-        "2 not replayed: it is no message of a source topic",
+        "2 not replayed: it is not a message of a source topic",
         "1 not replayed: the letter has only the beginning",
-        "1 not replayed: nothing of the message could be read",
+        "1 not replayed: no part of the message could be read",
         "--force",
     ):
         assert said in complained
@@ -167,7 +171,7 @@ def produce_unreadable(engine: Engine, settings: Settings, count: int) -> None:
     engine.until(lambda: len(_letters(engine, settings)) == count, 60, "they are dead letters")
 
 
-def test_a_spout_carries_orders_out(kstorm: Command, engine: Engine) -> None:
+def test_spout_handles_replay_requests(kstorm: Command, engine: Engine) -> None:
     """What cannot be read still has a new letter; with another value it is processed, and the letter discarded."""
     name = engine.processes.topology.name
     settings = Settings(topology="", bootstrap_servers=engine.bootstrap)
@@ -190,7 +194,7 @@ def test_a_spout_carries_orders_out(kstorm: Command, engine: Engine) -> None:
     assert check_words(engine, ["one two", "three four"]) == Counter()
 
 
-def test_a_spout_stops_when_the_first_fails_again(kstorm: Command, engine: Engine) -> None:
+def test_spout_stops_a_batch_if_the_first_fails_again(kstorm: Command, engine: Engine) -> None:
     """Nobody has mended what cannot be read: one of them is tried, whichever task has the others' partitions."""
     name = engine.processes.topology.name
     settings = Settings(topology="", bootstrap_servers=engine.bootstrap)

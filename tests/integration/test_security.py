@@ -219,7 +219,7 @@ def test_a_user_without_transactional_ids_is_told_so(
         main(["prepare", "--allow-missing-ends"])
     assert prepared.value.code == 0
     assert (
-        f"not tried whether Kafka keeps transactions: Kafka at {secured.kafka.secure('valid')}"
+        f"not checked whether Kafka allows transactions: Kafka at {secured.kafka.secure('valid')}"
         in capsys.readouterr().out
     )
     started = time.monotonic()

@@ -82,7 +82,7 @@ def run(capsys: pytest.CaptureFixture[str], *words: str, code: int = 0) -> str:
     return said.out if not code else said.err
 
 
-def test_the_oldest_names_who_forgot_which_tuple(
+def test_oldest_names_the_forgotten_tuple_and_its_task(
     engine: Engine, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Component, task and tuple, and the failure of the other one with its reason."""
@@ -108,7 +108,7 @@ def test_the_oldest_names_who_forgot_which_tuple(
     assert "waits for its retry at" in bad
 
 
-def test_what_is_forgotten_is_the_moon(engine: Engine, capsys: pytest.CaptureFixture[str]) -> None:
+def test_forgotten_tuple_is_the_moon(engine: Engine, capsys: pytest.CaptureFixture[str]) -> None:
     """Its values are shown if they are asked for."""
     found: list[dict[str, Any]] = json.loads(
         run(capsys, "trace", message(engine, FORGOTTEN), "--json", "--values")
@@ -122,9 +122,7 @@ def test_what_is_forgotten_is_the_moon(engine: Engine, capsys: pytest.CaptureFix
     assert "moon" not in json.dumps(hidden)
 
 
-def test_a_message_that_is_done_is_proven(
-    engine: Engine, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_finished_message_is_proven(engine: Engine, capsys: pytest.CaptureFixture[str]) -> None:
     """Found by its coordinates, whichever it is; its tree is complete."""
     for number in (0, 1, 1499, 2999):
         said = run(capsys, "trace", message(engine, number), "--values")
@@ -136,9 +134,7 @@ def test_a_message_that_is_done_is_proven(
         )
 
 
-def test_what_a_record_of_the_sink_comes_from(
-    engine: Engine, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_tree_of_a_sink_record(engine: Engine, capsys: pytest.CaptureFixture[str]) -> None:
     """By its lineage."""
     partition = next(p for p in range(SINK_PARTITIONS) if _end(engine, p))
     (tree,) = json.loads(run(capsys, "trace", "--sink", f"{engine.sink}/{partition}/0", "--json"))
@@ -169,7 +165,7 @@ def test_the_slowest_are_found(engine: Engine, capsys: pytest.CaptureFixture[str
     ("words", "said"),
     [
         (["why", "{source}/0/999999"], "{source}/0 ends at 500: there is no message at 999999 yet"),
-        (["why", "{source}/17/0"], "topic '{source}' has the partitions 0 to 5, but no 17"),
+        (["why", "{source}/17/0"], "topic '{source}' has partitions 0 to 5, but no partition 17"),
         (
             ["why", "other/0/0"],
             "no spout of 'forgetful' reads the topic 'other'; they read '{source}' (sentences)",
@@ -181,11 +177,11 @@ def test_the_slowest_are_found(engine: Engine, capsys: pytest.CaptureFixture[str
         (["why"], "give either a message, TOPIC/PARTITION/OFFSET, or --oldest"),
         (
             ["why", "--oldest", "--component", "split"],
-            "'split' is no spout that reads Kafka; those that do: sentences",
+            "'split' is not a spout that reads Kafka; spouts that do: sentences",
         ),
         (
             ["trace", "{source}/0/999999"],
-            "no tree of {source}/0/999999 is found; `kstorm why {source}/0/999999` says more",
+            "no tree of {source}/0/999999 was found; see `kstorm why {source}/0/999999`",
         ),
         (["trace", "--root", "moon"], "moon: a root is up to 16 hex digits"),
         (
@@ -195,7 +191,7 @@ def test_the_slowest_are_found(engine: Engine, capsys: pytest.CaptureFixture[str
         (["trace", "--sink", "{sink}/0/99999"], "{sink}/0 has the offsets 0 to "),
         (
             ["trace", "--sink", "{source}/0/1"],
-            "{source}/0/1 has no header kstorm-roots: have its KafkaBolt write it by",
+            "{source}/0/1 has no header kstorm-roots: make its KafkaBolt write it, using",
         ),
         (
             ["trace", "--root", "1", "--slowest", "1"],
@@ -245,7 +241,7 @@ def test_from_a_kubeconfig_alone(
 
 
 @pytest.mark.parametrize("values", [False, True])
-def test_a_page_says_what_messages_hold_only_if_it_may(
+def test_message_contents_are_shown_only_if_allowed(
     engine: Engine, zookeeper: EmbeddedZooKeeper, values: bool
 ) -> None:
     """Neither of a message nor of the oldest ones: not what tuples hold, and not what an error quotes."""
@@ -263,7 +259,7 @@ def test_a_page_says_what_messages_hold_only_if_it_may(
     assert len(oldest.verdicts) == 2
 
 
-def test_a_queue_that_nobody_reads(engine: Engine, capsys: pytest.CaptureFixture[str]) -> None:
+def test_queued_tuple_without_a_process(engine: Engine, capsys: pytest.CaptureFixture[str]) -> None:
     """Once the group knows that its process is gone. This is the last test, as it ends one."""
     engine.worker("sink-0").process.stop()
     engine.until(lambda: not engine.members("sink"), 60, "nobody is in the group of the sink")

@@ -21,6 +21,7 @@ from kstorm.cli.replaying import MOST_REPLAYS, open_orders, why_not_ordered, why
 from kstorm.core.dead_letters import DeadLetter
 from kstorm.errors import BrokerError, ConfigError, KstormError
 from kstorm.inspect.letters import Numbered
+from kstorm.inspect.words import many
 from kstorm.kafka import KafkaSpout, ProcessingGuarantee
 from kstorm.references import is_code
 from kstorm.runtime.kafka.admin import Admin
@@ -108,7 +109,7 @@ def copy_noted(
         raise
     finally:
         kept = sum(one.key is None for one in copies.letters)
-        of_them = f"; {kept:,} letters of kstorm 0.1 cannot be discarded" if kept else ""
+        of_them = f"; {many(kept, 'letter')} of kstorm 0.1 cannot be discarded" if kept else ""
         outcome = (
             f"{done:,} copied to {to or 'their topics'}, and their letters discarded"
             f"{of_them}{why and f'; then: {why}'}"

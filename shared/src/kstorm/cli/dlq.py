@@ -56,6 +56,7 @@ from kstorm.inspect.letters import (
     groups,
     left,
 )
+from kstorm.inspect.words import many
 from kstorm.printable import printable
 from kstorm.runtime.kafka.one_partition import follow_topic
 from kstorm.runtime.terminal import Screen
@@ -448,7 +449,7 @@ def _selection(
 def _chosen(found: Left, selection: Selection) -> list[Numbered]:
     if found.strange:
         print(
-            f"kstorm: {found.strange:,} records of the topic are not dead letters and are left out",
+            f"kstorm: left out {many(found.strange, 'invalid record')} of the dead-letter topic",
             file=sys.stderr,
         )
     return chosen(found, selection)

@@ -5,6 +5,7 @@ from typing import Final
 
 from kstorm.cli.waiting import Wait
 from kstorm.errors import ControlError, OverdueError
+from kstorm.inspect.words import many
 from kstorm.runtime.zookeeper.topologies import SpoutReport, Topologies
 
 _OBEY_SECS: Final = 15.0
@@ -99,14 +100,14 @@ def in_flight(spouts: Sequence[SpoutReport]) -> str:
     busy = [spout for spout in spouts if spout.pending]
     if not busy:
         return ""
-    return f"{sum(spout.pending for spout in busy):,} trees in flight ({_names(busy)})"
+    return f"{many(sum(spout.pending for spout in busy), 'tree')} in flight ({_names(busy)})"
 
 
 def waiting(spouts: Sequence[SpoutReport]) -> str:
     """Return the number of messages to retry as text, or empty if there are none."""
     messages = sum(spout.waiting for spout in spouts)
     return (
-        f"; {messages:,} failed messages will be emitted again once it is active"
+        f"; {many(messages, 'failed message')} will be emitted again once it is active"
         if messages
         else ""
     )
