@@ -111,7 +111,7 @@ def test_a_letter_is_replayed_by_the_keyboard(
     page.keyboard.press("Enter")
     deeds = page.locator("#deeds li")
     expect(deeds).to_contain_text(
-        re.compile(rf"replay \d+, {_WHO}, by the page: done; 1 ordered: done"), timeout=_MS
+        re.compile(rf"replay \d+, {_WHO}, by the page: done; 1 replay requested: done"), timeout=_MS
     )
     assert found + violations(page) == []
     page.reload()
@@ -122,7 +122,7 @@ def test_a_letter_is_replayed_by_the_keyboard(
         for event in events(running)
         if event.who.startswith(_WHO)
     ]
-    assert asked[-1] == (f"{_WHO}, by the page", "the word is known", "1 ordered")
+    assert asked[-1] == (f"{_WHO}, by the page", "the word is known", "1 replay requested")
     shown_letters(page, running, 0, eventually)
 
 
@@ -210,7 +210,7 @@ def test_a_message_gets_another_value(
 
     deed = page.locator("#deeds li").first
     edit("\n bad\nlines", "")
-    expect(deed).to_contain_text("1 ordered: failed again", timeout=_MS)
+    expect(deed).to_contain_text("1 replay requested: failed again", timeout=_MS)
     edit("known words", "\n bad\nlines")
-    expect(deed).to_contain_text("1 ordered: done", timeout=_MS)
+    expect(deed).to_contain_text("1 replay requested: done", timeout=_MS)
     shown_letters(page, running, 0, eventually)

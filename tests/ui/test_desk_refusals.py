@@ -137,8 +137,8 @@ def test_an_action_is_put_down_to_whom_the_proxy_names(letters: Letters) -> None
 @pytest.mark.parametrize(
     ("exactly_once", "why"),
     [
-        (True, "exactly once, bolts give tuples up"),
-        (False, "'lines', which gave it up, is no KafkaSpout of"),
+        (True, "with exactly-once processing, bolts give tuples up"),
+        (False, "'lines', which gave it up, is not a KafkaSpout of"),
     ],
 )
 def test_what_no_spout_could_emit_is_not_edited(

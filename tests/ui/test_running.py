@@ -247,7 +247,7 @@ def test_the_oldest_messages_that_are_not_done(
         form.press("Enter")
     assert answer.value.status == 404
     expect(page.locator(".bad")).to_contain_text(
-        "has the partitions 0 to 5, but no 77", timeout=_SEEN_MS
+        "has partitions 0 to 5, but no partition 77", timeout=_SEEN_MS
     )
     form.fill("elsewhere/0/0")
     form.press("Enter")

@@ -126,7 +126,7 @@ def test_an_hour_of_samples_and_a_day_of_minutes_are_kept() -> None:
         (
             {"not_ready": "tasks [0] are being recovered"},
             0,
-            "no process of count is ready, of 1 that should be",
+            "no process of count is ready (0 of 1)",
         ),
         ({}, 500, "count reads nothing, lag 500 records and rising by 250/s"),
         ({}, 9, ""),  # marks of transactions, which no group commits
