@@ -19,9 +19,9 @@ Written by `./run chaos`; do not edit.
 
 These tests run real Kafka, ZooKeeper and RocksDB on one machine, with one process per service. The
 topology has a stateful word count and a diamond whose join anchors to both branches. One
-`KafkaSpout` feeds both at a steady rate. Streams (`--topology all`) have these branches of one
-spout: Trident's word count, sliding windows (of event time, of tuples and of sums), a `JoinBolt`
-within such a window, and Trident's join over all past tuples.
+`KafkaSpout` feeds both at a steady rate. With streams (`--topology all`), the branches are Trident's
+word count, sliding windows, a `JoinBolt` within such a window, and Trident's join over all past
+tuples. The windows are of event time, of tuples and of sums.
 
 Faults occur in random order. The next one starts when the topology has recovered. At the end, plain
 Kafka clients without kstorm read every topic and compare the output with the input."""
