@@ -217,6 +217,7 @@ def test_a_message_is_followed_until_it_is_done(
     assert violations(page) == []
 
 
+@pytest.mark.slow
 def test_the_oldest_messages_that_are_not_done(
     running: Running,
     open_page: OpenPage,
