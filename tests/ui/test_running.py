@@ -4,6 +4,7 @@ import re
 from collections.abc import Callable
 
 from confluent_kafka import Producer
+import pytest
 from playwright.sync_api import Page, expect
 
 from tests.conftest import Eventually
