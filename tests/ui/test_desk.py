@@ -156,6 +156,7 @@ def test_deactivated_activated_drained(
     assert noted == [(verb, f"{_WHO}, by the page", "done") for verb in verbs]
 
 
+@pytest.mark.slow
 def test_a_group_is_discarded(
     running: Running,
     fresh_letters: Callable[..., None],
@@ -186,6 +187,7 @@ def test_a_group_is_discarded(
     shown_letters(page, running, 0, eventually)
 
 
+@pytest.mark.slow
 def test_a_message_gets_another_value(
     running: Running,
     fresh_letters: Callable[..., None],

@@ -4,6 +4,7 @@ import re
 from collections.abc import Callable
 
 from confluent_kafka import Producer
+import pytest
 from playwright.sync_api import Page, expect
 
 from tests.conftest import Eventually
@@ -217,6 +218,7 @@ def test_a_message_is_followed_until_it_is_done(
     assert violations(page) == []
 
 
+@pytest.mark.slow
 def test_the_oldest_messages_that_are_not_done(
     running: Running,
     open_page: OpenPage,
