@@ -3,8 +3,8 @@
 import re
 from collections.abc import Callable
 
-from confluent_kafka import Producer
 import pytest
+from confluent_kafka import Producer
 from playwright.sync_api import Page, expect
 
 from tests.conftest import Eventually
