@@ -15,7 +15,7 @@ _LONGEST: Final = 2000
 def decode_json(data: bytes, kind: type[R], what: str) -> R:
     """Decode a JSON record. Raises `FrameError` if it is not a `kind`.
 
-    `what` completes the error message: `not a dead letter`.
+    `what` completes that error's message: `no dead letter`.
     """
     try:
         return msgspec.json.decode(data, type=kind)

@@ -78,7 +78,7 @@ def probe(
         raise ConfigError("--trace shows the tree of the sent message: give --source")
     if not trace and bool(source) != bool(sink):
         raise ConfigError(
-            "--source and --sink go together: give both to send a message, or neither to send none"
+            "--source and --sink go together: give both to send a message, or neither to only check"
         )
     if sink:
         _check(message, expect)
