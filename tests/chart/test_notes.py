@@ -56,7 +56,7 @@ def test_each_workload_can_be_scaled(notes: Notes, render: Render, base: str) ->
             )
     text = notes(base)
     by_hand = dict(re.findall(r"kubectl -n words scale (\S+) --replicas=N    # 1 to (\d+)", text))
-    by_itself = dict(re.findall(r"(\S+) is scaled by itself, up to (\d+)", text))
+    by_itself = dict(re.findall(r"(\S+) is scaled automatically, up to (\d+)", text))
     assert by_hand == {name: str(tasks) for name, (tasks, fixed) in wanted.items() if fixed}
     assert by_itself == {
         name.partition("/")[2]: str(tasks) for name, (tasks, fixed) in wanted.items() if not fixed
@@ -86,14 +86,14 @@ def test_produce_watch_and_remove(notes: Notes) -> None:
 def test_how_the_state_is_asked(notes: Notes) -> None:
     """Of each bolt that keeps one, where it may be; and which Secret has the token."""
     text = notes("dev", "stateQueries.enabled=true", "stateQueries.existingSecret.name=ask")
-    said = "    kstorm state scan hello count --namespace words    # with the token of the Secret ask in KSTORM_STATE_TOKEN\n"
+    said = "    kstorm state scan hello count --namespace words    # set KSTORM_STATE_TOKEN to the token of the Secret ask\n"
     assert text.count("kstorm state scan") == text.count(said) == 1
     assert "kstorm state" not in notes("dev")
 
 
 def test_a_prometheus_that_is_not_let_in_is_told_of(notes: Notes) -> None:
     """It would see nothing, and nobody would know why."""
-    line = "Metrics are for this namespace alone. Name a Prometheus of another one in networkPolicy.metricsFrom."
+    line = "Only this namespace may read the metrics. Name a Prometheus in another namespace in networkPolicy.metricsFrom."
     scraped = "monitoring.podMonitor.enabled=true"
     assert line in notes("minimal", scraped)
     assert line not in notes("minimal")
