@@ -77,6 +77,8 @@ def test_produce_watch_and_remove(notes: Notes) -> None:
         "kubectl -n words delete pvc,job,configmap -l app.kubernetes.io/instance=wordcount\n",
     ):
         assert command in text
+    assert "    echo 'hello' | kubectl" in text
+    assert "    echo 'MESSAGE' | kubectl" in notes("prod")
     assert "kstorm produce" not in notes("minimal")
     assert "wordcount-traces" not in notes("minimal")
     assert "kubectl -n words logs deployment/wordcount-traces " in notes("prod")
@@ -89,6 +91,15 @@ def test_how_the_state_is_asked(notes: Notes) -> None:
     said = "    kstorm state scan hello count --namespace words    # set KSTORM_STATE_TOKEN to the token of the Secret ask\n"
     assert text.count("kstorm state scan") == text.count(said) == 1
     assert "kstorm state" not in notes("dev")
+
+
+def test_helm_test_is_described(notes: Notes) -> None:
+    """It sends a message only if there is one."""
+    sends = "helm test wordcount -n words    # sends test.message to lines and waits for its result in words\n"
+    checks = "# checks that the topics exist and every task has a process; sends nothing\n"
+    assert sends in notes("dev")
+    assert checks in notes("minimal")
+    assert checks in notes("prod")
 
 
 def test_a_prometheus_that_is_not_let_in_is_told_of(notes: Notes) -> None:

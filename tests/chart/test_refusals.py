@@ -37,7 +37,7 @@ REFUSED: list[tuple[str, dict[str, Any], str]] = [
     ("minimal", {"ackers": {"replicas": 0}}, "ackers has no replicas for its 4 tasks"),
     ("minimal", {"ackers": {"tasks": 0}}, "ackers has 1 replicas for 0 tasks"),
     ("minimal", {"components": {"sentences": {"stateful": True}}}, "only bolts have state"),
-    ("minimal", {"components": {"Acker": {"kind": "bolt", "tasks": 1}}}, "the name wordcount-acker, which is reserved for the ackers"),
+    ("minimal", {"components": {"Acker": {"kind": "bolt", "tasks": 1}}}, "the name wordcount-acker, which is reserved for the"),
     ("dev", {"components": {"kafka": {"kind": "bolt", "tasks": 1}}}, "the name wordcount-kafka, which is reserved for Kafka"),
     ("minimal", {"components": {"Split": {"kind": "bolt", "tasks": 1}}}, "would both get the name wordcount-split"),
     ("minimal", {"components": {"a" * 50: {"kind": "bolt", "tasks": 1}}}, "longer than the 52 characters"),
@@ -113,13 +113,13 @@ REFUSED: list[tuple[str, dict[str, Any], str]] = [
     ("minimal", {"tracing": {"otlp": {"existingSecret": {"name": "a"}}}}, "existingSecret is set, but tracing.otlp.endpoint"),
     ("prod", {"tracing": {"otlp": {"slowerThan": "2s"}}}, "tracing.otlp.slowerThan and tracing.otlp.slowestShare are both set"),
     ("prod", {"ackers": {"tasks": 0, "replicas": 0}}, "tracing.otlp.endpoint is set, but without ackers"),
-    ("prod", {"components": {"traces": {"kind": "bolt", "tasks": 1}}}, "the name wordcount-traces, which is reserved for the pod of tracing.otlp"),
+    ("prod", {"components": {"traces": {"kind": "bolt", "tasks": 1}}}, "wordcount-traces, which is reserved for the pod of"),
     ("prod", {"components": {"ui": {"kind": "bolt", "tasks": 1}}}, "the name wordcount-ui, which is reserved for the web UI"),
     ("minimal", {"ui": {"enabled": True}}, "ui.enabled needs a login"),
     ("prod", {"ui": {"existingSecret": {"name": "page"}}}, "ui.existingSecret.name and ui.userHeader are both set"),
     ("prod", {"ui": {"serviceAccount": {"create": False}}}, "ui.serviceAccount.create is false"),
     ("minimal", {"ui": {"enabled": True, "actions": ["drain"]}}, "ui.enabled needs a login"),
-    ("prod", {"ui": {"actions": ["edit"], "showValues": False}}, "ui.actions contains edit, whose form shows the values of messages"),
+    ("prod", {"ui": {"actions": ["edit"], "showValues": False}}, "ui.actions contains edit, whose form shows the values"),
 ]  # fmt: skip
 
 
