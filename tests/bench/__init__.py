@@ -1,1 +1,1 @@
-"""Measurements: kstorm beside others doing the same work, and its parts one by one."""
+"""Measurements: kstorm compared with other programs doing the same work, and its parts alone."""

@@ -1,6 +1,7 @@
 """`python -m tests.bench`, which `./run bench` starts.
 
-Each verb imports only what it needs: a peer is measured, and the memory of the measuring must not count as its own.
+Each verb imports only what it needs: a peer is measured, and must not include the memory of the
+benchmark itself.
 """
 
 import argparse
@@ -14,7 +15,6 @@ from tests.bench.options import add_options, options_of, positive
 
 
 def main() -> int:
-    """Run what was asked for; return the exit code."""
     parser = argparse.ArgumentParser(
         prog="./run bench",
         description="Measure kstorm. Without a verb: beside others that count the same words, on one Kafka.",
@@ -122,7 +122,7 @@ def _peer(_: argparse.Namespace) -> int:
 def _micro(arguments: argparse.Namespace) -> int:
     import pytest
 
-    tests = Path(__file__).parent  # of the checkout: the figures are made by tests
+    tests = Path(__file__).parent  # tests in the checkout produce the figures
     options = [f"--{name}" for name in ("compare", "save") if getattr(arguments, name)]
     return int(
         pytest.main([str(tests), "-q", "--benchmark-columns=min", "--benchmark-quiet", *options])

@@ -1,4 +1,4 @@
-"""What the benchmark wants of the broker: making and removing topics, and the number of records in one."""
+"""The benchmark's access to the broker: creates and deletes topics, and counts their records."""
 
 import time
 from typing import Final
@@ -21,7 +21,6 @@ class Broker:
     """The broker of a benchmark. Every method raises `BrokerError` if it does not answer."""
 
     def __init__(self, bootstrap: str) -> None:
-        """`bootstrap` is Kafka's bootstrap servers."""
         self.bootstrap = bootstrap
         self._settings = Settings(topology="", bootstrap_servers=bootstrap)
         self._admin = Admin(self._settings)
@@ -33,18 +32,19 @@ class Broker:
         self._await_leaders(topic)
 
     def create_sink(self, topic: str) -> None:
-        """Create a topic for counts. The broker stamps its records when they arrive."""
+        """Create a topic for counts. The broker sets the timestamps of its records."""
         create_topic(self._settings, topic, PARTITIONS, {"message.timestamp.type": "LogAppendTime"})
         self._await_leaders(topic)
 
     def topics(self) -> set[str]:
-        """All topics but Kafka's own."""
+        """Return all topics except Kafka's own."""
         return {topic for topic in topic_names(self._settings) if not topic.startswith("__")}
 
     def ends(self, topic: str) -> dict[int, int]:
-        """How many records each partition of a topic of the benchmark has had.
+        """Return the number of records that each partition of a benchmark's topic has had.
 
-        A client that asked for a young topic too early says for a while that it knows no such partition: another asks then.
+        A client that asks for a new topic too early reports its partitions as unknown for a while.
+        A new client then asks instead.
         """
         deadline = time.monotonic() + _TIMEOUT_SECS
         while True:
@@ -59,7 +59,7 @@ class Broker:
             self._reader = self._new_reader()
 
     def first_stamp(self, topics: set[str]) -> float | None:
-        """When the earliest record of these topics was made, in seconds since 1970; None if they have none."""
+        """Return the earliest timestamp in these topics, in seconds since 1970, or None."""
         partitions = self._admin.partition_counts()
         first = OffsetSpec.for_timestamp(0)
         asked = {
@@ -77,7 +77,7 @@ class Broker:
         return min((stamp / 1000 for stamp in stamps if stamp >= 0), default=None)
 
     def remove(self, topics: set[str]) -> None:
-        """Remove topics; waits until the broker has."""
+        """Delete topics, and wait until the broker has deleted them."""
         try:
             removals = (
                 self._admin.client.delete_topics(sorted(topics), operation_timeout=_TIMEOUT_SECS)
@@ -102,7 +102,7 @@ class Broker:
         }
 
     def _await_leaders(self, topic: str) -> None:
-        """Waits until the broker says that each partition has a leader."""
+        """Wait until each partition has a leader."""
         deadline = time.monotonic() + _TIMEOUT_SECS
         while True:
             found = self._admin.client.list_topics(topic, _TIMEOUT_SECS).topics[topic].partitions

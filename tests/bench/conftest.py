@@ -1,8 +1,8 @@
-"""`./run bench micro`: microseconds an item, and as a ratio to a plain Python loop measured in the same session.
+"""`./run bench micro`: microseconds per item, and the ratio to a plain loop in the same session.
 
-The ratio is the same from machine to machine, and the committed baseline has it. The loop takes less than a
-millisecond, so one busy moment of the machine could slow all its rounds, and every ratio would be wrong: it is run
-again before each measurement, and its best time in the whole session counts.
+The ratio is similar on all machines, so the committed baseline stores it. The loop takes less than
+a millisecond. A single busy moment of the machine could slow all its rounds and make every ratio
+wrong. So it runs again before each measurement, and its best time in the whole session counts.
 """
 
 import json
@@ -32,7 +32,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def plain_loop() -> None:
-    """What every figure is compared with."""
+    """The base of all ratios."""
     counts: dict[str, int] = {}
     for word in WORDS:
         counts[word] = counts.get(word, 0) + 1
@@ -45,7 +45,7 @@ def calibrate() -> None:
 
 @pytest.fixture
 def measure(benchmark: Any, request: pytest.FixtureRequest) -> Measure:
-    """`measure(items, act)` times `act`, which handles so many items."""
+    """`measure(items, act)` times `act`, which handles `items` items."""
 
     def timed(items: int, act: Callable[[], Any]) -> None:
         calibrate()

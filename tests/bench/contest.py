@@ -1,7 +1,8 @@
 """One run of one contestant, measured from outside.
 
-topics → sentences → the contestant's process → its counts are all there → its end → the topics are removed. While it
-runs, the broker is only asked for the number of records; they are read when the measured part is over.
+The steps: create topics, produce sentences, start the contestant's process, wait until all its
+counts are written, stop it, delete the topics. During the run, the broker is asked only for the
+number of records. They are read after the measured part.
 """
 
 import time
@@ -27,23 +28,23 @@ from tests.bench.workers import figures_of_workers
 
 _STOP_SECS: Final = 20.0
 _BACKLOG_SECS: Final = 120.0
-"""For so long after the last sentence of a fixed rate a contestant may still work; then the rate was too much for it."""
+"""A contestant may work this long after the last sentence. Otherwise the rate was too high."""
 
 
 @dataclass(frozen=True, slots=True)
 class Run:
     contestant: str
     sentences: int
-    """How many it was given."""
+    """The number of sentences that it was given."""
     figures: Mapping[str, float | None]
-    """By name, which says the unit; None if it could not be found out."""
+    """By name, which includes the unit. None if a figure is unknown."""
     correct: bool | None
-    """None if the rate was too much for it, so that not all counts were waited for."""
+    """None if the rate was too high, so that the run ended before all counts were written."""
     verdict: Verdict
     throughput: Sequence[float]
-    """Sentences a second in each half second from its first count on."""
+    """Sentences per second in each half second from its first count on."""
     latencies_ms: Sequence[float] = ()
-    """Of each measured sentence, sorted; empty without a rate."""
+    """One per measured sentence, sorted. Empty without a rate."""
     ratios: Mapping[str, float] = field(default_factory=dict)
     """Figures divided by those of the base."""
 
@@ -54,7 +55,7 @@ class Contest:
     def __init__(
         self, kafka: EmbeddedKafka, directory: Path, progress: Progress, skew: float | None
     ) -> None:
-        """`directory` gets a folder with the log of each run; `skew`: see `corpus.texts`."""
+        """`directory` gets a folder with the log of each run. `skew` is as in `corpus.texts`."""
         self._skew = skew
         self._kafka, self._directory, self._progress = kafka, directory, progress
         self._broker = Broker(kafka.bootstrap)
@@ -62,9 +63,9 @@ class Contest:
         self._runs = 0
 
     def run(self, contestant: Contestant, sentences: int, rate: float | None) -> Run:
-        """Run a contestant once; `rate` is in sentences a second, None for as fast as it can.
+        """Run a contestant once. `rate` is in sentences per second, None for as fast as possible.
 
-        Raises `LocalError` if it ends by itself or writes nothing, `BrokerError` if the broker fails.
+        Raises `LocalError` if it exits or writes nothing, `BrokerError` if the broker fails.
         """
         self._runs += 1
         name = f"run{self._runs:02}"
@@ -80,13 +81,12 @@ class Contest:
             self._broker.create_source(source)
         self._broker.create_sink(terms.sink)
         run = self._measure(contestant, terms, texts, rate, before)
-        self._broker.remove(
-            self._broker.topics() - before
-        )  # its own as well; after an error the whole broker goes
+        # Including the contestant's own topics. After an error the whole broker is removed.
+        self._broker.remove(self._broker.topics() - before)
         return run
 
     def _preloaded(self, texts: Sequence[str]) -> str:
-        """The topic with so many sentences, which all contestants of one size read."""
+        """Return the topic with these sentences, which all runs of the same size read."""
         count = len(texts)
         if count not in self._filled:
             self._progress.status(f"producing {count:,} sentences")
@@ -104,7 +104,7 @@ class Contest:
         rate: float | None,
         before: set[str],
     ) -> Run:
-        """`before` are the topics that there were, so that all others are the contestant's."""
+        """`before` are the topics that existed before. All others are the contestant's."""
         process = ManagedProcess(
             contestant.name,
             contestant.arguments,
@@ -134,9 +134,8 @@ class Contest:
             kept_up = self._until_counted(
                 wait, reader, truth, feed, by_batch=contestant.is_by_batch
             )
-            begun = self._broker.first_stamp(
-                self._broker.topics() - before
-            )  # while it still has its topics
+            # The contestant deletes its topics when it ends.
+            begun = self._broker.first_stamp(self._broker.topics() - before)
         records = len(reader.counts.stamps)
         whole = records if contestant.is_by_batch else truth.total()
         share = min(1.0, records / whole)
@@ -163,7 +162,7 @@ class Contest:
         *,
         by_batch: bool,
     ) -> bool:
-        """Wait until every count is there, or no more come. False if the feed's rate was too much."""
+        """Wait for all counts, or until no more arrive. False if the feed's rate was too high."""
         if feed is not None:
             feed.send_first()
         wait.for_first()
@@ -181,7 +180,8 @@ class Contest:
             reader.read_to(wait.ends)
             if not more or reader.counts.compare(truth).short == 0:
                 return deadline is None or time.monotonic() < deadline
-            wanted = len(reader.counts.stamps) + 1  # replays came before the last counts
+            # There were replays before the last counts, so the total is higher.
+            wanted = len(reader.counts.stamps) + 1
 
 
 def _figures(
@@ -202,8 +202,11 @@ def _figures(
 def _whole_figures(
     counts: Counts, complete_share: float, sentences: int, usage: Usage, broker: Usage, begin: float
 ) -> dict[str, float | None]:
-    """The same from the contestant's first record in any topic on: one that splits far ahead of its counting has only its
-    counting in the steady window."""
+    """Return the same figures from the contestant's first record in any topic on.
+
+    The steady window of a contestant that splits far ahead of its counting contains only the
+    counting.
+    """
     window = whole_window(counts.stamps, begin)
     within = complete_share * sentences
     return {

@@ -1,4 +1,7 @@
-"""Who takes part in the benchmark: kstorm, a plain loop, plain Faust; if asked for, Trident beside the same by hand."""
+"""The contestants: kstorm, a plain loop and plain Faust.
+
+On request, Trident and the same wired by hand run too.
+"""
 
 import sys
 from collections.abc import Collection, Mapping, Sequence
@@ -8,9 +11,9 @@ from typing import Final
 from kstorm.errors import ConfigError
 
 BASE: Final = "loop"
-"""The contestant that ratios are to."""
+"""The contestant that ratios refer to."""
 BY_HAND: Final = "by-hand"
-"""The same, where the loop does not run."""
+"""The base if the loop does not run."""
 
 _FEWEST: Final = 1000
 """Sentences that a slow contestant gets if the others get as many."""
@@ -18,27 +21,28 @@ _FEWEST: Final = 1000
 
 @dataclass(frozen=True, slots=True)
 class Contestant:
-    """One way to count words."""
-
     name: str
     command: tuple[str, ...]
     """The arguments of Python."""
     environment: Mapping[str, str] = field(default_factory=dict)
-    """What it gets besides its `Terms`."""
+    """Variables in addition to its `Terms`."""
     slowness: int = 1
-    """It gets one sentence where the others get so many, since more would take too long."""
+    """It gets one sentence for this many that the others get, because more would take too long."""
 
     is_default: bool = True
-    """Whether it runs without being asked for."""
+    """True if it runs without a request."""
     is_by_batch: bool = False
-    """Whether it writes a record for each word of a batch, `<count>` without an id: nobody knows how many."""
+    """True if it writes a record for each word of a batch, `<count>` without an id.
+
+    The number of records is then unknown.
+    """
 
     @property
     def arguments(self) -> Sequence[str]:
         return (sys.executable, *self.command)
 
     def sentences(self, asked: int) -> int:
-        """How many sentences it gets when `asked` were asked for."""
+        """Return the number of sentences that it gets if `asked` were requested."""
         return min(asked, max(_FEWEST, asked // self.slowness))
 
 
@@ -74,9 +78,9 @@ CONTESTANTS: Final = (
 
 
 def choose(names: str | None) -> tuple[Contestant, ...]:
-    """The contestants of a comma-separated list in their fixed order, without one all that are not on request.
+    """Return the contestants of a comma-separated list in their fixed order, or the default ones.
 
-    Raises `ConfigError` if there is no such contestant.
+    Raises `ConfigError` for an unknown contestant.
     """
     if names is None:
         return tuple(contestant for contestant in CONTESTANTS if contestant.is_default)
@@ -90,5 +94,5 @@ def choose(names: str | None) -> tuple[Contestant, ...]:
 
 
 def base_of(names: Collection[str]) -> str | None:
-    """Of those that run, the one that ratios are to."""
+    """Return the contestant among these that ratios refer to."""
     return next((name for name in (BASE, BY_HAND) if name in names), None)

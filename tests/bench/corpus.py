@@ -1,4 +1,7 @@
-"""The sentences of the benchmark, the same on every machine: 8 to 12 words of 5,000, a few or one of them very frequent."""
+"""The benchmark's sentences, the same on every machine: 8 to 12 words from a vocabulary of 5,000.
+
+A few words, or a single one, are very frequent.
+"""
 
 import itertools
 import random
@@ -11,7 +14,7 @@ WORDS_PER_SENTENCE: Final = 10
 """On average."""
 
 _VOCABULARY: Final = 5000
-_SEED: Final = 20110919  # the day on which Storm was published
+_SEED: Final = 20110919  # the day of Storm's first release
 _SYLLABLES: Final = tuple(
     f"{consonant}{vowel}" for consonant in "bdfgklmnprstvz" for vowel in "aeiou"
 )
@@ -19,7 +22,7 @@ _SYLLABLES: Final = tuple(
 
 @cache
 def vocabulary() -> tuple[str, ...]:
-    """All words, the most frequent first; they are made up, of two and three syllables."""
+    """Return all words, the most frequent first. They are invented, of two or three syllables."""
     short = itertools.product(_SYLLABLES, repeat=2)
     long = itertools.product(_SYLLABLES, repeat=3)
     return tuple(
@@ -29,8 +32,10 @@ def vocabulary() -> tuple[str, ...]:
 
 @lru_cache(2)
 def texts(count: int, skew: float | None = None) -> tuple[str, ...]:
-    """The first `count` sentences, without their ids. More sentences begin with the same ones. `skew`: the most frequent word's
-    share of all words, from 0 to 1; by default Zipf's 11 %."""
+    """Return the first `count` sentences, without ids. A longer sequence starts with the same ones.
+
+    `skew` is the most frequent word's share of all words, from 0 to 1. The default is Zipf's 11 %.
+    """
     chooser = random.Random(_SEED)
     words, weights = vocabulary(), _cumulative_weights(skew)
     return tuple(
@@ -40,13 +45,13 @@ def texts(count: int, skew: float | None = None) -> tuple[str, ...]:
 
 
 def true_counts(sentences: Iterable[str]) -> Counter[str]:
-    """How often each word occurs; what a contestant's counts are compared with."""
+    """Return the number of occurrences of each word, for comparison with a contestant's counts."""
     return Counter(word for sentence in sentences for word in sentence.split())
 
 
 @cache
 def _cumulative_weights(skew: float | None) -> tuple[float, ...]:
-    """Zipf's law: the word of rank r occurs in proportion to 1/r."""
+    """Apply Zipf's law: the frequency of the word of rank r is proportional to 1/r."""
     weights = [1 / rank for rank in range(1, _VOCABULARY + 1)]
     if skew is not None:
         weights[0] = sum(weights[1:]) * skew / (1 - skew)

@@ -1,4 +1,4 @@
-"""Produces the sentences: all at once before a contestant starts, or at a fixed rate while it runs."""
+"""Produces the sentences: all before a contestant starts, or at a fixed rate while it runs."""
 
 import threading
 import time
@@ -11,16 +11,16 @@ from kstorm.errors import BrokerError
 from tests.bench.terms import PRODUCER
 
 WARM_UP_SECS: Final = 10.0
-"""For so long a feed sends at its rate before its sentences are measured."""
+"""A feed sends this long at its rate before its sentences are measured."""
 
 _FLUSH_SECS: Final = 60.0
 _FULL_SECS: Final = 0.05
 _TICK_SECS: Final = 0.002
-"""A feed sends what is due once a tick: to wake for every sentence would cost the contestant a good part of a CPU."""
+"""Interval of sends. Waking up for each sentence would cost the contestant much of a CPU."""
 
 
 class BenchProducer:
-    """Writes records to one topic, and notices if one is refused."""
+    """Writes records to one topic, and detects if one is refused."""
 
     def __init__(self, bootstrap: str, topic: str) -> None:
         refused: list[object] = []
@@ -30,17 +30,18 @@ class BenchProducer:
                 refused.append(error)
 
         self._topic, self._refused = topic, refused
-        # Without a reference to this object, so that both are gone as soon as nobody needs them, and not by and by.
+        # The callback has no reference to this object. So both are freed at once, not by the
+        # garbage collector.
         self._producer = Producer(
             {"bootstrap.servers": bootstrap, **PRODUCER, "on_delivery": delivered, "log_level": 0}
         )
 
     def send(self, ident: int, text: str) -> None:
-        """Hand a sentence over, with its id."""
+        """Queue a sentence with its id."""
         self.put(f"{ident} {text}")
 
     def put(self, value: str, key: str | None = None) -> None:
-        """Hand a record over; waits only if very many are not yet delivered."""
+        """Queue a record. Waits only if very many are not yet delivered."""
         while True:
             try:
                 self._producer.produce(self._topic, value, key)
@@ -50,7 +51,7 @@ class BenchProducer:
         self._producer.poll(0)
 
     def flush(self) -> None:
-        """Wait until all are delivered; `BrokerError` if not all were, now or before."""
+        """Wait until all are delivered. Raises `BrokerError` if one failed, now or before."""
         left = self._producer.flush(_FLUSH_SECS)
         if left or self._refused:
             reason = self._refused[0] if self._refused else "no answer"
@@ -58,7 +59,7 @@ class BenchProducer:
 
 
 def fill(bootstrap: str, topic: str, texts: Sequence[str]) -> None:
-    """Produce all sentences, with their numbers as ids; `BrokerError` if Kafka does not take them."""
+    """Produce all sentences, with their numbers as ids. Raises `BrokerError` if Kafka fails."""
     producer = BenchProducer(bootstrap, topic)
     for number, text in enumerate(texts):
         producer.send(number, text)
@@ -66,16 +67,17 @@ def fill(bootstrap: str, topic: str, texts: Sequence[str]) -> None:
 
 
 class RateFeed(threading.Thread):
-    """Sends sentences at a rate, with the time of sending as id, in µs since 1970.
+    """Sends sentences at a rate. The id is the time of sending in µs since 1970.
 
-    `send_first` sends the first one, so that one can see when the contestant works; `start` begins with the others.
+    `send_first` sends the first sentence, to find out when the contestant works. `start` sends the
+    others.
     """
 
     def __init__(self, bootstrap: str, topic: str, texts: Sequence[str], rate: float) -> None:
-        """`rate` is in sentences a second."""
+        """`rate` is in sentences per second."""
         super().__init__(name="kstorm-bench-feed", daemon=True)
         self.measured_from: int | None = None
-        """The id from which sentences are measured; None before the warm-up has ended."""
+        """The id from which sentences are measured, or None during the warm-up."""
         self._producer = BenchProducer(bootstrap, topic)
         self._texts, self._rate = texts, rate
         self._last_ident = 0
@@ -84,16 +86,15 @@ class RateFeed(threading.Thread):
 
     @property
     def seconds(self) -> float:
-        """How long it sends, from `start` on."""
+        """Duration from `start` on."""
         return (len(self._texts) - 1) / self._rate
 
     def send_first(self) -> None:
-        """Send one sentence, and wait until it is delivered; raises `BrokerError`."""
+        """Send one sentence, and wait until it is delivered. Raises `BrokerError`."""
         self._send(self._texts[0])
         self._producer.flush()
 
     def run(self) -> None:
-        """Send the others; call `start`, not this."""
         began = time.monotonic()
         warm_up = int(WARM_UP_SECS * self._rate)
         for number, text in enumerate(self._texts[1:]):
@@ -108,18 +109,18 @@ class RateFeed(threading.Thread):
             self._error = error
 
     def stop(self) -> None:
-        """Send no more, and wait until it has ended. Does nothing to one that was not started."""
+        """Stop sending, and wait for the thread. Does nothing if it was not started."""
         self._ended.set()
         if self.ident is not None:
             self.join()
 
     def check(self) -> None:
-        """Raise `BrokerError` if a sentence was not taken."""
+        """Raise `BrokerError` if a sentence was refused."""
         if self._error is not None:
             raise self._error
 
     def _late(self, due: float) -> bool:
-        """Wait until a sentence is due; whether the feed was stopped meanwhile."""
+        """Wait until a sentence is due. Return True if the feed was stopped meanwhile."""
         wait = due - time.monotonic()
         return wait > 0 and self._ended.wait(max(wait, _TICK_SECS))
 
@@ -130,5 +131,5 @@ class RateFeed(threading.Thread):
 
 
 def sentences_at(rate: float, measured: int) -> int:
-    """How many sentences a feed needs so that `measured` of them come after the first one and the warm-up."""
+    """Return how many sentences a feed needs to have `measured` of them after its warm-up."""
     return 1 + int(WARM_UP_SECS * rate) + measured

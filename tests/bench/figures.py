@@ -1,4 +1,4 @@
-"""From time stamps and samples to figures. Times are in seconds since 1970 unless a name says otherwise."""
+"""Computes figures from timestamps and samples. Times are in seconds since 1970 by default."""
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
@@ -10,22 +10,20 @@ import numpy as np
 from tests.bench.corpus import WORDS_PER_SENTENCE
 
 BIN_SECS: Final = 0.5
-"""The width of the bins of `throughput`."""
+"""Width of the bins of `throughput`."""
 
 _FROM: Final = 0.25
 _TO: Final = 0.95
 _SHORTEST_SECS: Final = 0.001
-"""The broker's stamps are whole milliseconds."""
+"""The broker's timestamps are whole milliseconds."""
 
 
 @dataclass(frozen=True, slots=True)
 class Window:
-    """A part of a run."""
-
     begin: float
     end: float
     share: float
-    """The part of the output that lies in it."""
+    """The share of the output in this window."""
 
     @property
     def seconds(self) -> float:
@@ -34,10 +32,10 @@ class Window:
 
 
 def steady_window(stamps_ms: Sequence[int]) -> Window:
-    """From 25 % to 95 % of the output: without the start, the first quarter and the tail.
+    """Return the window from 25 % to 95 % of the output: without start-up, first quarter and tail.
 
-    `stamps_ms` are the records' stamps, in ms since 1970, in any order.
-    Raises `ValueError` without any.
+    `stamps_ms` are the records' timestamps in ms since 1970, in any order. Raises `ValueError`
+    without any.
     """
     if not stamps_ms:
         raise ValueError("there is no window without output")
@@ -50,12 +48,18 @@ def steady_window(stamps_ms: Sequence[int]) -> Window:
 
 
 def whole_window(stamps_ms: Sequence[int], begin: float) -> Window:
-    """From `begin` to the last record; `stamps_ms` as for `steady_window`. Raises `ValueError` without any."""
+    """Return the window from `begin` to the last record. `stamps_ms` is as for `steady_window`.
+
+    Raises `ValueError` without any.
+    """
     return Window(begin, max(stamps_ms) / 1000, 1.0)
 
 
 def throughput(stamps_ms: Sequence[int], words_a_record: float = 1.0) -> list[float]:
-    """Sentences a second in each half second from the first record on, at ten words a sentence."""
+    """Return sentences per second in each half second from the first record on.
+
+    A sentence counts as ten words.
+    """
     if not stamps_ms:
         return []
     stamps = np.asarray(stamps_ms)
@@ -66,19 +70,19 @@ def throughput(stamps_ms: Sequence[int], words_a_record: float = 1.0) -> list[fl
 
 
 class Growth:
-    """A quantity that only grows, such as CPU seconds used, sampled now and then."""
+    """A quantity that only grows, such as used CPU seconds, sampled from time to time."""
 
     def __init__(self) -> None:
         self._times: list[float] = []
         self._values: list[float] = []
 
     def add(self, time: float, value: float) -> None:
-        """Take a sample, later than all before."""
+        """Add a sample that is later than all others."""
         self._times.append(time)
         self._values.append(value)
 
     def between(self, begin: float, end: float) -> float:
-        """By how much it grew; between samples it is taken to grow evenly. 0.0 without samples."""
+        """Return the growth between two times, interpolating samples. 0.0 without samples."""
         return self._at(end) - self._at(begin)
 
     def _at(self, time: float) -> float:
@@ -86,9 +90,10 @@ class Growth:
 
 
 def latencies_ms(last_stamp: Mapping[int, int], measured_from: int) -> list[float]:
-    """For each sentence whose id is `measured_from` or later, from its sending to its last count; in ms, sorted.
+    """Return the latencies of the sentences whose id is `measured_from` or later, in ms, sorted.
 
-    `last_stamp` has, by a sentence's id (its time of sending in µs), the stamp of its last count in ms.
+    A latency is the time from sending to the last count. `last_stamp` maps a sentence's id (its
+    time of sending in µs) to the timestamp of its last count in ms.
     """
     return sorted(
         stamp - ident / 1000 for ident, stamp in last_stamp.items() if ident >= measured_from
@@ -96,12 +101,12 @@ def latencies_ms(last_stamp: Mapping[int, int], measured_from: int) -> list[floa
 
 
 def quantile(ordered: Sequence[float], share: float) -> float | None:
-    """The value below or at which `share` of the sorted values lie; None without values."""
+    """Return the value that `share` of the sorted values don't exceed, or None without values."""
     return ordered[max(0, math.ceil(share * len(ordered)) - 1)] if ordered else None
 
 
 def spread(values: Iterable[float]) -> dict[str, float] | None:
-    """`min`, `median` and `max`; None without values."""
+    """Return `min`, `median` and `max`, or None without values."""
     ordered = sorted(values)
     if not ordered:
         return None

@@ -1,4 +1,4 @@
-"""What `./run bench trace` runs: the demo's word count, whose counting bolt forgets one tuple in 100,000."""
+"""The topology of `./run bench trace`: the demo's word count with a bolt that forgets tuples."""
 
 import os
 from typing import Final
@@ -26,17 +26,16 @@ from kstorm.topology import (
 
 REFERENCE: Final = "tests.bench.forgetful:topology"
 NAME, SOURCE, SINK = (f"BENCH_TRACE_{name}" for name in ("NAME", "SOURCE", "SINK"))
-"""The variables by which the processes are told."""
+"""Environment variables for the processes."""
 FORGETS_EVERY: Final = 100_000
 TIMEOUT_SECS: Final = 30.0
-"""As the demo has it."""
+"""The same as in the demo."""
 
 
 class ForgetfulCount(Bolt):
     """Counts words, and neither acks nor fails one tuple in 100,000."""
 
     def prepare(self, config: Config, context: TopologyContext, collector: OutputCollector) -> None:
-        """Begins at 0."""
         super().prepare(config, context, collector)
         self.counts: dict[str, int] = {}
         self.seen = 0
@@ -56,7 +55,7 @@ class ForgetfulCount(Bolt):
 
 
 def build(name: str, source: str, sink: str) -> Topology:
-    """Spout → split → count → sink, one process each."""
+    """Build spout → split → count → sink, with one process each."""
     builder = TopologyBuilder(name, Config(topology_message_timeout_secs=TIMEOUT_SECS))
     scheme = MessageMetadataSchemeAsMultiScheme(StringScheme())
     builder.set_spout(
@@ -73,5 +72,5 @@ def build(name: str, source: str, sink: str) -> Topology:
 
 
 def topology() -> Topology:
-    """What a process loads."""
+    """The entry point that processes load."""
     return build(os.environ[NAME], os.environ[SOURCE], os.environ[SINK])

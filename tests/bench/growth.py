@@ -1,5 +1,7 @@
-"""`./run bench growth`: how the cost of the core grows with trees, bytes, tasks and open trees. One process, no
-Kafka."""
+"""`./run bench growth`: how the core's cost grows with trees, bytes, tasks and open trees.
+
+It runs in one process, without Kafka.
+"""
 
 import json
 import random
@@ -23,11 +25,11 @@ _ROUNDS: Final = 3
 _WORDS: Final = [f"word{number}" for number in range(5000)]
 
 Sweep = list[dict[str, float]]
-"""Points of a curve: what was varied, and what it cost."""
+"""Points of a curve: the varied quantity and its costs."""
 
 
 def measure_growth(console: Console) -> dict[str, Sweep]:
-    """Every sweep by its name, shown as it is measured."""
+    """Return every sweep by name, and print it as it is measured."""
     sweeps: dict[str, Callable[[], Sweep]] = {
         "tuples_per_tree": tuples_per_tree,
         "message_bytes": message_bytes,
@@ -62,14 +64,17 @@ def message_bytes() -> Sweep:
 
 
 def tasks() -> Sweep:
-    """1 to 64 tasks a component, in one process."""
+    """1 to 64 tasks per component, in one process."""
     return [
         {"tasks": number, **_cost(_sentences(8_000, 10), 10, number)} for number in (1, 4, 16, 64)
     ]
 
 
 def open_trees() -> Sweep:
-    """1,000 to 1,000,000 open trees in one acker task: each size in a process of its own, for its memory."""
+    """1,000 to 1,000,000 open trees in one acker task.
+
+    Each size runs in a separate process, to measure its memory.
+    """
     points: Sweep = []
     for trees in (1_000, 10_000, 100_000, 1_000_000):
         command = [sys.executable, "-m", __name__, str(trees)]
@@ -78,7 +83,7 @@ def open_trees() -> Sweep:
 
 
 def _cost(lines: list[str], words: int, tasks: int = 1) -> dict[str, float]:
-    """Best of some rounds, in µs: a sentence, and each of its 2·words + 1 tuples."""
+    """Return the best of some rounds in µs, per sentence and per one of its 2·words + 1 tuples."""
     found: dict[str, float] = {}
     for batches in (True, False):
         pipe = InProcess(tasks=tasks, batches=batches)
@@ -100,7 +105,7 @@ def _sentences(number: int, words: int) -> list[str]:
 
 
 def _open_trees(trees: int) -> dict[str, float]:
-    """An acker task with so many open trees: bytes each, µs a row, ms a whole checkpoint."""
+    """Measure an acker task with open trees: bytes per tree, µs per row, ms per full checkpoint."""
     ledger = Ledger(CompletionBox(InProcess().topology))
     chance = random.Random(1)
     process = psutil.Process()
@@ -117,7 +122,7 @@ def _open_trees(trees: int) -> dict[str, float]:
     some = known[:50_000]
     packed, ones = pack_ids(some), pack_ids([1] * len(some))
     best = float("inf")
-    for _ in range(6):  # the XOR of one is taken back by the next
+    for _ in range(6):  # each round's XOR is reverted by the next
         began = time.process_time()
         ledger.apply(AckFrame(VERSION, 0, roots=packed, vals=ones), offset)
         best = min(best, time.process_time() - began)

@@ -1,6 +1,6 @@
-"""The word count without Kafka: the engines of the services, frames handed from one to the next in memory.
+"""The word count without Kafka: the services' engines, with frames passed on in memory.
 
-So the cost of the core alone is seen, stage by stage, and what it does can be counted: records, bytes, rows.
+It shows the cost of the core alone, by stage, and counts its work: records, bytes, rows.
 """
 
 import time
@@ -31,11 +31,12 @@ from kstorm.topology import (
 from tests.bench.wordcount import Count, Split
 
 STAGES = ("spout", "split", "count", "sink", "acker")
-_RUN_SECS = 0.01  # what a run takes by the engines' clock, so that commits and checkpoints come now and then
+# Duration of a run by the engines' clock, so that commits and checkpoints occur from time to time.
+_RUN_SECS = 0.01
 
 
 class Lines(Spout):
-    """Emits what it is given, in batches or one by one."""
+    """Emits the given lines, in batches or one by one."""
 
     def __init__(self, batches: bool = True) -> None:
         self.batches = batches
@@ -43,11 +44,9 @@ class Lines(Spout):
         self.begun = self.finished = 0
 
     def declare_output_fields(self, declarer: OutputFieldsDeclarer) -> None:
-        """The line."""
         declarer.declare("str")
 
     def next_tuple(self) -> None:
-        """All of them."""
         if not self.lines:
             return
         ids = range(self.begun, self.begun + len(self.lines))
@@ -60,43 +59,40 @@ class Lines(Spout):
         self.lines = []
 
     def ack(self, message_id: int) -> None:
-        """Counts."""
         self.finished += 1
 
 
 class Swallow(Bolt):
-    """The end: acks."""
+    """The end of the topology: only acks."""
 
     def execute(self, tuple: Tuple) -> None:
-        """Acks one."""
         self.collector.ack(tuple)
 
     def execute_batch(self, batch: TupleBatch) -> None:
-        """Acks all."""
         self.collector.ack_batch(batch)
 
 
 class SplitOneByOne(Split):
-    """As `Split`, but for its `execute_batch`."""
+    """`Split` without its `execute_batch`."""
 
     execute_batch = BasicBolt.execute_batch
 
 
 class CountOneByOne(Count):
-    """As `Count`, but for its `execute_batch`."""
+    """`Count` without its `execute_batch`."""
 
     execute_batch = BasicBolt.execute_batch
 
 
 class SwallowOneByOne(Swallow):
-    """As `Swallow`, but for its `execute_batch`."""
+    """`Swallow` without its `execute_batch`."""
 
     execute_batch = Bolt.execute_batch
 
 
 @dataclass
 class Work:
-    """What was done, by stage."""
+    """The work done, by stage."""
 
     seconds: defaultdict[str, float] = field(default_factory=lambda: defaultdict(float))
     records: Counter[str] = field(default_factory=Counter)
@@ -105,7 +101,7 @@ class Work:
 
 
 class InProcess:
-    """Spout, split, count, sink and acker, with so many tasks each. `next_id` makes a run repeatable."""
+    """Spout, split, count, sink and acker, `tasks` of each. `next_id` makes runs repeatable."""
 
     def __init__(
         self,
@@ -130,17 +126,15 @@ class InProcess:
         self._stages = [_Stage(stage, engines[stage], shares[stage], self.work) for stage in STAGES]
         self._stage_of = {stage.engine.topic: stage for stage in self._stages}
         self.spouts: list[SpoutTask] = self._spout.tasks
-        """The spout's tasks."""
         self.ledgers: list[Ledger] = engines["acker"].tasks
-        """The acker's tasks."""
 
     @property
     def finished(self) -> int:
-        """Trees that a spout was told of."""
+        """Number of trees whose completion a spout has received."""
         return sum(cast("Lines", task.spout).finished for task in self.spouts)
 
     def run(self, lines: list[str]) -> None:
-        """Takes lines through to their completions; what waits for a component is one poll of it."""
+        """Process lines until their completions. A poll takes all records waiting for a bolt."""
         self._now += _RUN_SECS
         for number, task in enumerate(self.spouts):
             cast("Lines", task.spout).lines = lines[number :: len(self.spouts)]
@@ -153,7 +147,7 @@ class InProcess:
         assert not self._hand_over(), "something was sent by a tick"
 
     def _hand_over(self) -> bool:
-        """Whatever was sent arrives; whether there was anything."""
+        """Deliver all sent records. Return True if there were any."""
         anything = False
         for stage in self._stages:
             for record in stage.confirm(self._now):
@@ -163,7 +157,7 @@ class InProcess:
 
 
 class _Stage:
-    """The driver of one component's engine: its records are in memory, and arrive when `confirm` is called."""
+    """The driver of one component's engine. Records are in memory, and arrive at `confirm`."""
 
     def __init__(self, name: str, engine: Engine[Any], tasks: int, work: Work) -> None:
         self.name, self.engine, self._work = name, engine, work
@@ -173,20 +167,20 @@ class _Stage:
         self._carry_out(engine.assigned(dict.fromkeys(range(tasks), 0), 0.0), 0.0)
 
     def take(self, sent: Outgoing) -> None:
-        """A record that the next poll brings."""
+        """Add a record to the next poll."""
         offset = self._offsets[sent.partition]
         self._offsets[sent.partition] = offset + 1
         self._polled.setdefault(sent.partition, []).append(Record(offset, sent.value))
 
     def poll(self, now: float) -> None:
-        """Works on what was taken."""
+        """Process the added records."""
         if self._polled:
             item = [(self.engine.slots[task], records) for task, records in self._polled.items()]
             self._polled = {}
             self.timed(lambda: self.engine.polled(item, Unit(), now), now)
 
     def confirm(self, now: float) -> Iterable[Outgoing]:
-        """All that it sent has arrived; returns it."""
+        """Confirm all sent records to the engine, and return them."""
         if not self._sends:
             return ()
         sends, self._sends = self._sends, []
@@ -194,7 +188,7 @@ class _Stage:
         return [record for send in sends for record in send.records]
 
     def timed(self, event: Callable[[], list[Effect]], now: float) -> None:
-        """Tells the engine of an event, and carries out what follows from it."""
+        """Pass an event to the engine, and apply its effects."""
         began = time.perf_counter()
         self._carry_out(event(), now)
         self._work.seconds[self.name] += time.perf_counter() - began
@@ -231,7 +225,7 @@ class _Stage:
 
 
 class _Loud:
-    """The journal: what goes wrong ends the run."""
+    """A journal that raises every error."""
 
     def error(self, error: BaseException, doing: str, task: int) -> None:
         raise error

@@ -1,7 +1,8 @@
-"""`python -m tests.bench.loop`: the contestant that all others are compared with. It does as little as a program can.
+"""`python -m tests.bench.loop`: the base of all comparisons. It does as little as a program can.
 
-One process consumes, splits, counts in a dict and produces; once a second it waits until all is produced and commits.
-It has no guarantees: a failed delivery is lost, and its counts begin anew with the process.
+One process consumes, splits, counts in a dict and produces. Once per second it waits for its
+deliveries and commits. It has no guarantees: a failed delivery is lost, and its counts start again
+with the process.
 """
 
 import sys
@@ -22,7 +23,10 @@ _FLUSH_SECS: Final = 30.0
 
 
 def run_loop(terms: Terms) -> int:
-    """Run until `KeyboardInterrupt`, which SIGTERM is turned into; raises `BrokerError` if Kafka takes no records."""
+    """Run until `KeyboardInterrupt`, which SIGTERM is turned into.
+
+    Raises `BrokerError` if Kafka refuses a record.
+    """
     counter = _Counter(terms)
     consumer = Consumer(
         {
@@ -51,9 +55,9 @@ def run_loop(terms: Terms) -> int:
 
 
 def _whatever_is_there(consumer: Consumer) -> list[Message]:
-    """One message as soon as there is one, with those that wait behind it; none after a tenth of a second.
+    """Return the first available message and those queued behind it, or none after a while.
 
-    `consume` alone would wait until a whole batch is there.
+    `consume` alone would wait for a full batch.
     """
     first = consumer.poll(_IDLE_SECS)
     return [] if first is None else [first, *consumer.consume(_BATCH, 0)]
@@ -83,7 +87,7 @@ class _Counter:
         self._producer.poll(0)
 
     def flush(self) -> None:
-        """Wait until Kafka has all; `BrokerError` if it does not take it."""
+        """Wait until Kafka has all records. Raises `BrokerError` if that takes too long."""
         if left := self._producer.flush(_FLUSH_SECS):
             raise BrokerError(f"Kafka did not take {left} counts within {_FLUSH_SECS:g} s")
 

@@ -15,31 +15,30 @@ _MEASURED_SECS: Final = 20
 @dataclass(frozen=True, slots=True)
 class BenchOptions:
     rounds: int = _ROUNDS
-    """How often each contestant runs; the base runs before and after each."""
+    """Runs of each contestant. The base runs before and after each."""
     sentences: int | None = None
-    """For each contestant; slow ones get fewer. None: 300,000, or what is sent in 20 s at the rate."""
+    """Sentences per contestant. Slow ones get fewer. None: 300,000, or 20 s of the rate."""
     rate: float | None = None
-    """Sentences a second to send while latencies are measured; None: all are there at the start."""
+    """Sentences per second for measuring latencies. None: all are produced before the start."""
     report: Path | None = None
-    """A file for the outcome as JSON."""
+    """A JSON file for the results."""
     plot: Path | None = None
-    """A file for the outcome as a PNG."""
+    """A PNG file for the results."""
     only: str | None = None
-    """The contestants that run, comma-separated; None: all."""
+    """The contestants to run, comma-separated. None: the default ones."""
 
     skew: float | None = None
-    """The most frequent word's share of all words; None: 11 %."""
+    """The most frequent word's share of all words. None: 11 %."""
 
     @property
     def asked_sentences(self) -> int:
-        """`sentences`, or what it is by default."""
+        """`sentences`, or its default."""
         if self.sentences is not None:
             return self.sentences
         return _SENTENCES if self.rate is None else max(1, int(_MEASURED_SECS * self.rate))
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
-    """The command line of `BenchOptions`."""
     names = ",".join(contestant.name for contestant in CONTESTANTS if contestant.is_default)
     others = ",".join(contestant.name for contestant in CONTESTANTS if not contestant.is_default)
     parser.add_argument(
@@ -73,14 +72,13 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 
 
 def options_of(arguments: argparse.Namespace) -> BenchOptions:
-    """The options that a command line has given."""
     return BenchOptions(
         **{name: getattr(arguments, name) for name in BenchOptions.__dataclass_fields__}
     )
 
 
 def positive(text: str) -> int:
-    """A whole number of 1 or more, commas allowed."""
+    """Parse a whole number of 1 or more. Commas are allowed."""
     try:
         number = int(text.replace(",", ""))
     except ValueError:

@@ -1,4 +1,4 @@
-"""Reads what a contestant wrote, and compares it with the truth. It knows nothing of how the contestant works."""
+"""Reads a contestant's output and compares it with the truth, independent of how it was made."""
 
 from array import array
 from collections.abc import Callable, Mapping
@@ -11,18 +11,18 @@ from kstorm.local.consume import consume_to
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """How a contestant's counts compare with the true ones."""
+    """The comparison of a contestant's counts with the true ones."""
 
     short: int
     """Words whose highest count is below the true one, or that are missing."""
     over: int
-    """By how much the highest counts are above the true ones, in all: the traces of replays."""
+    """The sum of the excess of the highest counts over the true ones, which replays cause."""
     strange: int
-    """Records that cannot be: of a word that no sentence has, or unreadable."""
+    """Invalid records: unreadable, or of a word that no sentence contains."""
 
     @property
     def correct(self) -> bool:
-        """Whether nothing is lost and nothing strange."""
+        """True if nothing is lost and no record is invalid."""
         return not self.short and not self.strange
 
 
@@ -30,17 +30,17 @@ class Counts:
     """All counts that a contestant wrote."""
 
     def __init__(self, *, by_batch: bool = False) -> None:
-        """`by_batch`: a value is a count without an id."""
+        """`by_batch` means that a value is a count without an id."""
         self._by_batch = by_batch
         self.stamps = array("q")
-        """When the broker got each record, in ms since 1970, in no order."""
+        """The broker's timestamps of all records in ms since 1970, unsorted."""
         self.last_stamp: dict[int, int] = {}
-        """The same of the last record of each sentence, by the sentence's id."""
+        """The timestamp of each sentence's last record, by the sentence's id."""
         self._highest: dict[bytes, int] = {}
         self._unreadable = 0
 
     def add(self, key: bytes | None, value: bytes | None, stamp: int) -> None:
-        """Take one record; `stamp` is in ms since 1970."""
+        """Add one record. `stamp` is in ms since 1970."""
         self.stamps.append(stamp)
         try:
             count, *ident = map(int, (value or b"").split())
@@ -55,7 +55,7 @@ class Counts:
             self.last_stamp[ident[0]] = stamp
 
     def compare(self, truth: Mapping[str, int]) -> Verdict:
-        """Judge all records taken so far."""
+        """Judge all records added so far."""
         true = {word.encode(): count for word, count in truth.items()}
         highest = self._highest
         return Verdict(
@@ -66,12 +66,12 @@ class Counts:
 
 
 class Reader:
-    """Reads a topic of counts bit by bit. `close` it at the end."""
+    """Reads a topic of counts step by step. Call `close` at the end."""
 
     def __init__(
         self, bootstrap: str, topic: str, show: Callable[[int], None], *, by_batch: bool = False
     ) -> None:
-        """`show` is called now and then with the number of records read; `by_batch`: see `Counts`."""
+        """`show` is called at times with the number of records read. `by_batch`: see `Counts`."""
         self.counts = Counts(by_batch=by_batch)
         self._show = show
         self._topic = topic
@@ -87,12 +87,11 @@ class Reader:
         )
 
     def read_to(self, ends: Mapping[int, int]) -> None:
-        """Go on until these offsets, by partition; `BrokerError` if the records do not come."""
+        """Read up to these offsets, by partition. Raises `BrokerError` if records are missing."""
         for messages in consume_to(self._consumer, self._topic, ends, self._positions):
             for message in messages:
                 self.counts.add(message.key(), message.value(), message.timestamp()[1])
             self._show(len(self.counts.stamps))
 
     def close(self) -> None:
-        """Let go of the topic."""
         self._consumer.close()

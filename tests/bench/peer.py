@@ -1,7 +1,7 @@
-"""Runs the word count as one of several peers: on the Kafka it is given, until SIGTERM.
+"""Runs the word count as one of several peers, on the given Kafka, until SIGTERM.
 
-`PEER_BOOTSTRAP`, `PEER_IN`, `PEER_OUT`, `PEER_RUN` (a name for this run) and `PEER_DIR` (scratch) say where. ZooKeeper is
-part of what kstorm needs, so one is started, and counted as ours.
+`PEER_BOOTSTRAP`, `PEER_IN`, `PEER_OUT`, `PEER_RUN` (a name for this run) and `PEER_DIR` (scratch)
+are its parameters. kstorm needs ZooKeeper, so the peer starts one, whose usage counts as kstorm's.
 """
 
 import json
@@ -20,13 +20,16 @@ from tests.bench.terms import from_environment
 from tests.bench.workers import WORKERS
 
 TOPOLOGY: Final = "KSTORM_BENCH_TOPOLOGY"
-"""The variable that names another topology than the ordinary word count."""
+"""The variable that names a topology other than the ordinary word count."""
 _REFERENCE: Final = "tests.bench.wordcount:topology"
 _READY_SECS: Final = 120.0
 
 
 def run_peer() -> int:
-    """Run until `KeyboardInterrupt`, which SIGTERM is turned into; raises `ConfigError` if a variable is missing."""
+    """Run until `KeyboardInterrupt`, which SIGTERM is turned into.
+
+    Raises `ConfigError` if a variable is missing.
+    """
     terms, reference = from_environment(), os.environ.get(TOPOLOGY, _REFERENCE)
     with open_endpoints(terms.directory, terms.bootstrap) as endpoints:
         settings = Settings(
@@ -55,7 +58,10 @@ def run_peer() -> int:
 
 
 def _tell(processes: LocalProcesses, begun: Mapping[str, float], path: Path) -> None:
-    """`begun`: the CPU seconds that each had used when all were ready; nothing is told without them."""
+    """Write the figures of the processes, or none if `begun` is empty.
+
+    `begun` are the CPU seconds that each process had used when all were ready.
+    """
     statuses = processes.statuses() if begun else {}
     found = [
         {

@@ -1,7 +1,7 @@
-"""`python -m tests.bench.plain_faust`: the word count as Faust's own documentation would have it.
+"""`python -m tests.bench.plain_faust`: the word count in the style of Faust's documentation.
 
-Two agents with a topic of words between them, keyed by the word, and a table of counts, in memory and with Faust's
-changelog; at least once, committed once a second.
+Two agents, with a topic of words keyed by word between them, and a table of counts. The table is in
+memory, with Faust's changelog. Processing is at least once, with a commit every second.
 """
 
 import logging
@@ -17,7 +17,6 @@ from tests.bench.terms import PARTITIONS, PRODUCER, Terms, from_environment
 
 
 def make_app(terms: Terms) -> faust.App:
-    """The application of one run."""
     app = faust.App(
         terms.run,
         broker=f"kafka://{terms.bootstrap}",
@@ -66,17 +65,21 @@ def words_topic(terms: Terms) -> str:
 
 
 def run_faust(terms: Terms) -> int:
-    """Run a worker until SIGTERM. Raises `SystemExit`, or `BrokerError` if the topic of words cannot be created."""
-    # A worker that creates the topic between its agents itself may never read it.
+    """Run a worker until SIGTERM, which raises `SystemExit`.
+
+    Raises `BrokerError` if the words topic cannot be created.
+    """
+    # A worker that creates this topic itself may never read it.
     create_topic(
         Settings(topology="", bootstrap_servers=terms.bootstrap), words_topic(terms), PARTITIONS
     )
     sys.argv = [sys.argv[0], "--loop", "uvloop", "worker", "--without-web", "--loglevel", "warn"]
+    # At a lower level, each message would create debug records that are dropped.
     for library in (
         "faust",
         "mode",
         "aiokafka",
-    ):  # else each message builds records for debugging, which nobody sees
+    ):
         logging.getLogger(library).setLevel(logging.WARNING)
     make_app(terms).main()
     return 0

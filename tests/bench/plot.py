@@ -1,4 +1,4 @@
-"""The benchmark as a picture: how fast each contestant was over time, and the latency or the cost of a sentence."""
+"""Plots each contestant's throughput over time, and the latency or cost per sentence."""
 
 from collections.abc import Sequence
 from importlib.util import find_spec
@@ -24,14 +24,15 @@ _COUNTING: Final = (
 
 
 def check_installed() -> None:
-    """Raise `ConfigError` if there is no matplotlib: better before the runs than after them."""
+    """Raise `ConfigError` if matplotlib is missing, before the runs and not after them."""
     if find_spec("matplotlib") is None:
         raise ConfigError("--plot needs matplotlib, which is not installed: install kstorm[bench]")
 
 
 def plot(runs: Sequence[Run], path: Path) -> None:
-    """Write a PNG; raises `ConfigError` if it cannot be written."""
-    from matplotlib.backends.backend_agg import FigureCanvasAgg  # only who plots needs it
+    """Write a PNG. Raises `ConfigError` if it cannot be written."""
+    # Imported here, because matplotlib is optional.
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 
     counting = any("tuples_to_count" in run.figures for run in runs)
@@ -65,9 +66,8 @@ def _plot_throughput(axes: "Axes", runs: Sequence[Run], colours: dict[str, str])
     labelled: set[str] = set()
     for run in runs:
         times = [BIN_SECS * number for number in range(len(run.throughput))]
-        label = (
-            "_" if run.contestant in labelled else run.contestant
-        )  # an underscore is left out of the legend
+        # The legend omits labels that start with an underscore.
+        label = "_" if run.contestant in labelled else run.contestant
         labelled.add(run.contestant)
         axes.plot(
             times,
@@ -111,7 +111,8 @@ def _plot_latency(axes: "Axes", runs: Sequence[Run], colours: dict[str, str]) ->
 
 def _plot_cpu(axes: "Axes", runs: Sequence[Run]) -> None:
     summary = summarize(runs)
-    # Of the whole run if that is known: who works far ahead of his counting would look better than he is.
+    # Use the whole run if known. In the steady window, a contestant that splits far ahead of its
+    # counting would look too good.
     part = (
         "whole_"
         if all("whole_cpu_s_per_million" in figures for figures in summary.values())
@@ -122,7 +123,7 @@ def _plot_cpu(axes: "Axes", runs: Sequence[Run]) -> None:
 
 
 def _plot_bars(axes: "Axes", summary: Summary, wanted: Sequence[tuple[str, str]]) -> None:
-    """A group of bars for each contestant, of figures with their labels."""
+    """Plot a group of bars per contestant, one per wanted figure with its label."""
     width = 0.8 / len(wanted)
     for number, (figure, label) in enumerate(wanted):
         found = [summary[name][figure] for name in summary]

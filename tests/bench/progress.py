@@ -1,4 +1,4 @@
-"""Shows how far the benchmark is: a line that changes on a terminal, a line every few seconds elsewhere."""
+"""Shows progress: a changing line on a terminal, otherwise a line every few seconds."""
 
 import time
 from typing import Final
@@ -11,7 +11,7 @@ _LINE_SECS: Final = 5.0
 
 
 class Progress:
-    """Shows passing news by `status` and lasting news by `say`, which also ends the passing ones."""
+    """Shows temporary messages with `status`. `say` replaces them by a permanent one."""
 
     def __init__(self, console: Console) -> None:
         self._console = console
@@ -20,7 +20,7 @@ class Progress:
         self._next_line = 0.0
 
     def status(self, text: str) -> None:
-        """What is being done, and how far it is; may be called often."""
+        """Show the current step and its progress. Can be called often."""
         if self._console.is_terminal:
             if self._status is None:
                 self._status = self._console.status("")
@@ -34,7 +34,7 @@ class Progress:
         self._line(text)
 
     def close(self) -> None:
-        """Take the changing line away."""
+        """Remove the changing line."""
         if self._status is not None:
             self._status.stop()
             self._status = None

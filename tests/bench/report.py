@@ -1,4 +1,4 @@
-"""The result of a benchmark: as JSON for programs, as a table for people."""
+"""The result of a benchmark: JSON for programs, and a table for people."""
 
 import os
 import platform
@@ -38,11 +38,11 @@ _RATIO: Final = "_ratio"
 _ORDER: Final = ("min", "median", "max")
 
 Summary = dict[str, dict[str, dict[str, float]]]
-"""By contestant and figure: `min`, `median` and `max`. A ratio to the base is the figure `<name>_ratio`."""
+"""`min`, `median` and `max` by contestant and figure. `<name>_ratio` is the ratio to the base."""
 
 
 def summarize(runs: Sequence[Run]) -> Summary:
-    """Over all runs of each contestant, in the order of their first runs; a figure that no run has is left out."""
+    """Summarize the runs of each contestant in order of appearance. Unknown figures are omitted."""
     summary: Summary = {}
     for name in dict.fromkeys(run.contestant for run in runs):
         own = [run for run in runs if run.contestant == name]
@@ -62,7 +62,7 @@ def summarize(runs: Sequence[Run]) -> Summary:
 
 
 def to_json(runs: Sequence[Run], rounds: int, rate: float | None) -> dict[str, Any]:
-    """The report's content; `rate` is in sentences a second, None if contestants ran as fast as they could."""
+    """Return the report's content. `rate` is in sentences per second, None for unlimited."""
     return {
         "date": datetime.now(UTC).isoformat(timespec="seconds"),
         "machine": machine(),
@@ -80,7 +80,7 @@ def to_json(runs: Sequence[Run], rounds: int, rate: float | None) -> dict[str, A
 
 
 def machine() -> dict[str, Any]:
-    """What the figures were measured on."""
+    """Describe the machine and the versions."""
     return {
         "cpus": len(psutil.Process().cpu_affinity())
         if hasattr(psutil.Process, "cpu_affinity")
@@ -96,7 +96,7 @@ def machine() -> dict[str, Any]:
 
 
 def faults(runs: Sequence[Run]) -> list[str]:
-    """What is wrong with the counts, a sentence for each run that is not correct."""
+    """Return a sentence for each run with wrong counts."""
     return [
         f"{run.contestant}, run {number}: {run.verdict.short:,} words are counted short,"
         f" {run.verdict.strange:,} records are strange"
@@ -115,8 +115,9 @@ def outcome_line(run: Run) -> str:
 
 
 def print_table(runs: Sequence[Run], console: Console) -> None:
-    """Each contestant's figures, and after × their ratios to the base's."""
-    table = Table(box=None, pad_edge=False, header_style="bold")  # fits into 80 columns
+    """Print each contestant's figures, and after × their ratios to the base's."""
+    # The table fits into 80 columns.
+    table = Table(box=None, pad_edge=False, header_style="bold")
     table.add_column("", no_wrap=True)
     for title in (*_ORDER, *(f"× {key}" for key in _ORDER)):
         table.add_column(title, justify="right", no_wrap=True)
@@ -170,7 +171,7 @@ def _run_json(run: Run) -> dict[str, Any]:
 
 
 def _rounded(value: float) -> float:
-    """To four digits: more would only be noise."""
+    """Round to four digits. More would only be noise."""
     return float(f"{value:.4g}")
 
 

@@ -1,7 +1,7 @@
-"""The order in which contestants run, and how they compare with the base.
+"""The order in which contestants run, and their comparison with the base.
 
-A shared machine's speed changes by the minute, so the base runs before and after each contestant, and a ratio is to the
-mean of these two.
+A shared machine's speed varies by the minute. So the base runs before and after each contestant,
+and ratios are to the mean of these two runs.
 """
 
 from collections.abc import Sequence
@@ -12,7 +12,10 @@ from tests.bench.contestants import Contestant, base_of
 
 
 def schedule(contestants: Sequence[Contestant], rounds: int) -> list[Contestant]:
-    """All runs in order: base, one, base, another, base … Without the base, or with nobody else, just `rounds` of each."""
+    """Return all runs in order: base, one, base, another, base …
+
+    Without the base, or with the base alone, it is just `rounds` of each.
+    """
     name = base_of([contestant.name for contestant in contestants])
     base = [contestant for contestant in contestants if contestant.name == name]
     others = [contestant for contestant in contestants if contestant.name != name]
@@ -22,7 +25,10 @@ def schedule(contestants: Sequence[Contestant], rounds: int) -> list[Contestant]
 
 
 def with_ratios(runs: Sequence[Run]) -> list[Run]:
-    """The same runs; those that stand between two of the base have their ratios to it, for each figure both have."""
+    """Return the runs with ratios for each that is between two runs of the base.
+
+    Only figures that all three have get a ratio.
+    """
     found, base = list(runs), base_of({run.contestant for run in runs})
     for place in range(1, len(runs) - 1):
         before, run, after = runs[place - 1 : place + 2]

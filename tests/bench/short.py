@@ -1,4 +1,4 @@
-"""The short benchmark from its beginning to its end: one Kafka, all contestants in turn, then the figures."""
+"""The short benchmark: starts Kafka, runs all contestants in turn, and reports the figures."""
 
 import json
 import shutil
@@ -23,9 +23,10 @@ _HEAP: Final = "1g"
 
 
 def run_short(options: BenchOptions) -> int:
-    """Run it; the exit code is 0, or 1 if a contestant's counts are wrong.
+    """Run it. The exit code is 0, or 1 if a contestant's counts are wrong.
 
-    Raises `ConfigError` for options that cannot work, `LocalError` for a contestant that dies, `BrokerError` for Kafka.
+    Raises `ConfigError` for unusable options, `LocalError` if a contestant dies, `BrokerError` for
+    Kafka.
     """
     contestants = choose(options.only)
     (warm_up,) = choose(BASE)
@@ -52,7 +53,7 @@ def run_short(options: BenchOptions) -> int:
                 progress.say(f"{number} of {len(plan)} · {outcome_line(run)}")
     finally:
         progress.close()
-        shutil.rmtree(directory / "kafka", ignore_errors=True)  # its data; the logs stay
+        shutil.rmtree(directory / "kafka", ignore_errors=True)  # deletes the data but no logs
     return _finish(options, with_ratios(runs), console)
 
 

@@ -1,7 +1,8 @@
-"""`./run bench spout`: what it costs a spout's process to read and emit a small message.
+"""`./run bench spout`: a spout process's cost to read and emit a small message.
 
-The ordinary services on an embedded Kafka and ZooKeeper: a `KafkaSpout` with one task reads 12 partitions of 60-byte messages
-and emits them to a bolt that acks. The figures are the spout's process's alone, between 25 and 95 % of the messages.
+It uses the ordinary services on an embedded Kafka and ZooKeeper. A `KafkaSpout` with one task reads
+12 partitions of 60-byte messages and emits them to a bolt that acks. The figures are those of the
+spout's process only, between 25 and 95 % of the messages.
 """
 
 import json
@@ -29,7 +30,7 @@ from tests.bench.terms import PARTITIONS
 
 MESSAGE_BYTES: Final = 60
 GOAL_US: Final = 12.0
-_FIRST_ID: Final = 10_000_000  # all ids are of one length
+_FIRST_ID: Final = 10_000_000  # all ids have the same length
 _TEXT: Final = "x" * (MESSAGE_BYTES - len(f"{_FIRST_ID} "))
 _SOURCE: Final = "messages"
 _LOOK_SECS: Final = 0.25
@@ -44,11 +45,11 @@ _TITLES: Final = {
 }
 
 Figures = dict[str, float]
-"""µs of CPU a message, by part; the parts of `process` add up to it."""
+"""µs of CPU per message, by part. The parts of `process` add up to it."""
 
 
 def run_spout(messages: int, rounds: int, report: Path | None) -> int:
-    """Measure and print; 0. Raises `LocalError` if a process does not work, `BrokerError` for Kafka."""
+    """Measure, print, and return 0. Raises `LocalError` for a process, `BrokerError` for Kafka."""
     console = Console()
     progress = Progress(console)
     directory = run_directory()
@@ -70,7 +71,7 @@ def run_spout(messages: int, rounds: int, report: Path | None) -> int:
                     )
     finally:
         progress.close()
-        shutil.rmtree(directory / "kafka", ignore_errors=True)  # its data; the logs stay
+        shutil.rmtree(directory / "kafka", ignore_errors=True)  # deletes the data but no logs
     _print(found, console)
     if report is not None:
         report.write_text(json.dumps(_to_json(found, messages), indent=1) + "\n", encoding="utf-8")
@@ -113,7 +114,7 @@ def _measure(
 
 
 def _await_figures(processes: LocalProcesses) -> dict[str, float]:
-    """Looks until the spout has its figures; raises `LocalError` if it emits nothing for two minutes."""
+    """Poll until the spout has its figures. Raises `LocalError` after two minutes without emits."""
     (spout,) = processes.of("spout")
     emitted, changed = 0, time.monotonic()
     while time.monotonic() - changed < _SILENCE_SECS:

@@ -1,8 +1,8 @@
-"""What `./run bench spout` runs: a KafkaSpout that counts its own CPU time, and a bolt that acks.
+"""The topology of `./run bench spout`: a KafkaSpout that measures its CPU time, and its consumer.
 
-Only what is done once a batch is timed: reading the clock for each message would cost as much as the work that it
-measures. The spout takes the figures itself, at two given messages, since a fast spout can hardly be measured from
-outside.
+Only steps that run once per batch are timed. Reading the clock for each message would cost as much
+as the measured work. The spout takes the figures itself, at two given messages, because a fast
+spout can hardly be measured from outside.
 """
 
 import os
@@ -27,13 +27,13 @@ REFERENCE: Final = "tests.bench.spout_topology:topology"
 NAME, TOPIC, ACKERS, MESSAGES = (
     f"BENCH_SPOUT_{name}" for name in ("NAME", "TOPIC", "ACKERS", "MESSAGES")
 )
-"""The variables by which the processes are told."""
+"""Environment variables for the processes."""
 FROM, TO = 0.25, 0.95
-"""The part of the messages that is measured: without the start and the tail."""
+"""The measured part of the messages, without start and tail."""
 
 
 class MeasuredSpout(KafkaSpout):
-    """A KafkaSpout whose `metrics` has CPU seconds, of the whole process and of parts of its main thread."""
+    """A KafkaSpout whose `metrics` are CPU seconds of its process and parts of its main thread."""
 
     def __init__(self, config: SpoutConfig, messages: int) -> None:
         super().__init__(config)
@@ -45,7 +45,7 @@ class MeasuredSpout(KafkaSpout):
     def open(
         self, config: Config, context: TopologyContext, collector: SpoutOutputCollector
     ) -> None:
-        """Puts itself between the spout and its source, and between the spout and its collector."""
+        """Wrap the source's `read` and the collector's `emit_batch`."""
         super().open(config, context, collector)
         read, emit_batch = self._source.read, collector.emit_batch
 
@@ -79,7 +79,7 @@ class MeasuredSpout(KafkaSpout):
             self._taken.append(self._now())
 
     def metrics(self) -> dict[str, float]:
-        """What was used between the two marks: `messages` and CPU seconds. Nothing before the second."""
+        """Return `messages` and CPU seconds between the two marks. Empty before the second."""
         if self._marks:
             return {}
         begin, end = self._taken
@@ -97,7 +97,7 @@ class MeasuredSpout(KafkaSpout):
 
 
 def build(name: str, topic: str, ackers: int, messages: int) -> Topology:
-    """Spout → a bolt that acks; one task each. With `ackers` = 0 nothing is tracked."""
+    """Build a spout and a bolt that acks, one task each. With `ackers` = 0 nothing is tracked."""
     config = Config(topology_acker_executors=ackers, topology_max_spout_pending=20_000)
     builder = TopologyBuilder(name, config)
     scheme = SchemeAsMultiScheme(StringScheme())

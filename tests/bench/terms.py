@@ -1,7 +1,7 @@
-"""What every contestant gets: where Kafka is, what to read, where to write, under which name, and its scratch folder.
+"""A contestant's parameters: Kafka, the topics to read and write, a name, and a scratch folder.
 
-The rule: these five variables are all that passes between the benchmark and a contestant. Everything else is read from
-the topics, so that a contestant can be any program.
+The rule: the benchmark passes only these five variables to a contestant. Everything else is read
+from the topics, so a contestant can be any program.
 """
 
 import os
@@ -13,15 +13,15 @@ from typing import Any, Final
 from kstorm.errors import ConfigError
 
 PARTITIONS: Final = 12
-"""Of the topic of sentences and of the topic of counts."""
+"""Partitions of the sentences topic and of the counts topic."""
 
 PRODUCER: Final[Mapping[str, Any]] = {"acks": "all", "linger.ms": 5, "batch.size": 256 * 1024}
-"""How producers of this benchmark are set, in librdkafka's names."""
+"""Settings of this benchmark's producers, in librdkafka's names."""
 
 
 @dataclass(frozen=True, slots=True)
 class Terms:
-    """Where one run takes place."""
+    """The parameters of one run."""
 
     bootstrap: str
     """Kafka's bootstrap servers."""
@@ -30,12 +30,12 @@ class Terms:
     sink: str
     """The topic of counts: the word as key, `<running count> <id>` as value."""
     run: str
-    """A name that no other run has: for the consumer group, the application, and topics of the contestant's own."""
+    """A unique name: for the consumer group, the application, and the contestant's own topics."""
     directory: Path
-    """A folder for whatever the contestant keeps."""
+    """A folder for the contestant's files."""
 
     def environment(self) -> dict[str, str]:
-        """The same as variables for a contestant's process."""
+        """Return the parameters as environment variables of a contestant's process."""
         return {
             "PEER_BOOTSTRAP": self.bootstrap,
             "PEER_IN": self.source,
@@ -46,7 +46,7 @@ class Terms:
 
 
 def from_environment(environ: Mapping[str, str] = os.environ) -> Terms:
-    """Read the terms in a contestant's process; raises `ConfigError` naming the variables that are missing."""
+    """Read the parameters in a contestant's process. Raises `ConfigError` if some are missing."""
     names = ("PEER_BOOTSTRAP", "PEER_IN", "PEER_OUT", "PEER_RUN", "PEER_DIR")
     if missing := [name for name in names if not environ.get(name)]:
         raise ConfigError(

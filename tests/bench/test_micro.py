@@ -1,4 +1,4 @@
-"""What the parts of the core cost. Nothing here asserts a time: `--compare` shows the change to a reader."""
+"""The cost of the core's parts. Nothing here asserts a time: `--compare` shows the change."""
 
 from collections import deque
 from itertools import count
@@ -50,7 +50,7 @@ def ids(number: int, seed: int = 1) -> list[int]:
 
 
 def frame(component: str, columns: list[list[Any]], words_a_tree: int = 10) -> TupleFrame:
-    """Tracked tuples; neighbours are of one tree."""
+    """Return a frame of tracked tuples. Adjacent tuples belong to the same tree."""
     size = len(columns[0])
     roots = [root for root in ids(size // words_a_tree + 1) for _ in range(words_a_tree)][:size]
     task = TOPOLOGY.task_ids(component)[0]
@@ -94,7 +94,7 @@ def test_spread(measure: Measure) -> None:
 
 
 def run_bolt(measure: Measure, component: str, bolt: Any, found: TupleFrame, items: int) -> None:
-    """A bolt executes a frame, and what it caused is drained."""
+    """Measure a bolt that executes a frame, including the draining of its output."""
     outbox = Outbox(TOPOLOGY)
     task = BoltTask(TOPOLOGY, component, 0, bolt, outbox, random_ids(), _raise, random_columns())
     bolt.prepare(task.config, TopologyContext(TOPOLOGY, component, 0))
@@ -157,7 +157,7 @@ def test_checkpoint(measure: Measure) -> None:
     offsets = count(1)
 
     def act() -> None:
-        news = pack_ids([next(offsets)] * BUCKETS)  # so that every bucket has changed
+        news = pack_ids([next(offsets)] * BUCKETS)  # changes every bucket
         ledger.apply(AckFrame(VERSION, 0, roots=one_a_bucket, vals=news), next(offsets))
         assert sum(map(len, ledger.checkpoint().values())) < 20.1 * 100_000
 
@@ -207,7 +207,7 @@ def test_spout(measure: Measure) -> None:
 
 
 class Writer:
-    """Has written everything at once."""
+    """A writer that confirms everything immediately."""
 
     def write_batch(
         self, topic: str, keys: Any, values: Any, on_done: Any, headers: Any = None

@@ -1,4 +1,4 @@
-"""What Trident's bolts cost beside the same written by hand: see `tests.bench.test_micro`."""
+"""The cost of Trident's bolts compared with the same by hand: see `tests.bench.test_micro`."""
 
 from collections import Counter
 from typing import Any
@@ -22,7 +22,7 @@ FRAMES = {
     "few words twice": WORDS,
     "half of them one word": " ".join(texts(N // 9, 0.5)).split()[:N],
 }
-"""The words of a frame: `N` each."""
+"""The `N` words of each frame."""
 
 
 def by_hand() -> Topology:
@@ -54,7 +54,7 @@ TOPOLOGIES = {
 def run(
     measure: Measure, topology: Topology, component: str, source: str, columns: list[list[Any]]
 ) -> None:
-    """A bolt executes a frame, and what it caused is drained."""
+    """Measure a bolt that executes a frame, including the draining of its output."""
     outbox = Outbox(topology)
     bolt: Any = topology.component(component).component
     task = ExactBoltTask(

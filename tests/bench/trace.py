@@ -1,7 +1,8 @@
-"""`./run bench trace`: how long `kstorm why` and `kstorm trace` take after, and amid, minutes at full load.
+"""`./run bench trace`: how long `kstorm why` and `kstorm trace` take during and after full load.
 
-The ordinary services on an embedded Kafka and ZooKeeper run a word count whose bolt forgets one tuple in 100,000. The commands
-are started as a user starts them, so their times are those of whole processes.
+The ordinary services on an embedded Kafka and ZooKeeper run a word count whose bolt forgets one
+tuple in 100,000. The commands are started as a user would, so the times are those of whole
+processes.
 """
 
 import json
@@ -33,7 +34,7 @@ from tests.bench.report import machine
 
 _TOPOLOGY, _SOURCE, _SINK = "forgetful", "sentences", "word-counts"
 _AHEAD: Final = 100_000
-"""Sentences that the topology is kept behind: enough that it never waits for one."""
+"""Sentences that the topology lags behind, enough that it never waits for input."""
 _LOOK_SECS: Final = 1.0
 _TIMES: Final = 3
 _PATIENCE_SECS: Final = 120.0
@@ -41,7 +42,7 @@ _TEXTS: Final = 100_000
 
 
 def run_trace(minutes: float, report: Path | None) -> int:
-    """Measure and print; 0. Raises `LocalError` if the topology stands still or a command fails."""
+    """Measure, print, and return 0. Raises `LocalError` if the topology or a command fails."""
     console = Console()
     progress = Progress(console)
     directory = run_directory()
@@ -52,7 +53,7 @@ def run_trace(minutes: float, report: Path | None) -> int:
             found = _measure(endpoints, directory, minutes * 60, progress)
     finally:
         progress.close()
-        shutil.rmtree(directory / "kafka", ignore_errors=True)  # its data; the logs stay
+        shutil.rmtree(directory / "kafka", ignore_errors=True)  # deletes the data but no logs
     _print(found, console)
     if report is not None:
         report.write_text(
@@ -103,7 +104,7 @@ def _measure(
 
 
 class Feed(threading.Thread):
-    """Keeps the topology a little behind, until the end of the block."""
+    """Keeps the topology's input a little ahead, until the end of the block."""
 
     def __init__(self, bootstrap: str, processes: LocalProcesses) -> None:
         super().__init__(daemon=True)
@@ -120,7 +121,7 @@ class Feed(threading.Thread):
         self.join()
 
     def check(self) -> None:
-        """Raises `LocalError` if it has ended before its time."""
+        """Raise `LocalError` if the thread has ended too early."""
         if not self.is_alive():
             raise LocalError("the sentences ran out: Kafka did not take them")
 
@@ -153,7 +154,7 @@ def _ask(endpoints: Endpoints, told: Mapping[str, str]) -> dict[str, dict[str, A
 
 
 def _timed(command: Sequence[str], environment: Mapping[str, str]) -> dict[str, Any]:
-    """The seconds of each run, and the last answer."""
+    """Return the seconds of each run, and the output of the last."""
     took, answer = [], ""
     for _ in range(_TIMES):
         began = time.monotonic()

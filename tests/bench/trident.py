@@ -1,7 +1,8 @@
-"""Word count as Trident gives it: of each batch a record for each word in it, key=word, value=`<count>`, exactly once.
+"""A batch-wise word count: for each batch a record per word, key=word, value=`<count>`.
 
-Wired by hand, by `kstorm.trident` as a user would write it, and by that without combining before tuples travel. The same output of
-all three. Environment as for `tests.bench.wordcount`; `KSTORM_COUNTS` is how many processes and tasks count.
+It exists by hand, in `kstorm.trident` as a user would write it, and in Trident without combining
+before tuples are sent. All three have the same output, exactly once. The environment is as for
+`tests.bench.wordcount`. `KSTORM_COUNTS` is the number of processes and tasks that count.
 """
 
 import os
@@ -46,7 +47,6 @@ class SplitByHand(BasicBolt):
     """Splits a sentence into words, without its id."""
 
     def declare_output_fields(self, declarer: OutputFieldsDeclarer) -> None:
-        """A word."""
         declarer.declare("word")
 
     def execute(self, tuple: Tuple, collector: BasicOutputCollector) -> None:
@@ -54,7 +54,6 @@ class SplitByHand(BasicBolt):
             collector.emit((word,))
 
     def execute_batch(self, batch: TupleBatch, collector: BasicOutputCollector) -> None:
-        """The words of many sentences at once."""
         words: list[str] = []
         positions: list[int] = []
         for position, sentence in enumerate(batch[0]):
@@ -68,7 +67,6 @@ class CountByHand(StatefulBasicBolt):
     """Counts words in its state, and emits the new count of each word of a batch."""
 
     def declare_output_fields(self, declarer: OutputFieldsDeclarer) -> None:
-        """A word and its count."""
         declarer.declare("word", "count")
 
     def execute(self, tuple: Tuple, collector: BasicOutputCollector) -> None:
@@ -78,7 +76,6 @@ class CountByHand(StatefulBasicBolt):
         collector.emit((word, count))
 
     def execute_batch(self, batch: TupleBatch, collector: BasicOutputCollector) -> None:
-        """The counts of many words at once."""
         get, put, words = self.state.get, self.state.put, batch[0]
         last = dict(zip(words, range(len(words)), strict=True))
         counts = {word: get(word, 0) + more for word, more in Counter(words).items()}
@@ -96,7 +93,7 @@ class Split(Function):
 
 
 def by_hand() -> Topology:
-    """Spout, split, count, sink."""
+    """Build spout, split, count and sink."""
     name, counts = topology_name(os.environ["PEER_RUN"]), _counts()
     builder = TopologyBuilder(name, config(in_state=True))
     scheme = SchemeAsMultiScheme(StringScheme())
@@ -113,13 +110,13 @@ def by_hand() -> Topology:
 
 
 def trident() -> Topology:
-    """Streams in their place."""
+    """Build the same with Trident's streams."""
     topology, words = _words()
     return _counted(topology, words)
 
 
 def uncombined() -> Topology:
-    """The same; every word travels, since what comes before is spread by words already."""
+    """Build the same without combining: every word is sent, since the stream is partitioned."""
     topology, words = _words()
     return _counted(topology, words.project("word").partition_by("word"))
 

@@ -1,4 +1,4 @@
-"""Watches from outside what processes use: CPU seconds and memory, child processes included."""
+"""Measures processes from outside: CPU seconds and memory, including child processes."""
 
 import threading
 import time
@@ -12,14 +12,14 @@ _SAMPLE_SECS: Final = 0.25
 
 
 class Usage(threading.Thread):
-    """Samples one process with its descendants four times a second. A context manager."""
+    """Samples one process and its descendants four times per second. A context manager."""
 
     def __init__(self, process: ManagedProcess) -> None:
         super().__init__(name=f"kstorm-bench-usage-{process.name}", daemon=True)
         self.cpu_seconds = Growth()
         """CPU seconds used, by the time of day in seconds since 1970."""
         self.peak_rss = 0
-        """Most resident memory seen, in bytes, summed over the processes."""
+        """The highest resident memory in bytes, summed over the processes."""
         self._process = process
         self._ended = threading.Event()
 
@@ -37,7 +37,6 @@ class Usage(threading.Thread):
         self.join()
 
     def run(self) -> None:
-        """Sample until the end; used as a context manager, not called."""
         while not self._ended.is_set():
             self._sample()
             self._ended.wait(_SAMPLE_SECS)

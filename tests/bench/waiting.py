@@ -1,4 +1,4 @@
-"""Waits for a contestant's counts, and notices when it dies or stops making progress."""
+"""Waits for a contestant's counts, and detects if it dies or stops making progress."""
 
 import threading
 import time
@@ -16,18 +16,18 @@ _QUIET_SECS: Final = 1.0
 
 
 class Wait:
-    """For the counts of one run: asks the broker four times a second how many there are."""
+    """Waits for the counts of one run. Asks the broker four times per second for their number."""
 
     def __init__(
         self, process: ManagedProcess, broker: Broker, sink: str, progress: Progress
     ) -> None:
         self.ends: dict[int, int] = {}
-        """How many records each partition of the topic of counts had at the last look."""
+        """The number of records in each partition of the counts topic at the last poll."""
         self._process, self._broker, self._sink, self._progress = process, broker, sink, progress
         self._tick = threading.Event()  # never set
 
     def for_first(self) -> None:
-        """Until there is a count; raises `LocalError` if the contestant ends or there is none after three minutes."""
+        """Wait for the first count. Raises `LocalError` after three minutes or at an exit."""
         deadline = time.monotonic() + _START_SECS
         while not self._look():
             if time.monotonic() > deadline:
@@ -38,9 +38,9 @@ class Wait:
             self._tick.wait(_LOOK_SECS)
 
     def for_records(self, wanted: int, deadline: float | None) -> bool:
-        """Until there are `wanted` counts. False if there was no new one for a minute, or at the deadline.
+        """Wait for `wanted` counts. False if there was no new one for a minute, or at the deadline.
 
-        `deadline` is in the terms of `time.monotonic`. Raises `LocalError` if the contestant ends.
+        `deadline` is a value of `time.monotonic`. Raises `LocalError` if the contestant exits.
         """
         records, changed = 0, time.monotonic()
         while (found := self._look()) < wanted:
@@ -54,7 +54,7 @@ class Wait:
         return True
 
     def for_quiet(self) -> None:
-        """Until there was no new count for a second. Raises `LocalError` if the contestant ends."""
+        """Wait for a second without a new count. Raises `LocalError` if the contestant exits."""
         records, changed = self._look(), time.monotonic()
         while time.monotonic() - changed < _QUIET_SECS:
             self._progress.status(f"{self._process.name}: {records:,} counts")

@@ -1,7 +1,8 @@
-"""`./run bench windows`: what a tuple costs in windows of any length, and what a million open ones take. No Kafka; the state is on
-RocksDB, as in a bolt's process, and its changes are written there every so many tuples.
+"""`./run bench windows`: the cost per tuple in windows of any length, and of a million open ones.
 
-Each point is measured in a process of its own, by its CPU and its memory over that of its start.
+Without Kafka. The state is on RocksDB, as in a bolt's process, and changes are written there at
+fixed intervals. Each point is measured in a separate process, by its CPU time and its memory above
+that at its start.
 """
 
 import json
@@ -41,10 +42,10 @@ from kstorm.windows.executor import WindowedBoltExecutor
 
 FIELDS: Final = Fields("key", "n", "at")
 LENGTHS: Final = (1, 10, 100, 1000)
-"""Of windows, in slides."""
+"""Window lengths, in slides."""
 SIZES: Final = (1_000, 10_000, 100_000, 1_000_000)
-"""Sums that are open."""
-_SLIDE: Final = 1000  # tuples, one each millisecond
+"""Numbers of open sums."""
+_SLIDE: Final = 1000  # tuples, one per millisecond
 _FRAME: Final = 500
 _EPOCH: Final = 10  # frames
 _MEASURED: Final = 20_000  # tuples
@@ -54,16 +55,14 @@ Point = dict[str, float]
 
 
 class Moving(WindowedBolt):
-    """The sum of a window that slides, by what is new and what has left (Storm's `SlidingWindowSumBolt`)."""
+    """A sliding window's sum from new and expired tuples (Storm's `SlidingWindowSumBolt`)."""
 
     sum = 0
 
     def declare_output_fields(self, declarer: OutputFieldsDeclarer) -> None:
-        """The sum."""
         declarer.declare("sum")
 
     def execute(self, window: TupleWindow) -> None:
-        """Looks at no other tuples."""
         self.sum += sum(tuple["n"] for tuple in window.new) - sum(
             tuple["n"] for tuple in window.expired
         )
@@ -71,7 +70,7 @@ class Moving(WindowedBolt):
 
 
 class Driven:
-    """A bolt of windows, its state on a disk, and what comes of it counted."""
+    """Drives a windowed bolt with its state on disk, and counts its output."""
 
     def __init__(self, bolt: WindowedBolt, folder: Path) -> None:
         builder = TopologyBuilder("t")
@@ -94,18 +93,18 @@ class Driven:
         self._bolt.init_state(self._state)
         self._frames = self.emitted = 0
         self.used: dict[str, float] = defaultdict(float)
-        """CPU seconds, by what they were used for."""
+        """CPU seconds by purpose."""
         self.look()
 
     def emit(
         self, values: Sequence[Any], stream: str = "default", task: int | None = None
     ) -> Sequence[int]:
-        """As of a collector."""
+        """The collector's method."""
         self.emitted += 1
         return ()
 
     def take(self, rows: Sequence[Row]) -> None:
-        """A frame, and now and then the end of an epoch."""
+        """Execute a frame, and at intervals end an epoch."""
         collector: Any = self
         with self._using("coming"):
             self._state.begin()
@@ -119,7 +118,7 @@ class Driven:
             self.commit()
 
     def look(self) -> None:
-        """The watermark moves, and windows are shown."""
+        """Advance the watermark, and emit windows."""
         collector: Any = self
         with self._using("shown"):
             self._bolt._watermark.advance(0)
@@ -127,7 +126,7 @@ class Driven:
             self._bolt._show(0, collector)
 
     def commit(self) -> None:
-        """Changes go to the disk."""
+        """Write changes to disk."""
         with self._using("written"):
             changes = self._state.take_changes()
             self._store.write(0, changes, Copy(b"t", self._frames, 0.0))
@@ -141,7 +140,7 @@ class Driven:
 
 
 def feed(driven: Driven, keys: int, first: int, tuples: int) -> None:
-    """One each millisecond, of the keys in turn; a look each second."""
+    """Feed one tuple per millisecond, keys in turn. Advance the watermark once per second."""
     for begin in range(first, first + tuples, _FRAME):
         driven.take(
             [
@@ -163,7 +162,7 @@ def _sums(window: Window) -> WindowedBolt:
 
 
 def _measure(bolt: WindowedBolt, keys: int, before: int, folder: Path) -> Point:
-    """The cost of a tuple when so many are there, and what all take in memory."""
+    """Return the cost per tuple after `before` tuples, and the memory of all."""
     driven, process = Driven(bolt, folder), psutil.Process()
     start = process.memory_info().rss
     feed(driven, keys, 0, before)
@@ -181,24 +180,24 @@ def _measure(bolt: WindowedBolt, keys: int, before: int, folder: Path) -> Point:
 
 
 def tuples(length: int, folder: Path) -> Point:
-    """A window of tuples, so many slides long."""
+    """A window of tuples that is `length` slides long."""
     window = Moving().with_window(Duration(length * _SLIDE), Duration(_SLIDE))
     return _measure(_event_time(window), 1000, length * _SLIDE, folder)
 
 
 def sums(length: int, folder: Path) -> Point:
-    """Sums of a thousand keys, in windows of so many slides: a thousand times as many are open."""
+    """Sums of a thousand keys in windows of `length` slides: a thousand times as many are open."""
     window = Window(Duration(length * _SLIDE), Duration(_SLIDE))
     return _measure(_sums(window), 1000, length * _SLIDE, folder)
 
 
 def sessions(open: int, folder: Path) -> Point:
-    """Sums of so many open sessions."""
+    """Sums of `open` open sessions."""
     return _measure(_sums(Sessions(Duration(10 * open + 100_000))), open, open, folder)
 
 
 def closing(open: int, folder: Path, windows: int = 1) -> Point:
-    """Sums of so many keys in one window, which ends; or in several that overlap, which end one after the other."""
+    """Sums of `open` keys in one window that ends, or in several that overlap and end in turn."""
     window = Window(Duration(2 * open), Duration(2 * open // windows))
     driven, process = Driven(_sums(window), folder), psutil.Process()
     start = process.memory_info().rss
@@ -224,7 +223,7 @@ def closing(open: int, folder: Path, windows: int = 1) -> Point:
 
 
 def overlapping(open: int, folder: Path) -> Point:
-    """`closing` of two windows."""
+    """`closing` with two windows."""
     return closing(open, folder, windows=2)
 
 
@@ -238,7 +237,7 @@ SWEEPS: Final[dict[str, tuple[str, Sequence[int], Callable[[int, Path], Point]]]
 
 
 def measure_windows(console: Console, only: Sequence[str] = ()) -> dict[str, list[Point]]:
-    """Every sweep by its name, shown as it is measured."""
+    """Return every sweep by name, and print it as it is measured."""
     found: dict[str, list[Point]] = {}
     for name in only or SWEEPS:
         with console.status(f"measuring: {name}"):
@@ -267,5 +266,6 @@ def _table(name: str, points: Sequence[Point]) -> Table:
 
 
 if __name__ == "__main__":
-    with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder:  # the database is open
+    # The database is still open at the end.
+    with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder:
         print(json.dumps(SWEEPS[sys.argv[1]][2](int(sys.argv[2]), Path(folder))), flush=True)

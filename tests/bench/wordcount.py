@@ -1,8 +1,9 @@
-"""Word count with the formats of the peers: from `<id> word word …` to key=word, value=`<running count> <id>`.
+"""Word count in the peers' formats.
 
-The ordinary API and the ordinary services; names and sizes come from the environment, as the services load the topology
-by its path. The counts are a dict in memory, as in Storm's own example, or with `KSTORM_STATE=1` in the bolt's state, as Kafka
-Streams has them; what is in flight is tracked to the end.
+It turns `<id> word word …` into records with key=word, value=`<running count> <id>`. It uses the
+ordinary API and services. Names and sizes come from the environment, because the services load the
+topology by its path. The counts are in a dict in memory, as in Storm's own example. With
+`KSTORM_STATE=1` they are in the bolt's state, as in Kafka Streams. All tuples are tracked.
 """
 
 import os
@@ -36,7 +37,6 @@ class Split(BasicBolt):
     """Splits a sentence into words, each with the sentence's id."""
 
     def declare_output_fields(self, declarer: OutputFieldsDeclarer) -> None:
-        """A word and the id of its sentence."""
         declarer.declare("word", "id")
 
     def execute(self, tuple: Tuple, collector: BasicOutputCollector) -> None:
@@ -45,7 +45,6 @@ class Split(BasicBolt):
             collector.emit((word, ident))
 
     def execute_batch(self, batch: TupleBatch, collector: BasicOutputCollector) -> None:
-        """The words of many sentences at once."""
         words: list[str] = []
         idents: list[str] = []
         positions: list[int] = []
@@ -72,7 +71,6 @@ class Count(BasicBolt):
         collector.emit((word, f"{count} {ident}"))
 
     def execute_batch(self, batch: TupleBatch, collector: BasicOutputCollector) -> None:
-        """The counts of many words at once."""
         counts, messages = self.counts, []
         for word, ident in batch.rows():
             count = counts[word] = counts.get(word, 0) + 1
@@ -81,10 +79,9 @@ class Count(BasicBolt):
 
 
 class CountInState(StatefulBasicBolt):
-    """The same, with the counts in its state."""
+    """`Count` with the counts in the bolt's state."""
 
     def declare_output_fields(self, declarer: OutputFieldsDeclarer) -> None:
-        """Key and message of the record to write."""
         declarer.declare("key", "message")
 
     def execute(self, tuple: Tuple, collector: BasicOutputCollector) -> None:
@@ -94,7 +91,7 @@ class CountInState(StatefulBasicBolt):
         collector.emit((word, f"{count} {ident}"))
 
     def execute_batch(self, batch: TupleBatch, collector: BasicOutputCollector) -> None:
-        """The counts of many words at once; each word is put once."""
+        """Count many words at once. Each word is put once."""
         get, counts, messages = self.state.get, dict[str, int](), []
         for word, ident in batch.rows():
             count = counts[word] = (counts[word] if word in counts else get(word, 0)) + 1
@@ -105,13 +102,16 @@ class CountInState(StatefulBasicBolt):
 
 
 def topology_name(run: str) -> str:
-    """The topology of a run. Not the run's own name: the peers' benchmark takes every topic that bears that for one of
-    twelve partitions."""
+    """Return the topology's name for a run.
+
+    It is not the run's own name: the peers' benchmark assumes that every topic with that name has
+    twelve partitions.
+    """
     return f"kstorm-{run.removeprefix('run')}"
 
 
 def config(*, in_state: bool) -> Config:
-    """What a topology of the benchmark is told; see `topology`."""
+    """Return the configuration for a benchmark's topology: see `topology`."""
     return Config(
         topology_processing_guarantee=os.environ.get("KSTORM_GUARANTEE", AT_LEAST_ONCE).replace(
             "-", "_"
@@ -126,10 +126,15 @@ def config(*, in_state: bool) -> Config:
 
 
 def topology() -> Topology:
-    """What the services of one measurement load: one process and one task a component, unless `KSTORM_PROCESSES` and
-    `KSTORM_TASKS` say other; `KSTORM_ACKERS=0` tracks nothing, `KSTORM_STATE=1` keeps the counts in the state,
-    `KSTORM_GUARANTEE=exactly-once` counts each sentence once, whatever dies, in epochs of `KSTORM_EPOCH_MS`. With state at most
-    60,000 sentences are in flight, as an epoch at each hop takes its time, and 20,000 without; `KSTORM_PENDING` says other."""
+    """The topology that the services of one measurement load, configured by the environment:
+
+    - `KSTORM_PROCESSES` and `KSTORM_TASKS`: per component, by default one each.
+    - `KSTORM_ACKERS=0` tracks nothing.
+    - `KSTORM_STATE=1` keeps the counts in the state.
+    - `KSTORM_GUARANTEE=exactly-once` counts each sentence once, in epochs of `KSTORM_EPOCH_MS`.
+    - `KSTORM_PENDING`: sentences in flight. The default is 20,000, or 60,000 with state, because an
+      epoch takes its time at each hop.
+    """
     source, sink = os.environ["PEER_IN"], os.environ["PEER_OUT"]
     name = topology_name(os.environ["PEER_RUN"])
     processes = int(os.environ.get("KSTORM_PROCESSES", "1"))

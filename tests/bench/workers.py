@@ -1,16 +1,22 @@
-"""What kstorm's processes say of a run at its end: how much travelled to the counting, and how busy the busiest of those was."""
+"""Final figures of kstorm's processes: data sent to the counting bolts, and the busiest's load."""
 
 import json
 from pathlib import Path
 from typing import Any, Final
 
 WORKERS: Final = "workers.json"
-"""A file in `PEER_DIR`, by the peer: of each process its component, its CPU seconds since all were ready, and its `/status`."""
+"""The peer's file in `PEER_DIR`, with each process's component, CPU seconds and `/status`.
+
+The CPU seconds are those since all processes were ready.
+"""
 _COUNT: Final = "count"
 
 
 def figures_of_workers(directory: Path, sentences: int, seconds: float) -> dict[str, float | None]:
-    """Of a contestant that is kstorm, and has told; none of others. `seconds` that it worked."""
+    """Return the figures of a kstorm contestant that wrote the file, or none for any other.
+
+    `seconds` is the duration of its work.
+    """
     path = directory / WORKERS
     if not path.exists():
         return {}

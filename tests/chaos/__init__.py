@@ -1,1 +1,1 @@
-"""`./run chaos`: a topology on real servers, broken in every way again and again, and an audit of the result."""
+"""`./run chaos`: breaks a topology on real servers in every way, again and again, and audits it."""

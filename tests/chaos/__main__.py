@@ -10,7 +10,7 @@ from tests.chaos.run import Chaos
 
 
 def main() -> int:
-    """Run it; return the exit code: 0 well, 1 something lost or wrong, 2 it could not be run, 130 interrupted."""
+    """Return the exit code: 0 success, 1 lost or wrong output, 2 not run, 130 interrupted."""
     return run_command("kstorm chaos", _run)
 
 

@@ -1,11 +1,12 @@
-"""Compares what came out with what was sent in. It knows nothing of how the topology works, and nothing of its
-services.
+"""Compares the output with the input, without knowledge of the topology or its services.
 
-The rule: a message of the source topic is finished when every output that follows from it is in the sink topics, or
-when it is in the dead letters. Exactly once, a tuple of it may be there, and all else of the message has to come. What
-follows from it is worked out here again. An output beyond one of each kind is a
-duplicate; an output that follows from no message is corrupted; the last counts may exceed the truth, as replays are
-counted again, and never fall short of it.
+The rule: a message of the source topic is finished when all outputs that it must have are in the
+sink topics, or when it is in the dead letters. With exactly-once processing, a single tuple of it
+may be in the dead letters. All other outputs of the message are still required. The expected
+outputs are computed here independently.
+
+A second output of one kind is a duplicate. An output that belongs to no message is corrupted. The
+last counts may exceed the truth, because replays are counted again, but must never be below it.
 """
 
 from array import array
@@ -54,12 +55,12 @@ def audit(
     offsets: Iterable[OffsetSeen] = (),
     ends: Mapping[int, int] | None = None,
 ) -> ChaosFindings:
-    """Compare.
+    """Compare the output with the input.
 
-    `poison` are the places that dead letters must name, `parted` the messages that end there in part. `last` are
-    the ids of the messages that were produced when all others had been finished: with them came the last counts.
-    `offsets` is what ZooKeeper had, in the order of looking; `ends` the partitions' ends. Raises `ValueError` if an id
-    is twice in the source topic.
+    `poison` are the places that dead letters must name, `parted` the messages that end there in
+    part. `last` are the ids of the messages that were produced when all others had been finished:
+    they produce the last counts. `offsets` are the offsets in ZooKeeper in the order of reading,
+    and `ends` the partitions' ends. Raises `ValueError` if an id occurs twice in the source topic.
     """
     parted = parted or {}
     letters = list(letters)
@@ -121,16 +122,16 @@ def audit(
 
 
 class _Messages:
-    """The source's messages, numbered, with the times at which their outputs came: one slot a kind of output."""
+    """The numbered source messages with the arrival times of their outputs, one slot per kind."""
 
     def __init__(self, source: Sequence[Record], never: Mapping[int, Collection[str]]) -> None:
-        """`never`: by number, the outputs that must not come."""
+        """`never` are the outputs that must not arrive, by message number."""
         self._never = never
         self.findings = ChaosFindings()
         self.ids: list[str] = []
         self.words: list[list[str]] = []
         self.copies: list[tuple[int, int]] = []
-        """Number of the message, and time, of each output beyond the first."""
+        """Message number and time of each output beyond the first."""
         self.last_counts: Counter[str] = Counter()
         self._checksums = array("L")
         self._first_slot = array("q", [0])
@@ -144,13 +145,12 @@ class _Messages:
             self.ids.append(id)
             self.words.append(words)
             self._checksums.append(crc32(record.value))
-            self._first_slot.append(
-                self._first_slot[-1] + len(words) + 1
-            )  # the words, and the join
+            # One slot for each word, and one for the join.
+            self._first_slot.append(self._first_slot[-1] + len(words) + 1)
         self._came_at = array("q", [NEVER]) * self._first_slot[-1]
 
     def take_word(self, record: Record, last: Collection[str]) -> None:
-        """A record of the topic of counts."""
+        """Add a record of the counts topic."""
         self.findings.outputs += 1
         try:
             word = _read_word(record.value)
@@ -173,7 +173,7 @@ class _Messages:
             self.last_counts[word.word] = max(word.count, self.last_counts[word.word])
 
     def take_joined(self, record: Record) -> None:
-        """A record of the join's topic."""
+        """Add a record of the join's topic."""
         self.findings.outputs += 1
         try:
             both = _read_joined(record.value)
@@ -192,26 +192,26 @@ class _Messages:
         self._came(number, len(self.words[number]), record.timestamp)
 
     def finished_at(self, number: int) -> int:
-        """When the last of the outputs that a message must have was there for the first time."""
+        """Return when the last required output of a message first arrived."""
         return max((at for _, at in self._due(number)), default=0)
 
     def missing(self, number: int) -> str:
-        """The outputs of a message that never came."""
+        """Return the outputs of a message that never arrived."""
         return ", ".join(name for name, at in self._due(number) if at == NEVER)
 
     def counted(self, number: int) -> list[str]:
-        """The words of a message that come again with the last ones; a bad word does not."""
+        """Return the words of a message that occur again in the last ones. Bad words do not."""
         return [word for word in self.words[number] if not word.startswith("!")]
 
     def _due(self, number: int) -> list[tuple[str, int]]:
-        """The outputs that a message must have, and when each came first."""
+        """Return the required outputs of a message, and when each first arrived."""
         names = [*(f"word {position}" for position in range(len(self.words[number]))), "join"]
         times = self._came_at[self._first_slot[number] : self._first_slot[number + 1]]
         never = self._never.get(number, ())
         return [(name, at) for name, at in zip(names, times, strict=True) if name not in never]
 
     def number_of(self, id: str) -> int | None:
-        """The number of the message with an id; None if there is none."""
+        """Return the number of the message with an id, or None."""
         return self._number_of.get(id)
 
     def _came(self, number: int, kind: int, at: int) -> None:
@@ -223,7 +223,7 @@ class _Messages:
 
 
 def _text(record: Record) -> str:
-    """What a message says; what is no text gets its place for an id."""
+    """Return a message's text. A message that is not text gets its place as id."""
     try:
         return record.value.decode()
     except UnicodeDecodeError:

@@ -1,4 +1,4 @@
-"""The Kafka of a chaos run: one broker, or three of which one may be away."""
+"""The Kafka of a chaos run: one broker, or three of which one may be down."""
 
 import random
 import time
@@ -20,32 +20,34 @@ _TOGETHER_SECS: Final = 60.0
 
 @dataclass(frozen=True, slots=True)
 class Brokers:
-    """The first is the controller, too."""
+    """The first broker is also the controller."""
 
     all: Sequence[EmbeddedKafka]
 
     @property
     def bootstrap(self) -> str:
-        """What clients call `bootstrap.servers`."""
+        """The clients' `bootstrap.servers`."""
         return ",".join(broker.bootstrap for broker in self.all)
 
     @property
     def replicas(self) -> int:
-        """Of each partition."""
+        """Replicas of each partition."""
         return len(self.all)
 
     def pick(self, rng: random.Random) -> EmbeddedKafka:
-        """Any."""
         return rng.choice(self.all)
 
     def pick_one_to_lose(self, rng: random.Random) -> EmbeddedKafka:
-        """Not the controller, if another can be had: without it nobody takes over what it led."""
+        """Pick a broker, if possible not the controller: only it can elect new leaders."""
         return rng.choice(self.all[1:] or self.all)
 
 
 @contextmanager
 def open_brokers(directory: Path, count: int, detours: Mapping[str, str]) -> Iterator[Brokers]:
-    """Start so many; at the end all are ended. One may have `detours`, see `EmbeddedKafka`."""
+    """Start `count` brokers for the duration of the block. A single one may have `detours`.
+
+    See `EmbeddedKafka`.
+    """
     with ExitStack() as stack:
         if count == 1:
             yield Brokers([stack.enter_context(EmbeddedKafka(directory, detours=detours))])
@@ -58,7 +60,7 @@ def open_brokers(directory: Path, count: int, detours: Mapping[str, str]) -> Ite
 
 
 def _await_all(brokers: Brokers) -> None:
-    """Until each knows of the others: a topic cannot have more replicas than there are brokers."""
+    """Wait until the brokers know each other: a topic cannot have more replicas than brokers."""
     admin = AdminClient({"bootstrap.servers": brokers.bootstrap, "log_level": 0})
     deadline = time.monotonic() + _TOGETHER_SECS
     while len(admin.list_topics(timeout=10).brokers) < len(brokers.all):

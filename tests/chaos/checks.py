@@ -1,4 +1,4 @@
-"""What audits of all topologies check: dead letters, and offsets."""
+"""Checks that the audits of all topologies share: dead letters and offsets."""
 
 from bisect import bisect_left
 from collections import Counter, defaultdict
@@ -17,7 +17,7 @@ class Identified(Protocol):
     ids: list[str]
 
     def number_of(self, id: str) -> int | None:
-        """The number of the message with an id; None if there is none."""
+        """Return the number of the message with an id, or None."""
         ...
 
 
@@ -28,7 +28,11 @@ def check_letters(
     poison: Collection[RecordPlace],
     parted: Mapping[RecordPlace, Parted],
 ) -> None:
-    """Of the messages that end in part in the dead letters each tuple is there that must be, once; of others none is."""
+    """Check dead letters of single tuples.
+
+    Every required tuple of a message that ends there in part must be there once. Other messages
+    must have none.
+    """
     found = messages.findings
     expected = {
         number: [
@@ -64,16 +68,17 @@ def check_offsets(
     offsets: Iterable[OffsetSeen],
     ends: Mapping[int, int] | None,
 ) -> None:
-    """At no time was a stored offset above a message that was not finished by then; at last it is the end.
+    """Check that no stored offset was ever above an unfinished message, and the last is the end.
 
-    Exactly once the spout's position in Kafka counts, which is in the transaction with what was emitted: who takes over begins
-    there, and does not wait for what is in flight. ZooKeeper's offset is never ahead of it."""
+    With exactly-once processing, the spout's position in Kafka counts instead. It is in the same
+    transaction as the emitted tuples. A new owner starts there, and does not wait for tuples in
+    flight. ZooKeeper's offset is never ahead of it.
+    """
     by_partition: defaultdict[int, list[tuple[int, int]]] = defaultdict(list)
     for place, at in finished.items():
         by_partition[place.partition].append((place.offset, at))
-    all_below: dict[
-        int, list[tuple[int, int]]
-    ] = {}  # by partition: offset, and when all up to it were finished
+    # By partition: offset, and when all messages up to it were finished.
+    all_below: dict[int, list[tuple[int, int]]] = {}
     for partition, places in by_partition.items():
         latest, steps = 0, []
         for offset, at in sorted(places):
@@ -85,9 +90,8 @@ def check_offsets(
         found.samples += 1
         stored[seen.partition] = seen.offset
         if seen.position is not None:
-            if seen.offset > max(
-                0, seen.position
-            ):  # below 0 if there is none yet: where it begins is stored before anything
+            # A position below 0 means none yet: the start offset is stored first.
+            if seen.offset > max(0, seen.position):
                 found.ahead.append(seen)
             continue
         steps = all_below.get(seen.partition, [])

@@ -1,4 +1,4 @@
-"""The main part of a chaos run: messages flow, one fault follows the other, and each is over before the next begins."""
+"""The main part of a chaos run: messages flow, and faults follow one another without overlap."""
 
 import random
 import time
@@ -21,7 +21,7 @@ _BREATH_SECS: Final = 2.0
 
 
 class Course:
-    """`episodes` and `skipped` are filled while it runs."""
+    """`episodes` and `skipped` are filled during the run."""
 
     def __init__(
         self,
@@ -46,7 +46,7 @@ class Course:
         self._hands = ThreadPoolExecutor(1, thread_name_prefix="hands")
 
     def run(self) -> None:
-        """Return when all faults that were drawn are over, and everything is as it was."""
+        """Return when all drawn faults are over and everything has recovered."""
         possible = [fault for fault in self._options.faults if not self._leave_out(fault)]
         began = time.monotonic()
         self._feed.start()
@@ -109,7 +109,7 @@ class Course:
         return sum(worker.process.starts for worker in self._stage.processes.workers)
 
     def _close(self, steps: Steps) -> None:
-        """Mends, if the run is interrupted."""
+        """Run the fault's repair, in case the run is interrupted."""
         self._hands.submit(steps.close).result()  # type: ignore[attr-defined]
 
     def _await(self, waiting: Hold | Until, episode: Episode, began: float) -> None:
@@ -132,7 +132,7 @@ class Course:
         return episode.progress_secs is not None
 
     def _handle(self, deed: Callable[[], Hold | Until | None]) -> Hold | Until | None:
-        """Do something that may take a while, and go on looking."""
+        """Run a step that may take a while, and keep polling meanwhile."""
         doing: Future[Hold | Until | None] = self._hands.submit(deed)
         while not doing.done():
             self._look()

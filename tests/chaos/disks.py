@@ -1,4 +1,4 @@
-"""Faults of the disks that RocksDB is on: full, lost, and put back from an earlier time."""
+"""Faults of the disks with RocksDB: full, lost, and reset to an earlier state."""
 
 import errno
 import random
@@ -16,7 +16,7 @@ _BLOCK: Final = bytes(64 * 1024)
 
 
 def fill(stage: Stage, rng: random.Random) -> Steps:
-    """The disk is full while the process works, and full when it starts anew."""
+    """Fill the disk while the process works, and keep it full while the process restarts."""
     worker = stage.small_disk
     assert worker is not None
     filler = stage.data_of(worker) / "filler"
@@ -30,7 +30,7 @@ def fill(stage: Stage, rng: random.Random) -> Steps:
 
 
 def lose(stage: Stage, rng: random.Random) -> Steps:
-    """The directory is gone when the process starts anew."""
+    """Delete the directory before the process restarts."""
     worker = stage.pick(rng.choice(stage.subject.stateful), rng)
     _die(worker)
     try:
@@ -41,7 +41,7 @@ def lose(stage: Stage, rng: random.Random) -> Steps:
 
 
 def go_back(stage: Stage, rng: random.Random) -> Steps:
-    """The process starts anew on a directory of some time ago."""
+    """Restart the process with an earlier copy of its directory."""
     worker = stage.pick(rng.choice(stage.subject.stateful), rng)
     data, older = stage.data_of(worker), stage.directory / "older-life"
     _die(worker)
@@ -60,7 +60,7 @@ def go_back(stage: Stage, rng: random.Random) -> Steps:
 
 
 def _die(worker: Worker) -> None:
-    """SIGKILL at once, and nobody starts it again."""
+    """Kill the process with SIGKILL. It is not restarted automatically."""
     worker.process.stop(0)
 
 
@@ -73,7 +73,7 @@ def _empty(folder: Path) -> None:
 
 
 def _fill(path: Path) -> None:
-    """Write until there is no room left."""
+    """Write until the disk is full."""
     with path.open("wb", buffering=0) as file:
         try:
             while True:

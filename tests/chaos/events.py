@@ -1,7 +1,7 @@
-"""The messages of the topology of streams: each has an event time, a group and a side.
+"""The messages of the streams topology: each has an event time, a group and a side.
 
-Event time goes as messages do, so many a second, and each message is up to some seconds behind it. Of a group there are four
-messages in a row, two on each side.
+Event time advances with the messages, at their rate, and each message is up to some seconds behind
+it. A group is four consecutive messages, two on each side.
 """
 
 import random
@@ -13,9 +13,9 @@ from tests.chaos.feed import VOCABULARY, Posted
 from tests.chaos.topology import PARTITIONS
 
 EPOCH_MS: Final = 1_700_000_000_000
-"""The event time of the beginning."""
+"""The event time at the start."""
 BEHIND_MS: Final = 3000
-"""Most that a message is behind."""
+"""The most that a message is behind."""
 _GROUP: Final = 4
 _WORDS: Final = 5
 _SIDES: Final = ("left", "right")
@@ -25,7 +25,7 @@ _LAST_PER_PARTITION: Final = 40
 
 
 class Event(msgspec.Struct, frozen=True):
-    """What a message says."""
+    """The content of a message."""
 
     id: str
     at: int
@@ -36,7 +36,7 @@ class Event(msgspec.Struct, frozen=True):
 
 
 def event(number: int, rate: float) -> str:
-    """The message of that number, the same always. `rate` is messages a second."""
+    """Return the message with this number, always the same. `rate` is messages per second."""
     chance = random.Random(number)
     at = EPOCH_MS + int(number * 1000 / rate) - chance.randrange(BEHIND_MS)
     text = " ".join(chance.choices(VOCABULARY, k=_WORDS))
@@ -44,13 +44,16 @@ def event(number: int, rate: float) -> str:
 
 
 def bad_event(id: str, text: str) -> str:
-    """A message of long ago, alone in its group."""
+    """Return a message from long ago, alone in its group."""
     return _text(Event(id, EPOCH_MS - _BEFORE_ALL_MS, id, "left", text))
 
 
 def last_events(number: int, rate: float) -> list[Posted]:
-    """Messages of the far future, to be written when `number` others are finished: by them time passes the end of every window
-    that another is in. So many that every task gets some from every task; each is alone in its group."""
+    """Return messages of the far future, to be written when `number` others are finished.
+
+    They advance time past the end of all windows of the others. There are so many that every task
+    gets some from every task. Each is alone in its group.
+    """
     at = EPOCH_MS + int(number * 1000 / rate) + _LAST_BEHIND_MS + 1
     last = [
         Event(f"last{place}", at, f"last{place}", _SIDES[place // PARTITIONS % 2], "")

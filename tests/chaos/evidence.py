@@ -1,4 +1,4 @@
-"""What an audit is given: all that plain clients have read when a run is over."""
+"""The input of an audit: everything that plain clients have read after a run."""
 
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -8,18 +8,18 @@ from tests.chaos.findings import Letter, OffsetSeen, Parted, Record, RecordPlace
 
 @dataclass(frozen=True, slots=True)
 class Evidence:
-    """Of one run."""
+    """The evidence of one run."""
 
     source: Sequence[Record]
-    """All of the source topic."""
+    """All records of the source topic."""
     records: Callable[[str], Iterator[Record]]
-    """Those of another topic, one partition after the other."""
+    """Reads another topic, one partition after the other."""
     letters: Sequence[Letter] = ()
     poison: Collection[RecordPlace] = ()
     """Places that dead letters must name."""
     parted: Mapping[RecordPlace, Parted] = field(default_factory=dict)
-    """Where messages are that end there in part."""
+    """Messages that end in the dead letters in part, by place."""
     last: Collection[str] = ()
-    """The ids of messages that were written when all others were finished."""
+    """Ids of the messages that were written when all others were finished."""
     offsets: Sequence[OffsetSeen] = ()
     ends: Mapping[int, int] = field(default_factory=dict)

@@ -1,7 +1,8 @@
-"""What a fault is, and the order in which faults are drawn.
+"""The definition of a fault, and the order in which faults are drawn.
 
-A fault is a generator. It breaks something, yields what it waits for, mends it and ends, so that it reads from top to
-bottom. The run watches the topology meanwhile. If the run ends early, the fault's `finally` mends what is broken.
+A fault is a generator. It breaks something, yields what to wait for, repairs it and ends, so it
+reads from top to bottom. The run watches the topology meanwhile. If the run ends early, the fault's
+`finally` repairs the damage.
 """
 
 import random
@@ -14,14 +15,14 @@ from tests.chaos.subject import Subject
 
 @dataclass(frozen=True, slots=True)
 class Hold:
-    """Things stay as they are for so many seconds."""
+    """Keep everything as it is for `seconds`."""
 
     seconds: float
 
 
 @dataclass(frozen=True, slots=True)
 class Until:
-    """Things stay as they are until `done()`; the run fails if that takes longer than `within` seconds."""
+    """Keep everything as it is until `done()`. The run fails after `within` seconds."""
 
     done: Callable[[], bool]
     what: str
@@ -36,19 +37,20 @@ Deed = Callable[[Stage, random.Random], Steps]
 class Fault:
     name: str
     says: str
-    """What is done, in plain words."""
+    """A description in plain words."""
     deed: Deed
-    """From the first thing that it yields on, something is broken."""
+    """Something is broken from its first yield on."""
     impossible: Callable[[Stage], str] = lambda stage: ""
-    """Why it cannot be done here; empty if it can."""
+    """Return the reason why the fault is impossible here, or empty."""
     fits: Callable[[Subject], bool] = lambda subject: True
-    """Whether a topology has what it breaks."""
+    """Return True if a topology has what the fault breaks."""
 
 
 def draw(faults: Sequence[Fault], seed: int) -> Iterator[tuple[Fault, random.Random]]:
-    """Faults without end, each with the chance that it may take: every one once in some order, then all in another.
+    """Yield faults without end, each with its own random generator.
 
-    A function of the seed and the names alone.
+    Every fault occurs once in some order, then all again in another. The order depends only on the
+    seed and the names.
     """
     order = random.Random(f"{seed}-order")
     number = 0

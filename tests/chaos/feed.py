@@ -18,7 +18,7 @@ _FLUSH_SECS: Final = 120.0
 
 
 class Posted(NamedTuple):
-    """A message, and where it is to be written."""
+    """A message and its target partition."""
 
     id: str
     text: str
@@ -26,12 +26,15 @@ class Posted(NamedTuple):
 
 
 def message(number: int, rate: float = 0.0) -> str:
-    """The message of that number: its id and some words, the same ones always, at any rate."""
+    """Return the message with this number: its id and some words, always the same at any rate."""
     return f"m{number} {' '.join(random.Random(number).choices(VOCABULARY, k=_WORDS))}"
 
 
 def last_messages(number: int = 0, rate: float = 0.0) -> list[Posted]:
-    """Messages with each word once, to be produced when all others are finished: with them come the last counts."""
+    """Return messages with each word once, to be produced when all others are finished.
+
+    They produce the last counts.
+    """
     groups = [VOCABULARY[first : first + 10] for first in range(0, len(VOCABULARY), 10)]
     return [
         Posted(f"last{place}", f"last{place} {' '.join(words)}", place % PARTITIONS)
@@ -40,15 +43,17 @@ def last_messages(number: int = 0, rate: float = 0.0) -> list[Posted]:
 
 
 class Feed(threading.Thread):
-    """A thread; message i is written to partition `i mod partitions`. `rate` is messages a second; `message` gives the one of a
-    number, at a rate."""
+    """A thread that writes message i to partition `i mod partitions`.
+
+    `rate` is messages per second. `message` returns the message with a number, at a rate.
+    """
 
     def __init__(self, bootstrap: str, rate: float, message: Callable[[int, float], str]) -> None:
         super().__init__(name="feed", daemon=True)
         self.produced = 0
-        """How many messages have been handed over so far."""
+        """Number of messages queued so far."""
         self.arrived = 0
-        """How many of them Kafka has."""
+        """Number of these that Kafka has."""
         self._rate, self._message = rate, message
         self._problem = ""
         self._stopping = threading.Event()
@@ -57,10 +62,11 @@ class Feed(threading.Thread):
                 "bootstrap.servers": bootstrap,
                 "enable.idempotence": True,
                 "linger.ms": 5,
-                "message.timeout.ms": 0,  # an outage may last
+                "message.timeout.ms": 0,  # an outage may be long
                 "reconnect.backoff.max.ms": 1000,
                 "metadata.recovery.strategy": "none",  # as the services' producers have it
-                # It may forget the only broker, when that says as it ends that there is none; then the run ends by its time.
+                # A stopping broker may report that there are no brokers. The client then forgets
+                # the only one, and the run would end by its time limit.
                 "topic.metadata.refresh.interval.ms": 5000,
                 "log_level": 0,
             }
@@ -78,13 +84,13 @@ class Feed(threading.Thread):
                         partition=self.produced % PARTITIONS,
                         on_delivery=self._delivered,
                     )
-                except BufferError:  # it goes on when Kafka has taken some
+                except BufferError:  # continue when Kafka has taken some
                     break
                 self.produced += 1
             self._producer.poll(0)
 
     def stop(self) -> None:
-        """Produce no more, and wait until Kafka has all; `BrokerError` if it has not."""
+        """Stop producing, and wait until Kafka has all messages. Raises `BrokerError` if not."""
         self._stopping.set()
         self.join()
         if left := self._producer.flush(_FLUSH_SECS):
@@ -92,11 +98,11 @@ class Feed(threading.Thread):
         self.check()
 
     def give_up(self) -> None:
-        """Produce no more, and wait for nothing."""
+        """Stop producing, and wait for nothing."""
         self._stopping.set()
 
     def check(self) -> None:
-        """Raise `BrokerError` if Kafka refused one."""
+        """Raise `BrokerError` if Kafka refused a message."""
         if self._problem:
             raise BrokerError(
                 f"Kafka did not take the messages for topic {SOURCE!r}: {self._problem}"

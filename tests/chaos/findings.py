@@ -1,15 +1,15 @@
-"""What audits read, and what they find."""
+"""The input and the findings of audits."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
 NEVER: Final = 2**62
-"""The time at which what is lost was written, in ms."""
+"""The time in ms at which a lost output was written."""
 
 
 class RecordPlace(NamedTuple):
-    """Where a record stands."""
+    """The position of a record."""
 
     topic: str
     partition: int
@@ -22,43 +22,41 @@ class Record(NamedTuple):
     place: RecordPlace
     value: bytes
     timestamp: int
-    """When the broker got it, in ms since 1970; of a dead letter, when it was sent."""
+    """When the broker received it, in ms since 1970. For a dead letter, when it was sent."""
 
 
 class Letter(NamedTuple):
-    """A dead letter."""
-
     place: RecordPlace
-    """Of the record that it is about; without a topic if it names none."""
+    """The record that it is about, without a topic if it names none."""
     timestamp: int
     """When it was sent, in ms since 1970."""
     component: str = ""
     id: str = ""
-    """The message that its tuple is of, if it tells."""
+    """The message that its tuple belongs to, if known."""
 
 
 class Parted(NamedTuple):
-    """What has to become of a message of which some tuples end in the dead letters, and the others do not."""
+    """Expected outcome of a message of which only some tuples end in the dead letters."""
 
     never: frozenset[str]
-    """Its outputs that must not come: `word 1`, `join`."""
+    """Its outputs that must not arrive: `word 1`, `join`."""
     letters: tuple[tuple[str, bool], ...]
-    """The dead letters of its tuples: who gives each up, and whether it tells the message's id."""
+    """Its dead letters: the component that gives up, and True if it names the message's id."""
 
 
 class OffsetSeen(NamedTuple):
-    """What ZooKeeper had of one partition of the source topic."""
+    """ZooKeeper's offset of one partition of the source topic."""
 
     partition: int
     offset: int
     at: int
     """When it had been read, in ms since 1970."""
     position: int | None = None
-    """Exactly once: the position that the spout's group had in Kafka afterwards."""
+    """With exactly-once processing, the position of the spout's group in Kafka, read afterwards."""
 
 
 class Lost(NamedTuple):
-    """A message of which something is missing."""
+    """A message with missing outputs."""
 
     place: RecordPlace
     id: str
@@ -67,50 +65,53 @@ class Lost(NamedTuple):
 
 
 class Duplicate(NamedTuple):
-    """An output beyond the one that there should be."""
+    """A second output of one kind."""
 
     id: str
     at: int
     """When it was written, in ms since 1970."""
     finished: int
-    """When the last of its message's outputs was there for the first time; `NEVER` if one is missing."""
+    """When the last of its message's outputs first arrived, or `NEVER` if one is missing."""
 
 
 @dataclass(slots=True)
 class ChaosFindings:
     messages: Sequence[int] = ()
-    """When each message came into the source topic, in ms since 1970."""
+    """Arrival times of the source messages, in ms since 1970."""
     spans: list[tuple[int, int]] = field(default_factory=list)
-    """Of each message that was processed to its end: when it came, and when the last of its outputs was there, in ms since 1970."""
+    """Arrival time and time of the last output of each processed message, in ms since 1970."""
     outputs: int = 0
     """Records in the sink topics."""
     lost: list[Lost] = field(default_factory=list)
     duplicates: list[Duplicate] = field(default_factory=list)
     corrupted: list[Record] = field(default_factory=list)
     letters: int = 0
-    """Messages and records of internal topics in the dead letters, as they should be."""
+    """Messages and records of internal topics that are in the dead letters as expected."""
     given_up: list[RecordPlace] = field(default_factory=list)
     """Messages in the dead letters that could have been processed."""
     without_letter: list[RecordPlace] = field(default_factory=list)
-    """What could not be processed and is not in the dead letters."""
+    """Unprocessable records that are not in the dead letters."""
     wrong_letters: list[str] = field(default_factory=list)
-    """Dead letters of single tuples that are missing, or too many."""
+    """Missing or surplus dead letters of single tuples."""
     short: dict[str, tuple[int, int]] = field(default_factory=dict)
-    """Words whose last count is below the truth: both."""
+    """Words whose last count is below the truth, with both."""
     over: int = 0
-    """By how much the last counts exceed the truth, in all."""
+    """The sum of the excess of the last counts over the truth."""
     late: int = 0
-    """Tuples that came too late for their windows, and are told to be."""
+    """Tuples that were reported as too late for their windows."""
     ahead: list[OffsetSeen] = field(default_factory=list)
-    """Stored offsets that were too high: above an unfinished message; exactly once, above the spout's position in Kafka, which they
-    follow."""
+    """Stored offsets that were too high.
+
+    That is above an unfinished message, or with exactly-once processing above the spout's position
+    in Kafka, which they follow.
+    """
     samples: int = 0
-    """Stored offsets that were looked at."""
+    """Stored offsets that were checked."""
     unfinished: dict[int, tuple[int, int]] = field(default_factory=dict)
-    """Partitions whose last stored offset is not the partition's end: both."""
+    """Partitions whose last stored offset is not the partition's end, with both."""
 
     def faults(self) -> list[str]:
-        """What is wrong, a sentence each; empty if all is well."""
+        """Return a sentence for each fault. Empty if there are none."""
         found = []
         for what, some in (
             ("messages are lost", self.lost),

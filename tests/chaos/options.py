@@ -21,57 +21,56 @@ FAULTS: Final = [*PROCESS_FAULTS, *OUTAGES, *DISK_FAULTS, *POISONS]
 _MINUTES: Final = 10.0
 _RATE: Final = 200_000 / (30 * 60)
 _SHORT_RATE: Final = 60.0
-_REPORT: Final = Path(__file__).parents[2] / "docs" / "reliability.md"  # of the checkout
+_REPORT: Final = Path(__file__).parents[2] / "docs" / "reliability.md"  # in the checkout
 
 
 @dataclass(frozen=True, slots=True)
 class ChaosOptions:
     minutes: float
-    """For how long faults are drawn. What began is finished."""
+    """Duration in which faults are drawn. A started fault is finished."""
     rate: float
-    """Messages a second."""
+    """Messages per second."""
     seed: int
-    """Makes the order of the faults, and whom they hit."""
+    """Determines the order and the targets of the faults."""
     faults: tuple[Fault, ...]
-    """Those to draw from."""
+    """The faults to draw from."""
     short: bool
-    """Whether each fault happens once, and no more."""
+    """True if each fault happens exactly once."""
     report: Path | None
-    """A file for the outcome; None: no file."""
+    """A file for the result, or None."""
     report_asked: bool
-    """Whether the user named that file."""
+    """True if the user named that file."""
     command: str
-    """How to ask for the same again."""
+    """The command line that repeats the run."""
     guarantee: str = AT_LEAST_ONCE
     """The topology's `topology_processing_guarantee`."""
     brokers: int = 1
-    """Kafka's. Of three, each has a replica of each partition, and two must be in sync."""
+    """Number of Kafka brokers. If three, all have all partitions, and two must be in sync."""
     topology: str = WORD_COUNT
-    """The name of what is broken."""
+    """Name of the topology under test."""
 
     @property
     def subject(self) -> Subject:
-        """What is broken."""
         return SUBJECTS[self.topology]
 
     @property
     def exactly_once(self) -> bool:
-        """Whether an output beyond the one that there should be is wrong."""
+        """True if a duplicate output is a fault."""
         return self.guarantee == EXACTLY_ONCE
 
     @property
     def messages(self) -> int:
-        """How many messages there will be at least."""
+        """Minimum number of messages."""
         return math.ceil(self.rate * self.minutes * 60)
 
     @property
     def message_timeout_secs(self) -> float:
-        """After which trees fail: more than a process's return takes, and not much more, as all wait for it."""
+        """Timeout of trees: a bit longer than a process's restart, because all wait for it."""
         return 8.0 if self.short else 12.0
 
 
 def parse(arguments: list[str] | None = None) -> ChaosOptions | None:
-    """The options that a command line gives; None for `--list`. Raises `ConfigError`, ends the program like argparse."""
+    """Parse a command line. None for `--list`. Raises `ConfigError`, or exits like argparse."""
     given = _parser().parse_args(arguments)
     if given.list:
         return None
@@ -115,7 +114,7 @@ def parse(arguments: list[str] | None = None) -> ChaosOptions | None:
 
 
 def faults_of(subject: Subject) -> list[Fault]:
-    """Those that a topology can have."""
+    """Return the faults that fit a topology."""
     return [fault for fault in FAULTS if fault.fits(subject)]
 
 

@@ -17,41 +17,41 @@ DELAY_SECS: Final = 0.3
 
 
 def restart_broker(stage: Stage, rng: random.Random) -> Steps:
-    """A broker is stopped by SIGTERM and starts again."""
+    """Stop a broker with SIGTERM, and start it again."""
     broker = stage.kafka.pick(rng)
     return _outage(broker.stop, 0, broker.start)
 
 
 def kill_broker(stage: Stage, rng: random.Random) -> Steps:
-    """SIGKILL to a broker."""
+    """Kill a broker with SIGKILL, and start it again."""
     broker = stage.kafka.pick(rng)
     return _outage(broker.kill, 0, broker.start)
 
 
 def lose_broker(stage: Stage, rng: random.Random) -> Steps:
-    """The broker is away for longer than anything waits for it. One of three is not missed."""
+    """Take a broker down for longer than any timeout. With three, one can be spared."""
     broker = stage.kafka.pick_one_to_lose(rng)
     return _outage(broker.kill, BROKER_AWAY_SECS, broker.start)
 
 
 def restart_zookeeper(stage: Stage, rng: random.Random) -> Steps:
-    """ZooKeeper ends and starts again, sooner than the sessions run out."""
+    """Restart ZooKeeper before sessions expire."""
     return _outage(stage.zookeeper.stop, 0, stage.zookeeper.start)
 
 
 def lose_zookeeper(stage: Stage, rng: random.Random) -> Steps:
-    """ZooKeeper is away for much longer than any session."""
+    """Take ZooKeeper down for much longer than any session."""
     return _outage(stage.zookeeper.kill, OUTAGE_SECS, stage.zookeeper.start)
 
 
 def cut(stage: Stage, rng: random.Random) -> Steps:
-    """Nothing passes between a process and the broker."""
+    """Block all traffic between a process and the broker."""
     proxy = _one_of(stage.proxies, rng)
     return _outage(proxy.cut, CUT_SECS, proxy.heal)
 
 
 def slow(stage: Stage, rng: random.Random) -> Steps:
-    """All that passes is late."""
+    """Delay all traffic between a process and the broker."""
     proxy = _one_of(stage.proxies, rng)
     return _outage(partial(proxy.slow, DELAY_SECS), SLOW_SECS, proxy.heal)
 
@@ -90,7 +90,7 @@ OUTAGES: Final = [
 
 
 def _outage(begin: Callable[[], None], seconds: float, end: Callable[[], object]) -> Steps:
-    """Something is away or bad for so many seconds."""
+    """Keep something down or degraded for `seconds`."""
     begin()
     try:
         yield Hold(seconds)

@@ -1,4 +1,4 @@
-"""The result of a chaos run, fault by fault, and whether its goals were met."""
+"""The result of a chaos run by fault, and whether it meets the goals."""
 
 from bisect import bisect_left, bisect_right
 from collections.abc import Mapping, Sequence
@@ -18,36 +18,37 @@ _BOLTS: Final = ("kill-split", "kill-count", "kill-window", "kill-join", "kill-s
 
 
 class Goal(NamedTuple):
-    """Something that was aimed at."""
-
     text: str
     met: bool
 
 
 @dataclass(slots=True)
 class Episode:
-    """One fault that happened."""
+    """One occurrence of a fault."""
 
     fault: str
     says: str
     begin: int
     """In ms since 1970."""
     end: int = 0
-    """When all was as before, in ms since 1970."""
+    """When everything had recovered, in ms since 1970."""
     progress_secs: float | None = None
-    """From the beginning until every task was with a process that had worked since, and more trees had been completed than were
-    open."""
+    """Seconds until work continued.
+
+    Every task was then with a process that had worked since, and more trees had been completed than
+    were open.
+    """
     longest_stop: float = 0.0
-    """Most seconds without a completed tree."""
+    """The most seconds without a completed tree."""
     replayed: int = 0
     """Trees that failed or timed out."""
     starts: int = 0
-    """Processes that were started."""
+    """Number of process starts."""
 
 
 @dataclass(slots=True)
 class Row:
-    """What happened in all episodes of one fault."""
+    """Totals of all episodes of one fault."""
 
     fault: str
     says: str
@@ -61,33 +62,33 @@ class Row:
     progress: list[float] = field(default_factory=list)
     stops: list[float] = field(default_factory=list)
     worst: float | None = None
-    """Most seconds from a message to its last output, of those that were under way during an episode; None if there was none."""
+    """The most seconds from a message in flight during an episode to its last output, or None."""
 
 
 @dataclass(frozen=True, slots=True)
 class ChaosOutcome:
-    """What one run did, and what the audit found."""
+    """The events of one run, and the audit's findings."""
 
     options: ChaosOptions
     findings: ChaosFindings
     episodes: Sequence[Episode]
     skipped: Mapping[str, str]
-    """Faults that could not be had, and why."""
+    """Faults that are impossible here, with the reasons."""
     poison: int
-    """Records that could not be processed, and were posted."""
+    """Number of unprocessable records that were posted."""
     audited: Audited = NOTHING
-    """What became of every message, by what the spouts have said of it."""
+    """The outcome of every message by the spouts' reports."""
 
     @property
     def whole(self) -> bool:
-        """Whether every fault that can be had here happened, or the user named a file for whatever there is."""
+        """True if every possible fault happened, or the user named a report file."""
         happened = {episode.fault for episode in self.episodes}
         return self.options.report_asked or happened | set(self.skipped) >= {
             fault.name for fault in faults_of(self.options.subject)
         }
 
     def rows(self) -> list[Row]:
-        """By fault, in the order of the list of faults; at last what fell between them."""
+        """Return the totals by fault in the order of `FAULTS`, then those between faults."""
         rows = {fault.name: Row(fault.name, fault.says) for fault in FAULTS}
         between = rows[BETWEEN] = Row(BETWEEN, "nothing is broken")
         for episode in self.episodes:
@@ -116,7 +117,7 @@ class ChaosOutcome:
         for at in self.findings.messages:
             row_of(at).messages += 1
         for lost in self.findings.lost:
-            # One that came between two faults was in flight when the second began.
+            # A message that arrived between two faults was in flight when the second began.
             number = bisect_left(ends, lost.timestamp)
             row = rows[self.episodes[number].fault] if number < len(self.episodes) else between
             row.lost += 1
@@ -127,13 +128,13 @@ class ChaosOutcome:
         return [row for row in rows.values() if row.runs or row is between]
 
     def _rows_during(self, rows: Mapping[str, Row], came: int, finished: int) -> list[Row]:
-        """Of the faults in which a message was under way."""
+        """Return the rows of the faults during which a message was in flight."""
         first = bisect_left(self.episodes, came, key=attrgetter("end"))
         during = takewhile(lambda episode: episode.begin <= finished, self.episodes[first:])
         return [rows[episode.fault] for episode in during]
 
     def faults(self) -> list[str]:
-        """What is wrong, a sentence each; exactly once, also what is there too often."""
+        """Return a sentence for each fault, with exactly-once processing also for duplicates."""
         return [
             *self.findings.faults(),
             *self.audited.faults(),
@@ -141,7 +142,7 @@ class ChaosOutcome:
         ]
 
     def _once(self) -> list[Goal]:
-        """What exactly once adds to the goals."""
+        """Return the additional goals of exactly-once processing."""
         if not self.options.exactly_once:
             return []
         found = self.findings
@@ -154,7 +155,7 @@ class ChaosOutcome:
         ]
 
     def goals(self) -> list[Goal]:
-        """What was aimed at; only of what happened."""
+        """Return the goals that apply to the faults that happened."""
         rows = {row.fault: row for row in self.rows()}
         lost, of = len(self.findings.lost), len(self.findings.messages)
         gaps = self.audited.gaps

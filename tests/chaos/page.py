@@ -1,6 +1,7 @@
-"""The page docs/reliability.md: what chaos runs found, with each guarantee the last one that had every fault.
+"""Writes docs/reliability.md: the results of the last full chaos run with each guarantee.
 
-A run leaves its summary beside the page, as JSON, and the page is made of all that lie there: the two guarantees side by side.
+A run stores its summary next to the page as JSON. The page is generated from all stored summaries,
+with the guarantees side by side.
 """
 
 import json
@@ -37,7 +38,7 @@ _SIDE_BY_SIDE: Final = ("lost", "duplicated", "longest stop s", "worst message s
 
 @dataclass(frozen=True, slots=True)
 class Summary:
-    """What the page says of one run; all of it is text."""
+    """The page's content about one run, all as text."""
 
     guarantee: str
     circumstances: list[str]
@@ -48,25 +49,25 @@ class Summary:
     """The table, a list for each fault."""
     sums: list[str]
     wrong: list[str]
-    """What must not be, a sentence each."""
+    """Faults, a sentence each."""
     faults: dict[str, str]
-    """What each fault does."""
+    """The descriptions of the faults."""
     topology: str = WORD_COUNT
-    """What was broken."""
+    """The topology under test."""
 
     @property
     def place(self) -> str:
-        """Under which name it is kept."""
+        """The name under which it is stored."""
         return self.guarantee if self.topology == WORD_COUNT else "streams"
 
 
 def write_page(summary: Summary, page: Path) -> None:
-    """A page of this run alone."""
+    """Write a page about this run alone."""
     _write([summary], page)
 
 
 def renew_page(summary: Summary, page: Path) -> None:
-    """Keep this run in the place of the last one with its guarantee, or of streams, and make the page of all that are kept."""
+    """Replace the stored run of this guarantee, or of streams, and generate the page from all."""
     kept = page.with_suffix("")
     kept.mkdir(exist_ok=True)
     place = kept / f"{summary.place}.json"
@@ -112,7 +113,7 @@ def _lines(summaries: Sequence[Summary]) -> Iterator[str]:
 
 
 def _side_by_side(summaries: Sequence[Summary]) -> Iterator[str]:
-    """The columns that differ most between guarantees; a fault that only one run had is left out."""
+    """Return the columns that differ most between guarantees, for faults that all runs had."""
     tables = [
         {row[0]: dict(zip(summary.header, row, strict=True)) for row in summary.cells}
         for summary in summaries

@@ -1,4 +1,4 @@
-"""Bad input: records that cannot be decoded, that a bolt never takes, or that no Kafka record can hold."""
+"""Bad input: records that cannot be decoded, that a bolt always refuses, or that are too large."""
 
 import random
 from typing import Final
@@ -14,7 +14,7 @@ _NO_TEXT: Final = b"\xff\xfe this is no UTF-8"
 
 
 def post_no_frame(stage: Stage, rng: random.Random) -> Steps:
-    """A record on each kind of internal topic that is no frame."""
+    """Post an invalid frame on each kind of internal topic."""
     topology = stage.processes.topology
     topics = [topology.bolt_topic(bolt) for bolt in stage.subject.framed]
     for topic in (*topics, topology.acker_topic, topology.completions_topic("messages")):
@@ -23,13 +23,13 @@ def post_no_frame(stage: Stage, rng: random.Random) -> Steps:
 
 
 def post_no_text(stage: Stage, rng: random.Random) -> Steps:
-    """A source record that the spout's scheme cannot decode."""
+    """Post a source record that the spout's scheme cannot decode."""
     stage.post_poison(SOURCE, _NO_TEXT, rng.randrange(PARTITIONS))
     yield Hold(0)
 
 
 def post_raising(stage: Stage, rng: random.Random) -> Steps:
-    """A message that makes a bolt raise whenever it is replayed, or tried again."""
+    """Post a message on which a bolt raises whenever it is replayed or retried."""
     stage.post_parted(
         SOURCE, _around(RAISE, stage, rng), rng.randrange(PARTITIONS), stage.subject.raising
     )
@@ -37,7 +37,7 @@ def post_raising(stage: Stage, rng: random.Random) -> Steps:
 
 
 def post_large(stage: Stage, rng: random.Random) -> Steps:
-    """A message that makes a bolt emit a value that no record can hold: the bolt's process says so."""
+    """Post a message for which a bolt emits a value that is too large. Its process reports it."""
     parted = stage.subject.large
     assert parted is not None
     stage.post_parted(SOURCE, _around(LARGE, stage, rng), rng.randrange(PARTITIONS), parted)
@@ -47,7 +47,7 @@ def post_large(stage: Stage, rng: random.Random) -> Steps:
 
 
 def _around(word: str, stage: Stage, rng: random.Random) -> bytes:
-    """A message with a bad word between two good ones, which are counted with all others."""
+    """Return a message with a bad word between two good ones, which are counted as usual."""
     before, after = rng.sample(VOCABULARY, 2)
     return stage.subject.bad(stage.new_id(), f"{before} {word} {after}").encode()
 

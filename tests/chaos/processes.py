@@ -1,4 +1,4 @@
-"""Faults of processes: killed, put to sleep, moved, replaced one by one."""
+"""Faults of processes: killed, suspended, rescaled, replaced one by one."""
 
 import random
 from collections.abc import Callable
@@ -10,14 +10,14 @@ from tests.chaos.stage import Stage
 from tests.chaos.subject import Subject
 
 ASLEEP_SECS: Final = 10.0
-"""Longer than the session of a consumer group (6 s)."""
+"""Longer than a consumer group's session timeout (6 s)."""
 _STOP_SECS: Final = 40.0
 _ROLES: Final = ("spout", "split", "count", "window", "join", "sink", "acker")
 _SPREAD_SECS: Final = 8.0
 
 
 def kill(role: str) -> Deed:
-    """SIGKILL; the process is started again a second later."""
+    """SIGKILL. The process is restarted a second later."""
 
     def deed(stage: Stage, rng: random.Random) -> Steps:
         stage.pick(role, rng).process.kill()
@@ -27,14 +27,14 @@ def kill(role: str) -> Deed:
 
 
 def kill_together(stage: Stage, rng: random.Random) -> Steps:
-    """SIGKILL to one process of each role, as when a machine is lost; each is started again a second later."""
+    """SIGKILL one process of each role, as if a machine were lost. All restart a second later."""
     for role in stage.subject.roles:
         stage.pick(role, rng).process.kill()
     yield Hold(0)
 
 
 def sleep(stage: Stage, rng: random.Random) -> Steps:
-    """SIGSTOP for longer than the session, then SIGCONT."""
+    """SIGSTOP for longer than the session timeout, then SIGCONT."""
     process = stage.pick(rng.choice(list(stage.subject.roles)), rng).process
     process.pause()
     try:
@@ -44,7 +44,7 @@ def sleep(stage: Stage, rng: random.Random) -> Steps:
 
 
 def scale(stage: Stage, rng: random.Random) -> Steps:
-    """More processes of a bolt, and fewer again."""
+    """Scale a bolt up, and down again."""
     component = rng.choice(stage.subject.scaled)
     before = len(stage.processes.of(component))
     stage.processes.scale(component, 3)
@@ -59,7 +59,7 @@ def scale(stage: Stage, rng: random.Random) -> Steps:
 
 
 def roll(stage: Stage, rng: random.Random) -> Steps:
-    """Every process is stopped by SIGTERM and starts again, one after the other."""
+    """Stop every process with SIGTERM and start it again, one after the other."""
     for worker in list(stage.processes.workers):
         worker.process.stop(_STOP_SECS)
         try:
@@ -78,7 +78,7 @@ def _is_ready(worker: Worker) -> Callable[[], bool]:
 
 
 def _has_tasks(workers: list[Worker]) -> Callable[[], bool]:
-    """With two tasks a third process has none, and stands by."""
+    """Return a check that all have tasks. With only two tasks, a third process stands by."""
 
     def spread() -> bool:
         statuses = [worker.status() for worker in workers]

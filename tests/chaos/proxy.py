@@ -1,7 +1,8 @@
-"""A TCP proxy that can be cut and made slow. It stands between one service and the broker.
+"""A TCP proxy between one service and the broker, which can be cut and slowed down.
 
-It does not look at what passes. A cut is silent, as when a cable is pulled: connections stay, new ones are accepted,
-and nothing comes through; when it heals, what was sent meanwhile arrives. A delay is added in each direction.
+It does not inspect the data. A cut is silent, like a pulled cable: connections stay open, new ones
+are accepted, and nothing passes. After `heal`, the data sent meanwhile arrives. A delay applies to
+each direction.
 """
 
 import asyncio
@@ -13,19 +14,19 @@ _CHUNK: Final = 64 * 1024
 _CHUNKS_AHEAD: Final = 64
 _Chunks = asyncio.Queue[tuple[float, bytes]]
 Streams = tuple[asyncio.StreamReader, asyncio.StreamWriter]
-"""What one side says, and what is said to it."""
+"""The data from one side, and the data to it."""
 
 
 class Proxy(Listener):
-    """Connects to `target`, another port of 127.0.0.1, for each client.
+    """Connects each client to `target`, another port of 127.0.0.1.
 
-    `cut`, `heal` and `slow` may be called from any thread, from `start` to `stop`.
+    `cut`, `heal` and `slow` are thread-safe between `start` and `stop`.
     """
 
     def __init__(self, port: int | None = None) -> None:
         super().__init__(port)
         self.target = 0
-        """The port to connect to; set it before the first client comes."""
+        """The port to connect to. Set it before the first client connects."""
         self._delay = 0.0
         self._open = asyncio.Event()
         self._open.set()
@@ -35,7 +36,7 @@ class Proxy(Listener):
         self._loop.call_soon_threadsafe(self._open.clear)
 
     def slow(self, seconds: float) -> None:
-        """Hold every byte back for so long, in each direction, until `heal`."""
+        """Delay every byte by this time in each direction until `heal`."""
         self._delay = seconds
 
     def heal(self) -> None:
@@ -48,7 +49,7 @@ class Proxy(Listener):
         try:
             there, back = await asyncio.open_connection("127.0.0.1", self.target)
             await self._connect((reader, writer), (there, back))
-        except* (OSError, EOFError):  # one side has gone, and the other goes with it
+        except* (OSError, EOFError):  # one side has closed, so close the other
             pass
         finally:
             for each in (writer, back):
@@ -56,13 +57,13 @@ class Proxy(Listener):
                     each.close()
 
     async def _connect(self, client: Streams, broker: Streams) -> None:
-        """Pass on what each says to the other; raises `EOFError` at the end of one."""
+        """Forward the data in each direction. Raises `EOFError` at the end of either."""
         async with asyncio.TaskGroup() as both:
             both.create_task(self._pass_on(client[0], broker[1]))
             both.create_task(self._pass_on(broker[0], client[1]))
 
     async def _pass_on(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        """One direction; raises `EOFError` at its end."""
+        """Forward one direction. Raises `EOFError` at its end."""
         chunks: _Chunks = asyncio.Queue(_CHUNKS_AHEAD)
         async with asyncio.TaskGroup() as both:
             both.create_task(self._take(reader, chunks))

@@ -1,6 +1,7 @@
-"""Whether a topology makes progress, by what its processes say at `/status` all the time.
+"""Watches a topology's progress through the `/status` of its processes.
 
-It serves to time the faults and to say how soon work continues. What is lost or repeated is not looked for here.
+It serves to time the faults and to report how soon work continues. It does not look for lost or
+repeated output.
 """
 
 import time
@@ -18,7 +19,7 @@ _Work = tuple[tuple[int, float], int]
 
 
 class Pulse:
-    """Call `look` a few times a second. `tasks` is how many tasks each component has."""
+    """Call `look` a few times per second. `tasks` is the number of tasks of each component."""
 
     def __init__(self, processes: LocalProcesses, tasks: Mapping[str, int]) -> None:
         self._processes, self._tasks = processes, tasks
@@ -28,7 +29,7 @@ class Pulse:
         self._moved = time.monotonic()
         self._statuses: Mapping[str, dict[str, Any] | None] = {}
         self.longest_stop = 0.0
-        """Most seconds without a completed tree since `reset`."""
+        """The most seconds without a completed tree since `reset`."""
         self.snapshot: Snapshot
 
     def look(self) -> Snapshot:
@@ -41,11 +42,11 @@ class Pulse:
 
     @property
     def stopped_for(self) -> float:
-        """Seconds since the last completed tree was seen."""
+        """Seconds since a tree was last seen to complete."""
         return time.monotonic() - self._moved
 
     def reset(self) -> None:
-        """From now on something is broken."""
+        """Start timing: something is broken now."""
         self._before = {
             name: _work(status) for name, status in self._statuses.items() if status is not None
         }
@@ -55,8 +56,11 @@ class Pulse:
 
     @property
     def works_again(self) -> bool:
-        """Whether more trees were completed since `reset` than were open then, and every task is a process's that has worked
-        since, be it another process or another life of the same."""
+        """True once work continues after `reset`.
+
+        More trees have then been completed than were open, and every task is with a process that
+        has worked since. That may be another process, or the same one after a restart.
+        """
         running: defaultdict[str, set[int]] = defaultdict(set)
         for worker in list(self._processes.workers):
             running[worker.component].update(self._tasks_at_work(worker.name))
@@ -65,7 +69,10 @@ class Pulse:
         )
 
     def calm_since(self, moment: float) -> bool:
-        """Whether every process is ready, and no message that was there at a moment of the steady clock is unfinished."""
+        """Return True if every process is ready, and no message from before `moment` is unfinished.
+
+        `moment` is a value of the monotonic clock.
+        """
         sources = [
             status.get("source", {})
             for status in self._statuses.values()
@@ -94,5 +101,5 @@ class Pulse:
 
 
 def _work(status: Mapping[str, Any]) -> _Work:
-    """The life of a process, and what it has done in it: nothing while it waits for Kafka."""
+    """Return a process's run id and its work in that run. It does none while it waits for Kafka."""
     return life_of(status), status.get("acked" if status["kind"] == "spout" else "executed", 0)

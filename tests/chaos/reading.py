@@ -1,4 +1,4 @@
-"""Reads topics and ZooKeeper for the audit, with plain clients and nothing of kstorm's runtime."""
+"""Reads topics and ZooKeeper for the audit with plain clients, without kstorm's runtime."""
 
 import json
 import threading
@@ -17,16 +17,18 @@ from tests.chaos.findings import Letter, OffsetSeen, Record, RecordPlace
 from tests.chaos.topology import SOURCE
 
 _SILENCE_SECS: Final = 30.0
-_GATHER_SECS: Final = (
-    0.1  # a partition has fewer records than are asked for, so that this is waited out
-)
+# The rest of a partition is fewer records than requested, so each such call waits this long.
+_GATHER_SECS: Final = 0.1
 _LOOK_SECS: Final = 1.0
 _ANSWER_SECS: Final = 3.0
 _STOP_SECS: Final = 5.0
 
 
 class TopicReader:
-    """Reads whole topics, committed records only. `bootstrap` is Kafka's; raises `BrokerError` if records do not come."""
+    """Reads the committed records of whole topics. Raises `BrokerError` if records do not arrive.
+
+    `bootstrap` is Kafka's bootstrap servers.
+    """
 
     def __init__(self, bootstrap: str) -> None:
         self._config: dict[str, Any] = {
@@ -38,7 +40,7 @@ class TopicReader:
         }
 
     def ends(self, topic: str) -> dict[int, int]:
-        """By partition, one more than the last offset."""
+        """Return the last offset plus one of each partition."""
         consumer = Consumer(self._config)
         try:
             partitions = consumer.list_topics(topic, timeout=_SILENCE_SECS).topics[topic].partitions
@@ -56,7 +58,7 @@ class TopicReader:
             consumer.close()
 
     def records(self, topic: str) -> Iterator[Record]:
-        """All records from the beginning to the present end, one partition after the other."""
+        """Read all records from the beginning to the present end, one partition after the other."""
         consumer = Consumer(
             {**self._config, "enable.partition.eof": True, "auto.offset.reset": "error"}
         )
@@ -74,9 +76,9 @@ class TopicReader:
             consumer.close()
 
     def letters(self, topic: str) -> Iterator[Letter]:
-        """The dead letters of a topology."""
+        """Read the dead letters of a topology."""
         for record in self.records(topic):
-            if not record.value:  # it was discarded
+            if not record.value:  # a discarded letter
                 continue
             letter = _read_letter(record.value)
             place = RecordPlace(letter.topic, letter.partition, letter.offset)
@@ -92,13 +94,13 @@ class _Letter(msgspec.Struct):
 
 
 class _Tuple(msgspec.Struct):
-    """What the dead letter of a bolt has of its tuple."""
+    """The tuple in a bolt's dead letter."""
 
     values: dict[str, Any]
 
 
 def _id_of(value: bytes) -> str:
-    """The id of the message that a tuple is of: it has it in a field of its own, or at the beginning of the text."""
+    """Return the id of a tuple's message, from the field `id` or the beginning of the text."""
     try:
         values = _read_tuple(value).values
     except (msgspec.MsgspecError, UnicodeDecodeError):
@@ -127,14 +129,17 @@ def _read_to(consumer: Consumer, topic: str, partition: int, end: int) -> Iterat
                 )
                 reached = offset + 1
             elif error.name() == "_PARTITION_EOF":
-                reached = end  # what is left of it are marks of transactions
+                reached = end  # only transaction markers are left
             else:
                 raise KafkaException(error)
 
 
 class OffsetWatch(threading.Thread):
-    """Looks at the stored offsets every second, with a client of its own, until `stop`. With `positions_at`, a Kafka, also at the
-    positions of the group that each of them names."""
+    """Reads the stored offsets every second with a separate client, until `stop`.
+
+    If `positions_at` (a Kafka) is given, it also reads the positions of the group that each offset
+    names.
+    """
 
     def __init__(self, connect: str, path: str, partitions: int, positions_at: str = "") -> None:
         super().__init__(name="offset-watch", daemon=True)
@@ -148,7 +153,6 @@ class OffsetWatch(threading.Thread):
         self._asking: Consumer | None = None
 
     def run(self) -> None:
-        """Look, again and again; while ZooKeeper is away there is nothing to see."""
         self._client.start_async()
         while not self._ending.wait(_LOOK_SECS):
             if self._client.connected:
@@ -162,11 +166,11 @@ class OffsetWatch(threading.Thread):
                 continue
             except KazooException:
                 return
-            if data:  # else nobody has stored one yet
+            if data:  # otherwise no offset is stored yet
                 stored, at = json.loads(data), int(time.time() * 1000)
                 try:
                     position = self._position(stored, partition) if self._positions_at else None
-                except KafkaException:  # a broker that is away; there is nothing to compare with
+                except KafkaException:  # a broker is down, so there is nothing to compare with
                     continue
                 self.seen.append(OffsetSeen(partition, stored["offset"], at, position))
 
@@ -179,17 +183,17 @@ class OffsetWatch(threading.Thread):
             }
             self._asking = Consumer(config)
         found = self._asking.committed([TopicPartition(SOURCE, partition)], timeout=_ANSWER_SECS)
-        raise_first_error(found)  # while a transaction ends, the answer is that it is not known
+        raise_first_error(found)  # while a transaction ends, the position is unknown
         return int(found[0].offset)
 
     def stored(self) -> dict[int, int]:
-        """By partition, what was seen last."""
+        """Return the last seen offset of each partition."""
         return {seen.partition: seen.offset for seen in self.seen[-20 * self._partitions :]}
 
     def stop(self) -> None:
         self._ending.set()
         if self.is_alive():
-            self.join(_STOP_SECS)  # it may be waiting for a ZooKeeper that is away
+            self.join(_STOP_SECS)  # it may be waiting for a ZooKeeper that is down
         self._client.stop()
         self._client.close()
         if self._asking is not None and not self.is_alive():

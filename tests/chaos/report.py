@@ -1,4 +1,4 @@
-"""Shows the outcome of a chaos run on the terminal, as a table by fault, and sums it up for `page`."""
+"""Prints the result of a chaos run as a table by fault, and summarizes it for `page`."""
 
 import platform
 import subprocess
@@ -48,7 +48,7 @@ def print_outcome(outcome: ChaosOutcome, console: Console) -> None:
 
 
 def sum_up(outcome: ChaosOutcome) -> Summary:
-    """What the page says of a run."""
+    """Return the page's content about a run."""
     rows = outcome.rows()
     return Summary(
         outcome.options.guarantee,
@@ -111,7 +111,7 @@ def _circumstances(outcome: ChaosOutcome) -> Iterator[str]:
 
 
 def _commit() -> str:
-    """The commit of the checkout."""
+    """Return the commit of the checkout."""
     command = [
         "git",
         "-C",

@@ -1,7 +1,7 @@
-"""A proxy that knows where Kafka's requests begin and end, and lets the ones that it is asked for come to grief.
+"""A proxy that parses the boundaries of Kafka's requests, and makes selected ones fail.
 
-A request is four bytes of size, the number of its kind, of the kind's version, its own number on this connection, the client's id
-and then what does not matter here. An answer is a size and the request's number.
+A request is four bytes of size, the API key, the API version, the correlation id, the client id,
+and then data that does not matter here. A response is a size and the correlation id.
 """
 
 import asyncio
@@ -16,7 +16,7 @@ _CHUNK: Final = 64 * 1024
 
 
 class Api(IntEnum):
-    """The kinds of requests that tests ask for, by Kafka's numbers."""
+    """The requests that tests use, by Kafka's API keys."""
 
     PRODUCE = 0
     OFFSET_FETCH = 9
@@ -31,20 +31,20 @@ class Api(IntEnum):
 
 
 class Fate(Enum):
-    """What becomes of a request."""
+    """The fate of a request."""
 
     LOST = auto()
-    """The broker does not get it, and the connection ends."""
+    """The broker does not get it, and the connection closes."""
     UNANSWERED = auto()
-    """The broker has carried it out, and the connection ends before the client gets the answer."""
+    """The broker executes it, and the connection closes before the client gets the response."""
     LATE = auto()
-    """The client gets the answer, and what comes behind it, late."""
+    """The client gets the response, and all later ones, late."""
     SWALLOWED = auto()
-    """The broker does not get it, nor what comes behind it; the connection stays."""
+    """The broker does not get it or any later data. The connection stays open."""
 
 
 class Strike:
-    """What is to become of the next request of a kind of each of these clients."""
+    """The fate of the next request of a kind from each of these clients."""
 
     def __init__(
         self,
@@ -56,9 +56,9 @@ class Strike:
     ) -> None:
         self.api, self.fate, self.late_secs, self.then = api, fate, late_secs, then
         self.left = set(clients)
-        """The clients that have not made such a request yet."""
+        """Clients that have not sent such a request yet."""
         self.struck: set[str] = set()
-        """Those whose request has had its fate."""
+        """Clients whose request has met its fate."""
         self._clients = frozenset(clients)
 
     def __repr__(self) -> str:
@@ -66,7 +66,7 @@ class Strike:
 
     @property
     def done(self) -> bool:
-        """Whether each client was struck."""
+        """True once every client was struck."""
         return self.struck == self._clients
 
 
@@ -88,7 +88,7 @@ class _Request(NamedTuple):
 
 
 class RequestProxy(Proxy):
-    """As a `Proxy`, for one broker without TLS. `strike` may be called from any thread."""
+    """A `Proxy` for one broker without TLS. `strike` is thread-safe."""
 
     def __init__(self, port: int | None = None) -> None:
         super().__init__(port)
@@ -102,8 +102,10 @@ class RequestProxy(Proxy):
         late_secs: float = 0.0,
         then: Callable[[], object] = lambda: None,
     ) -> Strike:
-        """From now on the next such request of each of these clients, called by their `client.id`, has this fate. `then` is called
-        when it has, and before the client can notice; it may block."""
+        """Apply this fate to the next such request of each of these clients, by `client.id`.
+
+        `then` is called once it has happened and before the client can notice. It may block.
+        """
         strike = Strike(api, fate, clients, late_secs, then)
         self._strikes.append(strike)
         return strike
@@ -115,10 +117,11 @@ class RequestProxy(Proxy):
                 both.create_task(self._pass_requests(client[0], broker[1], struck))
                 both.create_task(self._pass_answers(broker[0], client[1], struck))
         finally:
+            # The connection closed before the response, so the client will repeat the request.
             for (
                 strike,
                 name,
-            ) in struck.values():  # the connection ended before its answer: it will be made again
+            ) in struck.values():
                 strike.left.add(name)
 
     async def _pass_requests(
@@ -171,7 +174,7 @@ class RequestProxy(Proxy):
 
 
 async def _frame(reader: asyncio.StreamReader) -> bytes:
-    """A size and what it is the size of."""
+    """Read a size and that many bytes."""
     size = await reader.readexactly(_SIZE_BYTES)
     return size + await reader.readexactly(int.from_bytes(size))
 
@@ -179,7 +182,6 @@ async def _frame(reader: asyncio.StreamReader) -> bytes:
 async def _end(strike: Strike, client: str) -> NoReturn:
     then = asyncio.ensure_future(asyncio.to_thread(strike.then))
     then.add_done_callback(lambda _: strike.struck.add(client))
-    await asyncio.shield(
-        then
-    )  # if it kills the broker, the broker's end of the connection ends this task meanwhile
+    # If `then` kills the broker, the closed connection cancels this task meanwhile.
+    await asyncio.shield(then)
     raise EOFError

@@ -1,7 +1,8 @@
-"""A chaos run from its beginning to its end.
+"""A complete chaos run.
 
-servers → topics → processes → a steady feed, with one fault after the other → everything finished → last counts → audits →
-report. Whatever happens, what was started is stopped, and what was broken is mended.
+The steps: start servers, create topics, start processes, feed at a steady rate with one fault after
+the other, wait until everything is finished, produce the last counts, audit, report. In all cases
+started processes are stopped, and damage is repaired.
 """
 
 import logging
@@ -37,7 +38,7 @@ _OUTPUT_SECS: Final = 60.0
 
 
 class Chaos:
-    """One run. `run` returns the exit code: 0, or 1 if anything is lost or wrong, or could not be audited."""
+    """One run. `run` returns the exit code: 0, or 1 if output is lost or wrong or not audited."""
 
     def __init__(self, options: ChaosOptions, console: Console) -> None:
         self._options, self._console = options, console
@@ -47,7 +48,7 @@ class Chaos:
         self._directory: Path
 
     def run(self) -> int:
-        """Run it. If it breaks, the error names the folder of the logs, which are kept."""
+        """Run it. If it fails, the error names the folder of the logs, which are kept."""
         self._directory = run_directory()
         logging.basicConfig(
             filename=self._directory / "chaos.log",
@@ -106,7 +107,10 @@ class Chaos:
             return findings, len(stage.poison) + len(stage.parted), self._account(stage)
 
     def _await_end(self, offsets: OffsetWatch, reader: TopicReader) -> None:
-        """Until the stored offsets are the ends, as a plain client sees both. What never gets there, the audit tells."""
+        """Wait until the stored offsets are the ends. After a timeout, the audit reports the rest.
+
+        Both are read with a plain client.
+        """
         deadline = time.monotonic() + _FINISH_SECS
         ends = reader.ends(SOURCE)
         while offsets.stored() != ends:
@@ -119,7 +123,10 @@ class Chaos:
             time.sleep(_LOOK_SECS)
 
     def _await_outputs(self, reader: TopicReader, stage: Stage, last: Sequence[Posted]) -> None:
-        """Until nothing is missing: windows end by the clock, after the spout has finished. What never comes, the audit tells."""
+        """Wait until nothing is missing. After a timeout, the audit reports the rest.
+
+        Windows end by the clock, after the spout has finished.
+        """
         deadline = time.monotonic() + _OUTPUT_SECS
         while (found := self._audit(reader, stage, last)).lost or found.short:
             if time.monotonic() > deadline:
@@ -133,7 +140,7 @@ class Chaos:
         last: Sequence[Posted],
         offsets: OffsetWatch | None = None,
     ) -> ChaosFindings:
-        """Without `offsets` nothing is said of these."""
+        """Audit the topics, and with `offsets` also the offsets."""
         try:
             return self._options.subject.audit(
                 Evidence(

@@ -1,5 +1,4 @@
-"""Everything that faults can break: servers, processes, the networks between them, a small disk, and a way to post bad
-records."""
+"""Everything that faults can break: servers, processes, networks, a small disk, and topics."""
 
 import itertools
 import os
@@ -32,7 +31,7 @@ _POST_SECS: Final = 60.0
 
 @dataclass
 class Stage:
-    """Everything that a fault may act upon."""
+    """The objects that a fault may act on."""
 
     subject: Subject
     directory: Path
@@ -40,22 +39,22 @@ class Stage:
     zookeeper: EmbeddedZooKeeper
     processes: LocalProcesses
     proxies: Mapping[str, Proxy]
-    """By the name of the process that reaches Kafka through it. None if there are more brokers than one."""
+    """By the name of the process that reaches Kafka through it. Empty with several brokers."""
     small_disk: Worker | None = None
-    """The process whose data are on a disk of their own, which is small."""
+    """The process whose data are on a separate small disk."""
     no_small_disk: str = ""
-    """Why there is none."""
+    """The reason why there is no small disk, or empty."""
     poison: list[RecordPlace] = field(default_factory=list)
-    """Where records were posted that must end among the dead letters."""
+    """Places of posted records that must end in the dead letters."""
     exactly_once: bool = False
-    """Whether a bolt gives a single tuple up, and not its whole message."""
+    """True if a bolt gives up a single tuple, not its whole message."""
     parted: dict[RecordPlace, Parted] = field(default_factory=dict)
-    """Where messages were posted of which some tuples must end there."""
+    """Places of posted messages of which some tuples must end in the dead letters."""
     _numbers: Iterator[int] = field(default_factory=itertools.count)
 
     @property
     def tasks(self) -> dict[str, int]:
-        """How many tasks each component has."""
+        """Number of tasks of each component."""
         topology = self.processes.topology
         specs = [*topology.spouts, *topology.bolts]
         return {
@@ -64,7 +63,6 @@ class Stage:
         }
 
     def pick(self, role: str, rng: random.Random) -> Worker:
-        """A process of a role."""
         return rng.choice(
             [
                 worker
@@ -74,7 +72,7 @@ class Stage:
         )
 
     def data_of(self, worker: Worker) -> Path:
-        """The folder of a process's RocksDB."""
+        """Return the folder of a process's RocksDB."""
         return self.processes.data_directory(worker.name)
 
     def post(self, topic: str, value: bytes, partition: int) -> RecordPlace:
@@ -86,19 +84,23 @@ class Stage:
         self.poison.append(self.post(topic, value, partition))
 
     def post_parted(self, topic: str, value: bytes, partition: int, parted: Parted) -> None:
-        """Write a message of which some tuples cannot be processed: exactly once the others are, at least once none counts."""
+        """Write a message of which some tuples cannot be processed.
+
+        With exactly-once processing, the other tuples are processed. At least once, the whole
+        message is given up.
+        """
         if self.exactly_once:
             self.parted[self.post(topic, value, partition)] = parted
         else:
             self.post_poison(topic, value, partition)
 
     def new_id(self) -> str:
-        """An id for a message that no other has."""
+        """Return a unique message id."""
         return f"poison{next(self._numbers)}"
 
 
 def post_all(bootstrap: str, topic: str, records: list[tuple[bytes, int]]) -> list[RecordPlace]:
-    """Write values to partitions, and wait until Kafka has them; `BrokerError` if it does not take them."""
+    """Write values to partitions, and wait until Kafka has them. Raises `BrokerError` if not."""
     places: list[RecordPlace] = []
     problems: list[str] = []
 
@@ -124,9 +126,12 @@ def post_all(bootstrap: str, topic: str, records: list[tuple[bytes, int]]) -> li
 def open_stage(
     subject: Subject, directory: Path, timeout_secs: float, guarantee: str, brokers: int = 1
 ) -> Iterator[Stage]:
-    """Start servers and processes; whatever happens, end them. `timeout_secs` is the message timeout, `guarantee` is the
-    topology's."""
-    os.environ[TIMEOUT_VARIABLE] = f"{timeout_secs:g}"  # the processes inherit all of these
+    """Start servers and processes for the duration of the block.
+
+    `timeout_secs` is the message timeout, and `guarantee` is the topology's.
+    """
+    # The processes inherit these variables.
+    os.environ[TIMEOUT_VARIABLE] = f"{timeout_secs:g}"
     os.environ[GUARANTEE_VARIABLE] = guarantee
     os.environ["KSTORM_REPLICATION_FACTOR"] = f"{brokers}"
     os.environ.update(subject.environment)
@@ -189,7 +194,7 @@ def _listener(name: str) -> str:
 
 @contextmanager
 def _small_disk(folder: Path) -> Iterator[str]:
-    """Mount a small file system at a folder, if that may be done here; why not, else."""
+    """Mount a small file system at a folder. Yields the reason if that is impossible, or empty."""
     folder.mkdir(parents=True, exist_ok=True)
     if os.geteuid() != 0:
         yield "only root may mount a small disk"

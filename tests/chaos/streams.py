@@ -1,15 +1,17 @@
-"""The topology of streams that is broken: branches of one spout, as many as are asked for.
+"""The streams topology under test: branches of one spout, as many as requested.
 
     messages ─┬─▶ split ─▶ count ─▶ sink              trident: Storm's word count in Trident
-              ├─▶ windows ──────────────▶ told        window: a sliding window of event time, of tuples
+              ├─▶ windows ──────────────▶ told        window: a sliding event-time window of tuples
               ├─▶ spans ────────────────▶ told            and one of sums, in many panes
-              └─▶ left, right ─┬▶ joined ─▶ told      join: of two streams, within a window of event time,
-                               └▶ paired ─▶ told            and over all that ever came
+              └─▶ left, right ─┬▶ joined ─▶ told      join: of two streams in an event-time window,
+                               └▶ paired ─▶ told            and over all messages so far
 
-A message is an object of JSON: `id`, `at` (its event time), `group`, `side` and `text`, which is words. One with the word `!raise`
-makes the first bolt of each branch raise, always; one with `!large` makes `split` emit more than a record may hold.
+A message is a JSON object: `id`, `at` (its event time), `group`, `side` and `text`, which is words.
+The word `!raise` makes the first bolt of each branch always raise. The word `!large` makes `split`
+emit more than a record may hold.
 
-Trident makes an ordinary topology of its streams, so that ordinary bolts can be wired to what it has made.
+Trident builds an ordinary topology from its streams, so ordinary bolts can be connected to its
+components.
 """
 
 import os
@@ -48,7 +50,7 @@ from tests.chaos.topology import LARGE, LARGE_BYTES, RAISE, RETRIES, SOURCE, TIM
 
 NAME: Final = "streams"
 REFERENCE: Final = "tests.chaos.streams:topology"
-"""What the services load."""
+"""The reference that the services load."""
 BRANCHES_VARIABLE: Final = "KSTORM_CHAOS_BRANCHES"
 """The environment variable with the branches."""
 TRIDENT: Final = "trident"
@@ -59,33 +61,35 @@ OFFSETS_PATH: Final = f"/transactional/{NAME}/messages"
 COUNTS: Final = "chaos-counts"
 TOLD: Final = "chaos-told"
 LENGTH_MS: Final = 4000
-"""Of a sliding window."""
+"""Length of a sliding window."""
 SLIDE_MS: Final = 2000
 SPAN_SLIDE_MS: Final = 100
-"""The same of one whose sums have running totals (`kstorm.windows.chains`)."""
+"""Slide of the window whose sums have running totals (`kstorm.windows.chains`)."""
 JOIN_MS: Final = 4000
-"""Of a window of the join."""
+"""Length of a window of the join."""
 LAG_MS: Final = 10_000
-"""A spout that is back reads one partition after the other: so far apart the times of its messages may be, and none is late."""
+"""The most that message times may diverge without any being late.
+
+A restarted spout reads one partition after the other.
+"""
 LATE: Final = "late"
 _FIELDS: Final = ("id", "at", "group", "side", "text")
 _SCHEME: Final = SchemeAsMultiScheme(JsonScheme(*_FIELDS))
 
 
 class Split(Function):
-    """Gives a text's words."""
+    """Emits a text's words."""
 
     def execute(self, tuple: Any, collector: Any) -> None:
-        """Emits each."""
         for word in _words(tuple["text"]):
             collector.emit([word if word != LARGE else word * (LARGE_BYTES // len(LARGE))])
 
 
 class Windows(WindowedBolt):
-    """Says what each window has."""
+    """Emits the content of each window."""
 
     def declare_output_fields(self, declarer: OutputFieldsDeclarer) -> None:
-        """Whose it is, its bounds, the ids of its messages, and of those that are new in it."""
+        """The task, the window's bounds, the ids of its messages, and those of the new ones."""
         declarer.declare("task", "start", "end", "ids", "new")
 
     def prepare(self, config: Config, context: TopologyContext, collector: WindowCollector) -> None:
@@ -93,42 +97,38 @@ class Windows(WindowedBolt):
         self._task = context.task_index
 
     def execute(self, window: TupleWindow) -> None:
-        """Emits one tuple."""
         ids, new = [tuple["id"] for tuple in window], [tuple["id"] for tuple in window.new]
         self.collector.emit([self._task, window.start_timestamp, window.end_timestamp, ids, new])
 
 
 class Span(CombinerAggregator):
-    """Of some messages how many there are, the sum of a checksum of their ids, and the first and the last of their times."""
+    """The number of messages, the sum of their ids' checksums, and their first and last time."""
 
     def init(self, tuple: Any) -> list[int]:
-        """Of one."""
         return [1, crc32(tuple["id"].encode()), tuple["at"], tuple["at"]]
 
     def combine(self, one: list[int], other: list[int]) -> list[int]:
-        """Of both."""
         return [one[0] + other[0], one[1] + other[1], min(one[2], other[2]), max(one[3], other[3])]
 
     def zero(self) -> list[int]:
-        """Of none."""
         return [0, 0, 0, 0]
 
 
 class Told:
-    """Writes all fields of a tuple, and which component and stream it is of."""
+    """Writes all fields of a tuple, and its source component and stream."""
 
     def get_key_from_tuple(self, tuple: Tuple) -> None:
-        """None: any partition will do."""
+        """Any partition will do."""
 
     def get_message_from_tuple(self, tuple: Tuple) -> bytes:
-        """An object of JSON."""
+        """Return a JSON object."""
         return msgspec.json.encode(
             {"of": tuple.source_component, "stream": tuple.source_stream, **tuple.as_dict()}
         )
 
 
 def topology() -> Topology:
-    """With the branches that the environment names; all, if it names none. It is processed exactly once."""
+    """Build the branches in the environment variable, by default all. Processed exactly once."""
     branches = os.environ.get(BRANCHES_VARIABLE, ",".join(BRANCHES)).split(",")
     config = Config(
         topology_message_timeout_secs=float(os.environ.get(TIMEOUT_VARIABLE, "12")),
@@ -186,7 +186,7 @@ def _of(side: str) -> Callable[[str, str], bool]:
 
 
 def _wired(built: Topology) -> TopologyBuilder:
-    """A builder with all that Trident has made, to which more can be wired."""
+    """Return a builder with Trident's components, to which more can be connected."""
     builder = TopologyBuilder(NAME, built.config)
     for spec in built.components.values():
         if spec.kind == "spout":
@@ -220,7 +220,7 @@ def _add_windows(builder: TopologyBuilder) -> None:
 
 
 def _time(tuple: Tuple) -> int:
-    """Of a message. Raises on one that says so."""
+    """Return the event time of a message. Raises for a message with `!raise`."""
     _words(tuple["text"])
     at: int = tuple["at"]
     return at

@@ -1,13 +1,15 @@
-"""Compares what came out of streams, windows and joins with what was sent in.
+"""Compares the output of streams, windows and joins with the input.
 
-It reckons again from the source topic, by other code than the topology's:
+It recomputes the output from the source topic, with other code than the topology's:
 
-* the last count of each word is the truth, and no word has a count twice, or a lower one after a higher one;
-* each window is there once, with the messages of its time and no others, as the definition of a window has it; and
-  the sums of each;
-* each pair of a group is there once: of all messages, and of those within one window.
+- The last count of each word is the truth. No word has a count twice, or a lower one after a higher
+  one.
+- Each window occurs once, with exactly the messages of its time, by the definition of a window. The
+  same holds for the sums of each.
+- Each pair of a group occurs once: among all messages, and among those within one window.
 
-A message that came too late for its windows is in the stream of late tuples, once, and in none of them.
+A message that arrived too late for its windows is in the stream of late tuples, once, and in none
+of the windows.
 """
 
 from bisect import bisect_right
@@ -38,16 +40,16 @@ from tests.chaos.streams import (
 )
 
 NOWHERE: Final = "everything"
-"""In `Parted.never`: no branch has anything of the message."""
+"""In `Parted.never`: no branch has any output of the message."""
 _SIDES: Final = ("left", "right")
 
 
 class Message(NamedTuple):
-    """One that has to be processed."""
+    """A message that must be processed."""
 
     place: RecordPlace
     came: int
-    """When the broker got it, in ms since 1970."""
+    """When the broker received it, in ms since 1970."""
     event: Event
 
 
@@ -99,7 +101,7 @@ class _Told(msgspec.Struct):
 
 
 def audit_streams(evidence: Evidence, branches: Collection[str]) -> ChaosFindings:
-    """Compare the branches. Raises `ValueError` if an id is twice in the source topic."""
+    """Audit the branches. Raises `ValueError` if an id occurs twice in the source topic."""
     streams = _Streams(evidence)
     if TRIDENT in branches:
         streams.check_counts(evidence.records(COUNTS))
@@ -117,7 +119,7 @@ def audit_streams(evidence: Evidence, branches: Collection[str]) -> ChaosFinding
 
 
 class _Streams:
-    """The messages of the source, and what is found."""
+    """The source messages and the findings."""
 
     def __init__(self, evidence: Evidence) -> None:
         self.findings = found = ChaosFindings()
@@ -142,11 +144,11 @@ class _Streams:
         found.messages = [record.timestamp for record in evidence.source]
 
     def number_of(self, id: str) -> int | None:
-        """The place of a message in the source."""
+        """Return the number of a message in the source."""
         return self._number_of.get(id)
 
     def by_origin(self, records: Iterable[Record]) -> dict[tuple[str, str], list[Record]]:
-        """What each stream of each component has told."""
+        """Group the records by component and stream."""
         told: defaultdict[tuple[str, str], list[Record]] = defaultdict(list)
         for record in records:
             self.findings.outputs += 1
@@ -161,7 +163,7 @@ class _Streams:
     # Counts.
 
     def check_counts(self, records: Iterable[Record]) -> None:
-        """The last count of each word is the truth, and counts grow."""
+        """Check that counts increase and that the last count of each word is the truth."""
         found = self.findings
         truth = Counter(
             word
@@ -191,7 +193,7 @@ class _Streams:
     # Windows.
 
     def late(self, records: Iterable[Record]) -> Counter[str]:
-        """How often each message is told to be late."""
+        """Count how often each message was reported as late."""
         late: Counter[str] = Counter()
         for record in records:
             try:
@@ -209,7 +211,7 @@ class _Streams:
         return late
 
     def check_windows(self, records: Iterable[Record], late: Mapping[str, int]) -> None:
-        """Each is there once, and each message in all of its own."""
+        """Check that each window occurs once, and each message in all its windows."""
         found = self.findings
         shown: set[tuple[int, int]] = set()
         task_of: dict[str, int] = {}
@@ -249,8 +251,11 @@ class _Streams:
                 )
 
     def _is_right(self, window: _Window, inside: Sequence[Event]) -> bool:
-        """Whether it may be shown, and has the bounds that it should have, messages in the order of their times, and as new ones
-        those of its last slide."""
+        """Return True if the window may be shown and its content is right.
+
+        That includes its bounds, the order of its messages by time, and those of its last slide as
+        new ones.
+        """
         times = [event.at for event in inside]
         return (
             window.end % SLIDE_MS == 0
@@ -263,7 +268,10 @@ class _Streams:
         )
 
     def check_spans(self, records: Iterable[Record], late: Mapping[str, int]) -> None:
-        """The sums of each window are there once. Which window a sum is of, it does not say: windows in a row may have the same."""
+        """Check that the sums of each window occur once.
+
+        A sum does not name its window, and consecutive windows may have equal sums.
+        """
         found = self.findings
         left: Counter[tuple[str, tuple[int, ...]]] = Counter()
         last: dict[tuple[str, tuple[int, ...]], Message] = {}
@@ -304,7 +312,10 @@ class _Streams:
         late: Mapping[str, int],
         window_ms: int | None,
     ) -> None:
-        """Each pair of a group is there once; with `window_ms`, those of one window of which none is late."""
+        """Check that each pair of a group occurs once.
+
+        With `window_ms`, these are the pairs within one window of which neither is late.
+        """
         found = self.findings
         due = {
             (left.event.id, right.event.id): (left, right)
@@ -324,7 +335,7 @@ class _Streams:
                 found.duplicates.append(_copy(f"{name}: {pair.left} with {pair.right}", record))
             else:
                 there.add(ids)
-                if window_ms is None:  # it waits for nothing but its second half
+                if window_ms is None:  # a pair waits only for its second half
                     found.spans.append((max(each.came for each in due[ids]), record.timestamp))
         for ids, (left, right) in due.items():
             if ids not in there:
@@ -356,7 +367,7 @@ class _Streams:
     # All.
 
     def finish(self, evidence: Evidence) -> ChaosFindings:
-        """Dead letters and offsets are as for any topology."""
+        """Check dead letters and offsets, as for any topology."""
         found = self.findings
         letter_at = {letter.place for letter in evidence.letters}
         found.letters = sum(place in letter_at for place in evidence.poison)
@@ -373,7 +384,7 @@ class _Streams:
 
 
 def _event(record: Record) -> Event:
-    """What a message says; what is none gets its place for an id."""
+    """Return a message's content. An unreadable message gets its place as id."""
     try:
         return _read_event(record.value)
     except msgspec.MsgspecError:
@@ -381,7 +392,7 @@ def _event(record: Record) -> Event:
 
 
 def _ends(at: int) -> list[int]:
-    """Of the windows that a moment is in."""
+    """Return the ends of the windows that contain a time."""
     first = -(-at // SLIDE_MS) * SLIDE_MS
     return list(range(first, first + LENGTH_MS, SLIDE_MS))
 
@@ -389,7 +400,7 @@ def _ends(at: int) -> list[int]:
 def _spans(
     messages: Sequence[Message], until: int
 ) -> Iterator[tuple[tuple[int, int, int, int], Message]]:
-    """What is summed up in each window that has some of these messages, which are by time; with the last one."""
+    """Yield the sums of each window with some of these messages (sorted), and its last message."""
     if not messages:
         return
     times = [_at(each) for each in messages]

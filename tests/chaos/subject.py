@@ -1,4 +1,4 @@
-"""The topologies that can be broken, and what of each may be broken how."""
+"""The topologies under test, and what can be broken in each."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -22,45 +22,43 @@ ALL_STREAMS: Final = "all"
 
 @dataclass(frozen=True)
 class Subject:
-    """One of them."""
-
     name: str
-    """As the command line has it."""
+    """The name on the command line."""
     topology: Callable[[], Topology]
-    """Makes it, of the environment."""
+    """Builds the topology from the environment."""
     reference: str
-    """What the services load."""
+    """The reference that the services load."""
     offsets_path: str
-    """Where ZooKeeper has the spout's offsets."""
+    """ZooKeeper's path of the spout's offsets."""
     roles: Mapping[str, Sequence[str]]
-    """What a user calls the parts, and the components that they are."""
+    """The components of each role. Roles are a user's names for the parts."""
     scaled: Sequence[str]
     """Components that may have three processes."""
     stateful: Sequence[str]
-    """Roles whose processes lose their disks."""
+    """Roles whose processes can lose their disks."""
     small_disk: str
-    """The process whose data are on a disk of their own, which is small."""
+    """The process whose data are on a separate small disk."""
     behind_proxy: Sequence[str]
     """Processes that reach Kafka through a proxy."""
     framed: Sequence[str]
-    """Bolts that are sent what is no frame."""
+    """Bolts that receive invalid frames."""
     sinks: Sequence[str]
-    """Topics that it writes."""
+    """The output topics."""
     message: Callable[[int, float], str]
-    """The message of a number, with so many a second."""
+    """Returns the message with a number, at a rate per second."""
     bad: Callable[[str, str], str]
-    """The message with an id and a text."""
+    """Returns a message with an id and a text."""
     last: Callable[[int, float], Sequence[Posted]]
-    """The messages that follow so many others when all is finished."""
+    """Returns the messages to post when all others (their number, their rate) are finished."""
     raising: Parted
-    """What becomes of a message on which bolts raise."""
+    """Expected outcome of a message on which bolts raise."""
     large: Parted | None
-    """And of one of which a tuple is too large; None if it has no bolt that makes one."""
+    """Expected outcome of a message with a tuple that is too large. None if no bolt emits one."""
     audit: Callable[[Evidence], ChaosFindings]
     environment: Mapping[str, str] = field(default_factory=dict)
-    """What the topology reads there."""
+    """Variables that the topology reads."""
     once_only: bool = False
-    """Whether it must be processed exactly once."""
+    """True if it must be processed exactly once."""
 
 
 def _audit_words(evidence: Evidence) -> ChaosFindings:
@@ -99,9 +97,8 @@ _WORD_COUNT: Final = Subject(
     message=message,
     bad=lambda id, text: f"{id} {text}",
     last=last_messages,
-    raising=Parted(
-        frozenset({"join"}), (("check", True), ("join", True))
-    ),  # the join gives the other half up
+    # The join gives up the other half.
+    raising=Parted(frozenset({"join"}), (("check", True), ("join", True))),
     large=Parted(frozenset({"word 1"}), (("split", False),)),
     audit=_audit_words,
 )
@@ -111,13 +108,13 @@ _PARTS: Final[Mapping[str, Mapping[str, Sequence[str]]]] = {
     streams.WINDOW: {"window": ("windows", "spans"), "sink": ("told",)},
     streams.JOIN: {"split": ("left", "right"), "join": ("joined", "paired"), "sink": ("told",)},
 }
-"""By branch, its roles."""
+"""The roles of each branch."""
 _FIRST: Final = {
     streams.TRIDENT: ("split",),
     streams.WINDOW: ("windows", "spans"),
     streams.JOIN: ("left", "right"),
 }
-"""By branch, who raises on a bad message."""
+"""The components of each branch that raise on a bad message."""
 _SCALED: Final = ("split", "count", "windows", "spans", "joined", "paired")
 _STATEFUL: Final = ("count", "window", "join")
 
@@ -170,4 +167,3 @@ SUBJECTS: Final[Mapping[str, Subject]] = {
         _streams(ALL_STREAMS, "count-1", *streams.BRANCHES),
     )
 }
-"""By name."""

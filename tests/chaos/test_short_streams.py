@@ -1,4 +1,4 @@
-"""`./run chaos --topology all` as a user starts it: streams, a window and joins lose nothing and have nothing twice."""
+"""`./run chaos --topology all` as a user starts it: nothing is lost or duplicated."""
 
 from pathlib import Path
 
@@ -12,7 +12,7 @@ LONG = 480  # it took 256 s at a load of 35, and 112 s of CPU
 @pytest.mark.slow
 @pytest.mark.timeout(LONG + 60)
 def test_a_process_of_each_role_is_killed_and_all_is_exact(tmp_path: Path) -> None:
-    """Exit code 0, with each count, window and pair reckoned again."""
+    """Exit code 0, with each count, window and pair recomputed."""
     page = tmp_path / "page.md"
     arguments = ("--short", "--topology", "all", "--faults", "kill-together", "--report", page)
     with started("tests.chaos", *arguments, home=tmp_path) as chaos:

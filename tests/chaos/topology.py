@@ -1,13 +1,14 @@
-"""The topology that is broken: a word count and a diamond with a join, fed by one spout.
+"""The topology under test: a word count, and a diamond with a join, fed by one spout.
 
                   ┌─words──▶ count ──▶ words (topic)
     messages ──▶ split
         │         └─halves─▶ join ──▶ joined (topic)
         └───────▶ check ─────▶┘
 
-A message is `<id> word word …`. `split` gives its words to the count, and how many there are to the join; `check` gives a
-checksum. The join holds the half that comes first, and anchors to both. A message with the word `!raise` makes
-`check` raise, always; one with `!large` makes `split` emit more than a record may hold.
+A message is `<id> word word …`. `split` sends its words to the count, and their number to the join.
+`check` sends a checksum. The join holds the half that arrives first, and anchors to both. The word
+`!raise` makes `check` always raise. The word `!large` makes `split` emit more than a record may
+hold.
 """
 
 import os
@@ -44,14 +45,14 @@ from kstorm.topology.config import AT_LEAST_ONCE
 
 NAME: Final = "chaos"
 REFERENCE: Final = "tests.chaos.topology:topology"
-"""What the services load."""
+"""The reference that the services load."""
 TIMEOUT_VARIABLE: Final = "KSTORM_CHAOS_TIMEOUT_SECS"
 """The environment variable with the message timeout."""
 GUARANTEE_VARIABLE: Final = "KSTORM_CHAOS_GUARANTEE"
 """The environment variable with `topology_processing_guarantee`."""
 SOURCE: Final = "chaos-messages"
 PARTITIONS: Final = 6
-"""Of the source topic."""
+"""Partitions of the source topic."""
 WORDS: Final = "chaos-words"
 JOINED: Final = "chaos-joined"
 RAISE: Final = "!raise"
@@ -63,12 +64,11 @@ ZK_ROOT: Final = "/kstorm"
 
 class Split(BasicBolt):
     def declare_output_fields(self, declarer: OutputFieldsDeclarer) -> None:
-        """Its words with their places; and how many there are."""
+        """The words with their positions, and their number."""
         declarer.declare_stream("words", ("word", "id", "position"))
         declarer.declare_stream("halves", ("id", "branch", "answer"))
 
     def execute(self, tuple: Tuple, collector: BasicOutputCollector) -> None:
-        """Emits each word, then the number of them."""
         id, *words = tuple[0].split()
         for position, word in enumerate(words):
             collector.emit(
@@ -79,13 +79,13 @@ class Split(BasicBolt):
 
 
 class Check(BasicBolt):
-    """Gives a checksum of a message."""
+    """Emits a checksum of a message."""
 
     def declare_output_fields(self, declarer: OutputFieldsDeclarer) -> None:
         declarer.declare_stream("halves", ("id", "branch", "answer"))
 
     def execute(self, tuple: Tuple, collector: BasicOutputCollector) -> None:
-        """Emits the checksum; raises on a message that says so."""
+        """Emit the checksum. Raises for a message with `!raise`."""
         text: str = tuple[0]
         id, *words = text.split()
         if RAISE in words:
@@ -107,10 +107,10 @@ class Count(StatefulBasicBolt):
 
 
 class Join(Bolt):
-    """Joins the two halves of one attempt at a message, which have the root of their tree in common.
+    """Joins the two halves of one attempt at a message, which share the root of their tree.
 
-    The same as the join of `examples/diamond.py`, on purpose: an example is read whole and copied, so it takes its join
-    from nowhere, and the library does not import its examples.
+    It duplicates the join of `examples/diamond.py` on purpose. Examples are read and copied as a
+    whole, so they import no join from elsewhere, and the library does not import its examples.
     """
 
     def prepare(self, config: Config, context: TopologyContext, collector: OutputCollector) -> None:
@@ -122,14 +122,13 @@ class Join(Bolt):
         declarer.declare("key", "message")
 
     def execute(self, tuple: Tuple) -> None:
-        """Holds the first half; with the second, emits and acks both. Halves without a partner are failed on ticks."""
+        """Hold the first half. With the second, emit and ack both. Ticks fail old halves."""
         if tuple.is_tick:
             self._give_up(time.monotonic() - self.config.topology_message_timeout_secs)
             return
         _, other = self._waiting.pop(tuple.root, (0.0, None))
-        if (
-            other is not None and other["branch"] == tuple["branch"]
-        ):  # that branch was executed again
+        # That branch was executed again.
+        if other is not None and other["branch"] == tuple["branch"]:
             self.collector.ack(other)
             other = None
         if other is None:
@@ -154,13 +153,14 @@ class Join(Bolt):
 
 
 def topology() -> Topology:
-    """Wires it. Two processes of the count and of the acker, one of everything else."""
+    """Build it: two processes for the count and the acker, one for everything else."""
     timeout = float(os.environ.get(TIMEOUT_VARIABLE, "12"))
     config = Config(
         topology_message_timeout_secs=timeout,
         topology_acker_executors=2,
         topology_processing_guarantee=os.environ.get(GUARANTEE_VARIABLE, AT_LEAST_ONCE),
-        topology_bolt_retry_limit=RETRIES,  # the join fails a half whenever its partner is late
+        # The join fails a half whenever its partner is late.
+        topology_bolt_retry_limit=RETRIES,
     )
     builder = TopologyBuilder(NAME, config)
     spout = KafkaSpout(

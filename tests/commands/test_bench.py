@@ -15,6 +15,7 @@ FIGURES = {
 LONG = 240
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(LONG + 60)
 def test_kstorm_beside_a_loop(tmp_path: Path) -> None:
     """Both count correctly, every figure is found out, and kstorm's ratios are there."""

@@ -102,6 +102,7 @@ def test_ctrl_c_stops_the_demo_and_all_that_it_started(
     assert not psutil.wait_procs(alive, timeout=10)[1]
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(LONG)
 def test_a_topology_runs_until_ctrl_c(tmp_path: Path, eventually: Eventually) -> None:
     """What is produced to its source topic comes out of its sink topic, and the page shows it; Ctrl-C is its good end."""

@@ -1,4 +1,5 @@
-"""A topology on a real cluster, disturbed in every way that an operator would, and audited: `./run e2e`.
+"""A topology on a real cluster, with everything operators do to it, and an audit: `./run e2e`.
 
-It asks for a kubeconfig, kubectl and helm, and nothing else: what talks to Kafka runs in pods (`inside`).
+It requires only a kubeconfig, kubectl and helm. The programs that talk to Kafka run in pods
+(`inside`).
 """

@@ -21,11 +21,11 @@ from tests.e2e.wordcount import WORDCOUNT
 
 _TRIALS = {trial.name: trial for trial in (WORDCOUNT, ORDERS)}
 _SETTLE_SECS = 10.0
-"""After a disturbance, so that what it replays is told from what the next one does."""
+"""Pause after a disturbance, to separate its replays from those of the next one."""
 
 
 def main() -> int:
-    """Runs it; 0 well, 1 something is not as promised, 2 it could not be run."""
+    """Return 0 for success, 1 for a broken promise, 2 if it could not run."""
     parser = argparse.ArgumentParser(
         prog="./run e2e",
         description="Install a topology on the cluster of KUBECONFIG, disturb it, and audit the sink.",

@@ -1,4 +1,4 @@
-"""What is done to the release while messages flow: what operators do, and what happens to them."""
+"""The disturbances of the release while messages flow: operators' actions and outages."""
 
 import time
 from collections.abc import Callable, Iterator
@@ -18,11 +18,11 @@ class Disturbance:
     name: str
     do: Callable[[], object]
     wait: Callable[[], object] = lambda: None
-    """Before it begins: for the moment at which it is to strike."""
+    """Waits for the right moment to start."""
 
 
 def disturbances(release: Release, short: bool, next_tag: str) -> Iterator[Disturbance]:
-    """In the order in which they are done; `short`: a bolt scaled, an acker deleted."""
+    """Yield the disturbances in order. `short`: only scale a bolt and delete an acker."""
     yield _scaled(release, release.trial.stateless, 1, 3)
     if short:
         yield _deleted(release, ACKER, "an acker's pod is deleted")
@@ -72,7 +72,7 @@ def _of_rollouts(release: Release, next_tag: str) -> Iterator[Disturbance]:
 
 
 def _of_operators(release: Release) -> Iterator[Disturbance]:
-    """By `kstorm` on a machine that has nothing but a kubeconfig."""
+    """Use `kstorm` on a machine that has only a kubeconfig."""
     bolt, sink = release.trial.stateless, release.trial.bolts[-1]
     name = f"kstorm scale {bolt} and {sink}, 1 to 2"
     yield Disturbance(name, lambda: release.kstorm("scale", f"{bolt}=2", f"{sink}=2"))
@@ -107,7 +107,7 @@ def _delete_pod(release: Release, component: str, *how: str) -> None:
 
 
 def _await_held(release: Release) -> None:
-    """Raises `LocalError` if the bolt that is to hold tuples holds none for a minute: then nothing would be tried."""
+    """Raise `LocalError` if the bolt holds no tuple for a minute: then nothing would be tested."""
     holding = release.trial.holding
     until(lambda: release.held(holding), 60, f"a tuple that {holding} holds")
 
@@ -117,7 +117,7 @@ def _roll_out_again(release: Release, component: str) -> None:
 
 
 def _pause(release: Release, verb: str) -> None:
-    """Raises `LocalError` if anything comes to the sink although the topology is drained."""
+    """Raise `LocalError` if records arrive in the sink although the topology is drained."""
     release.kstorm(verb)
     stands_at = release.samples()[-1].sink
     time.sleep(3)
@@ -129,7 +129,7 @@ def _pause(release: Release, verb: str) -> None:
 
 
 def _show_offsets(release: Release) -> None:
-    """Raises `LocalError` if the source topic is not in what is shown."""
+    """Raise `LocalError` if the output does not contain the source topic."""
     if release.trial.source not in (shown := release.offsets()):
         raise LocalError(
             f"kstorm offsets show says nothing of the topic {release.trial.source!r}:\n{shown[-1000:]}"
@@ -137,7 +137,7 @@ def _show_offsets(release: Release) -> None:
 
 
 def _lose_kafka(release: Release) -> None:
-    """Raises `LocalError` if a container of the topology is started again for that."""
+    """Raise `LocalError` if the outage restarts a container of the topology."""
     starts = release.container_starts()
     release.kube.kubectl("scale", release.server("kafka"), "--replicas=0")
     time.sleep(_AWAY_SECS)

@@ -1,4 +1,4 @@
-"""The images under test: built here, and given to the cluster by the command in KSTORM_IMAGE_LOADER."""
+"""The images under test: built here, and loaded by the command in KSTORM_IMAGE_LOADER."""
 
 from typing import Final
 
@@ -12,7 +12,7 @@ _SERVERS: Final = ("kafka", "zookeeper")
 
 
 def make_images(console: Console, build: bool, short: bool) -> list[str]:
-    """The tags of the release, and of the services that it is upgraded to, which differ in their labels only."""
+    """Return the tags of the release and of its upgrade, which differ only in their labels."""
     whole = (*SERVICES, *_SERVERS)
     images = {"e2e-1": whole} if short else {"e2e-1": (*whole, "pipeline"), "e2e-2": SERVICES}
     for tag, targets in images.items() if build else ():

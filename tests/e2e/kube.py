@@ -1,4 +1,4 @@
-"""kubectl and helm, as a user calls them."""
+"""kubectl and helm, called as a user would."""
 
 import json
 import shutil
@@ -12,7 +12,7 @@ from kstorm.errors import LocalError
 
 
 class Kube:
-    """One namespace of the cluster that KUBECONFIG names."""
+    """One namespace of the cluster in KUBECONFIG."""
 
     def __init__(self, namespace: str) -> None:
         self.namespace = namespace
@@ -21,11 +21,11 @@ class Kube:
                 raise LocalError(f"{tool} is not on the PATH: install it, or name its folder there")
 
     def kubectl(self, *arguments: str, stdin: str | None = None, timeout: float = 120) -> str:
-        """Runs kubectl in the namespace and returns what it prints. Raises `LocalError` with what it complains of."""
+        """Run kubectl in the namespace and return its output. Raises `LocalError` if it fails."""
         return run(["kubectl", "-n", self.namespace, *arguments], stdin, timeout)
 
     def helm(self, *arguments: str, timeout: float = 600) -> str:
-        """Runs helm in the namespace and returns what it prints. Raises `LocalError` with what it complains of."""
+        """Run helm in the namespace and return its output. Raises `LocalError` if it fails."""
         return run(["helm", "-n", self.namespace, *arguments], None, timeout)
 
     def apply(self, *objects: Mapping[str, Any]) -> None:
@@ -37,14 +37,14 @@ class Kube:
         )
 
     def get(self, *arguments: str) -> Any:
-        """Objects, as `kubectl get -o json` gives them."""
+        """Return objects as in `kubectl get -o json`."""
         return json.loads(self.kubectl("get", *arguments, "-o", "json"))
 
     def items(self, *arguments: str) -> list[Any]:
         return list(self.get(*arguments)["items"])
 
     def roll_out(self, workload: str, timeout: float = 240) -> None:
-        """Waits until all pods of a workload (`deployment/NAME`) are of its newest form, and ready."""
+        """Wait until all pods of a workload (`deployment/NAME`) are up to date and ready."""
         self.kubectl(
             "rollout", "status", workload, f"--timeout={timeout:.0f}s", timeout=timeout + 10
         )
@@ -57,10 +57,10 @@ class Kube:
         files: Mapping[str, str],
         claim: str | None = None,
     ) -> None:
-        """Starts a pod with these files below /inside, where it begins; it is not started again when it ends. Replaces one of
-        that name.
+        """Start a pod that is never restarted, and replace an existing one with the same name.
 
-        `files` are by path. `claim` names a volume that it may read at /data.
+        It gets `files` by path below /inside, its working directory. `claim` names a volume that it
+        may read at /data.
         """
         self.kubectl("delete", f"pod/{name}", f"configmap/{name}", "--ignore-not-found", "--wait")
         security = {
@@ -68,7 +68,8 @@ class Kube:
             "capabilities": {"drop": ["ALL"]},
             "readOnlyRootFilesystem": True,
         }
-        keys = {path: path.replace("/", ".") for path in files}  # a ConfigMap's keys have no slash
+        # A ConfigMap's keys cannot contain slashes.
+        keys = {path: path.replace("/", ".") for path in files}
         items = [{"key": key, "path": path} for path, key in keys.items()]
         volumes: list[Mapping[str, Any]] = [
             {"name": "inside", "configMap": {"name": name, "items": items}},
@@ -112,7 +113,7 @@ class Kube:
         )
 
     def await_end(self, pod: str, timeout: float) -> str:
-        """What a pod printed, once it has ended well. Raises `LocalError` with what it printed if it ended otherwise."""
+        """Wait until a pod has succeeded, and return its output. Raises `LocalError` if not."""
 
         def phase() -> str:
             return str(self.get(f"pod/{pod}")["status"]["phase"])
@@ -125,7 +126,7 @@ class Kube:
 
 
 def until(condition: Callable[[], object], timeout: float, what: str) -> None:
-    """Waits; raises `LocalError` after so many seconds."""
+    """Wait for a condition. Raises `LocalError` after `timeout` seconds."""
     deadline = time.monotonic() + timeout
     while not condition():
         if time.monotonic() > deadline:
@@ -134,12 +135,12 @@ def until(condition: Callable[[], object], timeout: float, what: str) -> None:
 
 
 def in_checkout(path: str) -> Path:
-    """A file or folder of the checkout."""
+    """Return a path in the checkout."""
     return Path(__file__).parents[2] / path
 
 
 def inside(*modules: str) -> dict[str, str]:
-    """The files that a pod needs to run modules of `tests.e2e.inside`, by their paths."""
+    """Return the files that a pod needs to run modules of `tests.e2e.inside`, by path."""
     packages = ("tests", "tests/e2e", "tests/e2e/inside")
     paths = [f"{package}/__init__.py" for package in packages] + [
         f"tests/e2e/inside/{name}.py" for name in modules
@@ -148,7 +149,7 @@ def inside(*modules: str) -> dict[str, str]:
 
 
 def run(command: list[str], stdin: str | None = None, timeout: float = 60) -> str:
-    """Runs a command and returns what it prints. Raises `LocalError` with what it complains of."""
+    """Run a command and return its output. Raises `LocalError` with its errors."""
     try:
         done = subprocess.run(
             command, input=stdin, capture_output=True, text=True, check=False, timeout=timeout

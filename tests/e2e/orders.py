@@ -1,4 +1,4 @@
-"""The orders: fed with JSON of several customers, some of it such that it can never be processed."""
+"""The orders topology, fed with JSON of several customers. Some messages can never be processed."""
 
 import itertools
 import json
@@ -23,7 +23,7 @@ _GOODS: Final = ("tea", "cup", "kettle", "sugar", "spoon", "tray")
 
 
 def lines() -> Sequence[str]:
-    """The same ones always: orders, and between them what is none."""
+    """Return always the same orders, with invalid lines in between."""
     rng, poison = random.Random(16), itertools.cycle(_poison())
     found = []
     for number in range(_ORDERS):
@@ -34,7 +34,7 @@ def lines() -> Sequence[str]:
 
 
 def _poison() -> Iterator[str]:
-    """What can never be processed: the spout cannot read the first two, and the bolt `check` refuses the others."""
+    """Yield unprocessable lines. The spout cannot read the first, `check` refuses the others."""
     tea = {"name": "tea", "price": "3.20", "count": 1}
     order: dict[str, Any] = {
         "id": "p-{message-number}",

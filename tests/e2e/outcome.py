@@ -16,7 +16,7 @@ from tests.e2e.trial import Trial
 
 @dataclass(frozen=True, slots=True)
 class Episode:
-    """One disturbance, from its beginning until the next."""
+    """One disturbance, from its start to that of the next."""
 
     name: str
     begin: float
@@ -26,7 +26,7 @@ class Episode:
     end: float
 
     def longest_stop(self, samples: Sequence[Sample]) -> float:
-        """Most seconds without a new record in the sink."""
+        """Return the most seconds without a new record in the sink."""
         seen = [sample for sample in samples if self.begin - 1 <= sample.at <= self.end]
         grown = [after.at for before, after in pairwise(seen) if after.sink > before.sink]
         return max(
@@ -34,7 +34,7 @@ class Episode:
         )
 
     def worst_message(self, slowest: Sequence[tuple[float, float]]) -> float:
-        """Most seconds from a message to its last output in the sink, of those that were under way meanwhile."""
+        """Return the most seconds to its last output of any message in flight meanwhile."""
         during = (
             after - before
             for before, after in slowest
@@ -43,7 +43,7 @@ class Episode:
         return max(during, default=0.0)
 
     def replays(self, copies: dict[str, int]) -> int:
-        """Outputs that were written again meanwhile."""
+        """Return the number of outputs that were written again meanwhile."""
         return sum(
             count
             for second, count in copies.items()
@@ -58,12 +58,12 @@ class E2eOutcome:
     samples: Sequence[Sample]
     findings: Findings
     counted: Counted | None
-    """What the pipeline's tables say; None if there was no pipeline."""
+    """The content of the pipeline's tables. None without a pipeline."""
     audited: Audited | None
-    """What became of each message, by what the spout says; None if there was no pipeline."""
+    """The audit of the spout's reports about each message. None without a pipeline."""
     posted: int
     left: Sequence[str]
-    """Objects that `helm uninstall` left, but for claims of volumes."""
+    """Objects that `helm uninstall` left, except volume claims."""
     circumstances: str
 
     def faults(self) -> Iterator[str]:
@@ -95,7 +95,7 @@ class E2eOutcome:
         return ("disturbance", "ready\nagain, s", "longest\nstop, s", "worst\nmessage, s", again)
 
     def rows(self) -> Iterator[Sequence[str]]:
-        """A row for each disturbance."""
+        """Yield a row for each disturbance."""
         for one in self.episodes:
             stop, again = one.longest_stop(self.samples), one.replays(self.findings.copies)
             worst = one.worst_message(self.findings.slowest)
@@ -108,7 +108,7 @@ class E2eOutcome:
             )
 
     def sum(self) -> str:
-        """The audit, in a line."""
+        """Return the audit in one line."""
         found = self.findings
         letters = f", dead letters {found.letters:,}" if found.letters else ""
         tables = (

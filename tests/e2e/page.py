@@ -1,4 +1,4 @@
-"""The page that has a table for each topology that was tried: a run replaces its own and leaves the others."""
+"""The page with a table per tested topology. A run replaces its own table."""
 
 import time
 from pathlib import Path
@@ -8,7 +8,7 @@ from tests.e2e.outcome import E2eOutcome
 
 
 def check_page(page: Path, topology: str) -> None:
-    """Raises `ConfigError` if a topology's table has no place in it."""
+    """Raise `ConfigError` if the page has no place for the topology's table."""
     if not page.exists():
         raise ConfigError(f"--report {page}: there is no such page to write into")
     begin, end = _marks(topology)
@@ -20,7 +20,7 @@ def check_page(page: Path, topology: str) -> None:
 
 
 def write_page(outcome: E2eOutcome, page: Path) -> None:
-    """Writes the table between the marks of its topology; the page was checked."""
+    """Write the table between the markers of its topology. Call `check_page` first."""
     begin, end = _marks(outcome.trial.name)
     before, _, rest = page.read_text(encoding="utf-8").partition(begin)
     _, _, after = rest.partition(end)

@@ -1,4 +1,4 @@
-"""The release's pipeline: a driver, an executor that it makes, and the tables that they write."""
+"""The release's pipeline: a driver, the executor that it starts, and their tables."""
 
 import json
 import time
@@ -17,14 +17,14 @@ _PATIENCE_SECS: Final = 240
 
 @dataclass(frozen=True, slots=True)
 class Counted:
-    """A number for each key, by the messages and by the pipeline."""
+    """A number for each key, from the messages and from the pipeline."""
 
     unit: str
-    """What the numbers count, such as `words`."""
+    """The unit of the numbers, such as `words`."""
     truth: Counter[str]
-    """By the messages."""
+    """From the messages."""
     gold: Counter[str]
-    """By the table."""
+    """From the table."""
     quarantined: int
     """Records that the pipeline could not read."""
 
@@ -39,14 +39,17 @@ class Counted:
 
 
 class Pipeline:
-    """Disturbs and audits it."""
+    """Disturbs and audits the pipeline."""
 
     def __init__(self, kube: Kube, release: str, tables: Tables) -> None:
         self._kube, self._release, self._tables = kube, release, tables
         self._name = f"{release}-pipeline"
 
     def delete(self, part: str) -> None:
-        """Deletes a pod, `pipeline` (the driver) or `pipeline-executor`; waits for a new executor and a batch by it."""
+        """Delete the pod of `pipeline` (the driver) or `pipeline-executor`.
+
+        Waits for a new executor and its first batch.
+        """
         executors = set(self._pods("pipeline-executor"))
         self._kube.kubectl("delete", f"pod/{self._pods(part)[0]}", "--wait")
         self._kube.roll_out(f"deployment/{self._name}")
@@ -54,7 +57,7 @@ class Pipeline:
         self.await_batch()
 
     def await_batch(self) -> None:
-        """Waits until a batch has been written that ended after this."""
+        """Wait until a batch that ends after this call has been written."""
         began = time.monotonic()
 
         def has_written() -> bool:
@@ -68,7 +71,7 @@ class Pipeline:
         until(has_written, 240, "a batch of the pipeline")
 
     def audit(self, image: str, truth: dict[str, int]) -> Counted:
-        """Compares a table with what the messages have; see `inside/tables.py`."""
+        """Compare a table with the truth of the messages: see `inside/tables.py`."""
         tables = self._tables
         command = [
             "/opt/kstorm/bin/python",
@@ -86,7 +89,7 @@ class Pipeline:
         return Counted(tables.unit, Counter(truth), Counter(found["gold"]), found["quarantined"])
 
     def account(self) -> Audited:
-        """Has the chart's CronJob account for every message, now."""
+        """Run the chart's audit CronJob now."""
         self._kube.kubectl("create", "job", "accounting", f"--from=cronjob/{self._release}-audit")
 
         def has_ended() -> bool:
@@ -103,7 +106,7 @@ class Pipeline:
         return read_audit(found)
 
     def _pods(self, part: str) -> list[str]:
-        """Names of those that run and are not about to end."""
+        """Return the names of running pods that are not being deleted."""
         label = f"app.kubernetes.io/instance={self._release},app.kubernetes.io/component={part}"
         found = self._kube.items("pods", "-l", label, "--field-selector=status.phase=Running")
         return [

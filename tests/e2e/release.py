@@ -1,4 +1,4 @@
-"""The release under test: a topology with a Kafka and a ZooKeeper of its own, fed and audited by pods beside it."""
+"""The release under test: a topology with its own Kafka and ZooKeeper, fed and audited by pods."""
 
 import json
 import sys
@@ -24,10 +24,10 @@ _STATUS: Final = "import json, urllib.request; print(json.load(urllib.request.ur
 
 @dataclass(frozen=True, slots=True)
 class Sample:
-    """What the feeding pod saw at one moment."""
+    """A measurement of the feeding pod."""
 
     at: float
-    """Seconds since 1970, by its clock."""
+    """Seconds since 1970, by the pod's clock."""
     taken: int
     """Messages that Kafka had taken."""
     sink: int
@@ -35,7 +35,7 @@ class Sample:
 
 
 class Release:
-    """Installs, changes and removes it; `more` are values over those of the trial."""
+    """Installs, changes and removes the release. `more` are values that override the trial's."""
 
     def __init__(
         self,
@@ -50,7 +50,7 @@ class Release:
         self._values = ReleaseValues(trial, workdir, more or {})
 
     def install(self) -> None:
-        """`helm install --wait`, into a namespace that lets nothing run but what the restricted profile allows."""
+        """`helm install --wait`, into a namespace that enforces the restricted profile."""
         labels = {"pod-security.kubernetes.io/enforce": "restricted"}
         name = self.kube.namespace
         self.kube.apply(
@@ -59,22 +59,25 @@ class Release:
         self.kube.helm("install", self.trial.name, str(_CHART), *self._chosen())
 
     def upgrade(self, tag: str) -> None:
-        """`helm upgrade --wait` to the services' images of another tag."""
+        """`helm upgrade --wait` to the services' images with another tag."""
         self._services_tag = tag
         self.kube.helm("upgrade", self.trial.name, str(_CHART), *self._chosen())
 
     def roll_back(self) -> None:
-        """`helm rollback --wait` to the revision before, whose services are of the first tag."""
+        """`helm rollback --wait` to the previous revision, whose services have the first tag."""
         self._services_tag = self.tag
         self.kube.helm("rollback", self.trial.name, "--wait", "--timeout", "6m")
 
     def set_value(self, name: str, value: object) -> None:
-        """`helm upgrade --wait` with one value changed, such as `networkPolicy.metricsFrom`."""
+        """`helm upgrade --wait` with one changed value, such as `networkPolicy.metricsFrom`."""
         changed = ("--set-json", f"{name}={json.dumps(value)}")
         self.kube.helm("upgrade", self.trial.name, str(_CHART), *self._chosen(), *changed)
 
     def add_pipeline(self) -> None:
-        """`helm upgrade --wait` to the same with the pipeline, which reads all that the sink has; waits for its first batch."""
+        """`helm upgrade --wait` that adds the pipeline, and wait for its first batch.
+
+        The pipeline reads the whole sink.
+        """
         self._has_pipeline = True
         self.upgrade(self._services_tag)
         self.pipeline.await_batch()
@@ -83,7 +86,7 @@ class Release:
         self.kube.helm("test", self.trial.name, "--timeout", "3m")
 
     def uninstall(self) -> list[str]:
-        """`helm uninstall --wait`; what is left of the release, but for claims of volumes."""
+        """`helm uninstall --wait`. Return the objects that it left, except volume claims."""
         self.kube.helm("uninstall", self.trial.name, "--wait", "--timeout", "3m")
         kinds = "all,configmaps,secrets,serviceaccounts,roles,rolebindings,networkpolicies,poddisruptionbudgets,jobs"
         mine = ("-l", f"app.kubernetes.io/instance={self.trial.name}")
@@ -93,7 +96,7 @@ class Release:
         ]
 
     def workload(self, component: str) -> str:
-        """The Deployment or StatefulSet of a component, as `kubectl` names it."""
+        """Return the Deployment or StatefulSet of a component, in kubectl's notation."""
         label = f"app.kubernetes.io/instance={self.trial.name},kstorm.io/component={component}"
         (found,) = self.kube.items("deployments,statefulsets", "-l", label)
         return f"{found['kind'].lower()}/{found['metadata']['name']}"
@@ -104,17 +107,17 @@ class Release:
         ]
 
     def server(self, name: str) -> str:
-        """The StatefulSet of the release's own Kafka or ZooKeeper."""
+        """Return the StatefulSet of the release's own Kafka or ZooKeeper."""
         return f"statefulset/{self.trial.name}-{name}"
 
     def pods(self, component: str) -> list[str]:
-        """Names of a component's pods, but for those that are about to end."""
+        """Return the names of a component's pods that are not being deleted."""
         label = f"app.kubernetes.io/instance={self.trial.name},kstorm.io/component={component}"
         found = (pod["metadata"] for pod in self.kube.items("pods", "-l", label))
         return [pod["name"] for pod in found if "deletionTimestamp" not in pod]
 
     def container_starts(self) -> dict[str, int]:
-        """By pod of a component, how often its container was started again."""
+        """Return how often the container of each pod was restarted."""
         label = f"app.kubernetes.io/instance={self.trial.name},kstorm.io/component"
         return {
             pod["metadata"]["name"]: sum(
@@ -124,26 +127,26 @@ class Release:
         }
 
     def held(self, component: str) -> int:
-        """Tuples that a bolt's pods have executed and neither acked nor failed."""
+        """Return the number of tuples that a bolt's pods have executed but not acked or failed."""
         return sum(
             int(self.kube.kubectl("exec", pod, "--", "python3", "-c", _STATUS))
             for pod in self.pods(component)
         )
 
     def await_ready(self) -> None:
-        """Waits until every component is as it should be."""
+        """Wait until every component is up to date and ready."""
         for workload in self.workloads():
             self.kube.roll_out(workload)
 
-    # What the operator's command does.
+    # Operator's commands.
 
     def kstorm(self, verb: str, *arguments: str) -> str:
-        """`kstorm VERB TOPOLOGY …`, from this machine, which cannot reach the release's ZooKeeper."""
+        """`kstorm VERB TOPOLOGY …` from this machine, which has no access to the ZooKeeper."""
         command = [sys.executable, "-m", "kstorm.cli", verb, self.trial.name, *arguments]
         return run([*command, "--namespace", self.kube.namespace], timeout=300)
 
     def offsets(self) -> str:
-        """`kstorm offsets show`, from this machine too."""
+        """`kstorm offsets show`, also from this machine."""
         command = [
             sys.executable,
             "-m",
@@ -156,7 +159,7 @@ class Release:
         return run([*command, "--namespace", self.kube.namespace], timeout=120)
 
     def kill(self) -> None:
-        """`kstorm kill --wait`. Raises `LocalError` if a pod is to run afterwards."""
+        """`kstorm kill --wait`. Raises `LocalError` if a workload still has replicas afterwards."""
         self.kstorm("kill", "--yes", "--wait", "60")
         label = f"app.kubernetes.io/instance={self.trial.name},kstorm.io/topology"
         for found in self.kube.items("deployments,statefulsets", "-l", label):
@@ -165,10 +168,10 @@ class Release:
                     f"{found['metadata']['name']} has {found['spec']['replicas']} replicas, and is killed"
                 )
 
-    # What feeds and audits it.
+    # Feed and audit.
 
     def feed(self, rate: float) -> None:
-        """Begins to post so many messages a second."""
+        """Start to post messages at this rate per second."""
         trial = self.trial
         command = [
             "python3",
@@ -185,19 +188,19 @@ class Release:
         until(self.samples, 60, "the first word of the feeding pod")
 
     def samples(self) -> list[Sample]:
-        """What the feeding pod saw until now."""
+        """Return the feeding pod's measurements so far."""
         lines = self.kube.kubectl("logs", "feed").splitlines()
         seen = (json.loads(line) for line in lines if line.startswith('{"at"'))
         return [Sample(one["at"], one["taken"], one["sink"]) for one in seen]
 
     def stop_feeding(self) -> int:
-        """Ends the feed; how many messages Kafka has taken."""
+        """Stop the feed, and return the number of messages that Kafka has taken."""
         self.kube.kubectl("exec", "feed", "--", "touch", "/tmp/stop")
         self.kube.await_end("feed", 120)
         return self.samples()[-1].taken
 
     def audit(self) -> Findings:
-        """Compares sink and dead letters with the source; see `inside`."""
+        """Compare sink and dead letters with the source: see `inside`."""
         trial = self.trial
         command = [
             "python3",
@@ -214,7 +217,7 @@ class Release:
         return Findings.from_json(self.kube.await_end("audit", 300).splitlines()[-1])
 
     def audit_tables(self, truth: dict[str, int]) -> Counted | None:
-        """Compares the pipeline's numbers with those of the messages; None without a pipeline."""
+        """Compare the pipeline's numbers with those of the messages. None without a pipeline."""
         return (
             self.pipeline.audit(f"kstorm-pipeline:{self.tag}", truth)
             if self._has_pipeline
@@ -222,7 +225,7 @@ class Release:
         )
 
     def account(self) -> Audited | None:
-        """What the chart's audit says of every message; None without a pipeline."""
+        """Return the result of the chart's audit. None without a pipeline."""
         return self.pipeline.account() if self._has_pipeline else None
 
     @property

@@ -1,4 +1,4 @@
-"""The values of the release under test: what its code fixes, what all trials have, and what a trial says."""
+"""The Helm values of the release: from its code, common to all trials, and from the trial."""
 
 import json
 import sys
@@ -14,7 +14,7 @@ _PIPELINE: Final = Path(__file__).with_name("pipeline-values.yaml")
 
 
 class ReleaseValues:
-    """Files of values; those that are written are in `workdir`. `more` are over all others."""
+    """Files of values, written to `workdir`. `more` overrides all others."""
 
     def __init__(self, trial: Trial, workdir: Path, more: Mapping[str, Any]) -> None:
         self._of_code, self._of_trial, self._more = (
@@ -30,7 +30,7 @@ class ReleaseValues:
         self._more.write_text(json.dumps(more), encoding="utf-8")
 
     def options(self, pipeline: bool) -> list[str]:
-        """What helm is told; with the pipeline or without it."""
+        """Return helm's options, with or without the pipeline."""
         files = [
             self._of_code,
             _ALL,

@@ -1,4 +1,4 @@
-"""What a run tries: a topology, what it is fed with, how its sink is audited, and which of its parts are disturbed."""
+"""The subject of a run: a topology, its input, the audit of its sink, and the parts to disturb."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -6,41 +6,41 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Tables:
-    """What the pipeline makes of the sink, and how that is audited."""
+    """The pipeline's tables of the sink, and their audit."""
 
     definition: str
     """The tables: `package.module:attribute`."""
     table: str
-    """The one that is compared with the messages."""
+    """The table that is compared with the messages."""
     key: str
-    """The column with its key."""
+    """Its key column."""
     number: str
-    """What is compared by key: an integer, as SQL."""
+    """The number to compare by key: an integer SQL expression."""
     unit: str
-    """What that counts."""
+    """The unit of that number."""
 
 
 @dataclass(frozen=True, slots=True)
 class Trial:
     name: str
-    """Of the topology, and of its release."""
+    """Name of the topology and of its release."""
     reference: str
-    """The topology: `package.module:attribute`. Its files go to the pods with the values."""
+    """The topology: `package.module:attribute`. The values contain its files for the pods."""
     source: str
     sink: str
     spout: str
     bolts: tuple[str, ...]
-    """All of them, from the source to the sink."""
+    """All bolts, from the source to the sink."""
     stateless: str
-    """The bolt that is scaled, of those without state."""
+    """The bolt without state that is scaled."""
     stateful: str
-    """The bolt that is scaled, of those with state."""
+    """The bolt with state that is scaled."""
     holding: str
-    """The bolt that holds tuples while it waits for others; empty if none does."""
+    """The bolt that holds tuples while it waits for others, or empty."""
     outputs: str
-    """What the sink's records are called."""
+    """The name for the sink's records."""
     lines: Callable[[], Sequence[str]]
-    """Makes what is posted, in turn; see `inside/feed.py` for what they may have in them."""
+    """Returns the lines to post in turn. `inside/feed.py` describes their placeholders."""
     audit: str
     """The module of `tests.e2e.inside` that audits the sink."""
     probe: str

@@ -71,6 +71,7 @@ def values_of(rows: DataFrame) -> list[object]:
     return [row.value for row in rows.orderBy("kafka_offset").collect()]
 
 
+@pytest.mark.slow
 def test_what_is_json_and_what_is_text(spark: SparkSession) -> None:
     """JSON is one value and nothing else; all else that is UTF-8 is text, as it came."""
     texts = [
@@ -101,6 +102,7 @@ def test_what_is_json_and_what_is_text(spark: SparkSession) -> None:
     ]
 
 
+@pytest.mark.slow
 def test_a_value_that_is_too_large_for_a_variant_is_quarantined(spark: SparkSession) -> None:
     """With its size; the next one is read."""
     rows = read_rows(Pipeline(), bronze(spark, [b"x" * 16_000_001, b"x" * 16_000_000])).orderBy(
@@ -112,6 +114,7 @@ def test_a_value_that_is_too_large_for_a_variant_is_quarantined(spark: SparkSess
     ]
 
 
+@pytest.mark.slow
 def test_text_and_bytes_as_they_are(spark: SparkSession) -> None:
     """Where they are declared, silver has them in columns of their own type, and a value that is no text is quarantined."""
     values = [b"\xc3\xa4", b"\xff", None]

@@ -201,6 +201,7 @@ def test_what_python_reads_is_what_spark_reads(spark: SparkSession) -> None:
     assert _compare(spark, pipeline, rows) >= 70
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("identity", ["id", ("id", "n"), "n", ()])
 def test_python_names_records_as_spark_does(spark: SparkSession, identity: Any) -> None:
     pipeline = Pipeline(records=json_records("id STRING, n INT"), identity=identity)
@@ -216,6 +217,7 @@ def test_python_names_records_as_spark_does(spark: SparkSession, identity: Any) 
     assert _compare(spark, pipeline, rows) >= 12
 
 
+@pytest.mark.slow
 def test_what_python_cannot_read_it_does_not_try(spark: SparkSession) -> None:
     """Types that are not plain, other readers, names that are no text."""
     for kind in ("ARRAY<INT>", "STRUCT<b: INT>", "FLOAT", "DECIMAL(38,2)", "BINARY", "VARIANT"):
@@ -284,6 +286,7 @@ def test_a_batch_is_the_same_by_either_way(
     } == _files_of(job)
 
 
+@pytest.mark.slow
 def test_files_of_a_commit_that_raises_stay(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -311,6 +314,7 @@ def test_files_of_a_commit_that_raises_stay(
     assert not file.exists()
 
 
+@pytest.mark.slow
 def test_small_files_of_python_are_put_together(job: Job, ways: list[str]) -> None:
     """As Spark's writer has it done after every so many commits, where Delta is told to."""
     told = {"enabled": "true", "minNumFiles": "3"}

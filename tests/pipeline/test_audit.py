@@ -124,6 +124,7 @@ def test_all_is_accounted_for(audited: Audited) -> None:
     )
 
 
+@pytest.mark.slow
 def test_a_dead_letter_that_was_discarded_is_accounted_for(audited: Audited) -> None:
     """Kafka keeps the key for as long as the ranges. Other keys say nothing of this partition."""
     audited.say(0, 10, n={"acked": 8, "dead": 2}, dead=[[2, 4]])
@@ -170,6 +171,7 @@ def test_an_offset_that_no_range_has_is_named(
     ]
 
 
+@pytest.mark.slow
 def test_a_dead_letter_that_is_gone_is_named(audited: Audited) -> None:
     """Others are there."""
     audited.say(0, 10, n={"acked": 7, "dead": 3}, dead=[[2, 4], [8, 9]])
@@ -185,6 +187,7 @@ def test_a_message_that_was_taken_for_none_is_named(audited: Audited) -> None:
     assert faults(audited.audit()) == [("a message was passed over", 6, 10)]
 
 
+@pytest.mark.slow
 def test_what_was_skipped_is_said_with_who_and_why(audited: Audited) -> None:
     """It is no fault. What lies behind a step back has to come again."""
     audited.say(0, 8)
@@ -211,6 +214,7 @@ def test_what_was_skipped_is_said_with_who_and_why(audited: Audited) -> None:
     ]
 
 
+@pytest.mark.slow
 def test_topics_whose_names_have_that_of_the_source_in_them_are_not_read(audited: Audited) -> None:
     """Before it or behind it, as the topics between services have."""
     name = audited.source.topic
@@ -225,6 +229,7 @@ def test_topics_whose_names_have_that_of_the_source_in_them_are_not_read(audited
     assert [row.topic for row in messages.select("topic").distinct().collect()] == [name]
 
 
+@pytest.mark.slow
 def test_a_window_of_time(audited: Audited) -> None:
     """What is before and behind it is not looked at."""
     audited.say(3, 7)
@@ -237,6 +242,7 @@ def test_a_window_of_time(audited: Audited) -> None:
     )
 
 
+@pytest.mark.slow
 def test_acked_messages_without_a_record_are_counted_and_listed(
     audited: Audited, orders: Orders
 ) -> None:
@@ -258,6 +264,7 @@ def test_acked_messages_without_a_record_are_counted_and_listed(
     assert ("acked without a record", 3, 4) in faults(audited.audit(expect=1))
 
 
+@pytest.mark.slow
 def test_a_topology_that_says_nothing(audited: Audited) -> None:
     """One that has read nothing is complete; one that there is not is an error in one line."""
     assert audited.audit().tallies == []

@@ -60,6 +60,7 @@ def read(
     process.stop()
 
 
+@pytest.mark.slow
 def test_a_spout_that_stores_an_offset_too_far_is_caught(
     spark: SparkSession,
     settings: Settings,

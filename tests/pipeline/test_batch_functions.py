@@ -14,6 +14,7 @@ pytestmark = pytest.mark.timeout(
 )  # on two calm cores a minute; with ten others on them ten times that
 
 
+@pytest.mark.slow
 def test_different_values_are_counted_across_batches(orders: Orders) -> None:
     """What has come before counts no more, in the same batch or in a later one; null is no value."""
     orders.pipeline = pipeline = Pipeline(records=json_records(COLUMNS))

@@ -107,6 +107,7 @@ def _environment() -> dict[str, str]:
     return {**os.environ, **spark_environment()}
 
 
+@pytest.mark.slow
 def test_continuous_follows_the_topic_until_sigterm(job: Job) -> None:
     """Records written while it runs reach gold; SIGTERM ends it after the batch in hand, and a later run adds nothing."""
     job.sink.sentence(1, "the cat")

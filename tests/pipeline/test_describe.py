@@ -15,6 +15,7 @@ pytestmark = pytest.mark.timeout(
 )  # on two calm cores a minute; with ten others on them ten times that
 
 
+@pytest.mark.slow
 def test_what_each_table_is(orders: Orders) -> None:
     """Columns, rows, files, size, the last batch that is in it, and how it was declared; as JSON."""
     with pytest.raises(PipelineError, match="there are no tables at"):

@@ -81,6 +81,7 @@ def test_a_crash_after_any_commit_of_a_batch_leaves_nothing_twice(
     assert orders.tables.count(orders.spark, "silver") == 3
 
 
+@pytest.mark.slow
 def test_what_begins_a_table_is_no_second_time_in_it(
     orders: Orders, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -93,6 +94,7 @@ def test_what_begins_a_table_is_no_second_time_in_it(
     orders.check()
 
 
+@pytest.mark.slow
 def test_a_silver_function_may_drop_rows_and_make_several_of_one(orders: Orders) -> None:
     """Each occurrence still counts once, whatever a replay says."""
     pipeline = Pipeline(records=json_records("customer STRING, status STRING"))
@@ -128,6 +130,7 @@ def returning(**rules: Any) -> Callable[[Callable[[DataFrame], DataFrame]], Pipe
     return make
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("pipeline", "message"),
     [
@@ -179,6 +182,7 @@ def test_declarations_that_contradict_themselves() -> None:
         pipeline.gold("totals", keys=["k"], add=["n"])
 
 
+@pytest.mark.slow
 def test_a_table_declared_anew_is_refused(orders: Orders) -> None:
     """And so is a column of another type; a column that silver has not had is added, null in what there was."""
     orders.put("0-1", "Zoë", "1", "new", 1)

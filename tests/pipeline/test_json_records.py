@@ -47,6 +47,7 @@ def read(spark: SparkSession, columns: str, *values: Any, **options: Any) -> lis
     ).collect()
 
 
+@pytest.mark.slow
 def test_a_field_may_have_any_name_but_two(spark: SparkSession) -> None:
     """Those that reading uses for itself are no exception."""
     names = ["text", "json", "large", "partition", "lineage", "field_text", "a b", "ключ"]
@@ -81,6 +82,7 @@ def test_every_type_of_column(spark: SparkSession) -> None:
     assert row.rest.toPython() == {"any": [1, "two"]}
 
 
+@pytest.mark.slow
 def test_what_is_null_or_missing_is_null_unless_it_must_not_be(spark: SparkSession) -> None:
     """NOT NULL asks for a value."""
     empty, nulls, nobody = read(
@@ -136,6 +138,7 @@ def test_what_does_not_fit_has_a_reason(
     assert row.reason == reason
 
 
+@pytest.mark.slow
 def test_conditions_of_ones_own(spark: SparkSession) -> None:
     """Each with its reason, after those of the types; what is null is not refused."""
     reject = {"the amount is negative": "amount < 0"}
@@ -156,6 +159,7 @@ def test_conditions_of_ones_own(spark: SparkSession) -> None:
     ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("pipeline", "message"),
     [
@@ -182,6 +186,7 @@ def test_a_pipeline_that_cannot_be_is_refused_in_one_line(
     assert "\n" not in str(error.value)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["batch", "replay", "Occurrence", "source_topic"])
 def test_a_field_with_the_name_of_a_column_of_silver_is_refused(
     spark: SparkSession, name: str

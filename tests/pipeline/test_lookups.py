@@ -91,6 +91,7 @@ def _each(scala: JavaObject) -> Iterator[JavaObject]:
         yield found.next()
 
 
+@pytest.mark.slow
 def test_silver_has_our_columns_first(job: Job) -> None:
     """Delta has no statistics of columns beyond the thirty-second, however many fields the records have."""
     fields = ", ".join(f"f{number} STRING" for number in range(40))

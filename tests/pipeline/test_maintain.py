@@ -232,6 +232,7 @@ def test_maintained_while_it_goes_on(job: Job) -> None:
     job.check()
 
 
+@pytest.mark.slow
 def test_on_s3_nothing_is_committed_beside_the_pipeline(
     spark: SparkSession, caplog: pytest.LogCaptureFixture
 ) -> None:

@@ -35,6 +35,7 @@ class TestOfARun:
         job.run()
         return Marks(job.tables)
 
+    @pytest.mark.slow
     def test_what_comes_after_all_that_was_written_is_not_looked_up(
         self, job: Job, marks: Marks
     ) -> None:
@@ -42,12 +43,14 @@ class TestOfARun:
         marks.note(messages((0, 0, 9), (1, 0, 500)).sources)
         assert not marks.reach(job.spark, messages((0, 10, 19), (1, 501, 502)))
 
+    @pytest.mark.slow
     def test_what_may_have_been_written_is(self, job: Job, marks: Marks) -> None:
         assert not marks.reach(job.spark, messages((0, 0, 9)))
         marks.note(messages((0, 0, 9), (1, 0, 500)).sources)
         assert marks.reach(job.spark, messages((0, 9, 19)))
         assert marks.reach(job.spark, messages((0, 10, 19), (1, 500, 500)))
 
+    @pytest.mark.slow
     def test_partitions_that_share_a_bucket_have_marks_of_their_own(
         self, job: Job, marks: Marks
     ) -> None:
@@ -56,6 +59,7 @@ class TestOfARun:
         assert bucket_of("sentences", 0) == bucket_of("sentences", 64)
         assert not marks.reach(job.spark, messages((0, 10, 19)))
 
+    @pytest.mark.slow
     def test_a_batch_that_tells_not_where_it_is_from_is_looked_up(
         self, job: Job, marks: Marks
     ) -> None:
@@ -67,6 +71,7 @@ class TestOfARun:
         )
 
 
+@pytest.mark.slow
 def test_a_run_begins_with_what_silver_has(job: Job, monkeypatch: pytest.MonkeyPatch) -> None:
     """Also of what was written by others since: a batch of too many places has all looked at again."""
     for offset in range(5):
@@ -141,6 +146,7 @@ def test_batches_of_new_messages_never_look_into_silver(
     assert sorted(job.silver) == ["sentences-1-0-0", "sentences-1-1-0", "sentences-1-2-0"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("topic", ["sentences", "a.b-c_d", "T"])
 def test_a_bucket_is_the_same_here_as_in_spark(spark: SparkSession, topic: str) -> None:
     names = spark.createDataFrame(

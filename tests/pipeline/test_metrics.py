@@ -62,6 +62,7 @@ def test_what_batches_do_is_counted_by_table(job: Job) -> None:
         assert found["kstorm_pipeline_table_seconds_total", table] > 0
 
 
+@pytest.mark.slow
 def test_a_batch_that_mostly_cannot_be_read_is_warned_of(
     job: Job, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -97,6 +98,7 @@ def test_a_batch_that_mostly_cannot_be_read_is_warned_of(
     assert f"for example: {reasons.pop()}. Does the pipeline declare" in warning
 
 
+@pytest.mark.slow
 def test_what_bronze_lacks_of_the_topic(job: Job) -> None:
     """How many records, and the time of the oldest: of each partition only the first is read, whichever comes first."""
     with closing(TopicLag(job.spark, job.settings)) as topic:
@@ -112,6 +114,7 @@ def test_what_bronze_lacks_of_the_topic(job: Job) -> None:
         assert topic.find() == Lag(2, (NOON + 9000) / 1000)
 
 
+@pytest.mark.slow
 def test_a_first_run_from_the_end_lacks_nothing_of_before(job: Job) -> None:
     job.sink.sentence(1, "the cat")
     job.sink.flush()
@@ -145,6 +148,7 @@ def test_what_silver_lacks_of_bronze(job: Job, monkeypatch: pytest.MonkeyPatch) 
     assert bronze.find() == Lag()
 
 
+@pytest.mark.slow
 def test_a_function_that_hangs_is_noticed(job: Job) -> None:
     """A batch function of the user's that waits for ever: not ready after a tenth of the time, and ready again when it goes on."""
     go_on = threading.Event()
@@ -168,6 +172,7 @@ def test_a_function_that_hangs_is_noticed(job: Job) -> None:
     run_beside(user, lambda: run(job.spark, settings, job.tables, pipeline, monitor))
 
 
+@pytest.mark.slow
 def test_a_look_that_fails_is_told_and_taken_again(caplog: pytest.LogCaptureFixture) -> None:
     tried = iter([OSError("the disk is away"), None, None])
     again = threading.Event()
@@ -183,6 +188,7 @@ def test_a_look_that_fails_is_told_and_taken_again(caplog: pytest.LogCaptureFixt
     assert "the lag cannot be told: the disk is away" in caplog.text
 
 
+@pytest.mark.slow
 def test_up_to_when_all_is_accounted_for(job: Job, tmp_path: Path) -> None:
     monitor = Monitor(600)
     at_audits(monitor.metrics, job.spark, f"{tmp_path}/_audit")
@@ -200,6 +206,7 @@ def own_kafka(tmp_path: Path) -> Iterator[EmbeddedKafka]:
         yield kafka
 
 
+@pytest.mark.slow
 def test_a_broker_that_goes_away_is_named_in_one_line(
     job: Job, own_kafka: EmbeddedKafka, tmp_path: Path
 ) -> None:

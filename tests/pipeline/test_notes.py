@@ -20,6 +20,7 @@ from kstorm_pipeline.survey import survey
 FORMLESS = ["x", "ü", "-0-1-2", "t!-0-1-2", "a" * 5000]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "names",
     [
@@ -79,6 +80,7 @@ def test_of_very_many_cells_whole_partitions_are_told(monkeypatch: pytest.Monkey
     assert [(span.first, span.last) for span in noted.sources or []] == [(0, 10_000)]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("text", [1, 1000, 1 << 20])
 def test_equal_names_have_equal_numbers_and_others_have_not(
     monkeypatch: pytest.MonkeyPatch, text: int

@@ -24,6 +24,7 @@ GOOD = [
 ]  # fmt: skip
 
 
+@pytest.mark.slow
 def test_a_name_of_that_form_and_no_other_tells_its_source(spark: SparkSession) -> None:
     """As one regular expression says, whatever the name is made of."""
     draw = random.Random(20110919)

@@ -19,6 +19,7 @@ pytestmark = pytest.mark.timeout(
 MADE_ANEW = r"the topic 'sink-\w+' was deleted and made anew: its id is \S+, and the tables are made of \S+\. Give --tables"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("words", "allow_data_loss"),
     [
@@ -47,6 +48,7 @@ def test_a_topic_made_anew_is_refused(job: Job, words: str, allow_data_loss: boo
     other.check()
 
 
+@pytest.mark.slow
 def test_a_topic_made_anew_ends_a_run_that_follows_it(job: Job) -> None:
     """Nothing of the new topic gets into the tables, though it has more records than were read of the old one."""
     commits = Path(job.settings.checkpoint_root) / "bronze" / "commits"

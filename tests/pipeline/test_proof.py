@@ -96,6 +96,7 @@ def closed(spark: SparkSession, values: Sequence[bytes]) -> dict[int, bool]:
     return {row.root: row.closed for row in close(updates_of(records(spark, values))).collect()}
 
 
+@pytest.mark.slow
 def test_a_topic_of_which_nothing_is_read_proves_nothing(spark: SparkSession) -> None:
     """Where the pipeline is older than the services, say; strangers' records among others do no harm."""
     newer = b"\x99\x02" + bytes(8)
@@ -107,6 +108,7 @@ def test_a_topic_of_which_nothing_is_read_proves_nothing(spark: SparkSession) ->
         proof._check_that_frames_are_read(records(spark, [newer, b""]), "t.__acker")
 
 
+@pytest.mark.slow
 def test_trees_close_as_acks_say(spark: SparkSession) -> None:
     """Whatever comes first. A beginning that is there twice counts once, a tree that failed is not complete, and one without a
     beginning is not looked at."""
@@ -171,6 +173,7 @@ def test_an_acker_that_completes_trees_too_early_is_caught(spark: SparkSession) 
     )
 
 
+@pytest.mark.slow
 def test_a_tree_that_never_began(spark: SparkSession) -> None:
     """It cannot be complete, if all is there that the ackers were told."""
     said = [encode(CompletionFrame(VERSION, 0, acked=pack_ids([1, 7])))]
@@ -181,6 +184,7 @@ def test_a_tree_that_never_began(spark: SparkSession) -> None:
     ]
 
 
+@pytest.mark.slow
 def test_what_kafka_has_deleted_proves_nothing(spark: SparkSession) -> None:
     """Of a tree that began soon after the first record that is left, an ack may be gone; a later one is whole."""
     frames_of = (ack_frame([(1, 3)]), ack_frame([(2, 3)]), ack_frame(acks=[(2, 3)]))
@@ -195,6 +199,7 @@ def test_what_kafka_has_deleted_proves_nothing(spark: SparkSession) -> None:
     assert compare(said, updates_of(told), heads_of(told)) == (1, 1, [])
 
 
+@pytest.mark.slow
 def test_what_kstorm_says_is_complete(spark: SparkSession) -> None:
     """Each root once, however often it is said."""
     said = [
@@ -203,6 +208,7 @@ def test_what_kstorm_says_is_complete(spark: SparkSession) -> None:
     assert sorted(row.root for row in completions_of(records(spark, said)).collect()) == [1, 2, 3]
 
 
+@pytest.mark.slow
 def test_many_trees_close_with_the_record_that_completes_them(spark: SparkSession) -> None:
     """Trees of random edges, told of in any order, each but its last edge: none of them closes. With it all do."""
     random = Random(1)

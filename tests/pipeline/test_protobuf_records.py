@@ -116,6 +116,7 @@ def test_messages_of_every_type_become_columns_of_a_delta_table(
     }  # fmt: skip
 
 
+@pytest.mark.slow
 def test_versions_in_one_batch_are_read_by_the_numbers_of_their_fields(
     spark: SparkSession, settings: Settings, stub: RegistryStub
 ) -> None:
@@ -142,6 +143,7 @@ def test_versions_in_one_batch_are_read_by_the_numbers_of_their_fields(
     assert (row.word, "size" in row) == ("b", False)
 
 
+@pytest.mark.slow
 def test_a_version_that_appears_during_a_run_is_read_at_once(
     spark: SparkSession, settings: Settings, stub: RegistryStub
 ) -> None:
@@ -164,6 +166,7 @@ def test_a_version_that_appears_during_a_run_is_read_at_once(
     ]
 
 
+@pytest.mark.slow
 def test_another_message_of_the_schema_is_read_by_its_name(
     spark: SparkSession, settings: Settings, stub: RegistryStub
 ) -> None:
@@ -226,6 +229,7 @@ def test_each_record_that_cannot_be_read_has_a_reason(
     assert [row.word for row in rows[-2:]] == ["cow", "cow"]
 
 
+@pytest.mark.slow
 def test_a_condition_rejects_and_defaults_may_stand_for_what_is_not_there(
     spark: SparkSession, settings: Settings, stub: RegistryStub
 ) -> None:
@@ -236,6 +240,7 @@ def test_a_condition_rejects_and_defaults_may_stand_for_what_is_not_there(
     assert [(row.size, row.reason) for row in rows] == [(0, None), (9, "too large")]
 
 
+@pytest.mark.slow
 def test_a_record_is_decoded_once(
     spark: SparkSession, settings: Settings, stub: RegistryStub
 ) -> None:
@@ -254,6 +259,7 @@ def test_a_record_is_decoded_once(
     assert plan.count("read(") == 1, plan
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("records", "message"),
     [
@@ -292,6 +298,7 @@ def test_a_schema_that_is_neither_a_class_nor_bytes_is_refused_at_once() -> None
         protobuf_records(schema="syntax")
 
 
+@pytest.mark.slow
 def test_a_registry_that_gives_no_descriptors_is_named(
     spark: SparkSession, settings: Settings, stub: RegistryStub
 ) -> None:
@@ -305,6 +312,7 @@ def test_a_registry_that_gives_no_descriptors_is_named(
         read(spark, begun(protobuf_records(schema=word()), settings, stub), [value])
 
 
+@pytest.mark.slow
 def test_a_file_that_the_registry_lacks_comes_with_the_readers_class(
     spark: SparkSession, settings: Settings, stub: RegistryStub
 ) -> None:

@@ -253,6 +253,7 @@ def test_a_run_with_the_old_declaration_ends_when_another_has_put_a_table_in_pla
     check_anew(orders)
 
 
+@pytest.mark.slow
 def test_what_cannot_be_built_from_silver_is_refused(orders: Orders) -> None:
     """Each in one line that says what to do."""
     with pytest.raises(PipelineError, match="there is no silver at"):

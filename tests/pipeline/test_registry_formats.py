@@ -93,6 +93,7 @@ def test_avro_of_every_type(spark: SparkSession, settings: Settings, stub: Regis
     assert not [name for name in row.asDict() if name.startswith("__")]
 
 
+@pytest.mark.slow
 def test_avro_of_two_versions_in_one_batch(
     spark: SparkSession, settings: Settings, stub: RegistryStub
 ) -> None:
@@ -118,6 +119,7 @@ def test_avro_of_two_versions_in_one_batch(
     assert (rows[0].customer, "amount" in rows[0]) == ("b", False)
 
 
+@pytest.mark.slow
 def test_avro_that_does_not_become_the_readers_schema(
     spark: SparkSession, settings: Settings, stub: RegistryStub
 ) -> None:
@@ -134,6 +136,7 @@ def test_avro_that_does_not_become_the_readers_schema(
     assert (second.reason, second.amount) == (None, 1)
 
 
+@pytest.mark.slow
 def test_avro_that_refers_to_other_schemas(
     spark: SparkSession, settings: Settings, stub: RegistryStub
 ) -> None:
@@ -223,6 +226,7 @@ def test_json_schema_of_every_type(
     assert third.reason == "schema id 1: field at is missing"
 
 
+@pytest.mark.slow
 def test_json_schema_with_columns_of_ones_own(
     spark: SparkSession, settings: Settings, stub: RegistryStub
 ) -> None:
@@ -240,6 +244,7 @@ def test_json_schema_with_columns_of_ones_own(
     ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("records", "message"),
     [

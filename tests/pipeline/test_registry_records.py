@@ -106,6 +106,7 @@ def test_a_new_version_between_two_runs_adds_its_column(words: Words) -> None:
     assert words.reasons() == ["schema id 99: the schema registry does not know it"]
 
 
+@pytest.mark.slow
 def test_a_new_version_during_a_run_is_read_at_once(
     spark: SparkSession, settings: Settings, stub: RegistryStub
 ) -> None:
@@ -214,6 +215,7 @@ def test_each_record_that_cannot_be_read_has_a_reason(
     assert rows[-1].word == "cow"
 
 
+@pytest.mark.slow
 def test_a_broken_length_does_not_take_the_heap(
     spark: SparkSession, settings: Settings, stub: RegistryStub
 ) -> None:
@@ -229,6 +231,7 @@ def test_a_broken_length_does_not_take_the_heap(
     ]
 
 
+@pytest.mark.slow
 def test_a_time_that_python_cannot_read_is_a_reason(
     spark: SparkSession, settings: Settings, stub: RegistryStub
 ) -> None:
@@ -252,6 +255,7 @@ def test_a_time_that_python_cannot_read_is_a_reason(
     ]
 
 
+@pytest.mark.slow
 def test_the_registry_is_asked_with_the_login_of_the_settings(
     stub: RegistryStub, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -272,6 +276,7 @@ def test_the_registry_is_asked_with_the_login_of_the_settings(
         assert stub.headers[-1].get("Authorization") == expected
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("status", [200, 401, 404, 500])
 def test_an_answer_that_is_none_of_a_registrys_is_no_answer(
     stub: RegistryStub, status: int

@@ -105,6 +105,7 @@ def ciphers(folder: Path, ours: str) -> list[str]:
     return [name for name in found if name != "TransportCipher"]
 
 
+@pytest.mark.slow
 def test_nobody_sees_what_is_mounted(
     kafka: EmbeddedKafka, environment: dict[str, str], tmp_path: Path
 ) -> None:

@@ -176,6 +176,7 @@ def test_a_malformed_value_goes_to_quarantine_with_its_reason(filled: Filled) ->
     assert places == {(r.partition, r.offset) for r in filled.job.sink.records if r.id is None}
 
 
+@pytest.mark.slow
 def test_a_run_without_news_adds_nothing(filled: Filled) -> None:
     """available-now twice in a row leaves every row of every table as it was."""
     assert filled.after_third_run == filled.after_second_run
@@ -212,6 +213,7 @@ def _summary(job: Job, monkeypatch: pytest.MonkeyPatch) -> dict[str, int]:
     return found
 
 
+@pytest.mark.slow
 def test_the_report_says_what_the_tables_hold(filled: Filled, tmp_path: Path) -> None:
     """Row counts, the top words by occurrences, and all words in the export."""
     job = filled.job

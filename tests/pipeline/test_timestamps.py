@@ -35,6 +35,7 @@ def test_a_record_after_the_year_9999_goes_to_quarantine(job: Job) -> None:
         assert rows[place].timestamp is None
 
 
+@pytest.mark.slow
 def test_a_record_that_spark_cannot_read_is_named(job: Job) -> None:
     """Spark's source ends at a timestamp after the year 294247, whatever is done with the record: the message says where it is."""
     job.sink.sentence(1, "the cat", at=NOON)

@@ -55,6 +55,7 @@ def secured(servers_directory: Path) -> Iterator[Secured]:
         yield made
 
 
+@pytest.mark.slow
 def test_stored_offsets_are_read_with_tls(secured: Secured) -> None:
     """As without."""
     assert stored_offsets(secured.server.secure, [READING], secured.tls) == {READING: 7}
@@ -128,6 +129,7 @@ def test_a_wrong_setting_costs_one_line(
     assert "canary" not in told.out + told.err
 
 
+@pytest.mark.slow
 def test_a_key_with_another_password_is_named(secured: Secured, tmp_path: Path) -> None:
     """Nobody is asked for it, and it is not shown."""
     (tmp_path / "password").write_text("canary-Pa55")

@@ -1,7 +1,7 @@
-"""Random schedules of random topologies with faults, checked against what their bolts know to be true.
+"""Random schedules of random topologies with faults, checked against what their bolts know.
 
-`run_schedule(seed)` is one of them; the same seed is the same schedule. `./run sim` runs them by the thousand, on all
-processors, and says what they met and which code they rarely reached.
+`run_schedule(seed)` is one of them. The same seed is the same schedule. `./run sim` runs thousands
+of them on all processors, and reports what occurred and which code was rarely reached.
 """
 
 from tests.sim.schedule import Report, ViolationError, run_schedule, run_topology

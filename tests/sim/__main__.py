@@ -11,7 +11,6 @@ from kstorm.local.cli import run_command
 
 
 def main() -> int:
-    """Run what was asked for; return the exit code."""
     parser = argparse.ArgumentParser(
         prog="./run sim",
         description="Run random topologies through random faults, in memory, and check that no message is lost (or counts twice).",
@@ -56,9 +55,8 @@ def main() -> int:
     arguments = parser.parse_args()
     if arguments.trace and arguments.seed is None:
         parser.error("--trace tells the story of one schedule: name it with --seed")
-    logging.disable(
-        logging.CRITICAL
-    )  # thousands of simulated spouts would warn of what is done to them
+    # Thousands of simulated spouts would log warnings about their faults.
+    logging.disable(logging.CRITICAL)
     return run_command("kstorm sim", lambda: _run(arguments))
 
 

@@ -1,6 +1,7 @@
-"""Who really acked what: noted where bolts ack, and not computed from XORs, to check what `kstorm.inspect` makes of those.
+"""Records who really acked what, to check the conclusions of `kstorm.inspect` from XORs.
 
-A record for the acker is known by its bytes, so it can be told which acks have come to the acker's log, how often.
+Acks are recorded where bolts ack, not computed. A record for an acker is identified by its bytes,
+so it is known which acks are in the acker's log, and how often.
 """
 
 from collections import Counter, defaultdict
@@ -20,7 +21,7 @@ from kstorm.testing.cluster import LocalCluster
 from kstorm.topology import Tuple, TupleBatch
 
 Acks = list[tuple[int, int]]
-"""Root and edge of tuples that were acked."""
+"""Root and edge of acked tuples."""
 
 
 class Acknowledged:
@@ -31,10 +32,10 @@ class Acknowledged:
         self._drained: defaultdict[bytes, Acks] = defaultdict(list)
         """By the value of a record for an acker."""
         self.sent: defaultdict[int, set[int]] = defaultdict(set)
-        """By root, the edges of tuples that were handed over to be sent, whether or not they arrived."""
+        """The edges of tuples that were sent, by root, whether or not they arrived."""
 
     def of(self, cluster: LocalCluster, root: int) -> Counter[int]:
-        """By edge, how many acks of it are in the log of the tree's acker."""
+        """Count the acks of each edge in the log of the tree's acker."""
         topology = cluster.topology
         log = records_of(cluster, topology.acker_topic, root % topology.config.acker_tasks)
         return Counter(
@@ -42,11 +43,11 @@ class Acknowledged:
         )
 
     def note(self, outbox: Outbox, acks: Iterable[tuple[int, int]]) -> None:
-        """Tuples are acked, and their acks leave with what the outbox is drained of next."""
+        """Record acks, which leave when the outbox is drained next."""
         self._undrained.setdefault(outbox, []).extend(acks)
 
     def drained(self, outbox: Outbox, sends: list[Outgoing]) -> None:
-        """Acks leave."""
+        """Record that acks leave."""
         acks = self._undrained.pop(outbox, [])
         for send in sends:
             about = set(unpack_ids(decode(AckFrame, send.value).roots))
@@ -54,7 +55,7 @@ class Acknowledged:
                 self._drained[send.value] += [ack for ack in acks if ack[0] in about]
 
     def drained_tuples(self, sends: list[Outgoing]) -> None:
-        """Tuples leave."""
+        """Record that tuples leave."""
         for send in sends:
             frame = decode(TupleFrame, send.value)
             pairs = list(zip(unpack_ids(frame.roots), unpack_ids(frame.edges), strict=True))
@@ -66,14 +67,14 @@ class Acknowledged:
 
 
 def records_of(cluster: LocalCluster, topic: str, partition: int) -> list[tuple[int, bytes]]:
-    """The records of a partition with their offsets, as who reads what is committed gets them."""
+    """Return a partition's records with offsets, as a consumer of committed records sees them."""
     logs, place = cluster.processes(cluster.topology.spouts[0].id)[0].world.logs, (topic, partition)
     return logs.committed_records(place, 0, logs.stable_end(place))
 
 
 @contextmanager
 def watch_acks() -> Iterator[Acknowledged]:
-    """Notes all acks while the context lasts."""
+    """Record all acks within the block."""
     watched = Acknowledged()
     ack, ack_batch, finish_frame = (
         BoltCollector.ack,

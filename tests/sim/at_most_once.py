@@ -1,8 +1,9 @@
-"""`AT_MOST_ONCE` among processes that lose their sessions, their answers and their lives.
+"""`AT_MOST_ONCE` in processes that crash and lose their sessions and answers.
 
-The spouts, the store and the leases are the production ones; Kafka and ZooKeeper are simulated. Checked at each emit:
-no message is emitted twice, whoever emits it. In the end the offset is behind the last message; and where every process
-ended in an orderly way and kept its session, no message is missing.
+The spouts, the store and the leases are the production ones. Kafka and ZooKeeper are simulated.
+Checked at each emit: no message is emitted twice, by any process. In the end the offset is after
+the last message. If every process ended in an orderly way and kept its session, no message is
+missing.
 """
 
 from collections.abc import Callable, Sequence
@@ -44,7 +45,7 @@ class AtMostOnceError(AssertionError):
 
 
 class Emissions:
-    """A collector for all processes, which knows what was emitted."""
+    """A collector for all processes that knows what was emitted."""
 
     capacity = 1_000_000
 
@@ -60,10 +61,8 @@ class Emissions:
         stream: str = "",
         task: int | None = None,
     ) -> Any:
-        """Judges one."""
-        if (
-            values[0] in self.seen
-        ):  # said later: what is raised here is a message that cannot be emitted
+        # Reported later: an exception here would mean that the message cannot be emitted.
+        if values[0] in self.seen:
             self.twice.append(values[0])
         self.seen.add(values[0])
         return (1,)
@@ -71,22 +70,21 @@ class Emissions:
     def emit_batch(
         self, columns: Sequence[list[Any]], message_ids: Any = None, stream: str = ""
     ) -> Placed:
-        """Judges each."""
         for values in zip(*columns, strict=True):
             self.emit(values)
         return []
 
     def check(self) -> None:
-        """Raises `AtMostOnceError` if a message was emitted twice."""
+        """Raise `AtMostOnceError` if a message was emitted twice."""
         if self.twice:
             raise AtMostOnceError(f"seed {self._seed}: {self.twice[0]!r} was emitted twice")
 
     def dead_letter(self, reason: str, **letter: Any) -> None:
-        """Stored at once."""
+        """Store the letter immediately."""
         letter["on_stored"]()
 
     def report_error(self, error: BaseException) -> None:
-        """There is nothing to report but that Kafka refused a range, which it does here."""
+        """Only refused ranges are expected errors here."""
         if not isinstance(error, BrokerError):
             raise error
 
@@ -118,13 +116,13 @@ class Process:
         self.spout.open(Config(), context, cast(SpoutOutputCollector, emissions))
 
     def wake(self) -> None:
-        """Nobody sleeps here."""
+        """No process sleeps here."""
 
     def ask_again(self) -> None:
-        """It is asked all the time."""
+        """The spout is always asked."""
 
     def step(self, random: Random) -> None:
-        """Either its session or its spout does something."""
+        """Run a step of either the session or the spout."""
         steps = self.session.ready() + self.writer.ready()
         if steps and random.random() < 0.5:
             random.choice(steps)()
@@ -134,12 +132,12 @@ class Process:
 
     @property
     def emitted_to(self) -> int:
-        """One more than the last offset that it emitted; -1 if the partition is not its."""
+        """The last emitted offset plus one, or -1 if the process does not own the partition."""
         manager = self.spout._coordinator.manager(_PARTITION)
         return -1 if manager is None else manager.next_offset
 
     def end(self) -> None:
-        """In good order."""
+        """End in an orderly way."""
         self.spout._coordinator.close()
         self.writer.flush()
         self.spout._coordinator.abandon()
@@ -147,7 +145,7 @@ class Process:
 
 
 def explore_at_most_once(seed: int) -> None:
-    """One random schedule, drawn from a seed; raises `AtMostOnceError`."""
+    """Run one random schedule from a seed. Raises `AtMostOnceError`."""
     random = Random(f"at most once {seed}")
     topic = SourceTopic(random, Truth(messages=random.randint(1, 20)), 1)
     log = topic.logs[_PARTITION]
@@ -183,7 +181,7 @@ def explore_at_most_once(seed: int) -> None:
 
 
 def _check_claims(found: FinishedRange) -> None:
-    """Nothing else can be said of what was claimed."""
+    """Nothing but `claimed` and `skipped` is known about claimed messages."""
     if found.n.keys() - {"claimed", "skipped"}:
         raise AtMostOnceError(f"{found} says more than can be known")
 

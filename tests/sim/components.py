@@ -1,6 +1,7 @@
-"""Bolts that misbehave in every way that users' code may, and tell the truth about it.
+"""Bolts that misbehave in every way that users' code may, and report the truth about it.
 
-Tuples have the fields `message`, `attempt` (the number of the spout's emit) and `emit` (their own number).
+Tuples have the fields `message`, `attempt` (the number of the spout's emit) and `emit` (their own
+number).
 """
 
 from dataclasses import dataclass
@@ -30,34 +31,38 @@ SIDE: Final = "side"
 
 @dataclass(frozen=True)
 class Faults:
-    """How a bolt misbehaves, once for every so many messages; 0 is never."""
+    """A bolt's misbehaviour, each once per this many messages. 0 is never."""
 
     fail_every: int = 0
     raise_every: int = 0
     forget_every: int = 0
     ever: bool = False
-    """Whether a message fares so each time, and not the first time only: then its spout has to give up."""
+    """True if a message meets the fault each time, not only once. Its spout then has to give up."""
     moody: bool = False
-    """Whether `prepare` raises in each second life of a task, each second tick when its work is done, and `cleanup` always."""
+    """True if some lifecycle methods raise.
+
+    These are `prepare` in each second run of a task, each second tick after its work, and `cleanup`
+    always.
+    """
 
     def refuse_to_begin(self, truth: Truth, context: TopologyContext) -> None:
-        """Raises if the bolt is in the mood: its process ends, and is started anew."""
+        """Raise if the bolt is moody. Its process then exits and is restarted."""
         if self.moody and truth.happens("prepare", context.component, context.task_index) % 2 == 0:
             truth.ends += 1
             raise ValueError("as told")
 
     def refuse_to_end(self) -> None:
-        """Raises if the bolt is in the mood: that is noted, and the task goes all the same."""
+        """Raise if the bolt is moody. That is logged, and the task still ends."""
         if self.moody:
             raise ValueError("as told")
 
     def refuse_to_tick(self, truth: Truth, component: str) -> None:
-        """Raises at each second tick, if the bolt is in the mood: that is noted, and nobody waits for a tick."""
+        """Raise at each second tick if the bolt is moody. That is logged, with no other effect."""
         if self.moody and truth.happens("tick", component) % 2 == 0:
             raise ValueError("as told")
 
     def strike(self, truth: Truth, component: str, tuple: Tuple) -> str:
-        """What is to happen to a tuple: "fail", "raise", "forget" or nothing."""
+        """Return the fault for a tuple: "fail", "raise", "forget" or ""."""
         message = tuple["message"]
         for what, every in (
             ("fail", self.fail_every),
@@ -77,7 +82,7 @@ NO_FAULTS: Final = Faults()
 
 
 class _Telling(Bolt):
-    """A bolt that tells the truth of its emits and acks."""
+    """A bolt that reports its emits and acks to the truth."""
 
     faults: Faults = NO_FAULTS
 
@@ -87,22 +92,19 @@ class _Telling(Bolt):
     def prepare(
         self, config: Config, context: TopologyContext, collector: OutputCollector
     ) -> Maybe:
-        """Raises, or begins."""
         self.faults.refuse_to_begin(self.truth, context)
         return super().prepare(config, context, collector)
 
     def cleanup(self) -> Maybe:
-        """Raises, or ends."""
         self.faults.refuse_to_end()
         return None
 
     def declare_output_fields(self, declarer: OutputFieldsDeclarer) -> None:
-        """Two streams."""
         declarer.declare(*FIELDS)
         declarer.declare_stream(SIDE, *FIELDS)
 
     def tell_emit(self, of: Tuple, anchors: Anchors, stream: str = "default") -> int:
-        """Emits; returns the number of the emit."""
+        """Emit, and return the number of the emit."""
         emit = self.truth.new_emit()
         self.truth.sent(
             emit, self.collector.emit([of["message"], of["attempt"], emit], anchors, stream)
@@ -110,13 +112,12 @@ class _Telling(Bolt):
         return emit
 
     def tell_ack(self, tuple: Tuple, anchored: list[int]) -> None:
-        """Acks."""
         self.truth.executed(tuple["emit"], self.context.task_id, anchored)
         self.collector.ack(tuple)
 
 
 class Relay(_Telling):
-    """Emits so many tuples per input on each stream, and one that is not anchored; may misbehave."""
+    """Emits tuples per input on each stream, and an unanchored one if `loose`. May misbehave."""
 
     def __init__(
         self,
@@ -130,7 +131,6 @@ class Relay(_Telling):
         self.children, self.side, self.loose, self.faults = children, side, loose, faults
 
     def execute(self, tuple: Tuple) -> Maybe:
-        """Emits, then acks, or does not."""
         fault = self.faults.strike(self.truth, self.context.component, tuple)
         if fault == "fail":
             self.collector.fail(tuple)
@@ -147,19 +147,21 @@ class Relay(_Telling):
 
 
 class BatchRelay(Relay):
-    """The same for whole frames: what strikes a tuple makes the batch raise; `late`, it acks a batch on a tick only."""
+    """A `Relay` for whole frames. A fault of a tuple makes the batch raise.
+
+    If `late`, it acks batches only on ticks.
+    """
 
     late = False
 
     def prepare(
         self, config: Config, context: TopologyContext, collector: OutputCollector
     ) -> Maybe:
-        """Holds nothing yet."""
         self.held: list[tuple[TupleBatch, list[tuple[int, list[int]]]]] = []
         return super().prepare(config, context, collector)
 
     def execute(self, tuple: Tuple) -> Maybe:
-        """One that came alone, or after its batch had raised."""
+        """Execute a single tuple, or one whose batch has raised."""
         if not tuple.is_tick:
             return super().execute(tuple)
         for batch, runs in self.held:
@@ -169,7 +171,7 @@ class BatchRelay(Relay):
         return None
 
     def execute_batch(self, batch: TupleBatch) -> Maybe:
-        """Emits a batch on each stream and one that is not anchored, then acks."""
+        """Emit a batch on each stream and unanchored tuples if `loose`, then ack."""
         anchored: list[list[int]] = [[] for _ in range(len(batch))]
         for stream, children in (("default", self.children), (SIDE, self.side)):
             positions = [position for position in range(len(batch)) for _ in range(children)]
@@ -210,13 +212,13 @@ class BatchRelay(Relay):
 
 
 class LateRelay(BatchRelay):
-    """Give it tick tuples."""
+    """Needs tick tuples."""
 
     late = True
 
 
 class Join(_Telling):
-    """Holds a tuple until its other half of the same attempt comes; emits one tuple anchored to both."""
+    """Joins the two halves of an attempt, and emits a tuple anchored to both."""
 
     def __init__(self, truth: Truth, faults: Faults = NO_FAULTS) -> None:
         super().__init__(truth)
@@ -224,7 +226,6 @@ class Join(_Telling):
         self.held: dict[int, Tuple] = {}
 
     def execute(self, tuple: Tuple) -> None:
-        """Joins, or holds."""
         fault = self.faults.strike(self.truth, self.context.component, tuple)
         if fault in ("fail", "raise"):
             raise FailedException("as told")
@@ -240,7 +241,7 @@ class Join(_Telling):
 
 
 class Collect(_Telling):
-    """Holds tuples of any messages; emits one anchored to all of them when it has enough, or on a tick."""
+    """Holds tuples of any messages. When it has enough, or on a tick, emits one anchored to all."""
 
     def __init__(self, truth: Truth, enough: int, faults: Faults = NO_FAULTS) -> None:
         super().__init__(truth)
@@ -248,7 +249,6 @@ class Collect(_Telling):
         self.held: list[Tuple] = []
 
     def execute(self, tuple: Tuple) -> None:
-        """Holds; now and then gives all at once."""
         if not tuple.is_tick:
             self.held.append(tuple)
         if self.held and (tuple.is_tick or len(self.held) >= self.enough):
@@ -262,76 +262,68 @@ class Collect(_Telling):
     def _emit_together(self, tuple: Tuple) -> int:
         try:
             return self.tell_emit(self.held[-1], [*self.held, self.held[0]])
-        except (
-            EmitError
-        ):  # the tuple fails, and whoever anchored to it again would be refused for ever
+        # The tuple fails, and every later emit that is anchored to it would be refused.
+        except EmitError:
             if not tuple.is_tick:
                 self.held.pop()
             raise
 
 
 class Tally(StatefulBasicBolt):
-    """Counts messages in its state; whatever was acked must be in it."""
+    """Counts messages in its state. Every acked message must be in it."""
 
     def __init__(self, truth: Truth, faults: Faults = NO_FAULTS) -> None:
         self.truth, self.faults = truth, faults
 
     def prepare(self, config: Config, context: TopologyContext) -> Maybe:
-        """Raises, or begins."""
         self.faults.refuse_to_begin(self.truth, context)
         return super().prepare(config, context)
 
     def cleanup(self) -> Maybe:
-        """Raises, or ends."""
         self.faults.refuse_to_end()
         return None
 
     def declare_output_fields(self, declarer: OutputFieldsDeclarer) -> None:
-        """One stream."""
         declarer.declare(*FIELDS)
 
     def execute(self, tuple: Tuple, collector: BasicOutputCollector) -> Maybe:
-        """Counts, passes on; the ack comes by itself."""
         self.count(tuple)
         self.pass_on(tuple, collector)
         return None
 
     def count(self, tuple: Tuple) -> None:
-        """Counts, or fails."""
+        """Count the tuple, or fail it."""
         if self.faults.strike(self.truth, self.context.component, tuple):
             raise FailedException("as told")
-        key = str(
-            tuple["message"] % 2
-        )  # shared by messages, so that a stale write would take others along
+        # Messages share keys, so a stale write would affect other messages too.
+        key = str(tuple["message"] % 2)
         self.state.put(key, [*self.state.get(key, []), tuple["message"]])
         self._move_newest(f"newest {tuple['emit']}")
 
     def pass_on(self, tuple: Tuple, collector: BasicOutputCollector) -> None:
-        """Emits."""
         emit = self.truth.new_emit()
         self.truth.sent(emit, collector.emit([tuple["message"], tuple["attempt"], emit]))
         self.truth.executed(tuple["emit"], self.context.task_id, [emit])
-        if (
-            tuple.root
-        ):  # what hangs on no tree may get lost, if a zombie is the only one that it succeeds with
+        # An untracked tuple may be lost if only a zombie executes it successfully.
+        if tuple.root:
             self.truth.counted.add((self.context.component, tuple["message"]))
 
     def init_state(self, state: KeyValueState) -> None:
-        """What is recovered is a state that it had."""
+        """Check that the recovered state is one that existed."""
         super().init_state(state)
         if len(self.newest()) > 1:
             self.truth.violations.append("keys that had been deleted came back")
 
     def _move_newest(self, key: str) -> None:
-        """A key that moves on with each tuple: at any time there is one."""
+        """Replace the only `newest` key by another, at each tuple."""
         for before in self.newest():
             self.state.delete(before)
         self.state.put(key, [])
 
     def newest(self) -> list[str]:
-        """The keys of that kind."""
+        """Return the `newest` keys."""
         return [key for key, _ in self.state.items() if key.startswith("newest")]
 
     def counted(self) -> set[Message]:
-        """What is in the state."""
+        """Return the messages in the state."""
         return {message for _, messages in self.state.items() for message in messages}

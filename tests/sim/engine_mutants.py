@@ -1,6 +1,6 @@
-"""The rules of the engine (when things are stored, sent, committed, let go of), and the engine without each.
+"""The rules of the engine (when to store, send, commit and release), and the engine without each.
 
-The mutants take the rules out of what production runs: `kstorm.core.engine`, `kstorm.core.recovery`.
+The mutants remove the rules from the production code: `kstorm.core.engine`, `kstorm.core.recovery`.
 """
 
 from collections.abc import Iterator
@@ -60,12 +60,12 @@ def _no_offsets() -> AbstractContextManager[object]:
 
 
 def offsets_first() -> AbstractContextManager[object]:
-    """They are handed in before the records are written."""
+    """Offsets are sent before the records are written."""
     return patch.object(transaction, "ORDER", (Request.OFFSETS, Request.WRITE, Request.COMMIT))
 
 
 def unstable_offsets() -> AbstractContextManager[object]:
-    """Whoever takes over does not wait for offsets that are open in a transaction."""
+    """A new owner does not wait for offsets in open transactions."""
     return patch.object(Logs, "is_stable", lambda *_: True)
 
 
@@ -78,7 +78,10 @@ def _offsets_before_records() -> Iterator[None]:
 
 @contextmanager
 def _offsets_after_the_changelog() -> Iterator[None]:
-    """Both guards are off: the offset is read when the state was recovered, and open transactions are not waited for."""
+    """Both guards are off.
+
+    The offset is read after the state is recovered, and open transactions are not awaited.
+    """
     read = Process._read
 
     def late(self: Any, task: int) -> None:
@@ -97,13 +100,17 @@ def _offsets_after_the_changelog() -> Iterator[None]:
 
 
 def lives_on() -> AbstractContextManager[object]:
-    """A process that hears that its tasks are another's is a member again."""
+    """A process whose tasks were assigned to another stays a member."""
     return patch.object(Engine, "lost", lambda *_: [])
 
 
 @contextmanager
 def _no_namesakes() -> Iterator[None]:
-    """Both guards are off: neither the group nor the coordinator of transactions looks who came last under a name."""
+    """Both guards are off.
+
+    Neither the group nor the transaction coordinator checks which process with a name is the
+    newest.
+    """
     refusal = Group.refusal
 
     def blind(self: Group, member: Member, generation: int) -> str:
@@ -195,7 +202,7 @@ def _leaves_uncommitted() -> AbstractContextManager[object]:
 
 
 def earlier_tenures() -> AbstractContextManager[object]:
-    """What was fetched for a task is executed although the task was away meanwhile."""
+    """Records fetched in an earlier tenure of a task are executed."""
     begin = BoltEngine._begin_poll
 
     def by_number(self: BoltEngine, item: Any, poll: Any) -> Any:
@@ -216,7 +223,7 @@ def _no_drain() -> AbstractContextManager[object]:
 
 
 def engine_mutants() -> list[Mutant]:
-    """Every rule of the engine, by what it is about."""
+    """Every rule of the engine, by topic."""
     return [
         Mutant("acker: the buckets are stored before the offset", _offset_before_buckets),
         Mutant(

@@ -1,4 +1,4 @@
-"""The adversary of the team's own schedules: it also strikes ZooKeeper, and there is weather."""
+"""The adversary of kstorm's own schedules. It also hits ZooKeeper, and has weather."""
 
 from collections.abc import Callable
 from enum import Enum, auto
@@ -16,30 +16,38 @@ from tests.sim.kafka_source import SourceTopic
 
 
 class Weather(Enum):
-    """What kind of faults there are."""
+    """The kinds of faults."""
 
     FOUL = auto()
-    """Of all kinds."""
+    """All kinds."""
     GENTLE = auto()
-    """Only what must not cost a single replay or a second execution: ackers die, bolts and ackers move, records overtake each
-    other."""
+    """Only faults that must cost no replay and no second execution.
+
+    Ackers die, bolts and ackers move, records overtake each other.
+    """
     STORM = auto()
-    """Mostly about ZooKeeper, and the spouts that have their offsets there."""
+    """Mostly faults of ZooKeeper, and of the spouts that store their offsets there."""
     UNTRACKED = auto()
-    """Nothing is tracked, and only bolts are struck: what one hands on is executed by the next, or it is lost."""
+    """Nothing is tracked, and only bolts are hit.
+
+    A tuple that a bolt emits must be executed by the next bolt, or it is lost.
+    """
     ORDERLY = auto()
-    """Tasks of all kinds move, again and again, and nothing else happens: nothing is executed twice."""
+    """Tasks of all kinds move repeatedly, and nothing else happens. Nothing is executed twice."""
     HANDOVER = auto()
-    """Mostly about the bolts with state: taken for dead, killed, moved, on disks of all kinds."""
+    """Mostly stateful bolts: assumed dead, killed, moved, on disks in any condition."""
     TAKEOVER = auto()
-    """Only this: bolts with state are taken for dead when only the commit of a checkpoint is left, which comes in the takeover."""
+    """Stateful bolts are assumed dead while a checkpoint's commit is pending.
+
+    The commit then arrives during the takeover.
+    """
 
 
 DRAWN = tuple(weather for weather in Weather if weather is not Weather.TAKEOVER)
-"""What a schedule may have; the others are hunted in."""
+"""The weather that a schedule may draw. Mutants also use the others."""
 
 CALM = (Weather.GENTLE, Weather.ORDERLY)
-"""Whatever happens then must cost no replay and no second execution."""
+"""Weather in which no fault may cost a replay or a second execution."""
 
 _HEIR_STEPS = 300
 
@@ -70,7 +78,7 @@ class Striker(Adversary):
         weather: Weather,
         forget: Callable[[str], None],
     ) -> None:
-        """`forget` is called with a component whose state is gone with its changelog."""
+        """`forget` is called with a component whose state is lost with its changelog."""
         topology = cluster.topology
         bolts = [spec.id for spec in topology.bolts]
         keepers = [spec.id for spec in topology.bolts if isinstance(spec.component, Tally)]
@@ -93,13 +101,11 @@ class Striker(Adversary):
             self._movable += [spec.id for spec in topology.spouts]
         self.chance = _CHANCES.get(weather, CHANCE)
         if weather in CALM:
-            self._patience = (
-                0.9 * SETTLE_SECS
-            )  # a task that has to move amid a longer outage leaves work behind
+            # A task that has to move during a longer outage leaves work behind.
+            self._patience = 0.9 * SETTLE_SECS
         self._lossy = 0.2 if weather is Weather.STORM else self.draw(0.0, 0.0, 0.1)
 
     def faults(self) -> list[Fault]:
-        """See `Adversary.faults`."""
         faults = super().faults()
         if self._weather is Weather.GENTLE:
             faults = _without(faults, self.deactivate, self.stand_still)
@@ -143,7 +149,6 @@ class Striker(Adversary):
         return faults if self._weather in CALM else [*faults, (3 * often, self.expire)]
 
     def begin(self) -> None:
-        """See `Adversary.begin`."""
         super().begin()
         if self._weather is Weather.FOUL:
             self._cluster.disturb(self.draw(0.0, 0.05), self.draw(0.0, 0.1))
@@ -154,26 +159,25 @@ class Striker(Adversary):
             self._source.finished.lossy = 0.0 if self._weather in CALM else self._lossy
 
     def end(self) -> None:
-        """See `Adversary.end`."""
         super().end()
         if self._source is not None:
             self._source.zookeeper.lossy = self._source.finished.lossy = 0.0
             self.start_zookeeper()
 
     def lay_the_dead_to_rest(self) -> None:
-        """What outlives dead processes ends."""
+        """End whatever outlives dead processes."""
         if self._source is not None and self._source.zookeeper.expire_the_dead():
             self._cluster.wake()
 
     def move(self) -> str:
-        """Tasks that hold nothing move to another process."""
+        """Move tasks that hold nothing to another process."""
         if not self._movable:
             return ""
         self._cluster.scale(self._random.choice(self._movable), self._random.randint(1, 3))
         return "orderly move"
 
     def crash_amid_sending(self) -> str:
-        """A process is killed that has records on their way."""
+        """Kill a process that is sending records."""
         amid = [
             (name, number)
             for name in self._names
@@ -186,7 +190,7 @@ class Striker(Adversary):
         return "kill amid sending"
 
     def pause_amid_checkpoint(self) -> str:
-        """A process is taken for dead while a transaction of it is under way."""
+        """Assume a process dead while it is in a transaction."""
         amid = [
             (name, number)
             for name in self._names
@@ -203,8 +207,10 @@ class Striker(Adversary):
         return "zombie amid a checkpoint"
 
     def commit_amid_takeover(self) -> str:
-        """A process is taken for dead when only the commit of its checkpoint is left, and commits when its heir has recovered, or
-        waits for that commit."""
+        """Assume a process dead when only its checkpoint's commit is pending.
+
+        It commits after its successor has recovered, or while the successor waits for that commit.
+        """
         late = [
             (name, number, process)
             for name in self._names
@@ -227,14 +233,14 @@ class Striker(Adversary):
         return "commit amid a takeover"
 
     def remake_changelog(self) -> str:
-        """A changelog is deleted and made again while its component is down."""
+        """Delete and recreate a changelog while its component is down."""
         name = self._random.choice(self._keepers)
         self._cluster.remake_changelog(name)
         self._forget(name)
         return "changelog made anew"
 
     def expire(self) -> str:
-        """A ZooKeeper session expires whose process lives."""
+        """Expire the ZooKeeper session of a live process."""
         assert self._source is not None
         zookeeper = self._source.zookeeper
         if not zookeeper.sessions:
@@ -243,19 +249,17 @@ class Striker(Adversary):
         return "ZooKeeper session expired"
 
     def expire_the_dead(self) -> str:
-        """The sessions of dead processes and of zombies expire."""
+        """Expire the sessions of dead processes and zombies."""
         assert self._source is not None
         self._source.zookeeper.expire_the_dead()
         return ""
 
     def stop_zookeeper(self) -> str:
-        """ZooKeeper cannot be reached."""
         assert self._source is not None
         self._source.zookeeper.down = True
         return "ZooKeeper down"
 
     def start_zookeeper(self) -> str:
-        """ZooKeeper can be reached again."""
         assert self._source is not None
         self._source.zookeeper.restart()
         return ""

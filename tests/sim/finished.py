@@ -1,7 +1,7 @@
-"""The topic of finished ranges in memory, and a checker of what they say.
+"""The topic of finished ranges in memory, with checks of its content.
 
-Checked when a range arrives: its counts are those of the log and of the truth. Checked when ZooKeeper stores an offset: every
-offset below it is in a range that arrived before.
+When a range arrives, its counts must be those of the log and of the truth. When ZooKeeper stores an
+offset, every offset below it must be in a range that arrived before.
 """
 
 from collections import defaultdict, deque
@@ -18,24 +18,24 @@ Judge = Callable[[Partition, FinishedRange], object]
 
 
 class FinishedLog:
-    """The topic. It outlives every crash. `judge` hears of each range that arrives."""
+    """The topic, which outlives every crash. `judge` is called with each range that arrives."""
 
     def __init__(self, random: Random, judge: Judge) -> None:
         self.random, self.judge = random, judge
         self.lossy = 0.0
-        """Probability that a record is refused; half of those arrived all the same."""
+        """Probability that a record is refused. Half of those arrived nevertheless."""
         self.ranges: defaultdict[Partition, list[FinishedRange]] = defaultdict(list)
-        """Those that arrived, by the partition they are about."""
+        """The arrived ranges, by the partition that they are about."""
 
     def arrive(self, value: bytes) -> None:
-        """A record is there."""
+        """Add a record."""
         found = decode_range(value)
         partition = Partition(found.topic, found.partition)
         self.ranges[partition].append(found)
         self.judge(partition, found)
 
     def gap(self, partition: Partition, below: int) -> int | None:
-        """The first offset below one that is in no range; None if there is none."""
+        """Return the first offset below `below` that is in no range, or None."""
         reached = 0
         for found in sorted(self.ranges[partition], key=lambda found: found.start):
             if found.start > reached:
@@ -45,7 +45,7 @@ class FinishedLog:
 
 
 class SimulatedWriter:
-    """The `RecordWriter` of one spout task: records arrive, or do not, in steps of its process."""
+    """The `RecordWriter` of one spout task. Records arrive, or don't, in steps of its process."""
 
     def __init__(self, log: FinishedLog, process: Host) -> None:
         self._log, self._process = log, process
@@ -60,7 +60,6 @@ class SimulatedWriter:
         on_delivery: OnDelivery,
         headers: Headers | None = None,
     ) -> None:
-        """See `RecordWriter`."""
         assert value is not None
         assert topic.endswith(".__finished"), f"a spout writes to {topic!r}"
         self._waiting.append((value, on_delivery))
@@ -74,19 +73,18 @@ class SimulatedWriter:
         on_done: OnBatchDelivery,
         headers: Any = None,
     ) -> None:
-        """No spout does that."""
+        """No spout calls it."""
         raise AssertionError
 
     def ready(self) -> list[Step]:
-        """What could be done now."""
+        """Return the possible steps."""
         return [self._deliver] if self._waiting else []
 
     async def close(self) -> None:
-        """See `RecordWriter`."""
         self.flush()
 
     def flush(self) -> None:
-        """Delivers what there is, and what comes of it."""
+        """Deliver all records, including those that result from it."""
         while self._waiting:
             self._deliver()
 

@@ -1,4 +1,4 @@
-"""The rules of what is said to be finished, each with a way to switch it off."""
+"""The rules of finished ranges, each with a way to switch it off."""
 
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager
@@ -95,7 +95,7 @@ def _the_position_is_stored_at_once() -> AbstractContextManager[object]:
 
 
 def range_mutants() -> list[Mutant]:
-    """Those of exactly once."""
+    """The rules of exactly-once processing."""
     rules = [
         ("what is not committed is in no range", _not_bounded_by_the_position),
         ("a spout says of what a former life has committed only that", _a_former_life_acked_it),
@@ -107,7 +107,7 @@ def range_mutants() -> list[Mutant]:
 
 
 def finished_mutants() -> list[Mutant]:
-    """Every rule, by what it is about."""
+    """Every rule, by topic."""
     return [
         Mutant(
             "finished: a range is in Kafka before its offset is stored",

@@ -1,4 +1,4 @@
-"""A grouping of a user's that raises."""
+"""A user's grouping that raises."""
 
 from collections.abc import Container, Sequence
 from typing import Any, Final
@@ -10,21 +10,22 @@ FOR_EVER: Final = range(1, 2**31)
 
 
 class Picky(CustomStreamGrouping):
-    """Chooses a task by the message; of each third message it refuses some of the tuples, in the order in which it is asked
-    about them."""
+    """Chooses a task by message. For each third message it refuses some of the tuples.
+
+    They are selected by the order in which the grouping is called.
+    """
 
     def __init__(self, truth: Truth, refused: Container[int]) -> None:
-        """`refused`: which of a message's tuples, counted from 1 over all attempts."""
+        """`refused`: numbers of a message's tuples to refuse, from 1 over all attempts."""
         self._truth, self._refused = truth, refused
 
     def prepare(
         self, context: TopologyContext, component: str, stream: str, targets: Sequence[int]
     ) -> None:
-        """Keeps the targets."""
         self._edge, self._targets = (component, stream, *targets), targets
 
     def choose_tasks(self, task: int, values: Sequence[Any]) -> Sequence[int]:
-        """One task, or an error."""
+        """Return one task, or raise."""
         message = values[0]
         if (
             message % 3 == 1

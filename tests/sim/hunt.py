@@ -1,4 +1,4 @@
-"""Each rule switched off in turn: how many schedules it takes until that is noticed."""
+"""Switches each rule off in turn, and counts the schedules until that is noticed."""
 
 from collections.abc import Callable
 from concurrent.futures import ProcessPoolExecutor
@@ -22,7 +22,7 @@ _MUTANTS: Final[dict[str, Callable[[], list[Mutant]]]] = {
 
 
 def hunt(workers: int, page: Path | None, console: Console, kind: str) -> int:
-    """Hunts every mutant and prints the seeds it took; 1 if one is not found within its bound."""
+    """Hunt every mutant and print the seeds it took. Return 1 if one is not found in time."""
     table = Table("rule that is switched off", "seeds until noticed", "how it shows")
     rows = [
         "| rule that is switched off | seeds until noticed | how it shows |",

@@ -1,4 +1,4 @@
-"""A run of hours that may be interrupted: what came of it so far, in a file that the next run goes on from."""
+"""A run of hours that may be interrupted: its results so far, in a file to continue from."""
 
 import hashlib
 import json
@@ -21,14 +21,15 @@ for name, module in list(sys.modules.items()):
 
 
 class Journal:
-    """Which schedules of a run are done, and their outcome; the rule: they were all run by the same code."""
+    """The finished schedules of a run, and their outcome. The same code ran all of them."""
 
     def __init__(
         self, path: Path | None, seeds: Sequence[int], kind: str = SimOutcome.kind
     ) -> None:
-        """Reads `path` if it is there; without one, nothing is kept.
+        """Read `path` if it exists. Without a path, nothing is stored.
 
-        Raises `ConfigError` if the file is of other schedules or of other code, or cannot be written.
+        Raises `ConfigError` if the file belongs to other schedules or other code, or cannot be
+        written.
         """
         self._path = path
         self._run = {
@@ -38,7 +39,7 @@ class Journal:
             "code": _code() if path else "",
         }
         self.done: set[int] = set()
-        """The first seed of each part that is done."""
+        """The first seed of each finished part."""
         self.outcome = SimOutcome(kind)
         if path and not path.parent.is_dir():
             raise ConfigError(f"--resume {path}: there is no folder {path.parent} to write it to")
@@ -46,12 +47,12 @@ class Journal:
             self._read(path)
 
     def add(self, first: int, part: SimOutcome) -> None:
-        """Takes in the outcome of the part that begins with the seed `first`."""
+        """Add the outcome of the part that begins with the seed `first`."""
         self.done.add(first)
         self.outcome.add(part)
 
     def save(self) -> None:
-        """Writes all into the file, which is whole at any moment."""
+        """Write the file atomically."""
         if self._path is None:
             return
         outcome = vars(self.outcome) | {
@@ -87,7 +88,7 @@ class Journal:
 
 
 def _code() -> str:
-    """A digest of all of ours that a schedule runs: what its package imports."""
+    """Return a digest of all kstorm modules that a schedule runs, by the imports of its package."""
     printed = subprocess.run(
         [sys.executable, "-c", _LIST_FILES], capture_output=True, text=True, check=True
     ).stdout

@@ -1,8 +1,12 @@
-"""A source topic, and the production `KafkaSpout` on it, which tells the truth about what it emits and stores.
+"""A source topic, and the production `KafkaSpout` on it, which reports its emits and offsets.
 
-What is checked at each write of an offset into ZooKeeper: every message below it was processed completely in one
-attempt, or held nothing to process, or is among the dead letters; the offset does not go back; nobody moves it after
-another has taken the lock over; and every offset below it is in a finished range (`tests.sim.finished`), which tells the truth.
+Checked at each write of an offset to ZooKeeper:
+
+- Every message below it was processed completely in one attempt, or contained nothing to process,
+  or is in the dead letters.
+- The offset does not go back.
+- No process moves it after another has taken over the lock.
+- Every offset below it is in a finished range (`tests.sim.finished`), which is true.
 """
 
 from collections import defaultdict
@@ -34,55 +38,48 @@ _ODD = (_BAD, _LATE, _EMPTY, _NONE, _NARROW)
 
 
 class Record(NamedTuple):
-    """A message as `SourceMessage` has it."""
+    """A message with the interface of `SourceMessage`."""
 
     place: Partition
     at: int
     content: bytes
 
     def topic(self) -> str:
-        """Its topic."""
         return self.place.topic
 
     def partition(self) -> int:
-        """Its partition."""
         return self.place.partition
 
     def offset(self) -> int:
-        """Its offset."""
         return self.at
 
     @property
     def message(self) -> Message:
-        """Its number."""
+        """The message's number."""
         return int(self.content.split()[-1])
 
     def key(self) -> bytes | None:
-        """None."""
         return None
 
     def value(self) -> bytes | None:
-        """Its value."""
         return self.content
 
-    def headers(self) -> None:
-        """None."""
+    def headers(self) -> None: ...
 
     def timestamp(self) -> tuple[int, int]:
-        """None."""
         return 0, 0
 
 
 @dataclass(eq=False)
 class SourceTopic:
-    """The messages, and a checker of what becomes of them. Outlives every crash."""
+    """The messages, with checks of what happens to them. It outlives every crash."""
 
     random: Random
     truth: Truth
     partitions: int
     logs: dict[Partition, list[Record]] = field(default_factory=dict)
     undecodable: dict[Partition, list[tuple[int, int]]] = field(default_factory=dict)
-    """Batches that cannot be decoded: of each the first offset, and the one behind its last."""
+    """Undecodable batches: the first offset, and the last plus one."""
     zookeeper: SimulatedZooKeeper = field(init=False)
     finished: FinishedLog = field(init=False)
     letters: Callable[[], Sequence[bytes]] = lambda: ()
@@ -93,14 +90,13 @@ class SourceTopic:
     _acks: defaultdict[tuple[Partition, int, int, int, int], int] = field(
         default_factory=lambda: defaultdict(int)
     )
-    _passed: set[tuple[Partition, int]] = field(
-        default_factory=set
-    )  # batches that cannot be decoded, known to be dead letters
+    # Undecodable batches that are known to be dead letters.
+    _passed: set[tuple[Partition, int]] = field(default_factory=set)
     _lives: int = 0
     done_above: int = 0
-    """How many messages were said to be done above a stored offset, counted each time."""
+    """Number of messages reported as done above a stored offset, counted each time."""
     gives_up: bool = False
-    """Whether the spout makes a dead letter of a message that fails again and again."""
+    """True if the spout makes a dead letter of a message that keeps failing."""
     _tuples: int = 1
     _opening: Any = None
 
@@ -121,8 +117,11 @@ class SourceTopic:
         return self
 
     def append(self, place: Partition, content: bytes, undecodable: int = 0) -> None:
-        """Writes a message, after a gap now and then, as compaction and aborted transactions leave them; before it a batch of so
-        many that cannot be decoded."""
+        """Write a message.
+
+        Sometimes it follows a gap like those of compaction and aborted transactions. Before it is a
+        batch of `undecodable` undecodable records.
+        """
         log = self.logs[place]
         at = (log[-1].at + 1 if log else 0) + self.random.choice((0, 0, 0, 1, 5))
         if undecodable:
@@ -130,7 +129,7 @@ class SourceTopic:
         log.append(Record(place, at + undecodable, content))
 
     def spout(self, moods: Moods) -> "SimulatedKafkaSpout":
-        """A spout on this topic, configured by chance."""
+        """Return a spout on this topic with a random configuration."""
         choice = self.random.choice
         self._tuples, limit = choice((1, 2)), choice((-1, -1, 2))
         self.gives_up = limit >= 0
@@ -149,7 +148,7 @@ class SourceTopic:
 
     @property
     def resources(self) -> dict[str, Any]:
-        """The ports that the spouts find."""
+        """The ports for the spouts."""
 
         def refuse(*_: object) -> Any:
             raise AssertionError("no simulated bolt writes to Kafka")
@@ -164,21 +163,21 @@ class SourceTopic:
         return ZooKeeperOffsets(session, config, {"task": context.task_index})
 
     def _open_writer(self, _: Mapping[str, Any]) -> SimulatedWriter:
-        """Of the spout that has just opened its offsets."""
+        """Return the writer of the spout that has just opened its offsets."""
         return SimulatedWriter(self.finished, self._opening)
 
     def start(self, place: Partition) -> int:
-        """The first offset of a partition."""
+        """Return the first offset of a partition."""
         starts = [
             *(record.at for record in self.logs[place][:1]),
             *(first for first, _ in self.undecodable[place][:1]),
         ]
         return min(starts, default=0)
 
-    # The checker.
+    # Checks.
 
     def halves(self) -> list[str]:
-        """The messages of which an attempt emitted some tuples and not others."""
+        """Return the messages of which an attempt emitted only some tuples."""
         trees = self._trees.items()
         return [
             _name(*at)
@@ -187,19 +186,19 @@ class SourceTopic:
         ]
 
     def begin_life(self) -> int:
-        """A number for one life of a spout task: epochs and attempts are counted anew in each."""
+        """Return a number for one run of a spout task, in which epochs and attempts start again."""
         self._lives += 1
         return self._lives
 
     def emitted(self, life: int, id: KafkaMessageId, emit: int) -> None:
-        """A tree was begun for a message."""
+        """Record a new tree of a message."""
         self.truth.attempts[self._message(id.partition, id.offset)].add(
             (life, id.epoch, id.attempt)
         )
         self._trees[id.partition, id.offset][life, id.epoch, id.attempt].append(emit)
 
     def acked(self, life: int, id: KafkaMessageId) -> None:
-        """A spout was told that a tree of a message is complete."""
+        """Record that a spout was notified of a message's completed tree."""
         attempt = (life, id.epoch, id.attempt)
         key = (id.partition, id.offset, *attempt)
         self._acks[key] += 1
@@ -258,7 +257,7 @@ class SourceTopic:
                     )
 
     def _judge_above(self, partition: Partition, stored: StoredOffset) -> None:
-        """What is said to be done above an offset was processed completely."""
+        """Check that messages reported as done above an offset were processed completely."""
         for start, end in stored.done:
             for record in self.logs[partition]:
                 if start <= record.at < end and not self._is_done(record):
@@ -269,13 +268,13 @@ class SourceTopic:
                 self.done_above += start <= record.at < end
 
     def passed(self, partition: Partition, offset: int, record: Record) -> None:
-        """The stored offset moved past a message that is not finished."""
+        """Record that the stored offset moved past an unfinished message."""
         self.truth.violations.append(
             f"the offset of {_name(*partition)} moved to {offset}, and {_name(partition, record.at)} is not finished"
         )
 
     def _judge_range(self, partition: Partition, found: FinishedRange) -> None:
-        """Its counts are those of the log, and what it says is acked was processed completely."""
+        """Check a range's counts against the log, and that its acked messages were processed."""
         skipped = sum(skip.end - skip.start for skip in found.skipped)
         there = [record for record in self.logs[partition] if found.start <= record.at < found.end]
         dead = {offset for run in found.dead for offset in range(*run)}
@@ -326,7 +325,7 @@ class SourceTopic:
 
 
 class SimulatedKafkaSpout(KafkaSpout):
-    """The spout as it is, with the cluster's clock and an ear at its collector."""
+    """The unchanged spout with the cluster's clock, and a wrapped collector."""
 
     def __init__(self, topic: SourceTopic, config: SpoutConfig, moods: Moods) -> None:
         super().__init__(config)
@@ -335,7 +334,6 @@ class SimulatedKafkaSpout(KafkaSpout):
     def open(
         self, config: Config, context: TopologyContext, collector: SpoutOutputCollector
     ) -> None:
-        """A new life."""
         process: SpoutProcess = context.resources[PROCESS]
         self._clock = lambda: process.world.now
         self._life = self._topic.begin_life()
@@ -345,33 +343,29 @@ class SimulatedKafkaSpout(KafkaSpout):
         self._moods.sulk(self._topic.truth, "open", context)
 
     def activate(self) -> None:
-        """May raise."""
         super().activate()
         self._moods.sulk(self._topic.truth, "activate", self.context)
 
     def deactivate(self) -> None:
-        """May raise."""
         super().deactivate()
         self._moods.sulk(self._topic.truth, "deactivate", self.context)
 
     def next_tuple(self) -> None:
-        """May raise."""
         super().next_tuple()
         self._moods.speak(self._topic.truth, "next_tuple")
 
     def ack(self, message_id: KafkaMessageId) -> None:
-        """Judged before it counts."""
+        """Judge the ack before it counts."""
         self._topic.acked(self._life, message_id)
         super().ack(message_id)
         self._moods.speak(self._topic.truth, "ack")
 
     def fail(self, message_id: KafkaMessageId) -> None:
-        """May raise."""
         super().fail(message_id)
         self._moods.speak(self._topic.truth, "fail")
 
     async def close(self) -> None:
-        """As the spout does, but on this thread; may raise. Others go on meanwhile."""
+        """Close like the spout, but on this thread. Yields to other steps meanwhile. May raise."""
         self._coordinator.commit()
         self._coordinator.close()
         await self._finished.close()
@@ -382,7 +376,7 @@ class SimulatedKafkaSpout(KafkaSpout):
 
 
 class _Ear:
-    """A collector that hears what is emitted."""
+    """A collector that reports its emits."""
 
     def __init__(self, collector: SpoutOutputCollector, topic: SourceTopic, life: int) -> None:
         self._collector, self._topic, self._life = collector, topic, life
@@ -407,7 +401,7 @@ class _Ear:
 
 
 class _Scheme:
-    """Some tuples a message; each attempt's have numbers of their own."""
+    """Makes some tuples per message, with new numbers at each attempt."""
 
     output_fields = Fields(*FIELDS)
 

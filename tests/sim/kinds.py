@@ -1,4 +1,4 @@
-"""The kinds of schedules: one for each guarantee that a topology may have."""
+"""The kinds of schedules: one for each guarantee of a topology."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -31,12 +31,10 @@ _EXACT_MODULES: Final = (
 
 @dataclass(frozen=True, slots=True)
 class Kind:
-    """One kind."""
-
     run: Callable[[int, Callable[[str], None]], Report]
-    """Runs the schedule of a seed, which tells its story. Raises `ViolationError`."""
+    """Runs the schedule of a seed and reports its events. Raises `ViolationError`."""
     modules: tuple[str, ...]
-    """Whose lines are looked at: what is rarely reached is where many schedules prove little."""
+    """Modules whose coverage matters: many schedules prove little about rarely reached lines."""
 
 
 KINDS: Final = {

@@ -1,7 +1,8 @@
-"""One partition's lease among processes that lose their sessions, their answers and their lives.
+"""One partition's lease, contended by processes that crash and lose their sessions and answers.
 
-The leases are the production ones; only what they need of ZooKeeper is simulated. Checked at each write: an offset never
-goes back, and nobody moves it after another has taken the lock over; and nobody is fenced who held the lock all the time.
+The leases are the production ones. Only the parts of ZooKeeper that they use are simulated. Checked
+at each write: an offset never goes back, and no process moves it after another has taken over the
+lock. A process that held the lock all the time is never fenced.
 """
 
 from collections.abc import Callable
@@ -18,11 +19,11 @@ _LOCK = "/spout/locks/partition_0"
 
 
 class LeaseError(AssertionError):
-    """A lease did what it must not do."""
+    """A lease violated a rule."""
 
 
 class Owner:
-    """A process that wants the partition, and stores an offset that grows while it believes to hold it."""
+    """A process that wants the partition, and stores a growing offset while it seems to hold it."""
 
     def __init__(self, zookeeper: SimulatedZooKeeper) -> None:
         self.background: list[Callable[[], list[Step]]] = []
@@ -32,13 +33,13 @@ class Owner:
         self._begin()
 
     def wake(self) -> None:
-        """Nobody sleeps here."""
+        """No process sleeps here."""
 
     def ask_again(self) -> None:
         """Nothing is emitted here."""
 
     def step(self, random: Random) -> None:
-        """Does one of the things that there are to do for the lease."""
+        """Run one of the lease's possible steps."""
         if steps := self.session.ready():
             random.choice(steps)()
         if self.lease.gone or self.lease.ownership is Ownership.FENCED:
@@ -46,7 +47,7 @@ class Owner:
             self._begin()
 
     def finish_messages(self, random: Random) -> None:
-        """Some messages are done, so the offset moves on from where this process took it up."""
+        """Advance the offset from where this process took it over."""
         if self.lease.ownership is not Ownership.HELD or self.lease.leaving:
             return
         if self._offset is None:
@@ -55,7 +56,7 @@ class Owner:
         self.session.save(self.lease, b"%d" % self._offset)
 
     def leave(self) -> None:
-        """Lets go of the partition."""
+        """Release the partition."""
         self.session.release(self.lease)
 
     def _begin(self) -> None:
@@ -65,7 +66,7 @@ class Owner:
 
 
 def explore_leases(seed: int) -> None:
-    """One random schedule, drawn from a seed; raises `LeaseError`."""
+    """Run one random schedule from a seed. Raises `LeaseError`."""
     random = Random(f"leases {seed}")
     zookeeper = SimulatedZooKeeper(random, lambda *write: _judge(zookeeper, *write))
     zookeeper.lossy = random.choice((0.0, 0.1, 0.3))

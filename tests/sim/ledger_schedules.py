@@ -11,9 +11,9 @@ from tests.sim.ledger_world import Copy, LedgerWorld, Tree
 def explore(
     seed: int, make: Callable[[CompletionBox], Ledger] = Ledger, steps: int = 120, often: int = 1
 ) -> LedgerWorld:
-    """One random schedule of the world, drawn from a seed; raises what goes wrong in it.
+    """Run one random schedule of the world from a seed. Raises the errors that it finds.
 
-    Crashes, checkpoints and timeouts come `often` times as often as they would.
+    Crashes, checkpoints and timeouts occur `often` times as often as by default.
     """
     random = Random(seed)
     world = LedgerWorld(make, seed=seed)

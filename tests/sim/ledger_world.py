@@ -1,12 +1,13 @@
-"""A ledger among faults, beside a model of what is really open.
+"""A ledger among faults, next to a model of which trees are really open.
 
-The world holds one acker task: its input log, the processes that write into it, its stored buckets, the boundaries at
-which its input was committed. The model knows every tuple of every tree and every execution of it. A tree is done when
-some execution of each of its first tuples was acked, and of all tuples anchored to that execution, and so on; an ack
-counts from when a ledger applied it. Two things can go wrong, and are raised as they are seen:
+The world contains one acker task: its input log, the processes that write to it, its stored
+buckets, and the offsets at which its input was committed. The model knows every tuple of every tree
+and every execution of it. A tree is done when some execution of each of its first tuples was acked,
+and of all tuples anchored to that execution, and so on. An ack counts once a ledger has applied it.
+Two errors are raised as soon as they are seen:
 
-* `FalseCompletionError`: the ledger says that a tree is done, and the model knows that it is not. This is data loss.
-* `StuckError`: a tree that no duplicate, re-execution or timeout touched was not completed in the end.
+- `FalseCompletionError`: the ledger reports a tree as done that is not. This is data loss.
+- `StuckError`: a tree without any duplicate, re-execution or timeout was never completed.
 """
 
 from collections.abc import Callable, Iterator
@@ -20,7 +21,7 @@ from kstorm.topology import OutputFieldsDeclarer, Spout, TopologyBuilder
 
 _SPOUT = 1
 _BUCKETS_IN_USE = 3
-_LIFE = 3  # rotations that a row is sure to outlive, plus one
+_LIFE = 3  # one more than the rotations that a row certainly survives
 
 
 class FalseCompletionError(AssertionError):
@@ -28,7 +29,7 @@ class FalseCompletionError(AssertionError):
 
 
 class StuckError(AssertionError):
-    """The ledger did not complete a tree that is done, or did not forget one that is old."""
+    """The ledger did not complete a tree that is done, or did not forget an old one."""
 
 
 @dataclass(eq=False)
@@ -37,7 +38,7 @@ class Run:
 
     children: list["Copy"]
     applied: bool = False
-    """Whether a ledger has seen the ack."""
+    """True once a ledger has seen the ack."""
 
 
 @dataclass(eq=False)
@@ -51,13 +52,13 @@ class Copy:
 
     @property
     def done(self) -> bool:
-        """Whether a complete run of it and of all that hangs on it is known to a ledger."""
+        """True if a ledger knows a complete run of the tuple and of all its descendants."""
         return any(run.applied and all(child.done for child in run.children) for run in self.runs)
 
 
 @dataclass(eq=False)
 class Tree:
-    """One spout tuple with all that hangs on it."""
+    """One spout tuple with all its descendants."""
 
     root: int
     born: int
@@ -65,15 +66,15 @@ class Tree:
     copies: list[Copy] = field(default_factory=list)
     first: list[Copy] = field(default_factory=list)
     disturbed: bool = False
-    """Whether something happened to it that may delay it until its timeout."""
+    """True if something happened that may delay it until its timeout."""
     failed: bool = False
     told: bool = False
-    """Whether news of its end was delivered to the spout."""
+    """True once its end was delivered to the spout."""
 
 
 @dataclass
 class Batch:
-    """What one process has not sent yet: one record of the ackers' topic."""
+    """The unsent output of one process: one record of the ackers' topic."""
 
     inits: dict[int, int] = field(default_factory=dict)
     acks: dict[int, int] = field(default_factory=dict)
@@ -82,7 +83,7 @@ class Batch:
     runs: list[Run] = field(default_factory=list)
 
     def frame(self) -> AckFrame:
-        """As it goes onto the topic. Inits name spout task 1."""
+        """Return the frame for the topic. Inits name spout task 1."""
         inits, init_vals = pack_ids(list(self.inits)), pack_ids(list(self.inits.values()))
         acks, vals = pack_ids(list(self.acks)), pack_ids(list(self.acks.values()))
         failed, reset = pack_ids(list(self.failed)), pack_ids(list(self.reset))
@@ -90,7 +91,7 @@ class Batch:
 
 
 class LedgerWorld:
-    """Its methods are what can happen; each checks what the ledger says. `make` builds the ledger under test."""
+    """Its methods are the possible events and check the ledger, which `make` builds."""
 
     def __init__(
         self, make: Callable[[CompletionBox], Ledger] = Ledger, processes: int = 3, seed: int = 0
@@ -104,7 +105,7 @@ class LedgerWorld:
         self.log: list[tuple[AckFrame, list[Run]]] = []
         self.trees: dict[int, Tree] = {}
         self.boundaries = [0]
-        """Offsets that were committed, each after a whole checkpoint."""
+        """Committed offsets, each after a full checkpoint."""
         self.rotations = 0
         self._stored: dict[bytes, bytes] = {}
         self._start(0)
@@ -119,24 +120,24 @@ class LedgerWorld:
         """Tuples that were executed and acked."""
         return [copy for copy in self._copies() if copy.runs]
 
-    # What spouts and bolts do.
+    # Spouts and bolts.
 
     def begin(self, process: int, copies: int) -> None:
-        """A spout emits a tuple that goes to some bolt tasks."""
+        """A spout emits a tuple to some bolt tasks."""
         root = self._random.getrandbits(59) * 32 + self._random.randrange(_BUCKETS_IN_USE)
         tree = self.trees[root] = Tree(root, self.rotations)
         tree.first = [self._new_copy(tree) for _ in range(copies)]
         self._batches[process].inits[root] = _xor(copy.edge for copy in tree.first)
 
     def execute(self, process: int, copy: Copy, children: int) -> None:
-        """A bolt executes a tuple and acks it. If it was executed before, this delays its tree."""
+        """A bolt executes a tuple and acks it. A second execution delays its tree."""
         copy.tree.disturbed |= bool(copy.runs)
         run = Run([self._new_copy(copy.tree) for _ in range(children)])
         copy.runs.append(run)
         self._ack(process, copy, run, _xor(child.edge for child in run.children))
 
     def join(self, process: int, left: Copy, right: Copy) -> None:
-        """A bolt anchors one tuple to two: an edge for each, folded into one where both are of one tree."""
+        """A bolt anchors one tuple to two, with an edge for each, or one if they share a tree."""
         edges = [self._random.getrandbits(64), self._random.getrandbits(64)]
         folded = Copy(left.tree, edges[0] ^ edges[1]) if left.tree is right.tree else None
         for copy, edge in zip((left, right), edges, strict=True):
@@ -153,13 +154,13 @@ class LedgerWorld:
         self._batches[process].failed.add(copy.tree.root)
 
     def reset(self, process: int, tree: Tree) -> None:
-        """A bolt asks for more time."""
+        """A bolt requests more time."""
         self._batches[process].reset.add(tree.root)
 
-    # What the network does.
+    # The network.
 
     def deliver(self, process: int) -> None:
-        """What a process has to send becomes a record. Processes overtake each other; one process keeps its order."""
+        """The output of a process becomes a record. Order is kept only within a process."""
         batch, self._batches[process] = self._batches[process], Batch()
         self.log.append((batch.frame(), batch.runs))
 
@@ -172,10 +173,10 @@ class LedgerWorld:
             copy.tree.disturbed |= any(run in runs for run in copy.runs)
         self.log.append((frame, runs))
 
-    # What the acker does.
+    # The acker.
 
     def apply(self) -> bool:
-        """Takes the next record; False if there is none."""
+        """Apply the next record. False if there is none."""
         if self._position == len(self.log):
             return False
         frame, runs = self.log[self._position]
@@ -197,12 +198,15 @@ class LedgerWorld:
             self.trees[root].told = True
 
     def lose_news(self) -> None:
-        """Completions and failures are lost on their way; the spout will time their trees out."""
+        """Completions and failures are lost in transit. The spout will time out their trees."""
         for _, root in self._take_news():
             self.trees[root].disturbed = True
 
     def checkpoint(self, written: int | None = None, commit: bool = True) -> None:
-        """News delivered, buckets written, input committed. With `written` the acker dies after so many buckets."""
+        """Deliver completions, write buckets, commit the input.
+
+        With `written` the acker dies after that many buckets.
+        """
         self.tell()
         changed = list(self._ledger.checkpoint().items())
         self._random.shuffle(changed)
@@ -213,7 +217,10 @@ class LedgerWorld:
             self.boundaries.append(self._position)
 
     def crash(self, boundary: int = -1) -> None:
-        """The acker dies with what it has not told; it goes on from what is stored and from any committed offset."""
+        """The acker dies with its undelivered completions. It resumes from its stored state.
+
+        `boundary` is the index of the committed offset to resume from.
+        """
         self._start(self.boundaries[boundary])
 
     def rotate(self) -> None:
@@ -224,7 +231,10 @@ class LedgerWorld:
     # The end.
 
     def settle(self) -> None:
-        """Faults stop and all work is done: undisturbed trees must complete, and everything must be forgotten in time."""
+        """Stop the faults and finish all work.
+
+        Undisturbed trees must complete, and everything must be forgotten in time.
+        """
         for copy in self.open_copies:
             self.execute(0, copy, 0)
         for process in range(len(self._batches)):
@@ -276,7 +286,7 @@ class LedgerWorld:
 
 
 class _Source(Spout):
-    """Task 1 of the topology, to which completions go."""
+    """Task 1 of the topology, which receives completions."""
 
     def declare_output_fields(self, declarer: OutputFieldsDeclarer) -> None:
         declarer.declare("x")

@@ -1,4 +1,4 @@
-"""Many schedules on all processors, and one table of what they met."""
+"""Runs many schedules on all processors, and reports what occurred."""
 
 import gc
 import time
@@ -25,11 +25,11 @@ from tests.sim.reached import traced
 _CHUNK: Final = 100
 """Schedules that a worker runs at a time."""
 _MOST_TRACED: Final = 1000
-"""Of all schedules; a traced one takes ten times as long, and a thousand tell what is rare."""
+"""The most schedules to trace. That takes ten times as long, and a thousand reveal rare lines."""
 _SAVED_EVERY_SECS: Final = 30.0
 _MOST_VIOLATIONS: Final = 10
 _LINE_SECS: Final = 10.0
-"""Between two lines that tell how far it is, where there is no terminal to draw a bar on."""
+"""Seconds between two progress lines without a terminal."""
 
 
 def run_many(
@@ -40,8 +40,10 @@ def run_many(
     resume: Path | None = None,
     kind: str = AT_LEAST_ONCE,
 ) -> int:
-    """Runs the schedules of these seeds, less those that the file `resume` has already, and prints what they met; 1 if one
-    breaks the guarantee."""
+    """Run the schedules of these seeds and print the results. Return 1 if the guarantee is broken.
+
+    Schedules that the file `resume` already has are skipped.
+    """
     journal = Journal(resume, seeds, kind)
     with _progress(len(seeds), console) as show:
         outcome = sweep(seeds, workers, show, journal)
@@ -53,7 +55,7 @@ def run_many(
 
 @contextmanager
 def _progress(total: int, console: Console) -> Iterator[Callable[[SimOutcome], object]]:
-    """What shows how far it is: by a bar on a terminal, elsewhere in a line now and then."""
+    """Yield a function that shows progress: a bar on a terminal, otherwise a line at times."""
     columns = (
         TextColumn("{task.description}"),
         BarColumn(),
@@ -83,8 +85,10 @@ def sweep(
     show: Callable[[SimOutcome], object] = lambda outcome: None,
     journal: Journal | None = None,
 ) -> SimOutcome:
-    """Runs the schedules of these seeds on so many processes, until ten have broken the guarantee; `show` sees each part
-    added to the outcome."""
+    """Run the schedules of these seeds on `workers` processes, until ten have broken the guarantee.
+
+    `show` is called whenever a part was added to the outcome.
+    """
     kept = journal or Journal(None, seeds)
     outcome = kept.outcome
     before, began, saved = outcome.seconds, time.monotonic(), time.monotonic()
@@ -107,7 +111,7 @@ def sweep(
 def _parts(
     kind: str, seeds: Sequence[int], workers: int, done: Container[int]
 ) -> Iterator[tuple[int, SimOutcome]]:
-    """The outcomes of parts by their first seed, as they come, but for those that are done."""
+    """Yield the outcomes of parts with their first seeds as they finish, except those in `done`."""
     traced_every = max(1, len(seeds) // _CHUNK // _MOST_TRACED)
     parts = (
         (seeds[at : at + _CHUNK], number % traced_every == 0)
@@ -133,11 +137,11 @@ def _parts(
 
 
 def run_chunk(seeds: Sequence[int], trace: bool, kind: str = AT_LEAST_ONCE) -> SimOutcome:
-    """Runs some schedules one after the other; `trace`: the lines that the first of them reaches are noted."""
+    """Run some schedules in turn. With `trace`, record the lines that the first one reaches."""
     outcome = SimOutcome(kind, traced=int(trace))
     run, modules = KINDS[kind].run, KINDS[kind].modules
     gc.collect()
-    gc.disable()  # a tenth of the time, and what a hundred schedules leave behind is little
+    gc.disable()  # saves a tenth of the time, and a hundred schedules leave little garbage
     for seed in seeds:
         outcome.schedules += 1
         try:
@@ -149,7 +153,7 @@ def run_chunk(seeds: Sequence[int], trace: bool, kind: str = AT_LEAST_ONCE) -> S
         except ViolationError as error:
             outcome.violations.append(str(error))
             continue
-        except Exception as error:  # noqa: BLE001 - what nobody expected is a finding too, and has a seed to replay
+        except Exception as error:  # noqa: BLE001 - any unexpected error is a finding with a seed
             outcome.violations.append(f"seed {seed}: {type(error).__name__}: {error}")
             continue
         outcome.messages += report.messages

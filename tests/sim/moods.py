@@ -1,4 +1,4 @@
-"""When a spout raises, and where."""
+"""Determines when and where a spout raises."""
 
 from dataclasses import dataclass
 from typing import Final
@@ -9,22 +9,27 @@ from tests.sim.truth import Truth
 
 @dataclass(frozen=True)
 class Moods:
-    """By default it never does."""
+    """The default is never."""
 
     loud: bool = False
-    """Whether each third `next_tuple`, `ack` and `fail`, and each `close`, raises when its work is done: that must cost
-    nothing."""
+    """True if some methods raise after their work, which must have no effect.
+
+    These are each third `next_tuple`, `ack` and `fail`, and each `close`.
+    """
     moody: bool = False
-    """Whether `open` raises in each second life of a task, and each second `activate` and third `deactivate`: that ends the
-    process."""
+    """True if some lifecycle methods raise, which ends the process.
+
+    These are `open` in each second run of a task, each second `activate`, and each third
+    `deactivate`.
+    """
 
     def speak(self, truth: Truth, what: str) -> None:
-        """Raises now and then, where that must cost nothing."""
+        """Raise at times, where that must have no effect."""
         if self.loud and (what == "close" or truth.happens(what) % 3 == 0):
             raise ValueError("as told")
 
     def sulk(self, truth: Truth, what: str, context: TopologyContext) -> None:
-        """Raises now and then, where that ends the process."""
+        """Raise at times, where that ends the process."""
         every = 3 if what == "deactivate" else 2
         if self.moody and truth.happens(what, context.component, context.task_index) % every == 0:
             truth.ends += 1

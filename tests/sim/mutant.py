@@ -1,6 +1,6 @@
-"""A rule, kstorm without it, and the schedules in which that shows.
+"""A rule, kstorm without it, and the schedules that reveal it.
 
-A rule whose absence nothing notices would be either needless or untested.
+A rule whose absence goes unnoticed would be either needless or untested.
 """
 
 import json
@@ -31,22 +31,22 @@ def orderly(seed: int) -> None:
 
 
 def untracked(seed: int) -> None:
-    """A schedule without ackers: nothing is replayed by a spout, so no bolt may lose anything."""
+    """A schedule without ackers: no spout replays anything, so no bolt may lose anything."""
     run_schedule(seed, weather=Weather.UNTRACKED)
 
 
 def handover(seed: int) -> None:
-    """A schedule in which bolts with state are taken for dead again and again."""
+    """A schedule in which stateful bolts are repeatedly assumed dead."""
     run_schedule(seed, weather=Weather.HANDOVER)
 
 
 def takeover(seed: int) -> None:
-    """A schedule in which bolts with state are taken for dead amid their checkpoints, and nothing else happens."""
+    """A schedule in which only this happens: stateful bolts are assumed dead during checkpoints."""
     run_schedule(seed, weather=Weather.TAKEOVER)
 
 
 def crashing(seed: int) -> None:
-    """A schedule of a ledger alone that crashes again and again."""
+    """A schedule of a ledger alone that crashes repeatedly."""
     explore(seed, often=4)
 
 
@@ -57,11 +57,11 @@ class Mutant:
     rule: str
     """In plain words."""
     off: Callable[[], AbstractContextManager[object]]
-    """Switches the rule off while the context lasts."""
+    """Switches the rule off within the block."""
     explore: Callable[[int], object] = run_schedule
-    """Runs the schedule of a seed, and raises `AssertionError` if it finds something wrong."""
+    """Runs the schedule of a seed, and raises `AssertionError` if it finds an error."""
     within: int = 4000
-    """The number of seeds within which it is found."""
+    """The number of seeds within which it must be found."""
 
     def hunt(self) -> tuple[int, str] | None:
         """Return the first seed that shows a violation, and the violation; None if `within` seeds show none."""

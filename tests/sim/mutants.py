@@ -1,6 +1,7 @@
-"""The rules that the guarantee rests on, each with a way to switch it off; so it can be seen that the simulation notices.
+"""The rules that the guarantee depends on, each with a way to switch it off.
 
-Those of the ledger, the spouts, their offsets and ZooKeeper are here, those of the engine in `tests.sim.engine_mutants`.
+This shows that the simulation notices their absence. The rules of the ledger, the spouts, their
+offsets and ZooKeeper are here, those of the engine in `tests.sim.engine_mutants`.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -181,7 +182,7 @@ def _own_writes_known_by_content() -> AbstractContextManager[object]:
 
 
 def mutants() -> list[Mutant]:
-    """Every rule, by what it is about."""
+    """Every rule, by topic."""
     return [
         Mutant("ledger: init counts once", _init_counts_each_time),
         Mutant(

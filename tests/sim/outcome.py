@@ -1,4 +1,4 @@
-"""What comes of many schedules."""
+"""The outcome of many schedules."""
 
 from collections import Counter
 from dataclasses import dataclass, field
@@ -8,8 +8,6 @@ from tests.sim.reached import Line
 
 @dataclass
 class SimOutcome:
-    """What came of some schedules."""
-
     kind: str = "at-least-once"
     """See `tests.sim.kinds`."""
     schedules: int = 0
@@ -22,12 +20,12 @@ class SimOutcome:
     violations: list[str] = field(default_factory=list)
     traced: int = 0
     reached: Counter[Line] = field(default_factory=Counter)
-    """In how many of the traced schedules each line was reached."""
+    """The number of traced schedules that reached each line."""
     seconds: float = 0.0
-    """On the clock, of all runs that had a part in it."""
+    """Wall-clock time of all runs that contributed."""
 
     def add(self, other: "SimOutcome") -> None:
-        """Takes in what came of some more."""
+        """Add another outcome."""
         for name in ("schedules", "messages", "replays", "executions", "steps", "traced"):
             setattr(self, name, getattr(self, name) + getattr(other, name))
         self.faults += other.faults

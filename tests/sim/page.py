@@ -1,4 +1,4 @@
-"""The outcome of many schedules, for the terminal and for the documentation."""
+"""Formats the outcome of many schedules for the terminal and for the documentation."""
 
 import platform
 import sys
@@ -19,7 +19,7 @@ _MOST_RARE = 15
 
 
 def print_outcome(outcome: SimOutcome, workers: int, console: Console) -> None:
-    """As tables; violations last, where they are seen."""
+    """Print tables. Violations come last, where they are noticed."""
     console.print(_summary(outcome, workers))
     console.print(_table(("fault", "times"), _counts(outcome.faults)))
     console.print(_table(("what kstorm met", "times"), _counts(outcome.seen)))
@@ -32,7 +32,7 @@ def print_outcome(outcome: SimOutcome, workers: int, console: Console) -> None:
 
 
 def write_page(outcome: SimOutcome, seeds: Sequence[int], workers: int, path: Path) -> None:
-    """The same as a section of a page in Markdown."""
+    """Write the same as a section of a Markdown page."""
     machine = f"Python {sys.version.split()[0]} on {platform.machine()}"
     which = (
         f"{outcome.kind.replace('-', ' ')}, seeds {seeds[0]} to {seeds[0] + outcome.schedules - 1}"

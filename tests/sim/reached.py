@@ -1,4 +1,4 @@
-"""Which lines of the protocol a schedule reaches: what is rare in the simulation is where it proves little."""
+"""Finds the lines of the protocol that a schedule reaches. Rare ones are hardly tested."""
 
 import importlib
 import sys
@@ -12,7 +12,7 @@ from typing import Any, Final, TypeVar
 T = TypeVar("T")
 
 Line = tuple[str, int]
-"""A module and a line of it."""
+"""A module and a line number."""
 
 MODULES: Final = (
     "kstorm.core.bolt_task",
@@ -40,11 +40,11 @@ MODULES: Final = (
     "kstorm.kafka.storing",
     "kstorm.runtime.zookeeper.lease",
 )
-"""What runs in the simulation exactly as in production."""
+"""Modules that run in the simulation exactly as in production."""
 
 
 def traced(call: Callable[[], T], modules: tuple[str, ...] = MODULES) -> tuple[T, set[Line]]:
-    """Calls, and returns what came of it with the lines of these modules that were reached. Ten times slower than a call."""
+    """Call, and return the result and the reached lines of these modules. Ten times slower."""
     names = {module.__file__: name for name, module in _modules(modules).items()}
     reached: set[Line] = set()
 
@@ -69,7 +69,7 @@ def traced(call: Callable[[], T], modules: tuple[str, ...] = MODULES) -> tuple[T
 
 @cache
 def all_lines(modules: tuple[str, ...] = MODULES) -> frozenset[Line]:
-    """Every line of these modules that is in a function."""
+    """Return every line of these modules that is in a function."""
     found = _modules(modules).items()
     return frozenset(
         (name, line) for name, module in found for line in _lines(Path(str(module.__file__)))
@@ -77,7 +77,7 @@ def all_lines(modules: tuple[str, ...] = MODULES) -> frozenset[Line]:
 
 
 def source(line: Line) -> str:
-    """The text of a line."""
+    """Return the text of a line."""
     path = str(importlib.import_module(line[0]).__file__)
     return Path(path).read_text().splitlines()[line[1] - 1].strip()
 
@@ -85,7 +85,7 @@ def source(line: Line) -> str:
 def rarely(
     reached: Counter[Line], runs: int, share: float, modules: tuple[str, ...] = MODULES
 ) -> list[tuple[Line, int]]:
-    """The lines reached in no more than this share of the runs, the rarest first, with how many runs reached them."""
+    """Return the lines that at most this share of runs reached, with their counts, rarest first."""
     counted = [
         (line, reached[line]) for line in all_lines(modules) if reached[line] <= share * runs
     ]

@@ -15,7 +15,7 @@ _BROKER = Broker("simulated", 9092)
 
 
 class Reader:
-    """A `SourceReader`: reads when it likes, as much as it likes."""
+    """A `SourceReader` that reads random amounts."""
 
     def __init__(self, topic: "SourceTopic") -> None:
         self._topic = topic
@@ -24,14 +24,13 @@ class Reader:
         self._paused: set[Partition] = set()
         self._asked: set[tuple[Partition, int]] = set()
         self._faults: list[SourceFault] = []
-        self._stands: set[Partition] = set()  # before a batch that cannot be decoded
+        self._stands: set[Partition] = set()  # blocked by an undecodable batch
 
     def refresh(self, topic: str) -> None:
-        """Done at once."""
+        """Done immediately."""
         self._known = dict.fromkeys(self._topic.logs, _BROKER)
 
     def partitions(self, topic: str) -> Mapping[Partition, Broker] | None:
-        """As looked up."""
         return self._known
 
     def offset_for(self, partition: Partition, time: int) -> int | None:
@@ -44,27 +43,23 @@ class Reader:
         return self._topic.start(partition) if time == EARLIEST_TIME else 0
 
     def assign(self, partition: Partition, offset: int) -> None:
-        """Reads from there."""
         self.unassign(partition)
         self._positions[partition] = offset
         self._paused.discard(partition)
 
     def unassign(self, partition: Partition) -> None:
-        """Reads it no more."""
         self._positions.pop(partition, None)
         self._stands.discard(partition)
         self._faults = [fault for fault in self._faults if fault.partition != partition]
 
     def pause(self, partition: Partition) -> None:
-        """For now."""
         self._paused.add(partition)
 
     def resume(self, partition: Partition) -> None:
-        """Again."""
         self._paused.discard(partition)
 
     def read(self, max_messages: int) -> Sequence["Record"]:
-        """A few messages of some partition."""
+        """Return a few messages of some partition."""
         chance = self._topic.random
         found = [
             (partition, rest)
@@ -80,12 +75,15 @@ class Reader:
         return read
 
     def faults(self) -> Sequence[SourceFault]:
-        """Of batches that cannot be decoded."""
+        """Report undecodable batches."""
         faults, self._faults = self._faults, []
         return faults
 
     def _rest(self, partition: Partition, position: int) -> list["Record"]:
-        """What can be read from there; if it is nothing but a batch that cannot be decoded, that is told."""
+        """Return the readable records from a position.
+
+        If the next records are an undecodable batch, report it.
+        """
         rest = [record for record in self._topic.logs[partition] if record.at >= position]
         batch = next(
             (batch for batch in self._topic.undecodable[partition] if position < batch[1]), None
@@ -99,12 +97,11 @@ class Reader:
         return rest
 
     def end_offset(self, partition: Partition) -> int | None:
-        """Unknown."""
+        """Always unknown."""
         return None
 
     def commit(self, partition: Partition, offset: int) -> None:
-        """Shown to nobody."""
+        """Has no effect here."""
 
     def close(self) -> None:
-        """Reads nothing any more."""
         self._positions.clear()

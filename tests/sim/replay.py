@@ -1,4 +1,4 @@
-"""One schedule again, from its seed."""
+"""Replays one schedule from its seed."""
 
 from rich.console import Console
 
@@ -7,7 +7,7 @@ from tests.sim.kinds import KINDS
 
 
 def replay(seed: int, trace: bool, console: Console, kind: str) -> int:
-    """Runs the schedule of a seed, with `trace` telling its story line by line; 1 if it breaks the guarantee."""
+    """Run the schedule of a seed. With `trace`, print its events. Return 1 if it is violated."""
 
     def tell(line: str) -> None:
         if trace:

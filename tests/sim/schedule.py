@@ -1,4 +1,4 @@
-"""One seeded schedule: a random topology, messages, faults between any two steps; then calm, and the reckoning."""
+"""One seeded schedule: a random topology, messages, faults between steps, and a final check."""
 
 from collections import Counter
 from collections.abc import Callable
@@ -17,16 +17,19 @@ from tests.sim.topologies import TICK_SECS, TIMEOUT, random_topology
 from tests.sim.truth import Truth
 
 _MOST_REMAINS = 4
-"""Timeouts without anything pending until which nothing may be left of any tree: the ledger drops a row in its third."""
+"""Timeouts without pending messages after which no tree may be left.
+
+The ledger drops a row at its third timeout.
+"""
 
 
 class ViolationError(AssertionError):
-    """The guarantee was broken; the message says how, and by which seed."""
+    """The guarantee was broken. The message contains the reason and the seed."""
 
 
 @dataclass
 class Report:
-    """What one schedule was."""
+    """The events of one schedule."""
 
     seed: int
     messages: int
@@ -37,9 +40,9 @@ class Report:
     steps: int = 0
     """Steps among faults."""
     faults: Counter[str] = field(default_factory=Counter)
-    """How often which fault was made."""
+    """Counts of faults."""
     seen: Counter[str] = field(default_factory=Counter)
-    """How often what is rare happened in kstorm."""
+    """Counts of rare events in kstorm."""
     seconds: float = 0.0
     """Virtual time until everything was done."""
 
@@ -47,7 +50,10 @@ class Report:
 def run_schedule(
     seed: int, tell: Callable[[str], None] = untold, weather: Weather | None = None
 ) -> Report:
-    """Draws a topology and a schedule from a seed and runs it; `tell` hears its story. Raises `ViolationError`."""
+    """Draw a topology and a schedule from a seed, and run it. `tell` gets its events as text.
+
+    Raises `ViolationError`.
+    """
     random = Random(f"schedule {seed}")
     drawn = random.choice((*DRAWN, *[Weather.FOUL] * 4))
     weather = weather or drawn
@@ -69,7 +75,7 @@ def run_topology(
     weather: Weather = Weather.FOUL,
     tell: Callable[[str], None] = untold,
 ) -> Report:
-    """Runs a topology of simulated components through so many steps among faults, then until all is done."""
+    """Run a topology of simulated components, `fault_steps` steps of it with faults."""
     report = Report(seed, truth.messages)
     random = Random(f"faults {seed}")
     resources = {} if source is None else source.resources
@@ -92,7 +98,7 @@ def run_topology(
                     not again,
                     f"the emits {again} were executed twice by one task, and nothing called for it",
                 )
-        except (ViolationError, KstormError) as error:  # KstormError: it never came to rest
+        except (ViolationError, KstormError) as error:  # KstormError: it never became idle
             raise ViolationError(f"seed {seed}: {error}") from None
         report.replays, report.executions = truth.replays, truth.executions
         report.faults, report.seen = adversary.struck, cluster.seen
@@ -102,7 +108,7 @@ def run_topology(
 
 
 def _in_calm(cluster: LocalCluster, truth: Truth, adversary: Striker, report: Report) -> None:
-    """Faults have stopped: every message is acked, in bounded time; the last zombies wake up when all is quiet."""
+    """Finish all messages without faults in bounded time. The last zombies resume at the end."""
 
     def is_done() -> bool:
         _expect_no_violation(truth)
@@ -118,27 +124,26 @@ def _in_calm(cluster: LocalCluster, truth: Truth, adversary: Striker, report: Re
 
 
 def _let_pass(cluster: LocalCluster, seconds: float) -> None:
-    """Time passes, and all that there is to do is done."""
+    """Let time pass, and do everything that becomes due."""
     until = cluster.now + seconds
-    while cluster.now < until:  # in strides in which tuples that wait for a tick move by one bolt
+    # In each stride, tuples that wait for a tick advance by one bolt.
+    while cluster.now < until:
         cluster.advance_time(min(TICK_SECS, until - cluster.now), run=False)
         cluster.run_until_idle()
     cluster.checkpoint()
 
 
 def _reckon(cluster: LocalCluster, truth: Truth, source: SourceTopic | None) -> None:
-    """Nothing is left: no tree, no pending message; and what was acked is in every state that it should be in."""
+    """Check that nothing is left, and that every state contains the acked messages."""
     settled = 0
     for _ in range(MOST_ROUNDS // 2):
-        settled += (
-            not cluster.pending
-        )  # a message whose ack only a zombie was told of is replayed still
+        # A message is still replayed if only a zombie received its ack.
+        settled += not cluster.pending
         _let_pass(cluster, TIMEOUT)
         left = {"open trees": cluster.open_trees, "pending": cluster.pending}
         left["processes with something on its way"] = cluster.unsettled
-        if settled == _MOST_REMAINS or not any(
-            left.values()
-        ):  # of nothing, nothing can come any more
+        # If nothing is left, nothing new can appear.
+        if settled == _MOST_REMAINS or not any(left.values()):
             break
     _expect_no_violation(truth)
     if not truth.tracked:
@@ -167,7 +172,7 @@ def _reckon(cluster: LocalCluster, truth: Truth, source: SourceTopic | None) -> 
         not ends, f"{ends} processes ended as the user's code raised where that must not end them"
     )
     for spec in cluster.topology.bolts:
-        cluster.crash(spec.id)  # what counts is what is recovered
+        cluster.crash(spec.id)  # the recovered state must be right
         tasks = [cluster.instance(spec.id, task) for task in range(spec.num_tasks)]
         tallies = [task for task in tasks if isinstance(task, Tally)]
         kept = {message for task in tallies for message in task.counted()}
@@ -176,7 +181,7 @@ def _reckon(cluster: LocalCluster, truth: Truth, source: SourceTopic | None) -> 
             f"keys that {spec.id!r} had deleted came back",
         )
         counted = {message for component, message in truth.counted if component == spec.id}
-        # what was not acked is a dead letter, and may have succeeded with nobody but a zombie
+        # A message that was not acked is a dead letter, and may have succeeded only on a zombie.
         lost = sorted((counted & truth.acked) - kept)
         _expect(
             not lost,

@@ -1,4 +1,4 @@
-"""Async components, which give way amid all that they do: before it, between its parts, behind it."""
+"""Async components that yield before, during and after everything they do."""
 
 import asyncio
 
@@ -17,59 +17,50 @@ from tests.sim.truth import Message
 
 
 async def give_way(times: int = 1) -> None:
-    """Lets others go on; what is asked of the process meanwhile waits until the whole is done."""
+    """Yield to others. Requests to the process meanwhile wait until the method is done."""
     for _ in range(times):
         await asyncio.sleep(0)
 
 
 class SlowSource(Source):
-    """As its base."""
-
     async def open(
         self, config: Config, context: TopologyContext, collector: SpoutOutputCollector
     ) -> None:
-        """Slowly."""
         await give_way()
         super().open(config, context, collector)
         await give_way()
 
     async def next_tuple(self) -> None:
-        """Slowly."""
         await give_way()
         super().next_tuple()
         await give_way(2)
 
     async def ack(self, message_id: tuple[Message, int]) -> None:
-        """Slowly."""
         await give_way()
         super().ack(message_id)
         await give_way()
 
     async def fail(self, message_id: tuple[Message, int]) -> None:
-        """Slowly."""
         await give_way()
         super().fail(message_id)
         await give_way()
 
 
 class SlowRelay(Relay):
-    """As its base, tuple by tuple."""
+    """Works tuple by tuple."""
 
     async def prepare(
         self, config: Config, context: TopologyContext, collector: OutputCollector
     ) -> None:
-        """Slowly."""
         await give_way()
         super().prepare(config, context, collector)
         await give_way()
 
     async def cleanup(self) -> None:
-        """Slowly."""
         await give_way()
         super().cleanup()
 
     async def execute(self, tuple: Tuple) -> None:
-        """Gives way between its emits."""
         fault = self.faults.strike(self.truth, self.context.component, tuple)
         anchored = []
         for stream in ["default"] * self.children + [SIDE] * self.side:
@@ -86,34 +77,30 @@ class SlowRelay(Relay):
 
 
 class SlowBatchRelay(BatchRelay):
-    """As its base, frame by frame; what raises is then executed tuple by tuple, of several tasks side by side."""
+    """Works frame by frame. If it raises, tuples are executed singly, some tasks concurrently."""
 
     async def execute(self, tuple: Tuple) -> None:
-        """Slowly."""
         await give_way()
         super().execute(tuple)
         await give_way()
 
     async def execute_batch(self, batch: TupleBatch) -> None:
-        """Slowly."""
         await give_way()
         super().execute_batch(batch)
         await give_way()
 
 
 class AsyncTally(Tally):
-    """As its base, as a coroutine that never gives way."""
+    """A coroutine that never yields."""
 
     async def execute(self, tuple: Tuple, collector: BasicOutputCollector) -> None:
-        """As `Tally` does."""
         super().execute(tuple, collector)
 
 
 class SlowTally(Tally):
-    """As its base; a checkpoint may come between what it counts and what it emits."""
+    """A checkpoint may occur between its count and its emit."""
 
     async def execute(self, tuple: Tuple, collector: BasicOutputCollector) -> None:
-        """Slowly."""
         await give_way()
         self.count(tuple)
         await give_way(2)
@@ -121,11 +108,9 @@ class SlowTally(Tally):
         await give_way()
 
     async def prepare(self, config: Config, context: TopologyContext) -> None:
-        """Slowly."""
         await give_way()
         super().prepare(config, context)
 
     async def cleanup(self) -> None:
-        """Slowly."""
         await give_way()
         super().cleanup()

@@ -1,4 +1,4 @@
-"""A spout of a user's own, which replays by itself."""
+"""A user's own spout, which replays by itself."""
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -18,19 +18,17 @@ from tests.sim.truth import Message, Truth
 
 
 class Source(Spout):
-    """Emits its share of the messages; what fails, or was in flight when it died, it emits again."""
+    """Emits its share of the messages, and again those that failed or were in flight at a crash."""
 
     def __init__(self, truth: Truth, batch: int = 0, moods: Moods = CONTENT) -> None:
         self.truth, self.batch, self.moods = truth, batch, moods
 
     def declare_output_fields(self, declarer: OutputFieldsDeclarer) -> None:
-        """One stream."""
         declarer.declare(*FIELDS)
 
     def open(
         self, config: Config, context: TopologyContext, collector: SpoutOutputCollector
     ) -> Maybe:
-        """Begins with whatever is unfinished, or raises."""
         super().open(config, context, collector)
         self.moods.sulk(self.truth, "open", context)
         self.todo = self.truth.unfinished(context.task_index, context.total_tasks)
@@ -38,7 +36,7 @@ class Source(Spout):
         return None
 
     def next_tuple(self) -> Maybe:
-        """The next message, or as many as `batch` and the collector allow."""
+        """Emit the next message, or as many as `batch` and the collector allow."""
         if self.batch and self.todo:
             ids = [
                 self._begin()
@@ -65,7 +63,7 @@ class Source(Spout):
 
     @contextmanager
     def _taking_back(self, ids: Sequence[tuple[Message, int]]) -> Iterator[None]:
-        """What is not emitted, as a grouping refuses it, is still to be emitted."""
+        """Requeue messages that a grouping refuses."""
         try:
             yield
         except EmitError:
@@ -76,7 +74,7 @@ class Source(Spout):
             raise
 
     def ack(self, message_id: tuple[Message, int]) -> Maybe:
-        """The message must have been processed completely, in this very attempt."""
+        """Check that the message was processed completely, in this attempt."""
         message, attempt = message_id
         if self.truth.tracked and not self.truth.done(attempt):
             self.truth.violations.append(f"message {message} was acked, and its tree is open")
@@ -87,7 +85,6 @@ class Source(Spout):
         return None
 
     def fail(self, message_id: tuple[Message, int]) -> Maybe:
-        """Again."""
         message, _ = message_id
         self._ended(message)
         self.todo.append(message)
@@ -95,15 +92,12 @@ class Source(Spout):
         return None
 
     def activate(self) -> None:
-        """Nothing, or it raises."""
         self.moods.sulk(self.truth, "activate", self.context)
 
     def deactivate(self) -> None:
-        """Nothing, or it raises."""
         self.moods.sulk(self.truth, "deactivate", self.context)
 
     def close(self) -> None:
-        """Nothing, or it raises."""
         self.moods.speak(self.truth, "close")
 
     def _ended(self, message: Message) -> None:

@@ -1,8 +1,9 @@
-"""What others are told of a state was committed, at any moment of any schedule: nothing else, and all of it.
+"""Queries of a state return exactly the committed content, at any moment of any schedule.
 
-A process is killed amid transactions, is taken for dead and goes on, gets its tasks back on an old disk; transactions are aborted,
-and executions taken back. After each step what would be told of each task is compared with the committed records of its changelog
-up to the offset that is told with it.
+Processes are killed during transactions, are assumed dead and resume, and get tasks back on an old
+disk. Transactions are aborted, and executions rolled back. After each step the queryable content of
+each task is compared with the committed records of its changelog, up to the offset that is returned
+with it.
 """
 
 from collections import Counter
@@ -32,7 +33,7 @@ SCHEDULES = 60
 
 
 class Tables:
-    """The disk of a process, as a `TaskStore` has it."""
+    """The disk of a process with the interface of a `TaskStore`."""
 
     def __init__(self, process: Process[Any]) -> None:
         self._process = process
@@ -51,7 +52,7 @@ class Tables:
 
 
 def committed(process: Process[Any], task: int, reached: int) -> dict[str, bytes]:
-    """A task's state as its changelog has it up to an offset."""
+    """Return a task's state from its changelog, up to an offset."""
     table = Table()
     for written in process.world.logs.changelog(process._changelog(task))[: reached + 1]:
         if written.transaction.fate is Fate.COMMITTED and not is_unfinished_key(written.change[0]):
@@ -60,7 +61,7 @@ def committed(process: Process[Any], task: int, reached: int) -> dict[str, bytes
 
 
 def compare(cluster: LocalCluster, seen: Counter[str]) -> None:
-    """Asserts that it is the same."""
+    """Assert that both are the same."""
     for process in cluster.processes(BOLT):
         stored = StoredState(Tables(process))
         for task in list(process.engine.slots):

@@ -1,4 +1,4 @@
-"""What `kstorm trace` and `kstorm why` say of trees is true, whatever goes wrong: more schedules than in the unit tests."""
+"""`kstorm trace` and `kstorm why` are right in any schedule. A longer run of the unit tests."""
 
 import pytest
 
@@ -6,12 +6,11 @@ from tests.sim.trees import Rebuilt, explore_exact_trees, explore_trees
 
 
 @pytest.mark.slow
-@pytest.mark.filterwarnings(
-    "ignore:coroutine .* was never awaited"
-)  # schedules are broken off amid executions
+# Schedules are aborted during executions.
+@pytest.mark.filterwarnings("ignore:coroutine .* was never awaited")
 @pytest.mark.timeout(300)
 def test_acked_trees_are_proven_and_open_ones_name_what_is_not_acked() -> None:
-    """At least once and exactly once; a failing schedule says its seed."""
+    """At least once and exactly once. A failing schedule prints its seed."""
     rebuilt, exact = Rebuilt(), Rebuilt()
     for seed in range(1000, 1400):
         explore_trees(seed, rebuilt)

@@ -1,4 +1,4 @@
-"""Random topologies: chains, fans, diamonds that join, collectors that anchor to many trees."""
+"""Random topologies: chains, fans, diamonds with joins, collectors that anchor to many trees."""
 
 from collections.abc import Callable
 from random import Random
@@ -29,9 +29,9 @@ TICK_SECS = 10
 def random_topology(
     random: Random, truth: Truth, source: SourceTopic | None = None, gentle: bool = False
 ) -> Topology:
-    """A topology of two to six components. With a `source` its spout is a `KafkaSpout` on that.
+    """Return a topology of two to six components. With a `source` its spout is a `KafkaSpout`.
 
-    `gentle`: all bolts behave, and none waits for a tick.
+    With `gentle`, all bolts behave, and none waits for a tick.
     """
     config = Config(
         topology_message_timeout_secs=TIMEOUT,
@@ -42,14 +42,17 @@ def random_topology(
     )
     wiring = _Wiring(TopologyBuilder("sim", config), random, truth, source, gentle)
     shapes: list[Callable[[], None]] = [wiring.chain, wiring.fan]
-    if truth.tracked:  # a join holds tuples, and they are lost with it
+    if truth.tracked:  # tuples that a join holds are lost in a crash
         shapes.append(wiring.diamond)
     random.choice(shapes if gentle else [*shapes, wiring.collector])()
     return wiring.builder.build()
 
 
 def diamond_that_fails_every_seventh(truth: Truth, acker_executors: int = 1) -> Topology:
-    """One spout, two branches, a join that anchors to both and holds; one branch fails every seventh message once."""
+    """One spout, two branches, and a join that holds tuples and anchors to both.
+
+    One branch fails every seventh message once.
+    """
     builder = TopologyBuilder("diamond", Config(topology_acker_executors=acker_executors))
     builder.set_spout("source", Source(truth))
     builder.set_bolt("left", Relay(truth, faults=Faults(fail_every=7)), 2).shuffle_grouping(
@@ -66,7 +69,7 @@ _RELAYS = (Relay, Relay, BatchRelay, BatchRelay, SlowRelay, SlowBatchRelay)
 
 
 class _Wiring:
-    """Shapes, each drawn on one builder."""
+    """Shapes, drawn on one builder."""
 
     def __init__(
         self,
@@ -84,7 +87,7 @@ class _Wiring:
             gentle,
         )
         self.good = gentle or random.random() < 0.3
-        """Whether all bolts behave."""
+        """True if all bolts behave."""
         moods = Moods(random.random() < 0.3, not self.good and random.random() < 0.3)
         own = random.choice((Source, Source, SlowSource))
         spout = (
@@ -101,7 +104,7 @@ class _Wiring:
         self._tally("tally", before)
 
     def fan(self) -> None:
-        """A relay with two streams, each with consumers of its own; one stream with two."""
+        """A relay with two streams with separate consumers. One stream has two of them."""
         kind, children = self.random.choice(_RELAYS), self.random.choice((0, 1, 3))
         fan = kind(self.truth, children, side=2, loose=True, faults=self._faults())
         self._any_grouping(self._bolt("fan", fan), "source")
@@ -110,7 +113,7 @@ class _Wiring:
         self._any_grouping(self._bolt("end", Relay(self.truth, 0)), "fan", SIDE)
 
     def diamond(self) -> None:
-        """Two branches that a join anchors to both; each gives it one tuple an attempt."""
+        """Two branches, and a join anchored to both. Each branch sends it one tuple per attempt."""
         for branch in ("left", "right"):
             kind = self.random.choice(_RELAYS)
             bolt = self._bolt(branch, kind(self.truth, faults=self._faults()))
@@ -166,9 +169,8 @@ class _Wiring:
                 return bolt.global_grouping(before, stream)
             case 3:
                 return bolt.all_grouping(before, stream)
-            case 4 if (
-                before == "source" or not self.good
-            ):  # what a bolt cannot emit fails, and is replayed
+            # A tuple that a bolt cannot emit fails and is replayed.
+            case 4 if before == "source" or not self.good:
                 return bolt.custom_grouping(before, self._picky(before), stream)
             case _:
                 return bolt.shuffle_grouping(before, stream)

@@ -1,7 +1,7 @@
-"""Trees rebuilt from the records of a simulated cluster, held against what really happened.
+"""Rebuilds trees from the records of a simulated cluster, and compares them with the truth.
 
-Of each tree that an acker says to be complete, the log proves that it is. Of each that is open, the tuples that it is said to
-wait for were truly not acked, as those know who acked.
+For each tree that an acker reports as complete, the log proves it. For each open tree, the tuples
+that it supposedly waits for were not acked according to `tests.sim.acks`.
 """
 
 from collections import Counter
@@ -32,17 +32,17 @@ from tests.sim.truth import Truth
 
 @dataclass
 class Rebuilt:
-    """How many trees were looked at, and what was said of them."""
+    """The number of examined trees, and the conclusions about them."""
 
     acked: int = 0
     said: Counter[str] = field(default_factory=Counter)
-    """Of open trees."""
+    """Conclusions about open trees."""
     told_apart: int = 0
-    """Trees that are complete, all of whose acks could be told apart."""
+    """Complete trees all of whose acks could be distinguished."""
 
 
 def check_trees(cluster: LocalCluster, acks: Acknowledged, rebuilt: Rebuilt) -> None:
-    """Raises `AssertionError` saying which tree is not as it should be."""
+    """Raise `AssertionError` that names a wrong tree."""
     topology = cluster.topology
     shape = outline(topology)
     records = list(_records(cluster))
@@ -63,7 +63,7 @@ def check_trees(cluster: LocalCluster, acks: Acknowledged, rebuilt: Rebuilt) -> 
 
 
 def rebuild(topology: Outline, records: list[Record], root: int) -> Tree:
-    """The tree of a root."""
+    """Return the tree of a root."""
     gatherer = Gatherer(topology, root)
     for record in records:
         gatherer.take(record)
@@ -89,7 +89,7 @@ def _check_open(tree: Tree, waiting: Waiting, acked: Counter[int], sent: set[int
 
 
 def _check_verdict(cluster: LocalCluster, tree: Tree, acked: Counter[int]) -> None:
-    """Whom `kstorm why` names as having the tuple, or as having lost it, has not acked it."""
+    """Check that tuples which `kstorm why` reports as held or queued were not acked."""
     world = cluster.processes(cluster.topology.spouts[0].id)[0].world
     places = [place for place in world.logs.places() if place[0] in cluster.topology.topics()]
     committed = {place: world.logs.committed(place) for place in places}
@@ -130,7 +130,7 @@ def _begun(records: list[Record], topology: Topology) -> Iterator[int]:
 
 
 def explore_trees(seed: int, rebuilt: Rebuilt | None = None) -> Rebuilt:
-    """A schedule among faults that is broken off at any moment, or when nobody has anything to do at that moment."""
+    """Run a schedule among faults. Abort it at any moment, or when all processes are idle."""
     rebuilt = rebuilt or Rebuilt()
     random = Random(f"trees {seed}")
     weather = random.choice([weather for weather in DRAWN if weather is not Weather.UNTRACKED])
@@ -154,7 +154,10 @@ def explore_trees(seed: int, rebuilt: Rebuilt | None = None) -> Rebuilt:
 
 
 def explore_exact_trees(seed: int, rebuilt: Rebuilt | None = None) -> Rebuilt:
-    """The same of a topology that is processed exactly once. Nothing of it is ever executed twice, as far as records tell."""
+    """Do the same for an exactly-once topology.
+
+    No open tree of it may look as if a tuple had been executed twice.
+    """
     rebuilt = rebuilt or Rebuilt()
     random = Random(f"exact trees {seed}")
     topology = exact_topology(random)

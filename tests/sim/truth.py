@@ -1,8 +1,9 @@
-"""What really happened, as spouts and bolts tell it: independent of roots, edges, acks and ledgers.
+"""The real events as spouts and bolts report them, independent of roots, edges, acks and ledgers.
 
-Every emit has a number of its own, which travels in the tuple's values. A bolt that acks a tuple tells which emits it
-anchored to it. So it can be said of any spout tuple whether it was processed completely: some execution of every copy
-of it was acked, and all that was anchored to that execution was processed completely.
+Every emit has its own number, which is in the tuple's values. A bolt that acks a tuple reports
+which emits it anchored to it. So it is known of any spout tuple if it was processed completely:
+some execution of every copy of it was acked, and everything anchored to that execution was
+processed completely.
 """
 
 from collections import Counter, defaultdict, deque
@@ -17,23 +18,23 @@ Message = int
 
 @dataclass(eq=False)
 class Truth:
-    """Outlives every crash; copies of a component share it."""
+    """Outlives every crash. Copies of a component share it."""
 
     messages: int
     tracked: bool = True
-    """Whether there are ackers; without them a message is acked when it is emitted."""
+    """True if there are ackers. Without them a message is acked when it is emitted."""
     finished: set[Message] = field(default_factory=set)
     """Messages that need not be emitted again: most were acked, some are dead letters."""
     acked: set[Message] = field(default_factory=set)
-    """Messages whose ack a spout was told."""
+    """Messages whose ack a spout has received."""
     attempts: defaultdict[Message, set[Any]] = field(default_factory=lambda: defaultdict(set))
-    """What each message was emitted as, by spouts; more than once if it was replayed."""
+    """The spouts' emits of each message: more than one if it was replayed."""
     executions: int = 0
     counted: set[tuple[str, Message]] = field(default_factory=set)
-    """Which stateful bolts have counted which messages, whether or not their state survived."""
+    """Stateful bolts and the messages they have counted, even if the state was lost."""
     violations: list[str] = field(default_factory=list)
     ends: int = 0
-    """How often a component raised where that ends its process."""
+    """Number of exceptions that end the component's process."""
     _emits: int = 0
     _targets: dict[int, Sequence[int]] = field(default_factory=dict)
     _runs: defaultdict[tuple[int, int], list[list[int]]] = field(
@@ -47,20 +48,20 @@ class Truth:
 
     @property
     def replays(self) -> int:
-        """How often a message was emitted again."""
+        """Number of repeated emits of messages."""
         return sum(len(attempts) - 1 for attempts in self.attempts.values())
 
     def new_emit(self) -> int:
-        """A number for an emit."""
+        """Return a number for an emit."""
         self._emits += 1
         return self._emits
 
     def sent(self, emit: int, targets: Sequence[int]) -> None:
-        """An emit went to these tasks."""
+        """Record the tasks that an emit went to."""
         self._targets[emit] = targets
 
     def sent_batch(self, emits: list[int], placed: Placed) -> None:
-        """Emits of one batch went to these tasks."""
+        """Record the tasks that the emits of a batch went to."""
         targets: dict[int, list[int]] = {emit: [] for emit in emits}
         for task, rows in placed:
             for emit in emits[rows] if isinstance(rows, slice) else [emits[row] for row in rows]:
@@ -68,7 +69,7 @@ class Truth:
         self._targets |= targets
 
     def executed(self, emit: int, task: int, anchored: Iterable[int]) -> None:
-        """A task acked a tuple, having anchored these emits to it."""
+        """Record that a task acked a tuple, having anchored these emits to it."""
         self.executions += 1
         if emit not in self._targets:
             self.violations.append(
@@ -77,11 +78,11 @@ class Truth:
         self._runs[emit, task].append(list(anchored))
 
     def executed_again(self) -> list[int]:
-        """The emits of which a task executed and acked a copy more than once."""
+        """Return the emits of which a task executed and acked a copy more than once."""
         return sorted({emit for (emit, _), runs in self._runs.items() if len(runs) > 1})
 
     def done(self, emit: int) -> bool:
-        """Whether a complete run of an emit and of all that hangs on it was executed."""
+        """Return True if a complete run of an emit and all its descendants was executed."""
         if emit not in self._done and all(
             any(all(map(self.done, run)) for run in self._runs[emit, task])
             for task in self._targets[emit]
@@ -90,16 +91,16 @@ class Truth:
         return emit in self._done
 
     def forget(self, component: str) -> None:
-        """The state of a component is gone with its changelog: what it had counted is expected no more."""
+        """Expect no counts from a component whose state is lost with its changelog."""
         self.counted = {(name, message) for name, message in self.counted if name != component}
 
     def happens(self, *what: Any) -> int:
-        """Something happens; how often it has by now: for faults that happen once, or a few times."""
+        """Count an event and return the count, for faults that occur once or a few times."""
         self._happened[what] += 1
         return self._happened[what]
 
     def unfinished(self, task: int, tasks: int) -> deque[Message]:
-        """The messages that a spout task has yet to get through."""
+        """Return a spout task's unfinished messages."""
         return deque(
             message for message in range(task, self.messages, tasks) if message not in self.finished
         )

@@ -1,4 +1,4 @@
-"""The rules by which users' code may raise anywhere, and kstorm without each."""
+"""The rules that allow users' code to raise anywhere, and kstorm without each."""
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
@@ -134,7 +134,6 @@ def _jobs_side_by_side() -> Iterator[None]:
 
 
 def user_code_mutants() -> list[Mutant]:
-    """Every such rule."""
     return [
         Mutant(
             "emit: a tuple leaves only when every grouping has chosen", _put_before_all_have_chosen

@@ -1,7 +1,8 @@
-"""A ZooKeeper in memory, and the sessions in which the runtime's own leases take locks and write offsets in it.
+"""A ZooKeeper in memory, and the sessions in which the production leases use it.
 
-What is simulated is what leases see of ZooKeeper: nodes with versions, ephemeral nodes that go with their session,
-watches that fire once, answers that get lost after the request was done or before, sessions that expire unheard.
+It simulates what leases see of ZooKeeper: nodes with versions, ephemeral nodes that end with their
+session, watches that fire once, answers lost before or after the request was executed, and sessions
+that expire unnoticed.
 """
 
 from collections.abc import Callable
@@ -24,9 +25,9 @@ from kstorm.runtime.zookeeper.lease import Lease
 from kstorm.testing.scheduler import Step
 
 _MOST_TRIES = 50
-_NO_LOCK = nullcontext()  # all is done by one thread here
+_NO_LOCK = nullcontext()  # there is only one thread
 _HEARD_FIRST = 0.2
-"""Probability that a client hears of its session's end before it sends what it was about to send."""
+"""Probability that a client learns of its session's end before it sends its next request."""
 
 T = TypeVar("T")
 Watch = Callable[..., object]
@@ -40,14 +41,14 @@ class Host(Protocol):
     zombie: bool
 
     def wake(self) -> None:
-        """It may have something to do."""
+        """The process may have something to do."""
 
     def ask_again(self) -> None:
-        """Its spouts may have something to emit."""
+        """The process's spouts may have something to emit."""
 
 
 class Stat(NamedTuple):
-    """What kazoo's `ZnodeStat` tells of a node, as far as leases ask."""
+    """The fields of kazoo's `ZnodeStat` that leases use."""
 
     version: int
     last_modified_transaction_id: int
@@ -61,39 +62,41 @@ class _Node:
 
 
 class SimulatedZooKeeper:
-    """The server. `written` is told of each write of a node that is not ephemeral: its path, what it held, what it holds,
-    and the session that wrote it."""
+    """The server. `written` is called at each write of a node that is not ephemeral.
+
+    Its arguments are the path, the data before and after, and the session that wrote it.
+    """
 
     versioned: ClassVar[bool] = True
-    """Whether writes that name a version are held to it; a test switches it off to see what it is for."""
+    """True if writes must match the version that they name. A test switches it off."""
 
     def __init__(
         self, random: Random, written: Callable[[str, bytes | None, bytes, int], None]
     ) -> None:
         self.random, self._written = random, written
         self.lossy = 0.0
-        """Probability that a connection breaks at a request; half of those were done all the same."""
+        """Probability that a connection breaks at a request. Half of those were still executed."""
         self.down = False
-        """Whether it can be reached."""
+        """True while it cannot be reached."""
         self.sessions: dict[int, SimulatedSession] = {}
-        """Those that have not expired."""
+        """Sessions that have not expired."""
         self.writers: dict[str, int] = {}
         """The session that wrote each node last."""
         self.unfair: list[str] = []
-        """Paths from which a session was fenced that held their lock all the time."""
+        """Paths from which a session was fenced although it held their lock all the time."""
         self._nodes: dict[str, _Node] = {}
         self._watches: dict[str, list[Watch]] = {}
         self._transactions = 0
         self._last_session = 0
 
     def begin(self, session: "SimulatedSession") -> int:
-        """A new session."""
+        """Start a session."""
         self._last_session += 1
         self.sessions[self._last_session] = session
         return self._last_session
 
     def expire(self, number: int) -> None:
-        """Ends a session; its client is not told before it asks."""
+        """End a session. Its client does not learn of it before its next request."""
         del self.sessions[number]
         for path in [
             path for path, node in self._nodes.items() if node.stat.owner_session_id == number
@@ -101,7 +104,7 @@ class SimulatedZooKeeper:
             self.delete(path)
 
     def expire_the_dead(self) -> bool:
-        """Ends the sessions whose processes do not answer; whether there were any."""
+        """End the sessions of unresponsive processes. Return True if there were any."""
         dead = [
             number
             for number, session in self.sessions.items()
@@ -112,13 +115,13 @@ class SimulatedZooKeeper:
         return bool(dead)
 
     def restart(self) -> None:
-        """It can be reached again."""
+        """Make it reachable again."""
         self.down = False
         for session in self.sessions.values():
             session.process.wake()
 
     def read(self, path: str, watch: Watch | None) -> tuple[bytes, Stat]:
-        """A node's data. The watch fires at its next change."""
+        """Return a node's data. The watch fires at its next change."""
         if path not in self._nodes:
             raise NoNodeError
         if watch is not None:
@@ -126,18 +129,17 @@ class SimulatedZooKeeper:
         return self._nodes[path].data, self._nodes[path].stat
 
     def owner(self, path: str) -> int | None:
-        """The session that an ephemeral node goes with; None if there is no such node."""
+        """Return the session of an ephemeral node, or None if there is no such node."""
         node = self._nodes.get(path)
         return None if node is None else node.stat.owner_session_id
 
     def create(self, path: str, data: bytes, by: int, ephemeral: bool) -> Stat:
-        """A new node."""
         if path in self._nodes:
             raise NodeExistsError
         return self._put(path, data, 0, by if ephemeral else 0, by)
 
     def write(self, path: str, data: bytes, version: int, by: int) -> Stat:
-        """New data for a node whose version is `version`."""
+        """Write data to a node whose version is `version`."""
         if path not in self._nodes:
             raise NoNodeError
         stat = self._nodes[path].stat
@@ -146,7 +148,6 @@ class SimulatedZooKeeper:
         return self._put(path, data, stat.version + 1, stat.owner_session_id, by)
 
     def delete(self, path: str) -> None:
-        """No node any more."""
         if self._nodes.pop(path, None) is None:
             raise NoNodeError
         self._fire(path)
@@ -168,7 +169,10 @@ class SimulatedZooKeeper:
 
 
 class SimulatedSession:
-    """One process's way to ZooKeeper: what `kstorm.runtime.zookeeper.offsets.Session` asks for, done in steps of the process."""
+    """A process's access to ZooKeeper, in steps of the process.
+
+    It has the interface of `kstorm.runtime.zookeeper.offsets.Session`.
+    """
 
     def __init__(self, zookeeper: SimulatedZooKeeper, process: Host) -> None:
         self.process = process
@@ -178,7 +182,7 @@ class SimulatedSession:
         process.background.append(self.ready)
 
     def ready(self) -> list[Step]:
-        """What could be done for the leases now."""
+        """Return the possible steps for the leases."""
         if self._zookeeper.down:
             return []
         steps: list[Step] = [
@@ -189,22 +193,19 @@ class SimulatedSession:
         return steps
 
     def add(self, lease: Lease) -> None:
-        """See `Session`."""
         self._leases.append(lease)
         self.process.wake()
 
     def save(self, lease: Lease, data: bytes) -> None:
-        """See `Session`."""
         lease.queued = data
         self.process.wake()
 
     def release(self, lease: Lease) -> None:
-        """See `Session`."""
         lease.leaving = True
         self.process.wake()
 
     def wait(self, condition: Callable[[], bool], timeout: float) -> bool:
-        """Does the work there is, as nobody else would."""
+        """Do the pending work, because no other thread would."""
         for _ in range(_MOST_TRIES):
             steps = self.ready()
             if condition() or not steps:
@@ -213,13 +214,12 @@ class SimulatedSession:
         return condition()
 
     def wake(self, *_: Any) -> None:
-        """See `Session`."""
         for lease in self._leases:
             lease.look_again()
         self.process.wake()
 
     def problem(self, *_: Any) -> str:
-        """None that a simulated spout should hear of."""
+        """Reports no problems to simulated spouts."""
         return ""
 
     def _advance(self, lease: Lease) -> None:
@@ -249,29 +249,25 @@ class SimulatedSession:
     def _is_alive(self) -> bool:
         return self._number in self._zookeeper.sessions
 
-    # What leases use of a kazoo client. A session that expired may be replaced between two requests of one turn.
+    # The methods of a kazoo client that leases use. An expired session may be replaced between two
+    # requests of one turn.
 
     @property
     def client_id(self) -> tuple[int, bytes]:
-        """The session."""
         return self._number, b""
 
     def get(self, path: str, watch: Watch | None = None) -> tuple[bytes, Stat]:
-        """As kazoo's."""
         return self._request(lambda: self._zookeeper.read(path, watch))
 
     def create(
         self, path: str, data: bytes, *, ephemeral: bool = False, makepath: bool = True
     ) -> None:
-        """As kazoo's."""
         self._request(lambda: self._zookeeper.create(path, data, self._number, ephemeral))
 
     def set(self, path: str, data: bytes, version: int = -1) -> Stat:
-        """As kazoo's."""
         return self._request(lambda: self._zookeeper.write(path, data, version, self._number))
 
     def delete(self, path: str) -> None:
-        """As kazoo's."""
         self._request(lambda: self._zookeeper.delete(path))
 
     def _request(self, do: Callable[[], T]) -> T:

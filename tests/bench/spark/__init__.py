@@ -1,1 +1,1 @@
-"""`./run bench pipeline`: the Spark pipeline beside the least that a PySpark job can do with a topic."""
+"""`./run bench pipeline`: compares the Spark pipeline with a minimal PySpark job."""

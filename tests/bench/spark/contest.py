@@ -1,6 +1,7 @@
-"""The pipeline with all tables of the word count, and with none declared, each beside the plain job, in turn.
+"""Runs the pipeline, with the word count's tables and without any, and the plain job in turn.
 
-The whole process is measured, Spark's start with it: that is what a run costs. Tables are counted, then deleted.
+The whole process is measured, including Spark's start, because that is the cost of a run. Tables
+are counted, then deleted.
 """
 
 import json
@@ -48,15 +49,12 @@ Runs = dict[str, list[Figures]]
 
 @dataclass(frozen=True, slots=True)
 class Job:
-    """One contestant."""
-
     name: str
     says: str
     pipeline: str | None = None
-    """What `--pipeline` names; None: the plain job."""
+    """The value of `--pipeline`, or None for the plain job."""
 
     def command(self, bootstrap: str, directory: Path) -> list[str]:
-        """What is started."""
         jars = ",".join(map(str, spark_jars()))
         if self.pipeline is None:
             return [
@@ -97,7 +95,7 @@ JOBS: Final = (
 
 
 def run_pipeline(records: int, rounds: int, report: Path | None) -> int:
-    """Measure and print; 0. Raises `LocalError` if a job fails, `BrokerError` for Kafka."""
+    """Measure, print, and return 0. Raises `LocalError` if a job fails, `BrokerError` for Kafka."""
     console = Console()
     progress = Progress(console)
     directory = run_directory()
@@ -118,7 +116,7 @@ def run_pipeline(records: int, rounds: int, report: Path | None) -> int:
                     progress.say(f"round {number} of {rounds} · {job.name}: {_line(found)}")
     finally:
         progress.close()
-        shutil.rmtree(directory / "kafka", ignore_errors=True)  # its data; the logs stay
+        shutil.rmtree(directory / "kafka", ignore_errors=True)  # deletes the data but no logs
     _print(runs, records, console)
     if report is not None:
         content = {"machine": machine(), "records": records, "runs": runs, "ratios": _ratios(runs)}
@@ -127,11 +125,12 @@ def run_pipeline(records: int, rounds: int, report: Path | None) -> int:
 
 
 def _fill(bootstrap: str, records: int) -> None:
-    """The records that a word count processed exactly once writes, each with an id of its own."""
+    """Produce the output of an exactly-once word count, in which each record has a unique id."""
     Broker(bootstrap).create_sink(_TOPIC)
     producer = BenchProducer(bootstrap, _TOPIC)
     counts: Counter[str] = Counter()
-    sentences = corpus.texts(records // corpus.WORDS_PER_SENTENCE * 2)  # more words than are wanted
+    # This is more words than required.
+    sentences = corpus.texts(records // corpus.WORDS_PER_SENTENCE * 2)
     words = (
         (word, f"sentences-{number % PARTITIONS}-{number // PARTITIONS}-{position}")
         for number, sentence in enumerate(sentences)
@@ -186,7 +185,7 @@ def _check(job: Job, rows: dict[str, int], records: int) -> None:
 
 
 def _ratios(runs: Runs) -> dict[str, dict[str, list[float]]]:
-    """Of each contestant's figures to the plain job's in the same round."""
+    """Return the ratios of each contestant's figures to the plain job's in the same round."""
     return {
         name: {
             figure: [

@@ -1,7 +1,9 @@
-"""What a batch costs on empty tables and on full ones, in one warm Spark: with even and with skewed sources, and with replays.
+"""The cost of a batch on empty and on full tables, in one warm Spark session.
 
-Tables are filled by batches of the measured size, as if they had come one after another. Then the same kinds of batches go into
-these and into new ones, in turn. A batch costs what its append to bronze and its `refine` take; CPU is that of the whole JVM.
+Sources are even or skewed, and some batches contain replays. Tables are filled with batches of the
+measured size, as in a real run. Then the same kinds of batches are written to the full tables and
+to new ones, in turn. The cost of a batch is that of its append to bronze and its `refine`. CPU time
+is that of the whole JVM.
 """
 
 import json
@@ -40,11 +42,11 @@ from tests.pipeline.topic import as_of_stream
 
 _WORDS: Final = 2000
 _A_SECOND: Final = 1000
-"""Records, by their Kafka timestamps; so a million are 17 minutes of `counts_per_minute`."""
+"""Records per second of Kafka timestamps. So a million are 17 minutes of `counts_per_minute`."""
 _LATE: Final = 100
-"""Of so many records one is a replay, where there are some."""
+"""One of this many records is a replay, if there are any."""
 _SOME_TIME_AGO: Final = 600 * _A_SECOND
-"""How many records ago what is replayed had been written first."""
+"""Number of records between a message's first record and its replay."""
 _WARM: Final = 3
 _LEGEND: Final = """skewed: three of four messages are in one source partition
 replays: 1 % of the records are of messages of 10 minutes ago (near), or of any (far)"""
@@ -52,20 +54,20 @@ replays: 1 % of the records are of messages of 10 minutes ago (near), or of any 
 
 @dataclass(frozen=True, slots=True)
 class Kind:
-    """Of batches."""
+    """A kind of batches."""
 
     name: str
     skewed: bool = False
     late: str = ""
-    """Which messages come again: those of ten minutes `ago`, or `any`; none if empty."""
+    """The replayed messages: those of ten minutes `ago`, or `any`. Empty: none."""
 
     def partition(self, number: Column) -> Column:
-        """The source partition of a message; three of four are in one, if skewed."""
+        """Return the source partition of a message. With skew, three of four are in one."""
         even = (number % PARTITIONS).cast("int")
         return sf.when(number % 4 > 0, 0).otherwise(even) if self.skewed else even
 
     def message(self, number: Column, first: int) -> Column:
-        """The message of which a record is made."""
+        """Return the source message of a record."""
         if not self.late:
             return number
         if self.late == "ago":
@@ -85,7 +87,7 @@ KINDS: Final = (
 
 
 class Filling:
-    """Tables that get batch after batch."""
+    """Tables to which batch after batch is written."""
 
     def __init__(self, spark: SparkSession, directory: Path, size: int) -> None:
         self._spark, self._size = spark, size
@@ -95,7 +97,7 @@ class Filling:
         self._numbers = count()
 
     def add(self, kind: Kind) -> tuple[float, float]:
-        """Seconds and CPU seconds of one batch more."""
+        """Write one more batch, and return its seconds and CPU seconds."""
         number = next(self._numbers)
         rows = as_of_stream(_records(self._spark, kind, number * self._size, self._size))
         began, used = time.monotonic(), _cpu_seconds()
@@ -109,7 +111,7 @@ class Filling:
 
 
 def run_flat(rows: int, size: int, rounds: int, report: Path | None) -> int:
-    """Measure and print; 0."""
+    """Measure, print, and return 0."""
     console = Console()
     progress = Progress(console)
     directory = run_directory()
@@ -164,7 +166,7 @@ def _rounds(
     rounds: int,
     progress: Progress,
 ) -> Iterator[dict[str, tuple[float, float]]]:
-    """Seconds and CPU seconds of a batch on each, in turn; the first rounds only warm up."""
+    """Yield seconds and CPU seconds of a batch on both kinds of tables, after warm-up rounds."""
     for number in range(-_WARM, rounds):
         empty = Filling(spark, directory / f"empty-{kind.name}-{number}", size)
         found = {"empty": empty.add(kind), "full": full.add(kind)}
@@ -177,7 +179,7 @@ def _rounds(
 
 
 def _records(spark: SparkSession, kind: Kind, first: int, size: int) -> DataFrame:
-    """So many records of a word count, as bronze has them, kept in memory: to make them is not measured."""
+    """Return records of a word count in bronze's form. They are cached before the measurement."""
     number = sf.col("id")
     message = kind.message(number, first)
     record = sf.to_json(

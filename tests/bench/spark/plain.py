@@ -1,7 +1,7 @@
-"""The least that a PySpark job can do with a topic: Kafka, `from_json`, append to one Delta table, and end.
+"""A minimal PySpark job on a topic: Kafka, `from_json`, append to one Delta table, and exit.
 
-No copy of what came, no quarantine, no replay that is dropped, no gold tables. It is started as a process of its own, with the
-broker, the topic, the table's place and the jars as arguments.
+It keeps no raw copy, has no quarantine and no gold tables, and drops no replays. It runs as a
+separate process with the broker, the topic, the table's path and the jars as arguments.
 """
 
 import sys
@@ -27,7 +27,6 @@ _CONF = {
 
 
 def main(bootstrap: str, topic: str, table: str, jars: str) -> None:
-    """Append what the topic holds to the table."""
     builder = (
         SparkSession.builder.appName("plain").master(f"local[{CORES}]").config("spark.jars", jars)
     )

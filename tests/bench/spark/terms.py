@@ -1,4 +1,4 @@
-"""What both jobs have in common."""
+"""Settings that both jobs share."""
 
 from typing import Final
 

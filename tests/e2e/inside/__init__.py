@@ -1,1 +1,1 @@
-"""What runs in pods: it feeds and audits, with plain clients."""
+"""Programs that run in pods: they feed and audit with plain clients."""

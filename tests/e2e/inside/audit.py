@@ -1,9 +1,9 @@
-"""Reads source, sink and dead letters in a pod, and prints what a tally makes of them.
+"""Reads source, sink and dead letters in a pod, and prints the result of a tally.
 
     python -m tests.e2e.inside.words SERVERS SOURCE SINK LETTERS PATIENCE
 
-(or another module with a truth.) Reads until everything is there, or until for PATIENCE seconds nothing came. Prints one line of
-JSON: `Findings`.
+(Or another module with a truth.) Reads until everything is there, or nothing has arrived for
+PATIENCE seconds. Prints one line of JSON: `Findings`.
 """
 
 import sys
@@ -16,7 +16,7 @@ from tests.e2e.inside.tally import Output, Place, Tally, Truth
 
 
 def audit(truth: Truth) -> None:
-    """What the module of a truth does when it is run."""
+    """The main function of a module with a truth."""
     servers, source, sink, letters, patience = sys.argv[1:]
     tally = Tally(truth)
     _read_source(servers, source, tally)
@@ -27,7 +27,7 @@ def audit(truth: Truth) -> None:
         for message in polled:
             last_news = time.monotonic()
             if message.topic() == letters:
-                if message.value() is not None:  # else it was discarded
+                if message.value() is not None:  # otherwise a discarded letter
                     tally.take_letter(message.value() or b"")
             else:
                 tally.take_output(_output(message))
@@ -55,7 +55,7 @@ def _read_source(servers: str, topic: str, tally: Tally) -> None:
 
 
 def _reader(servers: str, *topics: str) -> Consumer:
-    """Reads topics from their beginning, committed records only."""
+    """Return a consumer that reads topics from the beginning, committed records only."""
     reader = Consumer(
         {
             "bootstrap.servers": servers,

@@ -1,10 +1,11 @@
-"""Runs in a pod: posts lines of text at a steady rate, and prints how far the sink has come.
+"""Runs in a pod: posts lines of text at a steady rate, and prints the progress of the sink.
 
     python -m tests.e2e.inside.feed SERVERS SOURCE SINK RATE LINES STOP
 
-Posts the lines of the file LINES, again and again, until there is a file STOP. In a line `{message-number}` stands for the number
-of messages before it. Prints a line of JSON every quarter of a second: `at` (seconds since 1970), `sent`, `taken` (by Kafka),
-`sink` (records there). Knows nothing of kstorm.
+Posts the lines of the file LINES in a loop, until the file STOP exists. `{message-number}` in a
+line is replaced by the number of previous messages. Prints a line of JSON every quarter of a
+second: `at` (seconds since 1970), `sent`, `taken` (by Kafka), `sink` (records there). Independent
+of kstorm.
 """
 
 import itertools
@@ -20,7 +21,7 @@ _NUMBER = "{message-number}"
 
 
 class Feed:
-    """Posts text; counts what Kafka has taken."""
+    """Posts text, and counts the messages that Kafka has taken."""
 
     def __init__(self, servers: str, source: str, sink: str) -> None:
         self._source, self._sink = source, sink
@@ -29,7 +30,7 @@ class Feed:
             "reconnect.backoff.max.ms": 1000,
             "metadata.recovery.strategy": "none",
         }
-        # Kafka is restarted meanwhile: nothing may be given up, or sent twice.
+        # Kafka is restarted meanwhile. No message may be dropped or sent twice.
         self._producer = Producer({**patient, "enable.idempotence": True, "message.timeout.ms": 0})
         self._consumer = Consumer({**patient, "group.id": "e2e-feed", "socket.timeout.ms": 2000})
         self._taken = self._sent = self._end = 0
@@ -68,7 +69,7 @@ class Feed:
         )
 
     def _sink_end(self) -> int:
-        """Records in the sink; as many as last time while Kafka does not answer."""
+        """Return the number of records in the sink, or the last number if Kafka does not answer."""
         try:
             partitions = (
                 self._consumer.list_topics(self._sink, timeout=1).topics[self._sink].partitions

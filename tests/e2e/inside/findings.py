@@ -1,4 +1,4 @@
-"""What the audit in the pod found, as it comes out of there."""
+"""The findings of the audit in the pod, in their exchange format."""
 
 import json
 from collections.abc import Iterator
@@ -9,29 +9,31 @@ from typing import Self
 @dataclass(frozen=True, slots=True)
 class Findings:
     messages: int = 0
-    """In the source topic."""
+    """Messages in the source topic."""
     due: int = 0
-    """Outputs that must come of them."""
+    """Their expected outputs."""
     lost: int = 0
-    """Outputs that never came."""
+    """Outputs that never arrived."""
     some_lost: list[str] = field(default_factory=list)
     strange: int = 0
-    """Records of the sink that no message asks for."""
+    """Records of the sink that belong to no message."""
     copies: dict[str, int] = field(default_factory=dict)
-    """By the second since 1970, as text: outputs that were written again then."""
+    """Duplicate outputs, by the second since 1970 (as text) in which they were written."""
     wrong: list[str] = field(default_factory=list)
-    """What the outputs say that is not so, a sentence each; some of it."""
+    """Some of the errors in the outputs, a sentence each."""
     letters: int = 0
-    """Messages that can never be processed and are in the dead letters."""
+    """Unprocessable messages that are in the dead letters."""
     without_letter: list[str] = field(default_factory=list)
-    """Messages that can never be processed and are not in the dead letters."""
+    """Unprocessable messages that are not in the dead letters."""
     wrong_letters: list[str] = field(default_factory=list)
-    """Dead letters that should not be there, a sentence each."""
+    """Dead letters that should not exist, a sentence each."""
     slowest: list[tuple[float, float]] = field(default_factory=list)
-    """Of the messages that came within a second the one that took longest: when it came, and when its last output was there, in
-    seconds since 1970."""
+    """The slowest message of each second.
+
+    Its arrival and the time of its last output are in seconds since 1970.
+    """
     truth: dict[str, int] = field(default_factory=dict)
-    """What the pipeline's tables must have, by key."""
+    """Expected numbers in the pipeline's tables, by key."""
 
     def to_json(self) -> str:
         return json.dumps(asdict(self))
@@ -46,7 +48,7 @@ class Findings:
         return sum(self.copies.values())
 
     def faults(self, outputs: str) -> Iterator[str]:
-        """What must not be of a topology that is processed exactly once, a sentence each. `outputs`: what they are called."""
+        """Yield a sentence for each fault of an exactly-once topology. `outputs` is their name."""
         if self.lost:
             yield f"{self.lost:,} {outputs} were lost, such as {', '.join(self.some_lost)}"
         if self.strange:

@@ -1,7 +1,7 @@
-"""Runs in a pod: reckons each order again, and each customer's total, and compares them with the sink of the orders.
+"""Runs in a pod: recomputes each order and each customer's total, and compares them with the sink.
 
-A record is JSON with `id`, `customer`, `amount`, and the customer's `orders` and `total` up to it; its headers say which message
-it is made of.
+A record is JSON with `id`, `customer`, `amount`, and the customer's `orders` and `total` so far.
+Its headers name its source message.
 """
 
 import json
@@ -26,7 +26,7 @@ class Orders:
     def __init__(self) -> None:
         self._orders: dict[str, Order] = {}
         self._totals: defaultdict[str, dict[int, tuple[Decimal, Decimal]]] = defaultdict(dict)
-        """By customer and number of orders: the amount of the last one, and the total."""
+        """By customer and number of orders: the amount of the last order, and the total."""
         self._wrong: list[str] = []
 
     def outputs_of(self, place: Place, value: bytes) -> Sequence[str]:
@@ -67,14 +67,14 @@ class Orders:
         ]
 
     def in_tables(self) -> Mapping[str, int]:
-        """In cents."""
+        """Return the totals in cents."""
         found = Counter[str]()
         for order in self._orders.values():
             found[order.customer] += int(order.amount * 100)
         return found
 
     def _amiss(self, customer: str, amounts: Sequence[Decimal]) -> Iterator[str]:
-        """Each total is the one before and the order's amount; the last one is the sum of all orders."""
+        """Check that each total is the previous one plus the amount, and the last is the sum."""
         steps, before = self._totals[customer], Decimal(0)
         for number in range(1, max(steps, default=0) + 1):
             if number not in steps:
@@ -90,7 +90,7 @@ class Orders:
 
 
 def _reckon(order: dict[str, Any]) -> Order:
-    """Raises what comes of anything that is no order."""
+    """Compute an order. Raises various errors for an invalid one."""
     items, coupon, customer = order["items"], order["coupon"], order["customer"]
     if not items:
         raise ValueError("it has no items")

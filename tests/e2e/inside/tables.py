@@ -1,9 +1,9 @@
-"""Runs in a pod of the pipeline's image: reads a number for each key of one of the pipeline's tables.
+"""Runs in a pod of the pipeline's image: reads a number for each key of a table.
 
     python -m tests.e2e.inside.tables TABLES TABLE KEY NUMBER EXPECTED PATIENCE
 
-KEY is a column, and NUMBER an expression of SQL. Reads again until the numbers add up to EXPECTED, or until for PATIENCE seconds
-they have not changed. Prints one line of JSON.
+KEY is a column, and NUMBER an SQL expression. Reads again until the numbers add up to EXPECTED, or
+have not changed for PATIENCE seconds. Prints one line of JSON.
 """
 
 import json

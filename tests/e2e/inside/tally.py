@@ -1,5 +1,8 @@
-"""Compares what came out of a topology with what must come of its messages. Knows nothing of kstorm but what a dead letter
-looks like; nor what the messages are, which a `Truth` knows."""
+"""Compares the output of a topology with the expected output of its messages.
+
+Its only knowledge of kstorm is the format of a dead letter. The content of messages is known to a
+`Truth`.
+"""
 
 import base64
 import json
@@ -13,7 +16,7 @@ _SHOWN: Final = 10
 
 
 class Place(NamedTuple):
-    """Of a message in the source topic."""
+    """The position of a message in the source topic."""
 
     topic: str
     partition: int
@@ -33,27 +36,33 @@ class Output(NamedTuple):
 
 
 class Truth(Protocol):
-    """What must come of messages, worked out without the topology."""
+    """The expected output of messages, computed without the topology."""
 
     def outputs_of(self, place: Place, value: bytes) -> Sequence[str]:
-        """The names of the outputs that a message must have. Raises `ValueError` if it can never be processed."""
+        """Return the names of a message's expected outputs.
+
+        Raises `ValueError` if the message can never be processed.
+        """
         ...
 
     def take(self, output: Output) -> str:
-        """Notes what an output says, and gives its name. Raises `ValueError` or `LookupError` if it tells none."""
+        """Record the content of an output, and return its name.
+
+        Raises `ValueError` or `LookupError` if it has none.
+        """
         ...
 
     def wrong(self) -> Sequence[str]:
-        """What the outputs have said that is not so, a sentence each."""
+        """Return a sentence for each error in the outputs."""
         ...
 
     def in_tables(self) -> Mapping[str, int]:
-        """What the pipeline's tables must have, by key."""
+        """Return the expected numbers in the pipeline's tables, by key."""
         ...
 
 
 class Tally:
-    """Give it all messages, then the records of the sink and the dead letters."""
+    """Add all messages first, then the records of the sink and the dead letters."""
 
     def __init__(self, truth: Truth) -> None:
         self._truth = truth
@@ -68,7 +77,7 @@ class Tally:
         self._wrong_letters: list[str] = []
 
     def add_message(self, place: Place, value: bytes, at: int) -> None:
-        """A message of the source topic; `at`: when it came, in ms since 1970."""
+        """Add a source message. `at` is its arrival in ms since 1970."""
         self._came[place] = at
         try:
             names = self._truth.outputs_of(place, value)
@@ -80,7 +89,7 @@ class Tally:
 
     @property
     def complete(self) -> bool:
-        """Whether all is there that must be; there may be more."""
+        """True once all expected output has arrived. There may be more."""
         return not self._missing and self._poison <= self._letters.keys()
 
     def take_output(self, output: Output) -> None:
@@ -138,9 +147,10 @@ class Tally:
 
 
 def _message_in(letter: dict[str, Any], sources: set[str]) -> Place:
-    """The message that a dead letter is about: itself, or a bolt's tuple that has the message's coordinates in its fields.
+    """Return the message of a dead letter.
 
-    Raises `ValueError`, `LookupError` or `TypeError` if it does not tell.
+    That is the letter's record, or the message whose coordinates are in the fields of a bolt's
+    tuple. Raises `ValueError`, `LookupError` or `TypeError` if it names none.
     """
     place = Place(letter["topic"], letter["partition"], letter["offset"])
     if place.topic in sources:

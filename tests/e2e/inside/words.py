@@ -1,6 +1,7 @@
 """Runs in a pod: compares each word of each message with the records of the word count's sink.
 
-A record is JSON with `word`, its `count`, and `id`, "topic-partition-offset-position" of a word in the source.
+A record is JSON with `word`, its `count`, and `id`: "topic-partition-offset-position" of a word in
+the source.
 """
 
 import json

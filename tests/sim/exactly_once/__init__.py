@@ -1,1 +1,1 @@
-"""Exactly once in simulation: a small world of its own, whatever dies in it."""
+"""Exactly-once processing in simulation: a separate small world in which anything can crash."""

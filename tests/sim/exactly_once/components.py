@@ -1,4 +1,4 @@
-"""A spout with positions, and bolts that split, count, join and raise at any point of an execution."""
+"""A spout with positions, and bolts that split, count, join, and raise anywhere in an execution."""
 
 from collections.abc import Mapping
 from random import Random
@@ -23,14 +23,14 @@ from kstorm.topology import (
 
 SOURCE = "source"
 PARTS = 2
-"""Tuples that are made of one message."""
+"""Number of tuples made from one message."""
 STREAMS = [f"part{part}" for part in range(PARTS)]
-"""One for each of them."""
+"""One stream per part."""
 _RAISE = 0.04
 
 
 class Trouble:
-    """Raises now and then. Copies of a component share it, so that a replay of a tuple is not as the first time."""
+    """Raises at random. Copies of a component share it, so a replay may fare differently."""
 
     def __init__(self, random: Random, often: float = _RAISE) -> None:
         self._random, self._often = random, often
@@ -39,13 +39,13 @@ class Trouble:
         return self
 
     def maybe(self) -> None:
-        """Raises, `often`."""
+        """Raise with the probability `often`."""
         if self._random.random() < self._often:
             raise ValueError("now and then")
 
 
 class Messages(Positioned, Spout):
-    """Emits the messages of a log; its position is where the log is read next."""
+    """Emits the messages of a log. Its position is the next index to read."""
 
     def __init__(self, log: list[list[int]]) -> None:
         self._log = log
@@ -63,7 +63,7 @@ class Messages(Positioned, Spout):
         self._mine = range(context.task_index, len(self._log), context.total_tasks)
 
     def next_tuple(self) -> None:
-        """The next message of any partition."""
+        """Emit the next message of any partition."""
         for partition in self._mine:
             at = self._at.get(partition)
             if at is None:
@@ -78,27 +78,29 @@ class Messages(Positioned, Spout):
                 return
 
     def fail(self, message_id: int) -> None:
-        """Never called; it does what such spouts do."""
+        """Never called. It does what such spouts do."""
         self.collector.emit((message_id, f"key{message_id % 4}"), message_id=message_id)
 
     def positions(self) -> Mapping[tuple[str, int], int]:
-        """See `Positioned.positions`."""
         return {(SOURCE, partition): at for partition, at in self._at.items()}
 
 
 class Split(BasicBolt):
-    """Makes `PARTS` tuples of each, on a stream each: they come in frames of their own, and between two frames anything happens."""
+    """Makes `PARTS` tuples from each, on separate streams.
+
+    So they are in separate frames, and anything can happen between two frames.
+    """
 
     def __init__(self, trouble: Trouble) -> None:
         self._trouble = trouble
 
     def declare_output_fields(self, declarer: OutputFieldsDeclarer) -> None:
-        """The message, its key, and which part of it."""
+        """The message, its key, and the number of the part."""
         for stream in STREAMS:
             declarer.declare_stream(stream, ("id", "key", "part"))
 
     def execute(self, tuple: Tuple, collector: BasicOutputCollector) -> None:
-        """Raises before, between and behind its emits."""
+        """May raise before, between and after its emits."""
         for part, stream in enumerate(STREAMS):
             self._trouble.maybe()
             collector.emit((tuple["id"], tuple["key"], part), stream=stream)
@@ -106,10 +108,9 @@ class Split(BasicBolt):
 
 
 class SplitBatches(Split):
-    """The same by whole batches, where it does not raise amid one."""
+    """`Split` for whole batches. It does not raise within one emit of a batch."""
 
     def execute_batch(self, batch: TupleBatch, collector: BasicOutputCollector) -> None:
-        """Raises before, between and behind its emits."""
         for part, stream in enumerate(STREAMS):
             self._trouble.maybe()
             collector.emit_batch([batch["id"], batch["key"], [part] * len(batch)], stream=stream)
@@ -117,17 +118,17 @@ class SplitBatches(Split):
 
 
 class Count(StatefulBasicBolt):
-    """Counts keys, and keeps the numbers of what it has counted in a list that is changed in place."""
+    """Counts keys, and records the counted tuples in a list that is changed in place."""
 
     def __init__(self, trouble: Trouble) -> None:
         self._trouble = trouble
 
     def declare_output_fields(self, declarer: OutputFieldsDeclarer) -> None:
-        """What was counted, and as the how many-th of its key."""
+        """The counted tuple, and its key's count."""
         declarer.declare("id", "key", "part", "count")
 
     def execute(self, tuple: Tuple, collector: BasicOutputCollector) -> None:
-        """Raises at any point."""
+        """May raise at any point."""
         self._trouble.maybe()
         counted = self.state.get(tuple["key"], [])
         counted.append((tuple["id"], tuple["part"]))
@@ -138,10 +139,10 @@ class Count(StatefulBasicBolt):
 
 
 class CountBatches(Count):
-    """The same by whole batches; what one has put into the state before it raises must not stay there."""
+    """`Count` for whole batches. Its writes to the state before it raises must be rolled back."""
 
     def execute_batch(self, batch: TupleBatch, collector: BasicOutputCollector) -> None:
-        """Raises between any two tuples."""
+        """May raise between any two tuples."""
         counts = []
         for number, key, part in zip(batch["id"], batch["key"], batch["part"], strict=True):
             counted = self.state.get(key, [])
@@ -154,23 +155,22 @@ class CountBatches(Count):
 
 
 class Join(Bolt):
-    """Holds a part of a message until the other comes."""
+    """Holds a part of a message until the other arrives."""
 
     def __init__(self, trouble: Trouble) -> None:
         self._trouble = trouble
 
     def declare_output_fields(self, declarer: OutputFieldsDeclarer) -> None:
-        """A message that is complete; and each part of it, when it comes."""
+        """A complete message, and each part when it arrives."""
         declarer.declare("id")
         declarer.declare_stream("parts", ("id", "part"))
 
     def prepare(self, config: Config, context: TopologyContext, collector: OutputCollector) -> None:
-        """Nothing is held yet."""
         super().prepare(config, context, collector)
         self._held: dict[int, Tuple] = {}
 
     def execute(self, tuple: Tuple) -> None:
-        """Raises before it has changed what it holds, and when all of a message is acked."""
+        """May raise before it changes what it holds, and after a complete message is acked."""
         self._trouble.maybe()
         self._join(tuple)
         if tuple["id"] not in self._held:
@@ -188,17 +188,16 @@ class Join(Bolt):
 
 
 class JoinBatches(Join):
-    """The same by whole batches, of which it acks and holds tuples one by one."""
+    """`Join` for whole batches, whose tuples it acks and holds individually."""
 
     def execute_batch(self, batch: TupleBatch) -> None:
-        """Raises before it has changed what it holds."""
+        """May raise before it changes what it holds."""
         self._trouble.maybe()
         for tuple in batch.tuples():
             self._join(tuple)
 
 
 class End(BasicBolt):
-    """Reads what a sink's readers read."""
+    """A sink. Its input topic is what the sink's consumers would read."""
 
-    def execute(self, tuple: Tuple, collector: BasicOutputCollector) -> None:
-        """Does nothing."""
+    def execute(self, tuple: Tuple, collector: BasicOutputCollector) -> None: ...

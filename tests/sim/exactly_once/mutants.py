@@ -1,7 +1,8 @@
-"""The rules of exactly once, and kstorm without each.
+"""The rules of exactly-once processing, and kstorm without each.
 
-The mutants take the rules out of what production runs. The exceptions are Kafka's own: that everybody reads committed records and
-stable offsets, that a changelog is read to an end below which nothing is open, that a group looks at generations.
+The mutants remove the rules from the production code. The exceptions are Kafka's own rules: clients
+read committed records and stable offsets, a changelog is read to an end below which no transaction
+is open, and a group checks generations.
 """
 
 from collections.abc import Callable, Generator, Iterator
@@ -38,7 +39,7 @@ Off = Callable[[], AbstractContextManager[object]]
 
 
 def _epochs_with(change: Callable[[Any, Any, Any, Any], Transact]) -> Off:
-    """Epochs that are made in another way of changes, offsets, records and positions."""
+    """Build epochs differently from changes, offsets, records and positions."""
     return lambda: patch("kstorm.core.engine.epochs.Transact", change)
 
 
@@ -164,15 +165,18 @@ def _reads_open_changelogs() -> AbstractContextManager[object]:
 
 @contextmanager
 def _offsets_first_and_read_last() -> Iterator[None]:
-    """Both guards are off: offsets are handed in before the records are written, and whoever takes over looks at the end of the
-    changelog before it knows the offset, which it then waits for."""
+    """Both guards are off.
+
+    Offsets are sent before the records are written. A new owner looks up the end of the changelog
+    before it knows the offset, for which it then waits.
+    """
     with offsets_first(), _offsets_read_last():
         yield
 
 
 @contextmanager
 def _offsets_read_last() -> Iterator[None]:
-    """Whoever takes a task of a bolt over looks at the end of the changelog before it knows the offset."""
+    """A new owner of a bolt's task looks up the end of the changelog before it knows the offset."""
     has_ended, recover = BoltProcess._has_ended, BoltProcess._open
 
     def ended(self: Any, task: int, high: int) -> bool:
@@ -244,7 +248,7 @@ def _forgets_old_trees() -> AbstractContextManager[object]:
 
 
 def mutants() -> list[Mutant]:
-    """Every rule, in the world that shows it."""
+    """Every rule, in the world that reveals it."""
     rules: list[tuple[str, Off]] = [
         ("outputs: what is sent leaves in the transaction", _sends_at_once),
         ("committed: everybody reads what is committed", _reads_everything),

@@ -1,7 +1,10 @@
-"""What a `KafkaSpout` says of its offsets, exactly once: a fake Kafka, and a judge of each finished range and each stored offset.
+"""A `KafkaSpout`'s reports on its offsets with exactly-once processing.
 
-A range tells the truth when it arrives, and has nothing that is not committed. An offset goes to ZooKeeper after the ranges of all
-that is below it. In the end all of the source is in ranges, and each message that can be processed was, once.
+It runs on a fake Kafka. A judge checks each finished range and each stored offset:
+
+- A range is true when it arrives, and contains only committed offsets.
+- An offset goes to ZooKeeper after the ranges below it.
+- In the end the whole source is in ranges, and each processable message was processed once.
 """
 
 from collections import Counter, defaultdict
@@ -46,17 +49,17 @@ Lines = dict[int, bytes]
 
 
 class Numbers:
-    """A scheme: the number of a message, if it has one and nothing else."""
+    """A scheme that reads the number of a message, if it contains nothing else."""
 
     output_fields = Fields("id")
 
     def deserialize(self, value: bytes) -> Iterable[Sequence[Any]] | None:
-        """Nothing of an empty one; raises on a bad one."""
+        """Return nothing for an empty message. Raises on a bad one."""
         return None if value.startswith(_EMPTY) else [(int(value),)]
 
 
 class Pass(BasicBolt):
-    """Hands numbers on."""
+    """Emits its input numbers."""
 
     def __init__(self, trouble: Trouble) -> None:
         self._trouble = trouble
@@ -66,13 +69,13 @@ class Pass(BasicBolt):
         declarer.declare("id")
 
     def execute(self, tuple: Tuple, collector: BasicOutputCollector) -> None:
-        """Raises behind its emit."""
+        """May raise after its emit."""
         collector.emit((tuple["id"],))
         self._trouble.maybe()
 
 
 def explore_ranges(seed: int, tell: Callable[[str], None] = untold) -> Report:
-    """Runs the schedule of a seed. Raises `ViolationError`."""
+    """Run the schedule of a seed. Raises `ViolationError`."""
     report = Report(seed, _MESSAGES, steps=_FAULTS)
     random = Random(f"ranges {seed}")
     topology, kafka = _topology(random), FakeKafka({_SOURCE: _PARTITIONS})
@@ -120,7 +123,7 @@ def _topology(random: Random) -> Topology:
 
 
 def _produce(kafka: FakeKafka, random: Random) -> dict[Partition, Lines]:
-    """Some that hold nothing, some that cannot be read; and gaps, as compaction and markers leave them."""
+    """Write messages, some empty, some unreadable, with gaps as from compaction and markers."""
     logs: dict[Partition, Lines] = {Partition(_SOURCE, number): {} for number in range(_PARTITIONS)}
     for number in range(_MESSAGES):
         partition = Partition(_SOURCE, number % _PARTITIONS)
@@ -168,7 +171,7 @@ def _in_calm(kafka: FakeKafka, cluster: LocalCluster, judge: "_Judge") -> None:
 
 
 class _Nodes(dict[str, bytes]):
-    """The offsets in ZooKeeper; a judge hears of each before it is there."""
+    """The offsets in ZooKeeper. A judge is called before each write."""
 
     def __init__(self, judge: Callable[[str, bytes], object]) -> None:
         self._judge = judge
@@ -179,7 +182,7 @@ class _Nodes(dict[str, bytes]):
 
 
 class _Judge:
-    """Knows what each offset holds."""
+    """Knows the content of each offset."""
 
     def __init__(self, cluster: LocalCluster, logs: dict[Partition, Lines], random: Random) -> None:
         self._cluster, self._logs, self._random = cluster, logs, random
@@ -189,16 +192,16 @@ class _Judge:
         self._at: defaultdict[Partition, int] = defaultdict(int)
         self._violations: list[str] = []
         self.lossy = 0.0
-        """Probability that a range is refused; half of those are in the topic all the same."""
+        """Probability that a range is refused. Half of those are in the topic nevertheless."""
         self.seen: Counter[str] = Counter()
 
     @property
     def all_stored(self) -> bool:
-        """Whether the offsets have come to the end."""
+        """True once the offsets have reached the end."""
         return all(self._at[partition] > max(log) for partition, log in self._logs.items())
 
     def reckon(self) -> None:
-        """When all has calmed down."""
+        """Check the final state."""
         expect(not self._violations, "; ".join(self._violations[:3]))
         expect(self.all_stored, f"stored are {dict(self._at)} of {self._logs}")
         good = [
@@ -212,7 +215,7 @@ class _Judge:
         )
 
     def refuse(self, topic: str, key: bytes | None, value: bytes | None) -> str | None:
-        """A record arrives."""
+        """Receive a record. Return an error if it is refused."""
         if topic != self._topology.finished_topic:
             return None
         refused = self._random.random() < self.lossy
@@ -222,7 +225,7 @@ class _Judge:
         return "as told" if refused else None
 
     def stored(self, path: str, data: bytes) -> None:
-        """An offset goes to ZooKeeper."""
+        """Judge an offset that is written to ZooKeeper."""
         partition = Partition(_SOURCE, int(path.rpartition("_")[2]))
         offset = StoredOffset.from_json(data, partition, path).offset
         if offset < self._at[partition]:
@@ -250,7 +253,7 @@ class _Judge:
         )
 
     def _judge_counts(self, partition: Partition, found: FinishedRange) -> None:
-        """What a former life has committed comes first, and nothing else is known of it."""
+        """Check the counts of a range. It begins with the offsets that an earlier run committed."""
         start = found.start + found.n.get("committed", 0)
         there = {
             at: value for at, value in self._logs[partition].items() if start <= at < found.end

@@ -1,8 +1,8 @@
-"""A small exactly-once world, for what is rare in the other one: a spout, a bolt with state on one or two processes, its output.
+"""A small exactly-once world for rare events: a spout, a stateful bolt, and its output.
 
-Only the bolt's processes are struck, mostly amid a transaction. Requests about transactions get lost, come late, or have their
-answers lost. Tuples fail, and some become dead letters. In the end each message is counted in exactly one committed record, or is
-in exactly one dead letter.
+The bolt has one or two processes. Faults hit only these, mostly during a transaction. Transaction
+requests are lost, arrive late, or lose their answers. Tuples fail, and some become dead letters. In
+the end each message is counted in exactly one committed record, or is in exactly one dead letter.
 """
 
 import json
@@ -37,17 +37,17 @@ _DISKS: tuple[DiskFate, ...] = ("kept", "kept", "lost", "old")
 
 
 class Tally(StatefulBasicBolt):
-    """Counts by key. It raises now and then, when the state has the tuple already."""
+    """Counts by key. May raise after the tuple is in the state."""
 
     def __init__(self, trouble: Trouble) -> None:
         self._trouble = trouble
 
     def declare_output_fields(self, declarer: OutputFieldsDeclarer) -> None:
-        """What was counted, and as the how many-th of its key."""
+        """The counted tuple, and its key's count."""
         declarer.declare("id", "key", "count")
 
     def execute(self, tuple: Tuple, collector: BasicOutputCollector) -> None:
-        """Raises behind its effects."""
+        """May raise after its effects."""
         count = self.state.get(tuple["key"], 0) + 1
         self.state.put(tuple["key"], count)
         collector.emit((*tuple.values, count))
@@ -59,7 +59,10 @@ def explore_small_world(
     tell: Callable[[str], None] = untold,
     look: Callable[[LocalCluster], object] = lambda cluster: None,
 ) -> Report:
-    """Runs the schedule of a seed, and looks at it after each step among faults. Raises `ViolationError`."""
+    """Run the schedule of a seed, and call `look` after each step among faults.
+
+    Raises `ViolationError`.
+    """
     random = Random(f"small {seed}")
     steps = random.choice((30, 60, 120))
     report = Report(seed, _MESSAGES, steps=steps)
@@ -105,7 +108,7 @@ def _among_faults(
 
 
 def _strike(cluster: LocalCluster, number: int, random: Random) -> str:
-    """Does one thing, to this process if to any, and says what."""
+    """Apply one fault, to this process if to any, and return its name."""
     faults: list[tuple[str, int, Callable[[], object]]] = [
         ("nothing", 40, lambda: None),
         ("epoch", 30, lambda: cluster.begin_checkpoint(BOLT)),
@@ -126,7 +129,7 @@ def _strike(cluster: LocalCluster, number: int, random: Random) -> str:
 
 
 def _victim(cluster: LocalCluster, random: Random) -> int:
-    """A process that is amid a transaction, if there is one."""
+    """Pick a process that is in a transaction, if there is one."""
     processes = cluster.processes(BOLT)
     amid = [number for number, process in enumerate(processes) if process.transacting is not None]
     return random.choice(amid or range(len(processes)))

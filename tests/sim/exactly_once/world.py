@@ -1,4 +1,4 @@
-"""One seeded schedule of an exactly-once topology, and the reckoning: everything counts once."""
+"""One seeded schedule of an exactly-once topology, and the final check: everything counts once."""
 
 from collections import Counter
 from collections.abc import Callable, Iterable
@@ -30,13 +30,12 @@ MESSAGES = 12
 _PARTITIONS = 2
 _FAULTS = 300
 _ROUNDS = 80  # seconds of calm, at most
-_QUIET = (
-    20  # seconds in which nothing was left: more than a transaction that nobody ends can be open
-)
+# Seconds without anything left to do: longer than an abandoned transaction can be open.
+_QUIET = 20
 
 
 def explore_exactly_once(seed: int, tell: Callable[[str], None] = untold) -> Report:
-    """Runs the schedule of a seed. Raises `ViolationError`."""
+    """Run the schedule of a seed. Raises `ViolationError`."""
     report = Report(seed, MESSAGES, steps=_FAULTS)
     random = Random(f"exactly once {seed}")
     topology = exact_topology(random)
@@ -57,7 +56,7 @@ def explore_exactly_once(seed: int, tell: Callable[[str], None] = untold) -> Rep
 
 
 def exact_topology(random: Random) -> Topology:
-    """Words counted, and their halves joined."""
+    """Words are counted, and their halves joined."""
     config = Config(
         topology_processing_guarantee=EXACTLY_ONCE,
         topology_acker_executors=random.choice([0, 1, 2]),
@@ -105,7 +104,7 @@ def _among_faults(cluster: LocalCluster, random: Random) -> Counter[str]:
 
 
 def strike(cluster: LocalCluster, name: str, random: Random) -> str:
-    """Does one thing to a component, and says what."""
+    """Apply one fault to a component, and return its name."""
     tasks = cluster.topology.component(name).num_tasks if name != "acker" else 2
     process = random.randrange(cluster.executors(name))
     faults: dict[str, tuple[int, Callable[[], object]]] = {
@@ -155,7 +154,7 @@ def _reckon(cluster: LocalCluster) -> None:
     by_key = expect_counts((key, count) for _, key, _, count in counted)
     left = {**_left(cluster), "dead letters": len(cluster.dead_letters)}
     expect(not any(left.values()), f"when all was done there were left: {left}")
-    cluster.crash("count", disk="lost")  # what counts is what is recovered
+    cluster.crash("count", disk="lost")  # the recovered state must be right
     for task in range(2):
         state = cluster.instance("count", task).state  # type: ignore[union-attr]
         for key, found in state.items():
@@ -163,13 +162,13 @@ def _reckon(cluster: LocalCluster) -> None:
 
 
 def rows(cluster: LocalCluster, topic: str) -> Iterable[tuple[Any, ...]]:
-    """The tuples of a topic that are committed."""
+    """Yield the committed tuples of a topic."""
     for value in cluster.sent(topic):
         yield from zip(*decode(TupleFrame, value).columns, strict=True)
 
 
 def expect_once(what: str, found: Iterable[Any], wanted: Iterable[Any]) -> None:
-    """That each of those is there, once, and nothing else."""
+    """Check that each wanted item is there exactly once, and nothing else."""
     found, wanted = Counter(found), Counter(wanted)
     expect(
         found == wanted, f"{what}: too many {dict(found - wanted)}, missing {dict(wanted - found)}"
@@ -177,7 +176,7 @@ def expect_once(what: str, found: Iterable[Any], wanted: Iterable[Any]) -> None:
 
 
 def expect_counts(found: Iterable[tuple[str, int]]) -> dict[str, list[int]]:
-    """That each key was counted 1, 2, … n, in any order; the counts by key."""
+    """Check that each key was counted 1, 2, … n, in any order. Return the counts by key."""
     by_key: dict[str, list[int]] = {}
     for key, count in found:
         by_key.setdefault(key, []).append(count)
@@ -190,6 +189,6 @@ def expect_counts(found: Iterable[tuple[str, int]]) -> dict[str, list[int]]:
 
 
 def expect(held: bool, else_say: str) -> None:
-    """Raises `ViolationError` if it did not hold."""
+    """Raise `ViolationError` unless the condition held."""
     if not held:
         raise ViolationError(else_say)

@@ -3,12 +3,15 @@
     sink topic ──▶ bronze ──▶ silver ──▶ your gold tables
                          └──▶ quarantine
 
-Two Structured Streaming queries do the work. `bronze` copies the topic as it is; `refine` reads bronze and writes
-everything else. Bronze is the truth: silver, quarantine and gold can always be built anew from it, whatever Kafka has
-dropped by then. `pipeline` is what a user declares; `tables` says what each table holds, `refine` why a crash at any point
-leaves nothing twice.
+Two Structured Streaming queries do the work. `bronze` copies the topic unchanged. `refine` reads
+bronze and writes everything else. Bronze is the source of truth: silver, quarantine and gold can
+always be rebuilt from it, whatever Kafka has deleted by then.
 
-It needs none of kstorm's other packages; all it shares with them is the record on the sink topic.
+Users declare a `pipeline`. `tables` documents the contents of each table, and `refine` explains why
+a crash at any point leaves no duplicates.
+
+The service depends on no other kstorm package. It shares only the format of the records on the sink
+topic with them.
 """
 
 from kstorm_pipeline.avro_records import avro_records

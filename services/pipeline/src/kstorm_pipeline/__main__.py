@@ -1,7 +1,9 @@
-"""The command line: `python -m kstorm_pipeline run | rebuild | audit | maintain | describe | show | summary`.
+"""The command line of the pipeline: `python -m kstorm_pipeline COMMAND`.
 
-Results go to stdout as JSON, everything else to stderr. Exit code 0: done; 1: it could not be done; 2: a flag or a
-setting is wrong. Spark on Kubernetes also starts it as `driver` and `executor`: see `container`.
+The commands are run, rebuild, audit, maintain, describe, show and summary. Results go to stdout as
+JSON, everything else to stderr. Exit codes: 0 if the command succeeded, 1 if it failed, 2 if a flag
+or a setting is wrong. Spark on Kubernetes also starts this module as `driver` and `executor`: see
+`container`.
 """
 
 from __future__ import annotations
@@ -47,11 +49,11 @@ logger = logging.getLogger(__name__)
 
 _SHOWN = 10
 _NEEDS = {"run": ("bootstrap_servers", "topic"), "audit": ("bootstrap_servers", "topology")}
-"""The settings without which a command that reads Kafka cannot be."""
+"""The settings that each command that reads Kafka requires."""
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run one command; return the exit code. `argv` defaults to the process's own arguments."""
+    """Run one command and return the exit code. `argv` defaults to the process's own arguments."""
     with guarded():
         return _main(sys.argv[1:] if argv is None else argv)
 
@@ -66,9 +68,8 @@ def _main(words: Sequence[str]) -> int:
             format="%(asctime)s %(levelname)s %(message)s",
             datefmt="%Y-%m-%dT%H:%M:%S",
         )
-        logging.getLogger("py4j").setLevel(
-            logging.CRITICAL
-        )  # its errors reach us as exceptions too
+        # Its errors also reach us as exceptions.
+        logging.getLogger("py4j").setLevel(logging.CRITICAL)
         return _command(arguments, load(arguments, os.environ, needs=_needs(arguments)))
     except SettingsError as error:
         print(f"kstorm_pipeline: {error}", file=sys.stderr)
@@ -79,7 +80,7 @@ def _main(words: Sequence[str]) -> int:
 
 
 def _needs(arguments: argparse.Namespace) -> tuple[str, ...]:
-    """The settings without which the command cannot be."""
+    """Return the names of the settings that the command requires."""
     needs = _NEEDS.get(arguments.command, ())
     return (
         (*needs, *_NEEDS["audit"])
@@ -140,7 +141,7 @@ def _with_spark(arguments: argparse.Namespace, settings: Settings, monitor: Moni
 def _audit(
     arguments: argparse.Namespace, spark: SparkSession, settings: Settings, tables: Tables
 ) -> int:
-    """Print what an audit has found; 1 if that must not be."""
+    """Print the audit's report. Return 1 if it found a fault, else 0."""
     since = arguments.since
     if arguments.last is not None:
         since = datetime.now(UTC) - timedelta(hours=arguments.last)
@@ -165,7 +166,7 @@ def _account(
 
 
 def _report_after_run(arguments: argparse.Namespace, spark: SparkSession, tables: Tables) -> None:
-    """Do what the flags of `run` ask for once the tables are up to date."""
+    """Write the files that the flags of `run` request, once the tables are up to date."""
     if arguments.report is None and not arguments.export:
         return
     logger.info("reading the tables")
@@ -177,7 +178,6 @@ def _report_after_run(arguments: argparse.Namespace, spark: SparkSession, tables
 
 
 def make_parser() -> argparse.ArgumentParser:
-    """The commands and their flags."""
     parser = argparse.ArgumentParser(
         prog="kstorm_pipeline", description="Turns the sink topic into Delta tables with Spark."
     )
@@ -268,7 +268,7 @@ def make_parser() -> argparse.ArgumentParser:
 
 
 def _add_settings(command: argparse.ArgumentParser) -> None:
-    """A flag for each setting; a flag that is not given is None, so that the environment can speak."""
+    """Add a flag for each setting. Flags default to None, so that the environment applies."""
     texts = help_texts()
     group = command.add_argument_group(
         "settings", f"each also from the environment, as {PREFIX}NAME"

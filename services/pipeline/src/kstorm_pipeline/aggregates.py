@@ -1,4 +1,4 @@
-"""What Spark says of all rows together."""
+"""Aggregates over all rows of a DataFrame."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ if TYPE_CHECKING:
 
 
 def facts_of(rows: DataFrame, *aggregates: Column) -> Row:
-    """The one row of an aggregate without groups."""
+    """Return the single row of an aggregate without groups."""
     found = rows.agg(*aggregates).first()
     assert found is not None, "an aggregate without groups has one row"
     return found

@@ -1,4 +1,4 @@
-"""Avro records of a schema registry, by Spark's `from_avro`."""
+"""Reads Avro records of a schema registry with Spark's `from_avro`."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 _READ = "__read"
-"""A field that no writer has, so that its default says that a record was read: of a broken one Spark makes a row of nulls."""
+"""A field that no writer has. Its default marks rows that were read: broken ones are all null."""
 
 
 @dataclass(frozen=True)
@@ -44,11 +44,9 @@ class AvroRecords(RegistryRecords):
 
     @property
     def declared(self) -> bool:
-        """See `RegistryRecords`."""
         return self.schema is not None
 
     def decoder(self, schema: Schema | None) -> Decoder:
-        """See `RegistryRecords`."""
         return _AvroDecoder(inlined(schema) if schema is not None else self.schema or "")
 
 
@@ -62,12 +60,14 @@ def avro_records(
 ) -> AvroRecords:
     """Read Avro records that begin with the id of a schema registry.
 
-    Each is read by the schema that it was written with, and resolved to the reader's schema as Avro says (defaults, promotions,
-    aliases). The columns are that schema's fields. It is `schema` (JSON), else the latest of `subject` when the run begins;
-    the subject is `<topic>-value` unless it is given. `registry` is `http://host:port`, else the setting `--schema-registry`.
+    Each record is read with its writer's schema and resolved to the reader's schema by Avro's rules
+    (defaults, promotions, aliases). The columns are the fields of the reader's schema. That is
+    `schema` (JSON), or else the latest version of `subject` when the run starts. `subject` defaults
+    to `<topic>-value`. `registry` is `http://host:port` and defaults to the setting
+    `--schema-registry`.
 
-    `reject` has reasons by which a record that can be read is quarantined all the same, each with its condition in SQL. `key`
-    names a column for the record's key as text.
+    `reject` maps reasons to SQL conditions. A readable record that meets a condition is
+    quarantined. `key` names a column for the record's key as text.
     """
     return AvroRecords(registry, subject, dict(reject or {}), key, schema)
 
@@ -79,7 +79,7 @@ class _AvroDecoder(Decoder):
         self._options = {"avroSchema": self._reader, "mode": "PERMISSIVE"}
 
     def learn(self, spark: SparkSession, schema: Schema) -> tuple[str, str]:
-        """The writer's schema, and the reason for what cannot be read by it."""
+        """Return the writer's schema, and the reason for records that are unreadable with it."""
         text = inlined(schema)
         problem = _incompatible(spark, self._plain, text)
         if problem is None:
@@ -90,7 +90,6 @@ class _AvroDecoder(Decoder):
         return text, f"it does not resolve to the reader's schema: {problem}"
 
     def decode(self, rows: DataFrame, writers: Mapping[int, tuple[str, str]]) -> DataFrame:
-        """See `Decoder`."""
         payload = sf.col(PAYLOAD)
         value = sf.when(sf.lit(False), from_avro(payload, self._reader, self._options))
         broken = sf.when(sf.lit(False), "")
@@ -109,7 +108,7 @@ class _AvroDecoder(Decoder):
 
 
 def _with_sentinel(schema: str) -> tuple[list[str], str]:
-    """The names of a record's fields, and its schema with one more field."""
+    """Return the names of a record's fields, and its schema with the field `_READ` added."""
     try:
         record = json.loads(schema)
         names = [each["name"] for each in record["fields"]]
@@ -120,7 +119,7 @@ def _with_sentinel(schema: str) -> tuple[list[str], str]:
 
 
 def _incompatible(spark: SparkSession, reader: str, writer: str) -> str | None:
-    """Why not everything that one schema writes can be read by the other, or None."""
+    """Return why the reader's schema may not fit some of the writer's records, or None."""
     avro: Any = spark._jvm.org.apache.avro  # type: ignore[union-attr]
     try:
         parsed = [
@@ -137,7 +136,7 @@ def _incompatible(spark: SparkSession, reader: str, writer: str) -> str | None:
 
 
 def _shown(incompatibility: Any) -> str:
-    """Such as: reader field missing default value, amount at /fields/1."""
+    """Format an incompatibility as "reader field missing default value, amount at /fields/1"."""
     kind = incompatibility.getType().toString().lower().replace("_", " ")
     return f"{kind}, {incompatibility.getMessage()} at {incompatibility.getLocation()}"
 

@@ -1,4 +1,4 @@
-"""One Avro schema of several: what a schema refers to at a registry becomes part of it, since Spark takes one text."""
+"""Inlines the referenced schemas of an Avro schema, since Spark takes a single text."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _NAMED = ("record", "error", "enum", "fixed")
 
 
 def inlined(schema: Schema) -> str:
-    """The schema's text, with the types of other schemas where they are first named."""
+    """Return the schema's text, with referenced types inserted where they are first used."""
     if not schema.references:
         return schema.text
     known: dict[str, dict[str, Any]] = {}
@@ -22,14 +22,17 @@ def inlined(schema: Schema) -> str:
 
 
 class _Names:
-    """Walks through a schema, with all names in full; collects the types in it, or puts in those that it only names."""
+    """Walks through a schema and expands all names.
+
+    With `defines` it collects the types. Otherwise it inserts the types that are only named.
+    """
 
     def __init__(self, known: dict[str, dict[str, Any]], *, defines: bool) -> None:
         self._known, self._defines = known, defines
         self._there: set[str] = set()
 
     def take(self, node: Any, space: str) -> Any:
-        """The same schema; `space` is the namespace around it."""
+        """Return the converted schema. `space` is the enclosing namespace."""
         if isinstance(node, str):
             return self._named(node, space)
         if isinstance(node, list):

@@ -1,8 +1,8 @@
-"""Where the queries keep what they have done, and the check that it belongs to the tables.
+"""Locates the queries' checkpoints, and checks that they match the tables.
 
-A checkpoint and the tables its query writes are one thing in two places. Without its checkpoint a query starts anew and
-would write all again; without a table it would go on and leave out what the table held. So the pipeline starts only if
-a query has both or neither.
+A checkpoint and the tables that its query writes belong together. Without its checkpoint a query
+starts over and would write everything again. Without a table it would continue, and the table's
+earlier rows would be missing. So the pipeline starts only if a query has both or neither.
 """
 
 from __future__ import annotations
@@ -28,12 +28,12 @@ ANEW = "have all but bronze built anew: delete the checkpoint refine, silver, qu
 
 
 def checkpoint(settings: Settings, query: str) -> str:
-    """The directory or URL of a query's checkpoint."""
+    """Return the directory or URL of a query's checkpoint."""
     return f"{settings.checkpoint_root}/{query}"
 
 
 def written_by(pipeline: Pipeline) -> dict[str, tuple[str, ...]]:
-    """The queries by name, each with the tables that it writes."""
+    """Return the names of the queries, each with the tables that it writes."""
     return {"bronze": ("bronze",), "refine": ("silver", "quarantine", *pipeline.golds)}
 
 
@@ -44,9 +44,9 @@ def check_checkpoints(
     pipeline: Pipeline,
     rebuilt: Collection[str] = (),
 ) -> None:
-    """Raise PipelineError if a query has a checkpoint without tables, or tables with rows without a checkpoint.
+    """Raise PipelineError if a query has a checkpoint without tables, or rows without a checkpoint.
 
-    A gold table may be missing if it lies `rebuilt` beside the others, or if silver has no rows that it would lack.
+    A gold table may be missing if it was `rebuilt` next to the others, or if silver is empty.
     """
     for query, names in written_by(pipeline).items():
         place = checkpoint(settings, query)
@@ -72,7 +72,7 @@ def check_checkpoints(
 
 
 def how_to_build(pipeline: Pipeline, name: str) -> str:
-    """What to do about a table that does not have what the pipeline would have written."""
+    """Return the remedy for a table whose rows don't match the pipeline."""
     if name not in pipeline.golds:
         return ANEW
     if pipeline.golds[name].replays:
@@ -81,7 +81,7 @@ def how_to_build(pipeline: Pipeline, name: str) -> str:
 
 
 def has_half_a_batch(spark: SparkSession, settings: Settings, query: str) -> bool:
-    """Whether the query has begun a batch that is not noted as done; it will be the first of the next run."""
+    """Return True if the query's last batch is not committed. The next run starts with it."""
     folders = (f"{checkpoint(settings, query)}/{folder}" for folder in ("offsets", "commits"))
     begun, done = (
         {name for name in names_in(spark, folder) if name.isdigit()} for folder in folders
@@ -90,12 +90,12 @@ def has_half_a_batch(spark: SparkSession, settings: Settings, query: str) -> boo
 
 
 def has_begun(spark: SparkSession, settings: Settings, query: str) -> bool:
-    """Whether the query has a checkpoint."""
+    """Return True if the query has a checkpoint."""
     return query_id(spark, settings, query) is not None
 
 
 def first_unread(spark: SparkSession, settings: Settings) -> int:
-    """The version of bronze from which on `refine` may not have read all; 0 if it has read nothing for sure."""
+    """Return the first version of bronze that `refine` may not have read fully, 0 if unknown."""
     text = last_done(spark, settings, "refine")
     if text is None:
         return 0
@@ -104,15 +104,16 @@ def first_unread(spark: SparkSession, settings: Settings) -> int:
 
 
 def last_done(spark: SparkSession, settings: Settings, query: str) -> str | None:
-    """Up to where the query's last batch that is noted as done has read, as its source says it; None before there is one."""
+    """Return the end offset of the last committed batch, in its source's format, or None."""
     place = checkpoint(settings, query)
     done = [int(name) for name in names_in(spark, f"{place}/commits") if name.isdigit()]
     return text_of(spark, f"{place}/offsets/{max(done)}").splitlines()[-1] if done else None
 
 
 def query_id(spark: SparkSession, settings: Settings, query: str) -> str | None:
-    """The id by which the query's batches are known, or None if it has no checkpoint."""
-    try:  # Spark writes this file before a query's first batch
+    """Return the id that identifies the query's batches, or None if it has no checkpoint."""
+    try:
+        # Spark writes this file before a query's first batch.
         found = spark.read.text(f"{checkpoint(settings, query)}/metadata").first()
     except AnalysisException:
         return None

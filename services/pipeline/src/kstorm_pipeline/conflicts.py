@@ -1,4 +1,4 @@
-"""Commits that met another: Delta lets the first of two that touch the same files stand, and refuses the second."""
+"""Retries conflicting commits. If two touch the same files, Delta accepts only the first."""
 
 from __future__ import annotations
 
@@ -18,11 +18,14 @@ logger = logging.getLogger(__name__)
 _T = TypeVar("_T")
 
 _TRIES = 10
-"""A commit that has met so many others is not beside `maintain` alone."""
+"""`maintain` alone does not cause this many conflicts in a row."""
 
 
 def commit_again(spark: SparkSession, table: str, commit: Callable[[], _T]) -> _T:
-    """Make a commit to a table, again if `maintain` has written files of it as one meanwhile; it must carry its batch."""
+    """Make a commit to a table. Retry it if `maintain` has compacted the table's files meanwhile.
+
+    The commit must carry its batch.
+    """
     for left in reversed(range(_TRIES)):
         try:
             return commit()
@@ -34,7 +37,7 @@ def commit_again(spark: SparkSession, table: str, commit: Callable[[], _T]) -> _
 
 
 def is_conflict(spark: SparkSession, error: Exception) -> bool:
-    """Whether a commit was refused because another had come between."""
+    """Return True if Delta refused a commit because of a concurrent one."""
     if not isinstance(error, Py4JJavaError):
         return False
     gateway = spark.sparkContext._gateway

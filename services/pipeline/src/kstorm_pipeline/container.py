@@ -1,8 +1,9 @@
-"""What Spark on Kubernetes starts pods by: the entry point of the image, with the word `executor` or `driver`.
+"""The entry point of the image for Spark on Kubernetes, with the argument `executor` or `driver`.
 
-An executor finds its settings in its environment, and becomes Spark's executor in a JVM. A driver is started by `spark-submit
---deploy-mode cluster`, which an operator of SparkApplications calls: it has arguments, and becomes `spark-submit` in client
-mode. (The driver of a plain Deployment is just `run`.) Spark's own image does both in a shell script.
+An executor finds its settings in its environment and becomes Spark's executor in a JVM. A driver is
+started by `spark-submit --deploy-mode cluster`, which an operator for SparkApplications calls. It
+has arguments and becomes `spark-submit` in client mode. (The driver of a plain Deployment just
+calls `run`.) Spark's own image does both in a shell script.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
     from typing import NoReturn
 
 ROLES = ("driver", "executor")
-"""What the first argument may be, beside the commands of `__main__`."""
+"""Values of the first argument besides the commands of `__main__`."""
 
 _SPARK = Path(pyspark.__file__).parent
 _BACKEND = "org.apache.spark.scheduler.cluster.k8s.KubernetesExecutorBackend"
@@ -37,22 +38,26 @@ _ARGUMENTS = {
     "--resourceProfileId": "SPARK_RESOURCE_PROFILE_ID",
     "--podName": "SPARK_EXECUTOR_POD_NAME",
 }
-"""Arguments of an executor, each with the variable that Spark sets for it."""
+"""An executor's arguments, each with the environment variable that Spark sets for it."""
 
 
 def become(role: str, arguments: Sequence[str], environment: Mapping[str, str]) -> NoReturn:
-    """Replace this process by the driver or the executor; raises SettingsError if Spark did not start this process."""
+    """Replace this process by the driver or the executor.
+
+    Raises SettingsError if Spark did not start this process.
+    """
     command = (
         driver_command(arguments, environment)
         if role == "driver"
         else executor_command(environment)
     )
-    os.chdir(tempfile.gettempdir())  # where Spark puts files; the root may be read-only
+    # Spark writes files to the working directory, and the root may be read-only.
+    os.chdir(tempfile.gettempdir())
     os.execvpe(command[0], command, environment)  # noqa: S606
 
 
 def executor_command(environment: Mapping[str, str]) -> list[str]:
-    """The JVM of an executor."""
+    """Return the command line of an executor's JVM."""
     java = (
         Path(environment["JAVA_HOME"], "bin", "java")
         if environment.get("JAVA_HOME")
@@ -81,7 +86,10 @@ def executor_command(environment: Mapping[str, str]) -> list[str]:
 
 
 def driver_command(arguments: Sequence[str], environment: Mapping[str, str]) -> list[str]:
-    """`spark-submit` with its arguments, and with the image's jars and log, which no session can add to a JVM that runs."""
+    """Return the command line of `spark-submit`, with the image's jars and log options.
+
+    No session can add the jars and options to a JVM that is already running.
+    """
     address = _variable(environment, "SPARK_DRIVER_BIND_ADDRESS")
     jars = find_jars("jars", environment.get(f"{PREFIX}JARS", ""))
     settings = {
@@ -94,7 +102,7 @@ def driver_command(arguments: Sequence[str], environment: Mapping[str, str]) -> 
 
 
 def _java_options(environment: Mapping[str, str]) -> list[str]:
-    """`SPARK_JAVA_OPT_0`, `SPARK_JAVA_OPT_1` …, in their order."""
+    """Return `SPARK_JAVA_OPT_0`, `SPARK_JAVA_OPT_1` and so on, in their order."""
     found = {
         int(match[1]): value
         for name, value in environment.items()
@@ -104,7 +112,7 @@ def _java_options(environment: Mapping[str, str]) -> list[str]:
 
 
 def _variable(environment: Mapping[str, str], name: str) -> str:
-    """The value of a variable that Spark sets; raises SettingsError without one."""
+    """Return the value of a variable that Spark sets. Raises SettingsError if it is missing."""
     if not environment.get(name):
         raise SettingsError(
             f"{name} is not set: Spark on Kubernetes starts drivers and executors; start the pipeline by `run`"

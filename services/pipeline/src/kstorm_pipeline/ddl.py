@@ -1,4 +1,4 @@
-"""Columns as SQL has them."""
+"""Columns in SQL's notation."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ if TYPE_CHECKING:
 
 
 def columns_of(ddl: str) -> StructType:
-    """The columns that `name TYPE, …` says; needs a Spark that runs, which alone can read it."""
+    """Parse `name TYPE, …`. Only a running Spark session can parse it."""
     return cast("StructType", StructType.fromDDL(ddl))
 
 
 def quoted(names: Iterable[str]) -> list[str]:
-    """Names as SQL has them, whatever they are made of."""
+    """Quote names for SQL."""
     return ["`" + name.replace("`", "``") + "`" for name in names]

@@ -1,6 +1,7 @@
-"""What a Delta table's log says beside the table's rows: its files, its properties, and the last batch that each query has written.
+"""Reads a Delta table's log: its files, its properties, and the last batch of each query.
 
-Delta tells some of it by a command that counts files first, and the batches not at all, so its own classes are asked.
+Delta's command for this counts files first and doesn't report the batches, so this module uses
+Delta's own classes.
 """
 
 from __future__ import annotations
@@ -16,14 +17,14 @@ if TYPE_CHECKING:
 
 
 def rows_in(spark: SparkSession, path: str) -> int:
-    """How many rows a table has, without reading them where Delta has noted it."""
+    """Return the number of rows of a table, if possible from Delta's statistics."""
     files = DeltaLog(spark, path).noted_files()
     noted = None if files is None else rows_of(files)
     return spark.read.format("delta").load(path).count() if noted is None else noted
 
 
 def rows_of(files: list[dict[str, Any]]) -> int | None:
-    """The rows of `noted_files`; None if Delta has not noted those of each."""
+    """Return the number of rows in `noted_files`, or None if a file has no statistics."""
     noted = [json.loads(each.get("stats") or "{}").get("numRecords") for each in files]
     deleted = (
         each["deletionVector"]["cardinality"] for each in files if each.get("deletionVector")
@@ -32,7 +33,7 @@ def rows_of(files: list[dict[str, Any]]) -> int | None:
 
 
 class DeltaLog:
-    """A table's log as it is now."""
+    """A snapshot of a table's log."""
 
     def __init__(self, spark: SparkSession, path: str) -> None:
         self._spark = spark
@@ -47,11 +48,14 @@ class DeltaLog:
 
     @property
     def files(self) -> int:
-        """How many files the table consists of."""
+        """The number of files in the table."""
         return int(self._snapshot.numOfFiles())
 
     def noted_files(self) -> list[dict[str, Any]] | None:
-        """The table's files as the log has each, where Delta has them in memory, as of a table of few; else None."""
+        """Return the log's entries of files, or None if Delta does not have them in memory.
+
+        It has them for tables with few files.
+        """
         noted = self._snapshot.checksumOpt()
         files = noted.get().allFiles() if noted.isDefined() else noted
         return (
@@ -61,45 +65,45 @@ class DeltaLog:
         )
 
     def files_as_rows(self) -> DataFrame:
-        """A row for each file: `path`, `partitionValues`, `stats` as JSON and others."""
+        """Return a row per file: `path`, `partitionValues`, `stats` as JSON and other columns."""
         return DataFrame(self._snapshot.allFiles().toDF(), self._spark)
 
     @property
     def bytes(self) -> int:
-        """How large these are together."""
+        """The total size of these files."""
         return int(self._snapshot.sizeInBytes())
 
     @property
     def file_retention(self) -> float:
-        """For how many seconds a file stays that the table needs no more."""
+        """The number of seconds for which a file that the table no longer uses is kept."""
         return int(self._class.tombstoneRetentionMillis(self._snapshot.metadata())) / 1000
 
     @property
     def properties(self) -> dict[str, str]:
-        """All properties of the table, Delta's and others."""
+        """All properties of the table, including Delta's."""
         found = self._snapshot.metadata().configuration()
         return dict(self._as_java(found))
 
     @property
     def features(self) -> set[str]:
-        """What Delta asks of who reads or writes the table, by the names of its features."""
+        """The names of the features that Delta requires a reader or writer to support."""
         found = self._snapshot.protocol().implicitlyAndExplicitlySupportedFeatures()
         return {str(each.name()) for each in self._as_java(found)}
 
     def property(self, name: str) -> str | None:
-        """A property of the table."""
         found = self._snapshot.metadata().configuration().get(name)
         return str(found.get()) if found.isDefined() else None
 
     def last_batch(self, query: str) -> int | None:
-        """The number of the last batch of a query that the table has."""
+        """Return the number of a query's last batch in the table."""
         found = self._snapshot.transactions().get(query)
         return int(found.get()) if found.isDefined() else None
 
     def append(self, files: list[str], query: str, number: int) -> bool:
-        """Make files that lie in the table's folder a part of it, as Spark's writer does: in one commit with a query's batch.
+        """Add files in the table's folder to the table, in one commit that carries a query's batch.
 
-        Each file is told as the log has it. False if the table has the batch. If this raises, the commit may have been written.
+        Spark's writer does the same. `files` are `add` actions in the log's format. Returns False
+        if the table already has the batch. If this raises, the commit may still have been written.
         """
         delta = self._jvm.org.apache.spark.sql.delta
         transaction = self._snapshot.deltaLog().startTransaction()

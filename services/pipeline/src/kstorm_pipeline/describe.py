@@ -1,4 +1,4 @@
-"""What each table is: its columns, its size, how far it is, how it was declared."""
+"""Describes each table: its columns, its size, its last batch and its declaration."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 def describe(
     spark: SparkSession, settings: Settings, tables: Tables, name: str | None
 ) -> Iterator[dict[str, object]]:
-    """Describe one table, or each; raises PipelineError if it is not there."""
+    """Describe one table, or all. Raises PipelineError if the table does not exist."""
     check_there(spark, tables, name)
     for each in [name] if name else tables.names(spark):
         yield _describe(spark, settings, tables, each)

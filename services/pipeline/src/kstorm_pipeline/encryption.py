@@ -1,7 +1,8 @@
-"""How driver and executors speak to each other where their connections are encrypted (`spark.network.crypto.enabled`).
+"""Encryption between driver and executors (`spark.network.crypto.enabled`).
 
-Spark's own defaults do not notice a message that was changed on its way (CVE-2025-55039): AES in counter mode, and the first
-version of its login. So the strong ones are set always, which costs nothing where nothing is encrypted; weaker ones are refused.
+Spark's defaults don't detect a message that was changed in transit (CVE-2025-55039): AES in counter
+mode, and the first version of its login. So the pipeline always sets the strong ones, which cost
+nothing without encryption, and refuses weaker ones.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ STRONG = {
     "spark.network.crypto.authEngineVersion": "2",
     "spark.network.crypto.saslFallback": "false",
 }
-"""A cipher that notices what was changed; the login that derives its keys wholly; and none of the older login by MD5."""
+"""A cipher that detects changes, the login that derives its keys fully, and no fallback to MD5."""
 
 
 _LOSES_MESSAGES = "spark-network-common_2.13-4.0.[0-3].jar"
@@ -29,7 +30,10 @@ _JARS = Path(pyspark.__file__).parent / "jars"
 
 
 def refuse_unmended(conf: Mapping[str, str], jars: Path = _JARS) -> None:
-    """Raise PipelineError where AES-GCM would lose every message but the first of a connection (SPARK-56227)."""
+    """Raise PipelineError if AES-GCM would lose all but the first message of a connection.
+
+    That is Spark's bug SPARK-56227.
+    """
     on = conf.get("spark.network.crypto.enabled", "").strip().lower() == "true"
     if on and (found := sorted(jars.glob(_LOSES_MESSAGES))):
         raise PipelineError(
@@ -39,7 +43,7 @@ def refuse_unmended(conf: Mapping[str, str], jars: Path = _JARS) -> None:
 
 
 def refuse_weaker(spark_conf: Mapping[str, str]) -> None:
-    """Raise SettingsError for a setting of Spark that is weaker than ours."""
+    """Raise SettingsError if a setting of Spark is weaker than those in `STRONG`."""
     for name, strong in STRONG.items():
         given = spark_conf.get(name, strong).strip()
         if given.casefold() != strong.casefold():

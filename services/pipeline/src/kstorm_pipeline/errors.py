@@ -1,11 +1,11 @@
-"""What can go wrong here that a person can mend: every message names the thing, its value and the remedy."""
+"""Errors that a user can fix. Every message names the cause, its value and the remedy."""
 
 from __future__ import annotations
 
 
 class PipelineError(Exception):
-    """The pipeline cannot go on; the message is one line and says what to do."""
+    """The pipeline cannot continue. The message is one line and names the remedy."""
 
 
 class SettingsError(PipelineError):
-    """A setting is missing or has a value that cannot work."""
+    """A setting is missing or has an unusable value."""

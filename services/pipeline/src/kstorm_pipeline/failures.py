@@ -1,4 +1,4 @@
-"""What Spark, Kafka's client and file systems say when something fails that a person can mend, and one line for it."""
+"""Explains, in one line each, errors of Spark, Kafka and file systems that a user can fix."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ _LINES = {
     _NO_MEMORY: "the heap is too small ({cause}): give --driver-memory more than {memory}, or --max-records-per-batch less than"
     " {batch}",
 }
-"""By what tells of them. A text may tell of several, the causes of others first."""
+"""The explanations by the patterns that identify an error. Causes precede their consequences."""
 _LONGEST = 200
 _NOT_THE_USERS = tuple(
     str(Path(file).parent) for file in (__file__, pyspark.__file__, py4j.__file__)
@@ -78,7 +78,10 @@ _RAISED = re.compile(r"^(?:\w+\.)*(\w+(?:Error|Exception): \S.*)", re.MULTILINE)
 
 
 def blame(error: Exception) -> str | None:
-    """One line for what a function of the user's has raised, or what Spark has where it was called; None if it was no such one."""
+    """Return one line about an exception that came from the user's function, or None for any other.
+
+    The exception may be the function's own, or Spark's in a call that the function made.
+    """
     frames = [
         each
         for each in extract_tb(error.__traceback__)
@@ -92,13 +95,16 @@ def blame(error: Exception) -> str | None:
 
 
 def last_raised(text: str) -> str:
-    """Of a text with a Python traceback in it the exception that was raised last, else the first line."""
+    """Return the last exception in a Python traceback within the text, or else the first line."""
     found: list[str] = _RAISED.findall(text)
     return found[-1] if found else text.split("\n", 1)[0]
 
 
 def explain(text: str, settings: Settings) -> str | None:
-    """One line that names what failed and what to do, of the text of an exception with its causes; None if it is not known."""
+    """Return one line that names the failure and the remedy, or None if the failure is unknown.
+
+    `text` is the text of an exception with its causes.
+    """
     for signs, line in _LINES.items():
         found = re.search("|".join(signs), text)
         if found:

@@ -1,18 +1,22 @@
-"""Gold tables: what a batch gives to each, and the merge that puts it in.
+"""Gold tables: computes a batch's contribution to each table and merges it.
 
-A gold table has one row for each combination of its keys. The pipeline's function says what rows of silver give; rows with the same
-keys become one here, and then one with the table's row, by the rule of each column:
+A gold table has one row per combination of its keys. The pipeline's function derives rows from
+silver. Rows with the same keys are combined here, and the result is combined with the table's row.
+Each column has a rule:
 
-    add       the sum                 latest    that of the row which is later by the table's order
-    min, max  the least, the greatest replace   that of the last batch, for what the keys determine
-    distinct  how many different values there are, about: a sketch of them (HyperLogLog), and its estimate
+    add       the sum                       latest    the value of the row that is later in the order
+    min, max  the minimum, the maximum      replace   the last batch's value, if the keys determine it
+    distinct  the approximate number of distinct values: a HyperLogLog sketch and its estimate
 
-Each merge is one commit that carries its batch, so that Delta refuses it when it is there. So is the append that begins a table.
-`add` needs nothing more: rows of silver come once. The others would not even need that: what is taken twice changes nothing.
+Each merge is one commit that carries its batch, so Delta refuses it if the table already has the
+batch. The same holds for the append to an empty table. `add` needs nothing more, because each row
+of silver arrives once. The other rules would not even need that: applying a row twice changes
+nothing.
 
-**Order.** By source, a row is later than another if the message that it was made of has the higher offset; between source
-partitions the record's Kafka timestamp tells. So a replay that comes late, of a message whose first record never arrived, does not
-put old values over new ones. By sink, the same is said of the record itself, and a replay is the latest.
+**Order.** With the source order, a row is later than another if its source message has the higher
+offset. Between source partitions, the record's Kafka timestamp decides. So a late replay of a
+message whose first record never arrived does not replace newer values by old ones. With the sink
+order, the same applies to the record itself, and a replay is the latest.
 """
 
 from __future__ import annotations
@@ -48,7 +52,7 @@ PLACES = (
     "source_partition",
     "source_offset",
 )
-"""What `latest` wants to know of a row, if it is not ordered by a column."""
+"""The columns that `latest` needs, unless it is ordered by a column."""
 
 _PAIRWISE = (SOURCE_ORDER, SINK_ORDER)
 _SUM_UP = {"add": sf.sum, "min": sf.min, "max": sf.max, "replace": sf.max}
@@ -61,8 +65,10 @@ _PUT_TOGETHER = {
 
 
 def merge_gold(batch: Batch, gold: Gold, rows: DataFrame) -> int:
-    """Merge what these rows of silver give to the gold table; on a second run it is there, and Delta refuses the commit. Returns
-    how many rows of the table that changed or added."""
+    """Merge a batch's rows of silver into the gold table. Return the number of affected rows.
+
+    If the batch is repeated, Delta refuses the commit.
+    """
     return commit_again(batch.spark, gold.name, lambda: _merge_once(batch, gold, rows))
 
 
@@ -88,8 +94,10 @@ def merge(
     batch: BatchId,
     log: DeltaLog | None = None,
 ) -> int:
-    """Merge what rows of silver give to a table of this form, in a commit that carries the batch; return how many rows.
-    `log` is the table's, if it has just been read."""
+    """Merge rows of silver into a table of this form, in a commit that carries the batch.
+
+    Returns the number of changed or added rows. `log` is the table's log if it has just been read.
+    """
     log = log or DeltaLog(spark, path)
     gold, given = give(gold, rows)
     with once(spark, batch.query, batch.number):
@@ -97,7 +105,7 @@ def merge(
 
 
 def _begin(spark: SparkSession, path: str, given: DataFrame) -> int:
-    """Append to a table without rows: a merge would look for them at length."""
+    """Append to an empty table. A merge would spend time searching it for matches."""
     given.write.format("delta").mode("append").save(path)
     return rows_in(spark, path)
 
@@ -120,14 +128,20 @@ def _merge(spark: SparkSession, path: str, gold: Gold, given: DataFrame) -> int:
 
 
 def give(gold: Gold, rows: DataFrame) -> tuple[Gold, DataFrame]:
-    """What rows of silver give to a gold table, one row for each combination of keys; with the gold as `in_order` has it."""
+    """Compute the contribution of rows of silver to a gold table, one row per combination of keys.
+
+    Returns it with the gold table's declaration from `in_order`.
+    """
     made = gold.function(rows)
     gold = in_order(gold, made)
     return gold, gather(gold, made)
 
 
 def gather(gold: Gold, made: DataFrame) -> DataFrame:
-    """One row for each combination of keys, with the columns of the gold table, of what its function made; `gold` is `in_order`."""
+    """Combine the function's rows to one per combination of keys, with the gold table's columns.
+
+    `gold` is the result of `in_order`.
+    """
     columns, keys = quoted(gold.columns), quoted(gold.keys)
     if not gold.columns_by("latest"):
         return _estimated(gold, made.groupBy(*keys).agg(*_sums(gold, made))).select(*columns)
@@ -150,8 +164,11 @@ def gather(gold: Gold, made: DataFrame) -> DataFrame:
 
 
 def in_order(gold: Gold, made: DataFrame) -> Gold:
-    """The table, ordered by what its function's rows have. Rows that the function has grouped come from no single place: unless the
-    user has said an order, the first of the `latest` columns that is a time tells."""
+    """Return the table's declaration with an order that the function's rows support.
+
+    Rows that the function has grouped have no single source. Unless the user has chosen an order,
+    the first timestamp among the `latest` columns then decides.
+    """
     if gold.ordered or all(name in made.columns for name in PLACES):
         return gold
     times = [name for name in gold.columns_by("latest") if name in made.columns]
@@ -160,12 +177,15 @@ def in_order(gold: Gold, made: DataFrame) -> Gold:
 
 
 def _estimated(gold: Gold, rows: DataFrame) -> DataFrame:
-    """The rows with what their sketches say."""
+    """Add the estimates of the rows' sketches."""
     return rows.withColumns({name: sf.hll_sketch_estimate(name + SKETCH) for name in gold.distinct})
 
 
 def _sums(gold: Gold, rows: DataFrame) -> list[Column]:
-    """What becomes of the columns that are not `latest` when rows become one; sums of sums keep their type."""
+    """Return the aggregates that combine the columns without the rule `latest`.
+
+    A second pass over their results keeps the type of sums.
+    """
     found = []
     for name, rule in gold.rules.items():
         if rule in _SUM_UP:
@@ -184,7 +204,7 @@ def _sums(gold: Gold, rows: DataFrame) -> list[Column]:
 
 
 def _position(gold: Gold, rows: DataFrame) -> Column:
-    """Where a row comes from, as the table's order wants it."""
+    """Return a row's position in the table's order."""
     own = {
         "topic": sf.lit(""),
         "partition": sf.col("kafka_partition"),
@@ -206,7 +226,7 @@ def _position(gold: Gold, rows: DataFrame) -> Column:
 
 
 def _changes(gold: Gold) -> dict[str, str]:
-    """What becomes of each column of a row `t` of the table that there is a row `s` for."""
+    """Return the new value of each column for a row `t` of the table that matches a row `s`."""
     changes = {}
     for name, rule in gold.rules.items():
         column = quoted([name])[0]
@@ -223,13 +243,13 @@ def _changes(gold: Gold) -> dict[str, str]:
 
 
 def _union(name: str) -> str:
-    """The sketch of the values of both rows."""
+    """Return the union of both rows' sketches."""
     ours, theirs = (f"{row}.{quoted([name + SKETCH])[0]}" for row in "st")
     return f"coalesce(hll_union({ours}, {theirs}), {ours}, {theirs})"
 
 
 def _later(gold: Gold) -> str:
-    """Whether the row `s` is later than the row `t`."""
+    """Return the condition that row `s` is later than row `t`."""
     if gold.order not in _PAIRWISE:
         return f"s.{POSITION} > t.{POSITION}"
     one_log = f"(s.{POSITION}.topic = t.{POSITION}.topic AND s.{POSITION}.partition = t.{POSITION}.partition)"
@@ -239,7 +259,10 @@ def _later(gold: Gold) -> str:
 
 
 def _near(gold: Gold, given: DataFrame) -> Column:
-    """True wherever keys are the same. It says nothing new, but as literals, which tell Delta which files cannot match."""
+    """Return a condition that is true wherever the keys are equal.
+
+    It is redundant, but its literals show Delta which files cannot match.
+    """
     times = [key for key in gold.keys if isinstance(given.schema[key].dataType, TimestampType)]
     near = sf.lit(True)
     for key in times:
@@ -257,5 +280,5 @@ def _near(gold: Gold, given: DataFrame) -> Column:
 
 
 def _hour(hours: int) -> Column:
-    """The moment so many hours after the beginning of 1970."""
+    """Return the timestamp of this many hours after the beginning of 1970."""
     return sf.timestamp_seconds(sf.lit(hours * 3600))

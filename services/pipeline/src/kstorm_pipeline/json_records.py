@@ -1,8 +1,9 @@
-"""JSON records by their columns: typed columns, or the reason why a record cannot be typed.
+"""Reads JSON records into declared columns, or gives the reason why a record does not fit.
 
-Strict on purpose. Spark's `from_json` accepts `{"count": "12"}` for a number and `{"word": 12}` for a string, and makes null
-of what does not fit; here a field has the very JSON type that its column asks for, or the record is quarantined. Fields that
-the columns do not name are ignored, so that a topology may add some.
+It is strict on purpose. Spark's `from_json` accepts `{"count": "12"}` for a number and `{"word":
+12}` for a string, and turns values that don't fit into null. Here a field must have exactly the
+JSON type of its column, or the record is quarantined. Undeclared fields are ignored, so that a
+topology can add some.
 """
 
 from __future__ import annotations
@@ -46,7 +47,7 @@ _JSON_TYPES: tuple[tuple[tuple[type[DataType], ...], tuple[str, ...], str], ...]
     ((VariantType,), (), "a value"),
     ((StringType,), ("STRING",), "a string"),
     ((IntegralType,), ("BIGINT",), "a whole number"),
-    # Much money is written as text, because numbers of JavaScript cannot hold it.
+    # Amounts of money are often text, because JavaScript's numbers cannot represent them.
     ((DecimalType,), ("STRING", *_NUMBER), "a number"),
     ((FractionalType,), _NUMBER, "a number"),
     ((BooleanType,), ("BOOLEAN",), "true or false"),
@@ -56,10 +57,13 @@ _JSON_TYPES: tuple[tuple[tuple[type[DataType], ...], tuple[str, ...], str], ...]
     ((StructType, MapType), ("OBJECT<",), "an object"),
     ((ArrayType,), ("ARRAY<",), "a list"),
 )
-"""Types of columns, with what Spark's `schema_of_variant` says of JSON that they take (how it begins, if more follows), none being
-all, and how a person says it."""
+"""Column types, the accepted JSON types in the words of Spark's `schema_of_variant`, and a
+description for people.
+
+A JSON type that ends with `<` or `(` is a prefix. An empty tuple accepts any.
+"""
 _SPACE = r"' \t\r\n'"
-"""What may be before JSON, in SQL."""
+"""Characters that may precede JSON, as an SQL literal."""
 
 
 @dataclass(frozen=True)
@@ -72,7 +76,7 @@ class JsonRecords:
     millis: tuple[str, ...] = ()
 
     def __call__(self, rows: DataFrame) -> DataFrame:
-        """The rows with a column for each field, and `reason`."""
+        """Add a column for each field, and `reason`."""
         rows = read_json(rows, sf.col("record.value"), self._fields(), "reason")
         for name, column in zip(self.millis, map(sf.col, quoted(self.millis)), strict=True):
             there = column.isNull() | column.between(0, LAST_MILLISECOND)
@@ -86,7 +90,7 @@ class JsonRecords:
         return rows
 
     def _fields(self) -> list[StructField]:
-        """The fields, as the JSON has them."""
+        """The fields with their types in JSON."""
         columns = list(columns_of(self.schema))
         times = [each.name for each in columns if isinstance(each.dataType, TimestampType)]
         if wrong := [name for name in self.millis if name not in times]:
@@ -106,12 +110,15 @@ def json_records(
     key: str | None = None,
     millis: str | Iterable[str] = (),
 ) -> JsonRecords:
-    """Read JSON objects into the columns of `schema` (SQL: `customer STRING NOT NULL, amount DECIMAL(18,2), items ARRAY<STRING>`).
+    """Read JSON objects into the columns of `schema`.
 
-    A field that is missing or null is null, unless its column is NOT NULL. `reject` has reasons by which a record that can be
-    read is quarantined all the same, each with its condition in SQL: `{"the amount is negative": "amount < 0"}`. `key` names
-    a column for the record's key as text. `millis` names columns of the type TIMESTAMP that the JSON has as whole numbers, the
-    milliseconds since 1970.
+    `schema` is SQL: `customer STRING NOT NULL, amount DECIMAL(18,2), items ARRAY<STRING>`. A
+    missing or null field is null, unless its column is NOT NULL.
+
+    `reject` maps reasons to SQL conditions: `{"the amount is negative": "amount < 0"}`. A readable
+    record that meets a condition is quarantined. `key` names a column for the record's key as text.
+    `millis` names columns of type TIMESTAMP whose JSON values are integers, the milliseconds since
+    1970.
     """
     if not isinstance(schema, str):
         raise PipelineError(
@@ -123,8 +130,10 @@ def json_records(
 
 
 def read_json(rows: DataFrame, value: Column, fields: list[StructField], reason: str) -> DataFrame:
-    """The rows with a column for each field of the JSON object that `value` has as bytes, and with a column that says why there is
-    none, or null."""
+    """Add a column for each field of the JSON object in `value` (bytes), and a column `reason`.
+
+    The latter contains the reason why the value is unreadable, or null.
+    """
     if taken := [each.name for each in fields if each.name.lower() in ("record", "reason")]:
         raise PipelineError(
             f"records of JSON cannot have a column {taken[0]!r}: the pipeline has one of that name beside them. Leave it out, and"
@@ -150,7 +159,10 @@ def read_json(rows: DataFrame, value: Column, fields: list[StructField], reason:
 
 
 def _reason(fields: list[StructField]) -> Column:
-    """The first thing that is wrong with a record, or null. Most are good, which takes fewer looks than to find what is wrong."""
+    """Return the first error in a record, or null.
+
+    Most records are good, and checking that first is cheaper than searching for an error.
+    """
     is_object = sf.expr(f"trim(LEADING {_SPACE} FROM __text)").startswith("{")
     good = reduce(and_, map(_is_good, fields), sf.col("__json").isNotNull() & is_object)
     reason = (
@@ -167,7 +179,7 @@ def _reason(fields: list[StructField]) -> Column:
 
 
 def _is_good(each: StructField) -> Column:
-    """Whether the field may be in its column; never null."""
+    """Return the condition that the field fits its column. Never null."""
     found = sf.col(_type(each.name))
     nothing = found.isNull() | (found == "VOID")
     fits = _is_of(found, each.dataType) & _becomes(each)
@@ -175,29 +187,32 @@ def _is_good(each: StructField) -> Column:
 
 
 def _becomes(each: StructField) -> Column:
-    """Whether a field of the right JSON type is one that its column takes."""
+    """Return the condition that a field of the right JSON type has an acceptable value."""
     if isinstance(each.dataType, (StructType, ArrayType, MapType)):
         return _fits(sf.col(_raw(each.name)), each.dataType)
     return sf.col(each.name).isNotNull()
 
 
 def _typed(value: Column, kind: DataType) -> Column:
-    """A variant as this type; null where it does not fit, or is not there."""
+    """Convert a variant to this type: null if it does not fit or is missing."""
     if isinstance(kind, VariantType):
         return value
     if isinstance(kind, BinaryType):
         return sf.try_to_binary(sf.try_variant_get(value, "$", "string"), sf.lit("base64"))
     typed = sf.try_variant_get(value, "$", kind.simpleString())
-    if isinstance(kind, DecimalType):  # a cast would round
+    if isinstance(kind, DecimalType):  # a plain cast would round
         exact = sf.try_variant_get(value, "$", "decimal(38,18)")
         return sf.when(exact.isNull() | (exact == typed), typed)
-    if isinstance(kind, (TimestampType, DateType)):  # Python has no others
+    if isinstance(kind, (TimestampType, DateType)):  # Python supports no other years
         return sf.when(sf.year(typed).between(1, 9999), typed)
     return typed
 
 
 def _fits(value: Column, kind: DataType) -> Column:
-    """Whether a variant, and all that is in it, has the JSON types that this type asks for. Null and nothing fit."""
+    """Return the condition that a variant and all values in it have the JSON types of this type.
+
+    Null and missing values fit.
+    """
     found = sf.schema_of_variant(value)
     fits = _is_of(found, kind)
     if isinstance(kind, StructType):
@@ -219,7 +234,7 @@ def _fits(value: Column, kind: DataType) -> Column:
 
 
 def _check(reason: Column, each: StructField) -> Column:
-    """The reasons so far, and then those of this field."""
+    """Append this field's reasons to those so far."""
     name, kind = each.name, each.dataType
     found = sf.col(_type(name))
     wrong = sf.concat(sf.lit(f"field {name} is not {_json_type(kind)[1]} but "), found)
@@ -233,14 +248,14 @@ def _check(reason: Column, each: StructField) -> Column:
 
 
 def _is_of(found: Column, kind: DataType) -> Column:
-    """Whether JSON of which `schema_of_variant` says this is what the type takes."""
+    """Return the condition that the type `found` by `schema_of_variant` fits the column type."""
     names = _json_type(kind)[0]
     begin = [found.startswith(name) if name[-1] in "<(" else found == name for name in names]
     return reduce(or_, begin) if begin else sf.lit(True)
 
 
 def _json_type(kind: DataType) -> tuple[tuple[str, ...], str]:
-    """What `schema_of_variant` says of JSON that the type takes, and how a person says it."""
+    """Return the JSON types of `schema_of_variant` that the column type accepts, in words too."""
     for kinds, names, words in _JSON_TYPES:
         if isinstance(kind, kinds):
             return names, words
@@ -248,12 +263,12 @@ def _json_type(kind: DataType) -> tuple[tuple[str, ...], str]:
 
 
 def _raw(name: str) -> str:
-    """The column that has a field as JSON, while records are read."""
+    """Name of the temporary column for a field's JSON."""
     return f"__field_{name}"
 
 
 def _type(name: str) -> str:
-    """The column that says of which JSON type it is."""
+    """Name of the temporary column for a field's JSON type."""
     return f"__type_{name}"
 
 

@@ -1,4 +1,4 @@
-"""Columns of a JSON Schema. What has no type of its own as a column is a VARIANT, which takes any JSON."""
+"""Derives columns from a JSON Schema. Types without an SQL equivalent become VARIANT (any JSON)."""
 
 from __future__ import annotations
 
@@ -29,13 +29,14 @@ if TYPE_CHECKING:
 
 _FORMATS: dict[str | None, DataType] = {"date-time": TimestampType(), "date": DateType()}
 _DECIMAL = "org.apache.kafka.connect.data.Decimal"
-"""What Kafka Connect calls a number that must not be rounded; its scale is one of the parameters."""
+"""Kafka Connect's name for a number that must not be rounded. The scale is a parameter of it."""
 
 
 def columns_of_schema(text: str, references: Mapping[str, str]) -> StructType:
-    """The properties of an object's schema as columns; raises PipelineError if it is none of an object's.
+    """Return the properties of an object's schema as columns.
 
-    `references` are other schemas, by the names that `$ref` has for them.
+    Raises PipelineError if the schema is not an object's. `references` are other schemas, by their
+    names in `$ref`.
     """
     try:
         documents = {name: json.loads(each) for name, each in {**references, "": text}.items()}
@@ -50,13 +51,16 @@ def columns_of_schema(text: str, references: Mapping[str, str]) -> StructType:
 
 
 class _Types:
-    """Types of columns for parts of schemas."""
+    """Column types for parts of schemas."""
 
     def __init__(self, documents: Mapping[str, Any]) -> None:
         self._documents = documents
 
     def of(self, node: Any, document: str, above: tuple[str, ...]) -> tuple[DataType, bool]:
-        """The type of a part of a document, and whether it may be null. `above` are the references that lead here."""
+        """Return the type of a part of a document, and True if it may be null.
+
+        `above` are the references that lead to this part.
+        """
         if not isinstance(node, dict):
             return VariantType(), True
         if "$ref" in node:
@@ -119,7 +123,7 @@ class _Types:
         for part in filter(None, path.split("/")):
             key = part.replace("~1", "/").replace("~0", "~")
             node = node.get(key) if isinstance(node, dict) else None
-        if node is None or place in above:  # unknown, or a type inside of itself
+        if node is None or place in above:  # unknown, or a recursive type
             return VariantType(), True
         return self.of(node, document, (*above, place))
 
@@ -131,6 +135,6 @@ def _number(node: dict[str, Any]) -> DataType:
 
 
 def _type_of_values(node: dict[str, Any]) -> str | None:
-    """The type of a schema that only says which values there are."""
+    """Return the type of a schema that only lists values."""
     values = node.get("enum", [node["const"]] if "const" in node else [])
     return "string" if values and all(isinstance(each, str) for each in values) else None

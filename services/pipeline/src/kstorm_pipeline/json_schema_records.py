@@ -1,4 +1,4 @@
-"""JSON records of a schema registry: JSON after the id of its schema, read as strictly as by `json_records`."""
+"""Reads a schema registry's JSON records, as strictly as `json_records` does."""
 
 from __future__ import annotations
 
@@ -37,11 +37,9 @@ class JsonSchemaRecords(RegistryRecords):
 
     @property
     def declared(self) -> bool:
-        """See `RegistryRecords`."""
         return self.schema is not None or self.columns is not None
 
     def decoder(self, schema: Schema | None) -> Decoder:
-        """See `RegistryRecords`."""
         if schema is None:
             return _JsonDecoder(columns=self.columns, schema=self.schema or "")
         return _JsonDecoder(
@@ -61,12 +59,14 @@ def json_schema_records(
 ) -> JsonSchemaRecords:
     """Read JSON objects that begin with the id of a schema registry.
 
-    The columns are the properties of the reader's schema: `schema` (JSON), else the latest of `subject` when the run begins;
-    the subject is `<topic>-value` unless it is given. Or they are said in SQL by `columns`, as for `json_records`, which has
-    more types: `amount DECIMAL(18,2)`. `registry` is `http://host:port`, else the setting `--schema-registry`.
+    The columns are the properties of the reader's schema. That is `schema` (JSON), or else the
+    latest version of `subject` when the run starts. `subject` defaults to `<topic>-value`.
+    Alternatively, `columns` declares them in SQL as for `json_records`, which supports more types:
+    `amount DECIMAL(18,2)`. `registry` is `http://host:port` and defaults to the setting
+    `--schema-registry`.
 
-    `reject` has reasons by which a record that can be read is quarantined all the same, each with its condition in SQL. `key`
-    names a column for the record's key as text.
+    `reject` maps reasons to SQL conditions. A readable record that meets a condition is
+    quarantined. `key` names a column for the record's key as text.
     """
     if schema is not None and columns is not None:
         raise PipelineError(
@@ -76,7 +76,7 @@ def json_schema_records(
 
 
 class _JsonDecoder(Decoder):
-    """Of JSON each object says by itself what its fields are called, so a writer's schema adds nothing."""
+    """Decodes JSON. Each object contains its field names, so the writer's schema adds nothing."""
 
     def __init__(
         self,
@@ -91,10 +91,9 @@ class _JsonDecoder(Decoder):
             check_columns(self._columns.names)
 
     def learn(self, spark: SparkSession, schema: Schema) -> None:
-        """Nothing but that the id is known."""
+        """Nothing to learn. The id becomes known."""
 
     def decode(self, rows: DataFrame, writers: Mapping[int, None]) -> DataFrame:
-        """See `Decoder`."""
         columns = (
             columns_of(self._ddl)
             if self._columns is None and self._ddl is not None

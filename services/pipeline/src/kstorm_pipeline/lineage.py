@@ -1,16 +1,16 @@
-"""What a record tells of the message that it was made of, as both readers of records know it: Spark's, and Python's."""
+"""The format of a record's lineage (its source message), for the Spark and the Python reader."""
 
 import zlib
 from typing import Final
 
 LINEAGE: Final = tuple(f"kstorm-source-{part}" for part in ("topic", "partition", "offset", "part"))
-"""The headers: the coordinates of the message, and which of its records this is."""
+"""Headers: the source message's coordinates, and the record's number among those made from it."""
 LAST_MILLISECOND: Final = 253402300799999
-"""Of the year 9999, the last that Spark's timestamps are made for."""
+"""The last millisecond of the year 9999, and the last that Spark's timestamps are meant for."""
 BUCKETS: Final = 64
-"""Of source partitions; a file of silver holds one."""
+"""Number of buckets of source partitions. A file of silver contains one bucket."""
 
 
 def bucket_of(topic: str, partition: int) -> int:
-    """The bucket of a source partition: neighbouring partitions of a topic are in different ones."""
+    """Return the bucket of a source partition. Adjacent partitions have different ones."""
     return (zlib.crc32(topic.encode()) + partition) % BUCKETS

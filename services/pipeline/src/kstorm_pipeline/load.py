@@ -1,4 +1,4 @@
-"""Finding a user's pipeline by its name."""
+"""Imports a user's pipeline by name."""
 
 from __future__ import annotations
 
@@ -11,8 +11,10 @@ from kstorm_pipeline.pipeline import Pipeline
 
 
 def load_pipeline(reference: str) -> Pipeline:
-    """The pipeline that `package.module:attribute` names, the one for any topic if that is empty; the current folder is
-    importable."""
+    """Return the pipeline named by `package.module:attribute`, or the default if it is empty.
+
+    The default takes any topic. Modules in the current folder can be imported.
+    """
     if not reference:
         return Pipeline()
     module_name, _, attribute = reference.partition(":")

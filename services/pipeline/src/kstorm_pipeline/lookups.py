@@ -1,14 +1,18 @@
-"""Which records of a batch are replays: records of an occurrence of which silver has, or will have, another record.
+"""Finds a batch's replays: records whose occurrence has, or will have, another record in silver.
 
-*What a batch adds is a property of the log, not of the moment.* A record is a replay if silver has **another** record (other
-partition and offset) of its occurrence, or if one comes before it in the batch. A batch that runs a second time finds its own
-rows in silver; they are not other records, so it finds the same replays.
+*A batch's contribution is a property of the log, not of the moment.* A record is a replay if silver
+has **another** record (other partition and offset) of its occurrence, or if one precedes it in the
+batch. A repeated batch finds its own rows in silver. They are not other records, so it finds the
+same replays.
 
-A look-up is in proportion to the batch, not to silver. A name tells topic, partition and offset of its message. Silver's files
-hold one bucket of source partitions each, and Delta knows of each file the least and the greatest offset. So the batch's ranges
-of offsets, by topic and partition, meet no file if its messages are new, and those of its time if it has a replay. Of names in
-another form nothing is known: a batch with one reads all of them. A record without a name has no replays, and nothing is looked up
-for it. Nor is it for a batch whose messages all come after those of silver (`marks`).
+The cost of a look-up depends on the size of the batch, not of silver. A name contains topic,
+partition and offset of its message. Each file of silver contains one bucket of source partitions,
+and Delta knows the minimum and maximum offset of each file. So the batch's offset ranges match no
+file if its messages are new, and only files of the same period if it has a replay.
+
+Names in another form contain no offset, so a batch with such a name reads all rows that have one. A
+record without a name has no replays and needs no look-up. Neither does a batch whose messages are
+all newer than those in silver (`marks`).
 """
 
 from __future__ import annotations
@@ -31,15 +35,15 @@ if TYPE_CHECKING:
     from kstorm_pipeline.spans import Span
 
 _PLACE = ("kafka_partition", "kafka_offset")
-"""Where a record lies in the topic, which no other has."""
+"""A record's position in the topic, which is unique."""
 _FEW = 100_000
-"""As many replays at most are sent to every task: a megabyte or two."""
+"""The most replays to send to every task: a megabyte or two."""
 _MANY = 1_000_000
-"""As many names, each a number: some twenty megabytes."""
+"""The most names, as hashes, to send to every task: about twenty megabytes."""
 
 
 def find_replays(batch: Batch) -> DataFrame | None:
-    """The places of the batch's replays, or None if there are none."""
+    """Return the positions of the batch's replays, or None if there are none."""
     if not batch.facts.named:
         return None
     named = batch.good.where(sf.col("occurrence").isNotNull()).select("occurrence", *_PLACE)
@@ -54,15 +58,16 @@ def find_replays(batch: Batch) -> DataFrame | None:
     if held is not None:
         found = found.join(held, "occurrence", "left")
         again |= sf.col("__held") != sf.struct(*_PLACE)
-    # What is kept in memory and reads silver would be read anew once the batch has written to silver; this is cut off from it.
+    # A cached plan that reads silver is recomputed after the batch has written to silver. The
+    # checkpoint cuts that dependency.
     replays = found.where(again).select(*_PLACE).localCheckpoint()
-    # Few of them go to where the rows are; else all rows would have to be sent about.
+    # Broadcasting a few replays avoids a shuffle of all rows.
     size = replays.count()
     return None if not size else sf.broadcast(replays) if size <= _FEW else replays
 
 
 def mark_replays(good: DataFrame, replays: DataFrame | None) -> DataFrame:
-    """The good records of a batch with the column `replay`, by what `find_replays` has found."""
+    """Add the column `replay` to the good records of a batch, from the result of `find_replays`."""
     if replays is None:
         return good.withColumn("replay", sf.lit(False))
     marked = good.join(replays.withColumn("__replay", sf.lit(True)), list(_PLACE), "left")
@@ -72,23 +77,27 @@ def mark_replays(good: DataFrame, replays: DataFrame | None) -> DataFrame:
 
 
 def any_of(conditions: Iterable[Column]) -> Column:
-    """Whether one of them holds."""
+    """Return the disjunction of the conditions."""
     return reduce(or_, conditions, sf.lit(False))
 
 
 def _held(batch: Batch, named: DataFrame) -> DataFrame:
-    """Names that silver has, each with its place: those of the batch, and few others."""
+    """Return the batch's names that silver has, with their positions, and few other names."""
     silver = batch.tables.read(batch.spark, "silver")
     held = silver.where(_may_hold(batch)).select("occurrence", sf.struct(*_PLACE).alias("__held"))
     held = _of_names(held, named, batch.facts.named)
-    if batch.pipeline.silver_function is not None:  # it may have made several rows of one record
+    # The silver function may have made several rows from one record.
+    if batch.pipeline.silver_function is not None:
         held = held.dropDuplicates(["occurrence"])
     return held
 
 
 def _of_names(held: DataFrame, named: DataFrame, size: int) -> DataFrame:
-    """Those with names of the batch, and few others. Much of silver may be held, where a message comes again after a long time: the
-    names go to where these rows are, as numbers, or all of them would have to be sorted to find nothing."""
+    """Return the rows with names of the batch, and few others.
+
+    `held` can be much of silver if a message arrives again after a long time. So the names are
+    broadcast as hashes. Otherwise all these rows would have to be sorted, only to find nothing.
+    """
     names = named.select(sf.xxhash64("occurrence").alias("__hash"))
     hashed = held.withColumn("__hash", sf.xxhash64("occurrence"))
     return hashed.join(sf.broadcast(names) if size <= _MANY else names, "__hash", "left_semi").drop(
@@ -97,13 +106,16 @@ def _of_names(held: DataFrame, named: DataFrame, size: int) -> DataFrame:
 
 
 def _all_differ(named: DataFrame, size: int) -> bool:
-    """Whether each of these records has a name of its own; equal names have equal hashes."""
+    """Return True if these records have distinct names. Equal names have equal hashes."""
     (found,) = facts_of(named, sf.count_distinct(sf.xxhash64("occurrence")))
     return bool(found == size)
 
 
 def _may_hold(batch: Batch) -> Column:
-    """True for all rows of silver whose occurrence may be in the batch: equal names have equal sources."""
+    """Return a condition that is true for all rows of silver whose occurrence may be in the batch.
+
+    Equal names have equal sources.
+    """
     sources = batch.facts.sources
     held = sf.col("source_offset").isNotNull() if sources is None else sf.expr(_within(sources))
     if batch.facts.tells_no_offset:
@@ -112,7 +124,10 @@ def _may_hold(batch: Batch) -> Column:
 
 
 def _within(spans: Iterable[Span]) -> str:
-    """Whether the source of a row is in one of the spans, in SQL: to put it together of columns takes longer than to ask it."""
+    """Return the SQL condition that a row's source is in one of the spans.
+
+    Building it from Column objects takes longer than evaluating it.
+    """
     topics: dict[str, dict[int, list[str]]] = {}
     for span in spans:
         offsets = f"source_offset BETWEEN {span.first} AND {span.last}"

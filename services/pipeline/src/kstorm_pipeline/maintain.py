@@ -1,13 +1,17 @@
-"""What tables that are written for ever need now and then; safe beside a pipeline that runs.
+"""Maintains tables that are written continuously. Safe to run next to a running pipeline.
 
-* **Compaction.** Each batch writes a few small files. Files of less than 96 MB become one of up to 128 MB. A merge that meets it is
-  done again (`gold`); an append does not meet it.
-* **Old files.** What a merge or a compaction has replaced stays for whoever is reading it, as long as the table's property
-  `delta.deletedFileRetentionDuration` says, and is deleted then. Files of bronze only if `refine` has read them: it reads what each
-  commit of bronze added, in its time.
-* **The log.** Delta itself deletes entries that are older than the property `delta.logRetentionDuration` says, when it writes a
-  checkpoint of the table. Spark keeps the last hundred batches of each query's checkpoint.
-* **Bronze**, if a time is set: records older than it are dropped, by their Kafka timestamp, as far as `refine` has read them.
+- **Compaction.** Each batch writes a few small files. Files smaller than 96 MB are combined into
+  files of up to 128 MB. A merge that conflicts with it is repeated (`gold`). Appends don't
+  conflict.
+- **Old files.** Files that a merge or a compaction has replaced stay for readers for as long as the
+  table's property `delta.deletedFileRetentionDuration` specifies. Then they are deleted. Files of
+  bronze are deleted only once `refine` has read them, because it reads the files that each commit
+  added, in order.
+- **The log.** Delta itself deletes entries older than the property `delta.logRetentionDuration`
+  when it writes a checkpoint of the table. Spark keeps the last hundred batches of each query's
+  checkpoint.
+- **Bronze.** If a retention is set, records with an older Kafka timestamp are deleted, as far as
+  `refine` has read them.
 """
 
 from __future__ import annotations
@@ -40,17 +44,18 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 _SMALL, _LARGE = 96 << 20, 128 << 20
-"""Bytes: files of less are put together, to files of up to so much."""
+"""Bytes: smaller files are combined into files of up to the second size."""
 _MOST_UNREAD = 1000
-"""Commits of bronze: with more than so many not read, nobody looks whether they have records."""
+"""If `refine` lags by more commits of bronze, their operations are not examined."""
 
 
 def maintain(
     spark: SparkSession, settings: Settings, tables: Tables
 ) -> Iterator[dict[str, object]]:
-    """Maintain each table in turn; yield what was done to it. Raises PipelineError if there are none.
+    """Maintain each table in turn, and yield a report for each.
 
-    What fails at one table is a warning, and does not keep the others from it.
+    A failure at one table is logged as a warning, and the others are still maintained. Raises
+    PipelineError if there are no tables.
     """
     check_there(spark, tables)
     session = spark.newSession()
@@ -88,12 +93,12 @@ def maintain(
 
 
 def compact(spark: SparkSession, tables: Tables, name: str) -> None:
-    """Write small files of a table as larger ones; its rows stay as they are."""
+    """Combine a table's small files into larger ones. Its rows stay the same."""
     DeltaTable.forPath(spark, tables.path(name)).optimize().executeCompaction()
 
 
 def drop_old(spark: SparkSession, tables: Tables, read: int, days: float) -> int:
-    """Drop records of bronze with a Kafka timestamp of so many days ago, of those that its version `read` has; return how many."""
+    """Delete bronze rows older than `days` that version `read` includes. Return their number."""
     if read < 0:
         return 0
     old = sf.col("timestamp") < sf.lit(datetime.now(UTC) - timedelta(days=days))
@@ -101,14 +106,17 @@ def drop_old(spark: SparkSession, tables: Tables, read: int, days: float) -> int
     found = rows.where(old).groupBy("partition").agg(sf.max("offset"), sf.count("*")).collect()
     if not found:
         return 0
-    # Bronze gets the records of a partition in their order, so those before one that is read are read.
+    # Bronze receives a partition's records in order. So all records before a read one are read.
     done = any_of((sf.col("partition") == row[0]) & (sf.col("offset") <= row[1]) for row in found)
     DeltaTable.forPath(spark, tables.path("bronze")).delete(old & done)
     return sum(row[2] for row in found)
 
 
 def read_up_to(spark: SparkSession, settings: Settings, tables: Tables) -> int:
-    """The last version of bronze of which `refine` has read all for sure, or -1; the present one if nothing is left to read."""
+    """Return the last version of bronze that `refine` has certainly read fully, or -1.
+
+    That is the present version if nothing is left to read.
+    """
     unread, last = first_unread(spark, settings), DeltaLog(spark, tables.path("bronze")).version
     left = last + 1 - unread
     if not unread or left > _MOST_UNREAD:
@@ -126,7 +134,7 @@ def read_up_to(spark: SparkSession, settings: Settings, tables: Tables) -> int:
 
 
 def _has_read_old_files(spark: SparkSession, tables: Tables, read: int) -> bool:
-    """Whether what VACUUM would delete of bronze was replaced by commits that `refine` has come past."""
+    """Return True if `refine` is past the commits that replaced the files VACUUM would delete."""
     path = tables.path("bronze")
     log = DeltaLog(spark, path)
     written = modified(spark, f"{path}/_delta_log/{read + 1:020}.json")
@@ -140,7 +148,10 @@ def _has_read_old_files(spark: SparkSession, tables: Tables, read: int) -> bool:
 
 
 def may_commit(spark: SparkSession, tables: Tables) -> bool:
-    """Whether the place lets two processes commit to one table: on S3 Delta needs a table in DynamoDB for that."""
+    """Return True if two processes can commit to one table in this storage.
+
+    On S3, Delta needs a table in DynamoDB for that.
+    """
     scheme = tables.root.partition(":")[0]
     setting = f"spark.delta.logStore.{scheme}.impl"
     if scheme not in ("s3", "s3a", "s3n") or spark.conf.get(setting, ""):

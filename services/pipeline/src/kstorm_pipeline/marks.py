@@ -1,8 +1,9 @@
-"""How far silver goes: no message of a source partition that silver has a row of comes after its mark.
+"""High-water marks of silver: it has no row of a message after its source partition's mark.
 
-A batch whose messages all come after the marks has no record of an occurrence that silver has, so nothing is looked up for it. That
-is so for nearly every batch of a run that goes on. The marks of a run begin with what Delta knows of silver's files, and go on with
-what the run writes itself; only one run writes the tables.
+A batch whose messages are all after the marks contains no occurrence that silver has, so no look-up
+is needed. That is true for nearly every batch of a continuous run. A run's marks start with Delta's
+statistics of silver's files, and are advanced by the run's own writes. Only one run writes to the
+tables.
 """
 
 from __future__ import annotations
@@ -32,12 +33,12 @@ class Marks:
     def __init__(self, tables: Tables) -> None:
         self._tables = tables
         self._found: dict[int, float] | None = None
-        """By bucket of source partitions: what silver had when it was looked at. None: it is to be looked at."""
+        """The last offsets in silver's statistics by bucket of source partitions. None: unknown."""
         self._written: dict[tuple[str, int], int] = {}
-        """By source topic and partition: what was written since."""
+        """The last offsets written since, by source topic and partition."""
 
     def reach(self, spark: SparkSession, facts: Survey) -> bool:
-        """Whether silver may have a row of an occurrence of this batch; False is sure."""
+        """Return False if silver certainly has no row of an occurrence of this batch."""
         if facts.sources is None or facts.tells_no_offset:
             return True
         if self._found is None:
@@ -45,7 +46,7 @@ class Marks:
         return any(span.first <= self._mark(span, self._found) for span in facts.sources)
 
     def note(self, sources: Iterable[Span] | None) -> None:
-        """Silver is about to get rows of these messages; None: of many."""
+        """Record that rows of these messages will be written to silver. None means too many."""
         if sources is None:
             self._found = None
             self._written.clear()
@@ -58,8 +59,10 @@ class Marks:
 
 
 def _last_of_buckets(spark: SparkSession, path: str) -> dict[int, float]:
-    """The greatest source offset of each bucket that there is in silver, by what Delta noted of its files; without end where it has
-    noted nothing."""
+    """Return the highest source offset of each bucket in silver, from Delta's statistics.
+
+    It is infinite for a bucket with a file that has no statistics.
+    """
     log = DeltaLog(spark, path)
     noted = log.noted_files()
     return _last_of_many(log.files_as_rows()) if noted is None else _last_of_few(noted)

@@ -1,8 +1,9 @@
-"""What names a record: the same occurrence written twice has the same name, whatever else of it differs.
+"""Names the occurrence of a record: two records of the same occurrence have the same name.
 
-The name is the lineage in the record's headers, where they have all of it (`KafkaBolt.with_lineage`), else what the pipeline's
-`identity` says, else nothing: then the record's own coordinates tell it apart, and no other record is the same. Lineage and an
-`id` of the same form are the same name, so a topology may begin to write headers at any time.
+The name is the lineage in the record's headers, if complete (`KafkaBolt.with_lineage`), or else the
+pipeline's `identity`. Without either, the record's own coordinates identify it, and no other record
+is the same. A lineage and an `id` of the same form are the same name, so a topology can start to
+write headers at any time.
 """
 
 from __future__ import annotations
@@ -29,13 +30,13 @@ NAMED = """
     source_bucket INT COMMENT 'made of source topic and partition; files hold one bucket each, so look-ups skip most of them',
     batch BIGINT COMMENT 'the batch that added the row'
 """
-"""The columns that silver has of every record, beside those that its reader made."""
+"""The columns that silver has for every record, in addition to its reader's."""
 
 _LINEAGE = ("topic", "partition", "offset", "part")
 
 
 def name_occurrences(rows: DataFrame, identity: tuple[str, ...]) -> DataFrame:
-    """Add the columns of `NAMED`, but for `batch`, and to `reason` that of a record without the name that it should have."""
+    """Add the columns of `NAMED` except `batch`, and a reason if a required name is missing."""
     for name, header in zip(_LINEAGE, LINEAGE, strict=True):
         rows = rows.withColumn(f"__{name}", _header(header))
     lineage = sf.concat_ws("-", *(f"__{name}" for name in _LINEAGE))
@@ -54,17 +55,18 @@ def name_occurrences(rows: DataFrame, identity: tuple[str, ...]) -> DataFrame:
 
 
 def readable_timestamp() -> Column:
-    """The Kafka timestamp, or null if it is after the year 9999: Python cannot read such a one."""
+    """Return the Kafka timestamp. Null if it is after the year 9999, which Python cannot read."""
     at = sf.col("record.timestamp")
     return sf.when(sf.unix_millis(at) <= LAST_MILLISECOND, at)
 
 
 def source_of(name: str) -> dict[str, Column]:
-    """What the column `name` tells of the message that the record was made of, as columns of silver; null if it tells nothing.
+    """Return the source message's coordinates in the column `name`, as columns of silver.
 
-    A function of the name alone: two records of one name have the same source, wherever their names come from.
+    They are null if the name has another form. They depend on the name alone: two records with one
+    name have the same source, wherever their names come from.
     """
-    # In parts: one regular expression for all of it takes 20 µs to find that a name has another form.
+    # Split it first: a single regular expression takes 20 µs to reject a name of another form.
     whole = sf.col(name)
     tail = sf.substring_index(whole, "-", -3)
     topic = sf.substring(whole, sf.lit(1), sf.length(whole) - sf.length(tail) - 1)
@@ -79,9 +81,8 @@ def source_of(name: str) -> dict[str, Column]:
     )
     told = told & topic.rlike(r"\A[a-zA-Z0-9._-]{1,249}\z")
     number = partition.try_cast("int")
-    bucket = sf.pmod(sf.crc32(topic.cast("binary")) + number, sf.lit(BUCKETS)).cast(
-        "int"
-    )  # as `bucket_of` says it
+    # The same as `bucket_of`.
+    bucket = sf.pmod(sf.crc32(topic.cast("binary")) + number, sf.lit(BUCKETS)).cast("int")
     found = {
         "source_topic": topic,
         "source_partition": number,
@@ -92,22 +93,29 @@ def source_of(name: str) -> dict[str, Column]:
 
 
 def _header(name: str) -> Column:
-    """The text of the first header of that name, or null; also of what is not text."""
-    # By its place, as Spark cannot compile a projection with a filter of arrays in it; no place is 0, and nothing is at -1.
+    """Return the text of the first header with that name. Null if it is missing or not UTF-8."""
+    # Use the position, because Spark cannot compile a projection that filters arrays. If there is
+    # no such header, the position is 0, and `get` at -1 returns null.
     place = sf.array_position("record.headers.key", name)
     text = sf.get("record.headers.value", (place - 1).cast("int")).cast("string")
     return sf.when(sf.is_valid_utf8(text), text)
 
 
 def _has_lineage() -> Column:
-    """Whether the headers name one record of one message: with less than all four, two occurrences might look like one."""
+    """Return the condition that the headers identify one record of one message.
+
+    All four are required. With fewer, two occurrences could have the same name.
+    """
     numbers = (sf.col(f"__{name}").rlike("^[0-9]{1,18}$") for name in ("partition", "offset"))
     texts = (sf.coalesce(sf.col(f"__{name}") != "", sf.lit(False)) for name in ("topic", "part"))
     return reduce(and_, (*numbers, *texts))
 
 
 def _declared(identity: tuple[str, ...]) -> Column:
-    """One column's text; of several a list of them, in which none can be taken for a part of another."""
+    """Return the text of a single column, or a JSON list of several.
+
+    A list keeps the parts apart: no part can be mistaken for a piece of another.
+    """
     if len(identity) == 1:
         return sf.col(identity[0]).cast("string")
     return sf.to_json(sf.array(*(sf.col(name).cast("string") for name in identity)))
@@ -122,7 +130,7 @@ def _too_late() -> Column:
 
 
 def _nameless(identity: tuple[str, ...]) -> Column:
-    """Why a record has no name though the pipeline declares one, or null."""
+    """Return why a record has no name although the pipeline declares one, or null."""
     reason = sf.lit(None).cast("string")
     for name in reversed(identity):
         text = sf.col(name).cast("string")

@@ -1,10 +1,12 @@
-"""Which topic the tables are made of, and the check that it is still the same.
+"""Records which topic the tables were made from, and checks that it is still the same.
 
-A checkpoint knows a topic by name and offsets. One that was deleted and made anew has the same name, and its offsets begin again:
-Spark would go on in the middle of it and say nothing, or count what it cannot find as lost. Kafka gives every topic an id
-that no other gets, so the bronze table keeps name and id as properties, and each batch begins with a look at them.
+A checkpoint identifies a topic by name and offsets. A topic that was deleted and recreated has the
+same name, and its offsets start again. Spark would silently continue in the middle of it, or report
+missing offsets as lost. Kafka gives every topic a unique id. So the bronze table stores the name
+and the id as properties, and each batch checks them first.
 
-A topic made anew is refused. Its records cannot go into the same tables, which tell records apart by partition and offset.
+A recreated topic is refused. Its records cannot go into the same tables, which identify records by
+partition and offset.
 """
 
 from __future__ import annotations
@@ -30,20 +32,26 @@ logger = logging.getLogger(__name__)
 _NAME = "kstorm.topic"
 _ID = "kstorm.topic.id"
 _NO_ID = "AAAAAAAAAAAAAAAAAAAAAA"
-"""What a client says of a topic of a broker older than 2.8."""
+"""The id that a client reports for a topic of a broker older than 2.8."""
 _LAST_TIME = 9_223_372_036_854_775
-"""The last millisecond since 1970 that Spark's timestamps can hold, in the year 294247."""
+"""The last millisecond since 1970 that Spark's timestamps can represent, in the year 294247."""
 _WAIT_MS = "20"
-"""How long a broker waits for records. A task gets its first ones only when the fetch is answered that its consumer sent from the
-end of the last batch; with Kafka's 500 ms each task of a batch began with that."""
+"""Maximum time that a broker waits for records.
+
+A task receives its first records only after the broker has answered the fetch that the consumer
+sent at the end of the last batch. With Kafka's default of 500 ms, each task of a batch started with
+that wait.
+"""
 
 _ANSWER_MS = "15000"
-"""How long an answer of Kafka's may take. Spark asks three times before a query fails; with Kafka's own times that is minutes."""
+"""Timeout of a request to Kafka. Spark tries three times before a query fails, which takes minutes
+with Kafka's defaults.
+"""
 
 
 @contextmanager
 def open_origin(spark: SparkSession, settings: Settings, tables: Tables) -> Iterator[Origin]:
-    """Connect to Kafka for as long as the block lasts; raises PipelineError if there is no such topic."""
+    """Connect to Kafka within the block. Raises PipelineError if the topic does not exist."""
     properties: Any = spark._jvm.java.util.Properties()  # type: ignore[union-attr]
     for name, value in client_options(settings).items():
         properties.setProperty(name, value)
@@ -60,7 +68,7 @@ def open_origin(spark: SparkSession, settings: Settings, tables: Tables) -> Iter
 
 
 def client_options(settings: Settings) -> dict[str, str]:
-    """The settings of Kafka's client, by Kafka's names."""
+    """Return the settings of Kafka's client, by their Kafka names."""
     given = {name.removeprefix("kafka."): value for name, value in settings.kafka_options.items()}
     own = {
         "bootstrap.servers": settings.bootstrap_servers,
@@ -73,14 +81,17 @@ def client_options(settings: Settings) -> dict[str, str]:
 
 
 class Origin:
-    """The topic as Kafka knows it, beside the one that the tables are made of."""
+    """The topic in Kafka, and the check that the tables were made from it."""
 
     def __init__(self, spark: SparkSession, settings: Settings, tables: Tables, admin: Any) -> None:
         self._spark, self._settings, self._tables, self._admin = spark, settings, tables, admin
         self._first = self._id()
 
     def settle(self, *, begun: bool) -> None:
-        """Note the topic in the bronze table, which exists; raises PipelineError if tables that have `begun` are of another."""
+        """Store the topic's identity in the bronze table, which exists.
+
+        Raises PipelineError if tables that have `begun` were made from another topic.
+        """
         noted = self._tables.properties(self._spark, "bronze")
         known = noted if begun else {}
         name = known.get(_NAME, self._settings.topic)
@@ -109,17 +120,20 @@ class Origin:
 
     @property
     def properties(self) -> dict[str, str]:
-        """What the bronze table keeps of the topic; nothing if the topic has no id."""
+        """The bronze table's properties that identify the topic. Empty if the topic has no id."""
         return {} if self._first == _NO_ID else {_NAME: self._settings.topic, _ID: self._first}
 
     def check(self) -> None:
-        """Raise PipelineError if the topic is no longer the one that the run began with."""
+        """Raise PipelineError if the topic was recreated since the run started."""
         now = self._id()
         if now != self._first:
             raise self._made_anew(self._first, now)
 
     def records_after_all_time(self) -> list[str]:
-        """Where the first record of each partition is whose timestamp Spark cannot hold, as `partition 0, offset 12`."""
+        """Return each partition's first record with a timestamp that Spark cannot represent.
+
+        Each is formatted as `partition 0, offset 12`.
+        """
         kafka: Any = self._spark._jvm.org.apache.kafka  # type: ignore[union-attr]
         partitions: Any = self._spark._jvm.java.util.HashMap()  # type: ignore[union-attr]
         for each in self._describe().partitions():

@@ -1,4 +1,4 @@
-"""What a user says of the pipeline: how records are read, what silver is, which gold tables there are.
+"""The user's declaration of a pipeline: the reader of records, silver, and the gold tables.
 
     pipeline = Pipeline(records=json_records("customer STRING, amount DECIMAL(18,2), at TIMESTAMP"))
 
@@ -6,8 +6,8 @@
     def totals(fresh):
         return fresh.withColumn("orders", sf.lit(1))
 
-Nothing here touches Spark: a pipeline is made when its module is imported, before Spark starts. `schemas` checks what it says
-against real columns, `refine` carries it out.
+Nothing here uses Spark: a pipeline is declared when its module is imported, before Spark starts.
+`schemas` checks the declaration against real columns, and `refine` applies it.
 """
 
 from __future__ import annotations
@@ -28,48 +28,54 @@ if TYPE_CHECKING:
     from kstorm_pipeline.settings import Settings
 
 Reader: TypeAlias = "Callable[[DataFrame], DataFrame]"
-"""From rows with the column `record` (bronze's columns, in a struct) to the same rows with typed columns beside it, and with
-`reason` where some cannot be read: text that says why not, or null."""
+"""A function that adds typed columns to rows with the column `record` (a struct of bronze's
+columns).
+
+If some records are unreadable, it also adds the column `reason`: a text for these, or null.
+"""
 RowFunction: TypeAlias = "Callable[[DataFrame], DataFrame]"
 
 
 @runtime_checkable
 class RunReader(Protocol):
-    """Says how records are read, and becomes what reads them when a run begins: the settings tell it more."""
+    """A declaration of how to read records. It becomes a reader when a run starts."""
 
     def begin(self, settings: Settings, choice: str | None) -> BatchReader:
-        """What reads the records of this run. `choice` is that of the run before, if it has left a batch half done: the batch must
-        be read again as it was."""
+        """Return the reader of this run's records.
+
+        `choice` is the previous run's if that run left a batch unfinished. That batch must be read
+        again in the same way.
+        """
 
 
 @runtime_checkable
 class BatchReader(Protocol):
-    """Looks at each batch before it is read, as often as that is."""
+    """A reader that examines a batch each time before it is read."""
 
     choice: str
-    """What it has chosen for this run by itself, and the next run may choose otherwise; empty: nothing."""
+    """The reader's choice for this run, which the next run may make differently. Empty: none."""
 
     def prepare(self, rows: DataFrame) -> Reader:
-        """What reads this batch of bronze rows; the same rows must always be read in the same way."""
+        """Return the reader of these bronze rows. The same rows must always be read in one way."""
 
 
 RULES = ("add", "min", "max", "latest", "replace")
-"""How a column of a gold table and what a batch has for it become one."""
+"""Rules to combine a gold table's column with the batch's value."""
 SOURCE_ORDER = "source"
 SINK_ORDER = "sink"
 _NAME = re.compile(r"[a-z][a-z0-9_]{0,63}")
 _TAKEN = ("bronze", "silver", "quarantine")
 DEFINITION = "kstorm.gold"
-"""The property of a gold table that says how it was declared."""
+"""The property of a gold table that stores its declaration."""
 POSITION = "position"
-"""The column of a gold table that says where its `latest` come from."""
+"""The column of a gold table that stores where its `latest` values come from."""
 SKETCH = "_sketch"
-"""What the column that a distinct count is made of is called, after the count's own name."""
+"""Suffix of the column with the sketch behind a distinct count."""
 
 
 @dataclass(frozen=True, slots=True)
 class BatchId:
-    """What a batch is known by: a batch that runs again after a crash has the same, and no other batch has."""
+    """Identifies a batch. A batch that is repeated after a crash keeps its id, which is unique."""
 
     query: str
     number: int
@@ -80,39 +86,41 @@ BatchFunction: TypeAlias = "Callable[[DataFrame, BatchId], None]"
 
 @dataclass(frozen=True, slots=True)
 class Gold:
-    """A gold table: one row for each combination of keys, and how a batch changes it."""
+    """The declaration of a gold table: one row per combination of keys, and rules for updates."""
 
     name: str
     keys: tuple[str, ...]
     rules: Mapping[str, str]
     """The other columns, each with its rule."""
     distinct: Mapping[str, str]
-    """Counts of different values, each with the column of the function that has the values."""
+    """Counts of distinct values, each with the function's column that contains the values."""
     function: RowFunction
-    """From rows of silver to rows with these columns; those with the same keys become one."""
+    """Derives rows with these columns from rows of silver. Rows with the same keys are combined."""
     order: str = SOURCE_ORDER
-    """What `latest` means: by the source, by the sink topic, or by a column of this name."""
+    """The order for `latest`: the source, the sink topic, or a column of this name."""
     ordered: bool = True
-    """Whether the user has said that. Else a column tells where the function leaves out where rows come from."""
+    """True if the user has chosen the order. Otherwise a column may be chosen if the function drops
+    the rows' coordinates.
+    """
     replays: bool = False
-    """Whether the function gets replays too, with a column `replay`."""
+    """True if the function also gets replays, with a column `replay`."""
 
     def columns_by(self, *rules: str) -> list[str]:
-        """The columns that have one of the rules."""
+        """Return the columns with one of the rules."""
         return [name for name, rule in self.rules.items() if rule in rules]
 
     @property
     def asked(self) -> list[str]:
-        """The columns that the function must return, but for what `latest` goes by."""
+        """The columns that the function must return, except those for the order of `latest`."""
         return list(dict.fromkeys([*self.keys, *self.rules, *self.distinct.values()]))
 
     @property
     def columns(self) -> list[str]:
-        """All columns, but for `position`."""
+        """All columns except `position`."""
         return [*self.keys, *self.rules, *self.distinct, *(name + SKETCH for name in self.distinct)]
 
     def definition(self) -> dict[str, object]:
-        """What the rows of the table depend on, but for the function's code."""
+        """Return everything that determines the table's rows, except the function's code."""
         rules = {rule: self.columns_by(rule) for rule in RULES if self.columns_by(rule)}
         order = {"order": self.order} if "latest" in rules else {}
         distinct = {"distinct": dict(self.distinct)} if self.distinct else {}
@@ -126,20 +134,22 @@ class Gold:
 
     @property
     def declared(self) -> str:
-        """`definition` as the table's property has it."""
+        """`definition` as JSON, for the table's property."""
         return json.dumps(self.definition())
 
 
 @dataclass(slots=True)
 class Pipeline:
-    """The tables that are made of one topic. Without arguments: of any topic, bronze and silver alone."""
+    """The tables made from one topic. Without arguments: bronze and silver of any topic."""
 
     records: Reader | RunReader | BatchReader = field(default_factory=any_records)
-    """How a record becomes columns."""
+    """Reads records into columns."""
     identity: str | Iterable[str] = ()
-    """The columns that name an occurrence where the record's headers do not; without them each record is one of its own."""
+    """The columns that name an occurrence if the headers don't. Without them, each record is an
+    occurrence of its own.
+    """
     without: Iterable[str] = ()
-    """Columns of the records that silver does not get: such as the identity, which it has as `occurrence`."""
+    """Columns of the records to leave out of silver, such as the identity (in `occurrence`)."""
     silver_function: RowFunction | None = field(default=None, init=False)
     golds: dict[str, Gold] = field(default_factory=dict, init=False)
     batch_functions: list[BatchFunction] = field(default_factory=list, init=False)
@@ -155,7 +165,10 @@ class Pipeline:
         return self.identity
 
     def begun(self, settings: Settings, choice: str | None = None) -> Pipeline:
-        """The same for one run, whose settings its reader knows; `choice` is as for `RunReader.begin`."""
+        """Return a copy for one run, whose reader knows the settings and the `choice`.
+
+        `choice` is as for `RunReader.begin`.
+        """
         if not isinstance(self.records, RunReader):
             return self
         pipeline = copy.copy(self)
@@ -163,7 +176,11 @@ class Pipeline:
         return pipeline
 
     def silver(self, function: RowFunction) -> RowFunction:
-        """Decorate the function from typed rows to the rows of silver. It may look at each row by itself, and at nothing else."""
+        """Decorate the function that turns typed rows into rows of silver.
+
+        Its result for a row may depend on nothing but that row. Raises PipelineError for a second
+        function.
+        """
         if self.silver_function is not None:
             raise PipelineError(
                 f"a pipeline has one silver function: {self.silver_function.__name__} is it already"
@@ -172,10 +189,11 @@ class Pipeline:
         return function
 
     def batch(self, function: BatchFunction) -> BatchFunction:
-        """Decorate a function that does what it likes with the rows that a batch adds to silver, after all tables are written.
+        """Decorate a function that is called with a batch's new rows of silver, after all writes.
 
-        It is called again with the same rows and the same `BatchId` if the process dies before the batch is noted as done, even
-        if the function has returned by then. So it must see to it itself that the second time changes nothing.
+        If the process dies before the batch is recorded as done, the function is called again, even
+        if it had returned. It gets the same rows and the same `BatchId`. So the function itself
+        must make sure that a second call changes nothing.
         """
         self.batch_functions.append(function)
         return function
@@ -194,16 +212,23 @@ class Pipeline:
         order: str | None = None,
         replays: bool = False,
     ) -> Callable[[RowFunction], RowFunction]:
-        """Decorate the function that says what rows of silver give to a gold table.
+        """Decorate the function that derives a gold table's rows from rows of silver.
 
-        It gets the rows that a batch adds to silver, each occurrence once, and returns rows with the columns named here; it need
-        not group them. `distinct` has columns that count different values, about, each with the column that has the values.
+        It gets the rows that a batch adds to silver, each occurrence once, and returns rows with
+        the columns named here. It does not need to group them. `distinct` maps columns for
+        approximate counts of distinct values to the columns with the values.
 
-        `order` says what is later for `latest`: "source" (offset of the message that a record was made of, between source
-        partitions the record's Kafka timestamp), "sink" (the same of the record itself), or a column that it returns. By default
-        it is "source"; if the function groups rows, it is the first of the `latest` columns that is a time.
+        `order` determines which row is later for `latest`. "source" compares the offset of the
+        records' source messages, or the records' Kafka timestamps between source partitions. "sink"
+        does the same for the records themselves. Any other value is a column that the function
+        returns. The default is "source". If the function groups rows, the default is the first
+        timestamp among the `latest` columns.
 
-        With `replays` it also gets the records of occurrences that silver has, told apart by the column `replay`.
+        With `replays` the function also gets records of occurrences that silver already has. The
+        column `replay` is true for them.
+
+        Raises PipelineError if the name or a column is taken or invalid, or if keys or other
+        columns are missing.
         """
         given = zip(RULES, map(_names, (add, min, max, latest, replace)), strict=True)
         columns = [(column, rule) for rule, names in given for column in names]

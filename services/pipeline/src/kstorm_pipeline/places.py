@@ -1,4 +1,4 @@
-"""Folders and files wherever Spark can write: a disk, or an object store."""
+"""Files and folders in any storage that Spark supports: a disk or an object store."""
 
 from __future__ import annotations
 
@@ -14,8 +14,11 @@ if TYPE_CHECKING:
 
 
 def names_in(spark: SparkSession, place: str) -> list[str]:
-    """What is in a folder; nothing if there is no such place. Raises PipelineError if the store does not tell: who took that for an
-    empty folder would take a batch that is half done for one that never began."""
+    """Return the names in a folder, or none if it does not exist.
+
+    Raises PipelineError if the storage does not answer. Otherwise an unfinished batch would look
+    like one that never started.
+    """
     path, files = _open(spark, place)
     try:
         return [str(each.getPath().getName()) for each in files.listStatus(path)]
@@ -29,19 +32,19 @@ def names_in(spark: SparkSession, place: str) -> list[str]:
 
 
 def is_there(spark: SparkSession, place: str) -> bool:
-    """Whether there is such a file or folder."""
+    """Return True if the file or folder exists."""
     path, files = _open(spark, place)
     return bool(files.exists(path))
 
 
 def modified(spark: SparkSession, place: str) -> float | None:
-    """When a file was written, in seconds since 1970, or None if there is none."""
+    """Return a file's modification time in seconds since 1970, or None if it does not exist."""
     path, files = _open(spark, place)
     return files.getFileStatus(path).getModificationTime() / 1000 if files.exists(path) else None
 
 
 def text_of(spark: SparkSession, place: str) -> str:
-    """What is in a file of text."""
+    """Return a text file's contents."""
     path, files = _open(spark, place)
     stream = files.open(path)
     try:
@@ -51,7 +54,7 @@ def text_of(spark: SparkSession, place: str) -> str:
 
 
 def write_text(spark: SparkSession, place: str, text: str) -> None:
-    """Write a file of text, in the place of one that is there."""
+    """Write a text file, and replace an existing one."""
     path, files = _open(spark, place)
     stream = files.create(path, True)
     try:
@@ -61,7 +64,7 @@ def write_text(spark: SparkSession, place: str, text: str) -> None:
 
 
 def delete(spark: SparkSession, place: str) -> None:
-    """Delete a file, or a folder with all that is in it."""
+    """Delete a file, or a folder with its contents."""
     path, files = _open(spark, place)
     files.delete(path, True)
 

@@ -1,7 +1,8 @@
-"""Columns of Protobuf's messages: what each type is in SQL, and how a message becomes a row.
+"""Columns of Protobuf messages: their SQL types, and the conversion of messages to rows.
 
-As Spark's `from_protobuf` has them by default, but that nothing is cut off: 32 bits without a sign become BIGINT, 64 DECIMAL(20,0).
-A field that is not there is null; so is one that cannot tell whether it is there (proto3 without `optional`) when it is zero.
+They match the defaults of Spark's `from_protobuf`, except that no value is truncated: unsigned
+32-bit integers become BIGINT, unsigned 64-bit integers DECIMAL(20,0). A missing field is null. So
+is a zero in a field without presence (proto3 without `optional`).
 """
 
 from __future__ import annotations
@@ -35,9 +36,12 @@ from kstorm_pipeline.errors import PipelineError
 Convert: TypeAlias = Callable[[Any], Any]
 
 MOST_COLUMNS = 5_000
-"""Columns that a message may have, those within others counted too: a few types that hold each other twice make millions."""
+"""The most columns of a message, including nested ones.
+
+A few types that contain each other twice make millions.
+"""
 _MOST_LEVELS = 100
-"""Messages within each other; the decoder takes no more."""
+"""The deepest nesting of messages that the decoder accepts."""
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _TIMESTAMP = "google.protobuf.Timestamp"
 _WRAPPERS = frozenset(
@@ -47,7 +51,7 @@ _WRAPPERS = frozenset(
 
 
 class UnfitError(Exception):
-    """A value that its column cannot have; its text is the reason."""
+    """A value that does not fit its column. The text is the reason."""
 
 
 def _same(value: Any) -> Any:
@@ -55,7 +59,7 @@ def _same(value: Any) -> Any:
 
 
 def _text(value: Any) -> Any:
-    """Of proto2 a text may be any bytes, which come as such."""
+    """Reject a proto2 string that is not UTF-8, which the decoder returns as bytes."""
     if value.__class__ is bytes:
         raise UnfitError("a text in it is not UTF-8")
     return value
@@ -86,16 +90,16 @@ _SCALARS: Mapping[int, tuple[DataType, Convert]] = {
 
 @dataclass(frozen=True, slots=True)
 class Rows:
-    """How messages of one type become rows."""
+    """Converts messages of one type to rows."""
 
     columns: StructType
     empty: tuple[Any, ...]
     """The row of a message without any field."""
     places: Mapping[int, tuple[int, Convert]]
-    """By a field's number: its place in the row, and what makes a value of the column of it."""
+    """The field's position in the row and the conversion of its value, by field number."""
 
     def of(self, message: Any) -> tuple[Any, ...]:
-        """The row of a message; raises UnfitError."""
+        """Convert a message. Raises UnfitError."""
         row = list(self.empty)
         for field, value in message.ListFields():
             place = self.places.get(field.number)
@@ -105,9 +109,10 @@ class Rows:
 
 
 def rows_of(descriptor: Any, *, emit_defaults: bool) -> Rows:
-    """How the messages of a type become rows; raises PipelineError for one that cannot be columns.
+    """Return the conversion for a message type.
 
-    `emit_defaults`: what cannot tell whether it is there is zero, not null, where it is zero.
+    With `emit_defaults`, a zero in a field without presence is zero, not null. Raises PipelineError
+    for a type that cannot be columns.
     """
     found = _Making(emit_defaults).message(descriptor, ())
     if found is None:
@@ -123,7 +128,10 @@ class _Making:
         self._columns = 0
 
     def message(self, descriptor: Any, above: tuple[str, ...]) -> Rows | None:
-        """None for a type without fields: Delta has no columns without any within, and Spark leaves them out too."""
+        """Return the conversion, or None for a type without fields.
+
+        Delta has no columns without inner columns, and Spark omits them too.
+        """
         if descriptor.full_name in above:
             raise PipelineError(
                 f"the Protobuf message {descriptor.full_name} holds itself ({' > '.join([*above, descriptor.full_name])}), which no"
@@ -172,7 +180,7 @@ class _Making:
         }
 
     def _single(self, field: Any, above: tuple[str, ...]) -> tuple[DataType, Convert] | None:
-        """One value of a field, however many there may be."""
+        """Return the type and conversion of one value of a field, even if it is repeated."""
         if field.enum_type is not None:
             names = {each.number: each.name for each in reversed(field.enum_type.values)}
             return StringType(), lambda number: names.get(number) or str(number)
@@ -187,7 +195,7 @@ class _Making:
         return None if within is None else (within.columns, within.of)
 
     def _absent(self, field: Any, convert: Convert) -> Any:
-        """What a field is that the bytes do not have."""
+        """Return the value of a field that is missing in the bytes."""
         if field.is_repeated:
             is_map = field.message_type is not None and field.message_type.GetOptions().map_entry
             return {} if is_map else []
@@ -197,7 +205,7 @@ class _Making:
 
 
 def _time(value: Any, name: str) -> datetime:
-    """Spark keeps microseconds; what is finer is left out."""
+    """Convert a time. Spark keeps microseconds, so finer digits are cut off."""
     try:
         return _EPOCH + timedelta(seconds=value.seconds, microseconds=value.nanos // 1000)
     except OverflowError:

@@ -1,9 +1,10 @@
-"""How much a Protobuf message holds, counted before any of it is decoded.
+"""Measures how much a Protobuf message contains, before any of it is decoded.
 
-Decoded it takes more memory than its bytes: a message within another may be two bytes, and has a place in memory for each field
-of its type. One record must not end the executor again and again, so the bytes are walked over first, unless they are too few to
-hold much. What the type does not have is stepped over, as the decoder keeps it as it is. The spouts count likewise, in
-`kstorm.registry`, which is not in the pipeline's image.
+Decoded, a message takes more memory than its bytes: a nested message may be two bytes, but takes
+memory for each field of its type. A single record must not crash the executor again and again. So
+the bytes are scanned first, unless they are too few to contain much. Unknown fields are skipped,
+since the decoder keeps them as bytes. The spouts do the same in `kstorm.registry`, which is not in
+the pipeline's image.
 """
 
 from __future__ import annotations
@@ -17,12 +18,12 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
 MOST_VALUES = 400_000
-"""Values of a message, those within others counted too."""
+"""The most values in a message, including nested ones."""
 MOST_PLACES = 4_000_000
-"""Fields that all its messages have by their types, be they there or not."""
+"""The most fields in the types of all messages in it, present or not."""
 
 _NUMBER, _EIGHT, _LENGTH, _GROUP, _GROUP_END, _FOUR = range(6)
-"""How what is behind a tag is stepped over: the tag's last three bits."""
+"""Wire types, the last three bits of a tag. They determine how to skip the value after the tag."""
 _WIRE: Mapping[int, int] = {
     **dict.fromkeys(
         (FieldDescriptor.TYPE_DOUBLE, FieldDescriptor.TYPE_FIXED64, FieldDescriptor.TYPE_SFIXED64),
@@ -42,42 +43,42 @@ _WIDTHS = {_EIGHT: 8, _FOUR: 4}
 _LONGEST_NUMBER = 10
 _MOST_GROUPS = 100
 _CONTINUED = bytes(range(128, 256))
-"""The bytes of a number, but for its last."""
+"""The bytes of a number, except for its last."""
 
 
 class TooLargeError(Exception):
-    """A message that holds too much; its text is the reason."""
+    """A message that contains too much. The text is the reason."""
 
 
 class DamagedError(Exception):
-    """Bytes that are no message."""
+    """Bytes that are not a message."""
 
 
 @dataclass(slots=True, eq=False)
 class _Kind:
-    """A type of messages."""
+    """A message type."""
 
     places: int
     within: dict[int, _Kind] = field(default_factory=dict)
-    """Messages in it, by their tags."""
+    """Nested messages by tag."""
     packed: dict[int, int] = field(default_factory=dict)
-    """Numbers side by side in it, by their tags: how an element is stepped over."""
+    """The wire type of the elements of packed numbers, by tag."""
     tags: set[int] = field(default_factory=set)
-    """Of all fields."""
+    """The tags of all fields."""
 
 
 class Extent:
-    """Checks messages of one type, which does not hold itself."""
+    """Checks messages of one type, which is not recursive."""
 
     def __init__(self, descriptor: Any) -> None:
         self._known: dict[str, _Kind] = {}
         self._root = self._kind(descriptor)
         widest = max(1, *(kind.places for kind in self._known.values()))
         self._harmless = min(MOST_VALUES, 2 * (MOST_PLACES // widest - 1))
-        """Bytes that cannot hold too much: a message takes two, and a value one."""
+        """Messages of up to this size are harmless: a message takes two bytes, a value one."""
 
     def check(self, data: bytes) -> None:
-        """Raises TooLargeError, or DamagedError for what is no message."""
+        """Raise TooLargeError, or DamagedError for bytes that are not a message."""
         if len(data) <= self._harmless:
             return
         try:
@@ -106,7 +107,7 @@ class _Walk:
         self._values = self._places = 0
 
     def message(self, kind: _Kind, at: int, end: int, group: int | None) -> int:
-        """Where it ends, a message that begins at `at`: at `end`, or behind the tag that ends its group."""
+        """Return the end of the message that starts at `at`: `end`, or after a group's end tag."""
         self._places += kind.places
         if self._places > MOST_PLACES:
             raise TooLargeError(
@@ -135,7 +136,7 @@ class _Walk:
         return at
 
     def _span(self, tag: int, at: int, end: int) -> tuple[int, int]:
-        """Where what is behind a tag begins and ends."""
+        """Return the start and end of the value after a tag."""
         wire = tag & 7
         if wire == _NUMBER:
             stop = self._number(at)[1]
@@ -153,7 +154,7 @@ class _Walk:
         return at, stop
 
     def _behind_group(self, ends: int, at: int, end: int) -> int:
-        """Where a group ends of which the type knows nothing."""
+        """Return the end of an unknown group."""
         open_ = [ends]
         while open_:
             if at >= end or len(open_) > _MOST_GROUPS:
@@ -170,6 +171,7 @@ class _Walk:
     def _elements(self, wire: int, start: int, stop: int) -> int:
         if wire in _WIDTHS:
             return (stop - start) // _WIDTHS[wire]
+        # Each number ends with exactly one byte that is not in `_CONTINUED`.
         return len(self._data[start:stop].translate(None, _CONTINUED))
 
     def _add(self, values: int) -> None:
@@ -178,7 +180,7 @@ class _Walk:
             raise TooLargeError(f"it holds more than {MOST_VALUES:,} values")
 
     def _number(self, at: int) -> tuple[int, int]:
-        """A number, and where it ends."""
+        """Return a number and its end."""
         found = 0
         for shift in range(0, 7 * _LONGEST_NUMBER, 7):
             byte = self._data[at]

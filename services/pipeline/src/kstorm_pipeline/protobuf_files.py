@@ -1,6 +1,7 @@
-"""Where the descriptors of a Protobuf schema come from: a registry that has them serialized, a generated class, or protoc.
+"""Gets the descriptors of a Protobuf schema from a registry, a generated class, or protoc.
 
-All become one set, as bytes, which executors get and make messages of: they need neither the registry nor the user's classes.
+All become one serialized set, from which executors create the message types. So executors need
+neither the registry nor the user's classes.
 """
 
 from __future__ import annotations
@@ -44,13 +45,14 @@ _WELL_KNOWN = {
     each.DESCRIPTOR.name: each.DESCRIPTOR
     for each in (*_BRING_ALONG, timestamp_pb2, type_pb2, wrappers_pb2)
 } | {DESCRIPTOR.name: DESCRIPTOR}
-"""What a registry does not have, as each that reads Protobuf has it by itself."""
+"""Files that a registry lacks because every Protobuf library includes them."""
 
 
 def files_of_schema(schema: Schema, known: bytes = b"") -> bytes:
-    """A set of what a registry has of a schema, whose own file is the last; raises PipelineError for what is none.
+    """Return the set of a registry's files for a schema. The schema's own file is the last.
 
-    What it imports and the registry does not have is looked for in the set `known`: serializers leave out files that everybody has.
+    Raises PipelineError if they are invalid. Imports that the registry lacks are looked up in the
+    set `known`, because serializers omit files that every library includes.
     """
     files = [*FileDescriptorSet.FromString(known).file]
     files += [_parsed(each, name) for name, each in schema.references.items()]
@@ -58,7 +60,7 @@ def files_of_schema(schema: Schema, known: bytes = b"") -> bytes:
 
 
 def files_of_class(message_type: Any) -> bytes:
-    """A set of the file of a generated class and what it imports."""
+    """Return the set of a generated class's file and its imports."""
     files: dict[str, FileDescriptorProto] = {}
 
     def add(file: Any) -> None:
@@ -72,7 +74,10 @@ def files_of_class(message_type: Any) -> bytes:
 
 
 def files_of_set(data: bytes) -> bytes:
-    """The set that protoc wrote with `--descriptor_set_out`; raises PipelineError for what is none."""
+    """Return the set that protoc wrote with `--descriptor_set_out`.
+
+    Raises PipelineError if it is invalid.
+    """
     try:
         files = list(FileDescriptorSet.FromString(data).file)
     except DecodeError:
@@ -85,13 +90,19 @@ def files_of_set(data: bytes) -> bytes:
 
 
 def message_names(files: bytes) -> dict[tuple[int, ...], str]:
-    """The messages of the last file of a set, each with its full name, by their places: a record names its own by its place."""
+    """Return the full names of the messages in a set's last file, by position.
+
+    A record identifies its message by position.
+    """
     file = FileDescriptorSet.FromString(files).file[-1]
     return dict(_named(file.message_type, (), f"{file.package}." if file.package else ""))
 
 
 def open_message(files: bytes, name: str, whose: str = "the reader's Protobuf schema") -> Any:
-    """The descriptor of a message of a set; raises PipelineError if it is not there, or the set makes no sense."""
+    """Return the descriptor of a message in a set.
+
+    Raises PipelineError if the set is inconsistent or lacks the message.
+    """
     pool = descriptor_pool.DescriptorPool()
     try:
         for file in FileDescriptorSet.FromString(files).file:
@@ -112,7 +123,7 @@ def _named(
 
 
 def _parsed(schema: Schema, name: str) -> FileDescriptorProto:
-    """A file as the registry has it, under the name by which others import it."""
+    """Parse a file from the registry. `name` is the name under which others import it."""
     try:
         file = FileDescriptorProto.FromString(base64.b64decode(schema.text, validate=True))
     except (ValueError, DecodeError):
@@ -131,7 +142,7 @@ def _copied(descriptor: Any) -> FileDescriptorProto:
 
 
 def _sorted(files: list[FileDescriptorProto], whose: str) -> bytes:
-    """A set in which each file comes after those that it imports, and the last one stays the last."""
+    """Return a set in which each file follows its imports, so that the last file stays the last."""
     known = {file.name: file for file in files}
     found: dict[str, FileDescriptorProto] = {}
 
@@ -150,7 +161,7 @@ def _sorted(files: list[FileDescriptorProto], whose: str) -> bytes:
 
 
 def _imported(name: str, whose: str) -> FileDescriptorProto:
-    """A file that is not among those given: one that everybody has, or one that a generated class was made with."""
+    """Return an import that was not given: a well-known file, or one of a generated class."""
     if name in _WELL_KNOWN:
         return _copied(_WELL_KNOWN[name])
     try:

@@ -1,4 +1,4 @@
-"""What an executor does with a Protobuf record: from the bytes behind the schema's id to the values of a row."""
+"""Decodes a Protobuf record on an executor, from the bytes after the schema id to a row."""
 
 from __future__ import annotations
 
@@ -18,26 +18,27 @@ if TYPE_CHECKING:
 
 NOT_SO = "the value is not what that schema says"
 _MOST_INDEXES = 100
-"""Messages within each other, by which a record says which one it is."""
+"""The most nested messages in a record's message index."""
 
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """What is read, as executors get it."""
+    """The message type to read, as it is sent to executors."""
 
     files: bytes
-    """A set of descriptors, serialized."""
+    """A serialized set of descriptors."""
     message: str
-    """The full name of the one that is read."""
+    """The full name of the message."""
     emit_defaults: bool
 
 
 def read_message(
     reading: Reading, written: Mapping[tuple[int, ...], str | None], payload: bytes
 ) -> tuple[str | None, tuple[Any, ...]]:
-    """Why the payload cannot be read, or None, and a row; the row of one that cannot be read means nothing.
+    """Return the reason why the payload is unreadable, or None, and the row.
 
-    `written` has the messages of the writer's schema by their places, each with the reason why it cannot be read, if it cannot.
+    A row with a reason is meaningless. `written` has the messages of the writer's schema by
+    position, each with the reason why it is unreadable, or None.
     """
     parse, rows, extent = _opened(reading)
     try:
@@ -58,14 +59,17 @@ def read_message(
 
 @lru_cache(maxsize=16)
 def _opened(reading: Reading) -> tuple[Any, Rows, Extent]:
-    """The decoder of a message, and what goes with it; made once in a process."""
+    """Return a message's decoder, conversion and check. They are created once per process."""
     descriptor = open_message(reading.files, reading.message)
     rows = rows_of(descriptor, emit_defaults=reading.emit_defaults)
     return GetMessageClass(descriptor).FromString, rows, Extent(descriptor)
 
 
 def _place(payload: bytes) -> tuple[tuple[int, ...], int]:
-    """Which message of its schema a record is, and where that begins: a count, and so many numbers, or 0 for the first."""
+    """Parse the position of a record's message in its schema. Return it and the message's start.
+
+    The format is a count, then that many numbers, or a single 0 for the first message.
+    """
     if payload[:1] == b"\x00":
         return (0,), 1
     count, at = _zigzag(payload, 0)

@@ -1,7 +1,7 @@
-"""Whether what was written by one Protobuf schema can be read by another, and nothing of it is lost or becomes another value.
+"""Checks that messages of one Protobuf schema can be read with another without changing a value.
 
-The decoder itself says nothing: a field that is of another type it takes for one that it does not know, and what is too large for a
-number it cuts off.
+The decoder itself does not report this. It treats a field of another type as unknown, and truncates
+a number that is too large.
 """
 
 from __future__ import annotations
@@ -22,11 +22,14 @@ _WIDER: Mapping[int, tuple[int, ...]] = {
     Kind.TYPE_STRING: (Kind.TYPE_BYTES,),
     Kind.TYPE_BYTES: (Kind.TYPE_STRING,),
 }
-"""What a value may be read as, by what it was written as; bytes that are no text are refused when they are read."""
+"""Other types that values of a type can be read as. Bytes that are not UTF-8 fail on reading."""
 
 
 def difference(writer: Any, reader: Any) -> str | None:
-    """Why not everything that one message writes can be read by the other, or None. Fields are the same by their numbers."""
+    """Return why some messages of the writer cannot be read by the reader, or None.
+
+    Fields are matched by number.
+    """
     return _difference(writer, reader, set())
 
 

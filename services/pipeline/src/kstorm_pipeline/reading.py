@@ -1,4 +1,4 @@
-"""From rows of bronze to typed rows, as the pipeline says, and on to rows of silver."""
+"""Converts rows of bronze to typed rows, as the pipeline declares, and to rows of silver."""
 
 from __future__ import annotations
 
@@ -22,34 +22,34 @@ if TYPE_CHECKING:
 RECORD = ("key", "value", "topic", "partition", "offset", "timestamp", "headers")
 """The columns of bronze."""
 _CHOICE = "kstorm.reader"
-"""The property of silver that says what the reader of the last run had chosen."""
+"""The property of silver that stores the choice of the last run's reader."""
 
 
 def chosen_before(spark: SparkSession, settings: Settings, tables: Tables) -> str | None:
-    """What the reader of the last run had chosen, if that run has left a batch half done."""
+    """Return the choice of the last run's reader, if that run left a batch unfinished."""
     if not (tables.exists(spark, "silver") and has_half_a_batch(spark, settings, "refine")):
         return None
     return tables.properties(spark, "silver").get(_CHOICE)
 
 
 def note_choice(spark: SparkSession, tables: Tables, pipeline: Pipeline) -> None:
-    """Write into silver what the reader of this run has chosen."""
+    """Store the choice of this run's reader in silver."""
     choice = pipeline.records.choice if isinstance(pipeline.records, BatchReader) else ""
     if choice and tables.properties(spark, "silver").get(_CHOICE) != choice:
         tables.set_properties(spark, "silver", {_CHOICE: choice})
 
 
 def _reader_of(pipeline: Pipeline, rows: DataFrame) -> Reader:
-    """What reads these rows; one that looks at a batch first has done so."""
+    """Return the reader of these rows. If it examines batches, it has examined this one."""
     records = pipeline.records
     assert not isinstance(records, RunReader), "the run has begun"
     return records.prepare(rows) if isinstance(records, BatchReader) else records
 
 
 def read_rows(pipeline: Pipeline, rows: DataFrame) -> DataFrame:
-    """Rows with `record`, `reason` (null if the record is good), the typed columns and those of `NAMED`.
+    """Return rows with `record`, `reason` (null if good), the typed columns and those of `NAMED`.
 
-    The typed columns mean something only where `reason` is null.
+    The typed columns are meaningful only where `reason` is null.
     """
     wrapped = rows.select(sf.struct(*RECORD).alias("record"))
     read = _reader_of(pipeline, rows)(wrapped)
@@ -70,12 +70,12 @@ def read_rows(pipeline: Pipeline, rows: DataFrame) -> DataFrame:
 
 
 def good_rows(pipeline: Pipeline, records: DataFrame) -> DataFrame:
-    """Of what `read_rows` made those that can be read, with the columns that silver may get."""
+    """Return the readable rows of `read_rows`, with the columns for silver."""
     return records.where(sf.col("reason").isNull()).drop("reason", *pipeline.without)
 
 
 def refine_rows(pipeline: Pipeline, rows: DataFrame) -> DataFrame:
-    """What the pipeline's silver function makes of good rows, checked for the columns that must stay."""
+    """Apply the pipeline's silver function to good rows. Check that required columns remain."""
     if pipeline.silver_function is None:
         return rows
     made = pipeline.silver_function(rows)
@@ -92,15 +92,20 @@ def refine_rows(pipeline: Pipeline, rows: DataFrame) -> DataFrame:
 
 
 def malformed_rows(rows: DataFrame, records: DataFrame) -> DataFrame:
-    """The rows of bronze that cannot be read, as they came, each with the reason; `records` is what `read_rows` made of them."""
-    # A timestamp that Python cannot read would make the whole table unreadable there; the reason has it.
+    """Return the unreadable rows of bronze unchanged, each with the reason.
+
+    `records` is the result of `read_rows` for them.
+    """
+    # A single timestamp beyond the year 9999 would make the whole table unreadable in Python. So
+    # only the reason contains it.
     malformed = records.where(sf.col("reason").isNotNull()).select(
         sf.col("kafka_partition").alias("partition"),
         sf.col("kafka_offset").alias("offset"),
         sf.col("kafka_timestamp").alias("timestamp"),
         "reason",
     )
-    # Found by their places: to ask a second reading for its reasons would have Spark read once more for each use of one.
+    # Join by position. Spark would parse the records once more for each use of a reason from a
+    # second `read_rows`.
     fields = [name for name in RECORD if name != "timestamp"]
     return (
         rows.drop("timestamp")
@@ -110,7 +115,10 @@ def malformed_rows(rows: DataFrame, records: DataFrame) -> DataFrame:
 
 
 def _check_names(whose: str, names: list[str]) -> None:
-    """Raise PipelineError if a user's column would be lost to one of ours; Spark takes `Batch` and `batch` for one name."""
+    """Raise PipelineError if a user's column would collide with one of the pipeline's.
+
+    Spark treats `Batch` and `batch` as the same name.
+    """
     own = {*columns_of(NAMED).names, "replay"}
     taken = [name for name in names if name.lower() in own]
     if taken:
@@ -120,5 +128,5 @@ def _check_names(whose: str, names: list[str]) -> None:
 
 
 def named_columns() -> list[str]:
-    """The columns of `NAMED` that a record has before it has a batch."""
+    """Return the columns of `NAMED` that a record has before it is assigned to a batch."""
     return [name for name in columns_of(NAMED).names if name != "batch"]

@@ -1,15 +1,18 @@
-"""Building a gold table anew from silver, while the pipeline runs.
+"""Rebuilds a gold table from silver while the pipeline runs.
 
-Only the pipeline itself writes to its tables, so nothing that is done here can come between its commits:
+Only the pipeline itself writes to its tables, so a rebuild cannot conflict with its commits:
 
-1. `rebuild TABLE`, with the new declaration, builds the table from silver in a folder of its own, below `_rebuild`, in one commit
-   that says how it is declared and which batch of silver is its last. A run with the old declarations goes on beside it.
-2. The next run that is started with the new declaration merges into it what silver has got since (rows of silver say which batch
-   added them), and replaces the table's content, its columns and its declaration by it, in one commit. Then it reads on.
+1. `rebuild TABLE`, with the new declaration, builds the table from silver in a separate folder
+   below `_rebuild`. It is one commit that contains the declaration and the last batch of silver. A
+   run with the old declaration continues in the meantime.
+2. The next run with the new declaration merges the rows that silver has gained since into the
+   rebuilt table. (Rows of silver contain the batch that added them.) Then it replaces the table's
+   content, columns and declaration, in one commit, and continues reading.
 
-Each commit leaves a state from which the next command goes on. Until the last one the table is as it was, and a run with the old
-declaration can be started as before. The last one carries the last batch of silver: a batch that silver has, and the old table had
-not, is not merged a second time. The table keeps the id of what was put in its place, so the folder is not taken again.
+After each commit, the next command can continue. Until the last commit the table is unchanged, and
+a run with the old declaration can start as before. The last commit carries the last batch of
+silver, so a batch that silver had and the old table had not is not merged twice. The table stores
+the id of its rebuild, so the same folder is not used again.
 """
 
 from __future__ import annotations
@@ -46,18 +49,18 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 _ID = "kstorm.rebuild"
-"""The property that is another each time that a table is built; the table that it replaces gets it too."""
+"""The property with a unique id per rebuild. The replaced table gets it too."""
 _QUERY = "kstorm.rebuild.query"
 _BATCH = "kstorm.rebuild.batch"
-"""Whose batches those of silver were, and the last of them that is in the table."""
+"""The last batch of silver in the table. `_QUERY` is the id of the query that it belongs to."""
 
 
 def rebuild(
     spark: SparkSession, settings: Settings, tables: Tables, pipeline: Pipeline, name: str
 ) -> dict[str, object]:
-    """Build a gold table from what silver has now, for the next run to put in its place; return what was done.
+    """Build a gold table from silver's present rows, which the next run puts in place.
 
-    Raises PipelineError if silver cannot tell what is in the table.
+    Returns a report. Raises PipelineError if silver does not have what the table needs.
     """
     gold, schemas = _find(pipeline, name), find_schemas(spark, pipeline.begun(settings))
     query = query_id(spark, settings, "refine")
@@ -96,7 +99,7 @@ def find_rebuilt(
     pipeline: Pipeline,
     schemas: Mapping[str, StructType],
 ) -> list[str]:
-    """The gold tables that are built and not yet put in place, as this pipeline declares them."""
+    """Return the rebuilt gold tables with this pipeline's declaration that are not yet in place."""
     query = query_id(spark, settings, "refine")
     return (
         []
@@ -116,7 +119,7 @@ def put_in_place(
     gold: Gold,
     schemas: Mapping[str, StructType],
 ) -> None:
-    """Merge into a table that is built what silver has got since, and replace the table of its name by it."""
+    """Merge the rows that silver has gained since into a rebuilt table, and put it in place."""
     session, built = spark.newSession(), tables.beside().path(gold.name)
     query = query_id(session, settings, "refine")
     assert query is not None, "silver has rows, so it has a checkpoint"
@@ -134,7 +137,7 @@ def put_in_place(
 
 
 def switch(spark: SparkSession, tables: Tables, gold: Gold, query: str, last: int) -> None:
-    """Replace a gold table by what was built, which has all batches of silver up to `last`, in one commit."""
+    """Replace a gold table by its rebuild, with all batches up to `last`, in one commit."""
     built = DeltaLog(spark, tables.beside().path(gold.name))
     says, held = kept(gold.name), -1
     if tables.exists(spark, gold.name):
@@ -142,7 +145,7 @@ def switch(spark: SparkSession, tables: Tables, gold: Gold, query: str, last: in
         known = DeltaLog(spark, tables.path(gold.name)).last_batch(query)
         held = held if known is None else known
     says |= {DEFINITION: gold.declared, _ID: built.property(_ID) or ""}
-    # A table that has the batch already would refuse the commit.
+    # Delta would refuse the commit if the table already has the batch.
     carrying: AbstractContextManager[None] = (
         once(spark, query, last) if held < last else nullcontext()
     )
@@ -169,7 +172,7 @@ def _find(pipeline: Pipeline, name: str) -> Gold:
 
 
 def _is_table(spark: SparkSession, tables: Tables, name: str) -> bool:
-    """Whether it can be read; of a folder that a crash has left half deleted something may be there."""
+    """Return True if the table is readable. After a crash, a folder may be only partly deleted."""
     try:
         return (
             tables.exists(spark, name)
@@ -213,14 +216,14 @@ def _types(schema: StructType) -> dict[str, str]:
 
 
 def _last_batch(spark: SparkSession, tables: Tables, query: str) -> int | None:
-    """The last batch that added rows to silver."""
+    """Return the last batch that added rows to silver."""
     return DeltaLog(spark, tables.path("silver")).last_batch(query)
 
 
 def _silver(
     spark: SparkSession, tables: Tables, schemas: Mapping[str, StructType], after: int, last: int
 ) -> DataFrame:
-    """The rows that the batches after one and up to another added, as the pipeline's functions get them."""
+    """Return the rows that the batches after `after` up to `last` added, in the pipeline's form."""
     rows = tables.read(spark, "silver").where(sf.col("batch").between(after + 1, last))
     new = [each for each in schemas["silver"] if each.name not in rows.columns]
     rows = rows.withColumns({each.name: sf.lit(None).cast(each.dataType) for each in new})

@@ -1,7 +1,8 @@
-"""Readers of records that need no declaration, or next to none: anything, text, bytes.
+"""Readers of records that need little or no declaration: any records, text, bytes.
 
-A reader gets rows with the column `record`, a struct of what bronze has, and adds columns. It never raises, whatever the bytes
-are: one bad record must not stop a stream, and Spark 4 computes under ANSI rules, where an overflow is an error.
+A reader gets rows with the column `record`, a struct of bronze's columns, and adds columns. It
+never raises, whatever the bytes are: one bad record must not stop a stream. Note that under Spark
+4's ANSI rules an overflow is an error.
 """
 
 from __future__ import annotations
@@ -29,33 +30,35 @@ _LARGEST_VARIANT = 16_000_000
 
 
 def any_records() -> Callable[[DataFrame], DataFrame]:
-    """Read whatever comes: `key` as text, `value` as a VARIANT that has JSON as its structure, other text as text, bytes as bytes.
+    """Read any records: `key` as text, `value` as a VARIANT.
 
-    A key that is not UTF-8 is null; bronze has it.
+    JSON keeps its structure in the VARIANT. Other text becomes a string, and other bytes stay
+    bytes. A key that is not UTF-8 is null, but still in bronze.
     """
     return _read_any
 
 
 def text_records() -> Callable[[DataFrame], DataFrame]:
-    """Read `key` and `value` as text; a value that is not UTF-8 cannot be read."""
+    """Read `key` and `value` as text. A value that is not UTF-8 is unreadable."""
     return _read_text
 
 
 def bytes_records() -> Callable[[DataFrame], DataFrame]:
-    """Take `key` and `value` as bytes, as they are."""
+    """Take `key` and `value` as unchanged bytes."""
     return _take_bytes
 
 
 def text_of(field: str) -> Column:
-    """A field of the record as text, null if it is not UTF-8."""
+    """Return a field of the record as text, or null if it is not UTF-8."""
     text = sf.col(f"record.{field}").cast("string")
     return sf.when(sf.is_valid_utf8(text), text)
 
 
 def with_json(rows: DataFrame, name: str, text: Column) -> DataFrame:
-    """The rows with a column that has the text's JSON as a variant; null unless it is one value and nothing else."""
-    # The brackets make the parser read the whole text: without them it would stop after the first value, and report no error. In a
-    # column of its own the text is parsed once, and not again in each branch of a condition.
+    """Add a column with the text's JSON as a variant. Null unless the text is exactly one value."""
+    # The brackets make the parser read the whole text. Without them it stops after the first value
+    # and reports no error. The separate column ensures that the text is parsed only once, not again
+    # in each branch of a condition.
     rows = rows.withColumn("__listed", sf.try_parse_json(sf.concat(sf.lit("["), text, sf.lit("]"))))
     second = sf.try_variant_get("__listed", "$[1]", "variant")
     return rows.withColumn(
@@ -64,14 +67,14 @@ def with_json(rows: DataFrame, name: str, text: Column) -> DataFrame:
 
 
 def too_large(bytes_: Column) -> Column:
-    """The reason why a value cannot become a variant, or null."""
+    """Return the reason why a value is too large for a variant, or null."""
     size = sf.octet_length(bytes_)
     text = sf.concat(sf.lit("the value is too large for a VARIANT: "), size, sf.lit(" bytes"))
     return sf.when(size > _LARGEST_VARIANT, text)
 
 
 def rejected(reject: Mapping[str, str]) -> Column:
-    """The first reason whose condition, in SQL, holds; or null."""
+    """Return the first reason whose SQL condition is true, or null."""
     reason = sf.when(sf.lit(False), "")
     for text, condition in reject.items():
         reason = reason.when(sf.expr(condition), text)
@@ -79,7 +82,7 @@ def rejected(reject: Mapping[str, str]) -> Column:
 
 
 def times_fit(value: Column, kind: DataType) -> Column | None:
-    """Whether all times in a value are ones that Python can read; None if its type has no times."""
+    """Return the condition that Python can read all times in a value. None if its type has none."""
     fits: Column | None = None
     if isinstance(kind, (TimestampType, TimestampNTZType, DateType)):
         fits = sf.year(value).between(1, 9999)

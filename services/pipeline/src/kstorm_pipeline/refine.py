@@ -1,20 +1,24 @@
-"""From bronze to silver, quarantine and gold: what one batch writes, and why a crash leaves nothing twice.
+"""The writes of one batch to silver, quarantine and gold, and why a crash leaves no duplicates.
 
-Spark hands `refine` a batch of bronze rows and a number. It notes the number as done only after `refine` has returned:
-a crash anywhere before means the same rows again under the same number. A batch makes these commits, each to one table:
+Spark calls `refine` with a batch of bronze rows and a number. It records the number as done only
+after `refine` has returned. After a crash before that, it passes the same rows again with the same
+number. A batch makes these commits, each to one table:
 
-    1. append to quarantine              3. merge into each gold table, in the order of their declaration
+    1. append to quarantine              3. merge into each gold table, in the order of declaration
     2. append to silver
 
-and then calls the pipeline's own functions for batches, which see to it themselves that a second time changes nothing.
+Then it calls the pipeline's own batch functions, which must make sure themselves that a second call
+changes nothing.
 
-Two rules make a second run harmless, after a crash between any two of them:
+Two rules make a second run harmless, after a crash between any two commits:
 
-* **a commit carries its batch.** Delta writes (query id, batch number) into the table's log in the same atomic commit
-  as the data, and refuses a commit that it already has. So of each step a batch does all, once.
-* **what a batch adds is a property of the log, not of the moment.** Of an occurrence, the row that belongs to silver is the record
-  that silver holds, or will hold (`lookups`). So the second run finds its own rows in silver and still computes the same for gold.
-  The functions of a pipeline look at the rows they are given and at nothing else, so they give the same as well.
+- **A commit carries its batch.** Delta writes (query id, batch number) to the table's log in the
+  same atomic commit as the data, and refuses a commit that the table already has. So each step of a
+  batch takes effect fully, and once.
+- **A batch's contribution is a property of the log, not of the moment.** For each occurrence, the
+  row that belongs in silver is the record that silver has or will have (`lookups`). So the second
+  run finds its own rows in silver and still computes the same for gold. The result of a pipeline's
+  functions depends only on the rows they are given, so it is the same too.
 """
 
 from __future__ import annotations
@@ -51,51 +55,51 @@ logger = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class Batch:
-    """One batch: its records with what is known of them as a whole."""
+    """One batch: its records and their statistics."""
 
     tables: Tables
     pipeline: Pipeline
     number: int
-    """The batch's number in the query's checkpoint: the same rows always come under the same number."""
+    """The batch's number in the query's checkpoint. The same rows always have the same number."""
     rows: DataFrame
     """The bronze rows."""
     records: DataFrame
-    """What `read_rows` made of them, without the raw record; persisted, or `written`."""
+    """The result of `read_rows` for them without the raw record: persisted, or from `written`."""
     facts: Survey
-    """What they are together."""
+    """Statistics of the records."""
     marks: Marks
-    """How far silver goes."""
+    """The high-water marks of silver."""
     written: WrittenBatch | None = None
     """The records as files of silver, if Python has read them."""
 
     @property
     def spark(self) -> SparkSession:
-        """The session of this query; what is set on it concerns no other query."""
+        """The session of this query. Its configuration affects no other query."""
         return self.records.sparkSession
 
     @property
     def good(self) -> DataFrame:
-        """The records that can be read, replays among them."""
+        """The readable records, including replays."""
         return good_rows(self.pipeline, self.records)
 
 
 @dataclass(slots=True)
 class Refined:
-    """What a batch has written, as its first run does."""
+    """Rows and durations of a batch's writes, as counted by its first run."""
 
     rows: dict[str, int] = field(default_factory=dict)
-    """By table: rows added, of a gold table changed or added."""
+    """Rows added by table. For gold tables, rows changed or added."""
     seconds: dict[str, float] = field(default_factory=dict)
-    """By table: how long its step took."""
+    """Duration of the step by table."""
     replays: int = 0
     """Rows that silver has under another record."""
     size: int = 0
     """Rows of the batch."""
     reason: str = ""
-    """Why one of those in quarantine is there."""
+    """An example of the reasons in quarantine."""
 
     def step(self, table: str, write: Callable[[], int]) -> None:
-        """Write to a table; `write` returns how many rows that were."""
+        """Write to a table. `write` returns the number of rows."""
         begun = time.monotonic()
         self.rows[table] = write()
         self.seconds[table] = time.monotonic() - begun
@@ -109,8 +113,11 @@ def refine(
     marks: Marks | None = None,
     arrow: ArrowWay | None = None,
 ) -> Refined:
-    """Write what the batch `batch_id` of bronze rows adds to the other tables; may be run again at any time. `marks` are those of
-    the run, by default new ones; `arrow` reads what Python can read, by default Spark reads all."""
+    """Write what a batch of bronze rows adds to the other tables. Can be repeated at any time.
+
+    `marks` are the run's high-water marks, by default new ones. `arrow` reads the batches that
+    Python can read. By default Spark reads all.
+    """
     done = Refined()
     with _kept(pipeline, rows, batch_id, arrow) as (records, written):
         facts = (written.survey() if written is not None else None) or survey(records)
@@ -133,7 +140,7 @@ def refine(
 def _kept(
     pipeline: Pipeline, rows: DataFrame, number: int, arrow: ArrowWay | None
 ) -> Iterator[tuple[DataFrame, WrittenBatch | None]]:
-    """The records of a batch, read once: as files, or in memory."""
+    """Read the records of a batch once, and keep them as files or in memory."""
     written = arrow.read(rows, number) if arrow is not None else None
     if written is not None:
         with written:
@@ -147,13 +154,13 @@ def _kept(
 
 
 def write_quarantine(batch: Batch) -> int:
-    """Append the records that cannot be read; return how many they are."""
+    """Append the unreadable records, and return their number."""
     batch.tables.append("quarantine", malformed_rows(batch.rows, batch.records), batch.number)
     return batch.facts.malformed
 
 
 def write_silver(batch: Batch, fresh: DataFrame, count: int) -> int:
-    """Append the rows that silver gets, `count` of them; on a second run they are there, and Delta refuses the commit."""
+    """Append the `count` rows for silver. If the batch is repeated, Delta refuses the commit."""
     if (
         batch.written is not None
         and count == batch.facts.size
@@ -162,19 +169,19 @@ def write_silver(batch: Batch, fresh: DataFrame, count: int) -> int:
         batch.written.commit(batch.spark, batch.number)
         return count
     rows = fresh.withColumn("batch", sf.lit(batch.number).cast("bigint"))
-    if batch.facts.named:  # each task writes a file for each bucket that it has
+    # Each task writes a file per bucket that it has, so rows of a bucket go to the same task.
+    if batch.facts.named:
         rows = rows.repartition(sf.coalesce("source_bucket", -1 - sf.col("kafka_partition")))
     batch.tables.append("silver", rows, batch.number)
     return count
 
 
 def _refine_good(batch: Batch, done: Refined) -> None:
-    """Write the records that can be read."""
+    """Write the readable records."""
     replays = find_replays(batch)
     marked = mark_replays(batch.good, replays)
-    if (
-        replays is None and batch.pipeline.silver_function is None
-    ):  # all go to silver as they are, and are kept already
+    # All records go to silver unchanged, and they are persisted already.
+    if replays is None and batch.pipeline.silver_function is None:
         _write_good(batch, marked, batch.facts.good, done)
         return
     marked = refine_rows(batch.pipeline, marked).persist()
@@ -188,7 +195,10 @@ def _refine_good(batch: Batch, done: Refined) -> None:
 
 
 def _write_good(batch: Batch, marked: DataFrame, fresh: int, done: Refined) -> None:
-    """Write the rows for silver, `fresh` of which are no replays, and what they give to the tables of the pipeline."""
+    """Write the rows for silver, `fresh` of which are not replays, and update the gold tables.
+
+    Then call the batch functions.
+    """
     new = marked.where(~sf.col("replay")).drop("replay")
     if fresh:
         batch.marks.note(batch.facts.sources)

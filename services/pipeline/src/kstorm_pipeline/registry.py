@@ -1,10 +1,12 @@
-"""A client of a schema registry: what schema has this id, which is the latest of a subject.
+"""A schema registry client: finds the schema of an id, and the latest schema of a subject.
 
-Of our own, by the standard library, since it asks two questions and remembers the answers: the executors need none of it, and
-confluent-kafka's client would bring librdkafka and ten packages more into the image.
+It uses only the standard library, because it needs just two requests and caches the answers.
+Executors don't need it. confluent-kafka's client would add librdkafka and ten more packages to the
+image.
 
-An id means the same schema for ever, and so does a version of a subject: both are asked for once. The rule: only the registry
-itself says that it does not know an id. Whatever else comes in place of an answer is `PipelineError`.
+An id always means the same schema, and so does a version of a subject, so both are requested once.
+The rule: an id is unknown only if the registry itself reports that. Any other failure raises
+`PipelineError`.
 """
 
 from __future__ import annotations
@@ -32,29 +34,31 @@ OPTIONS = (
     "ssl.key.location",
     "ssl.key.password",
 )
-"""What a login or a certificate is called, as in confluent-kafka's client."""
+"""The names of login and certificate options, as in confluent-kafka's client."""
 _ACCEPT = "application/vnd.schemaregistry.v1+json, application/json"
 _TIMEOUT_SECONDS = 10.0
 _UNKNOWN = (40401, 40402, 40403)
-"""The registry's own codes for: there is no such subject, version, schema."""
+"""The registry's error codes for an unknown subject, version and schema."""
 
 
 @dataclass(frozen=True, slots=True)
 class Schema:
-    """A schema as the registry has it."""
+    """A schema from the registry."""
 
     id: int
     kind: str
     """AVRO, PROTOBUF or JSON."""
     text: str
-    """As it was registered; of Protobuf the descriptor of its file, serialized, in base64."""
+    """The registered text. For Protobuf, the serialized descriptor of the file in base64."""
     references: Mapping[str, Schema] = field(default_factory=dict)
-    """Schemas that it refers to, and those that these refer to, by the names that are used for them; what is referred to comes
-    before what refers to it."""
+    """All referenced schemas, also indirect ones, by name. Each comes after its own references."""
 
 
 class Registry:
-    """A registry at one or several addresses, `http://host:port[,http://host:port…]`, of which the first that answers is asked."""
+    """A registry with one or more addresses, `http://host:port[,http://host:port…]`.
+
+    The first address that answers is used.
+    """
 
     def __init__(self, url: str, options: Mapping[str, str]) -> None:
         unknown = sorted(set(options) - set(OPTIONS))
@@ -64,18 +68,18 @@ class Registry:
             )
         self._addresses = [address.strip().rstrip("/") for address in url.split(",")]
         self.shown = ",".join(map(without_login, self._addresses))
-        """Where it is, for messages: without user and password."""
+        """The addresses for messages, without user and password."""
         self._options = options
         self._opener = _opener(options)
         self._answers: dict[str, Any] = {}
 
     def schema(self, id: int) -> Schema | None:
-        """The schema with this id, None if the registry does not know it."""
+        """Return the schema with this id, or None if the registry does not know it."""
         found = self._once(f"/schemas/ids/{id}", f"schema id {id}")
         return None if found is None else self._schema(id, found)
 
     def latest(self, subject: str) -> Schema | None:
-        """The latest schema of a subject, None if there is no such subject."""
+        """Return the latest schema of a subject, or None if the subject does not exist."""
         found = self._ask(
             f"/subjects/{quote(subject, safe='')}/versions/latest", f"the subject {subject!r}"
         )
@@ -86,7 +90,8 @@ class Registry:
 
     def _made(self, id: int, found: Any, references: Mapping[str, Schema]) -> Schema:
         kind, text = found.get("schemaType") or "AVRO", found["schema"]
-        if kind == "PROTOBUF":  # whose text says nothing to who has no compiler of it
+        # The text is useless without a Protobuf compiler, so request the serialized descriptor.
+        if kind == "PROTOBUF":
             text = (self._once(f"/schemas/ids/{id}?format=serialized", f"schema id {id}") or found)[
                 "schema"
             ]
@@ -109,7 +114,7 @@ class Registry:
         return collected
 
     def _once(self, path: str, what: str) -> Any:
-        """The answer to what is the same for ever."""
+        """Return the cached answer to a request whose answer never changes."""
         if path not in self._answers:
             found = self._ask(path, what)
             if found is None:
@@ -118,7 +123,10 @@ class Registry:
         return self._answers[path]
 
     def _ask(self, path: str, what: str) -> Any:
-        """The answer as JSON, None if it is that there is no such thing; raises PipelineError if there is none."""
+        """Return the answer as JSON, or None if the object does not exist in the registry.
+
+        Raises PipelineError if the answer is missing or invalid.
+        """
         reasons = []
         for address in self._addresses:
             try:
@@ -148,7 +156,7 @@ class Registry:
             raise _NoAnswerError(str(getattr(reason, "strerror", None) or reason)) from None
 
     def _login(self, user: str | None, password: str | None) -> dict[str, str]:
-        """The header for a login: that of the options, else that of the address."""
+        """Return the header for the login from the options, or else from the address."""
         if token := self._options.get("bearer.auth.token"):
             return {"Authorization": f"Bearer {token}"}
         login = f"{unquote(user)}:{unquote(password or '')}" if user else ""
@@ -159,11 +167,11 @@ class Registry:
 
 
 class _NoAnswerError(Exception):
-    """Something came, or nothing, but not what a registry answers."""
+    """The server did not answer, or not like a registry."""
 
 
 def without_login(url: str) -> str:
-    """An address without user and password."""
+    """Return an address without user and password."""
     return re.sub("[^/]*@", "", url.strip())
 
 
@@ -184,7 +192,7 @@ def _opener(options: Mapping[str, str]) -> OpenerDirector:
             context.load_cert_chain(
                 certificate, options.get("ssl.key.location"), options.get("ssl.key.password")
             )
-    except OSError as error:  # a file that is not there, or not what it should be
+    except OSError as error:  # a file is missing or has an invalid format
         raise SettingsError(
             f"the schema registry's certificates cannot be used: {error.strerror or error}"
         ) from None

@@ -1,15 +1,17 @@
-"""Records that a schema registry's serializers wrote: byte 0, the id of the schema in 4 bytes, what the schema says.
+"""Records from a schema registry's serializers: byte 0, the schema id in 4 bytes, the payload.
 
-A record is read by the schema that it was written with, and becomes the columns of one schema, the reader's, which holds for
-the whole run. So a batch may have records of many versions, and versions may appear while it runs: of each batch the ids are
-looked for, and the registry is asked for those that are new.
+A record is read with its writer's schema and converted to the columns of the reader's schema, which
+is the same for the whole run. So a batch may contain records of many versions, and new versions may
+appear during a run. Each batch is searched for ids, and the new ones are requested from the
+registry.
 
-    declaration        `begin`     once a run: connect, choose the reader's schema
-    OpenRecords        `prepare`   once a batch: find the ids, ask for those that are new
-    a function                     as often as the batch is read: no I/O
+    declaration        `begin`     once per run: connect, choose the reader's schema
+    OpenRecords        `prepare`   once per batch: find the ids, request the new ones
+    a function                     each time that the batch is read: no I/O
 
-An id always means the same schema, so a batch that runs again is read as before. A record that cannot be read goes to
-quarantine; a registry that does not answer ends the run, since then nobody knows whether a record can be read.
+An id always means the same schema, so a repeated batch is read as before. An unreadable record goes
+to quarantine. If the registry does not answer, the run ends, since it is unknown whether a record
+is readable.
 """
 
 from __future__ import annotations
@@ -38,30 +40,31 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 ID, PAYLOAD, BROKEN = "__schema_id", "__payload", "__broken"
-"""Columns beside `record` while it is read: the schema's id, what comes after it, and why that cannot be read."""
+"""Temporary columns: the schema's id, the bytes after it, and why they are unreadable."""
 _HEADER = 5
 _SHOWN = 5
 _OURS = ("record", "reason", ID, PAYLOAD, BROKEN)
 
 
 class Decoder(ABC):
-    """What a format does: it knows the reader's schema, learns the writers', and makes columns of payloads."""
+    """A format's decoder: knows the reader's schema, learns the writers', decodes payloads."""
 
     @abstractmethod
     def learn(self, spark: SparkSession, schema: Schema) -> Any:
-        """What `decode` needs to know of a writer's schema; called once for each."""
+        """Return what `decode` needs to know about a writer's schema. Called once for each."""
 
     @abstractmethod
     def decode(self, rows: DataFrame, writers: Mapping[int, Any]) -> DataFrame:
-        """The rows with typed columns, and with `BROKEN`: text where the payload cannot be read, else null.
+        """Add the typed columns and `BROKEN`: a reason if the payload is unreadable, else null.
 
-        `writers` has what was learned of the schemas by their ids; the payload of a row with another id is never looked at.
+        `writers` are the results of `learn` by schema id. The payload of a row with another id is
+        never used.
         """
 
 
 @dataclass(frozen=True)
 class RegistryRecords(ABC):
-    """What a user says of such records."""
+    """The user's declaration of such records."""
 
     registry: str = field(default="", repr=False)
     subject: str = ""
@@ -69,10 +72,13 @@ class RegistryRecords(ABC):
     key: str | None = None
 
     kind: ClassVar[str]
-    """What the registry calls the format."""
+    """The registry's name for the format."""
 
     def begin(self, settings: Settings, choice: str | None) -> OpenRecords:
-        """Connect to the registry, and ask for the reader's schema unless that was given: for the latest, or that of `choice`."""
+        """Connect to the registry, and get the reader's schema unless it was declared.
+
+        That is the schema with the id `choice`, if given, or else the latest.
+        """
         url = self.registry or settings.schema_registry
         if not url:
             raise SettingsError(
@@ -87,14 +93,14 @@ class RegistryRecords(ABC):
     @property
     @abstractmethod
     def declared(self) -> bool:
-        """Whether the user has said what the reader's schema is."""
+        """True if the user has declared the reader's schema."""
 
     @abstractmethod
     def decoder(self, schema: Schema | None) -> Decoder:
-        """What reads these records, by the reader's schema that the registry has, or by the declared one."""
+        """Return the decoder for the reader's schema from the registry, or the declared one."""
 
     def _chosen(self, registry: Registry, subject: str, choice: str | None) -> Schema:
-        """The reader's schema, which must be of this format."""
+        """Return the reader's schema, which must have this format."""
         if choice:
             found, what = registry.schema(int(choice)), f"schema id {choice}"
             logger.info(
@@ -122,20 +128,23 @@ class RegistryRecords(ABC):
 
 
 class OpenRecords:
-    """The records of one run, and the schemas that it has met."""
+    """The records of one run, and the schemas found so far."""
 
     def __init__(
         self, records: RegistryRecords, registry: Registry, decoder: Decoder, choice: str
     ) -> None:
         self.choice = choice
-        """The id of the reader's schema, if it is the latest."""
+        """The id of the reader's schema, or empty if the user has declared the schema."""
         self._records, self._registry, self._decoder = records, registry, decoder
         self._writers: dict[int, Any] = {}
         self._others: dict[int, str] = {}
-        """Ids of schemas of another format, each with its format."""
+        """The formats of schemas that have another format, by id."""
 
     def prepare(self, rows: DataFrame) -> Callable[[DataFrame], DataFrame]:
-        """What reads a batch of bronze rows, once the schemas in it are known; raises PipelineError if the registry is away."""
+        """Get the schemas of a batch, and return its reader.
+
+        Raises PipelineError if the registry does not answer.
+        """
         found = (
             rows.select(_schema_id(sf.col("value")).alias("id")).where("id is not null").distinct()
         )
@@ -155,7 +164,7 @@ class OpenRecords:
         return partial(self._read, writers, others)
 
     def _meet(self, spark: SparkSession, id: int) -> bool:
-        """Ask for the schema of an id; return whether there is one."""
+        """Get the schema of an id. Return False if it does not exist."""
         schema = self._registry.schema(id)
         if schema is None:
             return False
@@ -169,7 +178,7 @@ class OpenRecords:
     def _read(
         self, writers: Mapping[int, Any], others: Mapping[int, str], rows: DataFrame
     ) -> DataFrame:
-        """The rows with typed columns and `reason`."""
+        """Add the typed columns and `reason`."""
         rows = rows.withColumn(ID, _schema_id(sf.col("record.value")))
         rows = rows.withColumn(
             PAYLOAD,
@@ -199,7 +208,7 @@ class OpenRecords:
 
 
 def _reason(writers: Mapping[int, Any], typed: list[StructField]) -> Column:
-    """Why a record with an id cannot be read, or null."""
+    """Return why a record with an id is unreadable, or null."""
     reason = sf.when(~sf.col(ID).isin(*writers), "the schema registry does not know it")
     reason = reason.when(sf.col(BROKEN).isNotNull(), sf.col(BROKEN))
     for each in typed:
@@ -210,7 +219,10 @@ def _reason(writers: Mapping[int, Any], typed: list[StructField]) -> Column:
 
 
 def check_columns(names: list[str]) -> list[str]:
-    """The names of a schema's fields, as columns; raises PipelineError for one that cannot be a column beside ours."""
+    """Return the field names of a schema if they can be columns.
+
+    Raises PipelineError if one collides with a column of the pipeline.
+    """
     for name in names:
         if name.lower() in _OURS:
             raise PipelineError(
@@ -220,7 +232,7 @@ def check_columns(names: list[str]) -> list[str]:
 
 
 def _schema_id(value: Column) -> Column:
-    """The id of the schema that a value was written with, null if it has none."""
+    """Return the id of a value's schema, or null if it has none."""
     hexed = sf.hex(sf.substring(value, 1, _HEADER))
     return sf.when(
         hexed.rlike("^00[0-9A-F]{8}$"), sf.conv(sf.substring(hexed, 3, 8), 16, 10).cast("bigint")

@@ -1,9 +1,10 @@
-"""A short run on tables of its own and without Kafka, for Java to note which classes such a run takes.
+"""A short run without Kafka, in which Java records the classes that such a run uses.
 
     python -m kstorm_pipeline.rehearse JARS 'JAVA OPTIONS'
 
-With the option `-XX:ArchiveClassesAtExit=FILE` Java leaves them in a file, from which a later run has them at once
-(`-XX:SharedArchiveFile=FILE`); without it a third of a short run's time goes by in loading classes from 300 jars.
+Its tables are temporary. With the option `-XX:ArchiveClassesAtExit=FILE` Java writes the classes to
+a file. A later run maps the file (`-XX:SharedArchiveFile=FILE`). Without it, a third of a short
+run's time is spent on loading classes from 300 jars.
 """
 
 from __future__ import annotations
@@ -36,7 +37,7 @@ _NOWHERE = "127.0.0.1:1"
 
 
 def main(jars: str, options: str) -> None:
-    """Do it, and wait until Java has ended."""
+    """Run it, and wait until Java has exited."""
     with TemporaryDirectory() as folder:
         given = tuple(jars.split(","))
         settings = Settings(
@@ -54,7 +55,7 @@ def main(jars: str, options: str) -> None:
 
 
 def _rehearse(spark: SparkSession, settings: Settings) -> None:
-    """Two batches, one read by Python and one by Spark."""
+    """Process two batches, one with Python and one with Spark."""
     tables, pipeline = Tables(settings.tables), _pipeline()
     tables.create(spark, find_schemas(spark, pipeline), definitions(pipeline))
     arrow = ArrowWay(spark, settings, tables, pipeline)
@@ -107,7 +108,7 @@ def _records(spark: SparkSession, begin: int) -> DataFrame:
 
 
 def _open_kafka(spark: SparkSession) -> None:
-    """Load the classes of a source and of its client, which reach nobody."""
+    """Load the classes of a Kafka source and its client, without connecting to a broker."""
     options = {"kafka.bootstrap.servers": _NOWHERE, "subscribe": "t"}
     _ = spark.readStream.format("kafka").options(**options).load().columns
     jvm: Any = spark._jvm

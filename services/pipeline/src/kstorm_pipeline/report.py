@@ -1,4 +1,4 @@
-"""What the tables say, as JSON."""
+"""Reports the contents of tables as JSON."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 def summary(spark: SparkSession, tables: Tables) -> dict[str, int]:
-    """The number of rows of every table, by its name: what Delta noted of its files, counted where it has noted nothing."""
+    """Return the number of rows of every table, counted only if Delta has no statistics."""
     check_there(spark, tables)
     found: dict[str, int | None] = {}
     others: dict[str, DeltaLog] = {}
@@ -39,7 +39,7 @@ def summary(spark: SparkSession, tables: Tables) -> dict[str, int]:
 
 
 def _sum_up_many(logs: dict[str, DeltaLog]) -> dict[str, int | None]:
-    """The same of tables with many files, all at once."""
+    """Return the same for tables with many files, in a single job."""
     if not logs:
         return {}
     noted = sf.get_json_object("stats", "$.numRecords").cast("bigint")
@@ -48,11 +48,11 @@ def _sum_up_many(logs: dict[str, DeltaLog]) -> dict[str, int | None]:
     of_table = reduce(DataFrame.union, files).toDF("name", "rows").groupBy("name")
     found = of_table.agg(sf.sum("rows"), sf.count_if(sf.col("rows").isNull())).collect()
     told = {name: None if untold else rows for name, rows, untold in found}
-    return {name: told.get(name, 0) for name in logs}  # a table without files is in no row
+    return {name: told.get(name, 0) for name in logs}  # a table without files has no row
 
 
 def check_there(spark: SparkSession, tables: Tables, name: str | None = None) -> None:
-    """Raise PipelineError if there are no tables, or not the one of that name."""
+    """Raise PipelineError if there are no tables, or none with that name."""
     found = tables.names(spark)
     if not found:
         raise PipelineError(
@@ -65,7 +65,7 @@ def check_there(spark: SparkSession, tables: Tables, name: str | None = None) ->
 def show(
     spark: SparkSession, tables: Tables, name: str, n: int, by: str | None = None
 ) -> Iterator[str]:
-    """`n` rows of a table as lines of JSON; those with the greatest `by` first, if that is given."""
+    """Return `n` rows of a table as lines of JSON, with `by` those with the greatest values."""
     rows = _read(spark, tables, name)
     if by is not None:
         if by not in rows.columns:
@@ -84,12 +84,12 @@ def export(spark: SparkSession, tables: Tables, name: str, file: Path) -> None:
 
 
 def json_line(value: object) -> str:
-    """One line of JSON, with its line end."""
+    """Return one line of JSON, with its newline."""
     return json.dumps(value, ensure_ascii=False) + "\n"
 
 
 def _lines(rows: DataFrame) -> Iterator[str]:
-    # Spark writes JSON of every type that a column can have: decimals and times as they are, bytes as base64.
+    # Spark converts every column type to JSON: decimals and times unchanged, bytes as base64.
     text = sf.to_json(sf.struct("*"), {"ignoreNullFields": "false"})
     return (f"{row[0]}\n" for row in rows.select(text).toLocalIterator())
 

@@ -1,7 +1,8 @@
-"""Running the two queries: start, watch, stop.
+"""Runs the two queries: start, watch, stop.
 
-`available-now` drains the topic into bronze, then bronze into the rest, and ends. `continuous` runs both side by side
-until SIGTERM or SIGINT, and then lets the batch in hand finish. Both may be killed at any moment: see `refine`.
+`available-now` drains the topic into bronze, then bronze into the other tables, and exits.
+`continuous` runs both queries concurrently until SIGTERM or SIGINT, and then finishes the current
+batch. Both can be killed at any moment: see `refine`.
 """
 
 from __future__ import annotations
@@ -51,11 +52,11 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 _CONNECT_SECONDS = 5.0
-"""How long one bootstrap server may take to answer."""
+"""Timeout of a connection to one bootstrap server."""
 _PATIENCE = {"fetchOffset.numRetries": "3", "kafkaConsumer.pollTimeoutMs": "45000"}
-"""How long Kafka may stay away, with the times of its client: three answers are waited for, a record for about as long."""
+"""Tolerance for a Kafka outage: three requests may time out, and a poll takes as long."""
 _BYTES_PER_BATCH = "64m"
-"""How much of bronze, in compressed files, a batch of `refine` takes at most."""
+"""The most bytes of bronze, in compressed files, that a batch of `refine` reads."""
 
 
 def run(
@@ -65,10 +66,11 @@ def run(
     pipeline: Pipeline,
     monitor: Monitor | None = None,
 ) -> None:
-    """Bring the tables of the pipeline up to date with the topic, or keep them so, as the trigger says; tell the monitor.
+    """Bring the pipeline's tables up to date with the topic, or with `continuous` keep them so.
 
-    Raises PipelineError if a query fails, if checkpoints or pipeline do not belong to the tables, or if a signal comes before
-    `available-now` has read all (nothing is lost; the next run goes on from there).
+    Reports to the monitor. Raises PipelineError if a query fails, or if checkpoints or pipeline do
+    not match the tables. Also raises it if a signal arrives before `available-now` has read
+    everything. Nothing is lost then: the next run continues.
     """
     monitor = monitor or Monitor(settings.stalled_seconds)
     pipeline = pipeline.begun(settings, chosen_before(spark, settings, tables))
@@ -89,27 +91,30 @@ def run(
 
 
 class _EndedError(Exception):
-    """The query was ended amid a batch, which the next run does again."""
+    """The query was stopped in the middle of a batch, which the next run repeats."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Running:
-    """What the queries of a run have in common."""
+    """State shared by the queries of a run."""
 
     origin: Origin
     monitor: Monitor
     stop: threading.Event
     problems: list[PipelineError] = field(default_factory=list)
-    """What has gone wrong inside a query: of an exception there Spark keeps the text alone."""
+    """Errors raised inside a query. Spark keeps only the text of an exception."""
     blames: list[str] = field(default_factory=list)
-    """What the user's functions have raised there, each in a line."""
+    """One line for each exception of the user's functions."""
     ending: threading.Event = field(default_factory=threading.Event)
-    """Set as soon as the queries are ended, be it amid a batch."""
+    """Set when the queries stop, even in the middle of a batch."""
 
     @contextmanager
     def noting(self) -> Iterator[None]:
-        """Note a problem, and what a function of the user's has raised. What is raised because the query ends is none: Spark is
-        told so in a word, as it takes the whole trace for a text to search, and prints a thousand lines where that is too long."""
+        """Record an exception before it is raised to Spark.
+
+        An exception that is due to the stop is not recorded but replaced by a short one. Spark
+        searches the whole traceback as text, and prints a thousand lines if it is too long.
+        """
         try:
             yield
         except Exception as error:
@@ -128,7 +133,7 @@ class _Running:
 def _follow(
     spark: SparkSession, settings: Settings, tables: Tables, pipeline: Pipeline, running: _Running
 ) -> None:
-    """Start the queries, one after the other or side by side, and watch them to their end."""
+    """Start the queries, sequentially or concurrently, and watch them until they end."""
     starts = [
         partial(_bronze, spark, settings, tables, running),
         partial(_refine, spark, settings, tables, pipeline, running),
@@ -147,7 +152,7 @@ def _follow(
 def _looks_taken(
     spark: SparkSession, settings: Settings, tables: Tables, metrics: Metrics
 ) -> Iterator[None]:
-    """For as long as the block lasts, show what no batch tells, if somebody can ask."""
+    """Show the metrics that no batch reports within the block, if the HTTP port is enabled."""
     if not settings.http_port:
         yield
         return
@@ -166,7 +171,10 @@ def _looks_taken(
 def _bronze(
     spark: SparkSession, settings: Settings, tables: Tables, running: _Running
 ) -> StreamingQuery:
-    """Topic to bronze. Spark's checkpoint and Delta's log together write each (partition, offset) exactly once."""
+    """Start the query from the topic to bronze.
+
+    Spark's checkpoint and Delta's log together write each (partition, offset) exactly once.
+    """
 
     def copy(rows: DataFrame, number: int) -> None:
         with running.noting():
@@ -189,8 +197,8 @@ def _bronze(
 def _refine(
     spark: SparkSession, settings: Settings, tables: Tables, pipeline: Pipeline, running: _Running
 ) -> StreamingQuery:
-    """Bronze to all other tables."""
-    # What `maintain` drops from bronze has been read: its commits are nothing to read.
+    """Start the query from bronze to all other tables."""
+    # `maintain` deletes only rows that have been read, so its commits can be skipped.
     options = {"maxBytesPerTrigger": _BYTES_PER_BATCH, "skipChangeCommits": "true"}
     source = spark.readStream.format("delta").options(**options).load(tables.path("bronze"))
     marks, arrow = Marks(tables), ArrowWay(spark, settings, tables, pipeline)
@@ -233,7 +241,7 @@ def _signals() -> Iterator[threading.Event]:
 def _explained(
     error: StreamingQueryException, settings: Settings, running: _Running
 ) -> PipelineError:
-    """One line for what a person can mend; the full text of anything else goes to the log first."""
+    """Return one line about an error that a user can fix. Log the full text of any other first."""
     text = str(error)
     if not running.problems and "failOnDataLoss" in text:
         with suppress(PipelineError), running.noting():
@@ -264,7 +272,7 @@ def _explained(
 
 
 def check_brokers(settings: Settings) -> None:
-    """Raise PipelineError if no bootstrap server takes a connection: Spark would need minutes to find out."""
+    """Raise PipelineError if no bootstrap server accepts a connection. Spark notices much later."""
     reasons = []
     for server in settings.bootstrap_servers.split(","):
         host, _, port = server.rpartition(":")

@@ -1,7 +1,8 @@
-"""What columns the tables have, by the pipeline, and whether those that there are have them.
+"""Determines the columns of the pipeline's tables, and checks that existing tables have them.
 
-Both are found before the first query starts, by giving the pipeline's functions tables without rows: a column that a function
-leaves out, or a table of another form, ends the run before anything is written.
+Both happen before the first query starts, by calling the pipeline's functions with empty tables. So
+a column that a function leaves out, or a table of another form, ends the run before anything is
+written.
 """
 
 from __future__ import annotations
@@ -34,7 +35,7 @@ logger = logging.getLogger(__name__)
 
 
 def find_schemas(spark: SparkSession, pipeline: Pipeline) -> dict[str, StructType]:
-    """The columns of every table of the pipeline; raises PipelineError if it cannot be carried out."""
+    """Return the columns of all the pipeline's tables. Raises PipelineError if it is invalid."""
     bronze = columns_of(BRONZE)
     try:
         read = good_rows(
@@ -60,9 +61,10 @@ def check_tables(
     schemas: dict[str, StructType],
     rebuilt: Collection[str] = (),
 ) -> None:
-    """Raise PipelineError if a table has another form than the pipeline would write; a silver that lacks columns gets them.
+    """Raise PipelineError if a table's form differs from what the pipeline would write.
 
-    A gold table that lies `rebuilt` beside the others may have any form: it is about to be replaced.
+    Missing columns are added to silver. A gold table that is `rebuilt` may have any form, because
+    it is about to be replaced.
     """
     there = [name for name in schemas if name not in rebuilt and tables.exists(spark, name)]
     for name in there:
@@ -84,7 +86,7 @@ def find_problem(
     schemas: dict[str, StructType],
     name: str,
 ) -> str | None:
-    """Why a table that there is has another form than the pipeline would write, or None."""
+    """Return how an existing table's form differs from what the pipeline would write, or None."""
     found = tables.read(spark, name).schema
     problem = _difference(
         found, schemas[name], may_grow=name == "silver" and "batch" in found.names
@@ -95,19 +97,19 @@ def find_problem(
 
 
 def definitions(pipeline: Pipeline) -> dict[str, dict[str, str]]:
-    """By gold table, the property that says how it is declared."""
+    """Return the property with the declaration of each gold table."""
     return {name: {DEFINITION: gold.declared} for name, gold in pipeline.golds.items()}
 
 
 def note_definitions(spark: SparkSession, tables: Tables, pipeline: Pipeline) -> None:
-    """Write into each gold table how it is declared, where it does not say so yet: one of an earlier version."""
+    """Store the declaration in each gold table of an earlier version, which lacks it."""
     for name, declared in definitions(pipeline).items():
         if DEFINITION not in tables.properties(spark, name):
             tables.set_properties(spark, name, declared)
 
 
 def _difference(found: StructType, wanted: StructType, *, may_grow: bool) -> str | None:
-    """Why rows of the wanted form do not fit into a table, or None."""
+    """Return why rows of the wanted form do not fit into a table, or None."""
     new = [] if may_grow else [each.name for each in wanted if each.name not in found.names]
     if new:
         return f"it has no column {new[0]!r}"
@@ -121,7 +123,7 @@ def _difference(found: StructType, wanted: StructType, *, may_grow: bool) -> str
 
 
 def _redeclared(before: str | None, gold: Gold) -> str | None:
-    """How the declaration of a gold table has changed, or None."""
+    """Return how the declaration of a gold table has changed, or None."""
     return (
         None
         if before in (None, gold.declared)
@@ -139,7 +141,7 @@ def _grow(spark: SparkSession, tables: Tables, new: list[StructField]) -> None:
 
 
 def _gold_columns(gold: Gold, rows: DataFrame) -> StructType:
-    """The columns of a gold table, from rows of silver with `replay`."""
+    """Return the columns of a gold table, from rows of silver with `replay`."""
     returned = gold.function(rows if gold.replays else rows.drop("replay"))
     made = returned.columns
     gold = in_order(gold, returned)
@@ -161,7 +163,7 @@ def _gold_columns(gold: Gold, rows: DataFrame) -> StructType:
         raise PipelineError(
             f"the gold table {gold.name!r}: a column cannot be called {POSITION!r}: the pipeline has one of that name"
         )
-    for name in gold.columns_by("add"):  # Spark would make numbers of text
+    for name in gold.columns_by("add"):  # Spark would convert text to numbers
         kind = returned.schema[name].dataType
         if not isinstance(kind, NumericType):
             raise PipelineError(
@@ -171,7 +173,10 @@ def _gold_columns(gold: Gold, rows: DataFrame) -> StructType:
 
 
 def _silver_columns(made: StructType) -> StructType:
-    """Our own columns, and then those that the pipeline made: Delta has statistics of the first 32, and look-ups live by them."""
+    """Return the pipeline's own columns, then the user's.
+
+    Delta collects statistics of the first 32 columns only, and look-ups depend on them.
+    """
     own = columns_of(NAMED)
     return _nullable(StructType([*own, *(each for each in made if each.name not in own.names)]))
 

@@ -1,4 +1,4 @@
-"""The Spark session, configured once for whatever master it runs on."""
+"""The Spark session, configured in one place for any master."""
 
 from __future__ import annotations
 
@@ -29,30 +29,30 @@ PACKAGES = (
     "io.delta:delta-spark_2.13:4.0.0",
     "org.apache.kafka:kafka-clients:3.9.2",
 )
-"""What Spark needs beyond its own jars, where no jars are given."""
+"""Spark's additional packages, if no jars are given."""
 _LARGEST = 64 * 1024 * 1024
 _LIMITS = " ".join(
     f"-Dorg.apache.avro.limits.{name}.maxLength={_LARGEST}"
     for name in ("bytes", "string", "collectionItems")
 )
-"""Avro makes room for what the bytes of a record announce before it looks whether they are there: one broken record would take
-the whole heap."""
+"""Avro allocates the size that a record announces before it checks for the bytes. A broken record
+could take the whole heap.
+"""
 _COMPILE_ALL = "-XX:-DontCompileHugeMethods"
-"""What Spark makes of a reader of records is often one method of more than 8,000 bytes, which Java would interpret for ever."""
+"""A reader often becomes one method of over 8,000 bytes, which Java would only interpret."""
 _EVERYWHERE = f"{_LIMITS} {_COMPILE_ALL}"
 JVM_OPTIONS = f"-Dlog4j2.configurationFile={Path(__file__).with_name('log4j2.properties').as_uri()} {_EVERYWHERE}"
-"""The options for a JVM that makes Spark log as `log4j2.properties` says, read no Avro that is larger than a record can be, and
-compile all that it runs often."""
+"""JVM options: log by `log4j2.properties`, limit Avro's sizes, and compile large methods."""
 
 
 _SECRET = re.compile(
     r"secret|passw|passphrase|token|(access|account|private|encryption)[._-]?key", re.IGNORECASE
 )
-"""What is in the name of a setting that is secret."""
+"""Matches the names of secret settings."""
 
 
 def start_spark(settings: Settings) -> SparkSession:
-    """Start Spark, or join the session that this process has; raises PipelineError if it does not start."""
+    """Start Spark, or join this process's session. Raises PipelineError if it does not start."""
     conf = {
         "spark.app.name": "kstorm-pipeline",
         "spark.master": settings.master,
@@ -76,9 +76,9 @@ def start_spark(settings: Settings) -> SparkSession:
 def _start_jvm(conf: Mapping[str, str]) -> None:
     """Start the JVM, if this process has none.
 
-    PySpark writes all settings that it then knows on the JVM's command line, which every user of the machine may read. So it gets
-    those alone that are no secret; the session has the others set in the JVM that runs, which hands them to executors when they
-    ask.
+    PySpark writes all settings that it knows at this point on the JVM's command line, which every
+    user of the machine may read. So it gets only those that are not secret. The session sets the
+    others in the running JVM, which passes them to executors on request.
     """
     shown = {
         name: value
@@ -89,7 +89,10 @@ def _start_jvm(conf: Mapping[str, str]) -> None:
 
 
 def _scratch() -> Path:
-    """A directory for the JVM to run in, gone with this process: Spark makes `artifacts` and `spark-warehouse` there."""
+    """Return the JVM's working directory, in which Spark creates `artifacts` and `spark-warehouse`.
+
+    It is deleted when this process exits.
+    """
     directory = mkdtemp(prefix="kstorm-spark-")
     atexit.register(rmtree, directory, ignore_errors=True)
     return Path(directory)
@@ -101,25 +104,29 @@ def _conf(settings: Settings) -> dict[str, str]:
         "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
         "spark.sql.session.timeZone": "UTC",
         "spark.sql.shuffle.partitions": str(settings.shuffle_partitions),
-        # Delta's own bookkeeping runs as Spark jobs too, in 50 tasks unless told otherwise.
+        # Delta's own bookkeeping also runs as Spark jobs, by default in 50 tasks.
         "spark.databricks.delta.snapshotPartitions": str(settings.shuffle_partitions),
-        # VACUUM lists files in as many tasks as this says: by default 10,000, which take a minute and a half for one file.
+        # VACUUM lists files in this many tasks. The default of 10,000 takes 90 s for one file.
         "spark.sql.sources.parallelPartitionDiscovery.parallelism": str(
             settings.shuffle_partitions
         ),
-        # Else it adds two commits to a table's log each time, though nothing of the table has changed.
+        # Otherwise each VACUUM adds two commits to a table's log, although the table is unchanged.
         "spark.databricks.delta.vacuum.logging.enabled": "false",
-        # A batch writes a few small files. Where batches follow one another for ever, Delta makes one of every fifty.
+        # A batch writes a few small files. In a continuous run Delta combines every fifty of them.
         "spark.databricks.delta.autoCompact.enabled": str(settings.trigger == "continuous").lower(),
-        # What is merged is kept in memory as it is, and made anew of the same rows if that is lost.
+        # The source of a merge is cached already, and recomputed from the same rows if it is lost.
         "spark.databricks.delta.merge.materializeSource": "none",
-        # A batch is kept for seconds, and what does not fit goes to disk. To compress it took half as long again as to make it.
+        # A batch is cached for seconds, and spills to disk. Compressing it took half as long as
+        # computing it.
         "spark.sql.inMemoryColumnarStorage.compressed": "false",
-        # A batch is a few small files. Were each reckoned as 4 MB more than it has, one core would get all the large ones.
+        # A batch is a few small files. With the default cost of 4 MB per file, one core would get
+        # all the large ones.
         "spark.sql.files.openCostInBytes": "256k",
-        # A batch of all tables runs some 200 classes that Spark makes. It keeps 100, the last ones used: each batch made all anew.
+        # A batch of all tables runs about 200 generated classes. By default Spark keeps the 100
+        # most recently used, so each batch compiled all of them again.
         "spark.sql.codegen.cache.maxEntries": "2000",
-        # What has run is kept for a page that is not there; the plans of 1,000 queries take most of a small heap.
+        # Spark keeps finished queries for its UI, which is disabled. The plans of 1,000 queries
+        # take most of a small heap.
         "spark.ui.retainedJobs": "200",
         "spark.ui.retainedStages": "200",
         "spark.ui.retainedTasks": "2000",
@@ -138,7 +145,7 @@ def _conf(settings: Settings) -> dict[str, str]:
         and settings.master.startswith("local[")
         and not any(map(is_url, settings.jars))
     ):
-        # One JVM is all there is: it has the jars on its class path, where an archive of classes may have theirs too.
+        # There is only one JVM. An archive of classes can include only jars on its class path.
         conf["spark.driver.extraClassPath"] = ":".join(settings.jars)
     elif settings.jars:
         conf["spark.jars"] = ",".join(settings.jars)
@@ -150,7 +157,7 @@ def _conf(settings: Settings) -> dict[str, str]:
 
 
 def _in_pods(settings: Settings) -> dict[str, str]:
-    """Driver and executors are pods of one image: what is a file here is one there, and need not be sent."""
+    """Return settings for pods. All have the same image, so local jars need not be sent."""
     here = ":".join(jar for jar in settings.jars if not is_url(jar))
     elsewhere = ",".join(filter(is_url, settings.jars))
     conf = {

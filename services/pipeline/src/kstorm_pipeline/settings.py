@@ -1,7 +1,8 @@
 """Settings of the pipeline, from flags and the environment.
 
-Each setting has a flag (`--max-records-per-batch`) and an environment variable (`KSTORM_PIPELINE_MAX_RECORDS_PER_BATCH`);
-the flag wins. All are read and checked before Spark starts: a mistake costs a line and no time.
+Each setting has a flag (`--max-records-per-batch`) and an environment variable
+(`KSTORM_PIPELINE_MAX_RECORDS_PER_BATCH`). The flag wins. All settings are read and checked before
+Spark starts, so a mistake is reported in one line and at once.
 """
 
 from __future__ import annotations
@@ -34,8 +35,12 @@ PAIRS = {
     "schema_registry_options": "--schema-registry-option",
     "spark_conf": "--spark-conf",
 }
-"""Settings made of name and value, with their flags (given once a pair); the environment has them as a JSON object.
-The variable with `_FILE` at its end names a file with such an object, as secrets are mounted; it wins over the other."""
+"""Settings of names and values, with their flags (one pair per flag). The environment variable is a
+JSON object.
+
+The variable with the suffix `_FILE` names a file with such an object, such as a mounted secret. It
+wins over the other variable.
+"""
 
 _HOST_AND_PORT = re.compile(r"(\[[0-9a-fA-F:.]+\]|[^\s,:\[\]]+):(?P<port>[0-9]{1,5})")
 _TOPIC = re.compile(r"[a-zA-Z0-9._-]{1,249}")
@@ -47,78 +52,101 @@ _AT_START = re.compile(
     r"|yarn\.appMasterEnv|kubernetes\.driverEnv"
     r"|auth(?!enticate\.secret$)|ssl(?!.*Password))\b.*|spark\..*\.port|spark\.auth(?!enticate\.secret$).*"
 )
-"""Settings that Spark needs when a JVM starts, or hands to executors as options of Java or in their environment."""
+"""Settings that Spark needs at a JVM's start, or passes on in Java options or the environment."""
 
 
 class Mounted(str):
-    """A value from a mounted file, which is a secret whatever its name is."""
+    """A value from a mounted file. It is secret, whatever its name."""
 
     __slots__ = ()
 
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """All settings of the pipeline."""
-
     tables: str
-    """Where the Delta tables lie: a directory or a URL that Spark's file systems know. Needed by every command."""
+    """Location of the Delta tables: a directory or a URL that Spark's file systems support.
+    Required by every command.
+    """
     bootstrap_servers: str = ""
-    """Kafka's bootstrap servers, `host:port[,host:port…]`. Needed by `run`."""
+    """Kafka's bootstrap servers, `host:port[,host:port…]`. Required by `run` and `audit`."""
     topic: str = ""
-    """The sink topic that is read. Needed by `run`."""
+    """The sink topic to read. Required by `run`."""
     pipeline: str = ""
-    """The tables to make, as `package.module:attribute` of a `kstorm_pipeline.Pipeline`. Default: silver alone, of any topic."""
+    """The tables to create, as `package.module:attribute` of a `kstorm_pipeline.Pipeline`. Default:
+    only silver, for any topic.
+    """
     checkpoints: str = ""
-    """Where the queries keep what they have done; belongs to the tables. Default: `_checkpoints` below `tables`."""
+    """Location of the queries' checkpoints. Default: `_checkpoints` below `tables`."""
     master: str = "local[*]"
     """Spark's master URL: `local[*]`, `spark://…`, `k8s://…`, `yarn`."""
     trigger: Trigger = "available-now"
-    """`available-now` takes what the topic holds now, then ends; `continuous` goes on until SIGTERM or SIGINT."""
+    """`available-now` reads what the topic has now. `continuous` runs until SIGTERM or SIGINT."""
     interval_seconds: float = 10.0
-    """Seconds from batch to batch under the trigger `continuous`."""
+    """Seconds from batch to batch with the trigger `continuous`."""
     starting_offsets: str = "earliest"
-    """Where the very first run begins: `earliest`, `latest` or Spark's JSON; later runs go on where the last ended."""
+    """Start of the very first run: `earliest`, `latest` or Spark's JSON. Later runs continue where
+    the last one ended.
+    """
     max_records_per_batch: int = 500_000
-    """The most records that a batch takes from Kafka; bounds the memory and the work that a crash repeats."""
+    """The most records per batch from Kafka. Limits memory, and the work repeated after a crash."""
     allow_data_loss: bool = False
-    """Whether to go on when Kafka no longer has records that were not read yet (they are lost then); else it is an error."""
+    """Continue, without them, if Kafka has deleted unread records. Otherwise it is an error."""
     jars: tuple[str, ...] = ()
-    """Jars for Spark, separated by commas: the Kafka connector, Delta and what they need; `*` as in a shell. Default:
-    resolved by Ivy."""
+    """Jars for Spark, separated by commas, `*` as in a shell: the Kafka connector, Delta and their
+    dependencies. Default: resolved by Ivy.
+    """
     driver_memory: str = "1g"
-    """Heap of the driver, which under `local` is all of Spark: a number followed by `m` or `g`."""
+    """Heap of the driver, which is all of Spark under `local`: a number followed by `m` or `g`."""
     driver_java_options: str = ""
-    """More options for the driver's JVM. `-XX:TieredStopAtLevel=1` took a third off the CPU time of half a million records."""
+    """Additional options for the driver's JVM. `-XX:TieredStopAtLevel=1` reduced the CPU time for
+    half a million records by a third.
+    """
     shuffle_partitions: int = 4
-    """Partitions of a shuffle; about twice the cores."""
+    """Partitions of a shuffle. About twice the number of cores."""
     bronze_days: float = 0.0
-    """Days for which bronze keeps a record that is read, by its Kafka timestamp; 0: for ever. `maintain` drops what is older."""
+    """Days for which bronze keeps a processed record, by its Kafka timestamp. 0 is forever.
+    `maintain` deletes older ones.
+    """
     kafka_options: Mapping[str, str] = field(default_factory=dict, repr=False)
-    """More settings for Kafka's client, by their Kafka names (`security.protocol`, `sasl.jaas.config`, …)."""
+    """Additional settings for Kafka's client, by their Kafka names (`security.protocol`,
+    `sasl.jaas.config`, …).
+    """
     topology: str = ""
-    """The topology whose messages are audited. Needed by `audit`."""
+    """The topology whose messages are audited. Required by `audit`."""
     zookeeper: str = ""
-    """ZooKeeper's servers, `host:port[,host:port…][/chroot]`: `audit` asks there up to which offset everything is due. Without it
-    what comes after the last finished range counts as not yet due."""
+    """ZooKeeper's servers, `host:port[,host:port…][/chroot]`: `audit` reads there up to which
+    offset messages are due. Without it, messages after the last finished range count as not yet
+    due.
+    """
     zookeeper_tls: ZooKeeperTls | None = None
-    """TLS to ZooKeeper, as a JSON object: `{"ca": FILE, "certfile": FILE, "keyfile": FILE, "keyfile_password_file": FILE,
-    "check_hostname": true}`, of which each may be left out; `{}` is TLS too."""
+    """TLS to ZooKeeper, as a JSON object: `{"ca": FILE, "certfile": FILE, "keyfile": FILE,
+    "keyfile_password_file": FILE, "check_hostname": true}`. Each name is optional, and `{}` enables
+    TLS too.
+    """
     http_port: int = 0
-    """The port of `/metrics`, `/livez` and `/readyz` while `run` goes on; 0: none."""
+    """The port of `/metrics`, `/livez` and `/readyz` during `run`. 0 is none."""
     stalled_seconds: float = 600.0
-    """After so many seconds in which a query at work shows no sign of life (no task of Spark's begins or ends) `/livez` fails,
-    after a tenth of them `/readyz`. More than the slowest single step of a function of the pipeline's own."""
+    """`/livez` fails after this many seconds without progress of an active query (no Spark task
+    starts or ends). `/readyz` fails after a tenth of them. Set it above the duration of the slowest
+    single step in the pipeline's functions.
+    """
     quarantine_percent: float = 50.0
-    """A batch of which more than so many percent cannot be read is warned of, and counted; 100: none."""
+    """Warn of, and count, a batch in which more than this percentage of the records are unreadable.
+    100 is never.
+    """
     schema_registry: str = field(default="", repr=False)
-    """The schema registry of records that name their schema, `http://host:port`; of several, separated by commas, the first that
-    answers is asked."""
+    """The schema registry for records with a schema id, `http://host:port`. If several are given,
+    separated by commas, the first that answers is used.
+    """
     schema_registry_options: Mapping[str, str] = field(default_factory=dict, repr=False)
-    """Login and certificates for it: `basic.auth.user.info` (`user:password`), `bearer.auth.token`, `ssl.ca.location`,
-    `ssl.certificate.location`, `ssl.key.location`, `ssl.key.password`."""
+    """Login and certificates for the schema registry: `basic.auth.user.info` (`user:password`),
+    `bearer.auth.token`, `ssl.ca.location`, `ssl.certificate.location`, `ssl.key.location`,
+    `ssl.key.password`.
+    """
     spark_conf: Mapping[str, str] = field(default_factory=dict, repr=False)
-    """More settings for Spark; they win over the pipeline's own. What is in a mounted file, or secret by its name, is on no
-    command line."""
+    """Additional settings for Spark. They win over the pipeline's own. Values from a mounted file,
+    or with a secret name, are on no command line.
+    """
 
     @property
     def checkpoint_root(self) -> str:
@@ -129,10 +157,10 @@ class Settings:
 def load(
     arguments: Namespace, environment: Mapping[str, str], *, needs: Sequence[str] = ()
 ) -> Settings:
-    """The settings from parsed flags (None where not given) and the environment.
+    """Return the settings from parsed flags (None if not given) and the environment.
 
-    `needs` are those without which the command cannot be, beside `tables`. Raises SettingsError with one line that names the
-    setting.
+    `needs` are the settings that the command requires in addition to `tables`. Raises SettingsError
+    with one line that names the setting.
     """
     values: dict[str, object] = {}
     for each in fields(Settings):
@@ -158,17 +186,17 @@ def load(
 
 
 def flag(name: str) -> str:
-    """The command line flag of a setting."""
+    """Return the command line flag of a setting."""
     return PAIRS.get(name, "--" + name.replace("_", "-"))
 
 
 def is_url(place: str) -> bool:
-    """Whether a place is a URL, and not a path."""
+    """Return True for a URL, False for a path."""
     return bool(_URL.match(place))
 
 
 def help_texts() -> dict[str, str]:
-    """What each setting means: the docstrings under the fields of `Settings`."""
+    """Return the description of each setting: the docstrings below the fields of `Settings`."""
     body = ast.parse(inspect.getsource(Settings)).body[0]
     assert isinstance(body, ast.ClassDef)
     return {
@@ -289,7 +317,10 @@ def _place(name: str, text: str) -> str:
 
 
 def find_jars(name: str, text: str) -> tuple[str, ...]:
-    """Jars separated by commas, `*` as in a shell, as paths and URLs; raises SettingsError where there is no such file."""
+    """Expand a comma-separated list of jars, with `*` as in a shell, to paths and URLs.
+
+    Raises SettingsError if a file does not exist.
+    """
     jars: list[str] = []
     for jar in filter(None, map(str.strip, text.split(","))):
         path = Path(jar).absolute()
@@ -332,7 +363,7 @@ def _json_object(name: str, text: str, or_else: str = "") -> dict[str, str]:
 
 
 def _mounted(name: str, file: str) -> dict[str, str]:
-    """What a mounted file has; what Spark would put on a command line is refused there."""
+    """Return a mounted file's contents. Refuses settings that Spark writes on command lines."""
     found = _json_object(name, _text_of(name, file) if file else "")
     for key in found if name == "spark_conf" else ():
         if _AT_START.fullmatch(key):

@@ -1,4 +1,4 @@
-"""Spans of whole numbers: what a batch touches, said shortly enough to be a condition that skips files."""
+"""Spans of integers: a short description of a batch, used in conditions that skip files."""
 
 from __future__ import annotations
 
@@ -12,18 +12,20 @@ if TYPE_CHECKING:
 
 
 CELL = 256
-"""Offsets of a source partition are looked at in cells of so many, to see where a batch has none."""
+"""Number of offsets in a cell. Cells show gaps in a batch's offsets of a source partition."""
 MOST_CELLS = 20_000
-"""More of them are not collected."""
+"""The most cells to collect."""
 MOST_SOURCES = 64
-"""Names of more topics and partitions than that name something else."""
+"""Names with more distinct topics and partitions than this are not offsets of messages."""
 _MOST_GAPS = 24
-"""How many gaps in its offsets, or in its hours, a batch tells Delta of. Of more Spark would make a method that Java refuses."""
+"""The most gaps in a batch's offsets or hours in a condition. With more, Spark's generated method
+is too large for Java.
+"""
 
 
 @dataclass(frozen=True, slots=True, order=True)
 class Span:
-    """The numbers `first` to `last`, both included, of one owner; of different owners they have nothing in common."""
+    """The numbers `first` to `last`, inclusive, of one owner. Each owner has its own numbers."""
 
     owner: tuple[str, int]
     first: int
@@ -31,9 +33,9 @@ class Span:
 
 
 def join_spans(spans: Iterable[Span], most_gaps: int = _MOST_GAPS) -> list[Span]:
-    """Cover the spans by fewer, in order: of the gaps between spans of one owner only the widest `most_gaps` stay open.
+    """Cover the spans by fewer, in order: only the widest `most_gaps` gaps within owners stay open.
 
-    So new numbers and one old one stay two spans, and what lies between them is not looked at.
+    So new numbers and one old number remain two spans, and the numbers in between are not searched.
     """
     ordered = sorted(spans)
     gaps = {

@@ -1,4 +1,4 @@
-"""What a batch is as a whole, found by one look at its records."""
+"""Computes statistics of a batch in one pass over its records."""
 
 from __future__ import annotations
 
@@ -16,36 +16,36 @@ if TYPE_CHECKING:
 
 _PLACE = ("source_topic", "source_partition")
 _GROUPS = ((*_PLACE, f"source_offset DIV {CELL}"), _PLACE, ())
-"""By what the records are looked at, from fine to coarse."""
+"""Groupings of the records, from fine to coarse."""
 
 
 @dataclass(frozen=True, slots=True)
 class Survey:
-    """Of the records of a batch, as `read_rows` made them."""
+    """Statistics of a batch's records from `read_rows`."""
 
     size: int
     """All rows."""
     malformed: int
-    """Those of them that cannot be read."""
+    """Unreadable rows."""
     named: int
-    """Good ones that are told apart by a name, and not by their own coordinates."""
+    """Good rows that are identified by a name, not by their own coordinates."""
     sources: list[Span] | None
-    """The source offsets in the names of the good records, by topic and partition; None if these are too many to tell."""
+    """The source offsets in good rows' names, by topic and partition. None if too many."""
     tells_no_offset: bool
-    """Whether some good record has a name from which no source offset can be read."""
+    """True if some good row has a name without a source offset."""
     reason: str = ""
-    """Why one of those that cannot be read cannot; empty if all can."""
+    """The reason for one of the unreadable rows, or empty if there are none."""
     differ: bool = False
-    """Whether it is known that no two good records have one name; False: it is to be looked at."""
+    """True if all names of good rows are known to be distinct. False means unknown."""
 
     @property
     def good(self) -> int:
-        """Those of them that can be read."""
+        """Readable rows."""
         return self.size - self.malformed
 
 
 def survey(records: DataFrame) -> Survey:
-    """Look at all of them, once unless their names tell of very many places."""
+    """Compute the statistics in one pass, or in more if the offsets are in too many cells."""
     named = sf.col("reason").isNull() & sf.col("occurrence").isNotNull()
     offset = sf.when(named, sf.col("source_offset"))
     facts = (
@@ -74,6 +74,6 @@ def survey(records: DataFrame) -> Survey:
 
 
 def _spans(rows: Iterable[Row]) -> list[Span] | None:
-    """The offsets of these groups; None if they are in too many places."""
+    """Return the offsets of these groups, or None if they have too many owners."""
     spans = join_spans(Span((row[0], row[1]), row["first"], row["last"]) for row in rows)
     return spans if len({span.owner for span in spans}) <= MOST_SOURCES else None

@@ -1,12 +1,11 @@
-"""The Delta tables: where they lie, and what is done with any of them.
+"""The Delta tables: their locations, and the operations on each of them.
 
-    bronze             every record of the topic, as it came, once per (partition, offset)
-    silver             one typed row per occurrence; of an occurrence written twice the first stays
-    quarantine         every record that cannot be read, with the reason
+    bronze             every record of the topic, unchanged, once per (partition, offset)
+    silver             one typed row per occurrence: the first if an occurrence is written twice
+    quarantine         every unreadable record, with the reason
     …                  gold: the tables that the pipeline declares
 
-They are created together, empty, before the first query starts, so a reader finds all of them or none.
-`schemas` says what their columns are.
+All tables are created, empty, before the first query starts. `schemas` determines their columns.
 """
 
 from __future__ import annotations
@@ -35,18 +34,19 @@ BRONZE = """
 """
 QUARANTINE = f"{BRONZE}, reason STRING COMMENT 'why the record cannot be read'"
 OWN = ("bronze", "silver", "quarantine")
-"""The tables that there always are."""
+"""The tables that always exist."""
 PARTITIONED_BY = {"silver": "source_bucket"}
-"""The column by which a table's files are apart."""
+"""The partition column of a table's files."""
 
 _FILES = "delta.deletedFileRetentionDuration"
 _LOG = "delta.logRetentionDuration"
 
 
 def kept(name: str) -> dict[str, str]:
-    """How long a table keeps what it needs no more, for those who are reading it: files, and entries of its log.
+    """Return the properties for the retention of files and log entries that a table no longer uses.
 
-    What somebody else has set for a table stays. `refine` may have old files of bronze still to read, so these stay for longer.
+    Readers may still need them. Existing tables keep their own properties. Bronze's files stay
+    longer, because `refine` may still have to read old ones.
     """
     return {
         _FILES: "interval 7 days" if name == "bronze" else "interval 1 day",
@@ -56,16 +56,16 @@ def kept(name: str) -> dict[str, str]:
 
 @dataclass(frozen=True, slots=True)
 class Tables:
-    """The tables below one root: a directory, or a URL that Spark's file systems know."""
+    """The tables below one root: a directory, or a URL that Spark's file systems support."""
 
     root: str
 
     def path(self, name: str) -> str:
-        """Where the table `name` lies."""
+        """Return the table's location."""
         return f"{self.root.rstrip('/')}/{name}"
 
     def beside(self) -> Tables:
-        """Where tables are built before they are put in the place of others."""
+        """Return the location where tables are built before they replace others."""
         return Tables(self.path("_rebuild"))
 
     def drop(self, spark: SparkSession, name: str) -> None:
@@ -73,11 +73,10 @@ class Tables:
         delete(spark, self.path(name))
 
     def exists(self, spark: SparkSession, name: str) -> bool:
-        """Whether the table has been created."""
         return bool(DeltaTable.isDeltaTable(spark, self.path(name)))
 
     def names(self, spark: SparkSession) -> list[str]:
-        """The tables that there are: ours first, gold after them."""
+        """Return the existing tables: the pipeline's own first, then gold."""
         names = [
             name
             for name in names_in(spark, self.root)
@@ -91,7 +90,7 @@ class Tables:
         schemas: Mapping[str, StructType],
         properties: Mapping[str, Mapping[str, str]] | None = None,
     ) -> None:
-        """Create the tables that are missing, with these columns and, by name, these properties."""
+        """Create the missing tables with these columns and, by table, these properties."""
         for name, schema in schemas.items():
             if not self.exists(spark, name):
                 builder = (
@@ -104,42 +103,44 @@ class Tables:
                 builder.execute()
 
     def read(self, spark: SparkSession, name: str) -> DataFrame:
-        """The table's present content."""
+        """Return the table's present content."""
         return spark.read.format("delta").load(self.path(name))
 
     def append(self, name: str, rows: DataFrame, number: int) -> None:
-        """Append what the running query's batch `number` adds; a second run of the batch adds nothing."""
+        """Append the rows of the running query's batch `number`. A repeated batch adds nothing."""
         query_id = query_id_of(rows.sparkSession)
         columns = self.read(rows.sparkSession, name).columns
         writer = rows.select(*columns).write.format("delta").mode("append")
         writer.option("txnAppId", query_id).option("txnVersion", number).save(self.path(name))
 
     def properties(self, spark: SparkSession, name: str) -> dict[str, str]:
-        """The table's properties, Delta's and others."""
+        """Return the table's properties, including Delta's."""
         return DeltaLog(spark, self.path(name)).properties
 
     def set_properties(self, spark: SparkSession, name: str, properties: dict[str, str]) -> None:
-        """Add properties to the table, or change them."""
+        """Add or change properties of the table."""
         pairs = ", ".join(f"'{key}' = '{value}'" for key, value in properties.items())
         spark.sql(f"ALTER TABLE {self.sql_name(name)} SET TBLPROPERTIES ({pairs})")
 
     def sql_name(self, name: str) -> str:
-        """The table's name in SQL."""
+        """Return the table's name in SQL."""
         path = self.path(name).replace("`", "``")
         return f"delta.`{path}`"
 
     def count(self, spark: SparkSession, name: str) -> int:
-        """The number of rows; Delta's statistics know it without reading data."""
+        """Return the number of rows, which Delta's statistics provide without reading data."""
         return self.read(spark, name).count()
 
     def is_empty(self, spark: SparkSession, name: str) -> bool:
-        """Whether the table has no rows."""
         return self.read(spark, name).isEmpty()
 
 
 @contextmanager
 def once(spark: SparkSession, query: str, number: int) -> Iterator[None]:
-    """Within it a commit of this session carries the query's batch, and is refused, silently, if its table has that batch."""
+    """Make commits of this session within the block carry the query's batch.
+
+    Delta silently refuses a commit if the table already has that batch.
+    """
     spark.conf.set("spark.databricks.delta.write.txnAppId", query)
     spark.conf.set("spark.databricks.delta.write.txnVersion", str(number))
     try:
@@ -150,7 +151,7 @@ def once(spark: SparkSession, query: str, number: int) -> Iterator[None]:
 
 
 def query_id_of(spark: SparkSession) -> str:
-    """The id of the query whose batch this is: a restarted query keeps it, one with a new checkpoint has another."""
+    """Return the running query's id. It survives restarts, but not the loss of the checkpoint."""
     query_id = spark.sparkContext.getLocalProperty("sql.streaming.queryId")
     assert query_id is not None, "this runs inside a streaming query"
     return query_id

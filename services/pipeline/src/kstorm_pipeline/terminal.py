@@ -1,8 +1,8 @@
-"""What commands show at a terminal: nothing of a record, a name or an error moves the cursor or turns text around.
+"""Makes output to a terminal safe: no record, name or error can move the cursor or reverse text.
 
-Every character that a terminal would obey is shown as JSON writes it, so JSON stays the same JSON. What is not a terminal is for
-other programs, and gets each character as it is. The services have the same in `kstorm.printable`, which is not in the pipeline's
-image.
+Control characters are printed as JSON escapes, so JSON stays the same JSON. If the output is not a
+terminal, it is for other programs and left unchanged. The services have the same in
+`kstorm.printable`, which is not in the pipeline's image.
 """
 
 import re
@@ -17,23 +17,22 @@ _OBEYED: Final = re.compile(
 
 
 def printable(text: str) -> str:
-    """The text with every character that a terminal would obey shown instead; tabs and line feeds stay."""
+    """Escape all characters that control a terminal, except tabs and line feeds."""
     return _OBEYED.sub(lambda found: f"\\u{ord(found[0]):04x}", text)
 
 
 class Terminal:
-    """A stream in place of one that leads to a terminal."""
+    """Wraps a stream that leads to a terminal."""
 
     def __init__(self, stream: IO[str]) -> None:
         self._stream = stream
 
     def write(self, text: str) -> int:
-        """As a stream does; what it gets is printable."""
+        """Write the text in printable form."""
         self._stream.write(printable(text))
         return len(text)
 
     def writelines(self, lines: Iterable[str]) -> None:
-        """The same for several texts."""
         for line in lines:
             self.write(line)
 
@@ -43,7 +42,7 @@ class Terminal:
 
 @contextmanager
 def guarded() -> Iterator[None]:
-    """All that is printed meanwhile, to a terminal, is printable."""
+    """Make everything printable that is written to a terminal within the block."""
     before = sys.stdout, sys.stderr
     sys.stdout, sys.stderr = (Terminal(each) if each.isatty() else each for each in before)
     try:

@@ -1,4 +1,4 @@
-"""Following running queries: what they do goes to the log, and a stop lets the batch in hand finish."""
+"""Watches running queries: logs their batches, and lets the current ones finish after a stop."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ logger = logging.getLogger(__name__)
 
 _POLL_SECONDS = 1
 _SILENT_SECONDS = 5.0
-"""After this long without news from a query that is at work, the log says so."""
+"""If an active query reports no batch for this long, that is logged."""
 _STOP_SECONDS = 45.0
-"""How long the batches in hand may take after a stop; less than the 60 s after which Kubernetes kills."""
+"""Time limit for the current batches after a stop. Kubernetes kills the pod after 60 s."""
 
 
 def watch(
@@ -30,10 +30,10 @@ def watch(
     monitor: Monitor,
     ending: threading.Event,
 ) -> None:
-    """Follow the queries until all have ended or `stop` is set; none is active afterwards. What they do is told to the monitor.
-    `ending` is set before one is ended that may be amid a batch.
+    """Watch the queries until all have ended or `stop` is set, and report to the monitor.
 
-    Raises StreamingQueryException as soon as one has failed.
+    No query is active afterwards. `ending` is set before a query is stopped, possibly in the middle
+    of a batch. Raises StreamingQueryException as soon as a query has failed.
     """
     monitor.follow(str(query.name) for query in queries)
     logs = [_Log(query, monitor.metrics) for query in queries]
@@ -64,10 +64,10 @@ class _Log:
         logger.info("%s: reading", query.name)
 
     def look(self) -> None:
-        """Log the batches since the last look; if there are none for a while, that one is at work."""
+        """Log the batches since the last call, or that one has been in progress for a while."""
         now = time.monotonic()
         for progress in self._query.recentProgress:
-            # A query that idles says so every ten seconds, with the number of the batch that is still to come.
+            # An idle query reports progress every ten seconds with the number of its next batch.
             if progress.batchId > self._batch and "addBatch" in progress.durationMs:
                 self._batch = progress.batchId
                 self._began = self._spoke = now
@@ -89,7 +89,10 @@ class _Log:
 
 
 def _finish_batches(queries: Sequence[StreamingQuery]) -> None:
-    """Wait until each query is between two batches. A stop at any other moment is safe too, but Spark logs errors then."""
+    """Wait until each query is between two batches.
+
+    Stopping at any other moment is safe too, but makes Spark log errors.
+    """
     deadline = time.monotonic() + _STOP_SECONDS
     in_hand = [_last_batch(query) for query in queries]
     for query, batch in zip(queries, in_hand, strict=True):

@@ -1,7 +1,7 @@
-"""TLS towards ZooKeeper, said in the words of the services' `KSTORM_ZOOKEEPER_TLS`.
+"""TLS to ZooKeeper, with the format of the services' `KSTORM_ZOOKEEPER_TLS`.
 
-The pipeline shares no code with them, so this is its own. The rule is theirs too: a server's certificate is always checked, and
-against `ca` alone where that is given.
+The pipeline shares no code with the services. The rule is the same: a server's certificate is
+always checked, and only against `ca` if that is given.
 """
 
 from __future__ import annotations
@@ -16,21 +16,21 @@ from kstorm_pipeline.errors import SettingsError
 
 @dataclass(frozen=True, slots=True)
 class ZooKeeperTls:
-    """Whom to trust, and what to show. Holds no secret: they are in the files."""
+    """Trusted authorities and the client's certificate. Contains only file names, no secrets."""
 
     ca: str = ""
-    """PEM file of the authorities to trust, and no others; empty: those that the system trusts."""
+    """PEM file of the only trusted authorities. Empty: the system's."""
     certfile: str = ""
-    """PEM file with the client's own certificate, where ZooKeeper asks for one; its key may be in it."""
+    """PEM file with the client's certificate, if ZooKeeper requires one. It may include the key."""
     keyfile: str = ""
-    """PEM file with the key of `certfile`, if it is not in that."""
+    """PEM file with the key of `certfile`, if that does not include it."""
     keyfile_password_file: str = ""
-    """File with the password of that key, if it has one."""
+    """File with the key's password, if it has one."""
     check_hostname: bool = True
-    """Whether the certificate must be valid for the name by which `--zookeeper` calls a server."""
+    """True if the certificate must be valid for the server's name in `--zookeeper`."""
 
     def context(self) -> ssl.SSLContext:
-        """Made of the files as they are now. Raises SettingsError naming the one that cannot be used."""
+        """Load the files now. Raises SettingsError that names an unusable file."""
         for name in ("ca", "certfile", "keyfile", "keyfile_password_file"):
             if getattr(self, name):
                 self._text_of(name)
@@ -43,7 +43,7 @@ class ZooKeeperTls:
         if self.certfile:
             try:
                 context.load_cert_chain(self.certfile, self.keyfile or None, self._password)
-            except (ssl.SSLError, ValueError) as error:  # ValueError: a password that is too long
+            except (ssl.SSLError, ValueError) as error:  # ValueError: the password is too long
                 why = getattr(error, "reason", None) or error
                 raise self._unusable(
                     "certfile",
@@ -52,7 +52,7 @@ class ZooKeeperTls:
         return context
 
     def _password(self) -> str:
-        """Asked for if the key has one; without this OpenSSL would ask whoever sits at the terminal."""
+        """Called if the key has a password. Without it OpenSSL would prompt at the terminal."""
         if not self.keyfile_password_file:
             raise self._unusable(
                 "certfile", "its key has a password: name a file with it in keyfile_password_file"
@@ -73,8 +73,10 @@ class ZooKeeperTls:
 
 
 def parse_tls(name: str, text: str) -> ZooKeeperTls:
-    """What a setting called `name` says, with files that can be used now. Raises SettingsError, which shows no more than names of
-    files."""
+    """Parse the setting called `name`. Its files must be usable now.
+
+    Raises SettingsError, which contains no more than names of files.
+    """
     kinds = {each.name: type(each.default) for each in fields(ZooKeeperTls)}
     try:
         found = json.loads(text)

@@ -44,6 +44,7 @@ class FieldNameBasedTupleToKafkaMapper:
         return tuple[self.message_field]
 
     def columns_of_batch(self, batch: TupleBatch) -> Columns:
+        """Return the keys and the messages of a batch's tuples, as the other two methods do for one."""
         keys = (
             batch[self.key_field] if self.key_field in batch.source.fields else [None] * len(batch)
         )

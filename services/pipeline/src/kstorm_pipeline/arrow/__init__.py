@@ -1,12 +1,14 @@
-"""A second way from bronze to silver, at a fifth of the cost: Python reads the files of bronze, and writes those of silver.
+"""A second path from bronze to silver, at a fifth of the cost: in Python instead of Spark.
 
-Where the columns are declared (`json_records`) and plain, most records are good, and no Spark is needed to see that. `shape` says
-what is to be read, `columns` and `names` read it, `notes` are what is known of it then, `bucket_files` writes it, `worker` does
-that in Spark's Python workers, and `batches` has a batch of `refine` done so.
+With declared columns (`json_records`) of plain types most records are good, and finding that out
+does not take Spark. `shape` describes the records, `columns` and `names` read bronze's files, and
+`notes` collects statistics about the rows. `bucket_files` writes files of silver, `worker` does all
+this in Spark's Python workers, and `batches` runs it for a batch of `refine`.
 
-**The rule: what comes out is what Spark's way makes, to the last value.** So nothing is decided here that is hard to decide: a
-record that is not plainly good raises `DoubtfulError`, and its whole batch goes Spark's way, which knows why the record is bad, or
-that it is good after all.
+**The rule: the result equals Spark's, down to the last value.** So this package decides no
+difficult case. A record that is not plainly good raises `DoubtfulError`, and Spark processes its
+whole batch. Spark then finds out why the record is bad, or that it is good after all.
 
-What runs in a worker imports no Spark: `shape`, `columns`, `names`, `notes`, `bucket_files` and `worker`.
+Modules that run in a worker don't import Spark: `shape`, `columns`, `names`, `notes`,
+`bucket_files` and `worker`.
 """

@@ -1,6 +1,7 @@
-"""Which files the rows of a batch are in.
+"""Finds the files that contain the rows of a batch.
 
-A stream's batch is given as rows alone: what Spark knows of their files it keeps in the RDD that would read them.
+A streaming batch is passed as rows only. Spark keeps the list of their files in the RDD that would
+read them.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ _SCAN = "org.apache.spark.sql.execution.datasources.FileScanRDD"
 
 
 def files_read_by(rows: DataFrame) -> list[str]:
-    """The paths of the files that make up the batch; none if it is not made of whole files alone."""
+    """Return the paths of the batch's files. Empty if the batch does not consist of whole files."""
     plan = rows._jdf.queryExecution().logical()
     if plan.getClass().getSimpleName() != "LogicalRDD":
         return []

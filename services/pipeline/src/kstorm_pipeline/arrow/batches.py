@@ -1,8 +1,9 @@
-"""A batch of `refine`, read by Python: the driver's part.
+"""The driver's part of reading a batch of `refine` in Python.
 
-Spark's Python workers write the rows as files of silver, which no commit has yet. If all of them belong to silver, one commit makes
-them a part of it. Else Spark goes on from them as from any rows, and they are deleted. What a crash leaves of them `maintain`
-deletes with all else that no table has.
+Spark's Python workers write the rows as files of silver that no commit includes yet. If all rows
+belong in silver, one commit adds the files. Otherwise Spark processes the rows like any others, and
+the files are deleted. `maintain` deletes files that a crash leaves behind, as it deletes all files
+that no table includes.
 """
 
 from __future__ import annotations
@@ -44,28 +45,31 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 _BYTES_A_TASK = 1_000_000
-"""Of bronze, compressed. With less, to start a task costs more than to share."""
+"""Compressed bytes of bronze. For less, starting a task costs more than sharing the work saves."""
 _REST = 20
-"""After a batch with a record that is doubtful so many go Spark's way at once."""
+"""Number of batches that go straight to Spark after a batch with a doubtful record."""
 _PLAIN_FEATURES = {"appendOnly", "invariants"}
-"""What Delta may ask of who writes to silver."""
+"""The Delta table features of silver that this writer supports."""
 
 
 @dataclass(slots=True)
 class WrittenBatch:
-    """A batch whose rows lie in files of silver. Those that no commit has at the end of its block are deleted."""
+    """A batch whose rows have been written to files of silver.
+
+    The files that were not committed are deleted when its block ends.
+    """
 
     records: DataFrame
-    """As `read_rows` makes them, without the raw record."""
+    """Columns as in `read_rows`, without the raw record."""
     _files: list[SilverFile]
     _tables: Tables
     _notes: Notes
     _may_reject: bool = False
-    """Whether the pipeline has reasons to reject a record, which Spark knows."""
+    """True if the pipeline has conditions that reject a record. Only Spark can evaluate them."""
     _committed: bool = False
 
     def survey(self) -> Survey | None:
-        """What the records are as a whole; None if some are rejected."""
+        """Return the statistics of the records, or None if some are rejected."""
         if self._may_reject and facts_of(self.records, sf.count("reason"))[0]:
             return None
         notes = self._notes
@@ -74,10 +78,12 @@ class WrittenBatch:
         )
 
     def commit(self, spark: SparkSession, number: int) -> None:
-        """Make the files part of silver, in one commit that carries the batch; nothing if silver has the batch."""
-        self._committed = (
-            True  # a commit that raises may be in the log all the same: then its files must stay
-        )
+        """Add the files to silver in one commit that carries the batch.
+
+        Does nothing if silver already has the batch.
+        """
+        # A commit that raises may still be in the log. Then its files must stay.
+        self._committed = True
         log = DeltaLog(spark, self._tables.path("silver"))
         self._committed = log.append([each.add for each in self._files], query_id_of(spark), number)
 
@@ -101,7 +107,7 @@ class ArrowWay:
         self._resting = 0
 
     def read(self, rows: DataFrame, number: int) -> WrittenBatch | None:
-        """Read a batch of bronze rows; None if Spark is to do it."""
+        """Read a batch of bronze rows, or return None to leave it to Spark."""
         if self._shape is None or self._rests():
             return None
         bronze = files_read_by(rows)
@@ -128,7 +134,7 @@ class ArrowWay:
         return self._resting >= 0
 
     def _frame(self, spark: SparkSession, files: list[SilverFile]) -> DataFrame:
-        """The rows of the files, with `reason`."""
+        """The rows of the files, with the column `reason`."""
         assert self._shape is not None
         folder = self._tables.path("silver")
         schema = _columns(self._shape, cast("JsonRecords", self._pipeline.records))
@@ -142,8 +148,8 @@ class ArrowWay:
 def _shape_for(
     spark: SparkSession, settings: Settings, tables: Tables, pipeline: Pipeline
 ) -> Shape | None:
-    """How the records look, if Python can read them here; else None."""
-    # Elsewhere the workers may lack this package, and what is no path cannot be opened by them.
+    """Return the shape of the records if Python can read them in this deployment, else None."""
+    # With other masters the workers may lack this package. They can open paths, but not URLs.
     if is_url(tables.root) or not settings.master.startswith(("local[", "k8s:")):
         return None
     features = DeltaLog(spark, tables.path("silver")).features
@@ -151,7 +157,7 @@ def _shape_for(
 
 
 def _columns(shape: Shape, records: JsonRecords) -> StructType:
-    """The columns of the files."""
+    """The schema of the written files."""
     typed = [StructField(each.name, each.dataType) for each in columns_of(records.schema)]
     if records.key is not None:
         typed.extend(columns_of(f"`{records.key}` STRING"))
@@ -160,7 +166,7 @@ def _columns(shape: Shape, records: JsonRecords) -> StructType:
 
 
 def _groups(files: list[str], cores: int) -> list[list[str]]:
-    """The files, shared out by their size."""
+    """Divide the files into groups of similar total size."""
     sizes = {each: Path(each).stat().st_size for each in files}
     count = max(1, min(cores, len(files), math.ceil(sum(sizes.values()) / _BYTES_A_TASK)))
     groups: list[tuple[int, list[str]]] = [(0, []) for _ in range(count)]

@@ -1,4 +1,4 @@
-"""Files of silver, one for each bucket of source partitions, with what Delta wants to know of each."""
+"""Writes files of silver, one per bucket of source partitions, with Delta's statistics for each."""
 
 from __future__ import annotations
 
@@ -21,21 +21,21 @@ from kstorm_pipeline.arrow.names import BUCKET
 
 _NO_BUCKET: Final = "__HIVE_DEFAULT_PARTITION__"
 _LONGEST_TEXT: Final = 32
-"""Characters. Of longer texts Delta wants a beginning of a certain form: it is told nothing."""
+"""Characters. Delta wants longer texts truncated in a certain way, so they get no statistics."""
 
 
 @dataclass(frozen=True, slots=True)
 class SilverFile:
-    """A file that no commit has yet."""
+    """A file that no commit includes yet."""
 
     path: str
-    """Below the table's folder."""
+    """Relative to the table's folder."""
     add: str
-    """What a commit says of it, as JSON."""
+    """The `add` action for the commit, as JSON."""
 
 
 class BucketFiles:
-    """Writes rows below the folder of the table, those of each bucket to a file of its own."""
+    """Writes rows below the table's folder, one file per bucket."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
@@ -43,7 +43,7 @@ class BucketFiles:
         self._writers: dict[int | None, tuple[pq.ParquetWriter, list[pq.FileMetaData]]] = {}
 
     def write(self, rows: pa.Table) -> None:
-        """Add rows, in the order of their buckets."""
+        """Append rows, sorted by bucket."""
         rows = rows.take(pc.sort_indices(rows[BUCKET]))
         buckets = pc.fill_null(rows[BUCKET], -1).to_numpy()
         edges = [0, *(np.flatnonzero(np.diff(buckets)) + 1), len(buckets)]
@@ -53,7 +53,7 @@ class BucketFiles:
                 self._writer(bucket, rows.schema).write_table(rows.slice(begin, end - begin))
 
     def close(self) -> list[SilverFile]:
-        """End the files, and tell what they are."""
+        """Finish the files and return their descriptions."""
         for writer, _ in self._writers.values():
             writer.close()
         return [
@@ -62,7 +62,7 @@ class BucketFiles:
         ]
 
     def discard(self) -> None:
-        """Delete what was written."""
+        """Delete the written files."""
         for bucket, (writer, _) in self._writers.items():
             writer.close()
             (self._folder / self._path(bucket)).unlink(missing_ok=True)
@@ -102,7 +102,7 @@ def _described(
 
 
 def _statistics(found: list[pq.FileMetaData]) -> dict[str, dict[str, Any]]:
-    """The least and the greatest value of each column, where Delta can be told, and how many are null."""
+    """Return minimum and maximum of each column, if Delta accepts them, and the number of nulls."""
     least: dict[str, Any] = {}
     greatest: dict[str, Any] = {}
     nulls: dict[str, int] = {}
@@ -133,14 +133,15 @@ def _statistics(found: list[pq.FileMetaData]) -> dict[str, dict[str, Any]]:
 
 
 def _told(value: object) -> int | str | None:
-    """A bound as Delta has it; None for what it is not told."""
+    """Return a bound in the format of Delta's statistics, or None for a value that gets none."""
     if isinstance(value, bool):
         return None
     if isinstance(value, int):
         return value
     if isinstance(value, str):
         return value if len(value) <= _LONGEST_TEXT and value.isascii() else None
-    if isinstance(value, datetime):  # Delta knows that what is below a millisecond is cut off
+    # Delta expects bounds to be truncated to milliseconds.
+    if isinstance(value, datetime):
         value = value.replace(tzinfo=UTC) if value.tzinfo is None else value.astimezone(UTC)
         return value.strftime("%Y-%m-%dT%H:%M:%S.") + f"{value.microsecond // 1000:03}Z"
     if isinstance(value, date):

@@ -1,7 +1,7 @@
-"""From JSON texts to columns, where each text is plainly a JSON object with fields of the right types.
+"""Converts JSON texts to columns if each text is plainly an object with fields of the right types.
 
-Strict as `json_records`, and then some. What a parser of another make might see in another way is doubtful: a field that is there
-twice, a number or a name of very many digits, brackets within brackets, times before 1900.
+It is stricter than `json_records`. Anything that another parser might read differently is doubtful:
+duplicate fields, numbers or names of very many digits, deep nesting, times before 1900.
 """
 
 from __future__ import annotations
@@ -22,16 +22,16 @@ from kstorm_pipeline.lineage import LAST_MILLISECOND
 
 MOMENT: Final = pa.timestamp("us", tz="UTC")
 _SMALL: Final = 1_000
-"""Bytes. In less no number is as long, and nothing as deep, as Spark's parser minds."""
+"""Bytes. A shorter text has no number as long, or nesting as deep, as Spark's parser rejects."""
 _LARGE: Final = 50_000
-"""Bytes. More may have a name that Spark's parser takes for too long."""
+"""Bytes. A longer text may contain a name that Spark's parser rejects as too long."""
 _DEEP: Final = 900
 _LONG_NUMBER: Final = re.compile(rb"[0-9]{500}")
 _SPACED_NAME: Final = re.compile(rb'"[ \t\r\n]+:')
 _EXACT_WHOLE: Final = 2**53
-"""A double has every whole number up to this."""
+"""A double represents every whole number up to this one exactly."""
 _MANY_DIGITS: Final = re.compile(rb"[0-9.]{18}")
-"""A number of so many digits may not be what a double says of it."""
+"""A double may not represent a number of this many digits exactly."""
 _DECIMAL: Final = re.compile(r"-?[0-9]{1,18}(?:\.[0-9]{1,18})?", re.ASCII)
 _TIME: Final = re.compile(
     r"[0-9]{4}-[0-9]{2}-[0-9]{2}[T ][0-9]{2}:[0-9]{2}:[0-9]{2}(?:\.[0-9]{1,6})?(?:Z|[+-](?:0[0-9]|1[0-4]):[0-5][0-9])?",
@@ -39,14 +39,15 @@ _TIME: Final = re.compile(
 )
 _DATE: Final = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}", re.ASCII)
 _FIRST_YEAR: Final = 1900
-"""Before it calendars and files are of several kinds."""
+"""Before this year calendars and file formats differ."""
 _decode: Final = msgspec.json.Decoder().decode
 
 
 def read_objects(values: Sequence[bytes | None]) -> list[dict[str, Any]]:
-    """What each text says, an object; raises `DoubtfulError`."""
+    """Parse each text as a JSON object. Raises `DoubtfulError`."""
     try:
-        objects: list[Any] = list(map(_decode, values))  # type: ignore[arg-type]  # None is refused too
+        # The decoder also refuses None.
+        objects: list[Any] = list(map(_decode, values))  # type: ignore[arg-type]
     except (msgspec.DecodeError, TypeError, ValueError, RecursionError) as error:
         raise DoubtfulError(f"a value is not plainly JSON: {error}") from None
     if not set(map(type, objects)) <= {dict}:
@@ -60,7 +61,10 @@ def read_objects(values: Sequence[bytes | None]) -> list[dict[str, Any]]:
 def column_of(
     field: Field, objects: list[dict[str, Any]], texts: Sequence[bytes | None]
 ) -> pa.Array:
-    """The field's column; raises `DoubtfulError` if a value does not plainly fit. `texts` are what the objects were read from."""
+    """Return the field's column. `texts` are the texts that the objects were parsed from.
+
+    Raises `DoubtfulError` if a value does not plainly fit.
+    """
     values = [each.get(field.name) for each in objects]
     kinds = set(map(type, values))
     if None.__class__ in kinds:
@@ -74,10 +78,11 @@ def column_of(
 
 
 def _look_closer(text: bytes, fields: int) -> None:
-    """Raise `DoubtfulError` if another parser may see something else in this object of so many fields.
+    """Raise `DoubtfulError` if another parser may read this object differently.
 
-    A name is not there twice if the object has as many colons as fields, or as many right after a quote and no name with a space
-    after it: there are no more then that belong to texts, or to objects inside.
+    It has `fields` fields. It has no duplicate name if it has as many colons as fields. The same
+    holds if as many colons directly follow a quote and no name has a space after it. In both cases
+    no colon is left for texts or nested objects.
     """
     if (
         len(text) > _LARGE
@@ -113,7 +118,7 @@ def _boolean(field: Field, values: list[Any], kinds: set[type], texts: object) -
 
 def _whole(field: Field, values: list[Any], kinds: set[type], texts: object) -> pa.Array:
     _only(field, kinds, int)
-    return pa.array(values, WHOLES[field.bits])  # which refuses what does not fit
+    return pa.array(values, WHOLES[field.bits])  # raises if a value does not fit
 
 
 def _double(field: Field, values: list[Any], kinds: set[type], texts: object) -> pa.Array:
@@ -144,7 +149,7 @@ def _decimal(
 
 
 def _exact(field: Field, value: str | int | float, text: bytes | None) -> Decimal:
-    """The very number; raises `DoubtfulError` where it is not sure, or has too many digits for the column."""
+    """Return the exact number. Raises `DoubtfulError` if it is uncertain or has too many digits."""
     if isinstance(value, float) and (text is None or _MANY_DIGITS.search(text)):
         raise DoubtfulError(f"field {field.name} has many digits")
     written = value if isinstance(value, str) else repr(value)

@@ -1,4 +1,4 @@
-"""The columns that silver has of every record: what names it, and where it and its message lie. As `occurrences` says it."""
+"""Builds the columns that silver has for every record, such as its name. See `occurrences`."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _TO_BE_ESCAPED: Final = re.compile(r'[\x00-\x1f"\\\x7f-\x9f\u2028\u2029]')
 
 
 def name_rows(bronze: pa.Table, identity: list[pa.Array]) -> dict[str, pa.Array]:
-    """The columns, of rows of bronze and the columns that `identity` names; raises `DoubtfulError`."""
+    """Return the columns, given rows of bronze and the identity columns. Raises `DoubtfulError`."""
     occurrence = _occurrences(bronze["headers"].combine_chunks(), identity, bronze.num_rows)
     at = bronze["timestamp"].combine_chunks().cast(MOMENT)
     if (pc.max(at.cast(pa.int64())).as_py() or 0) // 1000 > LAST_MILLISECOND:
@@ -38,7 +38,7 @@ def name_rows(bronze: pa.Table, identity: list[pa.Array]) -> dict[str, pa.Array]
 
 
 def text_of(keys: pa.Array) -> pa.Array:
-    """Bytes as text; raises `DoubtfulError` if some are none."""
+    """Decode bytes as UTF-8. Raises `DoubtfulError` if some are invalid."""
     try:
         return keys.cast(pa.string())
     except pa.ArrowInvalid:
@@ -55,7 +55,9 @@ def _occurrences(headers: pa.Array, identity: list[pa.Array], rows: int) -> pa.A
 
 
 def _lineage(headers: pa.Array, rows: int) -> pa.Array | None:
-    """The names by headers: null where a record has none of the four, None if no record has one."""
+    """Return the names from headers: null for a record without a lineage, None if no record has
+    any.
+    """
     if headers.null_count == rows:
         return None
     places, parts = headers.flatten(), headers.value_parent_indices()
@@ -77,7 +79,7 @@ def _lineage(headers: pa.Array, rows: int) -> pa.Array | None:
 def _first_of(
     keys: pa.Array, values: pa.Array, rows_of: pa.Array, name: str, rows: int
 ) -> pa.Array:
-    """By row the text of its first header of that name."""
+    """Return, for each row, the text of its first header with that name."""
     there = np.flatnonzero(pc.fill_null(pc.equal(keys, name), False).to_numpy(zero_copy_only=False))
     owners, first = np.unique(rows_of.to_numpy(zero_copy_only=False)[there], return_index=True)
     place = np.full(rows, -1, dtype=np.int64)
@@ -89,7 +91,7 @@ def _first_of(
 
 
 def _declared(identity: list[pa.Array]) -> pa.Array:
-    """One column's text; of several a list of them, as Spark writes it in JSON."""
+    """Return the text of a single column, or a list of several as Spark writes it in JSON."""
     texts = [each.cast(pa.string()) for each in identity]
     if len(texts) == 1:
         return texts[0]
@@ -108,7 +110,7 @@ def _listed(row: tuple[str, ...]) -> str:
 
 
 def sources_of(occurrence: pa.Array) -> dict[str, pa.Array]:
-    """What the names tell of the messages that the records were made of; null where one tells nothing."""
+    """Return the coordinates of the source messages, or null if a name does not contain them."""
     parts = pc.extract_regex(occurrence, _NAME)
     topic, partition, offset = (
         pc.struct_field(parts, name) for name in ("topic", "partition", "offset")

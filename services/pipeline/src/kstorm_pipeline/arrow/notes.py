@@ -1,4 +1,4 @@
-"""What workers note of the rows that they write, so that Spark need not look at them again to know it (`survey`)."""
+"""Statistics that workers collect while they write rows, to save Spark a pass (`survey`)."""
 
 from __future__ import annotations
 
@@ -17,29 +17,29 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 _MOST_NAMES: Final = 4_000_000
-"""Of more names than that, each a number of eight bytes, Spark is to say whether they differ."""
+"""With more names, at eight bytes each, Spark decides whether they are distinct."""
 _TEXT: Final = 1 << 20
-"""How many bytes of names are looked at at a time."""
+"""Bytes of names that are processed at a time."""
 _FACTORS: Final = np.cumprod(np.full(4096, 0x9E3779B97F4A7C15, np.uint64))
-"""What the bytes of a name count, by their places."""
+"""Multipliers for the bytes of a name, by position."""
 
 
 @dataclass(slots=True)
 class Notes:
-    """Of rows of silver."""
+    """Statistics of some rows of silver."""
 
     rows: int = 0
     named: int = 0
-    """Those with an occurrence."""
+    """Rows that have an occurrence."""
     told: int = 0
-    """Those of them whose names tell a source offset."""
+    """Named rows whose name contains a source offset."""
     sources: list[Span] | None = field(default_factory=list)
-    """These offsets; None if they are in too many places."""
+    """These offsets, or None if they are in too many places."""
     names: list[NDArray[np.uint64]] | None = field(default_factory=list)
-    """A number for each name, the same for the same; None if they are too many."""
+    """One hash per name, or None if there are too many names."""
 
     def add(self, rows: pa.Table) -> None:
-        """Look at these too."""
+        """Include these rows."""
         names = rows["occurrence"].combine_chunks().drop_null()
         told = rows.filter(rows["source_offset"].is_valid()).select(
             ["source_topic", "source_partition", "source_offset"]
@@ -67,14 +67,14 @@ class Notes:
 
     @property
     def differ(self) -> bool:
-        """Whether it is sure that no two rows have one name."""
+        """True if it is certain that all names are distinct."""
         return self.names is not None and (
             not self.named or len(np.unique(np.concatenate(self.names))) == self.named
         )
 
 
 def put_together(notes: Iterable[Notes]) -> Notes:
-    """The notes of several workers, of all their rows."""
+    """Merge the statistics of several workers."""
     whole = Notes()
     for each in notes:
         whole._take(each)
@@ -82,7 +82,7 @@ def put_together(notes: Iterable[Notes]) -> Notes:
 
 
 def _spans(told: pa.Table) -> Iterable[Span]:
-    """The source offsets of rows, by cells, or by partitions if they are in very many cells."""
+    """Return the source offsets of rows by cell, or by partition if they are in too many cells."""
     cell = pc.divide(told["source_offset"], CELL)
     for by in (["topic", "partition", "cell"], ["topic", "partition"]):
         columns: list[Any] = [
@@ -102,7 +102,7 @@ def _spans(told: pa.Table) -> Iterable[Span]:
 
 
 def _numbers(names: pa.StringArray) -> Iterable[NDArray[np.uint64]]:
-    """For each name a number: equal names have equal ones, and others hardly ever. No name is empty."""
+    """Return a hash for each name: equal for equal names, and hardly ever for others."""
     lengths = pc.binary_length(names).to_numpy(zero_copy_only=False)
     ends = np.cumsum(lengths, dtype=np.int64)
     begin = 0
@@ -120,4 +120,5 @@ def _numbers_of(names: pa.StringArray, lengths: NDArray[Any]) -> NDArray[np.uint
     begins = ends - lengths
     text = np.frombuffer(data, np.uint8, int(ends[-1]), first)
     places = np.arange(len(text)) - np.repeat(begins, lengths)
+    # `reduceat` needs non-empty segments. No name is empty.
     return np.add.reduceat(_FACTORS[places % len(_FACTORS)] * text, begins)

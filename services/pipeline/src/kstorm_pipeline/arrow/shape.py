@@ -1,4 +1,4 @@
-"""What the records of a pipeline look like, as a worker wants to know it: no Spark in it, and small."""
+"""Describes a pipeline's records for a worker: small, and without Spark."""
 
 from __future__ import annotations
 
@@ -7,15 +7,15 @@ from enum import Enum, auto
 
 
 class DoubtfulError(Exception):
-    """A record is not plainly good; Spark is to decide."""
+    """A record is not plainly good, so Spark has to decide."""
 
 
 class Kind(Enum):
-    """The types of columns that are read here."""
+    """The supported column types."""
 
     STRING = auto()
     WHOLE = auto()
-    """A whole number of so many bits."""
+    """An integer of `Field.bits` bits."""
     DOUBLE = auto()
     DECIMAL = auto()
     BOOLEAN = auto()
@@ -27,15 +27,15 @@ class Kind(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Field:
-    """One field of a JSON object, and its column."""
+    """One field of a JSON object and its column."""
 
     name: str
     kind: Kind
     nullable: bool = True
     bits: int = 64
-    """Of a whole number."""
+    """Size of a whole number."""
     precision: int = 0
-    """Of a decimal, with its scale."""
+    """Total digits of a decimal. `scale` of them are after the point."""
     scale: int = 0
 
 
@@ -45,8 +45,8 @@ class Shape:
 
     fields: tuple[Field, ...]
     identity: tuple[str, ...] = ()
-    """The columns that name an occurrence where the headers do not."""
+    """The columns that name an occurrence if the headers don't."""
     key: str | None = None
-    """A column for the record's key as text."""
+    """Name of a column for the record's key as text."""
     without: frozenset[str] = frozenset()
-    """Columns that are read, and not written."""
+    """Columns that are read but not written."""

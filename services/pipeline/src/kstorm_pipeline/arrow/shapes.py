@@ -1,4 +1,4 @@
-"""Whether a pipeline can have its records read by Python, and how they look then."""
+"""Decides whether Python can read a pipeline's records, and describes them."""
 
 from __future__ import annotations
 
@@ -40,11 +40,11 @@ _KINDS: dict[type[DataType], Kind] = {
     DateType: Kind.DATE,
 }
 _MOST_DIGITS = 18
-"""Before the point of a decimal, and after it."""
+"""The most digits that a decimal can have before the point, and after it."""
 
 
 def shape_of(spark: SparkSession, pipeline: Pipeline) -> Shape | None:
-    """How the records look; None if Python cannot read them."""
+    """Return the shape of the records, or None if Python cannot read them."""
     records = pipeline.records
     if not isinstance(records, JsonRecords):
         return None
@@ -82,12 +82,12 @@ def _field(column: StructField, *, millis: bool) -> Field | None:
 
 
 def _plain(kind: DataType) -> bool:
-    """Whether it is not text with a collation, or of a bounded length."""
+    """Return False for text with a collation or a length limit."""
     return not isinstance(kind, StringType) or kind.simpleString() == "string"
 
 
 def _told_without(spark: SparkSession, pipeline: Pipeline, columns: StructType) -> bool:
-    """Whether the reasons to reject a record need none of the columns that silver does not get."""
+    """Return True if the reject conditions use none of the columns that silver leaves out."""
     records = pipeline.records
     assert isinstance(records, JsonRecords)
     kept = StructType([each for each in columns if each.name not in pipeline.without])

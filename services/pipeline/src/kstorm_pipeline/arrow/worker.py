@@ -1,4 +1,4 @@
-"""What a worker does: some files of bronze become files of silver."""
+"""A worker's task: convert some files of bronze to files of silver."""
 
 from __future__ import annotations
 
@@ -22,25 +22,27 @@ if TYPE_CHECKING:
     from kstorm_pipeline.arrow.shape import Shape
 
 _ROWS: Final = 65_536
-"""How many are read at a time."""
+"""Rows read at a time."""
 _MOST_ROWS: Final = 262_144
-"""How many are written at a time."""
+"""Rows to collect before a write."""
 
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What has become of files of bronze."""
+    """The result for some files of bronze."""
 
     files: list[SilverFile] = field(default_factory=list)
     notes: Notes = field(default_factory=Notes)
-    """Of the rows in them."""
+    """Statistics of the rows in the files."""
     doubt: str = ""
-    """Why there are no files; else empty."""
+    """Reason why no files were written, or empty."""
 
 
 def silver_of(shape: Shape, number: int, folder: str, bronze: Iterable[str]) -> Outcome:
-    """Write the rows that these files of bronze give to silver, as files below `folder` that no commit has yet. `number` is the
-    batch's."""
+    """Convert files of bronze to files of silver below `folder`, which no commit includes yet.
+
+    `number` is the number of the batch.
+    """
     files, notes = BucketFiles(Path(folder)), Notes()
     try:
         for rows in _gathered(
@@ -70,7 +72,7 @@ def _noted(notes: Notes, parts: Iterable[pa.Table]) -> Iterator[pa.Table]:
 
 
 def _gathered(parts: Iterable[pa.Table]) -> Iterator[pa.Table]:
-    """The same rows in tables of many: each has a group of rows for each bucket in its file."""
+    """Combine the rows into larger tables. Each table adds a row group to each bucket's file."""
     pending: list[pa.Table] = []
     for part in parts:
         pending.append(part)
@@ -82,7 +84,7 @@ def _gathered(parts: Iterable[pa.Table]) -> Iterator[pa.Table]:
 
 
 def refined(shape: Shape, number: int, rows: pa.Table) -> pa.Table:
-    """Rows of silver, of rows of bronze."""
+    """Convert rows of bronze to rows of silver."""
     texts: Sequence[Any] = rows["value"].to_pylist()
     objects = read_objects(texts)
     typed = {each.name: column_of(each, objects, texts) for each in shape.fields}

@@ -1,4 +1,4 @@
-"""`kstorm-pipeline audit`: level after level, and one report."""
+"""`kstorm-pipeline audit`: runs all levels and makes one report."""
 
 from __future__ import annotations
 
@@ -30,12 +30,12 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 _SHOWN = 20
-"""Findings that the log names; the table has all."""
+"""Most findings to log. The table has all of them."""
 
 
 @dataclass(slots=True)
 class Outcome:
-    """What an audit has to say."""
+    """The result of an audit."""
 
     topology: str
     checked: datetime
@@ -43,17 +43,17 @@ class Outcome:
     tallies: list[Tally] = field(default_factory=list)
     findings: list[Finding] = field(default_factory=list)
     complete_until: datetime | None = None
-    """All messages with an earlier time are accounted for."""
+    """All messages with an earlier timestamp are accounted for."""
     proof: Proof | None = None
-    """None: the topology has no ackers."""
+    """None if the topology has no ackers."""
 
     @property
     def faults(self) -> list[Finding]:
-        """What must not be."""
+        """The findings that must not occur."""
         return [each for each in self.findings if each.fault]
 
     def summary(self) -> dict[str, Any]:
-        """As JSON."""
+        """Return the result in JSON types."""
         total = Counter[str]()
         for tally in self.tallies:
             total.update(tally.outcomes)
@@ -78,9 +78,9 @@ class Outcome:
 def audit(
     spark: SparkSession, settings: Settings, tables: Tables, times: Times, expect: int
 ) -> Outcome:
-    """Account for all messages of a window, note what was found in the tables, and return it.
+    """Account for all messages of a window, write the findings to the tables, and return them.
 
-    Raises PipelineError if the topology has no such topics, or ZooKeeper does not answer.
+    Raises PipelineError if the topology's topics do not exist or ZooKeeper does not answer.
     """
     outcome = Outcome(settings.topology, datetime.now(UTC), times)
     known = readings(spark, settings)
@@ -98,9 +98,8 @@ def audit(
     write_findings(
         spark, tables, settings.topology, outcome.checked, outcome.tallies, outcome.findings
     )
-    if (
-        outcome.complete_until is not None and times.until is None
-    ):  # what is found of the past says nothing of now
+    # An audit of a past window says nothing about the present.
+    if outcome.complete_until is not None and times.until is None:
         place = f"{tables.path(COMPLETE)}/{settings.topology}"
         write_text(spark, place, str(outcome.complete_until.timestamp()))
     return outcome
@@ -120,7 +119,7 @@ def _check(
     try:
         of = {(each.topic, each.partition): each for each in windows(messages, outcome.times)}
         every = _all_readings(known, of)
-        # First what is stored, then the ranges: whatever is stored by now is in a range by then.
+        # Read the stored offsets before the ranges: each offset stored now is in a range by then.
         stored = (
             stored_offsets(settings.zookeeper, every, settings.zookeeper_tls)
             if settings.zookeeper
@@ -154,7 +153,10 @@ def _check(
 
 
 def _all_readings(known: list[Reading], of: Mapping[tuple[str, int], Window]) -> list[Reading]:
-    """Each reading of a topic, for each partition that has messages: where it says nothing of one, all is a gap or not due."""
+    """Return each reading of a topic for each partition that has messages.
+
+    In a partition that a reading has no range for, all offsets are gaps or not due.
+    """
     nodes = {(each.node, each.topic) for each in known}
     return [
         Reading(node, topic, partition)

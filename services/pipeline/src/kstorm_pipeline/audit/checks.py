@@ -1,4 +1,4 @@
-"""Levels 0 to 2 of an audit: what must not be, and what is worth knowing."""
+"""Levels 0 to 2 of an audit: faults, and findings worth knowing."""
 
 from __future__ import annotations
 
@@ -23,7 +23,10 @@ Letters = dict[tuple[str, int], Intervals]
 
 
 def cover(judges: Mapping[Reading, Judge]) -> Iterator[Finding]:
-    """0: offsets that are due and in no range. No rule of kstorm allows them; an offset that another tool has stored makes some."""
+    """Level 0: report offsets that are due but in no range.
+
+    kstorm itself never causes them, but another tool that stores an offset can.
+    """
     for reading, judge in judges.items():
         for first, end in judge.account.gaps(judge.window.first, judge.window.bound, judge.stored):
             note = "" if judge.stored is None else f"{judge.stored} is stored"
@@ -36,7 +39,7 @@ def cover(judges: Mapping[Reading, Judge]) -> Iterator[Finding]:
 
 
 def population(judges: Mapping[Reading, Judge], counts: Iterable[Count]) -> Iterator[Finding]:
-    """1: ranges that say of more offsets that they have no message than there are without one."""
+    """Level 1: report ranges that claim more offsets without a message than there are."""
     there: Counter[tuple[Reading, int]] = Counter()
     for each in counts:
         there[each.reading, each.place] += each.messages
@@ -60,7 +63,7 @@ def population(judges: Mapping[Reading, Judge], counts: Iterable[Count]) -> Iter
 
 
 def dead(judges: Mapping[Reading, Judge], letters: Letters) -> Iterator[Finding]:
-    """2: messages that are said to be among the dead letters, and are not."""
+    """Level 2: report messages that a range claims are dead letters, but that have none."""
     for reading, judge in judges.items():
         there = letters.get((reading.topic, reading.partition), Intervals())
         for run in judge.account.dead.within(judge.window.first, judge.window.end):

@@ -1,4 +1,4 @@
-"""A client of ZooKeeper. Needs kazoo, which nothing else of the pipeline does."""
+"""A ZooKeeper client. Only this module of the pipeline needs kazoo."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ if TYPE_CHECKING:
 
 
 class Handler(SequentialThreadingHandler):  # type: ignore[misc] # kazoo has no types
-    """Connects with TLS if there is to be any, and remembers why it could not: kazoo itself only tries again."""
+    """Connects with TLS if configured. Remembers why it failed: kazoo itself only retries."""
 
     def __init__(self, tls: ZooKeeperTls | None) -> None:
         super().__init__()
         self._context = None if tls is None else tls.context()
         self.problem = ""
-        """Why the last attempt came to nothing; empty if it did not, or nobody knows."""
+        """Reason for the last failure to connect. Empty if there was none or it is unknown."""
 
     def create_connection(
         self,
@@ -29,13 +29,13 @@ class Handler(SequentialThreadingHandler):  # type: ignore[misc] # kazoo has no 
         timeout: float | None = None,
         **_: Any,
     ) -> socket.socket:
-        """What kazoo speaks by."""
         self.problem = ""
         try:
             plain = socket.create_connection(address, timeout)
             if self._context is None:
                 return plain
-            with plain:  # which is empty, once it is wrapped
+            # Wrapping detaches `plain`, so leaving the block closes it only if wrapping fails.
+            with plain:
                 return self._context.wrap_socket(plain, server_hostname=hostname or address[0])
         except ssl.SSLCertVerificationError as error:
             self.problem = f"its certificate is not trusted: {error.verify_message}"
@@ -48,6 +48,6 @@ class Handler(SequentialThreadingHandler):  # type: ignore[misc] # kazoo has no 
 def make_client(
     hosts: str, seconds: float, tls: ZooKeeperTls | None
 ) -> tuple[KazooClient, Handler]:
-    """A client that is not started yet, and what knows why it cannot start."""
+    """Return a client that is not started yet, and the handler that knows why it cannot connect."""
     handler = Handler(tls)
     return KazooClient(hosts, timeout=seconds, handler=handler), handler

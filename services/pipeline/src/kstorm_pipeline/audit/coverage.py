@@ -1,7 +1,8 @@
 """Level 0: which offsets of a partition are accounted for. Pure: intervals in, intervals out.
 
-What is accounted for is the union of all ranges. A step back (an operator's, or a source topic that was made anew) takes away what
-lies between: that is read again, and has to be in later ranges again.
+The union of all ranges is accounted for. Going back (by an operator, or because the source topic
+was recreated) removes the offsets in between. The spout reads them again, so later ranges must
+contain them again.
 """
 
 from __future__ import annotations
@@ -14,12 +15,12 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
 Interval = tuple[int, int]
-"""The first number, and the one behind the last."""
+"""The first number, and the last plus one."""
 
 
 @dataclass(slots=True)
 class Intervals:
-    """A set of whole numbers, as few intervals, in order and apart."""
+    """A set of integers, stored as the fewest possible intervals in ascending order."""
 
     starts: list[int] = field(default_factory=list)
     ends: list[int] = field(default_factory=list)
@@ -32,11 +33,9 @@ class Intervals:
         return place >= 0 and number < self.ends[place]
 
     def __len__(self) -> int:
-        """How many numbers there are."""
         return sum(self.ends) - sum(self.starts)
 
     def add(self, start: int, end: int) -> None:
-        """These numbers too."""
         if start >= end:
             return
         first, behind = bisect_left(self.ends, start), bisect_right(self.starts, end)
@@ -45,7 +44,6 @@ class Intervals:
         self.starts[first:behind], self.ends[first:behind] = [start], [end]
 
     def remove(self, start: int, end: int) -> None:
-        """None of these numbers."""
         if start >= end:
             return
         first, behind = bisect_right(self.ends, start), bisect_left(self.starts, end)
@@ -56,14 +54,14 @@ class Intervals:
         self.ends[first:behind] = [high for _, high in kept]
 
     def missing(self, start: int, end: int) -> list[Interval]:
-        """What of these numbers is not there."""
+        """Return the numbers from `start` to before `end` that are not in the set."""
         left = Intervals([start], [end]) if start < end else Intervals()
         for low, high in self._meeting(start, end):
             left.remove(low, high)
         return list(left)
 
     def within(self, start: int, end: int) -> Intervals:
-        """What of these numbers is there."""
+        """Return the numbers from `start` to before `end` that are in the set."""
         found = Intervals()
         for low, high in self._meeting(start, end):
             found.add(max(low, start), min(high, end))
@@ -76,7 +74,7 @@ class Intervals:
 
 @dataclass(frozen=True, slots=True)
 class Skip:
-    """Offsets that nobody was to process."""
+    """Offsets that were skipped on purpose."""
 
     start: int
     end: int
@@ -86,7 +84,7 @@ class Skip:
 
 @dataclass(frozen=True, slots=True)
 class Range:
-    """What one record of `<topology>.__finished` says; ranges are in the order of that topic."""
+    """One record of `<topology>.__finished`. Ranges are in the order of that topic."""
 
     start: int
     end: int
@@ -98,18 +96,18 @@ class Range:
 
 @dataclass(slots=True)
 class Account:
-    """What the ranges of one partition say, put together."""
+    """The combined ranges of one partition."""
 
     covered: Intervals = field(default_factory=Intervals)
     dead: Intervals = field(default_factory=Intervals)
     empty: Intervals = field(default_factory=Intervals)
     skipped: list[Skip] = field(default_factory=list)
     ranges: list[Range] = field(default_factory=list)
-    """Those that no step back has taken away, not even a part of them."""
+    """Ranges of which going back has removed no offset."""
 
     @classmethod
     def of(cls, ranges: Iterable[Range]) -> Account:
-        """Put ranges together, which come in the order of their topic."""
+        """Combine ranges, which come in the order of their topic."""
         account = cls()
         for each in ranges:
             if each.end < each.start:
@@ -133,10 +131,13 @@ class Account:
         self.ranges = [each for each in self.ranges if each.end <= start or end <= each.start]
 
     def gaps(self, first: int, end: int, stored: int | None) -> list[Interval]:
-        """The offsets from `first` to before `end` that are due and in no range."""
+        """Return the offsets from `first` to before `end` that are due but in no range."""
         return self.covered.missing(first, min(end, self.due(first, stored)))
 
     def due(self, first: int, stored: int | None) -> int:
-        """The first offset from `first` on that is not yet due. `stored`: what the spout goes on from; if that is not known (None),
-        what comes after the last range is not due."""
+        """Return the first offset from `first` on that is not yet due.
+
+        `stored` is the offset that the spout resumes from. If it is unknown (None), offsets after
+        the last range are not due.
+        """
         return stored if stored is not None else max(self.covered.ends, default=first)

@@ -1,4 +1,4 @@
-"""What an audit has found, and the tables that keep it."""
+"""The findings of an audit, and the tables that store them."""
 
 from __future__ import annotations
 
@@ -17,7 +17,9 @@ if TYPE_CHECKING:
 
 WINDOWS, EXCEPTIONS = "audit_windows", "audit_exceptions"
 COMPLETE = "_audit"
-"""The folder beside the tables with a file for each topology: up to when all is accounted for, in seconds since 1970."""
+"""The folder next to the tables with one file per topology: up to when all messages are accounted
+for, in seconds since 1970.
+"""
 
 _WINDOWS = """
     checked TIMESTAMP COMMENT 'when this was found; all rows of one audit have the same',
@@ -55,7 +57,7 @@ _EXCEPTIONS = """
 
 
 class Finding(NamedTuple):
-    """Offsets of one partition about which there is something to say."""
+    """Offsets of one partition that the audit reports."""
 
     level: int
     what: str
@@ -74,7 +76,7 @@ class Finding(NamedTuple):
 
 @dataclass(slots=True)
 class Tally:
-    """One partition of one reading, in figures."""
+    """The counts for one partition of one reading."""
 
     reading: Reading
     first: int
@@ -87,7 +89,7 @@ class Tally:
     findings: int = 0
 
     def row(self) -> dict[str, Any]:
-        """As `audit_windows` has it."""
+        """Return a row of `audit_windows`."""
         counts = {name.replace(" ", "_"): count for name, count in self.outcomes.items()}
         plain = {
             name: value
@@ -106,7 +108,7 @@ def write_findings(
     tallies: list[Tally],
     findings: list[Finding],
 ) -> None:
-    """Append what was found; the tables are made if they are not there."""
+    """Append the findings to the tables, which are created if they don't exist."""
     same = {"checked": checked, "topology": topology}
     windows = [{**same, **tally.row()} for tally in tallies]
     exceptions = [

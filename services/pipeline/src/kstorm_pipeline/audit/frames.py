@@ -1,6 +1,7 @@
-"""Records of the ackers' topics, read by code of our own: the proof shares nothing with what it proves.
+"""Decodes records of the ackers' topics with code of its own, since it serves to check kstorm's.
 
-A frame is an array of MessagePack; its columns are ids of 8 bytes, least byte first. docs/architecture.md says who writes them.
+A frame is a MessagePack array. Its columns are 8-byte ids, little-endian. docs/architecture.md
+describes who writes them.
 """
 
 from __future__ import annotations
@@ -15,18 +16,21 @@ _VERSION = 1
 
 
 class Update(NamedTuple):
-    """What one record adds to one tree. Numbers are signed, as Spark has them."""
+    """The contribution of one record to one tree. Numbers are signed, as in Spark."""
 
     root: int
     val: int
     init: bool
-    """Whether the tree begins here."""
+    """True if the tree begins here."""
     over: bool
-    """Whether it ends here without being complete: it failed."""
+    """True if the tree fails here, so that it ends without being complete."""
 
 
 def updates(data: bytes) -> Iterator[Update]:
-    """What a record of `<topology>.__acker` says, in the order in which an acker takes it; raises ValueError if it is none."""
+    """Decode a record of `<topology>.__acker`, in the order in which an acker applies it.
+
+    Raises ValueError if the record is invalid.
+    """
     version, _, init_roots, init_vals, roots, vals, failed, *_ = _array(data, 7, 9)
     _check(version)
     for root, val in zip(_ids(init_roots), _ids(init_vals), strict=True):
@@ -38,13 +42,19 @@ def updates(data: bytes) -> Iterator[Update]:
 
 
 def begins(data: bytes) -> int | None:
-    """The spout task that begins a new life by this record, or None: its open trees are dropped, exactly once."""
+    """Return the spout task that starts a new run with this record, or None.
+
+    With exactly-once processing, the acker then drops the task's open trees.
+    """
     fields = _array(data, 7, 9)
     return fields[1] if len(fields) > 8 and fields[8] else None
 
 
 def completed(data: bytes) -> tuple[int, ...]:
-    """The roots that a record of `<topology>.<spout>.__completions` says are complete; raises ValueError if it is none."""
+    """Return the roots that a record of `<topology>.<spout>.__completions` reports as complete.
+
+    Raises ValueError if the record is invalid.
+    """
     version, _, acked, *_ = _array(data, 3, 3)
     _check(version)
     return _ids(acked)
@@ -62,8 +72,10 @@ def _ids(column: bytes) -> tuple[int, ...]:
 
 
 def _array(data: bytes, least: int, most: int) -> list[Any]:
-    """The first elements of an array, which are numbers, bytes, text, booleans or null. What follows is of no use to a proof, and
-    may be anything: later releases have more there."""
+    """Decode the first elements of an array: numbers, bytes, texts, booleans or null.
+
+    The proof needs no more, and the rest may have any type: later releases append elements.
+    """
     count, place = _count(data)
     if count < least:
         raise ValueError(f"an array of {count}")

@@ -1,4 +1,4 @@
-"""What became of each message, by what the ranges say of its offset."""
+"""Determines the outcome of each message from the ranges that contain its offset."""
 
 from __future__ import annotations
 
@@ -19,19 +19,19 @@ if TYPE_CHECKING:
     from kstorm_pipeline.audit.window import Window
 
 GAP, NOT_DUE, DEAD, EMPTY, SKIPPED, DONE = "gap", "not due", "dead", "empty", "skipped", "done"
-"""`DONE` is what is no exception: acked, committed or claimed, as the spout's guarantee has it."""
+"""`DONE` means acked, committed or claimed, depending on the spout's guarantee."""
 
 
 @dataclass(slots=True)
 class Judge:
-    """Knows one partition of one reading, in one window."""
+    """Judges the offsets of one partition of one reading in one window."""
 
     window: Window
     account: Account
     stored: int | None
     skipped: Intervals = field(default_factory=Intervals)
     chain: list[Range] = field(default_factory=list)
-    """Ranges inside of the window that have nothing in common, in order: each message of one is counted in it alone."""
+    """Disjoint ranges inside the window, in order. Each of their messages is counted only once."""
 
     def __post_init__(self) -> None:
         for skip in self.account.skipped:
@@ -44,11 +44,10 @@ class Judge:
 
     @property
     def due(self) -> int:
-        """Offsets from this one on are not yet due."""
+        """The first offset that is not yet due."""
         return self.account.due(self.window.first, self.stored)
 
     def outcome(self, offset: int) -> str:
-        """What became of the message."""
         if offset not in self.account.covered:
             return GAP if offset < self.due else NOT_DUE
         for known, outcome in (
@@ -61,7 +60,7 @@ class Judge:
         return DONE
 
     def place(self, offset: int) -> int:
-        """Which range of the chain has it; -1: none."""
+        """Return the index of the chain's range that contains the offset, or -1."""
         found = bisect_right(self.chain, offset, key=lambda each: each.start) - 1
         return found if found >= 0 and offset < self.chain[found].end else -1
 
@@ -69,7 +68,11 @@ class Judge:
 def judge_messages(
     spark: SparkSession, messages: DataFrame, judges: Mapping[Reading, Judge]
 ) -> DataFrame:
-    """A row for each message and reading: `node`, topic, partition, offset, `outcome`, and `place`, the range that has it."""
+    """Return a row for each message and reading.
+
+    The columns are `node`, `topic`, `partition`, `offset`, `timestamp`, `outcome`, and `place`, the
+    index of the range in the chain.
+    """
     known = spark.sparkContext.broadcast(
         {tuple(reading): judge for reading, judge in judges.items()}
     )
@@ -88,18 +91,18 @@ def judge_messages(
 
 
 class Count(NamedTuple):
-    """How many messages of one reading are in one place, and had one outcome."""
+    """The number of messages of one reading with the same range and outcome."""
 
     reading: Reading
     outcome: str
     place: int
     messages: int
     first: int
-    """The earliest of them, in milliseconds since 1970."""
+    """The earliest timestamp of these messages, in milliseconds since 1970."""
 
 
 def sum_up(judged: DataFrame) -> list[Count]:
-    """Count what `judge_messages` has found."""
+    """Count the rows of `judge_messages`."""
     groups = judged.groupBy("node", "topic", "partition", "outcome", "place")
     found = groups.agg(sf.count("*"), sf.min(sf.unix_millis("timestamp"))).collect()
     return [Count(Reading(*row[:3]), *row[3:]) for row in found]

@@ -1,4 +1,4 @@
-"""Topics as they are now, read once."""
+"""Reads the present contents of topics, once."""
 
 from __future__ import annotations
 
@@ -30,10 +30,12 @@ def read_topic(
     *,
     pattern: bool = False,
 ) -> DataFrame:
-    """What topics, separated by commas, or those of a `pattern`, hold of what is committed; with Spark's options, all of it
-    without them."""
+    """Read the committed records of topics: comma-separated names, or with `pattern` a regex.
+
+    `options` are Spark's. By default all records are read.
+    """
     client = {f"kafka.{name}": value for name, value in client_options(settings).items()}
-    # Spark takes every topic that has a match anywhere in its name.
+    # Without anchors Spark takes every topic whose name contains a match.
     which = {"subscribePattern": f"^(?:{topics})$"} if pattern else {"subscribe": topics}
     return (
         spark.read.format("kafka")
@@ -44,7 +46,7 @@ def read_topic(
 
 @contextmanager
 def unless_missing(otherwise: Exception) -> Iterator[None]:
-    """Raises that other error where a topic that is read within does not exist."""
+    """Raise the error `otherwise` if a topic that is read within the block does not exist."""
     try:
         yield
     except (PySparkException, Py4JJavaError) as error:
@@ -54,7 +56,7 @@ def unless_missing(otherwise: Exception) -> Iterator[None]:
 
 
 def no_such_topic(topology: str, topic: str) -> PipelineError:
-    """What to say where Kafka has no topic of a topology."""
+    """Return the error for a missing topic of a topology."""
     return PipelineError(
         f"there is no topic {topic!r}: is {topology!r} the topology's name, and does it read Kafka? A release before that topic"
         " wrote nothing that could be audited"

@@ -1,4 +1,4 @@
-"""Which messages are among a topology's dead letters."""
+"""Reads which messages are among a topology's dead letters."""
 
 from __future__ import annotations
 
@@ -21,7 +21,10 @@ if TYPE_CHECKING:
 
 
 def read_letters(spark: SparkSession, settings: Settings, windows: Iterable[Window]) -> Letters:
-    """The offsets of the windows that have one, or had one that an operator has discarded: its key is still there."""
+    """Return the offsets of the windows that have, or had, a dead letter.
+
+    The key of a discarded letter is still in the topic, without a value.
+    """
     rows = read_topic(spark, settings, f"{settings.topology}.__dead_letters")
     said = sf.from_json(
         sf.col("value").cast("string"), "topic STRING, partition INT, offset BIGINT"

@@ -1,4 +1,4 @@
-"""Level 3: the records of the sink, as silver has them, beside the messages of which they say that they are made."""
+"""Level 3: compares the sink's records in silver with the messages that they were made from."""
 
 from __future__ import annotations
 
@@ -21,22 +21,22 @@ if TYPE_CHECKING:
     from kstorm_pipeline.audit.window import Window
 
 _SHOWN = 1000
-"""Most offsets of a kind that are listed; their number is right whatever is listed."""
+"""The most offsets of a kind that are listed. Their count is always exact."""
 _PLACE = ("topic", "partition", "offset")
 _STRANGE = f"outcome IN ('{GAP}', '{EMPTY}') AND outputs > 0"
 
 
 def made_of(silver: DataFrame, windows: Iterable[Window]) -> DataFrame:
-    """How many records were made of each message of the windows, where they say of which."""
+    """Count the records made from each message of the windows, if the records name it."""
     rows = silver.select(*(sf.col(f"source_{name}").alias(name) for name in _PLACE))
     return within(rows, windows).groupBy(*_PLACE).agg(sf.count("*").alias("outputs"))
 
 
 def look(judged: DataFrame, made: DataFrame, tallies: list[Tally], expect: int) -> list[Finding]:
-    """Count the records of each reading's messages, and find what is strange.
+    """Add the counts of each reading's records to its tally, and return the findings.
 
-    With `expect` 0 a message without a record is worth knowing, and no fault; and if no record says of which message it is made,
-    as those of an exactly-once topology do, there is nothing to look at.
+    If `expect` is 0, a message without a record is not a fault, only worth knowing. If also no
+    record names its message, as in an exactly-once topology, there is nothing to check.
     """
     rows = judged.join(made, list(_PLACE), "left").withColumn(
         "outputs", sf.coalesce("outputs", sf.lit(0))
@@ -75,7 +75,7 @@ def _findings(strange: DataFrame | None, few: DataFrame | None, expect: int) -> 
 
 
 def _runs(rows: DataFrame | None) -> Iterator[tuple[Reading, int, int]]:
-    """The first rows' offsets by reading, those in a row as one; none of no rows."""
+    """Return the offsets of the first rows by reading, with consecutive offsets merged."""
     if rows is None:
         return
     found: defaultdict[Reading, Intervals] = defaultdict(Intervals)

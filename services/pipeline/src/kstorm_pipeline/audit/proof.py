@@ -1,8 +1,9 @@
-"""Level 4: Spark reckons again which trees are complete, from what the ackers were told.
+"""Level 4: Spark recomputes tree completion from the ackers' input.
 
-A tree is complete when all that is XORed to its root comes to 0 after its beginning. That is one line of SQL over the ackers'
-topic, and shares no code with the ackers' ledger. The trees of which kstorm says that they are complete must be among those. It
-goes as far back as these topics do, which are kept for hours.
+A tree is complete once the XOR of all its values, from its beginning on, is 0. That is one line of
+SQL over the ackers' topic, and shares no code with the ackers' ledger. Every tree that kstorm
+reports as complete must be among these trees. The proof reaches as far back as the topics, which
+retain records for hours.
 """
 
 from __future__ import annotations
@@ -34,34 +35,31 @@ _UPDATES = """
     partition INT, offset BIGINT, timestamp TIMESTAMP,
     root ARRAY<BIGINT>, val ARRAY<BIGINT>, init ARRAY<BOOLEAN>, over ARRAY<BOOLEAN>
 """
-"""A row a record: to hand each update from Python to Java by itself took a third of a proof's CPU time."""
+"""One row per record. Passing each update to Java separately took a third of the CPU time."""
 _COMPLETIONS = "topic STRING, partition INT, offset BIGINT, root ARRAY<BIGINT>"
 _UNSIGNED = (1 << 64) - 1
 _WITH_ABORTED = {"kafka.isolation.level": "read_uncommitted"}
 _SHOWN = 1000
-"""Most trees that are named; their number is right whatever is named."""
+"""The most trees that are named. Their count is always exact."""
 _LOOKED_AT = 100
 _EARLY = timedelta(minutes=10)
-"""An ack may come before the beginning of its tree, but not by more than this."""
+"""An ack may precede the beginning of its tree, but by no more than this."""
 
 
-class NoAckersError(Exception):
-    """The topology has no ackers."""
+class NoAckersError(Exception): ...
 
 
 class Proof(NamedTuple):
-    """What was reckoned."""
-
     said: int
-    """Of how many trees kstorm says that they are complete, as far as their beginning is still there."""
+    """Number of trees that kstorm reports as complete and whose beginning is still retained."""
     closed: int
-    """How many trees come to 0."""
+    """Number of trees whose XOR is 0."""
     findings: list[Finding]
 
 
 def prove(spark: SparkSession, settings: Settings) -> Proof | None:
-    """Reckon again all trees that the ackers' topic still has; None where there are no ackers."""
-    # First what is said: what it says of is told by then.
+    """Check all trees that the ackers' topic still retains. Return None if there are no ackers."""
+    # Read the completions first: every tree they mention is then already in the acker log.
     pattern = rf"{re.escape(settings.topology)}\.[^.]+\.__completions"
     said = completions_of(read_topic(spark, settings, pattern, pattern=True)).persist()
     try:
@@ -83,7 +81,7 @@ def prove(spark: SparkSession, settings: Settings) -> Proof | None:
 
 
 def _check_that_frames_are_read(rows: DataFrame, topic: str) -> None:
-    """Raises PipelineError if the first records are no frames that this release reads: a proof of nothing would pass."""
+    """Raise PipelineError if none of the first records is a valid frame: any proof would pass."""
     first = rows.select("value").limit(_LOOKED_AT).collect()
     if first and not any(_reads(row) for row in first):
         raise PipelineError(
@@ -101,7 +99,10 @@ def _reads(row: Row) -> bool:
 
 
 def compare(said: DataFrame, told: DataFrame, heads: DataFrame) -> Proof:
-    """`completions_of` the spouts' topics beside `updates_of` the ackers', which begins at its `heads_of`."""
+    """Compare the completions with the trees of the acker log.
+
+    The arguments are results of `completions_of`, `updates_of` and `heads_of`.
+    """
     heads = heads.persist()
     trees = _whole(close(told), heads).persist()
     try:
@@ -113,7 +114,8 @@ def compare(said: DataFrame, told: DataFrame, heads: DataFrame) -> Proof:
                 findings += _findings(
                     known.where(~sf.col("closed")), "said to be complete, and it is not"
                 )
-            if said.count() > size and not facts_of(heads, sf.max("head"))[0]:  # all is still there
+            # If Kafka has deleted nothing, every reported tree must have a beginning.
+            if said.count() > size and not facts_of(heads, sf.max("head"))[0]:
                 begun = told.where("init")
                 findings += _findings(
                     said.join(begun, "root", "left_anti"), "said to be complete, and it never began"
@@ -143,20 +145,20 @@ def _findings(rows: DataFrame, note: str) -> Iterator[Finding]:
 
 
 def _whole(trees: DataFrame, heads: DataFrame) -> DataFrame:
-    """Without the trees of which something may be among what Kafka has deleted already."""
+    """Leave out trees that Kafka may already have deleted records of."""
     there = (sf.col("head") == 0) | (sf.col("timestamp") >= sf.col("since") + sf.lit(_EARLY))
     return trees.join(sf.broadcast(heads), "partition").where(there).select("root", "closed")
 
 
 def heads_of(rows: DataFrame) -> DataFrame:
-    """Where a topic begins, by partition: `head`, an offset, and `since`, a time."""
+    """Return the first record of each partition: its offset as `head`, and its time as `since`."""
     return rows.groupBy("partition").agg(
         sf.min("offset").alias("head"), sf.min("timestamp").alias("since")
     )
 
 
 def updates_of(rows: DataFrame) -> DataFrame:
-    """What the records of the ackers' topic add to each tree, in their order."""
+    """Return the updates in the records of the ackers' topic, numbered in their order."""
 
     def told(row: Row) -> Iterator[tuple[object, ...]]:
         if updates := _read(frames.updates, row):
@@ -170,7 +172,7 @@ def updates_of(rows: DataFrame) -> DataFrame:
 
 
 def completions_of(rows: DataFrame) -> DataFrame:
-    """The roots that are said to be complete, each with the first record that says so."""
+    """Return the roots that are reported as complete, each with the first record that does so."""
 
     def said(row: Row) -> Iterator[tuple[object, ...]]:
         if roots := _read(frames.completed, row):
@@ -188,7 +190,7 @@ def completions_of(rows: DataFrame) -> DataFrame:
 
 
 def _read(frame: Callable[[bytes], Iterable[_T]], row: Row) -> list[_T]:
-    """What is no frame adds nothing, as the ackers have it."""
+    """Decode a record. Like the ackers, ignore one that is not a valid frame."""
     try:
         return list(frame(bytes(row.value or b"")))
     except (ValueError, error):
@@ -196,11 +198,15 @@ def _read(frame: Callable[[bytes], Iterable[_T]], row: Row) -> list[_T]:
 
 
 def close(told: DataFrame) -> DataFrame:
-    """The trees whose beginning is there: `root`, whether they are `closed`, and `partition` and `timestamp` of their beginning."""
+    """Return the trees whose beginning is known.
+
+    The columns are `root`, `closed` (the XOR was 0 before a failure), and the `partition` and
+    `timestamp` of the beginning.
+    """
     of_root = Window.partitionBy("root").orderBy("offset", "number")
     so_far = of_root.rowsBetween(Window.unboundedPreceding, Window.currentRow)
     begun = sf.sum(sf.col("init").cast("int")).over(so_far)
-    # A beginning may be there twice, and counts once.
+    # The beginning of a tree may occur twice. It counts once.
     rows = told.withColumn("begun", begun).where(~sf.col("init") | (sf.col("begun") == 1))
     total = sf.expr("bit_xor(val)").over(so_far)
     rows = rows.withColumn("total", total)

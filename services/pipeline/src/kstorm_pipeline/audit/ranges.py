@@ -1,4 +1,4 @@
-"""What the spouts of a topology have said of their offsets: the records of `<topology>.__finished`."""
+"""Reads the spouts' reports about their offsets: the records of `<topology>.__finished`."""
 
 from __future__ import annotations
 
@@ -27,21 +27,24 @@ _RANGE = """
 
 
 class Reading(NamedTuple):
-    """One spout's reading of one partition. Two spouts may read the same, each with offsets of its own."""
+    """One spout's consumption of one partition. Two spouts may read a partition independently."""
 
     node: str
-    """Of ZooKeeper: what has the partitions' nodes below it."""
+    """The ZooKeeper node that is the parent of the partitions' nodes."""
     topic: str
     partition: int
 
 
 def finished_topic(topology: str) -> str:
-    """Where a topology's spouts say what became of their offsets."""
+    """Return the name of the topic to which spouts report the outcomes of their offsets."""
     return f"{topology}.__finished"
 
 
 def readings(spark: SparkSession, settings: Settings) -> list[Reading]:
-    """Who reads what. Raises PipelineError if there is no such topic, or if a record in it is of another release's format."""
+    """Return all readings.
+
+    Raises PipelineError if the topic does not exist, or a record has the format of another release.
+    """
     topic = finished_topic(settings.topology)
     with unless_missing(no_such_topic(settings.topology, topic)):
         found = (
@@ -62,7 +65,7 @@ def readings(spark: SparkSession, settings: Settings) -> list[Reading]:
 def accounts(
     spark: SparkSession, settings: Settings, windows: Iterable[Window]
 ) -> dict[Reading, Account]:
-    """What is said by now of the windows' offsets, put together."""
+    """Combine the ranges reported so far for the windows' offsets."""
     ranges = _ranges(spark, settings)
     bounds = [(each.topic, each.partition, each.first, each.bound) for each in windows]
     if not bounds:
@@ -82,7 +85,7 @@ def accounts(
 
 
 def _ranges(spark: SparkSession, settings: Settings) -> DataFrame:
-    """All records, in columns, with `seq`, their order."""
+    """Return all records as columns, with their order as `seq`."""
     rows = read_topic(spark, settings, finished_topic(settings.topology)).where("value IS NOT NULL")
     said = sf.from_json(sf.col("value").cast("string"), _RANGE).alias("said")
     return rows.select(said, sf.col("offset").alias("seq")).select("said.*", "seq")

@@ -1,4 +1,4 @@
-"""What is stored of the readings in ZooKeeper: up to there everything is due."""
+"""Reads the offsets that the readings have stored in ZooKeeper. Every offset before them is due."""
 
 from __future__ import annotations
 
@@ -19,9 +19,10 @@ _SECONDS = 10.0
 def stored_offsets(
     hosts: str, of: Iterable[Reading], tls: ZooKeeperTls | None = None
 ) -> dict[Reading, int]:
-    """The offset that each reading goes on from; a reading without one is left out.
+    """Return the offset that each reading resumes from. Readings without one are left out.
 
-    Raises PipelineError if ZooKeeper does not say, SettingsError if its client is not installed, or a file of `tls` cannot be used.
+    Raises PipelineError if ZooKeeper does not answer. Raises SettingsError if kazoo is not
+    installed or a file of `tls` cannot be used.
     """
     try:
         from kazoo.exceptions import KazooException, NoNodeError

@@ -1,4 +1,4 @@
-"""Which messages of the source topics a window of time has."""
+"""Finds the messages of the source topics in a time window."""
 
 from __future__ import annotations
 
@@ -31,28 +31,27 @@ class Window:
     first: int
     """The first offset that has a message."""
     end: int
-    """One more than the last."""
+    """The last such offset plus one."""
     messages: int
-    """How many there are."""
     open: bool = False
-    """Whether what comes behind them belongs to the window too."""
+    """True if later offsets belong to the window too."""
 
     @property
     def bound(self) -> int:
-        """Offsets from this one on do not belong to it."""
+        """The end of the offsets that belong to the window."""
         return _NO_BOUND if self.open else self.end
 
 
 @dataclass(frozen=True, slots=True)
 class Times:
-    """From one time to before another, by the messages' Kafka timestamps; None: from the first, up to the last."""
+    """A time range by the messages' Kafka timestamps. `until` is exclusive. None: no limit."""
 
     since: datetime | None = None
     until: datetime | None = None
 
 
 def parse_time(text: str) -> datetime:
-    """An ISO date or time, UTC where it does not say; raises ValueError."""
+    """Parse an ISO date or time, by default in UTC. Raises ValueError."""
     found = datetime.fromisoformat(text)
     return found if found.tzinfo is not None else found.replace(tzinfo=UTC)
 
@@ -60,19 +59,20 @@ def parse_time(text: str) -> datetime:
 def source_messages(
     spark: SparkSession, settings: Settings, topics: Iterable[str], times: Times
 ) -> DataFrame:
-    """Topic, partition and offset of the messages that Kafka still has."""
+    """Return topic, partition, offset and timestamp of the messages that Kafka still retains."""
     options = {"startingOffsets": "earliest", "startingOffsetsByTimestampStrategy": "latest"}
     if times.since is not None:
         options["startingTimestamp"] = _millis(times.since)
     if times.until is not None:
         options["endingTimestamp"] = _millis(times.until)
-    pattern = "|".join(map(re.escape, topics))  # a topic that was deleted has none
+    # A pattern, because a subscription by name fails for a deleted topic.
+    pattern = "|".join(map(re.escape, topics))
     messages = read_topic(spark, settings, pattern, options, pattern=True)
     return messages.select("topic", "partition", "offset", "timestamp")
 
 
 def windows(messages: DataFrame, times: Times) -> list[Window]:
-    """The messages by partition; partitions without any are left out."""
+    """Return a window for each partition that has messages."""
     found = (
         messages.groupBy("topic", "partition")
         .agg(sf.min("offset"), sf.max("offset") + 1, sf.count("*"))
@@ -83,7 +83,7 @@ def windows(messages: DataFrame, times: Times) -> list[Window]:
 
 
 def within(rows: DataFrame, windows: Iterable[Window]) -> DataFrame:
-    """Those of the rows, by topic, partition and offset, that lie in one of the windows."""
+    """Return the rows whose topic, partition and offset are in one of the windows."""
     bounds = [(each.topic, each.partition, each.first, each.end) for each in windows]
     frame = rows.sparkSession.createDataFrame(
         bounds, "topic STRING, partition INT, __first BIGINT, __end BIGINT"

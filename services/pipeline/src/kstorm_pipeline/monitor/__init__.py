@@ -1,10 +1,11 @@
-"""What a run shows of itself while it goes on, at `/metrics`, `/livez` and `/readyz` (docs/metrics.md).
+"""The monitoring of a run at `/metrics`, `/livez` and `/readyz` (docs/metrics.md).
 
-    metrics   the figures                        topic     what the topic has and bronze has not
-    pulse     whether a query stands still       unrefined what bronze has and silver has not
-    pages     the HTTP server                    looking   looks at both, every few seconds
-    monitor   the one object that a run reports to
-    web_server   what a stranger can hold of the HTTP server
+    metrics      the metrics                      topic       records of the topic that bronze lacks
+    pulse        how long a query has been stuck  unrefined   records of bronze that silver lacks
+    pages        the HTTP pages                   looking     polls both, every few seconds
+    monitor      the object that a run reports to
+    quarantine   warns if too many records of a batch are quarantined
+    web_server   limits the resources that a client can hold
 
-A batch brings its figures with it; nothing here asks Spark for a job.
+A batch reports its own numbers. Nothing here starts a Spark job.
 """

@@ -1,4 +1,4 @@
-"""How far a table is behind."""
+"""The lag of a table."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Lag:
-    """What a table lacks of the topic."""
+    """The records of the topic that a table lacks."""
 
     records: int = 0
     oldest: float | None = None
-    """The Kafka timestamp of the oldest of these records, in seconds since 1970; None if there is none."""
+    """Kafka timestamp of the oldest of these records in seconds since 1970, if there are any."""
 
     def __add__(self, other: Lag) -> Lag:
         times = [each.oldest for each in (self, other) if each.oldest is not None]

@@ -1,4 +1,4 @@
-"""Looks, every few seconds and in a thread of its own, at what no batch tells: how far the tables are behind, the last audits."""
+"""Polls, on its own thread, the metrics that no batch reports: lag of tables and last audits."""
 
 from __future__ import annotations
 
@@ -29,9 +29,10 @@ _EVERY_SECONDS = 10.0
 def looking(
     looks: Mapping[str, Callable[[], None]], every: float = _EVERY_SECONDS
 ) -> Iterator[None]:
-    """For as long as the block lasts, take these looks, by what each is at.
+    """Call the functions in `looks` every `every` seconds within the block.
 
-    Kafka or a storage that does not answer ends nothing here: the query that needs it says so if it stays away.
+    The keys name them in the log. Errors of Kafka or the storage are only logged. If an outage
+    lasts, the query that depends on it fails.
     """
     done = threading.Event()
 
@@ -56,7 +57,7 @@ def looking(
 
 
 def at_lag(metrics: Metrics, lags: Mapping[str, Callable[[], Lag]]) -> None:
-    """Look at what each table lacks of the one before it, and show what it lacks of the topic."""
+    """Compute each table's lag behind the one before it, and show its lag behind the topic."""
     lag = Lag()
     for table, find in lags.items():
         lag += find()
@@ -64,7 +65,7 @@ def at_lag(metrics: Metrics, lags: Mapping[str, Callable[[], Lag]]) -> None:
 
 
 def at_audits(metrics: Metrics, spark: SparkSession, place: str) -> None:
-    """Look at what audits have noted in these files, and show it."""
+    """Show the times that audits have stored in the files of this folder."""
     for topology in names_in(spark, place):
         metrics.show_complete_until(topology, float(text_of(spark, f"{place}/{topology}")))
 

@@ -1,4 +1,4 @@
-"""The figures of a run. They count from the start of the process; docs/metrics.md has each of them."""
+"""The metrics of a run. Counters start at 0 with the process. See docs/metrics.md."""
 
 from __future__ import annotations
 
@@ -20,11 +20,8 @@ disable_created_metrics()  # type: ignore[no-untyped-call]
 
 
 class Metrics:
-    """All metrics of one run."""
-
     def __init__(self) -> None:
         self.registry = registry = CollectorRegistry()
-        """Prometheus' own: what there is to show."""
         self._rows = Counter(
             "kstorm_pipeline_rows_total",
             "Rows added to the table; of a gold table, rows changed or added",
@@ -86,18 +83,18 @@ class Metrics:
         )
 
     def text(self) -> bytes:
-        """The page, in Prometheus' format."""
+        """Return the page in Prometheus' text format."""
         return generate_latest(self.registry)
 
     def add_batch(self, query: str, rows: int, seconds: float) -> None:
-        """Count a batch of a query; of the tables that `refine` writes `add_refined` says more."""
+        """Count a batch of a query. `add_refined` counts the rows that `refine` writes."""
         self._batch_seconds.labels(query).observe(seconds)
         if query == "bronze" and rows:
             self._rows.labels("bronze").inc(rows)
             self._table_seconds.labels("bronze").inc(seconds)
 
     def add_refined(self, refined: Refined) -> None:
-        """Count what a batch of `refine` has written."""
+        """Count the rows that a batch of `refine` has written."""
         for table, rows in refined.rows.items():
             self._rows.labels(table).inc(rows)
         for table, seconds in refined.seconds.items():
@@ -105,17 +102,17 @@ class Metrics:
         self._replays.inc(refined.replays)
 
     def add_mostly_quarantined(self) -> None:
-        """Count a batch of which too much could not be read."""
+        """Count a batch with too many unreadable records."""
         self._mostly_quarantined.inc()
 
     def show_tables(self, names: list[str]) -> None:
-        """Show zeros for tables that nothing has been written to yet: a rate needs a first value."""
+        """Show zeros for tables without writes: a rate needs a first value."""
         for name in names:
             self._rows.labels(name)
             self._table_seconds.labels(name)
 
     def show_lag(self, table: str, lag: Lag) -> None:
-        """Show what a table lacks; its age goes on growing until the next look."""
+        """Show a table's lag. Its age in seconds keeps growing until the next call."""
         oldest = lag.oldest
         self._lag_records.labels(table).set(lag.records)
         self._oldest.labels(table).set(oldest or 0.0)
@@ -124,9 +121,9 @@ class Metrics:
         )
 
     def show_still(self, query: str, seconds: Callable[[], float]) -> None:
-        """Show for how long a query stands still, as it is when somebody asks."""
+        """Show how long a query has been stuck, evaluated at each scrape."""
         self._still.labels(query).set_function(seconds)
 
     def show_complete_until(self, topology: str, moment: float) -> None:
-        """Show up to when an audit has found everything complete, in seconds since 1970."""
+        """Show the last audit's time of completeness, in seconds since 1970."""
         self._complete_until.labels(topology).set(moment)

@@ -1,4 +1,4 @@
-"""What a run reports to, and what the pages ask: is it alive, is it ready, and what has it done."""
+"""Collects the reports of a run, and answers whether it is alive and ready."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ if TYPE_CHECKING:
     from pyspark.sql.streaming.query import StreamingQuery
 
 _READY_SHARE = 0.1
-"""A query that stands still for this share of what counts as dead is not ready."""
+"""The share of the limit for "dead" after which a stuck query is not ready."""
 
 
 class Monitor:
-    """One run. A query at work that shows no sign of life for `stalled_seconds` means that the process is no longer alive."""
+    """Monitors a run. It is dead if an active query makes no progress for `stalled_seconds`."""
 
     def __init__(self, stalled_seconds: float, clock: Callable[[], float] = time.monotonic) -> None:
         self.metrics = Metrics()
@@ -26,7 +26,7 @@ class Monitor:
         self._pulses: dict[str, Pulse] = {}
 
     def follow(self, names: Iterable[str]) -> None:
-        """Watch over the queries of these names, in the place of others."""
+        """Watch the queries of these names instead of the previous ones."""
         self._pulses = {name: self._pulse(name) for name in names}
 
     def _pulse(self, name: str) -> Pulse:
@@ -35,24 +35,27 @@ class Monitor:
         return pulse
 
     def look(self, query: StreamingQuery) -> None:
-        """Take the signs of life of one of them."""
+        """Record the progress of one of these queries."""
         signs = signs_of(query)
         self.note(str(query.name), signs, begun=signs is None or query.lastProgress is not None)
 
     def note(self, name: str, signs: object | None, *, begun: bool) -> None:
-        """A query has these signs of life, None if it waits for its time; `begun`: it has done what there was to do, once."""
+        """Record a query's signs of life, or None while it waits for its next trigger.
+
+        `begun` means that it has once processed everything that was available.
+        """
         pulse = self._pulses[name]
         pulse.look(signs, self._clock())
         pulse.begun = pulse.begun or begun
 
     @property
     def stalled(self) -> str | None:
-        """Why the process should be ended and started again; None if it should not."""
+        """The reason to restart the process, or None."""
         return self._still(self._stalled)
 
     @property
     def not_ready(self) -> str | None:
-        """Why the tables do not follow the topic now; None if they do."""
+        """The reason why the tables do not follow the topic now, or None if they do."""
         pulses = self._pulses
         if not pulses:
             return "starting"

@@ -26,7 +26,10 @@ _LIMITS = WebLimits()
 
 @contextmanager
 def serving(monitor: Monitor, port: int, limits: WebLimits = _LIMITS) -> Iterator[WebServer | None]:
-    """Serve the pages on all addresses for as long as the block lasts; raises PipelineError if the port is taken. 0: serve none."""
+    """Serve the pages on all addresses for the duration of the block. Port 0 serves nothing.
+
+    Raises PipelineError if the port is taken.
+    """
     if not port:
         yield None
         return
@@ -52,7 +55,6 @@ class Pages:
         self._monitor = monitor
 
     def __call__(self, environment: WSGIEnvironment, start: StartResponse) -> Iterable[bytes]:
-        """Answer one request."""
         status, kind, body = self._answer(environment["PATH_INFO"])
         start(status, [("Content-Type", kind), ("Content-Length", str(len(body)))])
         return [body]

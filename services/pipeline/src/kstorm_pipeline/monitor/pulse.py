@@ -1,4 +1,4 @@
-"""Whether a query at work gets on: for how long nothing of it has changed that changes whenever Spark does something."""
+"""Measures how long an active query has been stuck: nothing that Spark changes has changed."""
 
 from __future__ import annotations
 
@@ -11,27 +11,30 @@ if TYPE_CHECKING:
 
 
 class Pulse:
-    """The signs of life of one query. Times are of a monotonic clock, in seconds."""
+    """The progress of one query. Times are in seconds of a monotonic clock."""
 
     def __init__(self, now: float) -> None:
         self._seen: object = None
         self._changed = now
         self.begun = False
-        """Whether the query has once done all that there was to do."""
+        """True once the query has processed everything that was available."""
 
     def look(self, signs: object | None, now: float) -> None:
-        """Take what there is to see of a query at work, whatever it is; None of one that waits for its time."""
+        """Compare the query's state with the last one. None: it waits for its next trigger."""
         if signs is None or signs != self._seen:
             self._seen = signs
             self._changed = now
 
     def still_for(self, now: float) -> float:
-        """Seconds without a change. They pass without a look too: who looks may be what hangs."""
+        """Return the seconds since the last change. They also pass while `look` is not called.
+
+        The caller of `look` may be what hangs.
+        """
         return now - self._changed
 
 
 def signs_of(query: StreamingQuery) -> object | None:
-    """What changes while a query is at work: its step, its batch, its jobs and their tasks; None while it waits for its time."""
+    """Return the query's step, batch, job and tasks, which change as it works. None if it waits."""
     status = query.status
     if not status["isTriggerActive"]:
         return None
@@ -40,7 +43,7 @@ def signs_of(query: StreamingQuery) -> object | None:
 
 
 def _tasks(query: StreamingQuery) -> tuple[Any, ...]:
-    """The newest job of the query, and how many tasks of its stages are at work or done."""
+    """Return the query's newest job, and the task counts of its stages."""
     tracker = SparkSession.active().sparkContext.statusTracker()
     newest = max(tracker.getJobIdsForGroup(str(query.runId)), default=None)
     job = None if newest is None else tracker.getJobInfo(newest)

@@ -1,4 +1,4 @@
-"""A batch of which much cannot be read: seldom are the records to blame, more often a pipeline that was declared for others."""
+"""Warns if many records of a batch are unreadable. The usual cause is a wrong pipeline."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ logger = logging.getLogger(__name__)
 
 
 def watch_quarantine(metrics: Metrics, refined: Refined, number: int, percent: float) -> None:
-    """Warn of the batch of that number, and count it, if more than so many percent of its records went to quarantine."""
+    """Warn, and count the batch, if more than `percent` of its records were quarantined."""
     quarantined = refined.rows.get("quarantine", 0)
     if not quarantined or quarantined * 100 <= refined.size * percent:
         return

@@ -1,4 +1,4 @@
-"""What the topic has and bronze has not: how many records, and how old the oldest of them is."""
+"""Finds the number of records of the topic that bronze lacks, and the age of the oldest."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ if TYPE_CHECKING:
 
 _WAIT_MILLIS = 200
 _MOST_EMPTY = 10
-"""After so many waits without a record no partition has one: what is there are marks of transactions."""
+"""Empty polls after which no records are left: there are only transaction markers."""
 _EARLIEST, _LATEST = -2, -1
-"""As Spark's JSON says it."""
+"""Values in Spark's JSON of starting offsets."""
 
 
 class TopicLag:
-    """A consumer that reads one record of each partition, the first that bronze has not. Used by one thread at a time."""
+    """Consumer that reads the first record of each partition that bronze lacks. Not thread-safe."""
 
     def __init__(self, spark: SparkSession, settings: Settings) -> None:
         self._spark, self._settings = spark, settings
@@ -45,11 +45,11 @@ class TopicLag:
         self._consumer = self._jvm.org.apache.kafka.clients.consumer.KafkaConsumer(properties)
 
     def close(self) -> None:
-        """Leave Kafka."""
+        """Close the consumer."""
         self._consumer.close()
 
     def find(self) -> Lag:
-        """What bronze lacks now."""
+        """Return the present lag of bronze."""
         topic = self._settings.topic
         places = {
             each.partition(): self._place(each.partition())
@@ -68,7 +68,7 @@ class TopicLag:
         )
 
     def _read(self, begins: Mapping[int, int], ends: Mapping[int, int]) -> dict[int, int]:
-        """The first offset of each partition that no batch has read, where one has."""
+        """Return the first offset of each partition that no batch has read, if known."""
         text = last_done(self._spark, self._settings, "bronze")
         if text is not None:
             found = json.loads(text).get(self._settings.topic, {})
@@ -87,7 +87,7 @@ class TopicLag:
         }
 
     def _oldest(self, lacking: Mapping[Any, int]) -> float | None:
-        """The least Kafka timestamp of the first records that are lacking."""
+        """Return the lowest Kafka timestamp of each partition's first missing record."""
         self._consumer.assign(self._list(lacking))
         for place, first in lacking.items():
             self._consumer.seek(place, first)

@@ -1,6 +1,7 @@
-"""What bronze has and silver has not: the files that bronze's log names behind the place up to which `refine` has read.
+"""Finds the rows that silver lacks: the files in bronze's log after the position of `refine`.
 
-Each commit of the log says how many rows its files have, and how old the oldest is, so nothing of the files is read.
+Each commit of the log contains the number of rows and the oldest timestamp of its files, so no file
+is read.
 """
 
 from __future__ import annotations
@@ -22,14 +23,14 @@ _NO_FILE = -1
 
 
 class BronzeLag:
-    """Looks at the commits of bronze that `refine` has not read, at each of them once."""
+    """Reads the commits of bronze that `refine` has not read, each of them once."""
 
     def __init__(self, spark: SparkSession, settings: Settings, bronze: str) -> None:
         self._spark, self._settings, self._log = spark, settings, f"{bronze}/_delta_log"
         self._known: dict[int, list[Lag]] = {}
 
     def find(self) -> Lag:
-        """What silver lacks of bronze now."""
+        """Return the present lag of silver behind bronze."""
         version, file = self._read_up_to()
         commits = sorted(
             number
@@ -44,13 +45,13 @@ class BronzeLag:
         return lag
 
     def _read_up_to(self) -> tuple[int, int]:
-        """The first commit that is not read, and its last file that is."""
+        """Return the first commit that is not fully read, and the index of its last read file."""
         text = last_done(self._spark, self._settings, "refine")
         if text is None:
             return 0, _NO_FILE
         position = json.loads(text)
         file = max(int(position["index"]), _NO_FILE)
-        # A reader that begins takes all files that there are as one commit; which of them it has read is not known here.
+        # A new reader treats all existing files as one commit. Its position in them is unknown.
         return (
             (0, _NO_FILE)
             if position["isStartingVersion"]
@@ -58,7 +59,10 @@ class BronzeLag:
         )
 
     def _files(self, number: int) -> list[Lag]:
-        """What the files are that a commit adds, if it adds rows: `maintain` writes files that have the rows of others."""
+        """Return the lag of each file that a commit adds.
+
+        Commits of `maintain` add no rows: their files replace others.
+        """
         actions = [
             json.loads(line)
             for line in text_of(self._spark, f"{self._log}/{number:020}.json").splitlines()
@@ -69,13 +73,13 @@ class BronzeLag:
 
 
 def _version(name: str) -> int | None:
-    """The number of a commit, by the name of its file."""
+    """Return the number of a commit from its file name."""
     number, _, rest = name.partition(".")
     return int(number) if number.isdigit() and rest == "json" else None
 
 
 def _lag_of(add: dict[str, Any]) -> Lag:
-    """A file that lacks."""
+    """Return the lag that results if this file is unread."""
     told = json.loads(add.get("stats") or "{}")
     oldest = told.get("minValues", {}).get("timestamp")
     return Lag(int(told.get("numRecords", 0)), None if oldest is None else _seconds(oldest))
@@ -84,5 +88,5 @@ def _lag_of(add: dict[str, Any]) -> Lag:
 def _seconds(time: str) -> float | None:
     try:
         return datetime.fromisoformat(time).timestamp()
-    except ValueError:  # after the year 9999
+    except ValueError:  # the year is after 9999
         return None

@@ -1,4 +1,4 @@
-"""The web server of a run, with bounds to what a stranger can hold of it: each open connection is a thread."""
+"""The web server of a run. It limits what a client can hold: each open connection is a thread."""
 
 from __future__ import annotations
 
@@ -25,22 +25,23 @@ _HEAD_BYTES = 1 << 16
 
 @dataclass(frozen=True)
 class WebLimits:
-    """What one who does not send his request, or does not take the answer, can hold."""
+    """Limits for a client that doesn't send its request or doesn't read the response."""
 
     seconds: float = 10.0
-    """From the moment that a connection is made to its end: then it is cut, whatever state it is in."""
+    """Maximum age of a connection. Then it is closed, whatever its state."""
 
     connections: int = 64
-    """Open at a time. One more, and the oldest is cut: to turn the new one away would let a stranger shut the probes out."""
+    """Maximum open connections. One more closes the oldest: rejecting the new one would let a
+    client lock out the probes.
+    """
 
 
 class WebServer(ThreadingMixIn, WSGIServer):
-    """A client that is slow holds up no other, and not for long."""
+    """A web server on which a slow client delays no other, and is cut off after a while."""
 
     daemon_threads = True
-    request_queue_size = (
-        128  # of 5, as is usual, a few connections at once leave a probe waiting for seconds
-    )
+    # With the default of 5, a few simultaneous connections make a probe wait for seconds.
+    request_queue_size = 128
 
     def __init__(self, port: int, application: WSGIApplication, limits: WebLimits) -> None:
         self._limits = limits
@@ -51,7 +52,7 @@ class WebServer(ThreadingMixIn, WSGIServer):
 
     @property
     def connections(self) -> int:
-        """How many are open."""
+        """Number of open connections."""
         return len(self._open)
 
     def serve(self) -> None:
@@ -59,7 +60,7 @@ class WebServer(ThreadingMixIn, WSGIServer):
         self.serve_forever(min(0.5, self._limits.seconds / 4))
 
     def process_request(self, request: Any, client_address: Any) -> None:
-        """Begin the time of a connection, and cut the oldest if there is one too many."""
+        """Start a connection's time limit, and close the oldest if there are too many."""
         with self._lock:
             self._open[request] = time.monotonic()
             if len(self._open) > self._limits.connections:
@@ -67,54 +68,51 @@ class WebServer(ThreadingMixIn, WSGIServer):
         super().process_request(request, client_address)
 
     def service_actions(self) -> None:
-        """Cut what is too old; called between requests, at least at each turn of `serve`."""
+        """Close connections that are too old. `serve_forever` calls this at least once per poll."""
         with self._lock:
             since = time.monotonic() - self._limits.seconds
             for request in [each for each, begun in self._open.items() if begun < since]:
                 self._cut(request)
 
     def close_request(self, request: Any) -> None:
-        """Close a connection that has ended."""
         with self._lock:
             self._open.pop(request, None)
         super().close_request(request)
 
     def handle_error(self, request: Any, client_address: Any) -> None:
-        """Say nothing of a connection that was cut, or of what is no HTTP."""
+        """Log errors of pages, but not connections that were cut or malformed requests."""
         error = sys.exception()
         if not isinstance(error, OSError | HTTPException):
             logger.error("a page failed", exc_info=error)
 
     def _cut(self, request: socket.socket) -> None:
         del self._open[request]
-        with suppress(OSError):  # it has ended by itself
+        with suppress(OSError):  # the client has closed it already
             request.shutdown(socket.SHUT_RDWR)  # wakes its thread, which closes it
 
 
 class _Handler(WSGIRequestHandler):
-    """A probe every few seconds is nothing for the log, and neither is what is no HTTP."""
+    """Limits the size of a request's head. Health probes and malformed requests are not logged."""
 
     def setup(self) -> None:
-        """Read no more than the head of a request may have."""
         super().setup()
         self.rfile = io.BufferedReader(_Head(self.rfile))
 
     def log_message(self, format: str, *args: object) -> None:
-        """Say nothing."""
+        """Log nothing."""
 
 
 class _Head(io.RawIOBase):
-    """What a connection sends, refused from where it is too much for the head of a request: http.client would keep 6 MB."""
+    """A connection's input, limited to a request head's size. http.client would store 6 MB."""
 
     def __init__(self, sent: io.BufferedIOBase) -> None:
         self._sent, self._left = sent, _HEAD_BYTES
 
     def readable(self) -> bool:
-        """Always."""
         return True
 
     def readinto(self, buffer: Any) -> int:
-        """Read some; raises LineTooLong, which http.server answers with 431."""
+        """Raise LineTooLong over the limit. http.server responds with status 431."""
         if not self._left:
             raise LineTooLong("the head of a request")
         data = self._sent.read1(min(len(buffer), self._left))
@@ -123,6 +121,6 @@ class _Head(io.RawIOBase):
         return len(data)
 
     def close(self) -> None:
-        """Close the connection's file as well."""
+        """Close the connection's file too."""
         self._sent.close()
         super().close()
