@@ -152,7 +152,8 @@ def test_an_offset_that_no_range_has_is_named(
     outcome = audited.audit()
     assert faults(outcome) == [("gap", 5, 6), ("gap", 9, 10)]
     assert (
-        str(outcome.faults[1]) == f"gap: {audited.source.topic}[0] 9 (/spouts/lines): 10 is stored"
+        str(outcome.faults[1])
+        == f"gap: {audited.source.topic}[0] 9 (/spouts/lines): the stored offset is 10"
     )
     assert outcome.summary()["gaps"] == 2
     monkeypatch.setattr(module, "stored_offsets", lambda *_: {audited.reading: 12})

@@ -142,15 +142,15 @@ def returning(**rules: Any) -> Callable[[Callable[[DataFrame], DataFrame]], Pipe
             returning(keys="customer", latest="at")(
                 lambda rows: rows.groupBy("customer").agg(sf.max("at").alias("at"))
             ),
-            "asks where a row comes from, and the function <lambda> left out 'kafka_partition'",
+            "needs the origin of a row, but the function <lambda> left out 'kafka_partition'",
         ),
         (
             returning(keys="customer", add="status")(lambda rows: rows),
-            "`add` takes numbers, and 'status' is string",
+            "`add` takes numbers, but 'status' is string",
         ),
         (
             returning(keys="customer", add="at")(lambda rows: rows.select("nothing")),
-            "cannot be carried out: .*`nothing`",
+            "the pipeline is invalid: .*`nothing`",
         ),
     ],
 )
@@ -168,7 +168,7 @@ def test_declarations_that_contradict_themselves() -> None:
     pipeline = Pipeline()
     cases: list[tuple[str, dict[str, Any], str]] = [
         ("silver", {"add": ["n"]}, "cannot be called 'silver'"),
-        ("Totals", {"add": ["n"]}, "give small letters"),
+        ("Totals", {"add": ["n"]}, "use lowercase letters"),
         ("totals", {"add": ["n"], "max": ["n"]}, "names n twice"),
         ("totals", {"add": ["k"]}, "names k twice"),
         ("totals", {}, "needs keys, and a column with a rule"),
@@ -201,9 +201,12 @@ def test_a_table_declared_anew_is_refused(orders: Orders) -> None:
         )
     )
     for pipeline, message in (
-        (fewer, "totals has another form than the pipeline: the pipeline gives it no column"),
-        (other, "silver has another form .* its column 'at' is bigint, now it would be string"),
-        (anew, r"grouped has another form .* it was declared as \{.*\}, and is now \{.*\}"),
+        (fewer, "totals does not match the pipeline: the pipeline does not make its column"),
+        (
+            other,
+            "silver does not match .* its column 'at' is bigint, but the pipeline makes it string",
+        ),
+        (anew, r"grouped does not match .* it was declared as \{.*\}, and is now \{.*\}"),
     ):
         orders.pipeline = pipeline
         with pytest.raises(PipelineError, match=message):

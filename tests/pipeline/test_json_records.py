@@ -165,15 +165,15 @@ def test_conditions_of_ones_own(spark: SparkSession) -> None:
     [
         (
             Pipeline(records=json_records("customer STRNG")),
-            "the pipeline cannot be carried out: .*STRNG",
+            "the pipeline is invalid: .*STRNG",
         ),
         (
             Pipeline(records=json_records("a STRING"), identity="b"),
-            "identity names 'b', which is no column",
+            "identity names 'b', which is not a column",
         ),
         (
             Pipeline(records=json_records("a STRING", reject={"odd": "b > 1"})),
-            "the pipeline cannot be carried out: .*`b`",
+            "the pipeline is invalid: .*`b`",
         ),
     ],
 )
@@ -192,7 +192,7 @@ def test_a_field_with_the_name_of_a_column_of_silver_is_refused(
     spark: SparkSession, name: str
 ) -> None:
     """However it is written; else silver's own column would take its place, and say nothing."""
-    with pytest.raises(PipelineError, match=f"have a column '{name}', which silver has of its own"):
+    with pytest.raises(PipelineError, match=f"have a column '{name}', but silver has its own"):
         find_schemas(spark, Pipeline(records=json_records(f"customer STRING, {name} STRING")))
     pipeline = Pipeline(records=json_records("customer STRING"))
     pipeline.silver(lambda rows: rows.withColumn("Batch", sf.lit(1)))

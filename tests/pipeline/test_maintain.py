@@ -205,7 +205,7 @@ def test_a_merge_that_meets_a_compaction_is_done_again(
         orders.run()
     thread.join()
     assert not problems, problems
-    assert "totals has got another commit meanwhile: committing again" in caplog.text
+    assert "another process has committed to totals: committing again" in caplog.text
     assert orders.rows("totals", "orders") == {"Zoë": 2, "Ann": 1}
 
 

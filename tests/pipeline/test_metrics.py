@@ -95,7 +95,7 @@ def test_a_batch_that_mostly_cannot_be_read_is_warned_of(
     )
     reasons = {row[0] for row in job.read("quarantine").select("reason").collect()}
     assert len(reasons) == 1
-    assert f"for example: {reasons.pop()}. Does the pipeline declare" in warning
+    assert f"for example: {reasons.pop()}. Check that the pipeline's declaration" in warning
 
 
 @pytest.mark.slow
@@ -161,7 +161,7 @@ def test_a_function_that_hangs_is_noticed(job: Job) -> None:
     def user() -> None:
         try:
             await_condition(
-                lambda: (monitor.not_ready or "").startswith("refine has stood still for"), 60
+                lambda: (monitor.not_ready or "").startswith("refine has made no progress for"), 60
             )
             assert monitor.stalled is None
         finally:
@@ -185,7 +185,7 @@ def test_a_look_that_fails_is_told_and_taken_again(caplog: pytest.LogCaptureFixt
 
     with looking({"the lag": look}, every=0.01):
         assert again.wait(10)
-    assert "the lag cannot be told: the disk is away" in caplog.text
+    assert "cannot update the lag: the disk is away" in caplog.text
 
 
 @pytest.mark.slow
@@ -233,7 +233,7 @@ def test_a_broker_that_goes_away_is_named_in_one_line(
     thread.start()
     with pytest.raises(
         PipelineError,
-        match=rf"^Kafka at {own_kafka.bootstrap} no longer answers \(.*\): when it is up",
+        match=rf"^Kafka at {own_kafka.bootstrap} no longer responds \(.*\): when it is up",
     ) as error:
         run(job.spark, settings, replace(job.tables, root=settings.tables), Pipeline())
     thread.join()

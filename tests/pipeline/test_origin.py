@@ -16,7 +16,7 @@ pytestmark = pytest.mark.timeout(
     900
 )  # on two calm cores a minute; with ten others on them ten times that
 
-MADE_ANEW = r"the topic 'sink-\w+' was deleted and made anew: its id is \S+, and the tables are made of \S+\. Give --tables"
+MADE_ANEW = r"the topic 'sink-\w+' was deleted and recreated: its id is \S+, and the tables were made from \S+\. Set --tables"
 
 
 @pytest.mark.slow
@@ -92,7 +92,7 @@ def test_tables_are_of_one_topic(job: Job) -> None:
     job.sink.sentence(1, "the cat")
     job.run()
     other = Sink(job.sink.bootstrap)
-    message = rf"the tables at \S+ are made of the topic '{job.sink.topic}', not of '{other.topic}': correct --topic"
+    message = rf"the tables at \S+ were made from the topic '{job.sink.topic}', not from '{other.topic}': correct --topic"
     with pytest.raises(PipelineError, match=message):
         job.run(topic=other.topic)
 

@@ -168,7 +168,7 @@ def test_an_acker_that_completes_trees_too_early_is_caught(spark: SparkSession) 
     assert found.findings
     assert all(each.fault and each.level == 4 for each in found.findings)
     assert re.fullmatch(
-        r"a tree that is not proven: topic\[0\] \d+: the tree [0-9a-f]{16} is said to be complete, and it is not",
+        r"a tree that is not proven: topic\[0\] \d+: the tree [0-9a-f]{16} is reported as complete, but it is not",
         str(found.findings[0]),
     )
 
@@ -180,7 +180,7 @@ def test_a_tree_that_never_began(spark: SparkSession) -> None:
     found = proven(spark, [ack_frame(begins=True), ack_frame([(1, 3)], acks=[(1, 3)])], said)
     assert (found.said, found.closed) == (1, 1)
     assert [each.note for each in found.findings] == [
-        "the tree 0000000000000007 is said to be complete, and it never began"
+        "the tree 0000000000000007 is reported as complete, but it never began"
     ]
 
 

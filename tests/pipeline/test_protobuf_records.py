@@ -192,14 +192,14 @@ def test_each_record_that_cannot_be_read_has_a_reason(
     good = writer.protobuf(timed(word="cow"))
     older = other.protobuf(word("string at = 2")(word="a", at="noon"))
     avro = other.avro('{"type": "record", "name": "Word", "fields": []}', {})
-    no_id = "the value does not begin with the id of a schema: byte 0, and 4 more"
-    not_so = "schema id 1: the value is not what that schema says"
-    became = "field 2 (shop.Word.at) is string there, and message in the reader's"
+    no_id = "the value does not begin with a schema id: byte 0, and 4 more"
+    not_so = "schema id 1: the value does not match that schema"
+    became = "field 2 (shop.Word.at) is string in the writer's schema, and message in the reader's"
     cases: list[tuple[bytes | None, str | None]] = [
         (None, "the value is null"),
         (b"", no_id),
         (b"\x00\x00\x00\x00", no_id),
-        (b"\x00\x00\x00\x00\x4d\x00", "schema id 77: the schema registry does not know it"),
+        (b"\x00\x00\x00\x00\x4d\x00", "schema id 77: the schema registry does not have it"),
         (avro, "schema id 3: it is AVRO, not PROTOBUF"),
         (
             older,
@@ -215,7 +215,7 @@ def test_each_record_that_cannot_be_read_has_a_reason(
         ),
         (
             good[:6] + b"\x1a\xc0\x84\x19" + bytes(410_176),
-            "schema id 1: it holds more than 400,000 values",
+            "schema id 1: it has more than 400,000 values",
         ),
         (good, None),
         (good + b"\x9a\x06\x01x", None),
@@ -263,7 +263,7 @@ def test_a_record_is_decoded_once(
 @pytest.mark.parametrize(
     ("records", "message"),
     [
-        (protobuf_records(schema=b"\xff"), "the reader's Protobuf schema is no set of descriptors"),
+        (protobuf_records(schema=b"\xff"), "the reader's Protobuf schema is not a descriptor set"),
         (protobuf_records(message="shop.Other"), r"no message 'shop.Other': correct message="),
         (
             protobuf_records(schema=File().message("Word", "string reason = 1").of("Word")),
@@ -272,7 +272,7 @@ def test_a_record_is_decoded_once(
         (protobuf_records(subject="other"), "has no subject 'other'"),
         (
             protobuf_records(schema=File().message("Word", ".shop.Word next = 1").of("Word")),
-            "shop.Word holds itself",
+            "shop.Word contains itself",
         ),
         (
             protobuf_records(subject="avro-value"),
@@ -293,7 +293,8 @@ def test_a_readers_schema_that_cannot_be_is_refused_in_one_line(
 
 def test_a_schema_that_is_neither_a_class_nor_bytes_is_refused_at_once() -> None:
     with pytest.raises(
-        PipelineError, match="a generated class or bytes of a set of descriptors, not 'syntax'"
+        PipelineError,
+        match="a generated class or the bytes of a descriptor set as schema=, not 'syntax'",
     ):
         protobuf_records(schema="syntax")
 
@@ -321,7 +322,7 @@ def test_a_file_that_the_registry_lacks_comes_with_the_readers_class(
     stub.schemas[2].pop("references")
     with pytest.raises(
         PipelineError,
-        match=r"schema id 2 imports 'post/address\.proto', which is not there.* schema= that has it",
+        match=r"schema id 2 imports 'post/address\.proto', which is missing.* schema= that has it",
     ):
         begun(protobuf_records(), settings, stub)
     (row,) = read(spark, begun(protobuf_records(schema=ORDER.of("Order")), settings, stub), [value])
@@ -384,4 +385,4 @@ def test_a_batch_that_runs_again_is_read_by_the_schema_that_it_was_begun_with(
     words.put(newer(word="c", size=2))
     words.run()
     assert words.rows("word", "size") == [("a", None), ("b", None), ("c", 2)]
-    assert words.reasons() == ["schema id 99: the schema registry does not know it"]
+    assert words.reasons() == ["schema id 99: the schema registry does not have it"]

@@ -248,11 +248,11 @@ def test_json_schema_with_columns_of_ones_own(
 @pytest.mark.parametrize(
     ("records", "message"),
     [
-        (avro_records(schema="{"), "the reader's Avro schema is not that of a record"),
+        (avro_records(schema="{"), "the reader's Avro schema is not a record schema"),
         (avro_records(schema=avro({"name": "reason", "type": "string"})), "a field 'reason'"),
         (
             avro_records(schema=avro({"name": "a", "type": "none"})),
-            "Spark makes no columns of the reader's Avro schema",
+            "Spark cannot make columns of the reader's Avro schema",
         ),
         (
             avro_records(subject="other"),
@@ -264,7 +264,7 @@ def test_json_schema_with_columns_of_ones_own(
         ),
         (
             json_schema_records(schema='{"type": "string"}'),
-            "has no properties that columns could be made of",
+            "has no properties that can be columns",
         ),
     ],
 )

@@ -82,7 +82,9 @@ def test_what_is_wrong_is_told(secured: Secured) -> None:
         assert told.startswith(
             f"the stored offsets cannot be read from ZooKeeper at {hosts}, {why}"
         )
-        assert told.endswith("Correct --zookeeper and --zookeeper-tls, or see that it is up")
+        assert told.endswith(
+            "Correct --zookeeper and --zookeeper-tls, or check that ZooKeeper is up"
+        )
 
 
 @pytest.mark.parametrize(
@@ -135,8 +137,8 @@ def test_a_key_with_another_password_is_named(secured: Secured, tmp_path: Path) 
     (tmp_path / "password").write_text("canary-Pa55")
     key = locked_key(secured.tls.certfile, "right-Pa55", tmp_path / "locked.key")
     for password_file, says in (
-        ("", "its key has a password: name a file with it in keyfile_password_file"),
-        (str(tmp_path / "password"), "see to keyfile and keyfile_password_file"),
+        ("", "its key has a password: give a file with it as keyfile_password_file"),
+        (str(tmp_path / "password"), "check keyfile and keyfile_password_file"),
     ):
         tls = ZooKeeperTls(
             certfile=secured.tls.certfile, keyfile=str(key), keyfile_password_file=password_file

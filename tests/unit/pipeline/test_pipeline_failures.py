@@ -18,11 +18,11 @@ PLACES = "tables or checkpoints (s3a://lake/orders, /data/done)"
 SAID = [
     (
         "org.apache.kafka.common.errors.TimeoutException: Timed out waiting for a node assignment. Call: listNodes",
-        f"{KAFKA} no longer answers (kafka.common.errors.TimeoutException: Timed out waiting for a node assignment. Call: ",
+        f"{KAFKA} no longer responds (kafka.common.errors.TimeoutException: Timed out waiting for a node assignment. Call: ",
     ),
     (
         "Job aborted: java.util.concurrent.TimeoutException: Cannot fetch record for offset 512 in 45000 milliseconds",
-        f"{KAFKA} no longer answers (Cannot fetch record for offset 512 in 45000 milliseconds): when it is up",
+        f"{KAFKA} no longer responds (Cannot fetch record for offset 512 in 45000 milliseconds): when it is up",
     ),
     (
         "org.apache.kafka.common.errors.TopicAuthorizationException: Not authorized to access topics: [totals]",
@@ -30,11 +30,11 @@ SAID = [
     ),
     (
         "An exception was raised by the Python Proxy. Return Message: java.io.IOException: No space left on device",
-        f"there is no room left for {PLACES} (No space left on device): give the volume more room",
+        f"there is no space left for {PLACES} (No space left on device): enlarge the volume",
     ),
     (
         "java.nio.file.AccessDeniedException: s3a://lake/orders/silver/_delta_log: getFileStatus: 403 Forbidden",
-        f"{PLACES} cannot be written (AccessDenied): correct the rights or the login",
+        f"{PLACES} cannot be written (AccessDenied): correct the permissions or the login",
     ),
     (
         "java.lang.ClassNotFoundException: Class org.apache.hadoop.fs.s3a.S3AFileSystem not found",
@@ -42,11 +42,11 @@ SAID = [
     ),
     (
         "java.net.UnknownHostException: minio.storage.svc",
-        f"the storage of {PLACES} does not answer (UnknownHostException: minio.storage.svc): when it is up",
+        f"the storage of {PLACES} does not respond (UnknownHostException: minio.storage.svc): when it is up",
     ),
     (
         "java.lang.OutOfMemoryError: Java heap space",
-        "the heap is too small (OutOfMemoryError: Java heap space): give --driver-memory more than 1g,",
+        "the heap is too small (OutOfMemoryError: Java heap space): set --driver-memory above 1g,",
     ),
 ]
 

@@ -74,7 +74,7 @@ def test_a_query_at_work_without_a_sign_of_life_is_not_ready_and_then_not_alive(
         monitor.note("bronze", None, begun=True)
         monitor.note("refine", ("Processing new data", 7), begun=True)
         assert (monitor.not_ready is None, monitor.stalled is None) == (ready, alive)
-    assert monitor.stalled == "refine has stood still for 601 s"
+    assert monitor.stalled == "refine has made no progress for 601 s"
     monitor.note("refine", ("Processing new data", 8), begun=True)
     assert monitor.not_ready is None
 
@@ -122,7 +122,7 @@ def test_the_pages(served: str, monitor: Monitor, clock: Clock) -> None:
     assert 'kstorm_pipeline_rows_total{table="bronze"} 12.0\n' in text
     assert "_created" not in text
     clock.now += 100
-    assert answer(f"{served}/readyz") == (503, "bronze has stood still for 100 s\n")
+    assert answer(f"{served}/readyz") == (503, "bronze has made no progress for 100 s\n")
     assert (
         'kstorm_pipeline_standing_still_seconds{query="bronze"} 100.0\n'
         in answer(f"{served}/metrics")[1]

@@ -140,9 +140,7 @@ def test_an_encryption_that_loses_messages_is_refused(tmp_path: Path) -> None:
     """That of the jar which `pyspark` 4.0.0 ships; nobody is told who does not encrypt."""
     jar = tmp_path / "spark-network-common_2.13-4.0.0.jar"
     jar.touch()
-    with pytest.raises(
-        PipelineError, match=f"{jar} cannot encrypt: put version 4.0.4 in its place"
-    ):
+    with pytest.raises(PipelineError, match=f"{jar} cannot encrypt: replace it by version 4.0.4"):
         refuse_unmended({"spark.network.crypto.enabled": "true"}, tmp_path)
     refuse_unmended({}, tmp_path)
     jar.rename(tmp_path / "spark-network-common_2.13-4.0.4.jar")
@@ -167,7 +165,7 @@ def test_an_encryption_that_loses_messages_is_refused(tmp_path: Path) -> None:
         ([*RUN, "--interval-seconds", "nan"], "is 'nan'; give seconds above 0"),
         ([*RUN, "--max-records-per-batch", "0"], "is '0'; give a whole number of 1 or more"),
         ([*RUN, "--allow-data-loss", "perhaps"], "is 'perhaps'; give true or false"),
-        ([*RUN, "--jars", "no.jar"], "has 'no.jar', and there is no such file"),
+        ([*RUN, "--jars", "no.jar"], "has 'no.jar', but there is no such file"),
         ([*RUN, "--driver-memory", "much"], "is 'much'; give a number followed by m or g"),
         (
             [*RUN, "--starting-offsets", "now"],
@@ -177,15 +175,15 @@ def test_an_encryption_that_loses_messages_is_refused(tmp_path: Path) -> None:
         ([*RUN, "--tables", __file__], "which is a file; give a directory"),
         (
             [*RUN, "--spark-conf", "spark.network.crypto.cipher=AES/CTR/NoPadding"],
-            "leave it out, it is AES/GCM/NoPadding",
+            "leave it out, the default is AES/GCM/NoPadding",
         ),
         (
             [*RUN, "--spark-conf", "spark.network.crypto.authEngineVersion=1"],
-            "leave it out, it is 2",
+            "leave it out, the default is 2",
         ),
         (
             [*RUN, "--spark-conf", "spark.network.crypto.saslFallback=true"],
-            "leave it out, it is false",
+            "leave it out, the default is false",
         ),
         (
             [*RUN, "--spark-conf", "alone"],
@@ -209,5 +207,5 @@ def test_a_broker_that_is_not_there_costs_one_line(capsys: pytest.CaptureFixture
     nobody = f"127.0.0.1:{reserve_port()}"
     assert main([*RUN, "--bootstrap-servers", nobody]) == 1
     said = capsys.readouterr().err
-    assert f"no Kafka broker answers ({nobody}: Connection refused)" in said
+    assert f"no Kafka broker responds ({nobody}: Connection refused)" in said
     assert said.count("\n") == 1

@@ -173,15 +173,15 @@ def test_what_cannot_be_columns_is_named() -> None:
     for kind, message in (
         (
             tree,
-            r"shop.Tree holds itself \(shop.Tree > shop.Branch > shop.Tree\).* give the records a schema= without that field",
+            r"shop.Tree contains itself \(shop.Tree > shop.Branch > shop.Tree\).* give the records a schema= without that field",
         ),
-        (struct_pb2.Struct, "google.protobuf.Struct holds itself"),
+        (struct_pb2.Struct, "google.protobuf.Struct contains itself"),
         (wide.of("F5"), "more than 5,000 columns"),
-        (deep.of("F100"), "more than 100 messages within each other"),
-        (File().message("Empty").of("Empty"), "no fields that columns could be made of"),
+        (deep.of("F100"), "more than 100 nested messages"),
+        (File().message("Empty").of("Empty"), "no fields that can be columns"),
         (
             File().message("Two", "int32 a = 1", "int32 A = 2").of("Two"),
-            "fields 'a' and 'A', which are one name to Spark",
+            "fields 'a' and 'A', which are the same name to Spark",
         ),
     ):
         with pytest.raises(PipelineError, match=message):
@@ -214,7 +214,7 @@ def test_text_that_is_none_has_a_reason_in_proto2_as_well() -> None:
         .of("Old")
     )
     for wrong in (b"\x0a\x01\xff", b"\x12\x01a\x12\x01\xff"):
-        assert reason(kind, FIRST + wrong) == "a text in it is not UTF-8"
+        assert reason(kind, FIRST + wrong) == "a string in it is not UTF-8"
 
 
 def test_a_record_says_which_message_of_its_schema_it_is() -> None:
@@ -254,21 +254,25 @@ def test_a_record_says_which_message_of_its_schema_it_is() -> None:
         (
             "int64 a = 1",
             "int32 a = 1",
-            "field 1 (shop.M.a) is int64 there, and int32 in the reader's",
+            "field 1 (shop.M.a) is int64 in the writer's schema, and int32 in the reader's",
         ),
-        ("int32 a = 1", "sint32 a = 1", "is int32 there, and sint32"),
-        ("int32 a = 1", "uint64 a = 1", "is int32 there, and uint64"),
-        ("string a = 1", "int64 a = 1", "is string there, and int64"),
-        ("repeated int32 a = 1", "int32 a = 1", "is repeated int32 there, and int32"),
+        ("int32 a = 1", "sint32 a = 1", "is int32 in the writer's schema, and sint32"),
+        ("int32 a = 1", "uint64 a = 1", "is int32 in the writer's schema, and uint64"),
+        ("string a = 1", "int64 a = 1", "is string in the writer's schema, and int64"),
+        (
+            "repeated int32 a = 1",
+            "int32 a = 1",
+            "is repeated int32 in the writer's schema, and int32",
+        ),
         (
             "map<string, string> a = 1",
             "repeated .shop.In a = 1",
-            "is map there, and repeated message",
+            "is map in the writer's schema, and repeated message",
         ),
         (
             "map<string, int64> a = 1",
             "map<string, string> a = 1",
-            "(shop.M.AEntry.value) is int64 there, and string",
+            "(shop.M.AEntry.value) is int64 in the writer's schema, and string",
         ),
     ],
 )
@@ -301,10 +305,10 @@ def test_a_set_of_descriptors_may_be_in_any_order() -> None:
         "shop.Order",
     )
     assert [field.name for field in found.fields] == ["to"]
-    with pytest.raises(PipelineError, match=r"imports 'post/street\.proto', which is not there"):
+    with pytest.raises(PipelineError, match=r"imports 'post/street\.proto', which is missing"):
         files_of_set(FileDescriptorSet(file=[order.proto]).SerializeToString())
     for data in (b"", b"\xff", b"syntax"):
-        with pytest.raises(PipelineError, match="is no set of descriptors: make one by protoc"):
+        with pytest.raises(PipelineError, match="is not a descriptor set: make one with protoc"):
             files_of_set(data)
     with pytest.raises(PipelineError, match=r"no message 'shop.Other': correct message="):
         open_message(files_of_class(order.of("Order")), "shop.Other")
@@ -317,7 +321,7 @@ def test_files_that_make_no_sense_are_refused() -> None:
     with pytest.raises(PipelineError, match=r"import each other: b.proto"):
         files_of_set(FileDescriptorSet(file=[one.proto, two.proto]).SerializeToString())
     wrong = File().message("Order", ".shop.Missing to = 1")
-    with pytest.raises(PipelineError, match=r"makes no sense: .*Missing"):
+    with pytest.raises(PipelineError, match=r"is inconsistent: .*Missing"):
         open_message(
             files_of_set(FileDescriptorSet(file=[wrong.proto]).SerializeToString()), "shop.Order"
         )
@@ -344,8 +348,8 @@ def bombs() -> Any:
 
 BOMB = bombs()
 TOO_MUCH = {
-    "values": "it holds more than 400,000 values",
-    "fields": "its messages have more than 4,000,000 fields, be they there or not",
+    "values": "it has more than 400,000 values",
+    "fields": "its messages have more than 4,000,000 fields, present or not",
 }
 BOMBS: dict[str, tuple[str, bytes]] = {
     "wide messages": ("fields", b"\x0a\0" * 100_000),

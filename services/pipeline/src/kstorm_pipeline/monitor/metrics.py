@@ -24,29 +24,29 @@ class Metrics:
         self.registry = registry = CollectorRegistry()
         self._rows = Counter(
             "kstorm_pipeline_rows_total",
-            "Rows added to the table; of a gold table, rows changed or added",
+            "Rows added to the table; for a gold table, rows changed or added",
             ["table"],
             registry=registry,
         )
         self._replays = Counter(
             "kstorm_pipeline_replays_total",
-            "Records left out of silver, which has their occurrence",
+            "Records left out of silver because it has their occurrence",
             registry=registry,
         )
         self._mostly_quarantined = Counter(
             "kstorm_pipeline_mostly_quarantined_batches_total",
-            "Batches of which too much could not be read",
+            "Batches with too many unreadable records",
             registry=registry,
         )
         self._table_seconds = Counter(
             "kstorm_pipeline_table_seconds_total",
-            "Seconds that batches took for the table",
+            "Seconds that batches spent on the table",
             ["table"],
             registry=registry,
         )
         self._batch_seconds = Histogram(
             "kstorm_pipeline_batch_seconds",
-            "Seconds that a batch took",
+            "Duration of a batch in seconds",
             ["query"],
             registry=registry,
             buckets=_BOUNDS,
@@ -59,7 +59,7 @@ class Metrics:
         )
         self._lag_seconds = Gauge(
             "kstorm_pipeline_lag_seconds",
-            "Age of the oldest record that the table lacks, by its Kafka timestamp; 0 if it lacks none",
+            "Age of the oldest record that the table lacks, by its Kafka timestamp; 0 if none",
             ["table"],
             registry=registry,
         )
@@ -71,13 +71,13 @@ class Metrics:
         )
         self._still = Gauge(
             "kstorm_pipeline_standing_still_seconds",
-            "Seconds since a query at work last gave a sign of life",
+            "Seconds since an active query last made progress",
             ["query"],
             registry=registry,
         )
         self._complete_until = Gauge(
             "kstorm_pipeline_complete_until_timestamp_seconds",
-            "Up to when every message is accounted for, by the last audit, in seconds since 1970",
+            "Time up to which every message is accounted for, by the last audit, in seconds since 1970",
             ["topology"],
             registry=registry,
         )
