@@ -10,6 +10,7 @@ from tests.command import started
 LONG = 480  # it takes three minutes on an idle machine
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(LONG + 60)
 def test_each_role_is_killed_once_and_nothing_is_lost(tmp_path: Path) -> None:
     """Exit code 0, a table row for each role, and the large log files deleted."""

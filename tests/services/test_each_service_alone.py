@@ -104,7 +104,12 @@ def test_a_service_imports_with_only_what_it_declares(
 ) -> None:
     """The environment has the service and its requirements. It has the library only if that is one."""
     install: list[str | Path] = [uv, "pip", "install", "--quiet", "--no-sources"]
-    install += ["--constraints", constraints, "--build-constraints", ROOT / "build-requirements.txt"]
+    install += [
+        "--constraints",
+        constraints,
+        "--build-constraints",
+        ROOT / "build-requirements.txt",
+    ]
     environment = environment_of(service, [*install, sources / service], uv)
     python = environment / "bin" / "python"
     parts = [sources / service]

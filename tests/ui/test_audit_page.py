@@ -14,6 +14,8 @@ from kstorm.runtime.service.settings import Settings
 from tests.ui.conftest import OpenPage
 from tests.ui.server import MadeUp, serving, topology
 
+pytestmark = pytest.mark.slow
+
 EVIL = "<img src=x onerror=alert(1)>\u202e</script>"
 
 

@@ -14,6 +14,8 @@ from kstorm.runtime.tracing.outlines import outline
 from kstorm.topology import TopologyBuilder
 from tests.ui.server import MadeUp, serving, topology
 
+pytestmark = pytest.mark.slow
+
 _PATHS = ("sources", "letters", "letters/3", "events", "audit", "why", "m/lines/0/3")
 _PATIENCE_SECS = 180
 

@@ -157,6 +157,7 @@ def test_deactivate_activate_drain(
     assert noted == [(verb, f"{_WHO}, by the web UI", "done") for verb in verbs]
 
 
+@pytest.mark.slow
 def test_a_group_is_discarded(
     running: Running,
     fresh_letters: Callable[..., None],
@@ -189,6 +190,7 @@ def test_a_group_is_discarded(
     shown_letters(page, running, 0, eventually)
 
 
+@pytest.mark.slow
 def test_message_is_edited(
     running: Running,
     fresh_letters: Callable[..., None],

@@ -25,6 +25,8 @@ from tests.kubernetes_stub import KubernetesStub
 from tests.ui.conftest import OpenPage
 from tests.ui.server import MadeUp, serving, topology
 
+pytestmark = pytest.mark.slow
+
 _COMPONENTS = {"lines": "spout", "price": "bolt"}
 _NOWHERE = "127.0.0.1:1"
 

@@ -159,6 +159,7 @@ def numbers(page: Page, cells: str) -> list[int]:
     return [int(text) for text in page.locator(cells).all_inner_texts()]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_axe_finds_nothing_on_dead_letters_and_events(
     url: str, open_page: OpenPage, violations: Callable[[Page], list[str]], scheme: str

@@ -9,6 +9,8 @@ from kstorm_ui.sources.logs import Life
 from tests.ui.conftest import OpenPage
 from tests.ui.server import MadeUp, serving, topology
 
+pytestmark = pytest.mark.slow
+
 EVIL = "<img src=x onerror=alert(1)>\u202egnp\x1b]0;x\x07</pre><script>alert(1)</script>"
 
 

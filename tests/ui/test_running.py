@@ -3,6 +3,7 @@
 import re
 from collections.abc import Callable
 
+import pytest
 from confluent_kafka import Producer
 from playwright.sync_api import Page, expect
 
@@ -218,6 +219,7 @@ def test_a_message_is_followed_until_it_is_done(
     assert violations(page) == []
 
 
+@pytest.mark.slow
 def test_oldest_unfinished_messages_are_listed(
     running: Running,
     open_page: OpenPage,

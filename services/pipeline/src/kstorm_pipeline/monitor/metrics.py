@@ -24,7 +24,7 @@ class Metrics:
         self.registry = registry = CollectorRegistry()
         self._rows = Counter(
             "kstorm_pipeline_rows_total",
-            "Rows added to the table; for a gold table, rows changed or added",
+            "Rows added to the table; in a gold table, rows changed or added",
             ["table"],
             registry=registry,
         )
@@ -46,7 +46,7 @@ class Metrics:
         )
         self._batch_seconds = Histogram(
             "kstorm_pipeline_batch_seconds",
-            "Duration of a batch in seconds",
+            "Seconds that a batch took",
             ["query"],
             registry=registry,
             buckets=_BOUNDS,
@@ -59,25 +59,25 @@ class Metrics:
         )
         self._lag_seconds = Gauge(
             "kstorm_pipeline_lag_seconds",
-            "Age of the oldest record that the table lacks, by its Kafka timestamp; 0 if none",
+            "Age of the oldest record that the table lacks, by its Kafka timestamp; 0 if it lacks none",
             ["table"],
             registry=registry,
         )
         self._oldest = Gauge(
             "kstorm_pipeline_oldest_unread_timestamp_seconds",
-            "Kafka timestamp of that record, in seconds since 1970; 0 if there is none",
+            "Kafka timestamp of the oldest record that the table lacks, in seconds since 1970; 0 if it lacks none",
             ["table"],
             registry=registry,
         )
         self._still = Gauge(
             "kstorm_pipeline_standing_still_seconds",
-            "Seconds since an active query last made progress",
+            "Seconds since a query at work last made progress",
             ["query"],
             registry=registry,
         )
         self._complete_until = Gauge(
             "kstorm_pipeline_complete_until_timestamp_seconds",
-            "Time up to which every message is accounted for, by the last audit, in seconds since 1970",
+            "Time up to which the last audit accounts for every message, in seconds since 1970",
             ["topology"],
             registry=registry,
         )
