@@ -1,4 +1,4 @@
-"""A user at work beside a pipeline that goes on."""
+"""Runs a function next to a continuous pipeline."""
 
 import os
 import signal
@@ -7,7 +7,8 @@ from collections.abc import Callable
 
 
 def run_beside(user: Callable[[], None], run: Callable[[], None]) -> None:
-    """Run what goes on until SIGTERM, which it gets when the user is done; fail with what the user met, if that was no success."""
+    """Call `run` until SIGTERM, which it gets when the user is done. Raise the user's error if
+    there was one."""
     problems: list[BaseException] = []
 
     def work() -> None:

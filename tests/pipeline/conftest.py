@@ -1,4 +1,4 @@
-"""One Spark for all tests of the pipeline, and a job with tables of its own for each that asks."""
+"""One Spark for all pipeline tests, and a job with its own tables for each test."""
 
 import os
 import time
@@ -27,7 +27,7 @@ from tests.pipeline.topic import Topic
 
 
 def await_condition(condition: Callable[[], bool], timeout: float = 150.0) -> None:
-    """Wait until a condition is true; fail after so many seconds."""
+    """Wait until a condition is true. Fail after some seconds."""
     deadline = time.monotonic() + timeout
     while not condition():
         assert time.monotonic() < deadline, f"not within {timeout:g} s"
@@ -36,7 +36,7 @@ def await_condition(condition: Callable[[], bool], timeout: float = 150.0) -> No
 
 @dataclass(frozen=True)
 class Job:
-    """A sink topic and the tables made of it, those of the word count unless others are declared."""
+    """A sink topic and the tables made from it. By default those of the word count."""
 
     spark: SparkSession
     settings: Settings
@@ -48,7 +48,7 @@ class Job:
         return Tables(self.settings.tables)
 
     def run(self, **changes: Any) -> None:
-        """Run the pipeline over what the sink holds, with other settings if need be."""
+        """Run the pipeline over the records in the sink, optionally with other settings."""
         self.sink.flush()
         run(self.spark, replace(self.settings, **changes), self.tables, self.pipeline)
 
@@ -56,7 +56,7 @@ class Job:
         return self.tables.read(self.spark, name)
 
     def snapshot(self) -> dict[str, list[str]]:
-        """All rows of all tables, as text, in an order that does not depend on files."""
+        """Return all rows of all tables as text, in an order that does not depend on files."""
         return {
             name: sorted(map(str, self.read(name).collect()))
             for name in self.tables.names(self.spark)
@@ -64,7 +64,7 @@ class Job:
 
     @property
     def silver(self) -> dict[str, tuple[str, int, int, int]]:
-        """Silver by id: word, count, partition and offset; fails on an id that is there twice."""
+        """Return silver by id: word, count, partition and offset. Fails on a duplicate id."""
         columns = ("occurrence", "word", "count", "kafka_partition", "kafka_offset")
         rows = self.read("silver").select(*columns).collect()
         by_id = {row[0]: tuple(row[1:]) for row in rows}
@@ -73,7 +73,7 @@ class Job:
 
     @property
     def word_counts(self) -> dict[str, tuple[int, int]]:
-        """Gold by word: count and occurrences; fails on a word that is there twice."""
+        """Return gold by word: count and occurrences. Fails on a duplicate word."""
         rows = self.read("word_counts").select("word", "count", "occurrences").collect()
         by_word = {row[0]: (row[1], row[2]) for row in rows}
         assert len(by_word) == len(rows), "a word is in gold twice"
@@ -81,7 +81,7 @@ class Job:
 
     @property
     def counts_per_minute(self) -> dict[tuple[int, str], int]:
-        """Gold by minute (its start in milliseconds) and word; fails on a pair that is there twice."""
+        """Return gold by minute (its start in milliseconds) and word. Fails on a duplicate pair."""
         rows = (
             self.read("counts_per_minute")
             .select(sf.unix_millis("window_start"), "word", "occurrences")
@@ -92,7 +92,7 @@ class Job:
         return by_pair
 
     def check(self) -> None:
-        """All tables hold what they must of all that the sink holds, and nothing twice."""
+        """Assert that all tables match the records in the sink, without duplicates."""
         places = sorted(
             (row[0], row[1]) for row in self.read("bronze").select("partition", "offset").collect()
         )
@@ -108,7 +108,7 @@ class Job:
 
 @pytest.fixture(scope="session")
 def settings(kafka: EmbeddedKafka) -> Settings:
-    """Return what all jobs have in common; tables and topic are each job's own."""
+    """Settings shared by all jobs. Each job has its own tables and topic."""
     return Settings(
         tables="",
         bootstrap_servers=kafka.bootstrap,
@@ -121,7 +121,7 @@ def settings(kafka: EmbeddedKafka) -> Settings:
 
 @pytest.fixture(scope="session")
 def spark(settings: Settings) -> Iterator[SparkSession]:
-    """Run a Spark for all tests of the session."""
+    """One Spark for all tests of the session."""
     before = dict(os.environ)
     os.environ.update(spark_environment())
     session = start_spark(settings)
@@ -152,6 +152,6 @@ def job(make_job: Callable[[Path], Job], tmp_path: Path) -> Job:
 
 @pytest.fixture
 def orders(spark: SparkSession, settings: Settings, tmp_path: Path) -> Orders:
-    """Return an empty topic of orders, with tables of its own."""
+    """An empty topic of orders with its own tables."""
     topic = Topic(settings.bootstrap_servers)
     return Orders(spark, replace(settings, tables=str(tmp_path), topic=topic.topic), topic)

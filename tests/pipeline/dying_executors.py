@@ -1,9 +1,10 @@
-"""`python -m tests.pipeline.dying_executors MOMENT run …`: the pipeline's command, of which executors die at a moment of a batch.
+"""`python -m tests.pipeline.dying_executors MOMENT run …`: the pipeline's command, whose executors die
+at one moment of a batch.
 
-The executors are processes of their own, under a master `local-cluster[…]`. The moments:
+The executors are separate processes, under a master `local-cluster[…]`. The moments:
 
-    amid-lookup     one dies while the places of the batch's replays are being found
-    after-lookup    all die as soon as these are found, and with them all that `localCheckpoint` has kept
+    amid-lookup     one dies during the look-up of the batch's replays
+    after-lookup    all die right after the look-up, and lose the data of `localCheckpoint`
     after-silver    all die as soon as silver has the batch
     amid-gold       one dies while the first gold table is merged
 """
@@ -28,7 +29,7 @@ _once = threading.Lock()
 
 
 def kill_executors(count: int | None = None) -> None:
-    """Kill so many executors by SIGKILL, or all; only the first call does."""
+    """Kill some executors with SIGKILL, or all. Only the first call does."""
     if not _once.acquire(blocking=False):
         return
     found = [each for each in psutil.Process().children(recursive=True) if _is_executor(each)][
@@ -41,7 +42,7 @@ def kill_executors(count: int | None = None) -> None:
 
 
 def _is_executor(process: psutil.Process) -> bool:
-    """Some other child may end just now."""
+    """Return True for an executor. Other children may exit at any time."""
     try:
         return _BACKEND in process.cmdline()
     except psutil.NoSuchProcess:
@@ -49,7 +50,8 @@ def _is_executor(process: psutil.Process) -> bool:
 
 
 def kill_in_job() -> Callable[[], None]:
-    """Kill one executor as soon as a stage has begun; call what is returned when that would be too late."""
+    """Kill one executor as soon as a stage has begun. Call the returned function when it would be
+    too late."""
     spark, over = SparkSession.active(), threading.Event()
     tracker = spark.sparkContext.statusTracker()
 
@@ -93,7 +95,7 @@ MOMENTS = list(_MOMENTS)
 
 
 def run() -> int:
-    """Have it die at the moment that is the first argument."""
+    """Run the pipeline, whose executors die at the moment given as the first argument."""
     owner, name, change = _MOMENTS[sys.argv[1]]
     setattr(owner, name, change(getattr(owner, name)))
     return main(sys.argv[2:])

@@ -1,4 +1,4 @@
-"""The audit of a real spout: what it says of its offsets, and what ZooKeeper holds."""
+"""The audit of a real spout, with its ranges and its offset in ZooKeeper."""
 
 import uuid
 from collections.abc import Iterator
@@ -52,7 +52,7 @@ def one_too_far() -> Iterator[None]:
 def read(
     topic: Topic, zookeeper: EmbeddedZooKeeper, until: int, stored: int, first: int = 0
 ) -> None:
-    """A life of a spout that finishes the messages up to one."""
+    """Run a spout that finishes the messages up to one."""
     process = SpoutProcess(topic, zookeeper.connect)
     process.emit(until - first)
     process.ack(*range(first, until))
@@ -61,14 +61,15 @@ def read(
 
 
 @pytest.mark.slow
-def test_a_spout_that_stores_an_offset_too_far_is_caught(
+def test_offset_stored_too_far_is_caught(
     spark: SparkSession,
     settings: Settings,
     topic: Topic,
     zookeeper: EmbeddedZooKeeper,
     tmp_path: Path,
 ) -> None:
-    """At once, and for ever after: by the next life a message is passed over, and it is named. Before that all is well."""
+    """Immediately and permanently: the next run of the spout passes over a message, which is
+    reported."""
     own = replace(
         settings,
         topology="words",

@@ -1,4 +1,4 @@
-"""What a pipeline has beside rules: distinct counts, and functions that take whole batches."""
+"""Features of a pipeline other than rules: distinct counts, and functions on whole batches."""
 
 from pathlib import Path
 
@@ -15,8 +15,8 @@ pytestmark = pytest.mark.timeout(
 
 
 @pytest.mark.slow
-def test_different_values_are_counted_across_batches(orders: Orders) -> None:
-    """What has come before counts no more, in the same batch or in a later one; null is no value."""
+def test_distinct_values_are_counted_across_batches(orders: Orders) -> None:
+    """Earlier values do not count again, in the same batch or later ones. Null does not count."""
     orders.pipeline = pipeline = Pipeline(records=json_records(COLUMNS))
 
     @pipeline.gold("states", keys=["customer"], distinct={"states": "status"}, latest=["status"])
@@ -53,7 +53,8 @@ def test_different_values_are_counted_across_batches(orders: Orders) -> None:
 def test_a_function_gets_each_batch_with_its_number(
     orders: Orders, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    """After the tables have it; a batch that runs again has the same number and rows, so Delta keeps one of two writings."""
+    """After the tables have it. A repeated batch has the same number and rows, so Delta keeps one
+    of two writes."""
     calls: list[tuple[BatchId, int]] = []
     place = str(tmp_path / "elsewhere")
 

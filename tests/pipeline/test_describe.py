@@ -1,4 +1,4 @@
-"""What `describe` says of the tables."""
+"""Output of `describe`."""
 
 import json
 from pathlib import Path
@@ -16,8 +16,8 @@ pytestmark = pytest.mark.timeout(
 
 
 @pytest.mark.slow
-def test_what_each_table_is(orders: Orders) -> None:
-    """Columns, rows, files, size, the last batch that is in it, and how it was declared; as JSON."""
+def test_describe_prints_each_table(orders: Orders) -> None:
+    """Columns, rows, files, size, last batch and declaration, as JSON."""
     with pytest.raises(PipelineError, match="there are no tables at"):
         list(describe(orders.spark, orders.settings, orders.tables, None))
     for number in range(2):

@@ -1,4 +1,5 @@
-"""Gold tables of one's own: each rule, in whatever batches the records come, and whatever commit a batch dies after."""
+"""Declared gold tables: each rule, with any distribution of records over batches, and crashes after
+any commit."""
 
 from collections.abc import Callable
 from decimal import Decimal
@@ -18,8 +19,9 @@ pytestmark = pytest.mark.timeout(
 )  # on two calm cores a minute; with ten others on them ten times that
 
 
-def test_every_rule_across_batches(orders: Orders) -> None:
-    """New keys, known keys, null as a key, replays in a batch and across batches; decimals add up exactly."""
+def test_every_rule_works_across_batches(orders: Orders) -> None:
+    """New keys, existing keys, null as a key, replays in a batch and across batches. Decimals add
+    up exactly."""
     orders.put("0-1", "Zoë", "0.10", "new", 5)
     orders.put("0-2", "Zoë", "0.20", "paid", 3)
     orders.put("0-1", "Zoë", "9.99", "a replay", 9)
@@ -39,9 +41,9 @@ def test_every_rule_across_batches(orders: Orders) -> None:
 
 
 @pytest.mark.slow
-def test_a_late_message_does_not_put_the_old_over_the_new(orders: Orders) -> None:
-    """Its first record is written after those of later messages, in the same batch or in a later one; of two source partitions the
-    Kafka timestamp tells."""
+def test_late_message_does_not_replace_a_newer_value(orders: Orders) -> None:
+    """Its first record is written after those of later messages, in the same or a later batch.
+    Between two source partitions, the Kafka timestamp decides."""
     for late in (False, True):
         orders.put("0-7", "Zoë", "1", "of 0-7", 7)
         orders.put("0-6", "Zoë", "1", "of 0-6", 9)
@@ -61,10 +63,11 @@ def test_a_late_message_does_not_put_the_old_over_the_new(orders: Orders) -> Non
 
 @pytest.mark.slow
 @pytest.mark.parametrize("named", [True, False])
-def test_a_crash_after_any_commit_of_a_batch_leaves_nothing_twice(
+def test_crash_after_any_commit_duplicates_nothing(
     orders: Orders, monkeypatch: pytest.MonkeyPatch, named: bool
 ) -> None:
-    """Of silver, of quarantine and of each gold table in turn; whether records are told apart by name or by their coordinates."""
+    """Of silver, quarantine and each gold table in turn, for records with names and with
+    coordinates."""
     if not named:
         monkeypatch.setattr("tests.pipeline.topic.lineage_headers", lambda _: {})
     orders.put("0-1", "Zoë", "1", "new", 1)
@@ -82,10 +85,10 @@ def test_a_crash_after_any_commit_of_a_batch_leaves_nothing_twice(
 
 
 @pytest.mark.slow
-def test_what_begins_a_table_is_no_second_time_in_it(
+def test_first_batch_of_a_table_is_not_duplicated(
     orders: Orders, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The first batch dies after it has written one of the gold tables, which it does not merge, as they have no rows."""
+    """The first batch dies after it has written a gold table. An empty table is not merged."""
     orders.put("0-1", "Zoë", "1", "new", 1)
     orders.put("0-2", "Zoë", "2", "paid", 2)
     orders.put("0-3", None, "3", "new", 3)
@@ -95,8 +98,8 @@ def test_what_begins_a_table_is_no_second_time_in_it(
 
 
 @pytest.mark.slow
-def test_a_silver_function_may_drop_rows_and_make_several_of_one(orders: Orders) -> None:
-    """Each occurrence still counts once, whatever a replay says."""
+def test_silver_function_may_drop_and_multiply_rows(orders: Orders) -> None:
+    """Each occurrence still counts once, also after replays."""
     pipeline = Pipeline(records=json_records("customer STRING, status STRING"))
 
     @pipeline.silver
@@ -120,7 +123,7 @@ def test_a_silver_function_may_drop_rows_and_make_several_of_one(orders: Orders)
 
 
 def returning(**rules: Any) -> Callable[[Callable[[DataFrame], DataFrame]], Pipeline]:
-    """A pipeline with one gold table of such rules."""
+    """Return a pipeline with one gold table with these rules."""
 
     def make(function: Callable[[DataFrame], DataFrame]) -> Pipeline:
         pipeline = Pipeline(records=json_records(COLUMNS))
@@ -142,33 +145,33 @@ def returning(**rules: Any) -> Callable[[Callable[[DataFrame], DataFrame]], Pipe
             returning(keys="customer", latest="at")(
                 lambda rows: rows.groupBy("customer").agg(sf.max("at").alias("at"))
             ),
-            "asks where a row comes from, and the function <lambda> left out 'kafka_partition'",
+            "needs the origin of a row, but the function <lambda> left out 'kafka_partition'",
         ),
         (
             returning(keys="customer", add="status")(lambda rows: rows),
-            "`add` takes numbers, and 'status' is string",
+            "`add` takes numbers, but 'status' is string",
         ),
         (
             returning(keys="customer", add="at")(lambda rows: rows.select("nothing")),
-            "cannot be carried out: .*`nothing`",
+            "the pipeline is invalid: .*`nothing`",
         ),
     ],
 )
-def test_a_table_that_cannot_be_is_refused_in_one_line(
+def test_invalid_gold_table_is_refused_in_one_line(
     spark: SparkSession, pipeline: Pipeline, message: str
 ) -> None:
-    """Before anything is written; the message names the table or the function, and the column."""
+    """Before anything is written. The message names the table or the function, and the column."""
     with pytest.raises(PipelineError, match=message) as error:
         find_schemas(spark, pipeline)
     assert "\n" not in str(error.value)
 
 
-def test_declarations_that_contradict_themselves() -> None:
-    """Are refused where they stand."""
+def test_contradictory_declarations_are_refused() -> None:
+    """Immediately, where they are declared."""
     pipeline = Pipeline()
     cases: list[tuple[str, dict[str, Any], str]] = [
         ("silver", {"add": ["n"]}, "cannot be called 'silver'"),
-        ("Totals", {"add": ["n"]}, "give small letters"),
+        ("Totals", {"add": ["n"]}, "use lowercase letters"),
         ("totals", {"add": ["n"], "max": ["n"]}, "names n twice"),
         ("totals", {"add": ["k"]}, "names k twice"),
         ("totals", {}, "needs keys, and a column with a rule"),
@@ -183,8 +186,8 @@ def test_declarations_that_contradict_themselves() -> None:
 
 
 @pytest.mark.slow
-def test_a_table_declared_anew_is_refused(orders: Orders) -> None:
-    """And so is a column of another type; a column that silver has not had is added, null in what there was."""
+def test_changed_declaration_is_refused(orders: Orders) -> None:
+    """As is a column of another type. A new column is added to silver, with null in existing rows."""
     orders.put("0-1", "Zoë", "1", "new", 1)
     orders.run()
     before = {
@@ -201,9 +204,12 @@ def test_a_table_declared_anew_is_refused(orders: Orders) -> None:
         )
     )
     for pipeline, message in (
-        (fewer, "totals has another form than the pipeline: the pipeline gives it no column"),
-        (other, "silver has another form .* its column 'at' is bigint, now it would be string"),
-        (anew, r"grouped has another form .* it was declared as \{.*\}, and is now \{.*\}"),
+        (fewer, "totals does not match the pipeline: the pipeline does not make its column"),
+        (
+            other,
+            "silver does not match .* its column 'at' is bigint, but the pipeline makes it string",
+        ),
+        (anew, r"grouped does not match .* it was declared as \{.*\}, and is now \{.*\}"),
     ):
         orders.pipeline = pipeline
         with pytest.raises(PipelineError, match=message):

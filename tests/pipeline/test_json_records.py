@@ -1,4 +1,4 @@
-"""JSON by its columns: what is taken, and the reason for what is not."""
+"""JSON by columns: accepted values, and reasons for the others."""
 
 import json
 from datetime import UTC, date, datetime
@@ -40,7 +40,7 @@ WHOLE = {
 
 
 def read(spark: SparkSession, columns: str, *values: Any, **options: Any) -> list[Any]:
-    """What becomes of JSON values, in their order."""
+    """Return the rows of JSON values, in order."""
     pipeline = Pipeline(records=json_records(columns, **options))
     return read_rows(
         pipeline, bronze(spark, [json.dumps(value).encode() for value in values])
@@ -48,8 +48,8 @@ def read(spark: SparkSession, columns: str, *values: Any, **options: Any) -> lis
 
 
 @pytest.mark.slow
-def test_a_field_may_have_any_name_but_two(spark: SparkSession) -> None:
-    """Those that reading uses for itself are no exception."""
+def test_field_may_have_any_name_except_two(spark: SparkSession) -> None:
+    """Names that the reader uses internally are allowed too."""
     names = ["text", "json", "large", "partition", "lineage", "field_text", "a b", "ключ"]
     columns = ", ".join(f"`{name}` STRING" for name in names)
     (row,) = read(spark, columns, {name: f"the {name}" for name in names})
@@ -60,8 +60,9 @@ def test_a_field_may_have_any_name_but_two(spark: SparkSession) -> None:
             read(spark, f"{name} STRING", {})
 
 
-def test_every_type_of_column(spark: SparkSession) -> None:
-    """Decimals keep their digits, nested values their nulls, times their zone; fields that no column names are ignored."""
+def test_every_column_type(spark: SparkSession) -> None:
+    """Decimals keep their digits, nested values their nulls, times their zone. Undeclared fields
+    are ignored."""
     (row,) = read(spark, COLUMNS, WHOLE)
     assert row.reason is None
     assert (row.customer, row.amount, row.paid, row.weight, row.pieces) == (
@@ -83,8 +84,7 @@ def test_every_type_of_column(spark: SparkSession) -> None:
 
 
 @pytest.mark.slow
-def test_what_is_null_or_missing_is_null_unless_it_must_not_be(spark: SparkSession) -> None:
-    """NOT NULL asks for a value."""
+def test_null_or_missing_field_is_null_unless_not_null(spark: SparkSession) -> None:
     empty, nulls, nobody = read(
         spark, COLUMNS, {"customer": "a"}, {**dict.fromkeys(WHOLE), "customer": "a"}, {}
     )
@@ -130,17 +130,17 @@ def test_what_is_null_or_missing_is_null_unless_it_must_not_be(spark: SparkSessi
         ("blob", "?", "field blob does not fit BINARY: STRING"),
     ],
 )
-def test_what_does_not_fit_has_a_reason(
+def test_unfit_value_has_a_reason(
     spark: SparkSession, field: str, value: object, reason: str
 ) -> None:
-    """No cast makes something else of it, no decimal is rounded, and nothing raises."""
+    """No cast changes a value, no decimal is rounded, and nothing raises."""
     (row,) = read(spark, COLUMNS, {**WHOLE, field: value})
     assert row.reason == reason
 
 
 @pytest.mark.slow
-def test_conditions_of_ones_own(spark: SparkSession) -> None:
-    """Each with its reason, after those of the types; what is null is not refused."""
+def test_reject_conditions(spark: SparkSession) -> None:
+    """Each has its reason, after those of the types. Null is not rejected."""
     reject = {"the amount is negative": "amount < 0"}
     found = read(
         spark,
@@ -165,19 +165,19 @@ def test_conditions_of_ones_own(spark: SparkSession) -> None:
     [
         (
             Pipeline(records=json_records("customer STRNG")),
-            "the pipeline cannot be carried out: .*STRNG",
+            "the pipeline is invalid: .*STRNG",
         ),
         (
             Pipeline(records=json_records("a STRING"), identity="b"),
-            "identity names 'b', which is no column",
+            "identity names 'b', which is not a column",
         ),
         (
             Pipeline(records=json_records("a STRING", reject={"odd": "b > 1"})),
-            "the pipeline cannot be carried out: .*`b`",
+            "the pipeline is invalid: .*`b`",
         ),
     ],
 )
-def test_a_pipeline_that_cannot_be_is_refused_in_one_line(
+def test_invalid_pipeline_is_refused_in_one_line(
     spark: SparkSession, pipeline: Pipeline, message: str
 ) -> None:
     """Before anything is written."""
@@ -188,11 +188,9 @@ def test_a_pipeline_that_cannot_be_is_refused_in_one_line(
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", ["batch", "replay", "Occurrence", "source_topic"])
-def test_a_field_with_the_name_of_a_column_of_silver_is_refused(
-    spark: SparkSession, name: str
-) -> None:
-    """However it is written; else silver's own column would take its place, and say nothing."""
-    with pytest.raises(PipelineError, match=f"have a column '{name}', which silver has of its own"):
+def test_field_with_the_name_of_a_silver_column_is_refused(spark: SparkSession, name: str) -> None:
+    """In any case. Otherwise silver's own column would silently replace it."""
+    with pytest.raises(PipelineError, match=f"have a column '{name}', but silver has its own"):
         find_schemas(spark, Pipeline(records=json_records(f"customer STRING, {name} STRING")))
     pipeline = Pipeline(records=json_records("customer STRING"))
     pipeline.silver(lambda rows: rows.withColumn("Batch", sf.lit(1)))

@@ -1,4 +1,4 @@
-"""What a batch reads of silver to find replays: it must not grow with silver."""
+"""Files of silver that a batch reads to find replays. They must not grow with silver."""
 
 import shutil
 from collections.abc import Iterator
@@ -19,10 +19,10 @@ pytestmark = pytest.mark.timeout(
 
 
 @pytest.mark.slow
-def test_a_batch_reads_of_silver_only_where_its_replays_are(job: Job) -> None:
-    """Whatever offsets the source partitions have, and though one comes later: new messages have a batch read nothing, not
-    even what it wrote itself, and a late replay one file, that of its time. The partitions are far apart, so the offsets of each
-    lie between those of the others."""
+def test_batch_reads_only_the_silver_files_of_its_replays(job: Job) -> None:
+    """Whatever offsets the source partitions have, and although one is added later. A batch of new
+    messages reads nothing, a late replay one file. The partitions' offsets are far apart, so those
+    of one lie between those of the others."""
     read: list[int] = []
     for run in range(5):
         _write_new_messages(job, run)
@@ -35,7 +35,8 @@ def test_a_batch_reads_of_silver_only_where_its_replays_are(job: Job) -> None:
 
 
 def _write_new_messages(job: Job, run: int) -> None:
-    """Write words of the next messages of all source partitions; the third partition begins with the third run."""
+    """Write words of the next messages of all source partitions. The third partition begins with
+    the third run."""
     for partition, first in ((0, 1_000_000), (1, 500), (2, 0)):
         if partition < 2 or run >= 2:
             for offset in range(1000 * run, 1000 * run + 10):
@@ -43,7 +44,8 @@ def _write_new_messages(job: Job, run: int) -> None:
 
 
 def _silver_files_read_by_run(job: Job) -> int:
-    """Run the pipeline; return the most files of silver that one of its plans read, by Spark's own metrics."""
+    """Run the pipeline. Return the most silver files that one of its plans read, from Spark's
+    metrics."""
     job.spark.conf.set(
         "spark.sql.maxMetadataStringLength", "1000"
     )  # so that plans name whole paths
@@ -85,15 +87,15 @@ def _number(execution: JavaObject) -> int:
 
 
 def _each(scala: JavaObject) -> Iterator[JavaObject]:
-    """What a collection of Scala's holds."""
+    """Iterate over a Scala collection."""
     found = scala.iterator()
     while found.hasNext():
         yield found.next()
 
 
 @pytest.mark.slow
-def test_silver_has_our_columns_first(job: Job) -> None:
-    """Delta has no statistics of columns beyond the thirty-second, however many fields the records have."""
+def test_silver_has_the_pipelines_columns_first(job: Job) -> None:
+    """Delta has statistics only of the first 32 columns."""
     fields = ", ".join(f"f{number} STRING" for number in range(40))
     wide = replace(job, pipeline=Pipeline(records=json_records(fields)))
     wide.run()
@@ -102,8 +104,8 @@ def test_silver_has_our_columns_first(job: Job) -> None:
 
 
 @pytest.mark.slow
-def test_a_silver_of_an_earlier_version_is_refused_and_built_anew_from_bronze(job: Job) -> None:
-    """The message says what to delete; replays of what was there before are still found."""
+def test_silver_of_an_earlier_version_is_refused_and_rebuilt_from_bronze(job: Job) -> None:
+    """The message names what to delete. Replays of earlier messages are still found."""
     job.sink.sentence(1, "the cat")
     job.sink.word("tree", "an-id-of-a-topology-of-ones-own")
     job.run()
@@ -116,7 +118,7 @@ def test_a_silver_of_an_earlier_version_is_refused_and_built_anew_from_bronze(jo
     job.sink.word("tree", "an-id-of-a-topology-of-ones-own")
     before = job.snapshot()
     with pytest.raises(
-        PipelineError, match=r"silver has another form .* have all but bronze built anew: delete"
+        PipelineError, match=r"silver does not match .* rebuild all tables except bronze: delete"
     ) as error:
         job.run()
     assert "\n" not in str(error.value)
@@ -134,8 +136,8 @@ def test_a_silver_of_an_earlier_version_is_refused_and_built_anew_from_bronze(jo
 
 
 @pytest.mark.slow
-def test_ids_of_more_sources_than_a_condition_can_name_still_find_their_replays(job: Job) -> None:
-    """Ids that look like coordinates, each of another topic."""
+def test_replays_from_very_many_topics_are_found(job: Job) -> None:
+    """The ids look like coordinates, each of another topic."""
     for number in range(300):
         job.sink.word("much", f"order{number}-1-2-3")
     job.run()
@@ -158,13 +160,13 @@ def test_ids_of_more_sources_than_a_condition_can_name_still_find_their_replays(
 def test_spans_keep_the_widest_gaps(
     spans: list[tuple[int, int]], gaps: int, joined: list[tuple[int, int]]
 ) -> None:
-    """Of one owner; neighbours are one span."""
+    """Of one owner. Adjacent spans are joined."""
     assert join_spans([Span(("t", 0), *span) for span in spans], gaps) == [
         Span(("t", 0), *span) for span in joined
     ]
 
 
 def test_spans_of_different_owners_are_never_joined() -> None:
-    """However few gaps may stay."""
+    """However few gaps are allowed."""
     spans = [Span(("t", 0), 1, 2), Span(("t", 1), 3, 4), Span(("u", 0), 5, 6)]
     assert join_spans(reversed(spans), 0) == spans

@@ -1,4 +1,4 @@
-"""What `maintain` does to the tables, beside a pipeline that runs or that lags."""
+"""Effects of `maintain` on the tables, next to a pipeline that runs or lags."""
 
 import threading
 from collections.abc import Callable
@@ -28,7 +28,7 @@ pytestmark = pytest.mark.timeout(
 
 
 def maintained(job: Job, **changes: Any) -> dict[object, dict[str, object]]:
-    """What was done to each table."""
+    """Return the reports by table."""
     return {
         done["table"]: done
         for done in maintain(job.spark, replace(job.settings, **changes), job.tables)
@@ -42,7 +42,7 @@ def keep(job: Job, table: str, time: str) -> None:
 
 
 def files(job: Job, table: str) -> set[str]:
-    """The names of the data files below a table's directory."""
+    """Return the names of the data files below a table's directory."""
     return {
         file.name
         for file in Path(job.tables.path(table)).rglob("*.parquet")
@@ -51,12 +51,12 @@ def files(job: Job, table: str) -> set[str]:
 
 
 def held(job: Job, table: str) -> set[str]:
-    """The names of those that the table consists of."""
+    """Return the names of the files that the table consists of."""
     return {Path(file).name for file in job.read(table).inputFiles()}
 
 
 def lag(job: Job, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Bring bronze up to date and nothing else."""
+    """Bring only bronze up to date."""
 
     def die(*_: object) -> None:
         raise CrashError
@@ -74,8 +74,8 @@ def check_all_but_bronze(job: Job) -> None:
 
 
 @pytest.mark.slow
-def test_small_files_become_one_and_old_files_go(job: Job) -> None:
-    """Those that a table has kept for long enough, here no time at all. Its rows stay, and the next run goes on."""
+def test_small_files_are_combined_and_old_files_deleted(job: Job) -> None:
+    """After their retention, which is zero here. The rows stay, and the next run continues."""
     for number in range(3):
         job.sink.sentence(number, f"the cat {number}")
         job.run()
@@ -98,8 +98,8 @@ def test_small_files_become_one_and_old_files_go(job: Job) -> None:
 
 
 @pytest.mark.slow
-def test_how_long_old_files_are_kept(job: Job) -> None:
-    """For readers that are at work, and for looking back; what somebody else chose for a table stays."""
+def test_retention_of_old_files(job: Job) -> None:
+    """For active readers and for time travel. A user's own setting stays."""
     job.run()
     name, log = "delta.deletedFileRetentionDuration", "delta.logRetentionDuration"
     found = {table: job.tables.properties(job.spark, table) for table in TABLES}
@@ -114,10 +114,10 @@ def test_how_long_old_files_are_kept(job: Job) -> None:
 
 
 @pytest.mark.slow
-def test_bronze_loses_old_records_that_are_read_and_no_others(
+def test_only_old_and_read_records_of_bronze_are_deleted(
     job: Job, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """By their Kafka timestamps, which are of 2023 here; those that only bronze has got yet are read first."""
+    """By Kafka timestamp, which is in 2023 here. Records that only bronze has are read first."""
     for number in range(2):
         job.sink.sentence(number, f"the cat {number}")
         job.run()
@@ -141,7 +141,7 @@ def test_bronze_loses_old_records_that_are_read_and_no_others(
 def test_files_of_bronze_stay_until_they_are_read(
     job: Job, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """Though compaction has replaced them, and they have been kept for longer than the table asks."""
+    """Although compaction has replaced them and their retention is over."""
     job.sink.sentence(1, "the cat")
     job.run()
     keep(job, "bronze", "0 seconds")
@@ -159,10 +159,10 @@ def test_files_of_bronze_stay_until_they_are_read(
 
 
 @pytest.mark.slow
-def test_a_merge_that_meets_a_compaction_is_done_again(
+def test_merge_that_conflicts_with_compaction_is_retried(
     orders: Orders, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """Delta refuses the commit of what comes second; the batch is in the table once."""
+    """Delta refuses the second commit. The batch is in the table once."""
     at_work, go_on = tmp_path / "at-work", tmp_path / "go-on"
     wait, first = str(go_on), str(at_work)
 
@@ -205,13 +205,13 @@ def test_a_merge_that_meets_a_compaction_is_done_again(
         orders.run()
     thread.join()
     assert not problems, problems
-    assert "totals has got another commit meanwhile: committing again" in caplog.text
+    assert "another process has committed to totals: committing again" in caplog.text
     assert orders.rows("totals", "orders") == {"Zoë": 2, "Ann": 1}
 
 
 @pytest.mark.slow
-def test_maintained_while_it_goes_on(job: Job) -> None:
-    """Again and again, between and among the batches of a run that goes on: all tables hold what they must."""
+def test_maintain_during_a_run(job: Job) -> None:
+    """Repeatedly, between and during batches. All tables are right."""
 
     def silver_has(n: int) -> Callable[[], bool]:
         return lambda: job.tables.count(job.spark, "silver") == n
@@ -233,10 +233,8 @@ def test_maintained_while_it_goes_on(job: Job) -> None:
 
 
 @pytest.mark.slow
-def test_on_s3_nothing_is_committed_beside_the_pipeline(
-    spark: SparkSession, caplog: pytest.LogCaptureFixture
-) -> None:
-    """Unless the store can tell two writers of one name apart."""
+def test_nothing_is_committed_on_s3(spark: SparkSession, caplog: pytest.LogCaptureFixture) -> None:
+    """Unless the log store supports several writers."""
     session = spark.newSession()
     assert may_commit(session, Tables("/tables"))
     assert not may_commit(session, Tables("s3a://tables"))
@@ -245,7 +243,7 @@ def test_on_s3_nothing_is_committed_beside_the_pipeline(
     assert may_commit(session, Tables("s3a://tables"))
 
 
-def test_a_place_without_tables(job: Job) -> None:
-    """Is an error in one line."""
+def test_location_without_tables_is_refused(job: Job) -> None:
+    """In one line."""
     with pytest.raises(PipelineError, match="there are no tables at"):
         maintained(job)

@@ -1,4 +1,4 @@
-"""Marks save look-ups, and no replay is missed for it."""
+"""Marks avoid look-ups without missing a replay."""
 
 import json
 
@@ -22,13 +22,13 @@ pytestmark = pytest.mark.timeout(900)
 
 
 def messages(*spans: tuple[int, int, int], topic: str = "sentences") -> Survey:
-    """A batch of messages, said by source partition, first and last offset."""
+    """Return a batch of messages, given by source partition, first and last offset."""
     sources = [Span((topic, partition), first, last) for partition, first, last in spans]
     return Survey(size=1, malformed=0, named=1, sources=sources, tells_no_offset=False)
 
 
 class TestOfARun:
-    """In one run, whose tables began empty."""
+    """In one run whose tables began empty."""
 
     @pytest.fixture
     def marks(self, job: Job) -> Marks:
@@ -36,7 +36,7 @@ class TestOfARun:
         return Marks(job.tables)
 
     @pytest.mark.slow
-    def test_what_comes_after_all_that_was_written_is_not_looked_up(
+    def test_messages_after_all_written_ones_are_not_looked_up(
         self, job: Job, marks: Marks
     ) -> None:
         assert not marks.reach(job.spark, messages((0, 0, 9)))
@@ -44,25 +44,23 @@ class TestOfARun:
         assert not marks.reach(job.spark, messages((0, 10, 19), (1, 501, 502)))
 
     @pytest.mark.slow
-    def test_what_may_have_been_written_is(self, job: Job, marks: Marks) -> None:
+    def test_messages_that_may_have_been_written_are_looked_up(
+        self, job: Job, marks: Marks
+    ) -> None:
         assert not marks.reach(job.spark, messages((0, 0, 9)))
         marks.note(messages((0, 0, 9), (1, 0, 500)).sources)
         assert marks.reach(job.spark, messages((0, 9, 19)))
         assert marks.reach(job.spark, messages((0, 10, 19), (1, 500, 500)))
 
     @pytest.mark.slow
-    def test_partitions_that_share_a_bucket_have_marks_of_their_own(
-        self, job: Job, marks: Marks
-    ) -> None:
+    def test_partitions_in_one_bucket_have_separate_marks(self, job: Job, marks: Marks) -> None:
         assert not marks.reach(job.spark, messages((0, 0, 9)))
         marks.note(messages((0, 0, 9), (64, 1000, 1009)).sources)
         assert bucket_of("sentences", 0) == bucket_of("sentences", 64)
         assert not marks.reach(job.spark, messages((0, 10, 19)))
 
     @pytest.mark.slow
-    def test_a_batch_that_tells_not_where_it_is_from_is_looked_up(
-        self, job: Job, marks: Marks
-    ) -> None:
+    def test_batch_without_source_offsets_is_looked_up(self, job: Job, marks: Marks) -> None:
         assert marks.reach(
             job.spark, Survey(size=1, malformed=0, named=1, sources=None, tells_no_offset=False)
         )
@@ -72,8 +70,9 @@ class TestOfARun:
 
 
 @pytest.mark.slow
-def test_a_run_begins_with_what_silver_has(job: Job, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Also of what was written by others since: a batch of too many places has all looked at again."""
+def test_run_begins_with_the_marks_of_silver(job: Job, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Including rows written by others since. After a batch with too many source partitions, the
+    marks are read from silver again."""
     for offset in range(5):
         job.sink.word("tree", f"sentences-3-{offset}-0")
     job.run()
@@ -95,10 +94,10 @@ def test_a_run_begins_with_what_silver_has(job: Job, monkeypatch: pytest.MonkeyP
 
 
 @pytest.mark.slow
-def test_files_without_statistics_may_have_anything(
+def test_files_without_statistics_are_always_looked_up(
     job: Job, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """As where somebody has told Delta to make none."""
+    """Such files exist if Delta is configured to write none."""
     job.sink.word("tree", "sentences-3-1-0")
     job.run()
     job.tables.set_properties(job.spark, "silver", {"delta.dataSkippingNumIndexedCols": "0"})
@@ -115,10 +114,10 @@ def test_files_without_statistics_may_have_anything(
 
 
 @pytest.mark.slow
-def test_batches_of_new_messages_never_look_into_silver(
+def test_batches_of_new_messages_never_read_silver(
     job: Job, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """One run of many batches; and a replay in a later one is found all the same."""
+    """In one run of many batches. A replay in a later one is still found."""
     looks: list[object] = []
     held = lookups._held
 
@@ -148,7 +147,7 @@ def test_batches_of_new_messages_never_look_into_silver(
 
 @pytest.mark.slow
 @pytest.mark.parametrize("topic", ["sentences", "a.b-c_d", "T"])
-def test_a_bucket_is_the_same_here_as_in_spark(spark: SparkSession, topic: str) -> None:
+def test_bucket_is_the_same_in_python_and_spark(spark: SparkSession, topic: str) -> None:
     names = spark.createDataFrame(
         [(f"{topic}-{partition}-7-0",) for partition in (0, 1, 63, 64, 999)], "name STRING"
     )

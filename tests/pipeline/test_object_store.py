@@ -1,6 +1,7 @@
-"""Tables and checkpoints on S3: driver and executors die by SIGKILL, and every occurrence counts once.
+"""Tables and checkpoints on S3: every occurrence counts once, also if driver and executors are killed.
 
-`./run test pipeline -m s3` runs it. It needs Go, which builds the object store, and fetches half a gigabyte of jars, once.
+`./run test pipeline -m s3` runs it. It needs Go, which builds the object store, and downloads half a
+gigabyte of jars, once.
 """
 
 import json
@@ -44,7 +45,7 @@ KILLS = [
 
 @dataclass(frozen=True)
 class Cloud:
-    """A sink topic, and a folder of a bucket for the tables that are made of it."""
+    """A sink topic, and a folder of a bucket for its tables."""
 
     store: ObjectStore
     sink: Sink
@@ -53,7 +54,7 @@ class Cloud:
     def driver(
         self, name: str, *flags: str, before: tuple[str, ...] = ("-m", "kstorm_pipeline")
     ) -> ManagedProcess:
-        """A run of the pipeline, as a process."""
+        """Start a run of the pipeline as a process."""
         self.sink.flush()
         topic = ("--topic", self.sink.topic, "--bootstrap-servers", self.sink.bootstrap)
         tables = ("--pipeline", "examples.wordcount.tables:pipeline")
@@ -62,7 +63,7 @@ class Cloud:
     def command(
         self, name: str, *words: str, login: Mapping[str, str] | None = None
     ) -> ManagedProcess:
-        """A command of the pipeline, as a process."""
+        """Start a command of the pipeline as a process."""
         # `local:` is where each JVM finds a jar itself; else every executor would be sent half a gigabyte.
         jars = ",".join(f"local:{jar}" for jar in (*spark_jars(), *s3_jars()))
         conf = [
@@ -89,7 +90,7 @@ class Cloud:
         return ManagedProcess(name, command, workdir=self.workdir, environment=environment)
 
     def names(self, folder: str) -> set[str]:
-        """What is in a folder of these tables; the names under which Spark writes a file before it gets its own are left out."""
+        """Return the names in a folder of these tables, except Spark's temporary files."""
         return {
             name
             for name in self.store.names(f"{self.sink.topic}/{folder}")
@@ -97,7 +98,7 @@ class Cloud:
         }
 
     def half_done(self) -> set[str]:
-        """The queries that have begun a batch which they have not noted as done."""
+        """Return the queries with a batch that is begun but not committed."""
         checkpoints = {name: f"_checkpoints/{name}" for name in ("bronze", "refine")}
         return {
             name
@@ -106,7 +107,8 @@ class Cloud:
         }
 
     def check(self) -> None:
-        """A last run ends well, and the tables have what plain Python makes of the topic, and nothing twice."""
+        """Assert that a last run succeeds, and the tables match the topic in plain Python, without
+        duplicates."""
         found = self.finish()
         first = self.sink.first.values()
         assert sorted((row["partition"], row["offset"]) for row in found["bronze"]) == sorted(
@@ -142,7 +144,7 @@ class Cloud:
 
 
 def at(time: str) -> int:
-    """Milliseconds since 1970 of a time in Spark's JSON."""
+    """Return milliseconds since 1970 of a time in Spark's JSON."""
     return round(datetime.fromisoformat(time).timestamp() * 1000)
 
 
@@ -158,7 +160,7 @@ def cloud(store: ObjectStore, kafka: EmbeddedKafka, tmp_path: Path) -> Cloud:
 
 
 def write(sink: Sink, portion: int) -> None:
-    """A hundred new sentences, twenty that are replays, among them some of the portion before, and two that nobody can read."""
+    """Write 100 new sentences, 20 replays (some of the previous portion), and 2 unreadable records."""
     first = portion * 100
     for number in range(first, first + 100):
         sink.sentence(number, "the cat and the dog", at=NOON + number * 1000)
@@ -168,8 +170,9 @@ def write(sink: Sink, portion: int) -> None:
     sink.malformed(None)
 
 
-def test_a_driver_killed_at_every_step_of_a_batch_counts_nothing_twice(cloud: Cloud) -> None:
-    """It follows the topic; SIGKILL hits it as soon as a step has reached the bucket, one step after another."""
+def test_driver_killed_at_any_step_duplicates_nothing(cloud: Cloud) -> None:
+    """It runs continuously. SIGKILL hits it as soon as a step has reached the bucket, one step
+    after another."""
     driver = cloud.driver(
         "driver", "--trigger", "continuous", "--interval-seconds", "0.2", "--master", "local[2]"
     )
@@ -188,8 +191,9 @@ def test_a_driver_killed_at_every_step_of_a_batch_counts_nothing_twice(cloud: Cl
 
 
 @pytest.mark.parametrize("death", DEATHS)
-def test_executors_killed_amid_a_batch_count_nothing_twice(cloud: Cloud, death: str) -> None:
-    """Silver has occurrences that the batch has again when they die. The run may end by it; the next one makes it good."""
+def test_executors_killed_during_a_batch_duplicate_nothing(cloud: Cloud, death: str) -> None:
+    """Silver has occurrences of the batch when they die. The run may fail, and the next one
+    recovers it."""
     write(cloud.sink, 0)
     first = cloud.driver("first", "--master", "local[2]")
     first.start()
@@ -208,8 +212,9 @@ def test_executors_killed_amid_a_batch_count_nothing_twice(cloud: Cloud, death: 
     cloud.check()
 
 
-def test_maintained_on_s3(cloud: Cloud) -> None:
-    """Nothing is committed, as another process could be doing that; it says why, and the tables are as they were."""
+def test_maintain_on_s3_commits_nothing(cloud: Cloud) -> None:
+    """Because another process could commit at the same time. It logs the reason, and the tables
+    stay the same."""
     write(cloud.sink, 0)
     write(cloud.sink, 1)
     first = cloud.driver("first", "--master", "local[2]", "--max-records-per-batch", "600")
@@ -233,8 +238,8 @@ def test_maintained_on_s3(cloud: Cloud) -> None:
     cloud.check()
 
 
-def test_a_wrong_login_is_not_taken_for_an_empty_bucket(cloud: Cloud) -> None:
-    """The store's own words come in one line."""
+def test_wrong_login_does_not_look_like_an_empty_bucket(cloud: Cloud) -> None:
+    """The error has the store's own words in one line."""
     wrong = {"AWS_SECRET_ACCESS_KEY": "guessed"}
     summary = cloud.command("summary", "-m", "kstorm_pipeline", "summary", login=wrong)
     summary.start()

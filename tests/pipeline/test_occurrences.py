@@ -1,4 +1,4 @@
-"""What a name tells of the message that a record was made of."""
+"""Source coordinates in the name of a record."""
 
 import random
 import re
@@ -25,8 +25,8 @@ GOOD = [
 
 
 @pytest.mark.slow
-def test_a_name_of_that_form_and_no_other_tells_its_source(spark: SparkSession) -> None:
-    """As one regular expression says, whatever the name is made of."""
+def test_only_names_of_the_exact_form_have_a_source(spark: SparkSession) -> None:
+    """As a regular expression defines it, whatever the name."""
     draw = random.Random(20110919)
     drawn = ["".join(draw.choices("a-1.9\n ", k=draw.randint(0, 12))) for _ in range(5000)]
     topics = ["a", "a-1", "-", "ä"]

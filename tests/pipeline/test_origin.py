@@ -1,4 +1,4 @@
-"""A sink topic that is not the one that the tables are made of."""
+"""A sink topic other than the one that the tables were made from."""
 
 import os
 import signal
@@ -16,7 +16,7 @@ pytestmark = pytest.mark.timeout(
     900
 )  # on two calm cores a minute; with ten others on them ten times that
 
-MADE_ANEW = r"the topic 'sink-\w+' was deleted and made anew: its id is \S+, and the tables are made of \S+\. Give --tables"
+MADE_ANEW = r"the topic 'sink-\w+' was deleted and recreated: its id is \S+, and the tables were made from \S+\. Set --tables"
 
 
 @pytest.mark.slow
@@ -30,9 +30,9 @@ MADE_ANEW = r"the topic 'sink-\w+' was deleted and made anew: its id is \S+, and
         ),
     ],
 )
-def test_a_topic_made_anew_is_refused(job: Job, words: str, allow_data_loss: bool) -> None:
-    """Whether it is shorter than what was read of the old one, or longer, and whatever loss is allowed: no table changes, and
-    the message says what to do. Other tables, as it proposes, get all of the new topic."""
+def test_recreated_topic_is_refused(job: Job, words: str, allow_data_loss: bool) -> None:
+    """Whether it is shorter or longer than before, and even if data loss is allowed. No table
+    changes, and the message has the remedy. Other tables get all of the new topic."""
     job.sink.sentence(1, "the cat and the dog")
     job.run()
     before = job.snapshot()
@@ -49,8 +49,9 @@ def test_a_topic_made_anew_is_refused(job: Job, words: str, allow_data_loss: boo
 
 
 @pytest.mark.slow
-def test_a_topic_made_anew_ends_a_run_that_follows_it(job: Job) -> None:
-    """Nothing of the new topic gets into the tables, though it has more records than were read of the old one."""
+def test_recreated_topic_ends_a_continuous_run(job: Job) -> None:
+    """Nothing of the new topic gets into the tables, although it has more records than were read of
+    the old one."""
     commits = Path(job.settings.checkpoint_root) / "bronze" / "commits"
     ended = threading.Event()
 
@@ -81,8 +82,8 @@ def test_a_topic_made_anew_ends_a_run_that_follows_it(job: Job) -> None:
         job.run()
 
 
-def test_tables_are_of_one_topic(job: Job) -> None:
-    """Another topic's name is refused, with both names; and there must be a topic at all."""
+def test_tables_belong_to_one_topic(job: Job) -> None:
+    """Another topic's name is refused with both names. The topic must exist."""
     with pytest.raises(
         PipelineError,
         match=r"there is no topic 'none' at 127.0.0.1:\d+: create it or correct --topic",
@@ -92,14 +93,14 @@ def test_tables_are_of_one_topic(job: Job) -> None:
     job.sink.sentence(1, "the cat")
     job.run()
     other = Sink(job.sink.bootstrap)
-    message = rf"the tables at \S+ are made of the topic '{job.sink.topic}', not of '{other.topic}': correct --topic"
+    message = rf"the tables at \S+ were made from the topic '{job.sink.topic}', not from '{other.topic}': correct --topic"
     with pytest.raises(PipelineError, match=message):
         job.run(topic=other.topic)
 
 
 @pytest.mark.slow
-def test_tables_of_an_earlier_version_learn_their_topic(job: Job) -> None:
-    """They are taken to be of the topic that there is; both queries go on, and from then on it is known."""
+def test_tables_of_an_earlier_version_get_their_topics_id(job: Job) -> None:
+    """The current topic's id is assumed. Both queries continue, and the id is stored."""
     job.sink.sentence(1, "the cat")
     job.run()
     path = job.tables.path("bronze")

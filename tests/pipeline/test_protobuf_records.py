@@ -1,4 +1,4 @@
-"""Protobuf of a schema registry: columns of every type, other versions, what cannot be read, and runs that break off."""
+"""Protobuf from a schema registry: all column types, versions, unreadable records, crashed runs."""
 
 import struct
 from collections.abc import Iterator
@@ -57,7 +57,7 @@ def stub() -> Iterator[RegistryStub]:
 
 
 def word(*more: str) -> Any:
-    """The class of a version of `shop.Word`."""
+    """Return the class of a version of `shop.Word`."""
     return File().message("Word", "string word = 1", *more).of("Word")
 
 
@@ -81,10 +81,10 @@ COLUMNS = (
 )
 
 
-def test_messages_of_every_type_become_columns_of_a_delta_table(
+def test_every_message_type_becomes_a_delta_column(
     spark: SparkSession, settings: Settings, stub: RegistryStub, tmp_path: Path
 ) -> None:
-    """The file that the schema imports comes from the registry as well, and the columns are there before any record."""
+    """An imported file comes from the registry too, and the columns exist before any record."""
     writer = Writer(stub)
     values = [writer.protobuf(full_order()), writer.protobuf(ORDER.of("Order")())]
     pipeline = begun(protobuf_records(key="name"), settings, stub)
@@ -117,10 +117,11 @@ def test_messages_of_every_type_become_columns_of_a_delta_table(
 
 
 @pytest.mark.slow
-def test_versions_in_one_batch_are_read_by_the_numbers_of_their_fields(
+def test_versions_in_one_batch_are_read_by_field_numbers(
     spark: SparkSession, settings: Settings, stub: RegistryStub
 ) -> None:
-    """An older one lacks a field, a newer one has more or calls it otherwise; the columns are the reader's, whoever gives them."""
+    """An older version lacks a field, a newer one has more or other names. The columns are the
+    reader's."""
     writer = Writer(stub)
     old = writer.protobuf(word("int32 size = 2")(word="a", size=1))
     newer = File().message(
@@ -144,10 +145,11 @@ def test_versions_in_one_batch_are_read_by_the_numbers_of_their_fields(
 
 
 @pytest.mark.slow
-def test_a_version_that_appears_during_a_run_is_read_at_once(
+def test_new_version_during_a_run_is_read(
     spark: SparkSession, settings: Settings, stub: RegistryStub
 ) -> None:
-    """By the columns that the run began with; of each id the registry is asked once what it is, and once for its descriptor."""
+    """Into the columns that the run began with. The registry is asked once for each id, and once
+    for its descriptor."""
     writer = Writer(stub)
     old = writer.protobuf(word()(word="a"))
     pipeline = begun(protobuf_records(), settings, stub)
@@ -167,10 +169,10 @@ def test_a_version_that_appears_during_a_run_is_read_at_once(
 
 
 @pytest.mark.slow
-def test_another_message_of_the_schema_is_read_by_its_name(
+def test_message_of_the_schema_is_selected_by_name(
     spark: SparkSession, settings: Settings, stub: RegistryStub
 ) -> None:
-    """Records of the others say so, in quarantine."""
+    """Records of other messages are quarantined with that reason."""
     writer = Writer(stub)
     values = [
         writer.protobuf(ORDER.of("Order")(customer="a")),
@@ -183,23 +185,23 @@ def test_another_message_of_the_schema_is_read_by_its_name(
     assert (second.reason, second.customer) == (None, "b")
 
 
-def test_each_record_that_cannot_be_read_has_a_reason(
+def test_each_unreadable_record_has_a_reason(
     spark: SparkSession, settings: Settings, stub: RegistryStub
 ) -> None:
-    """Which names the id, if there is one; nothing raises, and the good ones among them are read."""
+    """With the id, if it has one. Nothing raises, and good records among them are read."""
     writer, other = Writer(stub), Writer(stub, "other")
     timed = word(".google.protobuf.Timestamp at = 2", "repeated int32 sizes = 3")
     good = writer.protobuf(timed(word="cow"))
     older = other.protobuf(word("string at = 2")(word="a", at="noon"))
     avro = other.avro('{"type": "record", "name": "Word", "fields": []}', {})
-    no_id = "the value does not begin with the id of a schema: byte 0, and 4 more"
-    not_so = "schema id 1: the value is not what that schema says"
-    became = "field 2 (shop.Word.at) is string there, and message in the reader's"
+    no_id = "the value does not begin with a schema id: byte 0, and 4 more"
+    not_so = "schema id 1: the value does not match that schema"
+    became = "field 2 (shop.Word.at) is string in the writer's schema, and message in the reader's"
     cases: list[tuple[bytes | None, str | None]] = [
         (None, "the value is null"),
         (b"", no_id),
         (b"\x00\x00\x00\x00", no_id),
-        (b"\x00\x00\x00\x00\x4d\x00", "schema id 77: the schema registry does not know it"),
+        (b"\x00\x00\x00\x00\x4d\x00", "schema id 77: the schema registry does not have it"),
         (avro, "schema id 3: it is AVRO, not PROTOBUF"),
         (
             older,
@@ -215,7 +217,7 @@ def test_each_record_that_cannot_be_read_has_a_reason(
         ),
         (
             good[:6] + b"\x1a\xc0\x84\x19" + bytes(410_176),
-            "schema id 1: it holds more than 400,000 values",
+            "schema id 1: it has more than 400,000 values",
         ),
         (good, None),
         (good + b"\x9a\x06\x01x", None),
@@ -230,7 +232,7 @@ def test_each_record_that_cannot_be_read_has_a_reason(
 
 
 @pytest.mark.slow
-def test_a_condition_rejects_and_defaults_may_stand_for_what_is_not_there(
+def test_reject_conditions_see_emitted_defaults(
     spark: SparkSession, settings: Settings, stub: RegistryStub
 ) -> None:
     kind = word("int64 size = 2")
@@ -244,7 +246,7 @@ def test_a_condition_rejects_and_defaults_may_stand_for_what_is_not_there(
 def test_a_record_is_decoded_once(
     spark: SparkSession, settings: Settings, stub: RegistryStub
 ) -> None:
-    """However many columns and conditions are asked of it."""
+    """However many columns and conditions use it."""
     value = Writer(stub).protobuf(word("int64 size = 2")(word="a", size=1))
     pipeline = begun(
         protobuf_records(reject={"small": "size < 1", "no": "word is null"}), settings, stub
@@ -263,7 +265,7 @@ def test_a_record_is_decoded_once(
 @pytest.mark.parametrize(
     ("records", "message"),
     [
-        (protobuf_records(schema=b"\xff"), "the reader's Protobuf schema is no set of descriptors"),
+        (protobuf_records(schema=b"\xff"), "the reader's Protobuf schema is not a descriptor set"),
         (protobuf_records(message="shop.Other"), r"no message 'shop.Other': correct message="),
         (
             protobuf_records(schema=File().message("Word", "string reason = 1").of("Word")),
@@ -272,7 +274,7 @@ def test_a_record_is_decoded_once(
         (protobuf_records(subject="other"), "has no subject 'other'"),
         (
             protobuf_records(schema=File().message("Word", ".shop.Word next = 1").of("Word")),
-            "shop.Word holds itself",
+            "shop.Word contains itself",
         ),
         (
             protobuf_records(subject="avro-value"),
@@ -280,7 +282,7 @@ def test_a_record_is_decoded_once(
         ),
     ],
 )
-def test_a_readers_schema_that_cannot_be_is_refused_in_one_line(
+def test_invalid_readers_schema_is_refused_in_one_line(
     spark: SparkSession, settings: Settings, stub: RegistryStub, records: Any, message: str
 ) -> None:
     """Before anything is written."""
@@ -291,18 +293,19 @@ def test_a_readers_schema_that_cannot_be_is_refused_in_one_line(
     assert "\n" not in str(error.value)
 
 
-def test_a_schema_that_is_neither_a_class_nor_bytes_is_refused_at_once() -> None:
+def test_schema_that_is_neither_a_class_nor_bytes_is_refused() -> None:
     with pytest.raises(
-        PipelineError, match="a generated class or bytes of a set of descriptors, not 'syntax'"
+        PipelineError,
+        match="a generated class or the bytes of a descriptor set as schema=, not 'syntax'",
     ):
         protobuf_records(schema="syntax")
 
 
 @pytest.mark.slow
-def test_a_registry_that_gives_no_descriptors_is_named(
+def test_registry_without_descriptors_is_refused(
     spark: SparkSession, settings: Settings, stub: RegistryStub
 ) -> None:
-    """It might know the schema's text alone, which nothing here understands."""
+    """Its schema texts need a Protobuf compiler."""
     value = Writer(stub).protobuf(word()(word="a"))
     stub.serializes = False
     message = r"does not give schema id 1 as a serialized descriptor \(format=serialized\)"
@@ -313,15 +316,16 @@ def test_a_registry_that_gives_no_descriptors_is_named(
 
 
 @pytest.mark.slow
-def test_a_file_that_the_registry_lacks_comes_with_the_readers_class(
+def test_file_missing_in_the_registry_comes_from_the_readers_class(
     spark: SparkSession, settings: Settings, stub: RegistryStub
 ) -> None:
-    """A serializer does not register what it thinks that every registry has; without it the error names the file."""
+    """Serializers do not register files that every registry should have. Without the class, the
+    error names the file."""
     value = Writer(stub).protobuf(ORDER.of("Order")(customer="a", address={"city": "Kiel"}))
     stub.schemas[2].pop("references")
     with pytest.raises(
         PipelineError,
-        match=r"schema id 2 imports 'post/address\.proto', which is not there.* schema= that has it",
+        match=r"schema id 2 imports 'post/address\.proto', which is missing.* schema= that has it",
     ):
         begun(protobuf_records(), settings, stub)
     (row,) = read(spark, begun(protobuf_records(schema=ORDER.of("Order")), settings, stub), [value])
@@ -329,7 +333,7 @@ def test_a_file_that_the_registry_lacks_comes_with_the_readers_class(
 
 
 class Words:
-    """A topic of words in Protobuf, and the tables made of it."""
+    """A topic of words in Protobuf, and the tables made from it."""
 
     def __init__(
         self, spark: SparkSession, settings: Settings, tables: Path, stub: RegistryStub
@@ -361,14 +365,15 @@ class Words:
 
 
 @pytest.mark.slow
-def test_a_batch_that_runs_again_is_read_by_the_schema_that_it_was_begun_with(
+def test_repeated_batch_uses_its_original_schema(
     spark: SparkSession,
     settings: Settings,
     tmp_path: Path,
     stub: RegistryStub,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """Though there is a later one by then; the run after it takes that, and silver gets its column. Nothing is there twice."""
+    """Although there is a later one. The next run uses the later one, and silver gets its column.
+    Nothing is duplicated."""
     words = Words(spark, settings, tmp_path, stub)
     words.put(word()(word="a"))
     words.topic.put(struct.pack(">bI", 0, 99) + b"garbage")
@@ -384,4 +389,4 @@ def test_a_batch_that_runs_again_is_read_by_the_schema_that_it_was_begun_with(
     words.put(newer(word="c", size=2))
     words.run()
     assert words.rows("word", "size") == [("a", None), ("b", None), ("c", 2)]
-    assert words.reasons() == ["schema id 99: the schema registry does not know it"]
+    assert words.reasons() == ["schema id 99: the schema registry does not have it"]

@@ -1,4 +1,4 @@
-"""What the schemas of a registry become: columns of Avro and JSON Schema, and of their older versions."""
+"""Columns from a registry's Avro and JSON Schema schemas, and from their older versions."""
 
 import json
 from collections.abc import Iterator
@@ -74,8 +74,9 @@ ORDER = {
 }
 
 
-def test_avro_of_every_type(spark: SparkSession, settings: Settings, stub: RegistryStub) -> None:
-    """Decimals keep their digits, times are times, what is null is null, and the columns are there before any record."""
+def test_every_avro_type(spark: SparkSession, settings: Settings, stub: RegistryStub) -> None:
+    """Decimals keep their digits, times are times, null is null. The columns exist before any
+    record."""
     value = Writer(stub).avro(AVRO, ORDER)
     pipeline = begun(avro_records(key="name"), settings, stub)
     columns = find_schemas(spark, pipeline)["silver"]
@@ -94,11 +95,11 @@ def test_avro_of_every_type(spark: SparkSession, settings: Settings, stub: Regis
 
 
 @pytest.mark.slow
-def test_avro_of_two_versions_in_one_batch(
+def test_two_avro_versions_in_one_batch(
     spark: SparkSession, settings: Settings, stub: RegistryStub
 ) -> None:
-    """Each is read by its own schema: numbers are promoted, defaults stand for what an older one lacks, and what a newer one has
-    more is left out. All are the columns of the reader's schema."""
+    """Each is read with its own schema: numbers are promoted, missing fields get defaults,
+    additional fields are dropped. The columns are the reader's."""
     writer = Writer(stub)
     old = writer.avro(
         avro(CUSTOMER, {"name": "amount", "type": "int"}), {"customer": "a", "amount": 1}
@@ -120,10 +121,10 @@ def test_avro_of_two_versions_in_one_batch(
 
 
 @pytest.mark.slow
-def test_avro_that_does_not_become_the_readers_schema(
+def test_incompatible_avro_schema_has_a_reason(
     spark: SparkSession, settings: Settings, stub: RegistryStub
 ) -> None:
-    """The reason names the id and what is between the two schemas."""
+    """With the id and the difference between the two schemas."""
     writer = Writer(stub)
     old = writer.avro(avro(CUSTOMER), {"customer": "a"})
     new = writer.avro(
@@ -137,10 +138,8 @@ def test_avro_that_does_not_become_the_readers_schema(
 
 
 @pytest.mark.slow
-def test_avro_that_refers_to_other_schemas(
-    spark: SparkSession, settings: Settings, stub: RegistryStub
-) -> None:
-    """Types of other subjects, and of those that these refer to, by full names and by short ones, more than once."""
+def test_avro_with_references(spark: SparkSession, settings: Settings, stub: RegistryStub) -> None:
+    """To types of other subjects and their references, by full and short names, more than once."""
     street = {
         "type": "record",
         "name": "Street",
@@ -200,10 +199,10 @@ JSON = {
 }
 
 
-def test_json_schema_of_every_type(
+def test_every_json_schema_type(
     spark: SparkSession, settings: Settings, stub: RegistryStub
 ) -> None:
-    """Columns come from the properties, and objects are read as strictly as plain JSON."""
+    """Columns come from the properties. Objects are read as strictly as plain JSON."""
     full = {
         "customer": "Zoë", "note": None, "amount": 1.5, "pieces": 3, "at": "2026-11-23T04:05:06.789Z", "day": "2026-11-23",
         "address": {"city": "Kiel"}, "tags": ["a"], "counts": {"x": 1}, "status": "NEW", "rest": {"any": [1, "two"]},
@@ -227,10 +226,10 @@ def test_json_schema_of_every_type(
 
 
 @pytest.mark.slow
-def test_json_schema_with_columns_of_ones_own(
+def test_json_schema_with_declared_columns(
     spark: SparkSession, settings: Settings, stub: RegistryStub
 ) -> None:
-    """SQL has types that JSON Schema has not; a condition and the key work as for plain JSON."""
+    """SQL has types that JSON Schema lacks. Conditions and the key work as for plain JSON."""
     value = Writer(stub).json(
         json.dumps(JSON), {"customer": "a", "at": "2026-11-23T04:05:06Z", "amount": 12.34}
     )
@@ -248,11 +247,11 @@ def test_json_schema_with_columns_of_ones_own(
 @pytest.mark.parametrize(
     ("records", "message"),
     [
-        (avro_records(schema="{"), "the reader's Avro schema is not that of a record"),
+        (avro_records(schema="{"), "the reader's Avro schema is not a record schema"),
         (avro_records(schema=avro({"name": "reason", "type": "string"})), "a field 'reason'"),
         (
             avro_records(schema=avro({"name": "a", "type": "none"})),
-            "Spark makes no columns of the reader's Avro schema",
+            "Spark cannot make columns of the reader's Avro schema",
         ),
         (
             avro_records(subject="other"),
@@ -264,11 +263,11 @@ def test_json_schema_with_columns_of_ones_own(
         ),
         (
             json_schema_records(schema='{"type": "string"}'),
-            "has no properties that columns could be made of",
+            "has no properties that can be columns",
         ),
     ],
 )
-def test_a_readers_schema_that_cannot_be_is_refused_in_one_line(
+def test_invalid_readers_schema_is_refused_in_one_line(
     spark: SparkSession, settings: Settings, stub: RegistryStub, records: Any, message: str
 ) -> None:
     """Before anything is written."""

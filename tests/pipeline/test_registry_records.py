@@ -1,4 +1,4 @@
-"""Records of a schema registry in a run: versions that come and go, what cannot be read, and a registry that is away."""
+"""Records of a schema registry in a run: new versions, unreadable records, registry outages."""
 
 import json
 from collections.abc import Callable, Iterator
@@ -44,7 +44,7 @@ def stub() -> Iterator[RegistryStub]:
 
 
 class Words:
-    """A topic of words in Avro, and the tables made of it."""
+    """A topic of words in Avro, and the tables made from it."""
 
     def __init__(
         self,
@@ -93,8 +93,9 @@ def words(spark: SparkSession, settings: Settings, tmp_path: Path, stub: Registr
 
 
 @pytest.mark.slow
-def test_a_new_version_between_two_runs_adds_its_column(words: Words) -> None:
-    """The columns are those of the latest schema when a run begins; what silver has already is null in the new one."""
+def test_new_version_between_two_runs_adds_a_column(words: Words) -> None:
+    """A run uses the latest schema at its start. Existing rows of silver have null in the new
+    column."""
     words.put(WORD, word="a")
     words.run()
     assert words.rows("word") == [("a",)]
@@ -103,14 +104,15 @@ def test_a_new_version_between_two_runs_adds_its_column(words: Words) -> None:
     words.topic.put(b"\x00\x00\x00\x00\x63garbage")
     words.run()
     assert words.rows("word", "size") == [("a", None), ("b", -1), ("c", 1)]
-    assert words.reasons() == ["schema id 99: the schema registry does not know it"]
+    assert words.reasons() == ["schema id 99: the schema registry does not have it"]
 
 
 @pytest.mark.slow
-def test_a_new_version_during_a_run_is_read_at_once(
+def test_new_version_during_a_run_is_read(
     spark: SparkSession, settings: Settings, stub: RegistryStub
 ) -> None:
-    """By the columns that the run began with; each id is asked for once, however many batches have it."""
+    """Into the columns that the run began with. Each id is queried once, however many batches have
+    it."""
     writer = Writer(stub)
     old = writer.avro(avro(WORD), {"word": "a"})
     pipeline = begun(avro_records(), settings, stub)
@@ -128,8 +130,9 @@ def test_a_new_version_during_a_run_is_read_at_once(
     ]
 
 
-def test_a_registry_that_is_away_ends_the_run_and_costs_nothing(words: Words) -> None:
-    """The error names registry, id and remedy, nothing is quarantined, and a later run has all."""
+def test_registry_outage_ends_the_run_without_loss(words: Words) -> None:
+    """The error has the registry, the id and the remedy. Nothing is quarantined, and a later run
+    has everything."""
     words.put(WORD, word="a")
     words.run()
     words.put(WORD, SIZE, word="b", size=1)
@@ -138,10 +141,10 @@ def test_a_registry_that_is_away_ends_the_run_and_costs_nothing(words: Words) ->
     )  # which needs no registry to begin
     words.stub.answers = 503
     with pytest.raises(
-        PipelineError, match=r"the schema registry does not tell schema id 2 \(http://127.*503"
+        PipelineError, match=r"the schema registry does not return schema id 2 \(http://127.*503"
     ) as error:
         words.run()
-    assert "see that it is up, that --schema-registry is right" in str(error.value)
+    assert "check that it is up, that --schema-registry is right" in str(error.value)
     assert "\n" not in str(error.value)
     assert (words.rows("word"), words.reasons()) == ([("a",)], [])
     words.stub.answers = None
@@ -150,10 +153,11 @@ def test_a_registry_that_is_away_ends_the_run_and_costs_nothing(words: Words) ->
 
 
 @pytest.mark.slow
-def test_a_batch_that_runs_again_is_read_by_the_schema_that_it_was_begun_with(
+def test_repeated_batch_uses_its_original_schema(
     words: Words, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Though there is a later one by then, which cannot read what silver has already; the run after it takes that."""
+    """Although there is a later one, which cannot read what silver has. The next run uses the later
+    one."""
     words.put(WORD, word="a")
     with monkeypatch.context() as patch:
         break_off_after("write_silver", patch)
@@ -171,14 +175,14 @@ def test_a_batch_that_runs_again_is_read_by_the_schema_that_it_was_begun_with(
     )
 
 
-NO_ID = "the value does not begin with the id of a schema: byte 0, and 4 more"
+NO_ID = "the value does not begin with a schema id: byte 0, and 4 more"
 
 
 @pytest.mark.parametrize("kind", ["avro", "json"])
-def test_each_record_that_cannot_be_read_has_a_reason(
+def test_each_unreadable_record_has_a_reason(
     spark: SparkSession, settings: Settings, stub: RegistryStub, kind: str
 ) -> None:
-    """Which names the id, if there is one; the good one among them is read, and nothing raises."""
+    """With the id, if it has one. The good record is read, and nothing raises."""
     writer = Writer(stub)
     other = Writer(stub, "other")
     cases: dict[str, tuple[Any, Callable[[], bytes], Callable[[], bytes]]] = {
@@ -199,15 +203,13 @@ def test_each_record_that_cannot_be_read_has_a_reason(
     ]
     rows = read(spark, begun(records, settings, stub), values)
     foreign_kind, our_kind = ("AVRO", "JSON") if kind == "json" else ("JSON", kind.upper())
-    broken = (
-        "the value is not UTF-8" if kind == "json" else "the value is not what that schema says"
-    )
+    broken = "the value is not UTF-8" if kind == "json" else "the value does not match that schema"
     assert [row.reason for row in rows] == [
         "the value is null",
         NO_ID,
         NO_ID,
         NO_ID,
-        "schema id 77: the schema registry does not know it",
+        "schema id 77: the schema registry does not have it",
         f"schema id 2: it is {foreign_kind}, not {our_kind}",
         f"schema id 1: {broken}",
         None,
@@ -216,10 +218,10 @@ def test_each_record_that_cannot_be_read_has_a_reason(
 
 
 @pytest.mark.slow
-def test_a_broken_length_does_not_take_the_heap(
+def test_huge_announced_length_does_not_exhaust_the_heap(
     spark: SparkSession, settings: Settings, stub: RegistryStub
 ) -> None:
-    """Two gigabytes are announced, of text and of a list: Avro would make room for them first."""
+    """The record announces two gigabytes of text or list. Avro would allocate them first."""
     tags = {"name": "tags", "type": {"type": "array", "items": "string"}}
     value = Writer(stub).avro(avro(WORD, tags), {"word": "a", "tags": ["b"]})
     two_billion = b"\x80\xd0\xac\xf3\x0e"
@@ -227,15 +229,16 @@ def test_a_broken_length_does_not_take_the_heap(
     rows = read(spark, begun(avro_records(), settings, stub), values)
     assert [row.reason for row in rows] == [
         None,
-        *["schema id 1: the value is not what that schema says"] * 2,
+        *["schema id 1: the value does not match that schema"] * 2,
     ]
 
 
 @pytest.mark.slow
-def test_a_time_that_python_cannot_read_is_a_reason(
+def test_time_outside_pythons_range_is_quarantined(
     spark: SparkSession, settings: Settings, stub: RegistryStub
 ) -> None:
-    """As everywhere in silver, also deep inside; a row with such a time would make the whole table unreadable there."""
+    """Also in nested values. One row with such a time would make the whole table unreadable in
+    Python."""
     time = {"type": "long", "logicalType": "timestamp-micros"}
     inner = {
         "type": "record",
@@ -256,10 +259,11 @@ def test_a_time_that_python_cannot_read_is_a_reason(
 
 
 @pytest.mark.slow
-def test_the_registry_is_asked_with_the_login_of_the_settings(
+def test_registry_requests_have_the_login(
     stub: RegistryStub, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Of the options, else of the address, which no message shows; the next address is asked where one does not answer."""
+    """From the options, or else the address. No message shows it. If an address does not respond,
+    the next is used."""
     nobody = f"http://user:secret@127.0.0.1:{reserve_port()}"
     with pytest.raises(PipelineError) as error:
         Registry(f"{nobody},{nobody}", {}).schema(7)
@@ -278,27 +282,25 @@ def test_the_registry_is_asked_with_the_login_of_the_settings(
 
 @pytest.mark.slow
 @pytest.mark.parametrize("status", [200, 401, 404, 500])
-def test_an_answer_that_is_none_of_a_registrys_is_no_answer(
-    stub: RegistryStub, status: int
-) -> None:
-    """A proxy's page says nothing about a schema."""
+def test_response_of_another_server_is_refused(stub: RegistryStub, status: int) -> None:
+    """A proxy's error page must not count as an unknown schema."""
     stub.answers = status
     with pytest.raises(
         PipelineError,
-        match=f"does not tell schema id 7 .*{status}.* the answer is none of a registry's",
+        match=f"does not return schema id 7 .*{status}.* the response is not from a registry",
     ):
         Registry(stub.url, {}).schema(7)
 
 
-def test_settings_that_cannot_work_are_named(settings: Settings) -> None:
-    """In a line, before Spark reads anything."""
+def test_invalid_registry_settings_are_named(settings: Settings) -> None:
+    """In one line, before Spark reads anything."""
     with pytest.raises(
         SettingsError,
         match=r"need a schema registry: give --schema-registry \(KSTORM_PIPELINE_SCHEMA_REGISTRY\)",
     ):
         Pipeline(records=avro_records()).begun(settings)
     with pytest.raises(
-        SettingsError, match=r"option 'basic.auth' is none of basic.auth.user.info, "
+        SettingsError, match=r"no option 'basic.auth': give one of basic.auth.user.info, "
     ):
         Registry("http://127.0.0.1:1", {"basic.auth": "user:secret"})
     with pytest.raises(SettingsError, match="certificates cannot be used: No such file"):

@@ -1,4 +1,4 @@
-"""Secrets by mounted files: Spark has them, and nobody who looks at its processes, at the log or at the pages."""
+"""Secrets in mounted files: Spark gets them, and processes, logs and pages do not show them."""
 
 import json
 import os
@@ -58,7 +58,7 @@ ENCRYPTED = {
 
 @pytest.fixture
 def environment(tmp_path: Path) -> dict[str, str]:
-    """Write the files, and say where they are; one secret setting comes by its variable."""
+    """Write the files, and return the variables that name them. One secret is in its variable."""
     (tmp_path / "noting.py").write_text(PIPELINE)
     given = {
         "TOLD": str(tmp_path / "told"),
@@ -76,7 +76,7 @@ def environment(tmp_path: Path) -> dict[str, str]:
 
 
 def page(port: int, name: str) -> str:
-    """A page of the run; empty while there is none."""
+    """Return a page of the run, or nothing while there is none."""
     try:
         with urllib.request.urlopen(f"http://127.0.0.1:{port}/{name}", timeout=5) as answer:
             text: str = answer.read().decode()
@@ -86,19 +86,19 @@ def page(port: int, name: str) -> str:
 
 
 def processes(pid: int) -> Iterator[tuple[str, str]]:
-    """Command line and environment of a process and of all that it has started."""
+    """Return command lines and environments of a process and its descendants."""
     for each in [psutil.Process(pid), *psutil.Process(pid).children(recursive=True)]:
         with suppress(psutil.NoSuchProcess):  # one may end just now
             yield " ".join(each.cmdline()), json.dumps(each.environ())
 
 
 def classes_into(file: Path) -> str:
-    """The option by which a JVM writes down which classes it loads."""
+    """Return the JVM option that logs loaded classes."""
     return f"-Xlog:class+load:file={file}"
 
 
 def ciphers(folder: Path, ours: str) -> list[str]:
-    """The ciphers of Spark's that a JVM has loaded, by its log of classes."""
+    """Return Spark's ciphers that a JVM has loaded, from its class log."""
     found = re.findall(
         r"network\.crypto\.(\w+TransportCipher) ", (folder / f"{ours}.classes").read_text()
     )
@@ -106,13 +106,12 @@ def ciphers(folder: Path, ours: str) -> list[str]:
 
 
 @pytest.mark.slow
-def test_nobody_sees_what_is_mounted(
+def test_mounted_secrets_are_not_exposed(
     kafka: EmbeddedKafka, environment: dict[str, str], tmp_path: Path
 ) -> None:
-    """Neither in a command line nor in an environment, of driver, executor and all that they start. What the user himself puts
-    into a variable is in the environment of his processes, and in no command line.
-
-    Between the two everything is encrypted, by a cipher that notices what was changed."""
+    """Neither on command lines nor in environments of the driver, the executors and their children.
+    A variable set by the user is in the environment only. Traffic between driver and executors is
+    encrypted with a cipher that detects changes."""
     port, told = reserve_port(), tmp_path / "told"
     sink = Sink(kafka.bootstrap)
     sink.sentence(1, "the cat")

@@ -1,4 +1,5 @@
-"""The offsets that are stored, read with TLS from a ZooKeeper that wants a certificate; and what is told if that cannot be."""
+"""Stored offsets read with TLS from a ZooKeeper that requires a certificate, and explanations of
+failures."""
 
 import json
 from collections.abc import Iterator
@@ -19,7 +20,7 @@ READING = Reading("/kstorm/words", "sentences", 0)
 
 
 class Secured:
-    """A ZooKeeper with an offset in it."""
+    """A ZooKeeper with a stored offset."""
 
     def __init__(self, directory: Path) -> None:
         files = directory / "audited-tls"
@@ -36,7 +37,7 @@ class Secured:
         )
 
     def store(self) -> None:
-        """Writes it, without TLS."""
+        """Write the offset, without TLS."""
         client = KazooClient(self.server.connect)
         client.start(30)
         client.create(
@@ -48,7 +49,7 @@ class Secured:
 
 @pytest.fixture(scope="module")
 def secured(servers_directory: Path) -> Iterator[Secured]:
-    """Run it for the tests of this module."""
+    """One server for the tests of this module."""
     made = Secured(servers_directory)
     with made.server:
         made.store()
@@ -57,14 +58,13 @@ def secured(servers_directory: Path) -> Iterator[Secured]:
 
 @pytest.mark.slow
 def test_stored_offsets_are_read_with_tls(secured: Secured) -> None:
-    """As without."""
     assert stored_offsets(secured.server.secure, [READING], secured.tls) == {READING: 7}
     assert stored_offsets(secured.server.connect, [READING]) == {READING: 7}
 
 
 @pytest.mark.slow
-def test_what_is_wrong_is_told(secured: Secured) -> None:
-    """In one line with the address, and what to look at."""
+def test_tls_failure_is_explained(secured: Secured) -> None:
+    """In one line with the address and the remedy."""
     at = secured.server
     for hosts, tls, why in (
         (
@@ -82,7 +82,9 @@ def test_what_is_wrong_is_told(secured: Secured) -> None:
         assert told.startswith(
             f"the stored offsets cannot be read from ZooKeeper at {hosts}, {why}"
         )
-        assert told.endswith("Correct --zookeeper and --zookeeper-tls, or see that it is up")
+        assert told.endswith(
+            "Correct --zookeeper and --zookeeper-tls, or check that ZooKeeper is up"
+        )
 
 
 @pytest.mark.parametrize(
@@ -100,14 +102,14 @@ def test_what_is_wrong_is_told(secured: Secured) -> None:
         ("canary-Pa55", "--zookeeper-tls (KSTORM_PIPELINE_ZOOKEEPER_TLS) cannot be read"),
     ],
 )
-def test_a_wrong_setting_costs_one_line(
+def test_invalid_tls_setting_is_explained_in_one_line(
     text: str,
     says: str,
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
     tmp_path: Path,
 ) -> None:
-    """And shows no password that somebody has put there."""
+    """Without showing a password in it."""
     monkeypatch.setenv("KSTORM_PIPELINE_ZOOKEEPER_TLS", text)
     assert (
         main(
@@ -130,13 +132,13 @@ def test_a_wrong_setting_costs_one_line(
 
 
 @pytest.mark.slow
-def test_a_key_with_another_password_is_named(secured: Secured, tmp_path: Path) -> None:
-    """Nobody is asked for it, and it is not shown."""
+def test_key_with_another_password_is_refused(secured: Secured, tmp_path: Path) -> None:
+    """Without a prompt, and without showing the password."""
     (tmp_path / "password").write_text("canary-Pa55")
     key = locked_key(secured.tls.certfile, "right-Pa55", tmp_path / "locked.key")
     for password_file, says in (
-        ("", "its key has a password: name a file with it in keyfile_password_file"),
-        (str(tmp_path / "password"), "see to keyfile and keyfile_password_file"),
+        ("", "its key has a password: give a file with it as keyfile_password_file"),
+        (str(tmp_path / "password"), "check keyfile and keyfile_password_file"),
     ):
         tls = ZooKeeperTls(
             certfile=secured.tls.certfile, keyfile=str(key), keyfile_password_file=password_file
