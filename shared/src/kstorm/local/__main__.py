@@ -1,15 +1,16 @@
 """`python -m kstorm.local VERB`: what `./run` asks of this package.
 
-`prepare` fetches the jars, `lock-jars` resolves the lists of jars again, `subtract-lock ALL RUN` prints the entries of the
-lock ALL that the lock RUN does not have.
+`prepare` fetches the jars and compiles the bytecode. `lock-jars` resolves the lists of jars again. `subtract-lock ALL RUN`
+prints the entries of the lock ALL that the lock RUN does not have.
 """
 
 import argparse
 import sys
 from pathlib import Path
 
-from kstorm.local import jarlock, jars
+from kstorm.local import jarlock
 from kstorm.local.cli import run_command
+from kstorm.local.prepare import prepare
 
 
 def main() -> int:
@@ -20,7 +21,7 @@ def main() -> int:
     options = parser.parse_args()
     match options.verb:
         case "prepare":
-            jars.prepare()
+            prepare()
         case "lock-jars":
             jarlock.write_lists()
         case _:

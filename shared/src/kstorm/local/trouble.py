@@ -25,6 +25,12 @@ def explain_run(log: str, folder: Path) -> str | None:
     return _explain(log, folder, (_DISK, _PORT, _RIGHTS))
 
 
+def cause_in(log: str, folder: Path) -> str:
+    """The cause that `explain_run` finds, in brackets to follow a sentence; empty if it finds none."""
+    found = explain_run(log, folder)
+    return f" ({found})" if found else ""
+
+
 def disk_full(folder: Path) -> str:
     """The sentence for a full disk."""
     return (
@@ -74,7 +80,8 @@ def _forbidden(found: re.Match[str], folder: Path, log: str) -> str:
 
 
 def _taken(found: re.Match[str], folder: Path, log: str) -> str:
-    return "another program has taken the port meanwhile. Run the same command again, which chooses other ports"
+    port = re.search(r"bind(?:ing)? to (?:port )?/?[\w.]*:(\d+)", log)
+    return f"another program uses its port{f' {port[1]}' if port else ''}. Run the same command again, which chooses other ports"
 
 
 _Cause = tuple[re.Pattern[str], Callable[[re.Match[str], Path, str], str]]
