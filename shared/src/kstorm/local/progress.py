@@ -79,7 +79,8 @@ class Progress:
 
     def _draw(self) -> None:
         done = int(self._share * _BAR)
-        bar = f"{'█' * done}{'░' * (_BAR - done)}  " if self._live else ""
+        full, empty = ("█", "░") if "utf" in (self._out.encoding or "utf-8").lower() else ("#", "-")
+        bar = f"{full * done}{empty * (_BAR - done)}  " if self._live else ""
         text = f"{self._stage:<10} {bar}{self._share:4.0%}  {self.seconds:4.0f} s  {self._note}"
         text = printable(text).rstrip()
         if self._live:
