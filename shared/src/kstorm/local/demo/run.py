@@ -49,6 +49,8 @@ from kstorm.topology.topology import ACKER_COMPONENT
 _TOPOLOGY: Final = "examples.wordcount.topology:demo"
 _VICTIMS: Final = (ACKER_COMPONENT, "count")
 _READY_SECS: Final = 240.0
+_EAGER: Final = {"KSTORM_KAFKA_PROPERTIES": json.dumps({"reconnect.backoff.max.ms": 200})}
+"""Lets the processes find an embedded Kafka as soon as it serves. By default a client waits up to two seconds between attempts."""
 _TIMEOUT_SECS: Final = {True: 10, False: 30}
 """The message timeout with and without kills. The half-done work of a killed process is emitted again after the timeout of its
 trees; with Storm's 30 seconds the demo would mostly wait for that."""
@@ -111,10 +113,14 @@ class Demo:
         """The stages from the start of the servers on."""
         with ExitStack() as stack:
             processes = stack.enter_context(self._processes(stage))
+            if not self._shared:
+                processes.start()
             self._wait_for_servers(servers, stage, stack)
+            if self._shared:
+                processes.start()
+            self._wait_for_processes(servers, processes)
             if url := stack.enter_context(page(self._directory, wanted=self._options.page)):
                 self._say(f"the web UI, until this run ends: {url}")
-            self._wait_for_processes(servers, processes)
             pipeline = stack.enter_context(self._spark(stage))
             load, produced = self._load(servers, stage, processes, pipeline)
             outcome = self._make_tables(stage, load, produced, pipeline)
@@ -143,7 +149,7 @@ class Demo:
 
     @contextmanager
     def _processes(self, stage: _Stage) -> Iterator[LocalProcesses]:
-        """The processes of the topology, which may start before the servers serve."""
+        """The processes of the topology. Those with an embedded Kafka start before it serves, and wait for it."""
         settings = stage.settings
         processes = LocalProcesses(
             stage.topology,
@@ -151,6 +157,7 @@ class Demo:
             settings.bootstrap_servers,
             settings.zookeeper,
             workdir=self._directory,
+            environment={} if self._shared else _EAGER,
         )
         try:
             yield processes
@@ -178,7 +185,6 @@ class Demo:
 
     def _wait_for_processes(self, servers: Servers, processes: LocalProcesses) -> None:
         with self._progress("processes") as progress:
-            processes.start()
             total = len(processes.workers)
 
             def on_wait(names: list[str]) -> None:

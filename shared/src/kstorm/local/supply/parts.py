@@ -38,7 +38,8 @@ class Part:
 
 def all_parts(root: Path) -> list[Part]:
     """What the checkout in `root` takes from others."""
-    files = (root / "requirements.lock", root / "build-requirements.txt")
+    names = ("requirements.lock", "requirements-dev.lock", "build-requirements.txt")
+    files = [root / name for name in names]
     packages = (part for file in files for part in locked(file))
     return sorted({*packages, *listed(), *shipped(spark_home() / "jars"), *vendored(root / PLACE)})
 
