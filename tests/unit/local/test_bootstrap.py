@@ -141,7 +141,7 @@ def test_after_a_failure_it_is_not_done(uv: StandIn) -> None:
 @pytest.mark.parametrize(
     ("written", "cause"),
     [
-        (NO_NETWORK[0], "the package registry does not answer. Check the network"),
+        (NO_NETWORK[0], "the registry does not answer. Check the network"),
         (FULL[0], "is full: "),
         (NO_COMPILER, "psutil==7.2.2 has no wheel for this Python, and there is no compiler"),
         ("strange\n", "uv failed with exit code 2, as shown above"),

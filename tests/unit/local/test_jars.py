@@ -126,7 +126,7 @@ def test_without_a_network_one_sentence_says_so(
     monkeypatch.setenv("KSTORM_IVY_SETTINGS", str(settings))
     with pytest.raises(LocalError) as error:
         kafka_jars()
-    assert "could not be fetched: the package registry does not answer." in str(error.value)
+    assert "could not be fetched: the registry does not answer." in str(error.value)
     assert "\n" not in str(error.value)
 
 

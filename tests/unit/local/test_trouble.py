@@ -39,7 +39,7 @@ NO_COMPILER = """error: Failed to build `psutil==7.2.2`
 def test_no_network(log: str, tmp_path: Path) -> None:
     found = explain_fetch(log, tmp_path)
     assert found is not None
-    assert found.startswith("the package registry does not answer. Check the network")
+    assert found.startswith("the registry does not answer. Check the network")
     assert "\n" not in found
 
 

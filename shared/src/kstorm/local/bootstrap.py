@@ -35,6 +35,7 @@ _LOCKS: Final = {
 }
 _ROOT: Final = Path(__file__).resolve().parents[4]
 _LOOK_SECS: Final = 0.2
+_MIRROR: Final = "HTTPS_PROXY names a proxy, and UV_DEFAULT_INDEX a mirror."
 _HEAVY: Final = "pyspark"
 """The one package that takes as long as half of the others together: 400 MB, and uv builds its wheel."""
 _HEAVY_WEIGHT: Final = 60
@@ -104,6 +105,7 @@ class Setup:
     def _install_uv(self, progress: Progress) -> None:
         boot = self._home / "boot"
         self._do(progress, sys.executable, "-m", "venv", "--clear", boot)
+        progress.show(0.04)
         builders = entries(self._root / "build-requirements.txt")
         locked = self._write_locked([line for line in builders if name(line) == "uv"])
         options = ("--disable-pip-version-check", "--no-deps", "--require-hashes", "--retries", "2")
@@ -136,7 +138,8 @@ class Setup:
 
     def _do(self, progress: Progress, *command: str | Path, look: "_Watch | None" = None) -> None:
         """Run a command, with its output in the log; raise `SetupError` if it fails."""
-        with LoggedCommand(command, self._log) as running:
+        # In the checkout uv finds its settings in pyproject.toml.
+        with LoggedCommand(command, self._log, folder=self._root) as running:
             while running.returncode is None:
                 time.sleep(_LOOK_SECS)
                 if look is None:
@@ -150,7 +153,7 @@ class Setup:
 
     def _explained(self, error: SetupError) -> LocalError:
         sys.stderr.write(tail(error.log))
-        cause = explain_fetch(error.log, self._home) or f"{error}, as shown above"
+        cause = explain_fetch(error.log, self._home, _MIRROR) or f"{error}, as shown above"
         return LocalError(f"the packages could not be installed: {cause}. The log is {self._log}")
 
     def _is_done(self) -> bool:

@@ -79,6 +79,10 @@ _JARS_IN_PART: Final = 16
 """One Ivy fetches about so many jars, one after the other; several run side by side, since each mostly waits."""
 _IVY_JAVA: Final = ("-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-Xmx256m")
 _LOOK_SECS: Final = 0.2
+_MIRROR: Final = (
+    "A proxy goes into JAVA_TOOL_OPTIONS as -Dhttps.proxyHost=… and -Dhttps.proxyPort=…, a mirror into an Ivy settings file"
+    " named by KSTORM_IVY_SETTINGS."
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -303,9 +307,8 @@ def _unfetched(part: _Part, written: str) -> LocalError:
         match[match.lastindex or 0] for kind in _IVY_PROBLEMS if (match := re.search(kind, written))
     )
     problem = next(problems, "Ivy failed")
-    remedy = explain_fetch(written, part.unfinished) or (
-        f"{problem}. Run the same command again, which continues where it stopped. KSTORM_IVY_SETTINGS names an Ivy settings"
-        " file for a mirror"
+    remedy = explain_fetch(written, part.unfinished, _MIRROR) or (
+        f"{problem}. Run the same command again, which continues where it stopped. {_MIRROR}"
     )
     return LocalError(
         f"the jars of {part.set_name} could not be fetched: {remedy}. The log is {part.log}"

@@ -8,7 +8,7 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
@@ -29,10 +29,11 @@ class LoggedCommand:
         self,
         command: Sequence[str | Path],
         log: Path,
-        environment: Mapping[str, str] | None = None,
+        folder: Path | None = None,
     ) -> None:
+        """`folder` is the working directory of the command; by default this process's."""
         self._words = [str(word) for word in command]
-        self._environment = dict(environment or {})
+        self._folder = folder
         self._path = log
         self._begin = self._read = 0
         self._child: subprocess.Popen[bytes]
@@ -73,7 +74,7 @@ class LoggedCommand:
                 stdin=subprocess.DEVNULL,
                 stdout=file,
                 stderr=subprocess.STDOUT,
-                env=os.environ | self._environment,
+                cwd=self._folder,
                 process_group=0,
             )
         return self

@@ -10,14 +10,16 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Final
 
+_NO_NETWORK: Final = "the registry does not answer. Check the network and run the same command again, which continues where it stopped."
 _FULL_BYTES: Final = 8 * 2**20
 """A disk with less room than this is full: some programs remove what they could not finish before they exit."""
 
 
-def explain_fetch(log: str, folder: Path) -> str | None:
+def explain_fetch(log: str, folder: Path, mirror: str = "") -> str | None:
     """The cause and the remedy if packages or jars could not be fetched; None if the log shows no cause that is known here.
-    `folder` is where the program writes to."""
-    return _explain(log, folder, (_DISK, _COMPILER, _NETWORK, _RIGHTS))
+    `folder` is where the program writes to; `mirror` explains how to use a proxy or a mirror."""
+    found = _explain(log, folder, (_DISK, _COMPILER, _NETWORK, _RIGHTS))
+    return f"{found} {mirror}".strip().removesuffix(".") if found == _NO_NETWORK else found
 
 
 def explain_run(log: str, folder: Path) -> str | None:
@@ -52,15 +54,6 @@ def _free_bytes(folder: Path) -> int:
 
 def _full(found: re.Match[str], folder: Path, log: str) -> str:
     return disk_full(folder)
-
-
-def _no_network(found: re.Match[str], folder: Path, log: str) -> str:
-    return (
-        "the package registry does not answer. Check the network and run the same command again, which continues where it"
-        " stopped. Behind a proxy set HTTPS_PROXY, and for the jars JAVA_TOOL_OPTIONS='-Dhttps.proxyHost=HOST"
-        " -Dhttps.proxyPort=PORT'. For a mirror set UV_DEFAULT_INDEX, and for the jars KSTORM_IVY_SETTINGS to an Ivy settings"
-        " file"
-    )
 
 
 def _no_compiler(found: re.Match[str], folder: Path, log: str) -> str:
@@ -105,7 +98,7 @@ _NETWORK: Final[_Cause] = (
         r"|tcp connect error|operation timed out|Connection timed out|connect timed out|NewConnectionError"
         r"|Server access error|ConnectException|network was disabled"
     ),
-    _no_network,
+    lambda found, folder, log: _NO_NETWORK,
 )
 _RIGHTS: Final[_Cause] = (
     re.compile(r"Permission denied|os error 13\b|Errno 13\]|Read-only file system"),
