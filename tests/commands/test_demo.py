@@ -136,10 +136,10 @@ def test_a_taken_port_costs_one_line(tmp_path: Path) -> None:
 
 @pytest.fixture
 def small_disk(tmp_path: Path) -> Iterator[Path]:
-    """A disk of 24 MB, on which Kafka starts and soon has no room any more."""
+    """A disk of 16 MB, on which Kafka starts and soon has no room any more."""
     folder = tmp_path / "small"
     folder.mkdir()
-    mount = ["mount", "-t", "tmpfs", "-o", "size=24m", "tmpfs", folder]
+    mount = ["mount", "-t", "tmpfs", "-o", "size=16m", "tmpfs", folder]
     if subprocess.run(mount, capture_output=True, check=False).returncode:
         pytest.skip("this user may not mount a disk")
     yield folder
