@@ -2,9 +2,12 @@
 
 import json
 import re
+import shutil
 import signal
+import socket
 import subprocess
 import urllib.request
+from collections.abc import Iterator
 from pathlib import Path
 
 import psutil
@@ -13,20 +16,24 @@ from confluent_kafka import Consumer
 from confluent_kafka.admin import AdminClient
 from kazoo.client import KazooClient
 
+from kstorm.errors import LocalError
+from kstorm.local.paths import cache_directory
 from kstorm.local.servers import EmbeddedKafka, EmbeddedZooKeeper
 from tests.command import ROOT, Command, started
 from tests.conftest import Eventually
 
-MESSAGES = 1200
+SENTENCES = 1200
 LONG = 1500
 
 
 def run_demo(tmp_path: Path, *arguments: object) -> dict[str, object]:
     """Run the demo to its end; return its report."""
     report = tmp_path / "report.json"
-    options = ["--messages", MESSAGES, "--report", report, "--workdir", tmp_path / "runs"]
+    options = ["--sentences", SENTENCES, "--report", report, "--workdir", tmp_path / "runs"]
     with started("kstorm.local.demo", *options, *arguments, home=tmp_path) as demo:
         assert demo.process.wait(LONG) == 0, demo.said
+    assert "lost: 0, words over: 0." in demo.said
+    assert len(demo.said.splitlines()) < 100
     found: dict[str, object] = json.loads(report.read_text())
     return found
 
@@ -42,9 +49,9 @@ def test_with_an_acker_and_a_counting_process_killed_nothing_is_lost(
 ) -> None:
     """Both are killed, every word is counted once, gold is exact; on the user's own servers nothing of the run remains."""
     report = run_demo(tmp_path, "--bootstrap", kafka.bootstrap, "--zookeeper", zookeeper.connect)
-    assert report["messages"] == report["acked"] == MESSAGES
+    assert report["messages"] == report["acked"] == SENTENCES
     audited = {name: report["audit"][name] for name in ("messages", "done", "gaps", "faults")}  # type: ignore[index]
-    assert audited == {"messages": MESSAGES, "done": MESSAGES, "gaps": 0, "faults": []}
+    assert audited == {"messages": SENTENCES, "done": SENTENCES, "gaps": 0, "faults": []}
     assert {
         name: report[name]
         for name in ("lost", "words_wrong", "words_over", "sink_records_repeated")
@@ -55,6 +62,7 @@ def test_with_an_acker_and_a_counting_process_killed_nothing_is_lost(
         "sink_records_repeated": 0,
     }
     assert len(report["killed"]) == 2  # type: ignore[arg-type]
+    assert list(report["took"]) == ["start", "servers", "processes", "sentences", "tables"]  # type: ignore[call-overload]
     assert report["gold_rows"] == report["words_checked"]
     topics = AdminClient({"bootstrap.servers": kafka.bootstrap}).list_topics(timeout=30).topics
     assert not [topic for topic in topics if topic.startswith("kstorm-demo-")]
@@ -74,7 +82,7 @@ def test_with_an_acker_and_a_counting_process_killed_nothing_is_lost(
 def test_undisturbed_nothing_is_replayed(tmp_path: Path) -> None:
     """Without killing, each message is processed once, so no count exceeds the truth."""
     report = run_demo(tmp_path, "--no-break")
-    assert report["acked"] == MESSAGES
+    assert report["acked"] == SENTENCES
     assert {
         name: report[name] for name in ("failed", "replayed", "lost", "words_wrong", "words_over")
     } == {
@@ -88,18 +96,81 @@ def test_undisturbed_nothing_is_replayed(tmp_path: Path) -> None:
 
 
 @pytest.mark.timeout(LONG)
+@pytest.mark.parametrize(
+    ("stage", "after", "processes"),
+    [
+        ("servers", "logs and tables of this run", 2),
+        ("processes", "servers    100%", 4),
+        ("sentences", "processes  100%", 9),
+        ("tables", "sentences  100%", 3),
+    ],
+)
 def test_ctrl_c_stops_the_demo_and_all_that_it_started(
-    tmp_path: Path, eventually: Eventually
+    tmp_path: Path, eventually: Eventually, stage: str, after: str, processes: int
 ) -> None:
-    """An interruption while servers and processes run leaves none behind, and is reported in one line."""
-    with started("kstorm.local.demo", home=tmp_path) as demo:
-        eventually(lambda: "starting 7 processes" in demo.said, 300)
-        eventually(lambda: len(descendants(demo)) >= 9, 60)  # two servers and seven workers
+    """An interruption at any stage leaves no process behind, and is reported in one line."""
+    with started("kstorm.local.demo", "--sentences", 500, home=tmp_path) as demo:
+        eventually(lambda: after in demo.said, 300)
+        eventually(lambda: len(descendants(demo)) >= processes, 60)
         alive = descendants(demo)
+        assert f"{stage:<10} 100%" not in demo.said
         demo.process.send_signal(signal.SIGINT)
         assert demo.process.wait(120) == 130
     assert "interrupted; everything that it had started is stopped" in demo.said.splitlines()[-1]
+    assert "Traceback" not in demo.said
     assert not psutil.wait_procs(alive, timeout=10)[1]
+
+
+def test_a_taken_port_costs_one_line(tmp_path: Path) -> None:
+    """Another program may take the port between the choice and the start of the server."""
+    for server in (EmbeddedZooKeeper(tmp_path), EmbeddedKafka(tmp_path, quick_start=True)):
+        address = server.connect if isinstance(server, EmbeddedZooKeeper) else server.bootstrap
+        port = int(address.rpartition(":")[2])
+        with socket.create_server(("127.0.0.1", port)), pytest.raises(LocalError) as error:
+            server.start()
+        assert f"another program uses its port {port}. Run the same command again" in str(
+            error.value
+        )
+        assert "\n" not in str(error.value)
+
+
+@pytest.fixture
+def small_disk(tmp_path: Path) -> Iterator[Path]:
+    """A disk of 16 MB, on which Kafka starts and soon has no room any more."""
+    folder = tmp_path / "small"
+    folder.mkdir()
+    mount = ["mount", "-t", "tmpfs", "-o", "size=16m", "tmpfs", folder]
+    if subprocess.run(mount, capture_output=True, check=False).returncode:
+        pytest.skip("this user may not mount a disk")
+    yield folder
+    subprocess.run(["umount", "--lazy", folder], check=True)
+
+
+@pytest.mark.timeout(LONG)
+def test_a_full_disk_ends_the_demo_in_one_line(tmp_path: Path, small_disk: Path) -> None:
+    """It does not wait for a server that has ended."""
+    with started("kstorm.local.demo", "--workdir", small_disk, home=tmp_path) as demo:
+        assert demo.process.wait(120) == 2, demo.said
+    last = demo.said.splitlines()[-1]
+    assert last.startswith("kstorm demo: ")
+    assert f"the disk of {small_disk}" in last
+    assert "is full: " in last
+    assert "Traceback" not in demo.said
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(LONG)
+def test_a_folder_with_a_space_is_a_folder_like_others(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The run's files and the cache lie below one. The jars are copied there, so nothing is fetched."""
+    spaced = tmp_path / "a folder"
+    shutil.copytree(
+        cache_directory() / "jars", spaced / "cache" / "jars", ignore=shutil.ignore_patterns(".*")
+    )
+    monkeypatch.setenv("KSTORM_CACHE", str(spaced / "cache"))
+    report = run_demo(spaced, "--no-break")
+    assert report["acked"] == SENTENCES
 
 
 @pytest.mark.slow

@@ -29,6 +29,7 @@ KEYS = {
     ),
     *("sentences_per_s", "p50_ms", "p99_ms", "killed", "gold_rows", "cpu_seconds"),
 }
+TOOK = {"packages": 23.41, "servers": 4.0, "tables": 20.01}
 AUDITED = Audited(2, {"done": 2}, 0, 2, [])
 
 
@@ -58,7 +59,7 @@ def outcome(
     tables = Tables(Path("/tables"), rows, words, 1.0)
     usage = {"acker-0": Usage(1.25, 2**20)}
     return DemoOutcome(
-        guarantee, load, audit(produced, records), tables, AUDITED, usage, Path("/logs")
+        guarantee, load, audit(produced, records), tables, AUDITED, usage, Path("/logs"), TOOK
     )
 
 
@@ -76,6 +77,8 @@ def test_a_good_run_has_no_faults_and_a_complete_report() -> None:
     )
     assert (report["words_checked"], report["gold_rows"], report["sentences_per_s"]) == (2, 2, 1.0)
     assert report["cpu_seconds"] == {"acker-0": 1.2}
+    assert report["took"] == {"packages": 23.4, "servers": 4.0, "tables": 20.0}
+    assert report["took_in_all"] == 47.4
     json.dumps(report)
 
 
@@ -94,7 +97,7 @@ def test_exactly_once_it_is_one() -> None:
     replayed = outcome({"a": 3, "b": 1}, {"a": 2, "b": 1}, 3, repeated=["lines-1-0-0"])
     assert replayed.faults() == [
         "1 words are counted more often than they occur: 'a' by 1",
-        "1 records of the sink topic are there twice",
+        "1 records are twice in the sink topic",
     ]
 
 
@@ -142,12 +145,13 @@ def test_the_summary_shows_words_as_they_are() -> None:
     odd = Tables(Path("/tables"), good.tables.rows, [GoldWord("[red]", 9, 9)], 1.0)
     print_summary(
         DemoOutcome(
-            good.guarantee, good.load, good.findings, odd, AUDITED, good.usage, good.directory
+            good.guarantee, good.load, good.findings, odd, AUDITED, good.usage, good.directory, TOOK
         ),
         Console(file=shown, width=100),
     )
     assert "[red]" in shown.getvalue()
     assert "acker-0" in shown.getvalue()
+    assert "packages 23 s · servers 4 s · tables 20 s = 47 s" in shown.getvalue()
 
 
 def test_the_ten_top_words_are_the_most_frequent() -> None:

@@ -1,9 +1,14 @@
 """Fetching and verifying jars, with the real Ivy and a repository in a folder."""
 
 import hashlib
+import re
+import signal
+import socket
+import threading
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
+import psutil
 import pytest
 
 from kstorm.errors import LocalError
@@ -16,12 +21,15 @@ from kstorm.local.jars import (
     SPARK_SET,
     kafka_jars,
     lay_out,
+    prepare,
     read_list,
     s3_jars,
     zookeeper_classpath,
 )
 from kstorm.local.java import spark_home
 from kstorm.local.pipeline import jars_for
+from kstorm.local.ports import reserve_port
+from tests.unit.local.conftest import Eventually
 
 SETTINGS = """\
 <ivysettings>
@@ -29,6 +37,13 @@ SETTINGS = """\
   <resolvers><filesystem name="folder" m2compatible="true">
     <artifact pattern="{repository}/[organisation]/[module]/[revision]/[artifact]-[revision].[ext]"/>
   </filesystem></resolvers>
+</ivysettings>
+"""
+
+SILENT = """\
+<ivysettings>
+  <settings defaultResolver="silent"/>
+  <resolvers><ibiblio name="silent" m2compatible="true" usepoms="false" root="http://127.0.0.1:{port}/"/></resolvers>
 </ivysettings>
 """
 
@@ -53,15 +68,66 @@ def repository(tmp_path: Path, cache: Path, monkeypatch: pytest.MonkeyPatch) -> 
 
 
 def test_jars_are_fetched_once(repository: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """The first call says what it fetches and how much; a second one takes the cache and says nothing."""
+    """The first call shows one line; a second one takes the cache and shows nothing."""
     paths = kafka_jars()
     assert [path.read_text() for path in paths] == ["one", "two"]
-    assert capsys.readouterr().err.splitlines() == [
-        f"kstorm: fetching 2 jars of {KAFKA_SET}, once",
-        "kstorm: fetched 2 jars",
-    ]
+    [line] = capsys.readouterr().err.splitlines()
+    assert re.fullmatch(r"jars +100% +\d+ s  2 of 2", line)
     assert kafka_jars() == paths
     assert capsys.readouterr().err == ""
+
+
+def test_several_fetch_side_by_side(
+    repository: Path, cache: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One Ivy for each part of a list, each with a folder of its own, and all sets at once."""
+    monkeypatch.setattr(jars, "_JARS_IN_PART", 1)
+    monkeypatch.setattr(jars, "mend_spark", lambda: None)
+    prepare()
+    for name in (KAFKA_SET, SPARK_SET, MENDED_SET):
+        assert len(list((cache / "jars" / name).iterdir())) == 2
+    assert not list((cache / "jars").glob(".*unfinished*"))
+
+
+def test_a_second_attempt_goes_on_where_the_first_stopped(
+    repository: Path, cache: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A part that is complete stays, whatever became of the others."""
+    monkeypatch.setattr(jars, "_JARS_IN_PART", 1)
+    jar = repository / "org" / "example" / "two" / "1.0" / "two-1.0.jar"
+    jar.rename(tmp := jar.with_suffix(".away"))
+    with pytest.raises(LocalError, match=r"two;1\.0: not found"):
+        kafka_jars()
+    tmp.rename(jar)
+    assert len(kafka_jars()) == 2
+
+
+def test_ctrl_c_ends_every_ivy(
+    repository: Path, monkeypatch: pytest.MonkeyPatch, eventually: Eventually
+) -> None:
+    """A repository that does not answer would keep them for minutes."""
+    before = set(psutil.Process().children(recursive=True))
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        settings = repository.parent / "silent.xml"
+        settings.write_text(SILENT.format(port=silent.getsockname()[1]))
+        monkeypatch.setenv("KSTORM_IVY_SETTINGS", str(settings))
+        asked = threading.Timer(2.0, lambda: signal.raise_signal(signal.SIGINT))
+        asked.start()
+        with pytest.raises(KeyboardInterrupt):
+            kafka_jars()
+    eventually(lambda: not set(psutil.Process().children(recursive=True)) - before)
+
+
+def test_without_a_network_one_sentence_says_so(
+    repository: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    settings = repository.parent / "nowhere.xml"
+    settings.write_text(SILENT.format(port=reserve_port()))
+    monkeypatch.setenv("KSTORM_IVY_SETTINGS", str(settings))
+    with pytest.raises(LocalError) as error:
+        kafka_jars()
+    assert "could not be fetched: the registry does not answer." in str(error.value)
+    assert "\n" not in str(error.value)
 
 
 def test_images_get_a_folder_of_jars_a_server(repository: Path, tmp_path: Path) -> None:
@@ -84,7 +150,7 @@ def test_two_that_fetch_at_once_fetch_once(
     with ThreadPoolExecutor() as pool:
         first, second = pool.submit(kafka_jars), pool.submit(kafka_jars)
         assert first.result() == second.result()
-    assert capsys.readouterr().err.count("fetching") == 1
+    assert capsys.readouterr().err.count("100%") == 1
 
 
 def test_a_repository_that_serves_another_file_is_refused(repository: Path, cache: Path) -> None:
@@ -115,7 +181,7 @@ def test_a_jar_that_the_cache_lacks_is_fetched(
     second.unlink()
     capsys.readouterr()
     assert [path.read_text() for path in kafka_jars()] == ["one", "two"]
-    assert capsys.readouterr().err.startswith("kstorm: fetching 1 jars of")
+    assert "1 of 1" in capsys.readouterr().err
     assert (first.stat().st_ino, first.stat().st_mtime_ns) == (before.st_ino, before.st_mtime_ns)
 
 

@@ -28,6 +28,7 @@ from kstorm.local.supply.parts import Part, all_parts, locked, numbers
 ROOT = Path(__file__).parents[3]
 TODAY = date(2026, 11, 24)
 LATE = date(2026, 11, 23)
+LOCKS = ["requirements.lock", "requirements-dev.lock", "build-requirements.txt"]
 
 
 def jar(name: str, version: str, where: str = "pyspark") -> Part:
@@ -88,7 +89,7 @@ def test_an_exception_has_a_day_and_a_place() -> None:
         assert idle.endswith("is for nothing that is there: take it out of exceptions.toml")
 
 
-@pytest.mark.parametrize("name", ["requirements.lock", "build-requirements.txt"])
+@pytest.mark.parametrize("name", LOCKS)
 def test_every_package_is_locked_with_its_hash(name: str) -> None:
     """Also what installs and what builds."""
     entries = re.split(r"(?m)^(?=[A-Za-z0-9])", (ROOT / name).read_text())[1:]
@@ -125,7 +126,7 @@ def test_a_licence_that_nobody_knows_or_wants_fails() -> None:
 def test_our_list_says_what_the_packages_say() -> None:
     """Of those that state their licence in SPDX's form."""
     known, checked = licences.read(), 0
-    names = {part.name for part in locked(ROOT / "requirements.lock")}
+    names = {part.name for lock in LOCKS for part in locked(ROOT / lock)}
     for each in distributions():
         name = re.sub(r"[-_.]+", "-", each.name).lower()
         if "License-Expression" in each.metadata and name in names:

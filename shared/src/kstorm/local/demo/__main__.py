@@ -6,20 +6,23 @@ from pathlib import Path
 from typing import Final
 
 from kstorm.local.cli import check_report, run_command
-from kstorm.local.demo.run import Demo, DemoOptions
-from kstorm.runtime.terminal import Screen
+from kstorm.local.demo.options import DemoOptions
 from kstorm.topology.config import EXACTLY_ONCE, GUARANTEES
 
-_MESSAGES: Final = 40_000
+_SENTENCES: Final = 10_000
 
 
 def main() -> int:
-    """Run the demo; return its exit code: 0 well, 1 something lost or wrong, 2 it could not be run, 130 interrupted."""
+    """Run the demo; return its exit code: 0 good, 1 something is lost or wrong, 2 it could not run, 130 interrupted."""
     options = _options()
     return run_command("kstorm demo", lambda: _run(options))
 
 
 def _run(options: DemoOptions) -> int:
+    # These imports take a second, in which Ctrl-C ends the command as it does later.
+    from kstorm.local.demo.run import Demo
+    from kstorm.runtime.terminal import Screen
+
     if options.report is not None:
         check_report(options.report)
     return Demo(options, Screen()).run()
@@ -28,39 +31,39 @@ def _run(options: DemoOptions) -> int:
 def _options() -> DemoOptions:
     parser = argparse.ArgumentParser(
         prog="./run demo",
-        description="Word count from a Kafka topic to a Spark table: every tuple tree is tracked, an acker and a counting"
+        description="Counts words from a Kafka topic to a Spark table. Every tuple tree is tracked, an acker and a counting"
         " process are killed halfway, and the result is compared with an independent count of the input.",
     )
     parser.add_argument(
-        "--messages",
+        "--sentences",
         type=_positive,
-        default=_MESSAGES,
+        default=_SENTENCES,
         metavar="N",
-        help=f"sentences to produce (default {_MESSAGES:,})",
+        help=f"the number of sentences to produce (default {_SENTENCES:,})",
     )
     parser.add_argument(
         "--guarantee",
         type=_guarantee,
         default=EXACTLY_ONCE,
         metavar="exactly-once|at-least-once",
-        help="how the topology is processed (default exactly-once)",
+        help="the topology's guarantee (default exactly-once)",
     )
-    parser.add_argument("--no-break", dest="breaking", action="store_false", help="kill nothing")
+    parser.add_argument("--no-break", dest="killing", action="store_false", help="kills no process")
+    parser.add_argument("--no-page", dest="page", action="store_false", help="starts no web UI")
+    parser.add_argument("--report", type=Path, metavar="FILE", help="writes the result as JSON")
     parser.add_argument(
-        "--no-page", dest="page", action="store_false", help="do not show it in a browser too"
-    )
-    parser.add_argument("--report", type=Path, metavar="FILE", help="write the outcome as JSON")
-    parser.add_argument(
-        "--bootstrap", metavar="HOST:PORT", help="your own Kafka instead of an embedded one"
+        "--bootstrap", metavar="HOST:PORT", help="uses your own Kafka instead of an embedded one"
     )
     parser.add_argument(
-        "--zookeeper", metavar="HOST:PORT", help="your own ZooKeeper instead of an embedded one"
+        "--zookeeper",
+        metavar="HOST:PORT",
+        help="uses your own ZooKeeper instead of an embedded one",
     )
     parser.add_argument(
         "--workdir",
         type=Path,
         metavar="DIR",
-        help="gets a folder with this run's logs and tables (default .kstorm/runs)",
+        help="the folder for the logs and tables of runs (default .kstorm/runs)",
     )
     return DemoOptions(**vars(parser.parse_args()))
 

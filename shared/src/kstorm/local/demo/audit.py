@@ -1,9 +1,9 @@
-"""Compares the sink topic with what was sent in. It knows nothing of how the topology works.
+"""Compares the sink topic with the input, and does not depend on how the topology works.
 
-The input is counted here, word by word. Every word of every message must be in the sink topic under its own id,
-`<partition>-<offset>-<position>`, where the broker's delivery reports say what partition and offset a message got. And
-the highest count that the sink topic has of a word must not be below the truth. Above it may be at least once, where a
-replayed sentence is counted again; exactly once it may not.
+This module counts the input itself, word by word. Every word of every message must be in the sink topic with its own id,
+`<partition>-<offset>-<position>`; the broker's delivery reports contain the partition and offset of a message. The highest
+count of a word in the sink topic must not be lower than the correct count. With at-least-once processing it may be higher,
+because a replayed sentence is counted again. With exactly-once processing it must be equal.
 """
 
 from array import array
@@ -28,7 +28,7 @@ class Produced(NamedTuple):
     partition: int
     offset: int
     timestamp: int
-    """When it was handed over, in ms since 1970."""
+    """When the producer got the message, in ms since 1970."""
 
 
 class SinkRecord(NamedTuple):
@@ -36,32 +36,32 @@ class SinkRecord(NamedTuple):
 
     value: bytes
     timestamp: int
-    """When the broker got it, in ms since 1970."""
+    """When the broker got the record, in ms since 1970."""
 
 
 @dataclass(frozen=True, slots=True)
 class DemoFindings:
-    """What the audit found."""
+    """The result of the audit."""
 
     lost: Sequence[Produced]
-    """Messages of which at least one word is missing."""
+    """Messages with at least one missing word."""
     truth: Mapping[str, int]
-    """How often each word went in."""
+    """How often each word is in the input."""
     short: Mapping[str, int]
-    """Words whose highest count is below the truth, with that count."""
+    """Words whose highest count is too low, with that count."""
     over: Mapping[str, int]
-    """Words whose highest count is above the truth, with how much."""
+    """Words whose highest count is too high, with the excess."""
     foreign: Sequence[bytes]
-    """Records that cannot be: unreadable, or with a word that does not stand where the id says."""
+    """Invalid records: they are unreadable, or the word is not at the place that the id names."""
     records: int
-    """All records."""
+    """The number of records."""
     repeated: int
-    """Records whose id an earlier one had: the traces of replays."""
+    """The number of records with the id of an earlier record, which replays cause."""
     latencies_ms: Sequence[int]
-    """For each message that is complete, from its handing over until the broker had the last of its words; sorted."""
+    """For each complete message, the time from the producer to the last of its words in the sink topic; sorted."""
 
     def latency_ms(self, share: float) -> float | None:
-        """Milliseconds below which `share` of the latencies lie; None without any."""
+        """A quantile of the latencies: `share` of them are lower. None if there are no latencies."""
         if not self.latencies_ms:
             return None
         return float(
@@ -70,7 +70,7 @@ class DemoFindings:
 
 
 class _Counted(msgspec.Struct):
-    """What the sink's JSON says, as far as it matters here."""
+    """The fields of the sink's JSON that the audit needs."""
 
     word: str
     count: int
@@ -79,13 +79,13 @@ class _Counted(msgspec.Struct):
 
 
 def audit(produced: Sequence[Produced], records: Iterable[SinkRecord]) -> DemoFindings:
-    """Compare both sides."""
+    """Compare the input with the records of the sink topic."""
     words = [message.text.split() for message in produced]
     truth = Counter(word for each in words for word in each)
     number_at = {
         (message.partition, message.offset): number for number, message in enumerate(produced)
     }
-    seen = [0] * len(produced)  # of each message, the positions found, as bits
+    seen = [0] * len(produced)  # for each message, the positions found, as bits
     completed_at = array("q", [0]) * len(produced)
     highest: dict[str, int] = {}
     foreign: list[bytes] = []
@@ -136,13 +136,14 @@ def audit(produced: Sequence[Produced], records: Iterable[SinkRecord]) -> DemoFi
 
 
 def read_topic(client_config: Mapping[str, Any], topic: str) -> Iterator[SinkRecord]:
-    """All records that the topic has now, by a plain consumer; `BrokerError` if they do not come."""
+    """Read all records that the topic has now, with a plain consumer; `BrokerError` if they do not arrive."""
     own = {
         "group.id": f"{topic}-audit",
         "isolation.level": "read_committed",
         "enable.auto.commit": False,
         "enable.partition.eof": True,
-        "fetch.queue.backoff.ms": 20,  # at librdkafka's 1000 it waits most of the time: it reads faster than the queue is filled
+        # With librdkafka's default of 1000 the consumer waits most of the time: it empties the queue faster than it is filled.
+        "fetch.queue.backoff.ms": 20,
     }
     consumer = Consumer({**client_config, **own})
     try:

@@ -1,4 +1,4 @@
-"""The demo's text: the sentences of CPython's own language reference, which every Python brings along."""
+"""The demo's text: the sentences of CPython's language reference, which every Python includes."""
 
 import itertools
 import re
@@ -15,7 +15,7 @@ _FEWEST_WORDS: Final = 3
 
 @cache
 def sentences() -> tuple[str, ...]:
-    """All sentences, in a fixed order; grammar, code and tables are left out. None is empty."""
+    """All sentences, in a fixed order, without grammar, code and tables. No sentence is empty."""
     found: list[str] = []
     for name in sorted(topics):
         for paragraph in _BETWEEN_PARAGRAPHS.split(topics[name]):
@@ -25,7 +25,7 @@ def sentences() -> tuple[str, ...]:
 
 
 def messages(count: int) -> list[str]:
-    """The first `count` sentences, from the beginning again once they are used up."""
+    """The first `count` sentences; after the last sentence the first one follows again."""
     return list(itertools.islice(itertools.cycle(sentences()), count))
 
 

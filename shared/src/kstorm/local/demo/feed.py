@@ -1,7 +1,7 @@
 """Produces the demo's messages while the topology runs, never far ahead of it.
 
-The rule: at most `allowed()` messages have been handed over at any time. The demo limits how far they are ahead of the
-completed trees, so that latency says how long a sentence takes and not how long the queue is.
+The rule: at any time at most `allowed()` messages have been produced. The demo limits how far they are ahead of the
+completed trees, so latency is the time that a sentence takes and not the length of the queue.
 """
 
 import threading
@@ -15,12 +15,12 @@ from confluent_kafka import KafkaError, KafkaException, Message, Producer
 from kstorm.errors import BrokerError
 from kstorm.local.demo.audit import Produced
 
-_LOOK_SECS: Final = 0.1
+_LOOK_SECS: Final = 0.05
 _FLUSH_SECS: Final = 60.0
 
 
 class Feed(threading.Thread):
-    """A thread; `texts[i]` is written to partition `i mod partitions`. The broker's delivery reports say at which offset."""
+    """A thread that writes `texts[i]` to partition `i mod partitions`. The broker's delivery reports contain the offsets."""
 
     def __init__(
         self,
@@ -32,9 +32,9 @@ class Feed(threading.Thread):
     ) -> None:
         super().__init__(name="feed", daemon=True)
         self.handed_over = 0
-        """How many messages have been handed over so far."""
+        """The number of messages that were given to the producer so far."""
         self.error: BrokerError | None = None
-        """Why it gave up, if it did."""
+        """The reason why the thread stopped early; None if it did not."""
         self._topic, self._partitions, self._texts, self._allowed = (
             topic,
             partitions,
@@ -47,7 +47,7 @@ class Feed(threading.Thread):
         self._producer = Producer({**client_config, "enable.idempotence": True, "linger.ms": 5})
 
     def produced(self) -> list[Produced]:
-        """Every message with the place that the broker gave it."""
+        """Every message with its partition and offset."""
         return [
             Produced(
                 text, number % self._partitions, self._offsets[number], self._timestamps[number]
@@ -56,14 +56,14 @@ class Feed(threading.Thread):
         ]
 
     def ends(self) -> dict[int, int]:
-        """By partition, one more than the highest offset that a message got."""
+        """For each partition, the offset after its last message."""
         return {
             partition: 1 + max(self._offsets[partition :: self._partitions], default=-1)
             for partition in range(self._partitions)
         }
 
     def run(self) -> None:
-        """Produce until all is handed over and the broker has it, or `stop`."""
+        """Produce until the broker has every message, or until `stop`."""
         while (
             self.handed_over < len(self._texts)
             and not self._stopping.is_set()
@@ -77,13 +77,13 @@ class Feed(threading.Thread):
             self._fail(f"{left} messages did not arrive within {_FLUSH_SECS:g} s")
 
     def stop(self) -> None:
-        """Hand over no more, and wait for the end of the thread."""
+        """Produce no more messages, and wait for the end of the thread."""
         self._stopping.set()
         if self.is_alive():
             self.join()
 
     def check(self) -> None:
-        """Raise `BrokerError` if it gave up."""
+        """Raise `BrokerError` if the thread stopped early."""
         if self.error is not None:
             raise self.error
 
@@ -97,7 +97,7 @@ class Feed(threading.Thread):
                     partition=number % self._partitions,
                     on_delivery=report,
                 )
-            except BufferError:  # librdkafka's queue is full: it goes on at the next turn
+            except BufferError:  # librdkafka's queue is full; the next turn continues here
                 return
             except KafkaException as error:
                 self._fail(error.args[0].str())

@@ -1,4 +1,4 @@
-"""The main part of the demo: messages flow, processes die, and it waits until every tree is complete."""
+"""The main part of the demo: messages flow, processes are killed, and the demo waits until every tree is complete."""
 
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -12,19 +12,20 @@ from kstorm.errors import LocalError
 from kstorm.kafka.offsets import StoredOffset
 from kstorm.kafka.ports import Partition
 from kstorm.local.cluster import LocalProcesses
-from kstorm.local.demo.breaking import Breaker
 from kstorm.local.demo.feed import Feed
+from kstorm.local.demo.kills import Kills
 from kstorm.local.demo.report import Load, Usage
+from kstorm.local.demo.view import SentencesView
 from kstorm.local.processes import ManagedProcess
-from kstorm.local.view import LiveView
+from kstorm.local.trouble import cause_in
 from kstorm.local.watch import Snapshot, Watch
 
 _LEAD_SECS: Final = 1.5
 _LEAD_LEAST: Final = 500
-# Messages are produced ahead of the completed trees by what is completed in so many seconds, or by this many. That keeps
-# every process busy; any more would only wait, and latency would tell of the waiting.
+# So far ahead of the completed trees are messages produced: by the trees of so many seconds, or by so many. That keeps every
+# process busy. More messages would only wait, and latency would include the waiting.
 
-_LOOK_SECS: Final = 0.3
+_LOOK_SECS: Final = 0.2
 _USAGE_SECS: Final = 5.0
 _STALL_SECS: Final = 180.0
 _MOST_STARTS: Final = 6
@@ -35,12 +36,12 @@ class UsageLog:
 
     def __init__(self) -> None:
         self.processes: list[ManagedProcess] = []
-        """Whom to look at; in the order in which they are to be shown."""
+        """The processes to look at, in the order of the report."""
         self._peaks: dict[str, int] = {}
         self._next = 0.0
 
     def sample(self, now: float | None = None) -> None:
-        """Look at all; with `now` only if some seconds have passed, since a look costs some milliseconds of CPU."""
+        """Look at all processes. With `now` only every few seconds, since a look costs some milliseconds of CPU."""
         if now is not None and now < self._next:
             return
         self._next = (now or 0.0) + _USAGE_SECS
@@ -49,7 +50,7 @@ class UsageLog:
             process.cpu_seconds()
 
     def result(self) -> dict[str, Usage]:
-        """By process, and `demo` for this very one."""
+        """The usage of each process; `demo` is this process."""
         found = {
             process.name: Usage(process.cpu_seconds(), self._peaks.get(process.name, 0))
             for process in self.processes
@@ -60,7 +61,7 @@ class UsageLog:
 
 
 class LoadRun:
-    """One such run; call `run` once, with every process ready and the feed not started."""
+    """One run; call `run` once, when every process is ready."""
 
     def __init__(
         self,
@@ -70,8 +71,8 @@ class LoadRun:
         victims: Sequence[str],
         usage: UsageLog,
     ) -> None:
-        """`make_feed` is called with the function that tells how many messages may be out."""
-        self.breaker = Breaker(processes, victims, messages)
+        """`make_feed` gets the function that returns how many messages may be produced by now."""
+        self.kills = Kills(processes, victims, messages)
         self.feed = make_feed(self._allowed)
         self._processes, self._messages, self._usage = processes, messages, usage
         self._watch = Watch(processes)
@@ -80,32 +81,32 @@ class LoadRun:
         self._movement: tuple[int, ...] = ()
         self._half: tuple[int, float] | None = None
 
-    def run(self, view: LiveView, say: Callable[[str], None], done: Callable[[], bool]) -> Load:
-        """Return when all is produced, everybody killed is back, and `done()`, which says that all is complete.
+    def run(self, view: SentencesView, check: Callable[[], None], done: Callable[[], bool]) -> Load:
+        """Return when every message is produced, every killed process is back, and `done()` is true.
 
-        Raises `KstormError` if nothing moves any more.
+        `check` raises if a server has ended. Raises `KstormError` if nothing moves any more.
         """
         self._began = self._moved = time.monotonic()
         completed_at: float | None = None
         self.feed.start()
         try:
             while True:
-                snapshot = self._look(view, say)
+                snapshot = self._look(view)
+                check()
                 if completed_at is None and snapshot.acked >= self._messages:
                     completed_at = time.monotonic()
-                    say("every tree is complete; the spout is about to store so")
-                if not self.feed.is_alive() and self.breaker.done and done():
+                if not self.feed.is_alive() and self.kills.done and done():
                     break
                 time.sleep(_LOOK_SECS)
         finally:
             self.feed.stop()
         self._usage.sample()
-        return self._result(self._look(view, say), completed_at)
+        return self._result(self._look(view), completed_at)
 
     def _allowed(self) -> int:
-        return min(self._acked + self._lead, self.breaker.may_be_produced)
+        return min(self._acked + self._lead, self.kills.may_be_produced)
 
-    def _look(self, view: LiveView, say: Callable[[str], None]) -> Snapshot:
+    def _look(self, view: SentencesView) -> Snapshot:
         snapshot, now = self._watch.look(), time.monotonic()
         self._acked, self._lead = (
             snapshot.acked,
@@ -113,8 +114,9 @@ class LoadRun:
         )
         if self._half is None and snapshot.acked >= self._messages / 2:
             self._half = snapshot.acked, now
-        for text in self.breaker.step(snapshot.acked, now):
-            say(text)
+        open_trees = sum(spout.total.pending for spout in snapshot.spouts)
+        for text in self.kills.step(snapshot.acked, open_trees, now):
+            view.say(text)
         self.feed.check()
         self._check_moves(snapshot, now)
         view.show(snapshot, self._notes())
@@ -122,29 +124,31 @@ class LoadRun:
         return snapshot
 
     def _notes(self) -> list[str]:
-        gone = [death.worker.name for death in self.breaker.deaths if death.back_after is None]
+        gone = [kill.worker.name for kill in self.kills.done_so_far if kill.back_after is None]
         return [f"killed, and coming back: {', '.join(gone)}"] if gone else []
 
     def _check_moves(self, snapshot: Snapshot, now: float) -> None:
         for worker in self._processes.workers:
-            if worker.process.starts >= _MOST_STARTS:
+            process = worker.process
+            if process.starts >= _MOST_STARTS:
+                cause = cause_in(process.log_tail(200), self._processes.workdir)
                 raise LocalError(
-                    f"{worker.name} has died {_MOST_STARTS - 1} times; its log {worker.process.log_path} ends with:\n"
-                    f"{worker.process.log_tail(5)}"
+                    f"{worker.name} ended {_MOST_STARTS - 1} times{cause}; its log {process.log_path} ends with:\n"
+                    f"{process.log_tail(5)}"
                 )
         movement = (
             self.feed.handed_over,
             snapshot.acked,
             snapshot.failed,
-            len(self.breaker.deaths),
+            len(self.kills.done_so_far),
         )
         if movement != self._movement:
             self._movement, self._moved = movement, now
         elif now - self._moved > _STALL_SECS:
             raise LocalError(
                 f"nothing has moved for {_STALL_SECS:g} s: {snapshot.acked} of {self._messages} trees are complete"
-                f"{', not ready: ' + ', '.join(snapshot.down) if snapshot.down else ''}; the logs are in "
-                f"{self._processes.workdir}"
+                f"{', not ready: ' + ', '.join(snapshot.down) if snapshot.down else ''}; the logs are in"
+                f" {self._processes.workdir}"
             )
 
     def _result(self, snapshot: Snapshot, completed_at: float | None) -> Load:
@@ -157,12 +161,12 @@ class LoadRun:
             seconds=(completed_at or time.monotonic()) - self._began,
             undisturbed_per_second=acked / (at - self._began),
             complete_latency_counts=snapshot.complete_latency_counts,
-            deaths=self.breaker.deaths,
+            kills=self.kills.done_so_far,
         )
 
 
 def offsets_stored(client: KazooClient, path: str, topic: str, ends: Mapping[int, int]) -> bool:
-    """Whether the spout has stored that each partition is done up to its end; `ends` is by partition."""
+    """Whether the spout has stored the end of each partition as its offset; `ends` has the end of each partition."""
     for number, end in ends.items():
         node = f"{path}/partition_{number}"
         try:

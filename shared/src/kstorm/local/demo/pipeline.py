@@ -1,4 +1,4 @@
-"""Runs the Spark pipeline over the sink topic, once, with the audit at its end, and reads what it has left."""
+"""Runs the Spark pipeline once over the sink topic, with the audit at its end, and reads its results."""
 
 import json
 import time
@@ -10,11 +10,24 @@ from typing import Any, Final, Self
 
 from kstorm.errors import LocalError
 from kstorm.local.audit import Audited, read_audit
-from kstorm.local.pipeline import await_end, pipeline_process
+from kstorm.local.pipeline import pipeline_process
+from kstorm.local.progress import Progress
+from kstorm.local.trouble import cause_in
 
 _PIPELINE: Final = "examples.wordcount.tables:pipeline"
 _GOLD: Final = "word_counts"
 _TOP: Final = 10
+_LONGEST_SECS: Final = 900.0
+_LOOK_SECS: Final = 0.2
+_END_SECS: Final = 10.0
+_STEPS: Final = (
+    (" started, ", 0.1, "reading the topic"),
+    (" bronze: batch ", 0.3, "bronze, silver and gold"),
+    (" refine: batch ", 0.6, "reading the tables"),
+    (" reading the tables", 0.65, "reading the tables"),
+    (" audit: ", 0.75, "audit"),
+)
+"""Marks in the pipeline's log: each with the share that is done then, and the step that follows."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,22 +36,22 @@ class GoldWord:
 
     word: str
     count: int
-    """The latest count of the topology: at least once."""
+    """The latest count of the topology; with at-least-once processing it may be too high."""
     occurrences: int
-    """Distinct ids: exact."""
+    """The number of distinct ids, which is exact with every guarantee."""
 
 
 @dataclass(frozen=True, slots=True)
 class Tables:
-    """What the pipeline made."""
+    """The tables that the pipeline made."""
 
     directory: Path
     rows: Mapping[str, int]
-    """Rows of bronze, silver, quarantine and gold."""
+    """The number of rows of bronze, silver, quarantine and gold."""
     words: Sequence[GoldWord]
-    """The gold table."""
+    """The rows of the gold table."""
     seconds: float
-    """How long it took, with Spark's start and the audit."""
+    """The seconds from the complete topic to the end of the audit."""
 
     @property
     def top(self) -> list[GoldWord]:
@@ -46,7 +59,7 @@ class Tables:
         return sorted(self.words, key=lambda row: (-row.occurrences, row.word))[:_TOP]
 
     def wrong(self, truth: Mapping[str, int]) -> dict[str, int]:
-        """Words whose occurrences are not the truth exactly, or whose count is below it, with what the table says."""
+        """Words with wrong occurrences or with a count that is too low, each with the number in the table."""
         found = {row.word: row for row in self.words}
         wrong = {word: 0 for word in truth if word not in found}
         for word, row in found.items():
@@ -59,7 +72,7 @@ class Tables:
 
 class Pipeline:
     """The process that brings the tables below `workdir` up to date with the topic, and then accounts for every message that the
-    topology has read: a context manager around its life."""
+    topology has read. A context manager: Spark starts with the block, and the pipeline reads the topic after `begin`."""
 
     def __init__(
         self, workdir: Path, bootstrap: str, zookeeper: str, topic: str, topology: str
@@ -78,12 +91,27 @@ class Pipeline:
             "--export": f"{_GOLD}={workdir / 'gold.jsonl'}",
             "--audit": self._audit,
         }
-        self.process = pipeline_process("pipeline", "run", arguments, workdir)
+        self._topic_is_complete = workdir / "topic-is-complete"
+        self.process = pipeline_process(
+            "pipeline", "run", arguments, workdir, begins_at=self._topic_is_complete
+        )
         self._workdir = workdir
-        self._started = time.monotonic()
+        self._began = time.monotonic()
+
+    def begin(self) -> None:
+        """Let the pipeline read the topic, which is complete now."""
+        self._began = time.monotonic()
+        self._topic_is_complete.touch()
+
+    def check(self) -> None:
+        """Raise `LocalError` with the cause or the end of the log if the process has ended early."""
+        if self.process.starts and not self.process.alive and not self._audit.exists():
+            cause = cause_in(self.process.log_tail(200), self._workdir)
+            raise LocalError(
+                f"the pipeline failed{cause}; its log {self.process.log_path} ends with:\n{self.process.log_tail(5)}"
+            )
 
     def __enter__(self) -> Self:
-        self._started = time.monotonic()
         self.process.start()
         return self
 
@@ -93,34 +121,37 @@ class Pipeline:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
+        if kind is None:
+            self.process.wait(_END_SECS)
         self.process.stop()
 
-    def follow(
-        self, say: Callable[[str], None], on_look: Callable[[], None]
-    ) -> tuple[Tables, Audited]:
-        """Wait for its end, passing on what it logs; `LocalError` with the end of its log if it fails.
+    def follow(self, progress: Progress, on_look: Callable[[], None]) -> tuple[Tables, Audited]:
+        """Wait until the audit is written; `LocalError` with the cause or the end of the log if the process fails.
 
-        `on_look` is called every second: what a process has used is only known while it runs.
+        `on_look` is called several times a second: the usage of a process is known only while it runs.
         """
-        process = self.process
-        log = _NewLines(process.log_path)
-
-        def look() -> None:
+        log = _Steps(self.process.log_path)
+        while not (text := self._written_audit()):
+            if time.monotonic() - self._began > _LONGEST_SECS:
+                raise LocalError(
+                    f"the pipeline still runs after {_LONGEST_SECS:g} s; its log is {self.process.log_path}"
+                )
+            self.check()
             on_look()
-            log.pass_on(say)
+            progress.show(*log.look())
+            self.process.wait(_LOOK_SECS)
+        return read_tables(self._workdir, time.monotonic() - self._began), read_audit(text)
 
-        await_end(process, self._started, look)
-        log.pass_on(say)
+    def _written_audit(self) -> str:
+        """The audit's line; empty until it is complete."""
         if not self._audit.exists():
-            raise LocalError(
-                f"the pipeline failed; its log {process.log_path} ends with:\n{process.log_tail(5)}"
-            )
-        audited = read_audit(self._audit.read_text(encoding="utf-8"))
-        return read_tables(self._workdir, time.monotonic() - self._started), audited
+            return ""
+        text = self._audit.read_text(encoding="utf-8")
+        return text if text.endswith("\n") else ""
 
 
 def read_tables(workdir: Path, seconds: float) -> Tables:
-    """What the pipeline left to be read without Spark."""
+    """The results that the pipeline wrote for readers without Spark."""
     counted = json.loads((workdir / "tables.json").read_text(encoding="utf-8"))["rows"]
     with (workdir / "gold.jsonl").open(encoding="utf-8") as lines:
         found = map(json.loads, lines)
@@ -131,18 +162,22 @@ def read_tables(workdir: Path, seconds: float) -> Tables:
     return Tables(workdir / "tables", rows, words, seconds)
 
 
-class _NewLines:
-    """The pipeline's own lines of a log that is being written: `… INFO text`. Spark's and Java's are left out."""
+class _Steps:
+    """How far the pipeline is, from its log."""
 
     def __init__(self, path: Path) -> None:
         self._path, self._position = path, 0
+        self._share, self._note = 0.0, "starting Spark"
 
-    def pass_on(self, say: Callable[[str], None]) -> None:
-        """Say those that are new."""
-        for line in self._read():
-            say(line)
+    def look(self) -> tuple[float, str]:
+        """The share that is done, and the step that the pipeline works on."""
+        for line in self._new_lines():
+            for mark, share, note in _STEPS:
+                if mark in line:
+                    self._share, self._note = share, note
+        return self._share, self._note
 
-    def _read(self) -> list[str]:
+    def _new_lines(self) -> list[str]:
         if not self._path.exists():
             return []
         with self._path.open("rb") as file:
@@ -150,5 +185,4 @@ class _NewLines:
             data = file.read()
         whole = data[: data.rfind(b"\n") + 1]
         self._position += len(whole)
-        lines = whole.decode(errors="replace").splitlines()
-        return [text for _, mark, text in (line.partition(" INFO ") for line in lines) if mark]
+        return whole.decode(errors="replace").splitlines()

@@ -1,4 +1,4 @@
-"""The result of a demo run: the verdict in sentences, the table at the end, the same as JSON."""
+"""The result of a demo run: the verdict in sentences, the table at the end, and both as JSON."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -11,7 +11,7 @@ from rich.table import Table
 
 from kstorm.local.audit import Audited
 from kstorm.local.demo.audit import DemoFindings
-from kstorm.local.demo.breaking import Death
+from kstorm.local.demo.kills import Kill
 from kstorm.local.demo.pipeline import Tables
 from kstorm.runtime.service.figures import format_seconds
 from kstorm.runtime.service.metrics import quantile
@@ -22,65 +22,67 @@ _SHOWN = 5
 
 @dataclass(frozen=True, slots=True)
 class Usage:
-    """What one process used over all its lives."""
+    """The usage of one process, over all its restarts."""
 
     cpu_seconds: float
     peak_rss: int
-    """Most resident memory seen, in bytes."""
+    """The most resident memory that was seen, in bytes."""
 
 
 @dataclass(frozen=True, slots=True)
 class Load:
-    """What happened while messages flowed."""
+    """The course of the stage in which messages flow."""
 
     messages: int
     acked: int
-    """Trees completed."""
+    """Completed trees."""
     failed: int
     """Trees that failed or timed out."""
     emitted: int
-    """Trees begun."""
+    """Trees that were begun."""
     seconds: float
     """From the first message to the last completed tree."""
     undisturbed_per_second: float
-    """Trees completed a second in the first half, before anything was killed."""
+    """Completed trees per second in the first half, before the first kill."""
     complete_latency_counts: Sequence[int]
-    """From emit to ack of a tree, as a histogram."""
-    deaths: Sequence[Death]
+    """The times from emit to ack of a tree, as a histogram."""
+    kills: Sequence[Kill]
 
     @property
     def per_second(self) -> float:
-        """Messages a second over everything, waiting for killed processes and for timeouts included."""
+        """Messages per second over the whole stage, including the waiting for killed processes and for timeouts."""
         return self.messages / self.seconds
 
 
 @dataclass(frozen=True, slots=True)
 class DemoOutcome:
-    """What one run did, and what the audit found."""
+    """The results of one run, and the findings of the audits."""
 
     guarantee: str
-    """How the topology was processed."""
+    """The topology's guarantee."""
     load: Load
     findings: DemoFindings
     tables: Tables
     audited: Audited
     usage: Mapping[str, Usage]
-    """By process, the embedded servers and Spark among them."""
+    """The usage of each process, including the embedded servers and Spark."""
     directory: Path
-    """Where the logs and tables are."""
+    """The folder with the logs and tables."""
+    took: Mapping[str, float]
+    """The seconds of each stage, in order, also of the set-up if this command did it."""
 
     @property
     def replayed(self) -> int:
-        """How often a message was emitted again."""
+        """The number of times that a message was emitted again."""
         return max(0, self.load.emitted - self.load.messages)
 
     @property
     def wrong(self) -> dict[str, int]:
-        """Words with a wrong result, in the sink topic or in the gold table, with that result."""
+        """Words with a wrong result in the sink topic or in the gold table, each with that result."""
         return {**self.tables.wrong(self.findings.truth), **self.findings.short}
 
     def faults(self) -> list[str]:
-        """What is lost or wrong, a sentence each; empty if all is well."""
+        """One sentence for each thing that is lost or wrong; empty after a good run."""
         found: list[str] = []
         findings, truth = self.findings, self.findings.truth
         if findings.lost:
@@ -95,7 +97,7 @@ class DemoOutcome:
             found.append(f"{len(findings.short)} words are counted short in the sink topic: {few}")
         if findings.foreign:
             found.append(
-                f"{len(findings.foreign)} records of the sink topic cannot be: {findings.foreign[:_SHOWN]}"
+                f"{len(findings.foreign)} records of the sink topic are invalid: {findings.foreign[:_SHOWN]}"
             )
         if self.guarantee == EXACTLY_ONCE:
             found += self._repeated()
@@ -114,7 +116,7 @@ class DemoOutcome:
         return found
 
     def _repeated(self) -> Iterator[str]:
-        """What exactly once rules out."""
+        """Results that exactly-once processing excludes."""
         findings = self.findings
         if findings.over:
             few = ", ".join(
@@ -122,7 +124,7 @@ class DemoOutcome:
             )
             yield f"{len(findings.over)} words are counted more often than they occur: {few}"
         if findings.repeated:
-            yield f"{findings.repeated} records of the sink topic are there twice"
+            yield f"{findings.repeated} records are twice in the sink topic"
 
     def to_json(self) -> dict[str, Any]:
         """The report's content; times in ms unless their names say otherwise."""
@@ -146,9 +148,9 @@ class DemoOutcome:
             "p99_ms": self.findings.latency_ms(0.99),
             "complete_p50_ms": _milliseconds(complete[0]),
             "complete_p99_ms": _milliseconds(complete[1]),
-            "killed": [death.worker.name for death in self.load.deaths],
+            "killed": [kill.worker.name for kill in self.load.kills],
             "back_after_s": [
-                death.back_after and round(death.back_after, 1) for death in self.load.deaths
+                kill.back_after and round(kill.back_after, 1) for kill in self.load.kills
             ],
             "sink_records": self.findings.records,
             "sink_records_repeated": self.findings.repeated,
@@ -161,6 +163,8 @@ class DemoOutcome:
                 name: round(used.peak_rss / 2**20) for name, used in self.usage.items()
             },
             "audit": self.audited.to_json(),
+            "took": {stage: round(seconds, 1) for stage, seconds in self.took.items()},
+            "took_in_all": round(sum(self.took.values()), 1),
             "load_seconds": round(self.load.seconds, 1),
             "spark_seconds": round(self.tables.seconds, 1),
             "tables": str(self.tables.directory),
@@ -196,15 +200,16 @@ def _print_pairs(outcome: DemoOutcome, console: Console) -> None:
         "words wrong": f"{len(outcome.wrong):,}",
         "words over": _over(findings),
         "throughput": (
-            f"{load.per_second:,.0f} sentences a second over all {load.seconds:.0f} s; "
-            f"{load.undisturbed_per_second:,.0f} in the first half"
+            f"{load.per_second:,.0f} sentences a second over all {load.seconds:.0f} s,"
+            f" {load.undisturbed_per_second:,.0f} a second in the first half"
         ),
         "latency": f"{_pair(findings)}: until the sink topic has the last word of a sentence",
-        "until acked": f"{_complete(load)}: from a tree's beginning to its completion (to 30 %)",
-        "killed": _deaths(load) or "nothing",
+        "until acked": f"{_complete(load)}: from the emit of a tree to its completion (within 30 %)",
+        "killed": _killed(load) or "nothing",
         "sink topic": f"{findings.records:,} records, {findings.repeated:,} of them repeated",
         "Delta tables": f"{escape(str(tables.directory))} ({', '.join(f'{name} {rows:,}' for name, rows in tables.rows.items())})",
         "audit": escape(str(outcome.audited)),
+        "took": _took(outcome.took),
         "logs": escape(str(outcome.directory)),
     }.items():
         table.add_row(f"[dim]{name}[/dim]", value)
@@ -227,7 +232,7 @@ def _over(findings: DemoFindings) -> str:
     most = ", ".join(
         f"{escape(word)} +{excess}" for word, excess in _some(findings.over, by_size=True)
     )
-    return f"{len(findings.over):,}, by {sum(findings.over.values()):,} in all, since replays count again: {most} …"
+    return f"{len(findings.over):,}, by {sum(findings.over.values()):,} in all, because replays count again: {most} …"
 
 
 def _pair(findings: DemoFindings) -> str:
@@ -244,13 +249,18 @@ def _complete(load: Load) -> str:
     )
 
 
-def _deaths(load: Load) -> str:
+def _killed(load: Load) -> str:
     return ", ".join(
-        f"{death.worker.name} (back after {death.back_after:.1f} s)"
-        if death.back_after is not None
-        else death.worker.name
-        for death in load.deaths
+        f"{kill.worker.name} (back after {kill.back_after:.1f} s)"
+        if kill.back_after is not None
+        else kill.worker.name
+        for kill in load.kills
     )
+
+
+def _took(took: Mapping[str, float]) -> str:
+    stages = " · ".join(f"{stage} {seconds:.0f} s" for stage, seconds in took.items())
+    return f"{stages} = {sum(took.values()):.0f} s"
 
 
 def _milliseconds(seconds: float | None) -> float | None:

@@ -1,8 +1,8 @@
 """The demo from its beginning to its end.
 
-servers → topics → processes → messages, with an acker and a counting process killed halfway → audit of the sink topic →
-Spark: the tables, and what became of every message → audit of the gold table → summary. Whatever happens, what was started is
-stopped.
+jars → servers → topics and processes → sentences, with an acker and a counting process killed halfway → audit of the sink
+topic, and Spark: the tables and the audit of every message → summary. Kafka, ZooKeeper and the processes start side by
+side, and Spark starts while sentences flow. Whatever happens, the demo stops everything that it started.
 """
 
 import json
@@ -10,10 +10,9 @@ import logging
 import os
 import time
 import uuid
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 from typing import Final
 
@@ -21,71 +20,56 @@ from rich.console import Console
 from rich.text import Text
 
 from kstorm.kafka import KafkaSpout
+from kstorm.local import classes
 from kstorm.local.cluster import LocalProcesses
 from kstorm.local.demo import corpus
-from kstorm.local.demo.audit import DemoFindings, Produced, audit, read_topic
+from kstorm.local.demo.audit import Produced, audit, read_topic
 from kstorm.local.demo.feed import Feed
-from kstorm.local.demo.held import trace_of_held
 from kstorm.local.demo.load import LoadRun, UsageLog, offsets_stored
+from kstorm.local.demo.open_tree import trace_of_open_tree
+from kstorm.local.demo.options import DemoOptions
 from kstorm.local.demo.pipeline import Pipeline
 from kstorm.local.demo.report import DemoOutcome, Load, print_summary
+from kstorm.local.demo.servers import Servers
 from kstorm.local.demo.topics import SOURCE_PARTITIONS, create_demo_topics
-from kstorm.local.endpoints import Endpoints, open_endpoints, zookeeper_client
+from kstorm.local.demo.view import SentencesView
+from kstorm.local.endpoints import zookeeper_client
 from kstorm.local.page import page
 from kstorm.local.paths import remove_bulk, run_directory
+from kstorm.local.prepare import prepare
+from kstorm.local.progress import Progress
+from kstorm.local.took import set_up_took, started_at
 from kstorm.local.topics import cleaned_up, topic_names
-from kstorm.local.view import LiveView
 from kstorm.runtime.kafka.topics import ensure_topics
 from kstorm.runtime.kafka.transactions import check_transactions
 from kstorm.runtime.service.settings import Settings
 from kstorm.topology import Topology
-from kstorm.topology.config import EXACTLY_ONCE
 from kstorm.topology.topology import ACKER_COMPONENT
 
 _TOPOLOGY: Final = "examples.wordcount.topology:demo"
 _VICTIMS: Final = (ACKER_COMPONENT, "count")
 _READY_SECS: Final = 240.0
+_EAGER: Final = {"KSTORM_KAFKA_PROPERTIES": json.dumps({"reconnect.backoff.max.ms": 200})}
+"""Lets the processes find an embedded Kafka as soon as it serves. By default a client waits up to two seconds between attempts."""
 _TIMEOUT_SECS: Final = {True: 10, False: 30}
-"""Message timeout with and without killing. What a killed process had half done is emitted again once its trees have
-timed out; after Storm's 30 seconds the demo would mostly wait for that."""
-
-
-@dataclass(frozen=True, slots=True)
-class DemoOptions:
-    """What can be asked of the demo."""
-
-    messages: int
-    """How many sentences to produce."""
-    guarantee: str = EXACTLY_ONCE
-    """The topology's `topology_processing_guarantee`."""
-    breaking: bool = True
-    """Whether to kill an acker and a counting process halfway."""
-    report: Path | None = None
-    """A file for the outcome as JSON."""
-    bootstrap: str | None = None
-    """Kafka of the user's own; None: an embedded one."""
-    zookeeper: str | None = None
-    """ZooKeeper of the user's own; None: an embedded one."""
-    workdir: Path | None = None
-    """Folder that gets a folder for this run; None: `.kstorm/runs`."""
-    page: bool = True
-    """Whether to show it in a browser too."""
+"""The message timeout with and without kills. The half-done work of a killed process is emitted again after the timeout of its
+trees; with Storm's 30 seconds the demo would mostly wait for that."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Stage:
-    """What the parts of a run have in common."""
+    """The topology of a run, its settings and its topics."""
 
     topology: Topology
     settings: Settings
     source: str
-    """The topic that the sentences go to."""
+    """The topic of the sentences."""
     sink: str
-    """The topic that the counts come from."""
+    """The topic of the counts."""
 
     @property
     def offsets_path(self) -> str:
-        """Where ZooKeeper has the spout's offsets."""
+        """The path of the spout's offsets in ZooKeeper."""
         spout = self.topology.spouts[0].component
         assert isinstance(spout, KafkaSpout)
         return spout.spout_config.zk_path
@@ -96,12 +80,15 @@ class Demo:
 
     def __init__(self, options: DemoOptions, console: Console) -> None:
         self._options, self._console = options, console
-        self._started = time.monotonic()
+        self._started_at = started_at()
+        self._took: dict[str, float] = {}
         self._usage = UsageLog()
+        self._next_sample = 0.0
         self._directory: Path
 
     def run(self) -> int:
-        """Run it; raises `KstormError` for what the user can mend, and for what broke."""
+        """Run the demo; raises `KstormError` for an error that the user can fix, and for a failure."""
+        prepare()
         self._directory = run_directory(self._options.workdir)
         logging.basicConfig(
             filename=self._directory / "demo.log",
@@ -109,76 +96,60 @@ class Demo:
             format="%(asctime)s %(levelname)s %(message)s",
         )
         self._say(f"logs and tables of this run: {self._directory}")
-        with self._servers() as endpoints, self._stage(endpoints) as stage:
-            with page(self._directory, wanted=self._options.page) as url:
-                if url:
-                    self._say(f"in a browser, until the processes stop: {url}")
-                load, produced = self._load(stage)
-            with self._spark(stage) as pipeline:
-                findings = self._audit(stage, produced)
-                held = trace_of_held(stage.topology, stage.settings, load.deaths)
-                tables, audited = pipeline.follow(
-                    lambda line: self._say(f"Spark: {line}"), self._usage.sample
-                )
-            self._say(f"audit: {audited}")
-        outcome = DemoOutcome(
-            self._options.guarantee,
-            load,
-            findings,
-            tables,
-            audited,
-            self._usage.result(),
-            self._directory,
-        )
-        return self._finish(outcome, held)
+        self._note_set_up()
+        options = self._options
+        with ExitStack() as stack:
+            servers = stack.enter_context(
+                Servers(self._directory, options.bootstrap, options.zookeeper)
+            )
+            stage = self._stage(servers)
+            code = self._run(servers, stage)
+        if code == 0:
+            remove_bulk(self._directory)
+            classes.make_in_background()
+        return code
 
-    @contextmanager
-    def _servers(self) -> Iterator[Endpoints]:
-        given = [server for server in (self._options.bootstrap, self._options.zookeeper) if server]
-        self._say(f"your servers: {', '.join(given)}" if given else "starting Kafka and ZooKeeper")
-        with open_endpoints(
-            self._directory, self._options.bootstrap, self._options.zookeeper
-        ) as endpoints:
-            self._usage.processes += endpoints.embedded
-            yield endpoints
+    def _run(self, servers: Servers, stage: _Stage) -> int:
+        """The stages from the start of the servers on."""
+        with ExitStack() as stack:
+            processes = stack.enter_context(self._processes(stage))
+            if not self._shared:
+                processes.start()
+            self._wait_for_servers(servers, stage, stack)
+            if self._shared:
+                processes.start()
+            self._wait_for_processes(servers, processes)
+            if url := stack.enter_context(page(self._directory, wanted=self._options.page)):
+                self._say(f"the web UI, until this run ends: {url}")
+            pipeline = stack.enter_context(self._spark(stage))
+            load, produced = self._load(servers, stage, processes, pipeline)
+            outcome = self._make_tables(stage, load, produced, pipeline)
+            return self._finish(outcome, stage)
 
-    @contextmanager
-    def _stage(self, endpoints: Endpoints) -> Iterator[_Stage]:
-        """The topology and its topics; on the user's servers under names that meet nobody else's, until the end."""
-        shared = bool(self._options.bootstrap or self._options.zookeeper)
-        name = f"kstorm-demo-{uuid.uuid4().hex[:8]}" if shared else "wordcount"
-        prefix = f"{name}-" if shared else ""
+    def _stage(self, servers: Servers) -> _Stage:
+        """The topology; on the user's servers with names that no other run has."""
+        name = f"kstorm-demo-{uuid.uuid4().hex[:8]}" if self._shared else "wordcount"
+        prefix = f"{name}-" if self._shared else ""
         os.environ |= {  # the processes inherit it
             "WORDCOUNT_NAME": name,
             "WORDCOUNT_GUARANTEE": self._options.guarantee,
             "WORDCOUNT_TOPIC_PREFIX": prefix,
-            "WORDCOUNT_TIMEOUT_SECS": str(_TIMEOUT_SECS[self._options.breaking]),
+            "WORDCOUNT_TIMEOUT_SECS": str(_TIMEOUT_SECS[self._options.killing]),
         }
         settings = Settings(
-            topology=_TOPOLOGY, bootstrap_servers=endpoints.bootstrap, zookeeper=endpoints.zookeeper
+            topology=_TOPOLOGY, bootstrap_servers=servers.bootstrap, zookeeper=servers.zookeeper
         )
-        stage = _Stage(
-            settings.load_topology(), settings, f"{prefix}sentences", f"{prefix}word-counts"
-        )
-        with ExitStack() as stack:
-            if shared:
-                _check_answer(settings)
-                topics = [stage.source, stage.sink]
-                stack.enter_context(
-                    cleaned_up(settings, stage.topology, topics, stage.offsets_path)
-                )
-                stack.callback(self._say, "removing what this run has made on your servers")
-            ensure_topics(stage.topology, settings)
-            check_transactions(stage.topology, settings)
-            create_demo_topics(settings, stage.source, stage.sink)
-            self._say(
-                f"topics: {stage.source} with {SOURCE_PARTITIONS} partitions, {stage.sink}, and the topology's own"
-            )
-            yield stage
+        source, sink = f"{prefix}sentences", f"{prefix}word-counts"
+        return _Stage(settings.load_topology(), settings, source, sink)
 
-    def _load(self, stage: _Stage) -> tuple[Load, list[Produced]]:
-        """Messages through the topology, until all are done."""
-        texts = corpus.messages(self._options.messages)
+    @property
+    def _shared(self) -> bool:
+        """Whether a server is the user's own."""
+        return bool(self._options.bootstrap or self._options.zookeeper)
+
+    @contextmanager
+    def _processes(self, stage: _Stage) -> Iterator[LocalProcesses]:
+        """The processes of the topology. Those with an embedded Kafka start before it serves, and wait for it."""
         settings = stage.settings
         processes = LocalProcesses(
             stage.topology,
@@ -186,56 +157,45 @@ class Demo:
             settings.bootstrap_servers,
             settings.zookeeper,
             workdir=self._directory,
+            environment={} if self._shared else _EAGER,
         )
         try:
-            self._start(processes)
-            run = LoadRun(
-                processes,
-                lambda allowed: Feed(
-                    settings.client_config, stage.source, SOURCE_PARTITIONS, texts, allowed
-                ),
-                len(texts),
-                _VICTIMS if self._options.breaking else (),
-                self._usage,
-            )
-            self._say(f"producing {len(texts):,} sentences of CPython's documentation")
-            with (
-                zookeeper_client(settings.zookeeper) as client,
-                LiveView(self._console, len(texts)) as view,
-            ):
-                load = run.run(
-                    view,
-                    partial(self._say, style="bold yellow"),
-                    lambda: offsets_stored(
-                        client, stage.offsets_path, stage.source, run.feed.ends()
-                    ),
-                )
-            self._say(f"all sentences are done after {load.seconds:.0f} s; stopping the processes")
-            processes.stop()
-        except BaseException:
+            yield processes
+        finally:
             processes.kill()
-            raise
-        return load, run.feed.produced()
 
-    def _start(self, processes: LocalProcesses) -> None:
-        processes.start()
-        self._usage.processes += [worker.process for worker in processes.workers]
-        names = ", ".join(worker.name for worker in processes.workers)
-        self._say(f"starting {len(processes.workers)} processes: {names}")
-        with self._console.status("waiting until all are ready") as status:
-            processes.wait_ready(
-                _READY_SECS, lambda names: status.update(f"waiting for {', '.join(names)}")
-            )
+    def _wait_for_servers(self, servers: Servers, stage: _Stage, stack: ExitStack) -> None:
+        """Until the servers serve and have the topics, which leave the user's servers again at the end of the stack."""
+        with self._progress("servers") as progress:
+            servers.wait(lambda share: progress.show(0.9 * share, "Kafka and ZooKeeper"))
+            self._usage.processes += servers.processes
+            settings = stage.settings
+            if self._shared:
+                _check_answer(settings)
+                topics = [stage.source, stage.sink]
+                stack.enter_context(
+                    cleaned_up(settings, stage.topology, topics, stage.offsets_path)
+                )
+                stack.callback(self._say, "removing the topics of this run from your servers")
+            progress.show(0.9, "topics")
+            create_demo_topics(settings, stage.source, stage.sink)
+            ensure_topics(stage.topology, settings)
+            check_transactions(stage.topology, settings)
+            progress.end("Kafka and ZooKeeper" if not self._shared else "your servers")
 
-    def _audit(self, stage: _Stage, produced: list[Produced]) -> DemoFindings:
-        self._say("reading the sink topic and comparing it with a count of the input")
-        findings = audit(produced, read_topic(stage.settings.client_config, stage.sink))
-        self._say(f"{findings.records:,} records read; lost: {len(findings.lost)}")
-        return findings
+    def _wait_for_processes(self, servers: Servers, processes: LocalProcesses) -> None:
+        with self._progress("processes") as progress:
+            total = len(processes.workers)
+
+            def on_wait(names: list[str]) -> None:
+                servers.check()
+                progress.show(1 - len(names) / total, f"waiting for {', '.join(names)}")
+
+            processes.wait_ready(_READY_SECS, on_wait)
+            self._usage.processes += [worker.process for worker in processes.workers]
+            progress.end(", ".join(worker.name for worker in processes.workers))
 
     def _spark(self, stage: _Stage) -> Pipeline:
-        """Spark takes a while to start, during which the sink topic can be audited."""
-        self._say("starting Spark on the sink topic")
         at = stage.settings
         pipeline = Pipeline(
             self._directory, at.bootstrap_servers, at.zookeeper, stage.sink, stage.topology.name
@@ -243,9 +203,63 @@ class Demo:
         self._usage.processes.append(pipeline.process)
         return pipeline
 
-    def _finish(self, outcome: DemoOutcome, held: Sequence[str]) -> int:
+    def _load(
+        self, servers: Servers, stage: _Stage, processes: LocalProcesses, pipeline: Pipeline
+    ) -> tuple[Load, list[Produced]]:
+        """Send the sentences through the topology, until all are done."""
+        texts = corpus.messages(self._options.sentences)
+        settings = stage.settings
+        run = LoadRun(
+            processes,
+            lambda allowed: Feed(
+                settings.client_config, stage.source, SOURCE_PARTITIONS, texts, allowed
+            ),
+            len(texts),
+            _VICTIMS if self._options.killing else (),
+            self._usage,
+        )
+
+        def check() -> None:
+            servers.check()
+            pipeline.check()
+
+        with (
+            zookeeper_client(settings.zookeeper) as client,
+            SentencesView(self._console, len(texts)) as view,
+        ):
+            load = run.run(
+                view,
+                check,
+                lambda: offsets_stored(client, stage.offsets_path, stage.source, run.feed.ends()),
+            )
+        processes.stop()
+        self._mark("sentences")
+        return load, run.feed.produced()
+
+    def _make_tables(
+        self, stage: _Stage, load: Load, produced: list[Produced], pipeline: Pipeline
+    ) -> DemoOutcome:
+        """Audit the sink topic while Spark makes the tables."""
+        with self._progress("tables") as progress:
+            pipeline.begin()
+            progress.show(0.0, "audit of the sink topic")
+            findings = audit(produced, read_topic(stage.settings.client_config, stage.sink))
+            tables, audited = pipeline.follow(progress, self._sample)
+            progress.end(", ".join(f"{name} {rows:,}" for name, rows in tables.rows.items()))
+        return DemoOutcome(
+            self._options.guarantee,
+            load,
+            findings,
+            tables,
+            audited,
+            self._usage.result(),
+            self._directory,
+            self._took,
+        )
+
+    def _finish(self, outcome: DemoOutcome, stage: _Stage) -> int:
         print_summary(outcome, self._console)
-        for line in held:
+        for line in trace_of_open_tree(stage.topology, stage.settings, outcome.load.kills):
             self._console.print(Text(line), soft_wrap=True)
         if self._options.report is not None:
             _write_report(self._options.report, outcome)
@@ -255,21 +269,44 @@ class Demo:
                 f"NOT GOOD: {'; '.join(faults)}.", style="bold red", markup=False, highlight=False
             )
             return 1
-        remove_bulk(self._directory)
-        minutes, seconds = divmod(round(time.monotonic() - self._started), 60)
+        over = len(outcome.findings.over)
         self._console.print(
-            f"lost: 0. Every word of every sentence is in the table, in {minutes} min {seconds} s.",
+            f"lost: 0, words over: {over:,}. Every word of every sentence is in the table,"
+            f" {time.time() - self._started_at:.0f} s after the command.",
             style="bold green",
+            highlight=False,
         )
         return 0
 
-    def _say(self, text: str, style: str = "") -> None:
-        line = Text(f"{time.monotonic() - self._started:6.1f} s  ", style="dim")
-        self._console.print(line + Text(text, style=style or "not dim"), soft_wrap=True)
+    def _sample(self) -> None:
+        """Look at the usage of the processes, every second."""
+        now = time.monotonic()
+        if now >= self._next_sample:
+            self._next_sample = now + 1.0
+            self._usage.sample()
+
+    def _note_set_up(self) -> None:
+        """Note the stages of the set-up if this command did it, and the time until here."""
+        home = os.environ.get("KSTORM_HOME")
+        self._took = dict(set_up_took(Path(home), self._started_at)) if home else {}
+        self._mark("start")
+
+    def _mark(self, stage: str) -> None:
+        """Note the seconds since the last stage ended."""
+        self._took[stage] = time.time() - self._started_at - sum(self._took.values())
+
+    @contextmanager
+    def _progress(self, stage: str) -> Iterator[Progress]:
+        with Progress(stage, self._console.file) as progress:
+            yield progress
+        self._mark(stage)
+
+    def _say(self, text: str) -> None:
+        self._console.print(Text(text, style="dim"), soft_wrap=True)
 
 
 def _check_answer(settings: Settings) -> None:
-    """Raise `BrokerError` unless the user's servers answer, before anything is done that would have to be undone."""
+    """Raise `BrokerError` unless the user's servers answer, before the run makes anything on them."""
     topic_names(settings)
     with zookeeper_client(settings.zookeeper):
         pass

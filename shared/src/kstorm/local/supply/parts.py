@@ -39,7 +39,8 @@ class Part:
 
 def all_parts(root: Path) -> list[Part]:
     """Return the third-party components of the checkout in `root`."""
-    files = (root / "requirements.lock", root / "build-requirements.txt")
+    names = ("requirements.lock", "requirements-dev.lock", "build-requirements.txt")
+    files = [root / name for name in names]
     packages = (part for file in files for part in locked(file))
     return sorted({*packages, *listed(), *shipped(spark_home() / "jars"), *vendored(root / PLACE)})
 

@@ -1,0 +1,28 @@
+"""The options of a demo run."""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from kstorm.topology.config import EXACTLY_ONCE
+
+
+@dataclass(frozen=True, slots=True)
+class DemoOptions:
+    """The options that a user can give."""
+
+    sentences: int
+    """The number of sentences to produce."""
+    guarantee: str = EXACTLY_ONCE
+    """The topology's `topology_processing_guarantee`."""
+    killing: bool = True
+    """Kills an acker and a counting process halfway."""
+    report: Path | None = None
+    """A file for the result as JSON."""
+    bootstrap: str | None = None
+    """The user's own Kafka; None for an embedded one."""
+    zookeeper: str | None = None
+    """The user's own ZooKeeper; None for an embedded one."""
+    workdir: Path | None = None
+    """The folder that gets a folder for this run; None for `.kstorm/runs`."""
+    page: bool = True
+    """Starts the web UI."""
