@@ -22,7 +22,7 @@ class Progress:
 
     def __init__(self, stage: str, out: IO[str] | None = None) -> None:
         self._stage = stage
-        self._out = out or sys.stderr
+        self._out: IO[str] = out or sys.stderr
         self._live = self._out.isatty()
         self._began = time.monotonic()
         self._next = self._began if self._live else self._began + _LINE_SECS
