@@ -139,7 +139,7 @@ def small_disk(tmp_path: Path) -> Iterator[Path]:
     """A disk of 16 MB, on which Kafka starts and soon has no room any more."""
     folder = tmp_path / "small"
     folder.mkdir()
-    mount = ["mount", "-t", "tmpfs", "-o", "size=16m", "tmpfs", folder]
+    mount = ["mount", "-t", "tmpfs", "-o", "size=16m", "tmpfs", str(folder)]
     if subprocess.run(mount, capture_output=True, check=False).returncode:
         pytest.skip("this user may not mount a disk")
     yield folder

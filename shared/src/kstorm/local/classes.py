@@ -28,7 +28,7 @@ def short_run_options() -> str:
     """Java's options for a Spark that runs for a minute or two, with the archive of classes if there is one."""
     archive = _archive()
     return (
-        f"{SHORT_RUN_OPTIONS} {_option('SharedArchiveFile', archive)} {_SILENT}"
+        f"{SHORT_RUN_OPTIONS} {java_option('-XX:SharedArchiveFile', archive)} {_SILENT}"
         if archive.exists()
         else SHORT_RUN_OPTIONS
     )
@@ -56,7 +56,9 @@ def make_archive() -> None:
         if not _is_missing(archive):
             return
         failed, unfinished = archive.with_suffix(".failed"), archive.with_suffix(".unfinished")
-        options = f"{SHORT_RUN_OPTIONS} {_option('ArchiveClassesAtExit', unfinished)} {_SILENT}"
+        options = (
+            f"{SHORT_RUN_OPTIONS} {java_option('-XX:ArchiveClassesAtExit', unfinished)} {_SILENT}"
+        )
         command = [
             *(sys.executable, "-I", "-S", die_with_parent.__file__, str(os.getpid())),
             *(sys.executable, "-m", "kstorm_pipeline.rehearse"),
@@ -76,9 +78,9 @@ def make_archive() -> None:
         _remove_old_archives(archive.parent)
 
 
-def _option(name: str, file: Path) -> str:
+def java_option(name: str, file: Path) -> str:
     """An option of Java with a file. Spark splits the options at spaces that are not between quotes."""
-    return f'-XX:{name}="{file}"' if " " in str(file) else f"-XX:{name}={file}"
+    return f'{name}="{file}"' if " " in str(file) else f"{name}={file}"
 
 
 def _is_missing(archive: Path) -> bool:

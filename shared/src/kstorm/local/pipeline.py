@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from kstorm.errors import LocalError
-from kstorm.local.classes import short_run_options
+from kstorm.local.classes import java_option, short_run_options
 from kstorm.local.cli import run_command
 from kstorm.local.jars import s3_jars, spark_jars
 from kstorm.local.java import spark_environment
@@ -36,18 +36,24 @@ def pipeline_process(
     workdir: Path,
     *,
     begins_at: Path | None = None,
+    scratch: Path | None = None,
 ) -> ManagedProcess:
     """A process with that name for a short command of the pipeline; `LocalError` if the pipeline is not installed.
 
-    With `begins_at` the process starts Spark, and begins its command when that file exists.
+    With `begins_at` the process starts Spark, and begins its command when that file exists. `scratch` is an existing folder
+    for temporary files; by default they are in `/tmp`, where Spark leaves some if it is killed.
     """
     check_installed()
     given = {**arguments, "--jars": ",".join(map(str, spark_jars()))}
     flags = [str(part) for pair in given.items() for part in pair]
-    flags.append(f"--driver-java-options={short_run_options()}")
+    environment, options = spark_environment(), short_run_options()
+    if scratch is not None:
+        environment |= {"TMPDIR": str(scratch), "SPARK_LOCAL_DIRS": str(scratch)}
+        options = f"{options} {java_option('-Djava.io.tmpdir', scratch)}"
+    flags.append(f"--driver-java-options={options}")
     module = [MODULE] if begins_at is None else [f"{MODULE}.ahead", str(begins_at)]
     words = [sys.executable, "-m", *module, command, *flags]
-    return ManagedProcess(name, words, workdir=workdir, environment=spark_environment())
+    return ManagedProcess(name, words, workdir=workdir, environment=environment)
 
 
 def await_end(process: ManagedProcess, started: float, on_look: Callable[[], None]) -> None:

@@ -22,8 +22,9 @@ class Progress:
 
     def __init__(self, stage: str, out: IO[str] | None = None) -> None:
         self._stage = stage
-        self._out = out or sys.stderr
+        self._out: IO[str] = out or sys.stderr
         self._live = self._out.isatty()
+        self._encoding = getattr(self._out, "encoding", None) or "utf-8"
         self._began = time.monotonic()
         self._next = self._began if self._live else self._began + _LINE_SECS
         self._share, self._note = 0.0, ""
@@ -79,7 +80,7 @@ class Progress:
 
     def _draw(self) -> None:
         done = int(self._share * _BAR)
-        full, empty = ("█", "░") if "utf" in (self._out.encoding or "utf-8").lower() else ("#", "-")
+        full, empty = ("█", "░") if "utf" in str(self._encoding).lower() else ("#", "-")
         bar = f"{full * done}{empty * (_BAR - done)}  " if self._live else ""
         text = f"{self._stage:<10} {bar}{self._share:4.0%}  {self.seconds:4.0f} s  {self._note}"
         text = printable(text).rstrip()

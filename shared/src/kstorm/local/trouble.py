@@ -10,7 +10,10 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Final
 
-_NO_NETWORK: Final = "the registry does not answer. Check the network and run the same command again, which continues where it stopped."
+_NO_NETWORK: Final = (
+    "the registry does not answer. Check the network and run the same command again, which"
+    " continues where it stopped."
+)
 _FULL_BYTES: Final = 8 * 2**20
 """A disk with less room than this is full: some programs remove what they could not finish before they exit."""
 

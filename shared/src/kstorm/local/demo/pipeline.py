@@ -1,6 +1,7 @@
 """Runs the Spark pipeline once over the sink topic, with the audit at its end, and reads its results."""
 
 import json
+import shutil
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -91,9 +92,16 @@ class Pipeline:
             "--export": f"{_GOLD}={workdir / 'gold.jsonl'}",
             "--audit": self._audit,
         }
+        self._scratch = workdir / "scratch"
+        self._scratch.mkdir()
         self._topic_is_complete = workdir / "topic-is-complete"
         self.process = pipeline_process(
-            "pipeline", "run", arguments, workdir, begins_at=self._topic_is_complete
+            "pipeline",
+            "run",
+            arguments,
+            workdir,
+            begins_at=self._topic_is_complete,
+            scratch=self._scratch,
         )
         self._workdir = workdir
         self._began = time.monotonic()
@@ -124,6 +132,8 @@ class Pipeline:
         if kind is None:
             self.process.wait(_END_SECS)
         self.process.stop()
+        shutil.rmtree(self._scratch, ignore_errors=True)
+        self._topic_is_complete.unlink(missing_ok=True)
 
     def follow(self, progress: Progress, on_look: Callable[[], None]) -> tuple[Tables, Audited]:
         """Wait until the audit is written; `LocalError` with the cause or the end of the log if the process fails.
