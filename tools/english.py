@@ -219,7 +219,7 @@ def main() -> int:
     parser.add_argument("--list", action="store_true", help="print the sentences that break a rule")
     parser.add_argument("--write", action="store_true", help="lower the limits where possible")
     parser.add_argument("paths", nargs="*", type=Path, help="files and folders (default: all)")
-    options = parser.parse_args()
+    options = parser.parse_intermixed_args()
     if options.write and options.paths:
         parser.error("--write needs the shares of everything: leave out the paths")
     shares, now = measure(options.paths or everything()), limits()
