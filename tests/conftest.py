@@ -50,11 +50,12 @@ def pytest_unconfigure(config: pytest.Config) -> None:
 
 
 class FilesInTurn(LoadScopeScheduling):  # type: ignore[misc]
-    """Gives each worker one file at a time, and everything that starts Spark to a single worker."""
+    """Gives each worker one file at a time. In the first tier a single worker gets all Spark tests."""
 
     def _split_scope(self, nodeid: str) -> str:
         file = nodeid.partition("::")[0]
-        return "spark" if file.startswith(_SPARK_SUITES) else file
+        one_spark = "not slow" in self.config.getoption("markexpr")
+        return "spark" if one_spark and file.startswith(_SPARK_SUITES) else file
 
 
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> FilesInTurn:

@@ -86,16 +86,16 @@ def _fill(path: Path) -> None:
 DISK_FAULTS: Final = [
     Fault(
         "disk-full",
-        "the disk of a counting process is full while it works, and still full when it is killed and starts again",
+        "the disk of a counting process is full while it works, and still full when it is killed and restarted",
         fill,
         lambda stage: stage.no_small_disk,
     ),
     Fault(
-        "disk-lost", "a process with RocksDB is killed and starts again without its directory", lose
+        "disk-lost", "a process with RocksDB is killed and restarted without its directory", lose
     ),
     Fault(
         "disk-of-older-life",
-        "a process with RocksDB is killed and starts again with its directory as it was some time before",
+        "a process with RocksDB is killed and restarted with an older copy of its directory",
         go_back,
     ),
 ]

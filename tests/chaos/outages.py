@@ -68,7 +68,7 @@ OUTAGES: Final = [
         f"SIGKILL to the broker, which is away for {BROKER_AWAY_SECS / 60:.0f} minutes",
         lose_broker,
     ),
-    Fault("zookeeper-restart", "ZooKeeper is ended and started again", restart_zookeeper),
+    Fault("zookeeper-restart", "ZooKeeper is stopped and started again", restart_zookeeper),
     Fault(
         "zookeeper-outage",
         f"SIGKILL to ZooKeeper, which is away for {OUTAGE_SECS:.0f} s",
@@ -82,7 +82,7 @@ OUTAGES: Final = [
     ),
     Fault(
         "network-delay",
-        f"between a process and the broker all is {DELAY_SECS * 1000:.0f} ms late in each direction for {SLOW_SECS:.0f} s",
+        f"traffic between a process and the broker is {DELAY_SECS * 1000:.0f} ms late in each direction for {SLOW_SECS:.0f} s",
         slow,
         _no_way_around,
     ),

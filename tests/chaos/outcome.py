@@ -151,7 +151,7 @@ class ChaosOutcome:
                 f"duplicated: {len(found.duplicates)} of {found.outputs:,} outputs",
                 not found.duplicates,
             ),
-            Goal(f"counts above the truth: by {found.over:,} in all", not found.over),
+            Goal(f"counts too high: by {found.over:,} in total", not found.over),
         ]
 
     def goals(self) -> list[Goal]:
@@ -161,7 +161,7 @@ class ChaosOutcome:
         gaps = self.audited.gaps
         goals = [
             Goal(f"lost: {lost} of {of:,} messages", not lost),
-            Goal(f"gaps in what the spouts say is finished: {gaps}", not gaps),
+            Goal(f"gaps in the spouts' finished ranges: {gaps}", not gaps),
             *self._once(),
         ]
         if acker := rows.get("kill-acker"):
@@ -172,21 +172,19 @@ class ChaosOutcome:
                     not acker.replayed and not acker.duplicated,
                 ),
                 Goal(
-                    f"after SIGKILL of an acker all works again within {_RESUME_SECS:.0f} s: after {slowest:.1f} s at the latest",
+                    f"after SIGKILL of an acker, everything works again within {_RESUME_SECS:.0f} s: at most {slowest:.1f} s",
                     slowest <= _RESUME_SECS,
                 ),
             ]
         outages = [episode for episode in self.episodes if episode.fault == "broker-outage"]
         if outages:
             starts = sum(episode.starts for episode in outages)
-            goals.append(
-                Goal(f"an outage of Kafka ends no process: {starts} were started", not starts)
-            )
+            goals.append(Goal(f"processes restarted by an outage of Kafka: {starts}", not starts))
         bolts = [rows[name] for name in _BOLTS if name in rows]
         if bolts:
             needless = sum(row.finished_before for row in bolts)
-            text = f"SIGKILL of a bolt replays only what was in flight in it: {needless} outputs were written again of messages"
+            text = f"SIGKILL of a bolt replays only its messages in flight: {needless} outputs were repeated for messages"
             goals.append(
-                Goal(f"{text} that had been finished {_SLACK_MS / 1000:.0f} s before", not needless)
+                Goal(f"{text} that were finished {_SLACK_MS / 1000:.0f} s before", not needless)
             )
         return goals

@@ -14,24 +14,30 @@ from kstorm.topology.config import GUARANTEES
 from tests.chaos.subject import ALL_STREAMS, WORD_COUNT
 
 _INTRODUCTION: Final = """\
-# What happens when things die
+# Faults on real servers
 
 Written by `./run chaos`; do not edit.
 
-Real Kafka, ZooKeeper and RocksDB on one machine, one process per service: a word count with state, and a diamond whose join
-anchors to both branches, fed by one `KafkaSpout` at a steady rate. Streams (`--topology all`) are Trident's word count, sliding
-windows of event time, of tuples and of sums, a `JoinBolt` within such a window and Trident's join over all that ever came, as
-branches of one spout.
-Faults come in random order; the next one begins when all is as before. At the end plain Kafka clients, which know nothing of
-kstorm, read every topic, and what came out is compared with what was sent in."""
+These tests run real Kafka, ZooKeeper and RocksDB on one machine, with one process per service. The
+topology has a stateful word count and a diamond whose join anchors to both branches. One
+`KafkaSpout` feeds both at a steady rate. With streams (`--topology all`), the branches are Trident's
+word count, sliding windows, a `JoinBolt` within such a window, and Trident's join over all past
+tuples. The windows are of event time, of tuples and of sums.
+
+Faults occur in random order. The next one starts when the topology has recovered. At the end, plain
+Kafka clients without kstorm read every topic and compare the output with the input."""
 
 _COLUMNS: Final = """\
-*messages*: messages written to the source topic from the beginning of the fault until all was as before. *duplicated*:
-outputs beyond the one that there should be, by the time at which they were written. *replayed*: trees that failed or timed
-out. *works again*: time from the beginning of the fault, with its own duration, until every task was in a process that had
-worked since, and more trees had been completed than were open at the beginning; of several runs the longest. *longest stop*:
-seconds without a completed tree. *worst message*: most seconds from a message to the last of its outputs, of those that were
-under way during the fault; a task that stands still shows here while others complete trees."""
+* *messages*: messages written to the source topic from the start of the fault until the topology
+  had recovered.
+* *duplicated*: outputs beyond the expected one, by the time when they were written.
+* *replayed*: trees that failed or timed out.
+* *works again*: the longest time from the start of the fault, its own duration included, until two
+  conditions held. Every task was in a process that had worked since, and more trees had been
+  completed than were open at the start.
+* *longest stop*: seconds without a completed tree.
+* *worst message*: the most seconds from a message to the last of its outputs, for messages under
+  way during the fault. A stuck task shows here even if others complete trees."""
 
 _SIDE_BY_SIDE: Final = ("lost", "duplicated", "longest stop s", "worst message s")
 

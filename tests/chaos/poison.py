@@ -60,13 +60,13 @@ def _says(stage: Stage, component: str, error: type[KstormError]) -> bool:
 POISONS: Final = [
     Fault(
         "poison-frame",
-        "a record that is no frame on the topics of bolts, acker and spout",
+        "an invalid frame on the topics of bolts, acker and spout",
         post_no_frame,
     ),
     Fault("poison-source", "a source record that cannot be decoded", post_no_text),
     Fault(
         "poison-raise",
-        f"a message on which a bolt always raises, tried {RETRIES} times more",
+        f"a message on which a bolt always raises, retried {RETRIES} times",
         post_raising,
     ),
     Fault(

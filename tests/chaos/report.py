@@ -84,15 +84,15 @@ def _sums(outcome: ChaosOutcome) -> Iterator[str]:
         f"{len(found.corrupted):,} corrupted."
     )
     yield (
-        f"{found.letters} of {outcome.poison} bad records are in the dead letters; {len(found.given_up)} good messages are."
+        f"{found.letters} of {outcome.poison} bad records and {len(found.given_up)} good messages are in the dead letters."
     )
-    why = "" if outcome.options.exactly_once else ", since replays count again"
+    why = "" if outcome.options.exactly_once else ", because replays count again"
     if outcome.options.subject.once_only:
-        yield f"Late tuples, each told once and in none of its windows: {found.late:,}."
-    yield f"Last counts below the truth: {len(found.short)} words; above it{why}: by {found.over:,} in all."
+        yield f"Late tuples, each reported once and counted in no window: {found.late:,}."
+    yield f"Final counts: too low for {len(found.short)} words; too high by {found.over:,} in total{why}."
     yield (
         f"Offsets in ZooKeeper, checked {found.samples:,} times: {len(found.ahead)} too high; "
-        f"{len(found.unfinished)} partitions not at their end when all was done."
+        f"{len(found.unfinished)} partitions unfinished at the end."
     )
     yield f"Audit: {outcome.audited}."
     for name, reason in outcome.skipped.items():

@@ -20,4 +20,4 @@ def test_a_process_of_each_role_is_killed_and_all_is_exact(tmp_path: Path) -> No
     said = page.read_text()
     assert "* met: lost: 0 of" in said
     assert "* met: duplicated: 0 of" in said
-    assert "* met: counts above the truth: by 0 in all" in said
+    assert "* met: counts too high: by 0 in total" in said

@@ -1,6 +1,7 @@
 """Each service declares what it imports: installed alone, without what another service installs, all of it can be
 imported."""
 
+import hashlib
 import os
 import shutil
 import subprocess
@@ -64,31 +65,52 @@ def sources(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return copy
 
 
+@pytest.fixture(scope="session")
+def constraints(sources: Path) -> Path:
+    """Pin what a service requires to the versions of the lock, and kstorm to the copy."""
+    file = sources / "constraints.txt"
+    library = (sources / "shared").as_uri()
+    file.write_text(f"{(ROOT / 'requirements.lock').read_text()}\nkstorm @ {library}\n")
+    return file
+
+
+def stamp() -> str:
+    """Return a digest of everything that an environment is made from, except the code."""
+    files = [ROOT / "requirements.lock", ROOT / "build-requirements.txt"]
+    files += [ROOT / "shared" / "pyproject.toml", *sorted(ROOT.glob("services/*/pyproject.toml"))]
+    contents = b"".join(file.read_bytes() for file in files)
+    return hashlib.sha256(contents + sys.version.encode()).hexdigest()[:16]
+
+
+def environment_of(service: str, install: list[str | Path], uv: str) -> Path:
+    """Return an environment with what the service requires, made once for each state of the lock."""
+    home = Path(os.environ.get("KSTORM_HOME", ROOT / ".kstorm")) / "cache" / "services"
+    environment = home / f"{service}-{stamp()}"
+    if not (environment / "complete").exists():
+        for old in home.glob(f"{service}-*"):
+            shutil.rmtree(old)
+        run([uv, "venv", "--quiet", "--python", sys.executable, environment])
+        command = [*install, "--python", environment]
+        if subprocess.run([*command, "--offline"], capture_output=True, check=False).returncode:
+            run(command)  # something is missing in uv's cache
+        (environment / "complete").touch()
+    return environment
+
+
 @pytest.mark.timeout(600)
 @pytest.mark.parametrize("service", SERVICES)
 def test_a_service_imports_with_only_what_it_declares(
-    service: str, uv: str, sources: Path, tmp_path: Path
+    service: str, uv: str, sources: Path, constraints: Path
 ) -> None:
-    """The service, what it requires at the versions of the lock, and the library only if it requires that."""
-    environment = tmp_path / "venv"
-    run([uv, "venv", "--quiet", "--python", sys.executable, environment])
-    constraints = tmp_path / "constraints.txt"
-    library = (sources / "shared").as_uri()
-    constraints.write_text(f"{(ROOT / 'requirements.lock').read_text()}\nkstorm @ {library}\n")
-    install: list[str | Path] = [
-        uv,
-        "pip",
-        "install",
-        "--quiet",
-        "--python",
-        environment,
-        "--no-sources",
-        "--constraints",
-        constraints,
-    ]
-    install += ["--build-constraints", ROOT / "build-requirements.txt", sources / service]
-    if subprocess.run([*install, "--offline"], capture_output=True, check=False).returncode:
-        run(install)  # something is no longer in uv's cache
+    """The environment has the service and its requirements. It has the library only if that is one."""
+    install: list[str | Path] = [uv, "pip", "install", "--quiet", "--no-sources"]
+    install += ["--constraints", constraints, "--build-constraints", ROOT / "build-requirements.txt"]
+    environment = environment_of(service, [*install, sources / service], uv)
+    python = environment / "bin" / "python"
+    parts = [sources / service]
+    if any(environment.glob("lib/python*/site-packages/kstorm-*.dist-info")):
+        parts.append(sources / "shared")
+    run([*install, "--python", environment, "--offline", "--no-deps", "--reinstall", *parts])
     modules = [f"kstorm_{service}", *IMPORTED_LATER.get(service, [])]
-    imported = run([environment / "bin" / "python", "-I", "-c", IMPORT_ALL, *modules])
+    imported = run([python, "-I", "-c", IMPORT_ALL, *modules])
     assert f"kstorm_{service}.__main__" in imported

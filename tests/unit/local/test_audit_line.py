@@ -16,7 +16,7 @@ def test_what_the_audit_printed_is_one_line() -> None:
     audited = read_audit(json.dumps({**found, "faults": []}))
     assert (
         str(audited)
-        == "1,200 messages (10 dead, 1,190 done), gaps: 0, faults: 0; 1,250 trees reckoned again"
+        == "1,200 messages (10 dead, 1,190 done), gaps: 0, faults: 0; 1,250 trees recomputed"
     )
     assert audited.faults() == []
     assert audited.to_json() == {

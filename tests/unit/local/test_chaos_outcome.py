@@ -109,7 +109,7 @@ def test_exactly_once_nothing_may_be_there_too_often() -> None:
     """Duplicates and counts above the truth are goals that are missed, and make the run fail; at least once they are neither."""
     findings = ChaosFindings(outputs=9, duplicates=[Duplicate("m1", 20_500, 19_000)], over=3)
     exact = ChaosOutcome(options("--guarantee", "exactly-once"), findings, [], {}, 0)
-    assert exact.faults() == ["duplicated: 1 of 9 outputs", "counts above the truth: by 3 in all"]
+    assert exact.faults() == ["duplicated: 1 of 9 outputs", "counts too high: by 3 in total"]
     assert [goal.met for goal in exact.goals()] == [True, True, False, False]
     assert outcome(findings).faults() == []
     assert len(outcome(findings).goals()) == 2
@@ -184,7 +184,7 @@ def test_the_page_of_the_docs_has_a_run_of_streams_beside_those(tmp_path: Path) 
     said = page.read_text()
     assert "| fault | lost, at least once | lost, exactly once | duplicated" in said
     assert "## Streams, exactly once" in said
-    assert said.count("Late tuples, each told once and in none of its windows: 3.") == 1
+    assert said.count("Late tuples, each reported once and counted in no window: 3.") == 1
     assert {kept.name for kept in (tmp_path / "reliability").iterdir()} == {
         "at_least_once.json",
         "exactly_once.json",

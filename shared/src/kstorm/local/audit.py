@@ -32,7 +32,7 @@ class Audited:
         outcomes = ", ".join(
             f"{count:,} {outcome}" for outcome, count in sorted(self.outcomes.items())
         )
-        trees = "" if self.trees is None else f"; {self.trees:,} trees reckoned again"
+        trees = "" if self.trees is None else f"; {self.trees:,} trees recomputed"
         return f"{self.messages:,} messages ({outcomes}), gaps: {self.gaps}, faults: {len(self.findings)}{trees}"
 
     def faults(self) -> list[str]:

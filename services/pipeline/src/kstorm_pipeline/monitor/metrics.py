@@ -24,23 +24,23 @@ class Metrics:
         self.registry = registry = CollectorRegistry()
         self._rows = Counter(
             "kstorm_pipeline_rows_total",
-            "Rows added to the table; of a gold table, rows changed or added",
+            "Rows added to the table; in a gold table, rows changed or added",
             ["table"],
             registry=registry,
         )
         self._replays = Counter(
             "kstorm_pipeline_replays_total",
-            "Records left out of silver, which has their occurrence",
+            "Records left out of silver because it has their occurrence",
             registry=registry,
         )
         self._mostly_quarantined = Counter(
             "kstorm_pipeline_mostly_quarantined_batches_total",
-            "Batches of which too much could not be read",
+            "Batches with too many unreadable records",
             registry=registry,
         )
         self._table_seconds = Counter(
             "kstorm_pipeline_table_seconds_total",
-            "Seconds that batches took for the table",
+            "Seconds that batches spent on the table",
             ["table"],
             registry=registry,
         )
@@ -65,19 +65,19 @@ class Metrics:
         )
         self._oldest = Gauge(
             "kstorm_pipeline_oldest_unread_timestamp_seconds",
-            "Kafka timestamp of that record, in seconds since 1970; 0 if there is none",
+            "Kafka timestamp of the oldest record that the table lacks, in seconds since 1970; 0 if it lacks none",
             ["table"],
             registry=registry,
         )
         self._still = Gauge(
             "kstorm_pipeline_standing_still_seconds",
-            "Seconds since a query at work last gave a sign of life",
+            "Seconds since a query at work last made progress",
             ["query"],
             registry=registry,
         )
         self._complete_until = Gauge(
             "kstorm_pipeline_complete_until_timestamp_seconds",
-            "Up to when every message is accounted for, by the last audit, in seconds since 1970",
+            "Time up to which the last audit accounts for every message, in seconds since 1970",
             ["topology"],
             registry=registry,
         )

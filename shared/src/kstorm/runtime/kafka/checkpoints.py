@@ -187,29 +187,39 @@ class CheckpointWriter:
             self._records,
             {},
         )
-        yield "changelog_bytes_total", "Bytes of their keys and values", self._bytes, {}
+        yield (
+            "changelog_bytes_total",
+            "Bytes of the keys and values of changelog records",
+            self._bytes,
+            {},
+        )
         yield (
             "transactions_total",
-            "Transactions of Kafka's that were committed",
+            "Kafka transactions committed",
             sum(self.transactions.counts),
             {},
         )
-        yield "transaction_seconds_total", "Seconds that they took", self.transactions.total, {}
+        yield (
+            "transaction_seconds_total",
+            "Seconds that these transactions took",
+            self.transactions.total,
+            {},
+        )
         yield (
             "transactions_aborted_total",
-            "Those that were refused, and written again",
+            "Transactions that Kafka refused, and that were written again",
             self.aborted,
             {},
         )
         yield (
             "transaction_records_total",
-            "Records in them that are of no changelog",
+            "Records in transactions, without those of changelogs",
             self._written,
             {},
         )
         yield (
             "transaction_producers_total",
-            "Producers that were replaced for an answer that came late",
+            "Producers that were replaced because an answer came late",
             self.replaced,
             {},
         )

@@ -103,7 +103,7 @@ class Driver(Performer[E]):
         yield "errors_total", "Errors reported or raised by user code", self.journal.errors, {}
         yield (
             "dead_letters_total",
-            "Messages put into the dead letters",
+            "Messages that became dead letters",
             self.engine.dead_letters,
             {},
         )
@@ -117,7 +117,7 @@ class Driver(Performer[E]):
         yield "sent_bytes_total", "Bytes produced", self.producer.bytes, {}
         yield (
             "begun_anew_total",
-            "Times that this process was cut off and began anew",
+            "Times that this process was cut off and restarted in place",
             times_begun_anew(),
             {},
         )
@@ -125,13 +125,13 @@ class Driver(Performer[E]):
         hangs = self.consumer.transactions.longest_secs
         yield (
             "open_transaction_seconds",
-            "Seconds that a transaction hangs for which this input waits",
+            "Seconds that a stuck transaction has blocked this input",
             hangs,
             {},
         )
         yield (
             "throttled",
-            "Whether input is paused since too much is in flight",
+            "1 if input is paused because too much is in flight, else 0",
             float(self.consumer.throttled),
             {},
         )

@@ -169,7 +169,7 @@ class _Outage:
         away = time.time() - self._since
         yield (
             "kafka_away_seconds",
-            "Seconds since no broker answers this process, which waits",
+            "Seconds for which no broker has answered this process",
             away,
             {},
         )

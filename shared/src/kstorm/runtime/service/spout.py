@@ -177,7 +177,7 @@ class SpoutDriver(Driver[SpoutEngine]):
         )
         yield (
             "spout_unknown_completions_total",
-            "Completions nobody waited for",
+            "Completions of trees that no task was waiting for",
             totals["unknown"],
             {},
         )
