@@ -22,7 +22,7 @@ LONG = 1500
 
 
 def run_demo(tmp_path: Path, *arguments: object) -> dict[str, object]:
-    """Run the demo to its end; return its report."""
+    """Run the demo to its end and return its report."""
     report = tmp_path / "report.json"
     options = ["--messages", MESSAGES, "--report", report, "--workdir", tmp_path / "runs"]
     with started("kstorm.local.demo", *options, *arguments, home=tmp_path) as demo:
@@ -32,15 +32,18 @@ def run_demo(tmp_path: Path, *arguments: object) -> dict[str, object]:
 
 
 def descendants(command: Command) -> list[psutil.Process]:
-    """All that the command has started."""
+    """Return all processes that the command has started."""
     return psutil.Process(command.process.pid).children(recursive=True)
 
 
 @pytest.mark.timeout(LONG + 60)
-def test_with_an_acker_and_a_counting_process_killed_nothing_is_lost(
+def test_killing_an_acker_and_a_counting_process_loses_nothing(
     tmp_path: Path, kafka: EmbeddedKafka, zookeeper: EmbeddedZooKeeper
 ) -> None:
-    """Both are killed, every word is counted once, gold is exact; on the user's own servers nothing of the run remains."""
+    """Every word is counted once and gold is exact.
+
+    The run leaves nothing on the user's own servers.
+    """
     report = run_demo(tmp_path, "--bootstrap", kafka.bootstrap, "--zookeeper", zookeeper.connect)
     assert report["messages"] == report["acked"] == MESSAGES
     audited = {name: report["audit"][name] for name in ("messages", "done", "gaps", "faults")}  # type: ignore[index]
@@ -71,8 +74,8 @@ def test_with_an_acker_and_a_counting_process_killed_nothing_is_lost(
 
 @pytest.mark.slow
 @pytest.mark.timeout(LONG + 60)
-def test_undisturbed_nothing_is_replayed(tmp_path: Path) -> None:
-    """Without killing, each message is processed once, so no count exceeds the truth."""
+def test_run_without_kills_replays_nothing(tmp_path: Path) -> None:
+    """Each message is processed once, so no count is too high."""
     report = run_demo(tmp_path, "--no-break")
     assert report["acked"] == MESSAGES
     assert {
@@ -88,10 +91,10 @@ def test_undisturbed_nothing_is_replayed(tmp_path: Path) -> None:
 
 
 @pytest.mark.timeout(LONG)
-def test_ctrl_c_stops_the_demo_and_all_that_it_started(
+def test_ctrl_c_stops_the_demo_and_all_its_processes(
     tmp_path: Path, eventually: Eventually
 ) -> None:
-    """An interruption while servers and processes run leaves none behind, and is reported in one line."""
+    """An interruption leaves no process behind, and costs one line of output."""
     with started("kstorm.local.demo", home=tmp_path) as demo:
         eventually(lambda: "starting 7 processes" in demo.said, 300)
         eventually(lambda: len(descendants(demo)) >= 9, 60)  # two servers and seven workers
@@ -104,8 +107,11 @@ def test_ctrl_c_stops_the_demo_and_all_that_it_started(
 
 @pytest.mark.slow
 @pytest.mark.timeout(LONG)
-def test_a_topology_runs_until_ctrl_c(tmp_path: Path, eventually: Eventually) -> None:
-    """What is produced to its source topic comes out of its sink topic, and the page shows it; Ctrl-C is its good end."""
+def test_topology_runs_until_ctrl_c(tmp_path: Path, eventually: Eventually) -> None:
+    """It processes the messages of its source topic, and the web UI shows it.
+
+    Ctrl-C ends it with exit code 0.
+    """
     with started(
         "kstorm.local.topology", "examples.wordcount.topology:topology", home=tmp_path
     ) as topology:
@@ -120,7 +126,7 @@ def test_a_topology_runs_until_ctrl_c(tmp_path: Path, eventually: Eventually) ->
         eventually(lambda: "wordcount" in text_of(url), 60)
         eventually(
             lambda: "acked " in topology.said, 120
-        )  # words may come before the last process is ready
+        )  # words may arrive before the last process is ready
         alive = descendants(topology)
         topology.process.send_signal(signal.SIGINT)
         assert topology.process.wait(180) == 0, topology.said
@@ -128,7 +134,7 @@ def test_a_topology_runs_until_ctrl_c(tmp_path: Path, eventually: Eventually) ->
 
 
 def text_of(url: str) -> str:
-    """A page; empty while nobody answers."""
+    """Return a web page. The text is empty if the server does not respond."""
     try:
         with urllib.request.urlopen(url, timeout=10) as answer:
             found: bytes = answer.read()
@@ -138,7 +144,10 @@ def text_of(url: str) -> str:
 
 
 def read_words(bootstrap: str, topic: str, records: int) -> dict[str, int]:
-    """The highest count of each word in the topic's first records; the topic may not be there yet."""
+    """Return the highest count of each word in the topic's first records.
+
+    The topic may be missing at first.
+    """
     consumer = Consumer(
         {
             "bootstrap.servers": bootstrap,
@@ -180,10 +189,10 @@ def read_words(bootstrap: str, topic: str, records: int) -> dict[str, int]:
         ),
     ],
 )
-def test_a_mistake_costs_one_line(
+def test_mistake_costs_one_line(
     tmp_path: Path, module: str, arguments: list[str], says: str
 ) -> None:
-    """A wrong argument ends with exit code 2 and a sentence, without a stack trace."""
+    """A wrong argument ends the command with exit code 2 and a sentence, without a stack trace."""
     with started(f"kstorm.local.{module}", *arguments, home=tmp_path) as command:
         assert command.process.wait(120) == 2
     last = command.said.splitlines()[-1]
