@@ -1,4 +1,4 @@
-"""The benchmark's report, its table, and its picture."""
+"""The benchmark's report, its table and its plot."""
 
 import argparse
 import io
@@ -21,7 +21,7 @@ from tests.bench.short import run_short
 def run_of(
     contestant: str, speed: float, correct: bool | None = True, latencies: tuple[float, ...] = ()
 ) -> Run:
-    """A run with every figure that runs without a rate have."""
+    """Return a run with all results of runs without a rate."""
     figures: dict[str, float | None] = {
         "sentences_per_s": speed,
         "cpu_s_per_million": 1e6 / speed,
@@ -43,14 +43,14 @@ RUNS = with_ratios(
 
 
 def table_of(runs: list[Run]) -> str:
-    """What is printed, on 80 columns."""
+    """Return the printed table, with 80 columns."""
     out = io.StringIO()
     print_table(runs, Console(file=out, width=80))
     return out.getvalue()
 
 
-def test_the_summary_spreads_figures_and_ratios_over_the_runs() -> None:
-    """The last run has no base after it, so it has figures and no ratios."""
+def test_summary_has_the_spread_of_results_and_ratios() -> None:
+    """The last run has no base run after it, so it has no ratios."""
     summary = summarize(RUNS)
     assert summary["loop"]["sentences_per_s"] == {"min": 1000, "median": 2000, "max": 3000}
     assert summary["kstorm"]["sentences_per_s"] == {"min": 500, "median": 650, "max": 800}
@@ -58,13 +58,12 @@ def test_the_summary_spreads_figures_and_ratios_over_the_runs() -> None:
     assert "sentences_per_s_ratio" not in summary["loop"]
 
 
-def test_a_figure_that_no_run_has_is_left_out_of_the_summary() -> None:
-    """Such as latencies of a contestant for which the rate was too much."""
+def test_missing_result_is_left_out_of_the_summary() -> None:
+    """An example is the latency of a contestant that could not keep up with the rate."""
     assert "p99_ms" not in summarize([run_of("loop", 5, latencies=(1.5,))])["loop"]
 
 
-def test_the_report_has_what_programs_rely_on() -> None:
-    """And all of it is JSON."""
+def test_report_has_a_stable_json_format() -> None:
     report = json.loads(json.dumps(to_json(RUNS, 2, None)))
     assert set(report) == {"date", "machine", "rounds", "rate", "runs", "summary"}
     assert {"cpus", "python", "kafka"} <= set(report["machine"])
@@ -81,13 +80,13 @@ def test_the_report_has_what_programs_rely_on() -> None:
 
 
 def test_only_wrong_counts_are_faults() -> None:
-    """A rate that was too much is none."""
+    """A rate that is too high is not a fault."""
     assert faults([*RUNS, run_of("faust", 5, correct=None)]) == []
     (fault,) = faults([*RUNS, run_of("faust", 5, correct=False)])
     assert fault.startswith("faust, run 5: 2 words are counted short")
 
 
-def test_the_table_has_every_figure_within_80_columns() -> None:
+def test_table_has_all_results_within_80_columns() -> None:
     """Nothing is cut off."""
     shown = table_of(
         [*RUNS, run_of("faust", 5, correct=False), run_of("kstorm-untracked", 123456, correct=None)]
@@ -105,8 +104,8 @@ def test_the_table_has_every_figure_within_80_columns() -> None:
     assert "0.25" in shown
 
 
-def test_a_run_fits_into_a_line() -> None:
-    """With its name, its figures, and whether it is correct."""
+def test_run_fits_on_one_line() -> None:
+    """The line has the name, the results, and the verdict."""
     assert outcome_line(run_of("faust", 500)).startswith(
         "faust: sentences a second 500 · CPU s per million 2,000 · "
     )
@@ -115,15 +114,15 @@ def test_a_run_fits_into_a_line() -> None:
 
 
 @pytest.mark.parametrize("latencies", [(), (1.0, 2.0, 30.0)])
-def test_the_picture_is_a_png(tmp_path: Path, latencies: tuple[float, ...]) -> None:
-    """With bars of CPU seconds, or with latencies if there was a rate."""
+def test_plot_is_a_png(tmp_path: Path, latencies: tuple[float, ...]) -> None:
+    """It has bars of CPU seconds, or latencies if there was a rate."""
     path = tmp_path / "bench.png"
     plot([run_of("loop", 1000, latencies=latencies), run_of("kstorm", 500)], path)
     assert path.read_bytes().startswith(b"\x89PNG")
 
 
-def test_a_file_that_cannot_be_written_is_named_before_anything_runs(tmp_path: Path) -> None:
-    """It would be a pity after ten minutes."""
+def test_unwritable_file_is_rejected_before_the_run(tmp_path: Path) -> None:
+    """Otherwise ten minutes of work would be lost."""
     with pytest.raises(ConfigError, match=r"--plot .*give a file in a folder that exists"):
         run_short(BenchOptions(plot=tmp_path / "none" / "bench.png"))
     with pytest.raises(ConfigError, match="--report"):
@@ -131,14 +130,14 @@ def test_a_file_that_cannot_be_written_is_named_before_anything_runs(tmp_path: P
 
 
 def parsed(*arguments: str) -> BenchOptions:
-    """The options of a command line."""
+    """Return the options of a command line."""
     parser = argparse.ArgumentParser()
     add_options(parser)
     return options_of(parser.parse_args(arguments))
 
 
-def test_the_command_line_becomes_options() -> None:
-    """Without any, the defaults."""
+def test_command_line_sets_options() -> None:
+    """Without arguments all options have their defaults."""
     assert parsed() == BenchOptions()
     assert parsed(
         "--rounds", "1", "--sentences", "3,000", "--rate", "250", "--only", "loop"
@@ -148,10 +147,10 @@ def test_the_command_line_becomes_options() -> None:
 @pytest.mark.parametrize(
     "wrong", [("--rounds", "0"), ("--sentences", "many"), ("--rate", "-1"), ("--rate", "nan")]
 )
-def test_a_wrong_argument_is_named(
+def test_wrong_argument_is_named(
     wrong: tuple[str, str], capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """By argparse, in the last line."""
+    """argparse names it on the last line."""
     with pytest.raises(SystemExit, match="2"):
         parsed(*wrong)
     assert f"argument {wrong[0]}: '{wrong[1]}' is not" in capsys.readouterr().err.splitlines()[-1]

@@ -1,4 +1,6 @@
-"""The benchmark reads of kstorm's processes what travelled to the counting."""
+"""The benchmark reads from kstorm's processes how many tuples and frames reached the counting
+bolts.
+"""
 
 import json
 from pathlib import Path
@@ -6,8 +8,8 @@ from pathlib import Path
 from tests.bench.workers import WORKERS, figures_of_workers
 
 
-def test_the_busiest_of_those_that_count(tmp_path: Path) -> None:
-    """By its tuples, its CPU seconds and its busy seconds; other components do not matter."""
+def test_results_of_the_busiest_counting_process(tmp_path: Path) -> None:
+    """These are its tuples, CPU seconds and busy seconds. Other components do not matter."""
     numbers = {"frames_in": 5, "busy_seconds": 1.0}
     (tmp_path / WORKERS).write_text(
         json.dumps(
@@ -34,8 +36,8 @@ def test_the_busiest_of_those_that_count(tmp_path: Path) -> None:
     }
 
 
-def test_who_tells_nothing_has_no_such_figures(tmp_path: Path) -> None:
-    """The loop, and Faust; and a process that did not answer."""
+def test_contestant_without_worker_statistics_has_no_such_results(tmp_path: Path) -> None:
+    """These are the loop, Faust, and a process that did not respond."""
     assert not figures_of_workers(tmp_path, 10, 4.0)
     (tmp_path / WORKERS).write_text(json.dumps([{"component": "count", "cpu_seconds": 3}]))
     assert not figures_of_workers(tmp_path, 10, 4.0)

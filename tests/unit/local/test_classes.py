@@ -1,4 +1,4 @@
-"""The file of Java's classes: made once, and done without where it cannot be made."""
+"""The archive of Java's classes is created once. Without it kstorm works too."""
 
 import subprocess
 from collections.abc import Callable
@@ -34,7 +34,7 @@ def _java(calls: list[list[str]], error: Exception | None) -> Run:
     return run
 
 
-def test_it_is_made_once_and_used(archive: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_archive_is_created_once_and_used(archive: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     calls: list[list[str]] = []
     monkeypatch.setattr(subprocess, "run", _java(calls, None))
     assert classes.short_run_options() == SHORT_RUN_OPTIONS
@@ -45,7 +45,7 @@ def test_it_is_made_once_and_used(archive: Path, monkeypatch: pytest.MonkeyPatch
     assert {each.suffix for each in archive.parent.iterdir()} == {".jsa", ".lock"}
 
 
-def test_where_it_cannot_be_made_that_is_said_once(
+def test_failure_to_create_the_archive_is_reported_once(
     archive: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     calls: list[list[str]] = []

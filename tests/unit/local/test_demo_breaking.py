@@ -1,4 +1,4 @@
-"""The demo kills processes in turn, each while something is in flight."""
+"""The demo kills processes in turn while messages are in flight."""
 
 from dataclasses import dataclass, field
 from typing import Any, cast
@@ -48,19 +48,18 @@ class StandInProcesses:
 
 
 def breaker(processes: StandInProcesses) -> Breaker:
-    """Kills an acker, then a counting process, in a run of 1,000 messages."""
+    """Return a breaker that kills an acker, then a counting process, in a run of 1,000 messages."""
     return Breaker(cast("LocalProcesses", processes), ("__acker", "count"), 1000)
 
 
-def test_nothing_dies_before_half_of_the_trees_are_complete() -> None:
-    """The first half is undisturbed."""
+def test_no_process_dies_before_half_of_the_trees_are_complete() -> None:
     processes = StandInProcesses()
     assert breaker(processes).step(499, 0.0) == []
     assert processes.acker.process.alive
 
 
-def test_first_an_acker_dies_and_the_next_when_it_is_back() -> None:
-    """The one with tasks is chosen; the second death waits until the first process is ready again."""
+def test_second_process_dies_after_the_acker_is_back() -> None:
+    """The acker with tasks dies first. The second death waits until the acker is ready again."""
     processes = StandInProcesses()
     breaking = breaker(processes)
     assert breaking.step(500, 1.0) == ["SIGKILL to acker-1, process 10"]
@@ -80,8 +79,11 @@ def test_first_an_acker_dies_and_the_next_when_it_is_back() -> None:
     assert [death.back_after for death in breaking.deaths] == [3.0, 3.0]
 
 
-def test_messages_are_held_back_for_what_is_to_come() -> None:
-    """However fast the topology is, something is left to be in flight at each death; afterwards all may go."""
+def test_messages_are_held_back_for_the_next_death() -> None:
+    """A fast topology still has messages in flight at each death.
+
+    After the last one all may be sent.
+    """
     processes = StandInProcesses()
     breaking = breaker(processes)
     allowed = [breaking.may_be_produced]
@@ -94,8 +96,8 @@ def test_messages_are_held_back_for_what_is_to_come() -> None:
     assert [*allowed, breaking.may_be_produced] == [600, 734, 867, 1000]
 
 
-def test_the_second_process_dies_even_if_nothing_is_left_to_complete() -> None:
-    """With so few messages that none could be held back, the run does not wait for one."""
+def test_second_process_dies_even_without_open_trees() -> None:
+    """With so few messages none can be held back, and the run does not wait."""
     processes = StandInProcesses()
     breaking = Breaker(cast("LocalProcesses", processes), ("__acker", "count"), 1)
     breaking.step(1, 1.0)
@@ -104,8 +106,8 @@ def test_the_second_process_dies_even_if_nothing_is_left_to_complete() -> None:
     assert breaking.step(1, 3.0) == ["SIGKILL to count-0, process 10"]
 
 
-def test_with_no_victims_nothing_is_held_back() -> None:
-    """`--no-break` is a run like any other."""
+def test_without_victims_no_message_is_held_back() -> None:
+    """This is `--no-break`."""
     calm = Breaker(cast("LocalProcesses", StandInProcesses()), (), 1000)
     assert calm.step(900, 1.0) == []
     assert (calm.may_be_produced, calm.done) == (1000, True)

@@ -1,4 +1,4 @@
-"""A page has a table for each topology of the end-to-end run, and a run replaces its own."""
+"""A page has a table for each topology of the end-to-end run. A run replaces its own table."""
 
 from pathlib import Path
 
@@ -25,7 +25,7 @@ after
 
 
 def outcome(trial: Trial, findings: Findings) -> E2eOutcome:
-    """Of one disturbance, at 100 s, in which the sink stood still for 4 s."""
+    """Return a run with one disturbance, at 100 s, which stopped the sink for 4 s."""
     samples = [
         Sample(at, 0, sink)
         for at, sink in ((99.0, 5), (100.0, 6), (101.0, 6), (104.0, 7), (111.0, 7))
@@ -34,8 +34,8 @@ def outcome(trial: Trial, findings: Findings) -> E2eOutcome:
     return E2eOutcome(trial, [episode], samples, findings, None, None, 10, [], "Kubernetes v1")
 
 
-def test_each_run_replaces_its_own_table(tmp_path: Path) -> None:
-    """In either order, again and again; the text around them stays."""
+def test_run_replaces_its_own_table(tmp_path: Path) -> None:
+    """The order and the number of runs do not matter. The rest of the page stays."""
     page = tmp_path / "page.md"
     page.write_text(PAGE)
     words = outcome(WORDCOUNT, Findings(messages=10, due=40, slowest=[(102.0, 105.5)]))
@@ -69,7 +69,7 @@ def test_each_run_replaces_its_own_table(tmp_path: Path) -> None:
     assert "| the spout's pod is deleted | 3.2 | 4.0 | 3.5 | 0 |" in written.partition(begins)[0]
 
 
-def test_a_page_without_a_place_is_refused_before_the_run(tmp_path: Path) -> None:
+def test_page_without_a_place_is_rejected_before_the_run(tmp_path: Path) -> None:
     page = tmp_path / "page.md"
     with pytest.raises(ConfigError, match="there is no such page"):
         check_page(page, "orders")
@@ -81,7 +81,7 @@ def test_a_page_without_a_place_is_refused_before_the_run(tmp_path: Path) -> Non
     check_page(page, "wordcount")
 
 
-def test_the_page_of_the_documentation_has_both() -> None:
+def test_page_of_the_documentation_has_both_places() -> None:
     page = Path(__file__).parents[3] / "docs/operations.md"
     for trial in (WORDCOUNT, ORDERS):
         check_page(page, trial.name)
