@@ -1,5 +1,6 @@
-"""`kstorm activate|deactivate|drain|kill` on real servers: who emits, which processes learn of it, and what happens to
-messages in flight."""
+"""`kstorm activate|deactivate|drain|kill` on real servers: which spouts emit, and what happens to
+messages in flight.
+"""
 
 import json
 import re
@@ -34,7 +35,7 @@ Command = Callable[..., tuple[object, str, str]]
 
 @pytest.fixture
 def kstorm(zookeeper: EmbeddedZooKeeper, capsys: pytest.CaptureFixture[str]) -> Command:
-    """Give the command: exit code, output, errors."""
+    """A function that runs the command and returns exit code, output and errors."""
 
     def run(*arguments: str) -> tuple[object, str, str]:
         with pytest.raises(SystemExit) as ended:
@@ -70,7 +71,7 @@ def name_of(engine: Engine) -> str:
 
 
 def ready(engine: Engine) -> str:
-    """What `/readyz` of the spout says, which answers 200."""
+    """Return the text of the spout's `/readyz`, which has status 200."""
     port = engine.worker("sentences-0").web_port
     with urllib.request.urlopen(f"http://127.0.0.1:{port}/readyz", timeout=5) as answer:
         text: bytes = answer.read()
@@ -81,10 +82,11 @@ def sentences(count: int) -> list[str]:
     return [" ".join(f"w{(i * 7 + j * j) % 199}" for j in range(10)) for i in range(count)]
 
 
-def test_a_deactivated_topology_finishes_what_is_in_flight_and_emits_no_more(
-    engine: Engine, kstorm: Command
-) -> None:
-    """Nothing is replayed, and the offsets of what finished are stored. Activated again, it continues from there."""
+def test_deactivated_topology_finishes_messages_in_flight(engine: Engine, kstorm: Command) -> None:
+    """It emits nothing more and replays nothing.
+
+    It stores the offsets of finished messages, where it resumes later.
+    """
     name, text = name_of(engine), sentences(6000)
     engine.produce(text[:5000])
     engine.await_total("sentences", "acked", 500)
@@ -114,10 +116,8 @@ def test_a_deactivated_topology_finishes_what_is_in_flight_and_emits_no_more(
     assert kstorm("activate", name)[1] == f"{name} is active, as it was: 1 spout process\n"
 
 
-def test_a_spout_that_starts_while_deactivated_emits_nothing(
-    engine: Engine, kstorm: Command
-) -> None:
-    """Killed or not: that a topology is deactivated outlives its processes."""
+def test_spout_started_while_deactivated_emits_nothing(engine: Engine, kstorm: Command) -> None:
+    """The deactivation outlives the processes, even killed ones."""
     name, text = name_of(engine), sentences(300)
     assert kstorm("deactivate", name)[0] == 0
     spout = engine.worker("sentences-0")
@@ -140,8 +140,11 @@ def test_a_spout_that_starts_while_deactivated_emits_nothing(
     assert check_words(engine, text) == Counter()
 
 
-def test_drain_waits_until_nothing_is_in_flight(engine: Engine, kstorm: Command) -> None:
-    """It says how much is left; after its timeout it says where, and the topology stays deactivated."""
+def test_drain_waits_for_messages_in_flight(engine: Engine, kstorm: Command) -> None:
+    """It prints their number.
+
+    After its timeout it names their places, and the topology stays deactivated.
+    """
     name, text = name_of(engine), sentences(3000)
     split = engine.worker("split-0").process
     split.pause()
@@ -172,11 +175,11 @@ def test_drain_waits_until_nothing_is_in_flight(engine: Engine, kstorm: Command)
 def cluster(
     engine: Engine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> Iterator[KubernetesStub]:
-    """Give the API server of a cluster on which the word count is; its pods are the processes here."""
+    """The API server of a cluster with the word count. Its pods are the local processes."""
     with KubernetesStub() as stub:
         for component, kind in (("sentences", "spout"), ("split", "bolt"), ("acker", "acker")):
             stub.add(component, kind, topology=name_of(engine))
-        stub.pods[0]["metadata"]["name"] = "sentences-0"  # as a process is called after its pod
+        stub.pods[0]["metadata"]["name"] = "sentences-0"  # a process has the name of its pod
 
         def scale(name: str, replicas: int) -> None:
             component = name.removeprefix("wc-")
@@ -188,10 +191,10 @@ def cluster(
         yield stub
 
 
-def test_kill_drains_scales_to_nothing_and_forgets(
+def test_kill_drains_then_scales_to_zero_and_forgets_the_topology(
     engine: Engine, kstorm: Command, cluster: KubernetesStub
 ) -> None:
-    """No earlier than the last spout has ended; what is started by that name later emits."""
+    """It waits for the end of the last spout. A later topology with this name emits."""
     name, text = name_of(engine), sentences(2000)
     engine.produce(text[:1500])
     engine.await_total("sentences", "acked", 100)
@@ -225,10 +228,10 @@ def test_kill_drains_scales_to_nothing_and_forgets(
     assert check_words(engine, text) == Counter()
 
 
-def test_kill_with_trees_that_do_not_finish(
+def test_kill_continues_after_its_wait_despite_open_trees(
     engine: Engine, kstorm: Command, cluster: KubernetesStub
 ) -> None:
-    """It waits as long as `--wait` says, names what is left, and continues; nothing of that is lost."""
+    """It waits for `--wait` seconds and names the remaining trees, which are not lost."""
     cluster.autoscale("split")
     name, text = name_of(engine), sentences(200)
     split = engine.worker("split-0").process
@@ -254,10 +257,10 @@ def test_kill_with_trees_that_do_not_finish(
     }
 
 
-def test_kill_leaves_to_keda_what_keda_scales(
+def test_kill_refuses_a_topology_that_keda_scales(
     engine: Engine, kstorm: Command, cluster: KubernetesStub
 ) -> None:
-    """It would be started again at once. Nothing is deactivated or scaled."""
+    """KEDA would restart it at once. Nothing is deactivated or scaled."""
     cluster.autoscale("split", scaled_object="wc-split")
     code, _, error = kstorm("kill", name_of(engine), "--yes")
     assert (code, cluster.patches) == (2, [])
@@ -268,10 +271,10 @@ def test_kill_leaves_to_keda_what_keda_scales(
     assert ready(engine) == "ok"
 
 
-def test_while_zookeeper_is_away_the_topology_stays_as_it_is(
+def test_topology_keeps_its_state_during_a_zookeeper_outage(
     engine: Engine, kstorm: Command, way: Proxy
 ) -> None:
-    """`/status` says so; what was asked meanwhile is heard when it is back."""
+    """`/status` reports the outage. Commands take effect after it."""
     name, text = name_of(engine), sentences(200)
     assert kstorm("deactivate", name)[0] == 0
     engine.produce(text)
@@ -294,7 +297,7 @@ def test_while_zookeeper_is_away_the_topology_stays_as_it_is(
 
 
 def reports(engine: Engine) -> list[str]:
-    """The nodes of the spout's processes."""
+    """Return the nodes of the spout's processes."""
     client = KazooClient(engine.processes.zookeeper)
     client.start(30)
     found: list[str] = client.get_children(spouts_path(name_of(engine)))
@@ -303,10 +306,9 @@ def reports(engine: Engine) -> list[str]:
     return found
 
 
-def test_a_name_that_no_spout_has_run_under(
+def test_unknown_topology_is_an_error_with_the_known_names(
     kstorm: Command, zookeeper: EmbeddedZooKeeper, topic_prefix: str
 ) -> None:
-    """The answer names those that there are."""
     client = KazooClient(zookeeper.connect)
     client.start(30)
     client.ensure_path(spouts_path(topic_prefix))
@@ -322,10 +324,13 @@ def test_a_name_that_no_spout_has_run_under(
     client.close()
 
 
-def test_each_topology_hears_its_own(
+def test_deactivation_affects_one_topology(
     kstorm: Command, zookeeper: EmbeddedZooKeeper, topic_prefix: str, eventually: Eventually
 ) -> None:
-    """Two share a ZooKeeper, and one of them is deactivated; its process says so as soon as it obeys."""
+    """Two topologies share a ZooKeeper.
+
+    A process reports its deactivation as soon as it stops emitting.
+    """
     names = [f"{topic_prefix}-{number}" for number in (1, 2)]
     watches = [TopologyWatch(zookeeper.connect, "", name) for name in names]
     onlooker = KazooClient(zookeeper.connect)
@@ -364,14 +369,17 @@ def test_each_topology_hears_its_own(
     onlooker.close()
 
 
-def test_a_login_keeps_others_from_deactivating(
+def test_other_login_cannot_deactivate(
     kstorm: Command,
     zookeeper: EmbeddedZooKeeper,
     topic_prefix: str,
     eventually: Eventually,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """Two users share a ZooKeeper, whoever came first; here under a chroot that anybody may use."""
+    """Two users share a ZooKeeper and a chroot that everyone may use.
+
+    The order of their start does not matter.
+    """
     connect = f"{zookeeper.connect}/{topic_prefix}"
     onlooker = KazooClient(zookeeper.connect)
     onlooker.start(30)
@@ -409,10 +417,10 @@ def test_a_login_keeps_others_from_deactivating(
         watch.close()
 
 
-def test_what_is_activated_meanwhile_is_not_drained(
+def test_drain_fails_if_the_topology_is_activated_meanwhile(
     zookeeper: EmbeddedZooKeeper, topic_prefix: str, eventually: Eventually
 ) -> None:
-    """It would be waited for in vain, and be said to stay deactivated."""
+    """Otherwise it would wait without success, and report a deactivated topology."""
     with open_topologies(zookeeper.connect) as topologies:
         watch = TopologyWatch(zookeeper.connect, "", topic_prefix)
         watch.tell(SpoutReport("lines", "lines-0", False, 1, 0, 30.0))
@@ -432,8 +440,8 @@ def test_what_is_activated_meanwhile_is_not_drained(
         watch.close()
 
 
-def test_without_zookeeper_a_topology_is_active(eventually: Eventually) -> None:
-    """After it has waited a few seconds for ZooKeeper's answer."""
+def test_topology_is_active_without_zookeeper(eventually: Eventually) -> None:
+    """It first waits a few seconds for ZooKeeper's answer."""
     watch = TopologyWatch("127.0.0.1:1", "", "alone")
     watch.start()
     assert not watch.active
@@ -443,14 +451,14 @@ def test_without_zookeeper_a_topology_is_active(eventually: Eventually) -> None:
     watch.close()
 
 
-def test_a_chroot_of_ones_own(
+def test_first_spout_creates_the_chroot(
     kstorm: Command,
     zookeeper: EmbeddedZooKeeper,
     topic_prefix: str,
     eventually: Eventually,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """The first spout makes it; a user who may not use it gets an error with the node and the remedy."""
+    """A user without access gets an error with the node and the remedy."""
     connect = f"{zookeeper.connect}/{topic_prefix}"
     watch = TopologyWatch(connect, "digest:her:secret", "hers")
     watch.tell(SpoutReport("lines", "lines-0", True, 0, 0, 30.0))

@@ -1,4 +1,6 @@
-"""`kstorm dlq replay --mode produce` on a real Kafka: what is copied, what a copy says of itself, and what is refused."""
+"""`kstorm dlq replay --mode produce` on a real Kafka: the copies, their headers, and the rejected
+letters.
+"""
 
 import json
 import time
@@ -27,7 +29,7 @@ Command = Callable[..., tuple[object, str, str]]
 
 @pytest.fixture
 def source(kafka: EmbeddedKafka, topic_prefix: str) -> str:
-    """Give a topic of four partitions."""
+    """Create a topic with four partitions."""
     name = f"{topic_prefix}-source"
     make_topics(kafka.bootstrap, {name: 4})
     return name
@@ -42,7 +44,7 @@ def letters(kafka: EmbeddedKafka, topic_prefix: str) -> Letters:
 def replay(
     kafka: EmbeddedKafka, topic_prefix: str, capsys: pytest.CaptureFixture[str], monkeypatch: Any
 ) -> Command:
-    """Give the command in that mode, for the test's topology: exit code, output, errors."""
+    """A function that runs the command in this mode and returns exit code, output and errors."""
     monkeypatch.setenv("KSTORM_OPERATOR", "anna@laptop")
 
     def run(*words: str) -> tuple[object, str, str]:
@@ -68,7 +70,7 @@ def left(letters: Letters) -> list[int]:
 
 
 def written(letters: Letters, topic: str) -> list[Message]:
-    """All records of a topic."""
+    """Return all records of a topic."""
     consumer = Consumer(
         {
             "bootstrap.servers": letters.kafka.bootstrap,
@@ -94,10 +96,13 @@ def headers(message: Message) -> Mapping[str, bytes | str | None]:
     return dict(message.headers() or ())
 
 
-def test_a_copy_says_what_it_is_of(
+def test_copy_names_its_original(
     letters: Letters, replay: Command, source: str, capsys: Any
 ) -> None:
-    """Of a queue's message, which has no coordinates, the place of its letter; and the letter is discarded."""
+    """A message of a queue has no coordinates, so the copy has those of its letter.
+
+    The letter is discarded.
+    """
     queue = letters.letter(
         -1, topic="", partition=-1, key=b"k", headers=[("a", "b"), ("none", None)]
     )
@@ -138,8 +143,13 @@ def test_a_copy_says_what_it_is_of(
     assert event["outcome"] == f"1 copied to {source}, and their letters discarded"
 
 
-def test_a_partition_that_is_gone(letters: Letters, replay: Command, source: str) -> None:
-    """No spout holds it, so a copy is made; with --force also of what could be ordered, in its own partition."""
+def test_message_of_a_missing_partition_is_copied(
+    letters: Letters, replay: Command, source: str
+) -> None:
+    """No spout can emit it.
+
+    `--force` also copies messages that a spout could emit, into their partition.
+    """
     letters.write(
         letters.letter(7, topic=source, partition=17), letters.letter(8, topic=source, partition=3)
     )
@@ -161,14 +171,14 @@ def test_a_partition_that_is_gone(letters: Letters, replay: Command, source: str
 
 
 @pytest.mark.parametrize("kafka_spout", [True, False])
-def test_the_code_says_whether_the_spout_carries_out_orders(
+def test_copy_is_refused_if_the_spout_can_replay(
     letters: Letters,
     replay: Command,
     source: str,
     monkeypatch: pytest.MonkeyPatch,
     kafka_spout: bool,
 ) -> None:
-    """A KafkaSpout does, another one does not."""
+    """A KafkaSpout can. Other spouts cannot."""
     builder = TopologyBuilder(letters.name)
     config = SpoutConfig(KafkaHosts(), source, id="lines")
     builder.set_spout("lines", KafkaSpout(config) if kafka_spout else FeederSpout("line"))
@@ -182,8 +192,12 @@ def test_the_code_says_whether_the_spout_carries_out_orders(
     ), complained
 
 
-def test_what_cannot_be_copied(letters: Letters, replay: Command, source: str) -> None:
-    """With --force neither: a tuple, a sink's record, what is cut, what could not be read, what is under way, another Kafka's."""
+def test_some_letters_cannot_be_copied(letters: Letters, replay: Command, source: str) -> None:
+    """These are tuples, records of a sink, cut or unreadable values, replays under way, and
+    messages of another Kafka.
+
+    `--force` does not help.
+    """
     letters.write(
         letters.letter(1, topic=f"{letters.name}.count", row=3),
         letters.letter(-1, topic=source, partition=-1),
@@ -211,10 +225,11 @@ def test_what_cannot_be_copied(letters: Letters, replay: Command, source: str) -
         assert f"1 not replayed: {said}" in complained or said in complained, said
 
 
-def test_a_message_does_not_go_round_and_round(
-    letters: Letters, replay: Command, source: str
-) -> None:
-    """A copy that is given up again is told by its header: after three it takes --force. It stays a copy of the first message."""
+def test_copies_of_a_message_are_limited(letters: Letters, replay: Command, source: str) -> None:
+    """A header counts the copies.
+
+    After three `--force` is required. It still names the first message.
+    """
     told = [(copying.REPLAY_OF, "lines/0/1"), (copying.REPLAYS, "3")]
     letters.write(letters.letter(9, topic=source, partition=17, headers=told))
     code, _, complained = replay("0", "--yes")
@@ -227,10 +242,10 @@ def test_a_message_does_not_go_round_and_round(
     assert headers(message) == {copying.REPLAY_OF: b"lines/0/1", copying.REPLAYS: b"4"}
 
 
-def test_letters_of_kstorm_0_1_stay(
+def test_letters_of_kstorm_0_1_are_not_discarded(
     kafka: EmbeddedKafka, topic_prefix: str, replay: Command, source: str
 ) -> None:
-    """As they have no key, they cannot be discarded; it is said."""
+    """They have no key. The output has a note."""
     letters = Letters(kafka, topic_prefix, **{"cleanup.policy": "delete"})
     write_topic(
         letters.settings, letters.topic, [(None, encode_letter(letters.letter(9, topic=source)))]
@@ -239,10 +254,8 @@ def test_letters_of_kstorm_0_1_stay(
     assert (code, "1 of kstorm 0.1 cannot be discarded" in shown, left(letters)) == (0, True, [0])
 
 
-def test_some_a_second_and_no_more_than_that(
-    letters: Letters, replay: Command, source: str
-) -> None:
-    """The oldest first."""
+def test_rate_limits_the_copies(letters: Letters, replay: Command, source: str) -> None:
+    """The oldest come first."""
     letters.write(*(letters.letter(number, topic=source, partition=17) for number in range(4)))
     begun = time.monotonic()
     assert replay("--all", "--rate", "2", "--limit", "3", "--yes")[0] == 0
@@ -250,10 +263,10 @@ def test_some_a_second_and_no_more_than_that(
     assert left(letters) == [3]
 
 
-def test_what_kafka_does_not_take_keeps_its_letter(
+def test_rejected_copy_keeps_its_letter(
     letters: Letters, replay: Command, source: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Only what it has is discarded; the event says how far it came."""
+    """Only the letters of written copies are discarded. The event has the number."""
     letters.write(*(letters.letter(number, topic=source, partition=17) for number in range(3)))
     monkeypatch.setattr(copying, "write_copies", _takes_the_first)
     code, shown, complained = replay("--all", "--yes")
@@ -266,8 +279,8 @@ def _takes_the_first(_settings: object, _copies: list[Copy]) -> tuple[set[int], 
     return {0}, "too large"
 
 
-def test_to_is_for_copies_alone(kafka: EmbeddedKafka, letters: Letters, capsys: Any) -> None:
-    """An order goes to the message's own coordinates."""
+def test_to_requires_copies(kafka: EmbeddedKafka, letters: Letters, capsys: Any) -> None:
+    """A replay request uses the message's own coordinates."""
     words = [
         "dlq",
         "replay",

@@ -1,4 +1,4 @@
-"""`kstorm dlq` and `kstorm events` on a real Kafka, with letters as engines write them."""
+"""`kstorm dlq` and `kstorm events` on a real Kafka, with letters in the format of engines."""
 
 import json
 import re
@@ -36,7 +36,9 @@ def letters(kafka: EmbeddedKafka, topic_prefix: str) -> Letters:
 def kstorm(
     kafka: EmbeddedKafka, topic_prefix: str, capsys: pytest.CaptureFixture[str], monkeypatch: Any
 ) -> Command:
-    """Give the command, for the test's topology: exit code, output, errors."""
+    """A function that runs the command for the test's topology and returns exit code, output and
+    errors.
+    """
     monkeypatch.setenv("KSTORM_OPERATOR", "anna@laptop")
     monkeypatch.setenv("COLUMNS", "250")
 
@@ -49,15 +51,13 @@ def kstorm(
 
 
 def events(kstorm: Command) -> list[Mapping[str, Any]]:
-    """Those that are noted, without when."""
+    """Return the recorded events without their times."""
     found = [json.loads(line) for line in kstorm("events", "--json")[1].splitlines()]
     assert all(event.pop("at") > 1_700_000_000_000 for event in found)
     return found
 
 
-def test_list_says_what_where_and_why_and_nothing_of_the_message(
-    letters: Letters, kstorm: Command
-) -> None:
+def test_list_shows_letters_without_their_content(letters: Letters, kstorm: Command) -> None:
     letters.write(letters.letter(7), letters.strange(8))
     code, shown, complained = kstorm("dlq", "list")
     assert (code, complained) == (0, "")
@@ -81,7 +81,7 @@ def test_list_says_what_where_and_why_and_nothing_of_the_message(
     assert SECRET.decode() not in shown
 
 
-def test_list_shows_those_that_are_asked_for(letters: Letters, kstorm: Command) -> None:
+def test_list_filters(letters: Letters, kstorm: Command) -> None:
     letters.write(letters.letter(7), letters.strange(8), letters.letter(9))
 
     def numbers(*words: str) -> list[int]:
@@ -100,7 +100,7 @@ def test_list_shows_those_that_are_asked_for(letters: Letters, kstorm: Command) 
     assert "give so long ago (30m, 2h, 1d)" in kstorm("dlq", "list", "--since", "tuesday")[2]
 
 
-def test_list_puts_those_together_that_are_alike(letters: Letters, kstorm: Command) -> None:
+def test_list_groups_similar_letters(letters: Letters, kstorm: Command) -> None:
     letters.write(*map(letters.letter, range(12)), letters.strange(50))
     shown = kstorm("dlq", "list", "--group")[1].splitlines()
     assert re.search(
@@ -113,8 +113,8 @@ def test_list_puts_those_together_that_are_alike(letters: Letters, kstorm: Comma
     assert [one["count"] for one in found] == [12, 1]
 
 
-def test_show_shows_all_and_obeys_nobody(letters: Letters, kstorm: Command) -> None:
-    """What a stranger wrote does not reach the terminal as it is."""
+def test_show_escapes_control_characters(letters: Letters, kstorm: Command) -> None:
+    """A client's control characters must not reach the terminal."""
     odd = letters.letter(
         7,
         value=b"\x1b]0;title\x07 " + SECRET,
@@ -139,8 +139,8 @@ def test_show_shows_all_and_obeys_nobody(letters: Letters, kstorm: Command) -> N
     )
 
 
-def test_show_of_none_says_so(letters: Letters, kstorm: Command) -> None:
-    """Be it discarded, or replaced by a newer one."""
+def test_show_of_a_missing_letter_is_an_error(letters: Letters, kstorm: Command) -> None:
+    """The letter was discarded, or replaced by a newer one."""
     letters.write(letters.letter(7), letters.letter(7, attempts=9))
     for number in ("0", "2"):
         code, _, complained = kstorm("dlq", "show", number)
@@ -149,7 +149,7 @@ def test_show_of_none_says_so(letters: Letters, kstorm: Command) -> None:
     assert "attempts    9" in kstorm("dlq", "show", "1")[1]
 
 
-def test_export_has_the_letters_whole(letters: Letters, kstorm: Command) -> None:
+def test_export_has_complete_letters(letters: Letters, kstorm: Command) -> None:
     letters.write(letters.letter(7), letters.strange(8), letters.letter(9))
     group = fingerprint(letters.letter(0))
     found = [
@@ -162,8 +162,8 @@ def test_export_has_the_letters_whole(letters: Letters, kstorm: Command) -> None
     assert len(kstorm("dlq", "export")[1].splitlines()) == 3
 
 
-def test_discard_is_a_tombstone_and_an_event(letters: Letters, kstorm: Command) -> None:
-    """Of the letter that is named and no other."""
+def test_discard_writes_a_tombstone_and_an_event(letters: Letters, kstorm: Command) -> None:
+    """Other letters stay."""
     letters.write(letters.letter(7), letters.letter(8))
     code, shown, _ = kstorm("dlq", "discard", "1", "--yes", "--note", "gone for good")
     assert code == 0
@@ -187,8 +187,8 @@ def test_discard_is_a_tombstone_and_an_event(letters: Letters, kstorm: Command) 
     assert (code, "has no dead letter 1:" in complained, len(letters.kept())) == (2, True, 3)
 
 
-def test_discard_of_a_group(letters: Letters, kstorm: Command) -> None:
-    """First it may be shown; nobody is asked where nobody is."""
+def test_discard_of_a_group_asks_first(letters: Letters, kstorm: Command) -> None:
+    """`--dry-run` lists the letters. Without a terminal the command requires `--yes`."""
     letters.write(letters.letter(7), letters.strange(8), letters.letter(9))
     group = fingerprint(letters.letter(0))[:5]
     assert kstorm("dlq", "discard", "--group", group, "--dry-run")[1].count("no such product") == 2
@@ -204,10 +204,10 @@ def test_discard_of_a_group(letters: Letters, kstorm: Command) -> None:
     assert "give 4 to 8 hex digits" in kstorm("dlq", "discard", "--group", "xyz1", "--yes")[2]
 
 
-def test_what_is_discarded_goes(
+def test_discarded_letters_are_deleted_by_compaction(
     kafka: EmbeddedKafka, topic_prefix: str, kstorm: Command, eventually: Eventually
 ) -> None:
-    """Kafka compacts the topic as it is set, here without its patience."""
+    """The topic has Kafka's compaction, here without delays."""
     letters = Letters(kafka, topic_prefix)
     letters.write(letters.letter(7), letters.letter(8))
     assert kstorm("dlq", "discard", "0", "--yes")[0] == 0
@@ -225,7 +225,7 @@ def test_what_is_discarded_goes(
     numbers = iter(range(100, 1000))
 
     def gone() -> bool:
-        letters.write(letters.letter(next(numbers)))  # a segment ends when the next record comes
+        letters.write(letters.letter(next(numbers)))  # the next record ends a segment
         return 0 not in letters.kept()
 
     eventually(gone, 90)
@@ -236,7 +236,7 @@ def test_what_is_discarded_goes(
     assert json.loads(kept[1][1] or b"{}")["offset"] == 8, "what was not discarded is there"
 
 
-def test_letters_of_kstorm_0_1_are_shown_and_not_discarded(
+def test_letters_of_kstorm_0_1_are_listed_but_not_discarded(
     kafka: EmbeddedKafka, topic_prefix: str, kstorm: Command
 ) -> None:
     """Their topic is not compacted, and they have no keys."""
@@ -259,10 +259,10 @@ def test_letters_of_kstorm_0_1_are_shown_and_not_discarded(
     assert "is not compacted: docs/dead-letters.md" in kstorm("dlq", "discard", "2", "--yes")[1]
 
 
-def test_watch_ends_at_a_kind_that_was_not_there(
+def test_watch_ends_at_a_new_group(
     letters: Letters, kstorm: Command, capsys: pytest.CaptureFixture[str], eventually: Eventually
 ) -> None:
-    """What is there already is not shown, and what is alike does not end it."""
+    """Existing letters are not shown, and similar ones do not end it."""
     letters.write(letters.letter(7))
     found: list[tuple[object, str, str]] = []
     watching = Thread(target=lambda: found.append(kstorm("dlq", "watch", "--timeout", "60")))
@@ -285,9 +285,7 @@ def test_watch_ends_at_a_kind_that_was_not_there(
     assert kstorm("dlq", "watch", "--timeout", "1")[:2] == (0, "")
 
 
-def test_without_its_topic_it_says_what_is_missing(
-    kafka: EmbeddedKafka, topic_prefix: str, kstorm: Command
-) -> None:
+def test_missing_topic_is_named(kafka: EmbeddedKafka, topic_prefix: str, kstorm: Command) -> None:
     for words in (("dlq", "list"), ("events",)):
         code, _, complained = kstorm(*words)
         assert code == 2
@@ -298,7 +296,7 @@ def test_without_its_topic_it_says_what_is_missing(
 def cluster(
     kafka: EmbeddedKafka, topic_prefix: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> Iterator[KubernetesStub]:
-    """Give a cluster with a topology whose pods alone know Kafka."""
+    """A cluster with a topology. Only its pods know Kafka."""
     components, variables = (
         (("lines", "spout"), ("acker", "acker")),
         {"KSTORM_BOOTSTRAP_SERVERS": kafka.bootstrap},
@@ -307,10 +305,10 @@ def cluster(
         yield stub
 
 
-def test_a_kubeconfig_is_enough(
+def test_commands_work_with_a_kubeconfig_alone(
     cluster: KubernetesStub, letters: Letters, topic_prefix: str, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    """A pod of the topology does it; who has discarded is the one outside."""
+    """A pod of the topology runs them. The event names the operator outside."""
 
     def run(*words: str) -> tuple[object, str]:
         with pytest.raises(SystemExit) as ended:

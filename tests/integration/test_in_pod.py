@@ -1,5 +1,7 @@
-"""Commands that are given outside a cluster, on a real ZooKeeper that only its pods know. How they get there and back is in
-`tests/unit/cli/test_in_pod.py`."""
+"""Commands from outside a cluster, with a real ZooKeeper that only its pods know.
+
+`tests/unit/cli/test_in_pod.py` tests their way to the pod and back.
+"""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -27,26 +29,25 @@ from tests.kubernetes_stub import KubernetesStub
 def cluster(
     zookeeper: EmbeddedZooKeeper, topic_prefix: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> Iterator[KubernetesStub]:
-    """Give a cluster with a topology whose pods know the ZooKeeper."""
+    """A cluster with a topology. Its pods know the ZooKeeper."""
     variables = {"KSTORM_ZOOKEEPER": zookeeper.connect}
     with from_kubeconfig(tmp_path, monkeypatch, topic_prefix, variables=variables) as stub:
         yield stub
 
 
 def run(*words: str) -> object:
-    """The exit code."""
+    """Run a command and return the exit code."""
     with pytest.raises(SystemExit) as ended:
         main(words)
     return ended.value.code
 
 
-def test_who_has_deactivated_it_is_the_one_outside(
+def test_operator_outside_is_recorded_not_the_pod(
     cluster: KubernetesStub,
     client: KazooClient,
     topic_prefix: str,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    """Not the pod."""
     assert run("deactivate", topic_prefix) == 0
     told = read_deactivation(client, topic_prefix)
     assert isinstance(told, Deactivation)
@@ -59,10 +60,10 @@ def test_who_has_deactivated_it_is_the_one_outside(
     assert client.exists(deactivated_path(topic_prefix)) is None
 
 
-def test_time_that_runs_out_has_an_exit_code_of_its_own(
+def test_timeout_of_drain_has_its_own_exit_code(
     cluster: KubernetesStub, client: KazooClient, topic_prefix: str
 ) -> None:
-    """So that `kill` goes on then, and not if ZooKeeper is away, say."""
+    """`kill` continues after a timeout, but not after other errors."""
     report = SpoutReport("sentences", "wc-sentences-0", False, 7, 0, 30.0)
     client.create(report_path(topic_prefix, report), msgspec.json.encode(report), ephemeral=True)
     assert run("drain", topic_prefix, "--timeout", "0") == 3
@@ -70,10 +71,10 @@ def test_time_that_runs_out_has_an_exit_code_of_its_own(
     assert run("drain", topic_prefix) == 2
 
 
-def test_kill_has_it_forgotten_when_its_spouts_have_ended(
+def test_kill_removes_the_topology_from_zookeeper(
     cluster: KubernetesStub, client: KazooClient, topic_prefix: str
 ) -> None:
-    """By an acker's pod: ZooKeeper knows no such topology any more."""
+    """An acker's pod does it after the end of the spouts."""
     marks = []
     cluster.on_scale = lambda name, _: marks.append(
         (name, client.exists(deactivated_path(topic_prefix)) is not None)
