@@ -1,10 +1,10 @@
 """A replacement for a Kestrel server, sufficient for queue readers. There is no package of Kestrel.
 
 It speaks the memcache text protocol of Kestrel's guide and its `MemcacheHandler`: `set`, `quit`,
-and `get` with `/open`, `/close`, `/abort`, `/peek` and `/t=`. A connection has one open read per
-queue. Another open read is an `ERROR` and ends the connection. Open items return to the head of
-their queue at an abort or at the end of the connection. Items do not expire. They survive `stop`
-and `start`, as in Kestrel's journal.
+and `get` with `/open`, `/close`, `/abort`, `/peek` and `/t=`. A connection can open one item per
+queue. Another open is an `ERROR` and ends the connection. Open items return to the head of their
+queue at an abort or at the end of the connection. Items do not expire. They survive `stop` and
+`start`, as in Kestrel's journal.
 """
 
 import asyncio

@@ -87,7 +87,7 @@ def test_missing_in_sync_replica_is_named(
     eventually: Eventually,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """One of two brokers is down. The work continues by itself when it is back."""
+    """One of two brokers is down. The work continues without help when it is back."""
     connect = f"{zookeeper.connect}/{topic_prefix}"
     both = {"transaction.state.log.replication.factor": "2", "transaction.state.log.min.isr": "2"}
     one, two = (OldKafka(tmp_path, connect, broker=number, settings=both) for number in (1, 2))

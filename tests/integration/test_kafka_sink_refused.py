@@ -53,8 +53,8 @@ async def test_idempotent_producer_without_rights_ends_the_process(
     assert "scram" not in told
     await writer.close()
     assert not len(writer._producer)
-    # A service would have exited. Here confluent-kafka keeps the fatal error and thereby the
-    # client, which would search for the broker and log until the last test.
+    # A service would have exited. Here confluent-kafka keeps the fatal error and so the client,
+    # which would search for the broker and log until the last test.
     writer._producer.close()
 
 

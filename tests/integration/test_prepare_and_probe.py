@@ -1,4 +1,6 @@
-"""`kstorm prepare`, `probe`, `produce` and `consume` on a real Kafka, as the chart and its notes run them."""
+"""`kstorm prepare`, `probe`, `produce` and `consume` on a real Kafka, as the chart and its notes
+run them.
+"""
 
 import io
 import sys
@@ -41,7 +43,7 @@ def kstorm(
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> Command:
-    """Give the command, in a pod's environment: the topology's name, then the arguments."""
+    """A function that runs a command in a pod's environment, for a topology."""
     module = f"prepared_{topic_prefix.replace('-', '_')}"
     (tmp_path / f"{module}.py").write_text(TOPOLOGY.replace("{name}", topic_prefix))
     monkeypatch.syspath_prepend(str(tmp_path))
@@ -57,21 +59,21 @@ def kstorm(
 
 
 def partitions(kafka: EmbeddedKafka, topics: Iterable[str]) -> dict[str, int]:
-    """How many each topic has, of those that are there."""
+    """Return the partition counts of the existing topics."""
     found = AdminClient({"bootstrap.servers": kafka.bootstrap}).list_topics(timeout=20).topics
     return {name: len(found[name].partitions) for name in topics if name in found}
 
 
 def make_topic(kafka: EmbeddedKafka, topic: str, count: int, eventually: Eventually) -> None:
-    """With so many partitions, and known to the broker."""
+    """Create a topic and wait until the broker knows it."""
     create_topic(Settings(topology="", bootstrap_servers=kafka.bootstrap), topic, count)
     eventually(lambda: partitions(kafka, [topic]) == {topic: count}, 20)
 
 
-def test_prepare_makes_the_topics_once(
+def test_prepare_creates_the_topics_once(
     kstorm: Command, kafka: EmbeddedKafka, topic_prefix: str, eventually: Eventually
 ) -> None:
-    """With the ends if asked for; the second time finds all there."""
+    """On request it creates source and sink. The second call finds all topics."""
     code, shown, _ = kstorm("four", "prepare", "--ends", "3")
     assert code == 0
     assert (
@@ -93,7 +95,7 @@ def test_prepare_makes_the_topics_once(
 
 
 def test_prepare_refuses_another_task_count(kstorm: Command, topic_prefix: str) -> None:
-    """With both numbers: what `helm upgrade` must not do."""
+    """The error has both numbers. `helm upgrade` must not change the count."""
     assert kstorm("four", "prepare", "--ends", "1")[0] == 0
     code, _, complaint = kstorm("six", "prepare")
     assert code == 2
@@ -103,10 +105,13 @@ def test_prepare_refuses_another_task_count(kstorm: Command, topic_prefix: str) 
     )
 
 
-def test_source_and_sink_that_are_not_there(
+def test_missing_source_and_sink_are_an_error(
     kstorm: Command, kafka: EmbeddedKafka, topic_prefix: str
 ) -> None:
-    """A line for each, exit code 2, and nothing is made; whoever wants to start all the same is told, and starts."""
+    """There is one line per topic, exit code 2, and no new topic.
+
+    On request the command continues.
+    """
     nothing = (
         f"and Kafka at {kafka.bootstrap} has none of that name: create it, or correct the name"
     )
@@ -127,20 +132,19 @@ def test_source_and_sink_that_are_not_there(
     assert partitions(kafka, [own]) == {own: 4}
 
 
-def test_source_and_sink_that_are_there(
+def test_existing_source_and_sink_are_not_mentioned(
     kstorm: Command, kafka: EmbeddedKafka, topic_prefix: str, eventually: Eventually
 ) -> None:
-    """Nothing is said of them."""
     for end in ("in", "out"):
         make_topic(kafka, f"{topic_prefix}-{end}", 1, eventually)
     code, shown, complaint = kstorm("four", "prepare")
     assert (code, len(shown.splitlines()), complaint) == (0, 1, "")
 
 
-def test_probe_sees_its_message_come_out(
+def test_probe_finds_its_message_in_the_sink(
     kstorm: Command, kafka: EmbeddedKafka, topic_prefix: str, eventually: Eventually
 ) -> None:
-    """Among others, of which it says nothing."""
+    """It ignores other messages."""
     kstorm("four", "prepare", "--ends", "2")
     ends = [f"{topic_prefix}-in", f"{topic_prefix}-out"]
     eventually(lambda: len(partitions(kafka, ends)) == 2, 20)
@@ -166,10 +170,10 @@ def test_probe_sees_its_message_come_out(
     assert shown.startswith(f"{topic_prefix}-in → {topic_prefix}-out[")
 
 
-def test_probe_says_what_did_not_come(
+def test_probe_reports_a_missing_message(
     kstorm: Command, kafka: EmbeddedKafka, topic_prefix: str, eventually: Eventually
 ) -> None:
-    """After its patience; and at once if there is no such topic."""
+    """This happens after its timeout, or at once if there is no such topic."""
     settings = Settings(topology="", bootstrap_servers=kafka.bootstrap)
     ends = ("--source", f"{topic_prefix}-in", "--sink", f"{topic_prefix}-out")
     code, _, complaint = kstorm("four", "probe", *ends)
@@ -184,8 +188,9 @@ def test_probe_says_what_did_not_come(
     ) == (2, True)
 
 
-def test_probe_names_what_is_missing(kstorm: Command, topic_prefix: str) -> None:
-    """Without being told to send something it looks: for topics, and for tasks without a process."""
+def test_probe_without_a_message_names_missing_topics_and_tasks(
+    kstorm: Command, topic_prefix: str
+) -> None:
     code, _, complaint = kstorm("four", "probe")
     assert code == 2
     assert (
@@ -203,14 +208,17 @@ def test_probe_names_what_is_missing(kstorm: Command, topic_prefix: str) -> None
     )
 
 
-def test_what_is_produced_can_be_consumed(
+def test_produced_messages_can_be_consumed(
     kstorm: Command,
     kafka: EmbeddedKafka,
     topic_prefix: str,
     eventually: Eventually,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """A message for each line that has something, whatever bytes it is of; a line for each record, or for each one's last."""
+    """Every non-empty line is a message, with any bytes.
+
+    The output has a line per record, or only the last ones.
+    """
     topic = f"{topic_prefix}-in"
     make_topic(kafka, topic, 2, eventually)
     assert kstorm("four", "consume", topic) == (0, "", "")
@@ -229,14 +237,13 @@ def test_what_is_produced_can_be_consumed(
     assert set(last) <= set(shown.splitlines())
 
 
-def test_a_topic_is_followed_until_ctrl_c(
+def test_consume_follows_a_topic_until_ctrl_c(
     kstorm: Command,
     kafka: EmbeddedKafka,
     topic_prefix: str,
     eventually: Eventually,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """What comes later is shown as well."""
     topic = f"{topic_prefix}-out"
     make_topic(kafka, topic, 1, eventually)
     producer = Producer({"bootstrap.servers": kafka.bootstrap})
@@ -255,8 +262,7 @@ def test_a_topic_is_followed_until_ctrl_c(
 
 
 @pytest.mark.parametrize("verb", ["produce", "consume"])
-def test_a_topic_that_is_not_there(kstorm: Command, topic_prefix: str, verb: str) -> None:
-    """Is not made by asking for it."""
+def test_missing_topic_is_not_created(kstorm: Command, topic_prefix: str, verb: str) -> None:
     code, _, complaint = kstorm("four", verb, topic_prefix)
     assert code == 2
     assert complaint.endswith(f"has no topic '{topic_prefix}': create it, or name another\n")
