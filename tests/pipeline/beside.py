@@ -1,4 +1,4 @@
-"""A user at work beside a pipeline that goes on."""
+"""Runs a user's actions while a pipeline runs."""
 
 import os
 import signal
@@ -7,13 +7,16 @@ from collections.abc import Callable
 
 
 def run_beside(user: Callable[[], None], run: Callable[[], None]) -> None:
-    """Run what goes on until SIGTERM, which it gets when the user is done; fail with what the user met, if that was no success."""
+    """Run the pipeline until SIGTERM, which it gets when the user is done.
+
+    If the user's actions fail, so does the test.
+    """
     problems: list[BaseException] = []
 
     def work() -> None:
         try:
             user()
-        except BaseException as problem:  # noqa: BLE001 (it is the main thread's to raise)
+        except BaseException as problem:  # noqa: BLE001 (the main thread raises it)
             problems.append(problem)
         finally:
             os.kill(os.getpid(), signal.SIGTERM)

@@ -1,4 +1,4 @@
-"""Breaking a batch off between two of its commits."""
+"""Interrupts a batch between two of its commits."""
 
 from collections.abc import Callable, Iterable
 from typing import Any
@@ -9,11 +9,13 @@ from kstorm_pipeline import PipelineError, refine
 
 
 class CrashError(Exception):
-    """Stands for the end of the process."""
+    """Simulates the end of the process."""
 
 
 def break_off_after(commit: str, patch: pytest.MonkeyPatch) -> None:
-    """Have a batch end as soon as it has made a commit: `write_quarantine`, `write_silver`, or a gold table's."""
+    """Make a batch end directly after a commit: `write_quarantine`, `write_silver`, or a gold
+    table's.
+    """
     function = commit if commit.startswith("write_") else "merge_gold"
     write: Callable[..., None] = getattr(refine, function)
 
@@ -28,7 +30,7 @@ def break_off_after(commit: str, patch: pytest.MonkeyPatch) -> None:
 def break_off_after_each(
     commits: Iterable[str], monkeypatch: pytest.MonkeyPatch, run: Callable[[], None]
 ) -> None:
-    """Run as often as there are commits; each time the batch ends as soon as it has made one of them."""
+    """Run once per commit. Each run ends directly after its commit."""
     for commit in commits:
         with monkeypatch.context() as patch:
             break_off_after(commit, patch)

@@ -1,4 +1,6 @@
-"""One Spark for all tests of the pipeline, and a job with tables of its own for each that asks."""
+"""One Spark for all tests of the pipeline, and a job with its own tables for each test that
+requests it.
+"""
 
 import os
 import time
@@ -27,7 +29,7 @@ from tests.pipeline.topic import Topic
 
 
 def await_condition(condition: Callable[[], bool], timeout: float = 150.0) -> None:
-    """Wait until a condition is true; fail after so many seconds."""
+    """Wait until a condition is true, and fail after `timeout` seconds."""
     deadline = time.monotonic() + timeout
     while not condition():
         assert time.monotonic() < deadline, f"not within {timeout:g} s"
@@ -36,7 +38,7 @@ def await_condition(condition: Callable[[], bool], timeout: float = 150.0) -> No
 
 @dataclass(frozen=True)
 class Job:
-    """A sink topic and the tables made of it, those of the word count unless others are declared."""
+    """A sink topic and its tables. By default they are those of the word count."""
 
     spark: SparkSession
     settings: Settings
@@ -48,7 +50,7 @@ class Job:
         return Tables(self.settings.tables)
 
     def run(self, **changes: Any) -> None:
-        """Run the pipeline over what the sink holds, with other settings if need be."""
+        """Run the pipeline over the sink topic, with changed settings."""
         self.sink.flush()
         run(self.spark, replace(self.settings, **changes), self.tables, self.pipeline)
 
@@ -56,7 +58,7 @@ class Job:
         return self.tables.read(self.spark, name)
 
     def snapshot(self) -> dict[str, list[str]]:
-        """All rows of all tables, as text, in an order that does not depend on files."""
+        """Return all rows of all tables as text, in an order that is independent of files."""
         return {
             name: sorted(map(str, self.read(name).collect()))
             for name in self.tables.names(self.spark)
@@ -64,7 +66,7 @@ class Job:
 
     @property
     def silver(self) -> dict[str, tuple[str, int, int, int]]:
-        """Silver by id: word, count, partition and offset; fails on an id that is there twice."""
+        """Return silver by id: word, count, partition and offset. A duplicate id is a failure."""
         columns = ("occurrence", "word", "count", "kafka_partition", "kafka_offset")
         rows = self.read("silver").select(*columns).collect()
         by_id = {row[0]: tuple(row[1:]) for row in rows}
@@ -73,7 +75,7 @@ class Job:
 
     @property
     def word_counts(self) -> dict[str, tuple[int, int]]:
-        """Gold by word: count and occurrences; fails on a word that is there twice."""
+        """Return gold by word: count and occurrences. A duplicate word is a failure."""
         rows = self.read("word_counts").select("word", "count", "occurrences").collect()
         by_word = {row[0]: (row[1], row[2]) for row in rows}
         assert len(by_word) == len(rows), "a word is in gold twice"
@@ -81,7 +83,10 @@ class Job:
 
     @property
     def counts_per_minute(self) -> dict[tuple[int, str], int]:
-        """Gold by minute (its start in milliseconds) and word; fails on a pair that is there twice."""
+        """Return gold by minute (its start in milliseconds) and word.
+
+        A duplicate pair is a failure.
+        """
         rows = (
             self.read("counts_per_minute")
             .select(sf.unix_millis("window_start"), "word", "occurrences")
@@ -92,7 +97,7 @@ class Job:
         return by_pair
 
     def check(self) -> None:
-        """All tables hold what they must of all that the sink holds, and nothing twice."""
+        """Assert that all tables match the sink topic, without duplicates."""
         places = sorted(
             (row[0], row[1]) for row in self.read("bronze").select("partition", "offset").collect()
         )
@@ -108,7 +113,7 @@ class Job:
 
 @pytest.fixture(scope="session")
 def settings(kafka: EmbeddedKafka) -> Settings:
-    """Return what all jobs have in common; tables and topic are each job's own."""
+    """The common settings of all jobs. Each job has its own tables and topic."""
     return Settings(
         tables="",
         bootstrap_servers=kafka.bootstrap,
@@ -121,13 +126,13 @@ def settings(kafka: EmbeddedKafka) -> Settings:
 
 @pytest.fixture(scope="session")
 def spark(settings: Settings) -> Iterator[SparkSession]:
-    """Run a Spark for all tests of the session."""
+    """A Spark for all tests of the session."""
     before = dict(os.environ)
     os.environ.update(spark_environment())
     session = start_spark(settings)
     session.conf.set(
         "spark.sql.codegen.fallback", "false"
-    )  # what Spark cannot compile is an error, and not slow
+    )  # code that Spark cannot compile is an error, not slow
     yield session
     session.stop()
     os.environ.clear()
@@ -136,7 +141,7 @@ def spark(settings: Settings) -> Iterator[SparkSession]:
 
 @pytest.fixture(scope="session")
 def make_job(spark: SparkSession, settings: Settings) -> Callable[[Path], Job]:
-    """Return a function that makes a job with tables below a directory, and an empty topic."""
+    """A function that creates a job with tables below a directory, and an empty topic."""
 
     def make(directory: Path) -> Job:
         sink = Sink(settings.bootstrap_servers)
@@ -152,6 +157,6 @@ def job(make_job: Callable[[Path], Job], tmp_path: Path) -> Job:
 
 @pytest.fixture
 def orders(spark: SparkSession, settings: Settings, tmp_path: Path) -> Orders:
-    """Return an empty topic of orders, with tables of its own."""
+    """An empty topic of orders with its own tables."""
     topic = Topic(settings.bootstrap_servers)
     return Orders(spark, replace(settings, tables=str(tmp_path), topic=topic.topic), topic)

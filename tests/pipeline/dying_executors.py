@@ -1,11 +1,12 @@
-"""`python -m tests.pipeline.dying_executors MOMENT run …`: the pipeline's command, of which executors die at a moment of a batch.
+"""`python -m tests.pipeline.dying_executors MOMENT run …` runs the pipeline, whose executors die at
+a moment of a batch.
 
-The executors are processes of their own, under a master `local-cluster[…]`. The moments:
+The executors are separate processes, under a master `local-cluster[…]`. The moments:
 
-    amid-lookup     one dies while the places of the batch's replays are being found
-    after-lookup    all die as soon as these are found, and with them all that `localCheckpoint` has kept
-    after-silver    all die as soon as silver has the batch
-    amid-gold       one dies while the first gold table is merged
+    amid-lookup     one dies during the look-up of the batch's replays
+    after-lookup    all die directly after it, and the data of `localCheckpoint` with them
+    after-silver    all die directly after the write of silver
+    amid-gold       one dies during the merge of the first gold table
 """
 
 import logging
@@ -28,7 +29,7 @@ _once = threading.Lock()
 
 
 def kill_executors(count: int | None = None) -> None:
-    """Kill so many executors by SIGKILL, or all; only the first call does."""
+    """Kill `count` executors with SIGKILL, or all of them. Only the first call has an effect."""
     if not _once.acquire(blocking=False):
         return
     found = [each for each in psutil.Process().children(recursive=True) if _is_executor(each)][
@@ -41,7 +42,7 @@ def kill_executors(count: int | None = None) -> None:
 
 
 def _is_executor(process: psutil.Process) -> bool:
-    """Some other child may end just now."""
+    """True for an executor. Other children may end during the check."""
     try:
         return _BACKEND in process.cmdline()
     except psutil.NoSuchProcess:
@@ -49,13 +50,16 @@ def _is_executor(process: psutil.Process) -> bool:
 
 
 def kill_in_job() -> Callable[[], None]:
-    """Kill one executor as soon as a stage has begun; call what is returned when that would be too late."""
+    """Kill one executor as soon as a stage has started.
+
+    Call the returned function when it is too late.
+    """
     spark, over = SparkSession.active(), threading.Event()
     tracker = spark.sparkContext.statusTracker()
 
     def work() -> None:
         while not over.is_set():
-            if tracker.getActiveStageIds():  # a task may be over before anyone hears of it
+            if tracker.getActiveStageIds():  # a task may end before the tracker reports it
                 kill_executors(1)
                 return
 
@@ -93,7 +97,7 @@ MOMENTS = list(_MOMENTS)
 
 
 def run() -> int:
-    """Have it die at the moment that is the first argument."""
+    """Make executors die at the moment of the first argument."""
     owner, name, change = _MOMENTS[sys.argv[1]]
     setattr(owner, name, change(getattr(owner, name)))
     return main(sys.argv[2:])

@@ -1,9 +1,9 @@
-"""What many small batches leave behind, and how fast the tables are read, before and after `maintain`.
+"""Measures files and reading times of tables after many small batches, and after `maintain`.
 
     python -m tests.pipeline.left_running --batches 600
 
-Batches go through `refine` one after another, without Kafka and without waiting. Tables keep old files for no time at all here, so
-that `maintain` deletes at once what it would delete a day later.
+Batches go through `refine` one after another, without Kafka and without delays. Tables keep old
+files for no time here. So `maintain` deletes at once the files that it would delete a day later.
 """
 
 import argparse
@@ -30,12 +30,12 @@ from kstorm_pipeline.tables import Tables
 from tests.pipeline.topic import as_of_stream, bronze
 
 RECORDS = 100
-"""In each batch: ten a second."""
+"""Records per batch: ten per second."""
 CUSTOMERS = 1000
 
 
 def totals_pipeline() -> Pipeline:
-    """One table of customers, of whom each batch changes some."""
+    """Return a pipeline with a table of customers. Each batch changes some of them."""
     pipeline = Pipeline(records=json_records("customer BIGINT, amount DECIMAL(18,2)"))
 
     @pipeline.gold("totals", keys=["customer"], add=["amount"])
@@ -46,7 +46,7 @@ def totals_pipeline() -> Pipeline:
 
 
 def fill(spark: SparkSession, tables: Tables, pipeline: Pipeline, batches: Iterable[int]) -> None:
-    """Have the batches written, each to bronze, silver and gold."""
+    """Write the batches to bronze, silver and gold."""
     spark.sparkContext.setLocalProperty("sql.streaming.queryId", "left-running")
     marks = Marks(tables)
     for number in batches:
@@ -63,7 +63,7 @@ def fill(spark: SparkSession, tables: Tables, pipeline: Pipeline, batches: Itera
 
 
 def on_disk(tables: Tables, name: str) -> dict[str, int]:
-    """The files below a table's directory."""
+    """Return the files below a table's directory."""
     files = [
         file
         for file in Path(tables.path(name)).rglob("*")
@@ -78,7 +78,7 @@ def on_disk(tables: Tables, name: str) -> dict[str, int]:
 
 
 def seconds_to_read(spark: SparkSession, tables: Tables, name: str) -> float:
-    """How long it takes to open a table that nobody has opened and to read all of it, the better of two times."""
+    """Return the time to open a new table and to read it completely, the better of two runs."""
     taken = []
     for _ in range(2):
         assert spark._jvm is not None
@@ -90,7 +90,7 @@ def seconds_to_read(spark: SparkSession, tables: Tables, name: str) -> float:
 
 
 def figures(spark: SparkSession, tables: Tables) -> Iterator[str]:
-    """A line for each table."""
+    """Yield a line per table."""
     for name in ("bronze", "silver", "totals"):
         held = len(tables.read(spark, name).inputFiles())
         yield json.dumps(
@@ -104,7 +104,7 @@ def figures(spark: SparkSession, tables: Tables) -> Iterator[str]:
 
 
 def main() -> None:
-    """Fill tables, and print what is there before and after."""
+    """Fill tables, and print the measurements before and after."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else "")
     parser.add_argument("--batches", type=int, default=600)
     batches = parser.parse_args().batches

@@ -1,4 +1,4 @@
-"""Protobuf's messages, declared in a few lines, as protoc would have generated their classes."""
+"""Protobuf messages that are declared in a few lines, with classes like those of protoc."""
 
 from typing import Any
 
@@ -15,9 +15,12 @@ WELL_KNOWN = (timestamp_pb2, wrappers_pb2)
 
 
 class File:
-    """A file of messages. A field is said as in Protobuf's own language: `optional string note = 2`,
-    `map<string, int64> counts = 3`, `oneof way string mail = 4`; a type that begins with a dot is a message, and with a colon an
-    enum."""
+    """A Protobuf file.
+
+    A field has Protobuf's syntax: `optional string note = 2`, `map<string, int64> counts = 3`,
+    `oneof way string mail = 4`. A type that starts with a dot is a message, and one that starts
+    with a colon is an enum.
+    """
 
     def __init__(
         self,
@@ -56,7 +59,7 @@ class File:
         return self
 
     def pool(self) -> Any:
-        """A pool of its own: versions have the same names."""
+        """Return a separate pool, because versions have the same names."""
         made = descriptor_pool.DescriptorPool()
         for each in WELL_KNOWN:
             made.AddSerializedFile(each.DESCRIPTOR.serialized_pb)
@@ -66,7 +69,7 @@ class File:
         return made
 
     def of(self, name: str) -> Any:
-        """The class of a message."""
+        """Return the class of a message."""
         return GetMessageClass(self.pool().FindMessageTypeByName(f"{self.proto.package}.{name}"))
 
 

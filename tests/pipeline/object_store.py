@@ -1,6 +1,6 @@
-"""MinIO, an object store that speaks S3, as a server of its own: Go builds it from its module, once.
+"""MinIO, an object store with S3's API, as a separate server. Go builds it once from its module.
 
-It keeps each object as a folder on a disk, so a test sees an object the moment it is there, without asking the server.
+It stores each object as a folder on a disk, so a test sees an object at once without a request.
 """
 
 from collections.abc import Mapping
@@ -16,7 +16,7 @@ _VERSION = "v0.0.0-20260212201848-7aac2a2c5b7c"
 
 
 class ObjectStore(GoServer):
-    """A server on 127.0.0.1 with one empty bucket; a context manager."""
+    """A server on 127.0.0.1 with one empty bucket, as a context manager."""
 
     def __init__(self, workdir: Path) -> None:
         self._port = reserve_port()
@@ -37,12 +37,12 @@ class ObjectStore(GoServer):
 
     @property
     def login(self) -> Mapping[str, str]:
-        """What a client of S3 finds in its environment."""
+        """Return the environment variables of an S3 client."""
         return {"AWS_ACCESS_KEY_ID": "kstorm", "AWS_SECRET_ACCESS_KEY": "not-a-secret"}
 
     @property
     def spark_conf(self) -> Mapping[str, str]:
-        """What Spark has to know of it."""
+        """Return the Spark settings for this server."""
         return {
             "spark.hadoop.fs.s3a.endpoint": f"http://127.0.0.1:{self._port}",
             "spark.hadoop.fs.s3a.endpoint.region": "us-east-1",
@@ -50,6 +50,6 @@ class ObjectStore(GoServer):
         }
 
     def names(self, folder: str) -> set[str]:
-        """What is in a folder of the bucket."""
+        """Return the names in a folder of the bucket."""
         path = self._drive / BUCKET / folder
         return {each.name for each in path.iterdir()} if path.is_dir() else set()

@@ -1,4 +1,4 @@
-"""Records as a schema registry's own serializers write them, and what the pipeline makes of them."""
+"""Records from the serializers of a schema registry, and the pipeline's result for them."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -21,7 +21,7 @@ STRATEGY = {"subject.name.strategy.type": "TOPIC"}
 
 
 class Writer:
-    """Writes records of one topic by schemas of the stub."""
+    """Writes records of one topic with schemas of the stub."""
 
     def __init__(self, stub: RegistryStub, topic: str = "orders") -> None:
         self._client = SchemaRegistryClient({"url": stub.url})
@@ -48,12 +48,12 @@ class Writer:
 
 
 def begun(records: Any, settings: Settings, stub: RegistryStub) -> Pipeline:
-    """A pipeline of the topic `orders` in a run that has begun."""
+    """Return a pipeline of the topic `orders` in a started run."""
     return Pipeline(records=records).begun(
         replace(settings, topic="orders", schema_registry=stub.url)
     )
 
 
 def read(spark: SparkSession, pipeline: Pipeline, values: Sequence[bytes | None]) -> list[Any]:
-    """What becomes of the values of one batch, in their order."""
+    """Return the rows for the values of one batch, in their order."""
     return read_rows(pipeline, bronze(spark, values)).orderBy("kafka_offset").collect()

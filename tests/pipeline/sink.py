@@ -1,4 +1,4 @@
-"""A sink topic as a word count's KafkaBolt writes it, and what the tables must hold of it by plain Python."""
+"""A sink topic of a word count's KafkaBolt, and the expected tables in plain Python."""
 
 import json
 import time
@@ -12,13 +12,13 @@ from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
 
 NOON = 1_700_000_000_000 - 1_700_000_000_000 % 3_600_000
-"""The start of an hour, in milliseconds: where the records' Kafka timestamps begin."""
+"""The start of an hour in milliseconds, for the records' Kafka timestamps."""
 MINUTE = 60_000
 
 
 @dataclass(frozen=True, slots=True)
 class Record:
-    """A record as it lies in the topic; `word`, `count` and `id` are None if it is malformed."""
+    """A record in the topic. `word`, `count` and `id` are None if it is malformed."""
 
     key: bytes | None
     value: bytes | None
@@ -33,7 +33,7 @@ class Record:
 
 
 class Sink:
-    """A topic of its own, and all that was written to it, in the order of writing."""
+    """A separate topic and all records in it, in the order of writing."""
 
     def __init__(self, bootstrap: str, partitions: int = 3) -> None:
         self.bootstrap, self.topic, self.partitions = (
@@ -48,14 +48,14 @@ class Sink:
         self._create()
 
     def _create(self) -> None:
-        # The timestamps below are of 2023, and some of long after.
+        # The timestamps below are of 2023, and some of much later years.
         config = {"retention.ms": "-1", "message.timestamp.after.max.ms": str(2**63 - 1)}
         self._admin.create_topics([NewTopic(self.topic, self.partitions, 1, config=config)])[
             self.topic
         ].result(30)
 
     def make_anew(self) -> None:
-        """Delete the topic, and make one of its name; what was written counts no more."""
+        """Delete and recreate the topic. Earlier records do not count any more."""
         self.flush()
         self._admin.delete_topics([self.topic])[self.topic].result(30)
         deadline = time.monotonic() + 60
@@ -68,12 +68,15 @@ class Sink:
         self.records.clear()
 
     def sentence(self, source_offset: int, words: str, *, at: int = NOON) -> None:
-        """Write a record for each word of a sentence, counted on; the same offset again is a replay."""
+        """Write a record for each word of a sentence, with increasing counts.
+
+        The same offset again is a replay.
+        """
         for position, word in enumerate(words.split()):
             self.word(word, f"sentences-0-{source_offset}-{position}", at=at)
 
     def word(self, word: str, occurrence: str, *, at: int = NOON) -> None:
-        """Write the next count of a word for an occurrence named by any id."""
+        """Write the next count of a word for an occurrence with any id."""
         self._counts[word] += 1
         body = {"word": word, "count": self._counts[word], "id": occurrence, "emitted_at": at - 5}
         value = json.dumps(body).encode()
@@ -89,8 +92,10 @@ class Sink:
         body_id: str | None = None,
         **headers: bytes,
     ) -> None:
-        """Write the next count of a word with its lineage as headers, and any id, or none, in the record; `headers` differ
-        from a whole lineage, and b"" stands for one that is not there."""
+        """Write the next count of a word with lineage headers, and any id or none in the record.
+
+        `headers` replace lineage headers, and b"" removes one.
+        """
         self._counts[word] += 1
         named = {
             "topic": b"sentences",
@@ -110,11 +115,11 @@ class Sink:
             self._write(Record(word.encode(), value, NOON, word, body["count"], whole, written))  # type: ignore[arg-type]
 
     def malformed(self, value: bytes | None, *, key: bytes = b"bad", at: int = NOON) -> None:
-        """Write a value that does not fit the schema."""
+        """Write a value that does not match the schema."""
         self._write(Record(key, value, at))
 
     def flush(self) -> None:
-        """Wait until all that was written has its place in the topic."""
+        """Wait until all records have an offset."""
         assert self._producer.flush(30) == 0
 
     def _write(self, record: Record) -> None:
@@ -144,14 +149,14 @@ class Sink:
 
     @property
     def good(self) -> list[Record]:
-        """The records that fit the schema, in the order of each partition."""
+        """Return the records that match the schema, in the order of each partition."""
         return sorted(
             (r for r in self.records if r.id is not None), key=lambda r: (r.partition, r.offset)
         )
 
     @property
     def first(self) -> dict[str, Record]:
-        """Of every id the record that was written first: what silver must hold."""
+        """Return the first record of every id: the expected silver."""
         first: dict[str, Record] = {}
         for record in self.good:
             assert record.id is not None
@@ -160,7 +165,7 @@ class Sink:
 
     @property
     def word_counts(self) -> dict[str, tuple[int, int]]:
-        """Of every word the latest count and the number of distinct ids: what gold must hold."""
+        """Return the latest count and the number of distinct ids per word: the expected gold."""
         latest = {record.word: record.count for record in self.good}
         exact = Counter(record.word for record in self.first.values())
         return {
@@ -171,7 +176,7 @@ class Sink:
 
     @property
     def counts_per_minute(self) -> dict[tuple[int, str], int]:
-        """Of every minute (its start in milliseconds) and word the number of distinct ids."""
+        """Return the number of distinct ids per minute (its start in milliseconds) and word."""
         found: Counter[tuple[int, str]] = Counter()
         for record in self.first.values():
             assert record.word is not None

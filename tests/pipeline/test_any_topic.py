@@ -1,4 +1,4 @@
-"""A topic that nothing was declared about."""
+"""A topic without any declaration."""
 
 import json
 from dataclasses import replace
@@ -17,16 +17,19 @@ from tests.pipeline.topic import Topic, bronze
 
 pytestmark = pytest.mark.timeout(
     900
-)  # on two calm cores a minute; with ten others on them ten times that
+)  # a minute on two idle cores, ten times as long on a busy machine
 
 NESTED = {"customer": "Zoë", "items": [{"sku": "a", "price": 1.50}], "note": None}
 
 
-def test_a_topic_never_heard_of_has_tables_at_once(
+def test_undeclared_topic_has_tables_at_once(
     spark: SparkSession, settings: Settings, tmp_path: Path
 ) -> None:
-    """Bronze and silver, with every record in both, whatever it is; a replay is dropped where headers tell it, and equal records
-    are kept where nothing does. A second run adds nothing."""
+    """Bronze and silver have every record of any kind.
+
+    A replay is dropped if its headers identify it. Otherwise equal records are kept. A second run
+    adds nothing.
+    """
     topic, tables, pipeline = Topic(settings.bootstrap_servers), Tables(str(tmp_path)), Pipeline()
     own = replace(settings, tables=tables.root, topic=topic.topic)
     for value in (json.dumps(NESTED), "plain, text", b"\xff\x00", None, "7", "7"):
@@ -67,13 +70,13 @@ def test_a_topic_never_heard_of_has_tables_at_once(
 
 
 def values_of(rows: DataFrame) -> list[object]:
-    """The column `value` in the order of offsets."""
+    """Return the column `value` in the order of offsets."""
     return [row.value for row in rows.orderBy("kafka_offset").collect()]
 
 
 @pytest.mark.slow
-def test_what_is_json_and_what_is_text(spark: SparkSession) -> None:
-    """JSON is one value and nothing else; all else that is UTF-8 is text, as it came."""
+def test_json_values_and_text_are_distinguished(spark: SparkSession) -> None:
+    """JSON is exactly one value. All other UTF-8 is text, unchanged."""
     texts = [
         '{"a": 1}',
         '{"a": 1} {"a": 2}',
@@ -103,8 +106,8 @@ def test_what_is_json_and_what_is_text(spark: SparkSession) -> None:
 
 
 @pytest.mark.slow
-def test_a_value_that_is_too_large_for_a_variant_is_quarantined(spark: SparkSession) -> None:
-    """With its size; the next one is read."""
+def test_value_too_large_for_a_variant_is_quarantined(spark: SparkSession) -> None:
+    """The reason has its size. The next value is read."""
     rows = read_rows(Pipeline(), bronze(spark, [b"x" * 16_000_001, b"x" * 16_000_000])).orderBy(
         "kafka_offset"
     )
@@ -115,8 +118,8 @@ def test_a_value_that_is_too_large_for_a_variant_is_quarantined(spark: SparkSess
 
 
 @pytest.mark.slow
-def test_text_and_bytes_as_they_are(spark: SparkSession) -> None:
-    """Where they are declared, silver has them in columns of their own type, and a value that is no text is quarantined."""
+def test_declared_text_and_bytes_have_their_own_types(spark: SparkSession) -> None:
+    """Invalid text is quarantined."""
     values = [b"\xc3\xa4", b"\xff", None]
     text = read_rows(Pipeline(records=text_records()), bronze(spark, values, key=b"k"))
     assert values_of(text) == ["ä", None, None]

@@ -1,4 +1,6 @@
-"""Records read by Python: what it takes for good is good, and is what Spark makes of it; and a batch is the same by either way."""
+"""Records read by Python: its accepted values equal those of Spark, and a batch is the same either
+way.
+"""
 
 import json
 from collections.abc import Callable
@@ -194,8 +196,11 @@ IDS = [
 ]
 
 
-def test_what_python_reads_is_what_spark_reads(spark: SparkSession) -> None:
-    """Each text by itself: Python may leave it to Spark, but where it does not, Spark finds it good and of the same values."""
+def test_python_reads_the_same_values_as_spark(spark: SparkSession) -> None:
+    """Python may leave a text to Spark.
+
+    If it does not, Spark accepts the text with the same values.
+    """
     pipeline = Pipeline(records=json_records(COLUMNS, key="k", millis="ms"))
     rows = [_record(number, value=text) for number, text in enumerate(TEXTS)]
     assert _compare(spark, pipeline, rows) >= 70
@@ -218,8 +223,8 @@ def test_python_names_records_as_spark_does(spark: SparkSession, identity: Any) 
 
 
 @pytest.mark.slow
-def test_what_python_cannot_read_it_does_not_try(spark: SparkSession) -> None:
-    """Types that are not plain, other readers, names that are no text."""
+def test_python_leaves_unsupported_pipelines_to_spark(spark: SparkSession) -> None:
+    """These have complex types, other readers, or names that are not text."""
     for kind in ("ARRAY<INT>", "STRUCT<b: INT>", "FLOAT", "DECIMAL(38,2)", "BINARY", "VARIANT"):
         assert shape_of(spark, Pipeline(records=json_records(f"a {kind}"))) is None
     assert shape_of(spark, Pipeline()) is None
@@ -233,7 +238,9 @@ def test_what_python_cannot_read_it_does_not_try(spark: SparkSession) -> None:
 
 @pytest.fixture
 def ways(monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """Return a list that grows by what becomes of each batch: read by `python` or `spark`, and `committed` as it is."""
+    """A list that records the path of each batch: `python` or `spark`, and `committed` if the files
+    are used unchanged.
+    """
     found: list[str] = []
     read, commit = batches.ArrowWay.read, WrittenBatch.commit
 
@@ -251,11 +258,15 @@ def ways(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     return found
 
 
-def test_a_batch_is_the_same_by_either_way(
+def test_batch_is_the_same_by_python_and_spark(
     make_job: Callable[[Path], Job], tmp_path: Path, ways: list[str]
 ) -> None:
-    """Good records are committed as Python wrote them; with replays or rejected ones Spark goes on from its files; with one that
-    cannot be read Spark reads all. The tables are right each time, and no file is left that no table has."""
+    """Good records are committed as Python wrote them. With replays or rejected records Spark
+    continues with these files.
+
+    With an unreadable record Spark reads the whole batch. The tables are always correct, without
+    leftover files.
+    """
     job = make_job(tmp_path / "python")
     job.sink.sentence(1, "the cat the dog")
     job.sink.sentence(2, "the end")
@@ -290,7 +301,7 @@ def test_a_batch_is_the_same_by_either_way(
 def test_files_of_a_commit_that_raises_stay(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Delta may raise after it has written the commit, as for what comes after it: the log has the files then."""
+    """Delta may raise after the commit is written. The log then has the files."""
     file = tmp_path / "silver" / "a.parquet"
     file.parent.mkdir()
     file.write_bytes(b"")
@@ -315,8 +326,8 @@ def test_files_of_a_commit_that_raises_stay(
 
 
 @pytest.mark.slow
-def test_small_files_of_python_are_put_together(job: Job, ways: list[str]) -> None:
-    """As Spark's writer has it done after every so many commits, where Delta is told to."""
+def test_small_files_of_python_are_compacted(job: Job, ways: list[str]) -> None:
+    """Spark's writer does so after some commits if Delta's auto compaction is enabled."""
     told = {"enabled": "true", "minNumFiles": "3"}
     for name, value in told.items():
         job.spark.conf.set(f"spark.databricks.delta.autoCompact.{name}", value)
@@ -348,10 +359,13 @@ def test_python_and_spark_write_the_same_tables(
     assert _told(job) == _told(other)
 
 
-def test_a_batch_that_breaks_off_is_not_there_twice(
+def test_interrupted_batch_is_not_written_twice(
     job: Job, monkeypatch: pytest.MonkeyPatch, ways: list[str]
 ) -> None:
-    """Silver has the batch, and gold has not: the next run writes its files again, and Delta refuses them."""
+    """Silver has the batch, and gold does not.
+
+    The next run writes its files again, and Delta rejects them.
+    """
     job.sink.sentence(1, "the cat the dog")
 
     def fail(*_: object) -> int:
@@ -376,7 +390,7 @@ def _record(number: int, **given: Any) -> dict[str, Any]:
 
 
 def _compare(spark: SparkSession, pipeline: Pipeline, records: list[dict[str, Any]]) -> int:
-    """Read each record by both ways; return how many Python took for good."""
+    """Read each record both ways, and return the number of records that Python accepted."""
     shape = shape_of(spark, pipeline)
     assert shape is not None
     found = {
@@ -420,7 +434,7 @@ def _by_python(shape: Shape, record: dict[str, Any]) -> dict[str, Any] | None:
     except DoubtfulError:
         return None
     (row,) = made.drop_columns(["batch"]).to_pylist()
-    # Spark gives times as the machine's clock has them.
+    # Spark returns times in the machine's time zone.
     return {
         n: v.astimezone().replace(tzinfo=None) if isinstance(v, datetime) else v
         for n, v in row.items()
@@ -443,7 +457,7 @@ def _files_of(job: Job) -> set[str]:
 
 
 def _told(job: Job) -> dict[str, Any]:
-    """What Delta was told of silver's files, by bucket."""
+    """Return the table's metadata of silver's files, by bucket."""
     rows = (
         DeltaLog(job.spark, job.tables.path("silver"))
         .files_as_rows()

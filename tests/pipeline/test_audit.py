@@ -1,4 +1,4 @@
-"""The audit: what is missing is found, and named."""
+"""The audit finds and names every missing message."""
 
 import json
 import uuid
@@ -27,13 +27,13 @@ from tests.pipeline.topic import Topic
 
 pytestmark = pytest.mark.timeout(
     900
-)  # on two calm cores a minute; with ten others on them ten times that
+)  # a minute on two idle cores, ten times as long on a busy machine
 
 NODE = "/spouts/lines"
 
 
 class Audited:
-    """A source with ten messages, and what a topology says of them."""
+    """A source with ten messages, and a topology's records about them."""
 
     def __init__(self, spark: SparkSession, settings: Settings, bootstrap: str) -> None:
         self.topology = f"t{uuid.uuid4().hex[:8]}"
@@ -57,7 +57,7 @@ class Audited:
         return Reading(NODE, self.source.topic, 0)
 
     def say(self, start: int, end: int, **more: Any) -> None:
-        """A record of the topic of finished ranges."""
+        """Write a record to the topic of finished ranges."""
         n = more.pop("n", {"acked": end - start})
         place = {
             "reading": NODE,
@@ -70,7 +70,7 @@ class Audited:
         self._producer.produce(f"{self.topology}.__finished", json.dumps(said))
 
     def bury(self, offset: int) -> None:
-        """A dead letter."""
+        """Write a dead letter."""
         letter = {
             "topology": self.topology,
             "topic": self.source.topic,
@@ -81,7 +81,7 @@ class Audited:
         self._producer.produce(f"{self.topology}.__dead_letters", json.dumps(letter))
 
     def discard(self, key: str) -> None:
-        """A tombstone."""
+        """Write a tombstone."""
         self._producer.produce(f"{self.topology}.__dead_letters", None, key)
 
     def audit(self, expect: int = 0, since: str = "", until: str = "") -> Outcome:
@@ -101,8 +101,8 @@ def faults(outcome: Outcome) -> list[tuple[str, int, int]]:
     return [(each.what, each.first, each.end) for each in outcome.faults]
 
 
-def test_all_is_accounted_for(audited: Audited) -> None:
-    """With ranges that overlap, and messages that were dead, empty, or not yet due."""
+def test_complete_source_has_no_faults(audited: Audited) -> None:
+    """Ranges overlap, and some messages are dead, empty, or not yet due."""
     audited.say(0, 4, n={"acked": 3, "dead": 1}, dead=[[2, 3]])
     audited.say(3, 8, n={"acked": 4, "empty": 1}, empty=[[5, 6]])
     audited.bury(2)
@@ -125,8 +125,11 @@ def test_all_is_accounted_for(audited: Audited) -> None:
 
 
 @pytest.mark.slow
-def test_a_dead_letter_that_was_discarded_is_accounted_for(audited: Audited) -> None:
-    """Kafka keeps the key for as long as the ranges. Other keys say nothing of this partition."""
+def test_discarded_dead_letter_is_accounted_for(audited: Audited) -> None:
+    """Kafka keeps the tombstone as long as the ranges.
+
+    Other keys do not count for this partition.
+    """
     audited.say(0, 10, n={"acked": 8, "dead": 2}, dead=[[2, 4]])
     for key in (
         f"{audited.source.topic}/0/2/lines",
@@ -138,10 +141,8 @@ def test_a_dead_letter_that_was_discarded_is_accounted_for(audited: Audited) -> 
     assert faults(audited.audit()) == [("no dead letter", 3, 4)]
 
 
-def test_an_offset_that_no_range_has_is_named(
-    audited: Audited, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """In the middle, and behind the last range if it is stored all the same: so does a spout that stores an offset too far."""
+def test_offset_without_a_range_is_named(audited: Audited, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is between ranges, or below a stored offset: the spout stored too high an offset."""
     audited.say(0, 5)
     audited.say(6, 9)
     outcome = audited.audit()
@@ -172,24 +173,24 @@ def test_an_offset_that_no_range_has_is_named(
 
 
 @pytest.mark.slow
-def test_a_dead_letter_that_is_gone_is_named(audited: Audited) -> None:
-    """Others are there."""
+def test_missing_dead_letter_is_named(audited: Audited) -> None:
+    """Other letters exist."""
     audited.say(0, 10, n={"acked": 7, "dead": 3}, dead=[[2, 4], [8, 9]])
     audited.bury(2)
     audited.bury(8)
     assert faults(audited.audit()) == [("no dead letter", 3, 4)]
 
 
-def test_a_message_that_was_taken_for_none_is_named(audited: Audited) -> None:
-    """Its range says that there is nothing at some offset, and there is a message at each."""
+def test_skipped_message_is_named(audited: Audited) -> None:
+    """Its range claims an empty offset, but there is a message at each."""
     audited.say(0, 6)
     audited.say(6, 10, n={"acked": 3, "absent": 1})
     assert faults(audited.audit()) == [("a message was passed over", 6, 10)]
 
 
 @pytest.mark.slow
-def test_what_was_skipped_is_said_with_who_and_why(audited: Audited) -> None:
-    """It is no fault. What lies behind a step back has to come again."""
+def test_offsets_skipped_by_an_operator_are_listed(audited: Audited) -> None:
+    """They are not a fault. After a step back the messages must be processed again."""
     audited.say(0, 8)
     audited.say(
         8,
@@ -215,8 +216,8 @@ def test_what_was_skipped_is_said_with_who_and_why(audited: Audited) -> None:
 
 
 @pytest.mark.slow
-def test_topics_whose_names_have_that_of_the_source_in_them_are_not_read(audited: Audited) -> None:
-    """Before it or behind it, as the topics between services have."""
+def test_topics_that_contain_the_sources_name_are_not_read(audited: Audited) -> None:
+    """The name is their prefix or suffix, like in the topics between services."""
     name = audited.source.topic
     others = [f"{name}.more", f"{audited.topology}.{name}"]
     admin = AdminClient({"bootstrap.servers": audited.settings.bootstrap_servers})
@@ -230,8 +231,8 @@ def test_topics_whose_names_have_that_of_the_source_in_them_are_not_read(audited
 
 
 @pytest.mark.slow
-def test_a_window_of_time(audited: Audited) -> None:
-    """What is before and behind it is not looked at."""
+def test_audit_of_a_time_window(audited: Audited) -> None:
+    """Earlier and later messages do not count."""
     audited.say(3, 7)
     outcome = audited.audit(since="2023-11-14T22:13:23", until="2023-11-14T22:13:27")
     assert faults(outcome) == []
@@ -246,7 +247,10 @@ def test_a_window_of_time(audited: Audited) -> None:
 def test_acked_messages_without_a_record_are_counted_and_listed(
     audited: Audited, orders: Orders
 ) -> None:
-    """They are no fault, unless each was to have one. A record of a message that held nothing is one."""
+    """They are a fault only if each message must have a record.
+
+    A record of an empty message is a fault.
+    """
     audited.say(0, 10, n={"acked": 9, "empty": 1}, empty=[[4, 5]])
     for number in (0, 1, 2, 4, 5, 6, 7, 9):
         orders.topic.put("{}", lineage=f"{audited.source.topic}-0-{number}-0")
@@ -265,8 +269,8 @@ def test_acked_messages_without_a_record_are_counted_and_listed(
 
 
 @pytest.mark.slow
-def test_a_topology_that_says_nothing(audited: Audited) -> None:
-    """One that has read nothing is complete; one that there is not is an error in one line."""
+def test_topology_without_finished_ranges(audited: Audited) -> None:
+    """If it has read nothing, it is complete. If it does not exist, the error is one line."""
     assert audited.audit().tallies == []
     audited.settings = replace(audited.settings, topology="nobody")
     with pytest.raises(

@@ -1,4 +1,4 @@
-"""What a pipeline has beside rules: distinct counts, and functions that take whole batches."""
+"""Features of a pipeline apart from rules: distinct counts, and functions for whole batches."""
 
 from pathlib import Path
 
@@ -11,12 +11,15 @@ from tests.pipeline.orders import COLUMNS, Orders
 
 pytestmark = pytest.mark.timeout(
     900
-)  # on two calm cores a minute; with ten others on them ten times that
+)  # a minute on two idle cores, ten times as long on a busy machine
 
 
 @pytest.mark.slow
-def test_different_values_are_counted_across_batches(orders: Orders) -> None:
-    """What has come before counts no more, in the same batch or in a later one; null is no value."""
+def test_distinct_values_are_counted_across_batches(orders: Orders) -> None:
+    """An earlier value does not count again, in the same batch or a later one.
+
+    Null does not count.
+    """
     orders.pipeline = pipeline = Pipeline(records=json_records(COLUMNS))
 
     @pipeline.gold("states", keys=["customer"], distinct={"states": "status"}, latest=["status"])
@@ -50,10 +53,13 @@ def test_different_values_are_counted_across_batches(orders: Orders) -> None:
 
 
 @pytest.mark.slow
-def test_a_function_gets_each_batch_with_its_number(
+def test_batch_function_gets_each_batch_with_its_number(
     orders: Orders, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    """After the tables have it; a batch that runs again has the same number and rows, so Delta keeps one of two writings."""
+    """The tables have the batch first.
+
+    A repeated batch has the same number and rows, so Delta keeps one write.
+    """
     calls: list[tuple[BatchId, int]] = []
     place = str(tmp_path / "elsewhere")
 

@@ -1,4 +1,4 @@
-"""A crash at any point, and how the next run continues."""
+"""A crash at any point, and the next run."""
 
 import json
 import os
@@ -25,17 +25,17 @@ from tests.pipeline.sink import MINUTE, NOON
 
 pytestmark = pytest.mark.timeout(
     900
-)  # on two calm cores a minute; with ten others on them ten times that
+)  # a minute on two idle cores, ten times as long on a busy machine
 
 WRITES = ["write_quarantine", "write_silver", "word_counts", "counts_per_minute"]
-"""What a batch commits, in its order: the last two are gold tables."""
+"""The commits of a batch in order. The last two are gold tables."""
 
 
 @pytest.mark.slow
-def test_a_crash_after_any_write_of_a_batch_leaves_nothing_twice(
+def test_crash_after_any_commit_leaves_no_duplicates(
     job: Job, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The batch breaks off after its first write, then after its second …: in the end each write is there once."""
+    """The batch ends after its first commit, then after its second, and so on."""
     job.sink.sentence(1, "the cat the dog")
     job.sink.malformed(b"{}")
     job.run()
@@ -53,10 +53,8 @@ def test_a_crash_after_any_write_of_a_batch_leaves_nothing_twice(
 
 
 @pytest.mark.slow
-def test_a_process_killed_between_two_writes_is_made_good_by_the_next(
-    job: Job, tmp_path: Path
-) -> None:
-    """SIGKILL hits process and JVM when silver is written and gold is not; the command run again ends with all right."""
+def test_next_run_completes_a_batch_of_a_killed_process(job: Job, tmp_path: Path) -> None:
+    """SIGKILL ends process and JVM after the write of silver and before that of gold."""
     for number in range(200):
         job.sink.sentence(number, "the cat and the dog", at=NOON + number * 1000)
     for number in range(50, 60):
@@ -82,7 +80,7 @@ def test_a_process_killed_between_two_writes_is_made_good_by_the_next(
 
 
 def _written(job: Job, table: str, times: int) -> Path:
-    """The file that is there as soon as the table has been written so many times."""
+    """Return the file that exists once the table has this many commits."""
     return Path(job.tables.path(table)) / "_delta_log" / f"{times:020}.json"
 
 
@@ -109,7 +107,10 @@ def _environment() -> dict[str, str]:
 
 @pytest.mark.slow
 def test_continuous_follows_the_topic_until_sigterm(job: Job) -> None:
-    """Records written while it runs reach gold; SIGTERM ends it after the batch in hand, and a later run adds nothing."""
+    """New records reach gold.
+
+    SIGTERM ends the run after the current batch, and a later run adds nothing.
+    """
     job.sink.sentence(1, "the cat")
     job.sink.flush()
 
@@ -125,8 +126,10 @@ def test_continuous_follows_the_topic_until_sigterm(job: Job) -> None:
     job.check()
 
 
-def test_a_stop_amid_a_batch_is_told_in_a_word(job: Job, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Of a batch that takes longer than a stop waits; the next run does it again."""
+def test_stop_during_a_long_batch_is_reported_briefly(
+    job: Job, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The batch takes longer than the stop waits. The next run repeats it."""
     queries: list[StreamingQuery] = []
     at_work = threading.Event()
     start = running._start
@@ -156,8 +159,8 @@ def test_a_stop_amid_a_batch_is_told_in_a_word(job: Job, monkeypatch: pytest.Mon
     job.check()
 
 
-def test_tables_without_their_checkpoint_are_refused(job: Job) -> None:
-    """A lost checkpoint would write everything again: the next run says so in one line instead, and how to go on."""
+def test_tables_without_their_checkpoint_are_rejected(job: Job) -> None:
+    """Otherwise everything would be written again. The error has one line with the remedy."""
     job.sink.sentence(1, "the cat")
     job.run()
     shutil.rmtree(Path(job.settings.checkpoint_root) / "refine")

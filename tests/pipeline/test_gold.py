@@ -1,4 +1,4 @@
-"""Gold tables of one's own: each rule, in whatever batches the records come, and whatever commit a batch dies after."""
+"""Own gold tables: each rule works for any division into batches, and after a crash at any commit."""
 
 from collections.abc import Callable
 from decimal import Decimal
@@ -15,11 +15,14 @@ from tests.pipeline.orders import COLUMNS, Orders, orders_pipeline
 
 pytestmark = pytest.mark.timeout(
     900
-)  # on two calm cores a minute; with ten others on them ten times that
+)  # a minute on two idle cores, ten times as long on a busy machine
 
 
-def test_every_rule_across_batches(orders: Orders) -> None:
-    """New keys, known keys, null as a key, replays in a batch and across batches; decimals add up exactly."""
+def test_every_rule_works_across_batches(orders: Orders) -> None:
+    """Keys are new, known and null.
+
+    Replays occur within a batch and across batches. Decimals are exact.
+    """
     orders.put("0-1", "Zoë", "0.10", "new", 5)
     orders.put("0-2", "Zoë", "0.20", "paid", 3)
     orders.put("0-1", "Zoë", "9.99", "a replay", 9)
@@ -39,9 +42,11 @@ def test_every_rule_across_batches(orders: Orders) -> None:
 
 
 @pytest.mark.slow
-def test_a_late_message_does_not_put_the_old_over_the_new(orders: Orders) -> None:
-    """Its first record is written after those of later messages, in the same batch or in a later one; of two source partitions the
-    Kafka timestamp tells."""
+def test_late_message_does_not_overwrite_newer_values(orders: Orders) -> None:
+    """Its first record follows those of later messages, in the same batch or a later one.
+
+    Between two source partitions the Kafka timestamp decides.
+    """
     for late in (False, True):
         orders.put("0-7", "Zoë", "1", "of 0-7", 7)
         orders.put("0-6", "Zoë", "1", "of 0-6", 9)
@@ -61,10 +66,13 @@ def test_a_late_message_does_not_put_the_old_over_the_new(orders: Orders) -> Non
 
 @pytest.mark.slow
 @pytest.mark.parametrize("named", [True, False])
-def test_a_crash_after_any_commit_of_a_batch_leaves_nothing_twice(
+def test_crash_after_any_commit_leaves_no_duplicates(
     orders: Orders, monkeypatch: pytest.MonkeyPatch, named: bool
 ) -> None:
-    """Of silver, of quarantine and of each gold table in turn; whether records are told apart by name or by their coordinates."""
+    """These are silver, quarantine and each gold table.
+
+    Records are identified by name or by coordinates.
+    """
     if not named:
         monkeypatch.setattr("tests.pipeline.topic.lineage_headers", lambda _: {})
     orders.put("0-1", "Zoë", "1", "new", 1)
@@ -82,10 +90,10 @@ def test_a_crash_after_any_commit_of_a_batch_leaves_nothing_twice(
 
 
 @pytest.mark.slow
-def test_what_begins_a_table_is_no_second_time_in_it(
+def test_first_batch_of_a_table_is_not_written_twice(
     orders: Orders, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The first batch dies after it has written one of the gold tables, which it does not merge, as they have no rows."""
+    """It dies after the write of an empty gold table, which needs no merge."""
     orders.put("0-1", "Zoë", "1", "new", 1)
     orders.put("0-2", "Zoë", "2", "paid", 2)
     orders.put("0-3", None, "3", "new", 3)
@@ -95,8 +103,8 @@ def test_what_begins_a_table_is_no_second_time_in_it(
 
 
 @pytest.mark.slow
-def test_a_silver_function_may_drop_rows_and_make_several_of_one(orders: Orders) -> None:
-    """Each occurrence still counts once, whatever a replay says."""
+def test_silver_function_may_drop_and_multiply_rows(orders: Orders) -> None:
+    """Each occurrence still counts once, despite a different replay."""
     pipeline = Pipeline(records=json_records("customer STRING, status STRING"))
 
     @pipeline.silver
@@ -120,7 +128,7 @@ def test_a_silver_function_may_drop_rows_and_make_several_of_one(orders: Orders)
 
 
 def returning(**rules: Any) -> Callable[[Callable[[DataFrame], DataFrame]], Pipeline]:
-    """A pipeline with one gold table of such rules."""
+    """Return a decorator for a pipeline with one gold table with these rules."""
 
     def make(function: Callable[[DataFrame], DataFrame]) -> Pipeline:
         pipeline = Pipeline(records=json_records(COLUMNS))
@@ -154,17 +162,16 @@ def returning(**rules: Any) -> Callable[[Callable[[DataFrame], DataFrame]], Pipe
         ),
     ],
 )
-def test_a_table_that_cannot_be_is_refused_in_one_line(
+def test_impossible_table_is_rejected_in_one_line(
     spark: SparkSession, pipeline: Pipeline, message: str
 ) -> None:
-    """Before anything is written; the message names the table or the function, and the column."""
+    """Nothing is written before. The error names the table or the function, and the column."""
     with pytest.raises(PipelineError, match=message) as error:
         find_schemas(spark, pipeline)
     assert "\n" not in str(error.value)
 
 
-def test_declarations_that_contradict_themselves() -> None:
-    """Are refused where they stand."""
+def test_contradictory_declarations_are_rejected() -> None:
     pipeline = Pipeline()
     cases: list[tuple[str, dict[str, Any], str]] = [
         ("silver", {"add": ["n"]}, "cannot be called 'silver'"),
@@ -183,8 +190,11 @@ def test_declarations_that_contradict_themselves() -> None:
 
 
 @pytest.mark.slow
-def test_a_table_declared_anew_is_refused(orders: Orders) -> None:
-    """And so is a column of another type; a column that silver has not had is added, null in what there was."""
+def test_changed_declaration_of_a_table_is_rejected(orders: Orders) -> None:
+    """So is a column with another type.
+
+    A new column of silver is added, with null in existing rows.
+    """
     orders.put("0-1", "Zoë", "1", "new", 1)
     orders.run()
     before = {

@@ -1,4 +1,4 @@
-"""JSON by its columns: what is taken, and the reason for what is not."""
+"""JSON with declared columns: the accepted values, and the reasons for rejections."""
 
 import json
 from datetime import UTC, date, datetime
@@ -16,7 +16,7 @@ from tests.pipeline.topic import bronze
 
 pytestmark = pytest.mark.timeout(
     900
-)  # on two calm cores a minute; with ten others on them ten times that
+)  # a minute on two idle cores, ten times as long on a busy machine
 
 COLUMNS = """
     customer STRING NOT NULL, amount DECIMAL(18,2), at TIMESTAMP, day DATE, paid BOOLEAN, weight DOUBLE, pieces INT,
@@ -40,7 +40,7 @@ WHOLE = {
 
 
 def read(spark: SparkSession, columns: str, *values: Any, **options: Any) -> list[Any]:
-    """What becomes of JSON values, in their order."""
+    """Return the rows for JSON values, in their order."""
     pipeline = Pipeline(records=json_records(columns, **options))
     return read_rows(
         pipeline, bronze(spark, [json.dumps(value).encode() for value in values])
@@ -48,8 +48,8 @@ def read(spark: SparkSession, columns: str, *values: Any, **options: Any) -> lis
 
 
 @pytest.mark.slow
-def test_a_field_may_have_any_name_but_two(spark: SparkSession) -> None:
-    """Those that reading uses for itself are no exception."""
+def test_field_may_have_any_name_except_two(spark: SparkSession) -> None:
+    """Names that the reader uses internally are allowed."""
     names = ["text", "json", "large", "partition", "lineage", "field_text", "a b", "ключ"]
     columns = ", ".join(f"`{name}` STRING" for name in names)
     (row,) = read(spark, columns, {name: f"the {name}" for name in names})
@@ -61,7 +61,10 @@ def test_a_field_may_have_any_name_but_two(spark: SparkSession) -> None:
 
 
 def test_every_type_of_column(spark: SparkSession) -> None:
-    """Decimals keep their digits, nested values their nulls, times their zone; fields that no column names are ignored."""
+    """Decimals keep their digits, nested values their nulls, and times their zone.
+
+    Undeclared fields are ignored.
+    """
     (row,) = read(spark, COLUMNS, WHOLE)
     assert row.reason is None
     assert (row.customer, row.amount, row.paid, row.weight, row.pieces) == (
@@ -83,8 +86,8 @@ def test_every_type_of_column(spark: SparkSession) -> None:
 
 
 @pytest.mark.slow
-def test_what_is_null_or_missing_is_null_unless_it_must_not_be(spark: SparkSession) -> None:
-    """NOT NULL asks for a value."""
+def test_null_and_missing_fields_are_null(spark: SparkSession) -> None:
+    """NOT NULL requires a value."""
     empty, nulls, nobody = read(
         spark, COLUMNS, {"customer": "a"}, {**dict.fromkeys(WHOLE), "customer": "a"}, {}
     )
@@ -130,17 +133,17 @@ def test_what_is_null_or_missing_is_null_unless_it_must_not_be(spark: SparkSessi
         ("blob", "?", "field blob does not fit BINARY: STRING"),
     ],
 )
-def test_what_does_not_fit_has_a_reason(
+def test_value_that_does_not_fit_has_a_reason(
     spark: SparkSession, field: str, value: object, reason: str
 ) -> None:
-    """No cast makes something else of it, no decimal is rounded, and nothing raises."""
+    """No value is cast, no decimal is rounded, and nothing raises."""
     (row,) = read(spark, COLUMNS, {**WHOLE, field: value})
     assert row.reason == reason
 
 
 @pytest.mark.slow
-def test_conditions_of_ones_own(spark: SparkSession) -> None:
-    """Each with its reason, after those of the types; what is null is not refused."""
+def test_own_conditions_reject_records(spark: SparkSession) -> None:
+    """Each has its reason and follows the type checks. Null is not rejected."""
     reject = {"the amount is negative": "amount < 0"}
     found = read(
         spark,
@@ -177,10 +180,10 @@ def test_conditions_of_ones_own(spark: SparkSession) -> None:
         ),
     ],
 )
-def test_a_pipeline_that_cannot_be_is_refused_in_one_line(
+def test_impossible_pipeline_is_rejected_in_one_line(
     spark: SparkSession, pipeline: Pipeline, message: str
 ) -> None:
-    """Before anything is written."""
+    """Nothing is written before."""
     with pytest.raises(PipelineError, match=message) as error:
         find_schemas(spark, pipeline)
     assert "\n" not in str(error.value)
@@ -188,10 +191,8 @@ def test_a_pipeline_that_cannot_be_is_refused_in_one_line(
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", ["batch", "replay", "Occurrence", "source_topic"])
-def test_a_field_with_the_name_of_a_column_of_silver_is_refused(
-    spark: SparkSession, name: str
-) -> None:
-    """However it is written; else silver's own column would take its place, and say nothing."""
+def test_field_with_the_name_of_a_silver_column_is_rejected(spark: SparkSession, name: str) -> None:
+    """The case does not matter. Otherwise silver's own column would silently replace it."""
     with pytest.raises(PipelineError, match=f"have a column '{name}', which silver has of its own"):
         find_schemas(spark, Pipeline(records=json_records(f"customer STRING, {name} STRING")))
     pipeline = Pipeline(records=json_records("customer STRING"))

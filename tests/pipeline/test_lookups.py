@@ -1,4 +1,4 @@
-"""What a batch reads of silver to find replays: it must not grow with silver."""
+"""The files of silver that a batch reads to find replays: their number must not grow with silver."""
 
 import shutil
 from collections.abc import Iterator
@@ -15,14 +15,16 @@ from tests.pipeline.conftest import Job
 
 pytestmark = pytest.mark.timeout(
     900
-)  # on two calm cores a minute; with ten others on them ten times that
+)  # a minute on two idle cores, ten times as long on a busy machine
 
 
 @pytest.mark.slow
-def test_a_batch_reads_of_silver_only_where_its_replays_are(job: Job) -> None:
-    """Whatever offsets the source partitions have, and though one comes later: new messages have a batch read nothing, not
-    even what it wrote itself, and a late replay one file, that of its time. The partitions are far apart, so the offsets of each
-    lie between those of the others."""
+def test_batch_reads_only_the_silver_files_of_its_replays(job: Job) -> None:
+    """New messages read no file, for any offsets, even if a partition appears later. A late replay
+    reads one file.
+
+    The offsets of each partition lie between those of the others.
+    """
     read: list[int] = []
     for run in range(5):
         _write_new_messages(job, run)
@@ -35,7 +37,10 @@ def test_a_batch_reads_of_silver_only_where_its_replays_are(job: Job) -> None:
 
 
 def _write_new_messages(job: Job, run: int) -> None:
-    """Write words of the next messages of all source partitions; the third partition begins with the third run."""
+    """Write words of the next messages of all source partitions.
+
+    The third partition starts in the third run.
+    """
     for partition, first in ((0, 1_000_000), (1, 500), (2, 0)):
         if partition < 2 or run >= 2:
             for offset in range(1000 * run, 1000 * run + 10):
@@ -43,10 +48,13 @@ def _write_new_messages(job: Job, run: int) -> None:
 
 
 def _silver_files_read_by_run(job: Job) -> int:
-    """Run the pipeline; return the most files of silver that one of its plans read, by Spark's own metrics."""
+    """Run the pipeline.
+
+    Returns the largest number of silver files that a plan read, from Spark's metrics.
+    """
     job.spark.conf.set(
         "spark.sql.maxMetadataStringLength", "1000"
-    )  # so that plans name whole paths
+    )  # so that plans contain full paths
     before = max(map(_number, _executions(job.spark)), default=-1)
     job.run()
     job.spark.sparkContext._jsc.sc().listenerBus().waitUntilEmpty()
@@ -57,7 +65,7 @@ def _silver_files_read_by_run(job: Job) -> int:
 def _files_read(spark: SparkSession, execution: JavaObject, path: str) -> int:
     store = _store(spark)
     values = store.executionMetrics(_number(execution))
-    read: dict[int, int] = {}  # by accumulator: a plan may show one scan twice
+    read: dict[int, int] = {}  # by accumulator: a plan may contain one scan twice
     for node in _each(store.planGraph(_number(execution)).allNodes()):
         if node.name().startswith("Scan parquet") and f"{path}]" in node.desc():
             (metric,) = (
@@ -85,15 +93,15 @@ def _number(execution: JavaObject) -> int:
 
 
 def _each(scala: JavaObject) -> Iterator[JavaObject]:
-    """What a collection of Scala's holds."""
+    """Iterate over a Scala collection."""
     found = scala.iterator()
     while found.hasNext():
         yield found.next()
 
 
 @pytest.mark.slow
-def test_silver_has_our_columns_first(job: Job) -> None:
-    """Delta has no statistics of columns beyond the thirty-second, however many fields the records have."""
+def test_silver_has_its_own_columns_first(job: Job) -> None:
+    """Delta has statistics for the first 32 columns only, and records may have many fields."""
     fields = ", ".join(f"f{number} STRING" for number in range(40))
     wide = replace(job, pipeline=Pipeline(records=json_records(fields)))
     wide.run()
@@ -102,8 +110,8 @@ def test_silver_has_our_columns_first(job: Job) -> None:
 
 
 @pytest.mark.slow
-def test_a_silver_of_an_earlier_version_is_refused_and_built_anew_from_bronze(job: Job) -> None:
-    """The message says what to delete; replays of what was there before are still found."""
+def test_silver_of_an_earlier_version_must_be_rebuilt(job: Job) -> None:
+    """The error names the folders to delete. Replays of earlier records are still found."""
     job.sink.sentence(1, "the cat")
     job.sink.word("tree", "an-id-of-a-topology-of-ones-own")
     job.run()
@@ -134,8 +142,8 @@ def test_a_silver_of_an_earlier_version_is_refused_and_built_anew_from_bronze(jo
 
 
 @pytest.mark.slow
-def test_ids_of_more_sources_than_a_condition_can_name_still_find_their_replays(job: Job) -> None:
-    """Ids that look like coordinates, each of another topic."""
+def test_replays_of_many_sources_are_found(job: Job) -> None:
+    """Each id looks like the coordinates of another topic."""
     for number in range(300):
         job.sink.word("much", f"order{number}-1-2-3")
     job.run()
@@ -158,13 +166,13 @@ def test_ids_of_more_sources_than_a_condition_can_name_still_find_their_replays(
 def test_spans_keep_the_widest_gaps(
     spans: list[tuple[int, int]], gaps: int, joined: list[tuple[int, int]]
 ) -> None:
-    """Of one owner; neighbours are one span."""
+    """The spans have one owner. Neighbours form one span."""
     assert join_spans([Span(("t", 0), *span) for span in spans], gaps) == [
         Span(("t", 0), *span) for span in joined
     ]
 
 
 def test_spans_of_different_owners_are_never_joined() -> None:
-    """However few gaps may stay."""
+    """The limit of gaps does not matter."""
     spans = [Span(("t", 0), 1, 2), Span(("t", 1), 3, 4), Span(("u", 0), 5, 6)]
     assert join_spans(reversed(spans), 0) == spans

@@ -1,4 +1,4 @@
-"""What `maintain` does to the tables, beside a pipeline that runs or that lags."""
+"""The effects of `maintain` on the tables, with a pipeline that runs or lags."""
 
 import threading
 from collections.abc import Callable
@@ -24,11 +24,11 @@ TABLES = ("bronze", "silver", "quarantine", "word_counts", "counts_per_minute")
 
 pytestmark = pytest.mark.timeout(
     900
-)  # on two calm cores a minute; with ten others on them ten times that
+)  # a minute on two idle cores, ten times as long on a busy machine
 
 
 def maintained(job: Job, **changes: Any) -> dict[object, dict[str, object]]:
-    """What was done to each table."""
+    """Return the changes of each table."""
     return {
         done["table"]: done
         for done in maintain(job.spark, replace(job.settings, **changes), job.tables)
@@ -42,7 +42,7 @@ def keep(job: Job, table: str, time: str) -> None:
 
 
 def files(job: Job, table: str) -> set[str]:
-    """The names of the data files below a table's directory."""
+    """Return the names of the data files below a table's directory."""
     return {
         file.name
         for file in Path(job.tables.path(table)).rglob("*.parquet")
@@ -51,12 +51,12 @@ def files(job: Job, table: str) -> set[str]:
 
 
 def held(job: Job, table: str) -> set[str]:
-    """The names of those that the table consists of."""
+    """Return the names of the files in the table's current version."""
     return {Path(file).name for file in job.read(table).inputFiles()}
 
 
 def lag(job: Job, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Bring bronze up to date and nothing else."""
+    """Update bronze but no other table."""
 
     def die(*_: object) -> None:
         raise CrashError
@@ -74,8 +74,8 @@ def check_all_but_bronze(job: Job) -> None:
 
 
 @pytest.mark.slow
-def test_small_files_become_one_and_old_files_go(job: Job) -> None:
-    """Those that a table has kept for long enough, here no time at all. Its rows stay, and the next run goes on."""
+def test_small_files_are_compacted_and_old_files_deleted(job: Job) -> None:
+    """Here the retention is zero. The rows stay, and the next run continues."""
     for number in range(3):
         job.sink.sentence(number, f"the cat {number}")
         job.run()
@@ -98,8 +98,8 @@ def test_small_files_become_one_and_old_files_go(job: Job) -> None:
 
 
 @pytest.mark.slow
-def test_how_long_old_files_are_kept(job: Job) -> None:
-    """For readers that are at work, and for looking back; what somebody else chose for a table stays."""
+def test_retention_of_old_files(job: Job) -> None:
+    """Running readers and time travel need it. A user's own setting of a table stays."""
     job.run()
     name, log = "delta.deletedFileRetentionDuration", "delta.logRetentionDuration"
     found = {table: job.tables.properties(job.spark, table) for table in TABLES}
@@ -114,10 +114,10 @@ def test_how_long_old_files_are_kept(job: Job) -> None:
 
 
 @pytest.mark.slow
-def test_bronze_loses_old_records_that_are_read_and_no_others(
+def test_bronze_only_drops_old_records_that_were_read(
     job: Job, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """By their Kafka timestamps, which are of 2023 here; those that only bronze has got yet are read first."""
+    """Their Kafka timestamps count, here of 2023. Records that only bronze has stay."""
     for number in range(2):
         job.sink.sentence(number, f"the cat {number}")
         job.run()
@@ -138,10 +138,10 @@ def test_bronze_loses_old_records_that_are_read_and_no_others(
 
 
 @pytest.mark.slow
-def test_files_of_bronze_stay_until_they_are_read(
+def test_bronze_files_stay_until_they_are_read(
     job: Job, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """Though compaction has replaced them, and they have been kept for longer than the table asks."""
+    """Compaction has replaced them, and their retention is over."""
     job.sink.sentence(1, "the cat")
     job.run()
     keep(job, "bronze", "0 seconds")
@@ -159,10 +159,10 @@ def test_files_of_bronze_stay_until_they_are_read(
 
 
 @pytest.mark.slow
-def test_a_merge_that_meets_a_compaction_is_done_again(
+def test_merge_is_repeated_after_a_concurrent_compaction(
     orders: Orders, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """Delta refuses the commit of what comes second; the batch is in the table once."""
+    """Delta rejects the second commit. The batch is in the table once."""
     at_work, go_on = tmp_path / "at-work", tmp_path / "go-on"
     wait, first = str(go_on), str(at_work)
 
@@ -192,7 +192,7 @@ def test_a_merge_that_meets_a_compaction_is_done_again(
         try:
             await_condition(at_work.exists)
             compact(orders.spark.newSession(), orders.tables, "totals")
-        except BaseException as problem:  # noqa: BLE001 (it is the main thread's to raise)
+        except BaseException as problem:  # noqa: BLE001 (the main thread raises it)
             problems.append(problem)
         finally:
             (tmp_path / "armed").unlink()
@@ -210,8 +210,8 @@ def test_a_merge_that_meets_a_compaction_is_done_again(
 
 
 @pytest.mark.slow
-def test_maintained_while_it_goes_on(job: Job) -> None:
-    """Again and again, between and among the batches of a run that goes on: all tables hold what they must."""
+def test_maintain_during_a_continuous_run(job: Job) -> None:
+    """It runs repeatedly, between and during batches. All tables are correct."""
 
     def silver_has(n: int) -> Callable[[], bool]:
         return lambda: job.tables.count(job.spark, "silver") == n
@@ -233,10 +233,10 @@ def test_maintained_while_it_goes_on(job: Job) -> None:
 
 
 @pytest.mark.slow
-def test_on_s3_nothing_is_committed_beside_the_pipeline(
+def test_maintain_does_not_commit_on_s3_without_a_lock(
     spark: SparkSession, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """Unless the store can tell two writers of one name apart."""
+    """The log store must be able to distinguish two writers of one name."""
     session = spark.newSession()
     assert may_commit(session, Tables("/tables"))
     assert not may_commit(session, Tables("s3a://tables"))
@@ -245,7 +245,6 @@ def test_on_s3_nothing_is_committed_beside_the_pipeline(
     assert may_commit(session, Tables("s3a://tables"))
 
 
-def test_a_place_without_tables(job: Job) -> None:
-    """Is an error in one line."""
+def test_missing_tables_are_an_error(job: Job) -> None:
     with pytest.raises(PipelineError, match="there are no tables at"):
         maintained(job)

@@ -1,4 +1,4 @@
-"""Marks save look-ups, and no replay is missed for it."""
+"""Marks save look-ups, and no replay is missed."""
 
 import json
 
@@ -22,13 +22,13 @@ pytestmark = pytest.mark.timeout(900)
 
 
 def messages(*spans: tuple[int, int, int], topic: str = "sentences") -> Survey:
-    """A batch of messages, said by source partition, first and last offset."""
+    """Return a batch of messages by source partition, first and last offset."""
     sources = [Span((topic, partition), first, last) for partition, first, last in spans]
     return Survey(size=1, malformed=0, named=1, sources=sources, tells_no_offset=False)
 
 
 class TestOfARun:
-    """In one run, whose tables began empty."""
+    """One run whose tables were empty."""
 
     @pytest.fixture
     def marks(self, job: Job) -> Marks:
@@ -36,33 +36,29 @@ class TestOfARun:
         return Marks(job.tables)
 
     @pytest.mark.slow
-    def test_what_comes_after_all_that_was_written_is_not_looked_up(
-        self, job: Job, marks: Marks
-    ) -> None:
+    def test_messages_after_all_written_ones_need_no_lookup(self, job: Job, marks: Marks) -> None:
         assert not marks.reach(job.spark, messages((0, 0, 9)))
         marks.note(messages((0, 0, 9), (1, 0, 500)).sources)
         assert not marks.reach(job.spark, messages((0, 10, 19), (1, 501, 502)))
 
     @pytest.mark.slow
-    def test_what_may_have_been_written_is(self, job: Job, marks: Marks) -> None:
+    def test_messages_that_may_have_been_written_need_a_lookup(
+        self, job: Job, marks: Marks
+    ) -> None:
         assert not marks.reach(job.spark, messages((0, 0, 9)))
         marks.note(messages((0, 0, 9), (1, 0, 500)).sources)
         assert marks.reach(job.spark, messages((0, 9, 19)))
         assert marks.reach(job.spark, messages((0, 10, 19), (1, 500, 500)))
 
     @pytest.mark.slow
-    def test_partitions_that_share_a_bucket_have_marks_of_their_own(
-        self, job: Job, marks: Marks
-    ) -> None:
+    def test_partitions_of_one_bucket_have_separate_marks(self, job: Job, marks: Marks) -> None:
         assert not marks.reach(job.spark, messages((0, 0, 9)))
         marks.note(messages((0, 0, 9), (64, 1000, 1009)).sources)
         assert bucket_of("sentences", 0) == bucket_of("sentences", 64)
         assert not marks.reach(job.spark, messages((0, 10, 19)))
 
     @pytest.mark.slow
-    def test_a_batch_that_tells_not_where_it_is_from_is_looked_up(
-        self, job: Job, marks: Marks
-    ) -> None:
+    def test_batch_without_coordinates_needs_a_lookup(self, job: Job, marks: Marks) -> None:
         assert marks.reach(
             job.spark, Survey(size=1, malformed=0, named=1, sources=None, tells_no_offset=False)
         )
@@ -72,13 +68,15 @@ class TestOfARun:
 
 
 @pytest.mark.slow
-def test_a_run_begins_with_what_silver_has(job: Job, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Also of what was written by others since: a batch of too many places has all looked at again."""
+def test_run_starts_with_the_marks_of_silver(job: Job, monkeypatch: pytest.MonkeyPatch) -> None:
+    """This includes later writes of others: a batch with too many places makes the run read all
+    marks again.
+    """
     for offset in range(5):
         job.sink.word("tree", f"sentences-3-{offset}-0")
     job.run()
     assert DeltaLog(job.spark, job.tables.path("silver")).noted_files()
-    with monkeypatch.context() as patch:  # as of a table with very many files
+    with monkeypatch.context() as patch:  # like a table with very many files
         patch.setattr(DeltaLog, "noted_files", lambda _: None)
         many = Marks(job.tables)
         assert many.reach(job.spark, messages((3, 4, 4)))
@@ -95,15 +93,13 @@ def test_a_run_begins_with_what_silver_has(job: Job, monkeypatch: pytest.MonkeyP
 
 
 @pytest.mark.slow
-def test_files_without_statistics_may_have_anything(
-    job: Job, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """As where somebody has told Delta to make none."""
+def test_files_without_statistics_need_a_lookup(job: Job, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A user may disable Delta's statistics."""
     job.sink.word("tree", "sentences-3-1-0")
     job.run()
     job.tables.set_properties(job.spark, "silver", {"delta.dataSkippingNumIndexedCols": "0"})
     job.sink.word("tree", "sentences-3-2-0")
-    with monkeypatch.context() as patch:  # Python writes them in any case
+    with monkeypatch.context() as patch:  # Python always writes statistics
         patch.setattr(batches, "_shape_for", lambda *_: None)
         job.run()
     for _ in range(2):
@@ -111,20 +107,20 @@ def test_files_without_statistics_may_have_anything(
         assert not Marks(job.tables).reach(job.spark, messages((4, 1_000_000, 1_000_000)))
         monkeypatch.setattr(
             DeltaLog, "noted_files", lambda _: None
-        )  # as of a table with very many files
+        )  # like a table with very many files
 
 
 @pytest.mark.slow
-def test_batches_of_new_messages_never_look_into_silver(
+def test_batches_of_new_messages_never_read_silver(
     job: Job, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """One run of many batches; and a replay in a later one is found all the same."""
+    """One run has many batches. A replay in a later one is still found."""
     looks: list[object] = []
     held = lookups._held
 
     def looking(*given: object) -> object:
         looks.append(given)
-        return held(*given)  # type: ignore[arg-type] # what it was called with
+        return held(*given)  # type: ignore[arg-type] # the original arguments
 
     monkeypatch.setattr(lookups, "_held", looking)
     job.run()
@@ -148,7 +144,7 @@ def test_batches_of_new_messages_never_look_into_silver(
 
 @pytest.mark.slow
 @pytest.mark.parametrize("topic", ["sentences", "a.b-c_d", "T"])
-def test_a_bucket_is_the_same_here_as_in_spark(spark: SparkSession, topic: str) -> None:
+def test_python_and_spark_compute_the_same_bucket(spark: SparkSession, topic: str) -> None:
     names = spark.createDataFrame(
         [(f"{topic}-{partition}-7-0",) for partition in (0, 1, 63, 64, 999)], "name STRING"
     )

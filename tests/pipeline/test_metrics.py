@@ -1,4 +1,6 @@
-"""The figures of a run: what its batches did, how far the tables are behind, and a query that stands still, by real queries."""
+"""Metrics of a run with real queries: the results of batches, the lag of the tables, and stalled
+queries.
+"""
 
 import threading
 import time
@@ -29,7 +31,7 @@ from tests.pipeline.topic import Topic
 
 
 def shown(monitor: Monitor) -> dict[tuple[str, str], float]:
-    """The page's samples, by name and the value of the only label."""
+    """Return the samples of the page, by name and value of the only label."""
     families = text_string_to_metric_families(monitor.metrics.text().decode())
     samples = (sample for family in families for sample in family.samples)
     return {
@@ -39,8 +41,8 @@ def shown(monitor: Monitor) -> dict[tuple[str, str], float]:
     }
 
 
-def test_what_batches_do_is_counted_by_table(job: Job) -> None:
-    """Two sentences of three words, one of them written twice, and a record that cannot be read."""
+def test_results_of_batches_are_counted_by_table(job: Job) -> None:
+    """There are two sentences of three words, one of them written twice, and an unreadable record."""
     job.sink.sentence(1, "the cat the")
     job.sink.sentence(2, "the big dog")
     job.sink.sentence(1, "the cat the")
@@ -63,10 +65,10 @@ def test_what_batches_do_is_counted_by_table(job: Job) -> None:
 
 
 @pytest.mark.slow
-def test_a_batch_that_mostly_cannot_be_read_is_warned_of(
+def test_mostly_unreadable_batch_is_warned_about(
     job: Job, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """Above the share that is set, and not at it; with a reason, which is what to look at first."""
+    """The share must exceed the limit. The warning has a reason to look at first."""
 
     def warned(percent: float) -> tuple[float, str]:
         caplog.clear()
@@ -99,8 +101,11 @@ def test_a_batch_that_mostly_cannot_be_read_is_warned_of(
 
 
 @pytest.mark.slow
-def test_what_bronze_lacks_of_the_topic(job: Job) -> None:
-    """How many records, and the time of the oldest: of each partition only the first is read, whichever comes first."""
+def test_lag_of_bronze(job: Job) -> None:
+    """It has the number of records and the oldest time.
+
+    Only the first record of each partition is read.
+    """
     with closing(TopicLag(job.spark, job.settings)) as topic:
         assert topic.find() == Lag()
         job.sink.sentence(1, "the cat", at=NOON + 5000)
@@ -115,7 +120,7 @@ def test_what_bronze_lacks_of_the_topic(job: Job) -> None:
 
 
 @pytest.mark.slow
-def test_a_first_run_from_the_end_lacks_nothing_of_before(job: Job) -> None:
+def test_first_run_from_the_end_has_no_lag(job: Job) -> None:
     job.sink.sentence(1, "the cat")
     job.sink.flush()
     with closing(TopicLag(job.spark, replace(job.settings, starting_offsets="latest"))) as topic:
@@ -123,8 +128,8 @@ def test_a_first_run_from_the_end_lacks_nothing_of_before(job: Job) -> None:
 
 
 @pytest.mark.slow
-def test_what_silver_lacks_of_bronze(job: Job, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A batch that is not noted as done is lacking; and `maintain`, which writes files of bronze anew, adds nothing to it."""
+def test_lag_of_silver(job: Job, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A batch without a commit counts. `maintain` rewrites files of bronze, which adds nothing."""
     bronze = BronzeLag(job.spark, job.settings, job.tables.path("bronze"))
     assert bronze.find() == Lag()
     job.sink.sentence(1, "the cat", at=NOON)
@@ -149,8 +154,11 @@ def test_what_silver_lacks_of_bronze(job: Job, monkeypatch: pytest.MonkeyPatch) 
 
 
 @pytest.mark.slow
-def test_a_function_that_hangs_is_noticed(job: Job) -> None:
-    """A batch function of the user's that waits for ever: not ready after a tenth of the time, and ready again when it goes on."""
+def test_hanging_function_is_noticed(job: Job) -> None:
+    """A user's batch function blocks.
+
+    The run is not ready after a tenth of the limit, and ready again later.
+    """
     go_on = threading.Event()
     pipeline = Pipeline()
     pipeline.batch(lambda _rows, _batch: go_on.wait(120))  # type: ignore[arg-type]
@@ -173,7 +181,7 @@ def test_a_function_that_hangs_is_noticed(job: Job) -> None:
 
 
 @pytest.mark.slow
-def test_a_look_that_fails_is_told_and_taken_again(caplog: pytest.LogCaptureFixture) -> None:
+def test_failed_lag_check_is_logged_and_repeated(caplog: pytest.LogCaptureFixture) -> None:
     tried = iter([OSError("the disk is away"), None, None])
     again = threading.Event()
 
@@ -189,7 +197,7 @@ def test_a_look_that_fails_is_told_and_taken_again(caplog: pytest.LogCaptureFixt
 
 
 @pytest.mark.slow
-def test_up_to_when_all_is_accounted_for(job: Job, tmp_path: Path) -> None:
+def test_time_of_the_last_complete_audit(job: Job, tmp_path: Path) -> None:
     monitor = Monitor(600)
     at_audits(monitor.metrics, job.spark, f"{tmp_path}/_audit")
     write_text(job.spark, f"{tmp_path}/_audit/orders", str(time.time()))
@@ -207,10 +215,10 @@ def own_kafka(tmp_path: Path) -> Iterator[EmbeddedKafka]:
 
 
 @pytest.mark.slow
-def test_a_broker_that_goes_away_is_named_in_one_line(
+def test_lost_broker_is_named_in_one_line(
     job: Job, own_kafka: EmbeddedKafka, tmp_path: Path
 ) -> None:
-    """With a second for an answer, as the option says here, it takes a few seconds."""
+    """The option limits an answer to a second, so this takes a few seconds."""
     topic = Topic(own_kafka.bootstrap)
     topic.put(b"{}")
     topic.flush()

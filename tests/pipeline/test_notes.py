@@ -1,4 +1,4 @@
-"""What Python's workers note of their rows is what Spark finds when it looks at them."""
+"""The statistics that Python's workers record for their rows equal Spark's."""
 
 import random
 from pathlib import Path
@@ -35,7 +35,7 @@ FORMLESS = ["x", "ü", "-0-1-2", "t!-0-1-2", "a" * 5000]
     ],
     ids=["new", "old", "gaps", "formless", "twice", "nameless", "places", "too-many-places"],
 )
-def test_notes_are_what_spark_finds(
+def test_notes_equal_the_statistics_of_spark(
     spark: SparkSession, tmp_path: Path, names: list[str | None]
 ) -> None:
     rows = _rows(names)
@@ -50,8 +50,8 @@ def test_notes_are_what_spark_finds(
     assert noted.differ == _all_differ(named, found.named)
 
 
-def test_notes_of_many_parts_say_of_all() -> None:
-    """A name is in two of them; offsets of both are covered."""
+def test_notes_of_several_parts_are_combined() -> None:
+    """Two parts share a name. The offsets of both are covered."""
     parts = [
         [f"t-0-{offset}-0" for offset in range(begin, begin + 300)] for begin in (0, 300, 9000)
     ]
@@ -65,7 +65,7 @@ def test_notes_of_many_parts_say_of_all() -> None:
     assert put_together([]).differ
 
 
-def test_of_very_many_names_nothing_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_very_many_names_are_not_compared(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(notes, "_MOST_NAMES", 10)
     assert _noted([f"t-0-{offset}-0" for offset in range(10)]).differ
     assert not _noted([f"t-0-{offset}-0" for offset in range(11)]).differ
@@ -74,7 +74,7 @@ def test_of_very_many_names_nothing_is_said(monkeypatch: pytest.MonkeyPatch) -> 
     ).differ
 
 
-def test_of_very_many_cells_whole_partitions_are_told(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_very_many_cells_become_whole_partitions(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(notes, "MOST_CELLS", 10)
     noted = _noted([f"t-0-{offset * 1000}-0" for offset in range(11)])
     assert [(span.first, span.last) for span in noted.sources or []] == [(0, 10_000)]
@@ -82,10 +82,8 @@ def test_of_very_many_cells_whole_partitions_are_told(monkeypatch: pytest.Monkey
 
 @pytest.mark.slow
 @pytest.mark.parametrize("text", [1, 1000, 1 << 20])
-def test_equal_names_have_equal_numbers_and_others_have_not(
-    monkeypatch: pytest.MonkeyPatch, text: int
-) -> None:
-    """However many bytes are looked at at a time, and wherever in a larger array the names lie."""
+def test_only_equal_names_have_equal_numbers(monkeypatch: pytest.MonkeyPatch, text: int) -> None:
+    """The number of bytes per step and the position in a larger array do not matter."""
     monkeypatch.setattr(notes, "_TEXT", text)
     names = [
         f"{topic}-{n % 7}-{n}-{part}"

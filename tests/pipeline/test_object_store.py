@@ -1,6 +1,8 @@
-"""Tables and checkpoints on S3: driver and executors die by SIGKILL, and every occurrence counts once.
+"""Tables and checkpoints on S3: SIGKILL ends driver and executors, and every occurrence counts
+once.
 
-`./run test pipeline -m s3` runs it. It needs Go, which builds the object store, and fetches half a gigabyte of jars, once.
+`./run test pipeline -m s3` runs it. It needs Go, which builds the object store, and downloads half
+a gigabyte of jars once.
 """
 
 import json
@@ -26,7 +28,7 @@ from tests.pipeline.sink import MINUTE, NOON, Sink
 pytestmark = [pytest.mark.s3, pytest.mark.timeout(1800)]
 
 LONGEST = 300.0
-"""Seconds for one run of the command."""
+"""Seconds for a run of the command."""
 KILLS = [
     "silver/_delta_log",  # the tables are being created
     "_checkpoints/bronze/offsets",
@@ -39,12 +41,13 @@ KILLS = [
     "counts_per_minute/_delta_log",
     "_checkpoints/refine/commits",
 ]
-"""The driver is killed as soon as there is something new in this folder: the steps of the two queries, in their order."""
+"""The driver is killed as soon as this folder has a new object: the steps of both queries in order.
+"""
 
 
 @dataclass(frozen=True)
 class Cloud:
-    """A sink topic, and a folder of a bucket for the tables that are made of it."""
+    """A sink topic, and a folder of a bucket for its tables."""
 
     store: ObjectStore
     sink: Sink
@@ -53,7 +56,7 @@ class Cloud:
     def driver(
         self, name: str, *flags: str, before: tuple[str, ...] = ("-m", "kstorm_pipeline")
     ) -> ManagedProcess:
-        """A run of the pipeline, as a process."""
+        """Return a run of the pipeline as a process."""
         self.sink.flush()
         topic = ("--topic", self.sink.topic, "--bootstrap-servers", self.sink.bootstrap)
         tables = ("--pipeline", "examples.wordcount.tables:pipeline")
@@ -62,8 +65,9 @@ class Cloud:
     def command(
         self, name: str, *words: str, login: Mapping[str, str] | None = None
     ) -> ManagedProcess:
-        """A command of the pipeline, as a process."""
-        # `local:` is where each JVM finds a jar itself; else every executor would be sent half a gigabyte.
+        """Return a command of the pipeline as a process."""
+        # `local:` is a path on each JVM's machine. Otherwise every executor would download half a
+        # gigabyte.
         jars = ",".join(f"local:{jar}" for jar in (*spark_jars(), *s3_jars()))
         conf = [
             part
@@ -89,7 +93,7 @@ class Cloud:
         return ManagedProcess(name, command, workdir=self.workdir, environment=environment)
 
     def names(self, folder: str) -> set[str]:
-        """What is in a folder of these tables; the names under which Spark writes a file before it gets its own are left out."""
+        """Return the names in a folder of these tables, without Spark's temporary names."""
         return {
             name
             for name in self.store.names(f"{self.sink.topic}/{folder}")
@@ -97,7 +101,7 @@ class Cloud:
         }
 
     def half_done(self) -> set[str]:
-        """The queries that have begun a batch which they have not noted as done."""
+        """Return the queries with an unfinished batch."""
         checkpoints = {name: f"_checkpoints/{name}" for name in ("bronze", "refine")}
         return {
             name
@@ -106,7 +110,7 @@ class Cloud:
         }
 
     def check(self) -> None:
-        """A last run ends well, and the tables have what plain Python makes of the topic, and nothing twice."""
+        """Assert that a last run succeeds and that the tables match the topic, without duplicates."""
         found = self.finish()
         first = self.sink.first.values()
         assert sorted((row["partition"], row["offset"]) for row in found["bronze"]) == sorted(
@@ -126,7 +130,7 @@ class Cloud:
         assert len(found["quarantine"]) == len(self.sink.records) - len(self.sink.good)
 
     def finish(self) -> dict[str, list[dict[str, Any]]]:
-        """Bring the tables up to date, and return all their rows."""
+        """Update the tables and return all their rows."""
         files = {
             name: self.workdir / f"{name}.json"
             for name in ("bronze", "silver", "quarantine", "word_counts")
@@ -142,7 +146,7 @@ class Cloud:
 
 
 def at(time: str) -> int:
-    """Milliseconds since 1970 of a time in Spark's JSON."""
+    """Return the milliseconds since 1970 of a time in Spark's JSON."""
     return round(datetime.fromisoformat(time).timestamp() * 1000)
 
 
@@ -158,7 +162,9 @@ def cloud(store: ObjectStore, kafka: EmbeddedKafka, tmp_path: Path) -> Cloud:
 
 
 def write(sink: Sink, portion: int) -> None:
-    """A hundred new sentences, twenty that are replays, among them some of the portion before, and two that nobody can read."""
+    """Write a hundred new sentences, twenty replays, some of them of the last portion, and two
+    unreadable records.
+    """
     first = portion * 100
     for number in range(first, first + 100):
         sink.sentence(number, "the cat and the dog", at=NOON + number * 1000)
@@ -168,8 +174,8 @@ def write(sink: Sink, portion: int) -> None:
     sink.malformed(None)
 
 
-def test_a_driver_killed_at_every_step_of_a_batch_counts_nothing_twice(cloud: Cloud) -> None:
-    """It follows the topic; SIGKILL hits it as soon as a step has reached the bucket, one step after another."""
+def test_driver_killed_at_every_step_counts_nothing_twice(cloud: Cloud) -> None:
+    """It follows the topic. SIGKILL ends it as soon as a step has reached the bucket."""
     driver = cloud.driver(
         "driver", "--trigger", "continuous", "--interval-seconds", "0.2", "--master", "local[2]"
     )
@@ -188,8 +194,8 @@ def test_a_driver_killed_at_every_step_of_a_batch_counts_nothing_twice(cloud: Cl
 
 
 @pytest.mark.parametrize("death", DEATHS)
-def test_executors_killed_amid_a_batch_count_nothing_twice(cloud: Cloud, death: str) -> None:
-    """Silver has occurrences that the batch has again when they die. The run may end by it; the next one makes it good."""
+def test_executors_killed_during_a_batch_count_nothing_twice(cloud: Cloud, death: str) -> None:
+    """Silver already has occurrences of the batch. If the run fails, the next one completes it."""
     write(cloud.sink, 0)
     first = cloud.driver("first", "--master", "local[2]")
     first.start()
@@ -208,8 +214,8 @@ def test_executors_killed_amid_a_batch_count_nothing_twice(cloud: Cloud, death: 
     cloud.check()
 
 
-def test_maintained_on_s3(cloud: Cloud) -> None:
-    """Nothing is committed, as another process could be doing that; it says why, and the tables are as they were."""
+def test_maintain_on_s3_commits_nothing(cloud: Cloud) -> None:
+    """Another process could commit too. The log has the reason, and the tables stay unchanged."""
     write(cloud.sink, 0)
     write(cloud.sink, 1)
     first = cloud.driver("first", "--master", "local[2]", "--max-records-per-batch", "600")
@@ -233,8 +239,8 @@ def test_maintained_on_s3(cloud: Cloud) -> None:
     cloud.check()
 
 
-def test_a_wrong_login_is_not_taken_for_an_empty_bucket(cloud: Cloud) -> None:
-    """The store's own words come in one line."""
+def test_wrong_login_is_an_error_not_an_empty_bucket(cloud: Cloud) -> None:
+    """The error has the store's message in one line."""
     wrong = {"AWS_SECRET_ACCESS_KEY": "guessed"}
     summary = cloud.command("summary", "-m", "kstorm_pipeline", "summary", login=wrong)
     summary.start()

@@ -1,4 +1,4 @@
-"""What a name tells of the message that a record was made of."""
+"""The coordinates of a message in the name of a record."""
 
 import random
 import re
@@ -10,7 +10,7 @@ from kstorm_pipeline.occurrences import source_of
 
 pytestmark = pytest.mark.timeout(
     900
-)  # on two calm cores seconds; with ten others on them ten times that
+)  # seconds on two idle cores, ten times as long on a busy machine
 
 NAME = re.compile(r"([a-zA-Z0-9._-]{1,249})-([0-9]{1,9})-([0-9]{1,18})-[^-]+")
 """<source topic>-<partition>-<offset>-<part>"""
@@ -25,8 +25,8 @@ GOOD = [
 
 
 @pytest.mark.slow
-def test_a_name_of_that_form_and_no_other_tells_its_source(spark: SparkSession) -> None:
-    """As one regular expression says, whatever the name is made of."""
+def test_only_names_of_this_form_have_a_source(spark: SparkSession) -> None:
+    """A regular expression decides, for any characters."""
     draw = random.Random(20110919)
     drawn = ["".join(draw.choices("a-1.9\n ", k=draw.randint(0, 12))) for _ in range(5000)]
     topics = ["a", "a-1", "-", "ä"]

@@ -1,4 +1,4 @@
-"""A sink topic that is not the one that the tables are made of."""
+"""A sink topic that is not the source of the existing tables."""
 
 import os
 import signal
@@ -14,7 +14,7 @@ from tests.pipeline.sink import Sink
 
 pytestmark = pytest.mark.timeout(
     900
-)  # on two calm cores a minute; with ten others on them ten times that
+)  # a minute on two idle cores, ten times as long on a busy machine
 
 MADE_ANEW = r"the topic 'sink-\w+' was deleted and made anew: its id is \S+, and the tables are made of \S+\. Give --tables"
 
@@ -30,9 +30,12 @@ MADE_ANEW = r"the topic 'sink-\w+' was deleted and made anew: its id is \S+, and
         ),
     ],
 )
-def test_a_topic_made_anew_is_refused(job: Job, words: str, allow_data_loss: bool) -> None:
-    """Whether it is shorter than what was read of the old one, or longer, and whatever loss is allowed: no table changes, and
-    the message says what to do. Other tables, as it proposes, get all of the new topic."""
+def test_recreated_topic_is_rejected(job: Job, words: str, allow_data_loss: bool) -> None:
+    """It may be shorter or longer than the old one, with or without allowed data loss. No table
+    changes.
+
+    The error has the remedy. New tables get the whole new topic.
+    """
     job.sink.sentence(1, "the cat and the dog")
     job.run()
     before = job.snapshot()
@@ -49,8 +52,8 @@ def test_a_topic_made_anew_is_refused(job: Job, words: str, allow_data_loss: boo
 
 
 @pytest.mark.slow
-def test_a_topic_made_anew_ends_a_run_that_follows_it(job: Job) -> None:
-    """Nothing of the new topic gets into the tables, though it has more records than were read of the old one."""
+def test_recreated_topic_ends_a_continuous_run(job: Job) -> None:
+    """The tables get nothing of the new topic, although it has more records."""
     commits = Path(job.settings.checkpoint_root) / "bronze" / "commits"
     ended = threading.Event()
 
@@ -70,7 +73,7 @@ def test_a_topic_made_anew_ends_a_run_that_follows_it(job: Job) -> None:
     thread = threading.Thread(target=user)
     thread.start()
     try:
-        # Who looks while there is no topic is told so.
+        # A check without a topic reports the missing topic.
         with pytest.raises(PipelineError, match=f"{MADE_ANEW}|there is no topic"):
             job.run(trigger="continuous", interval_seconds=15)
     finally:
@@ -81,8 +84,8 @@ def test_a_topic_made_anew_ends_a_run_that_follows_it(job: Job) -> None:
         job.run()
 
 
-def test_tables_are_of_one_topic(job: Job) -> None:
-    """Another topic's name is refused, with both names; and there must be a topic at all."""
+def test_tables_belong_to_one_topic(job: Job) -> None:
+    """Another name is rejected, with both names. The topic must exist."""
     with pytest.raises(
         PipelineError,
         match=r"there is no topic 'none' at 127.0.0.1:\d+: create it or correct --topic",
@@ -98,8 +101,8 @@ def test_tables_are_of_one_topic(job: Job) -> None:
 
 
 @pytest.mark.slow
-def test_tables_of_an_earlier_version_learn_their_topic(job: Job) -> None:
-    """They are taken to be of the topic that there is; both queries go on, and from then on it is known."""
+def test_tables_of_an_earlier_version_adopt_the_topic(job: Job) -> None:
+    """Both queries continue, and the topic is known from then on."""
     job.sink.sentence(1, "the cat")
     job.run()
     path = job.tables.path("bronze")

@@ -1,4 +1,4 @@
-"""Folders that are not there, and folders of which nobody knows whether they are."""
+"""Missing folders, and folders that cannot be checked."""
 
 from pathlib import Path
 
@@ -11,15 +11,15 @@ from kstorm_pipeline.places import names_in
 
 
 @pytest.mark.slow
-def test_a_folder_that_is_not_there_is_empty(spark: SparkSession, tmp_path: Path) -> None:
+def test_missing_folder_is_empty(spark: SparkSession, tmp_path: Path) -> None:
     (tmp_path / "silver").mkdir()
     assert names_in(spark, str(tmp_path)) == ["silver"]
     assert names_in(spark, str(tmp_path / "nothing")) == []
 
 
 @pytest.mark.slow
-def test_a_store_that_does_not_answer_is_not_empty(spark: SparkSession) -> None:
-    """Nothing listens at that port."""
+def test_unreachable_store_is_an_error(spark: SparkSession) -> None:
+    """No server listens at this port."""
     place = f"ftp://nobody:nothing@127.0.0.1:{reserve_port()}/tables"
     with pytest.raises(PipelineError, match=f"{place} cannot be read: .*refused") as error:
         names_in(spark, place)

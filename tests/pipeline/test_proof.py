@@ -1,4 +1,4 @@
-"""Level 4 of the audit: trees reckoned again by Spark."""
+"""Level 4 of the audit: Spark computes the trees again."""
 
 import re
 import struct
@@ -56,14 +56,14 @@ def ack_frame(
 
 
 @given(PAIRS, PAIRS, st.lists(IDS, max_size=20), st.integers(0, 1 << 40), st.booleans())
-def test_frames_of_kstorm_are_read_by_other_code(
+def test_pipeline_decodes_frames_of_kstorm(
     inits: list[tuple[int, int]],
     acks: list[tuple[int, int]],
     failed: list[int],
     task: int,
     begins: bool,
 ) -> None:
-    """The same numbers come out, signed."""
+    """The numbers are equal, as signed values."""
     data = ack_frame(inits, acks, failed, task, begins)
     assert list(frames.updates(data)) == [
         *((signed(root), signed(val), True, False) for root, val in inits),
@@ -80,8 +80,8 @@ def test_frames_of_kstorm_are_read_by_other_code(
 
 
 @given(st.binary(max_size=60))
-def test_bytes_that_are_no_frame_are_refused(data: bytes) -> None:
-    """By ValueError or struct's error, and nothing else."""
+def test_invalid_frames_are_rejected(data: bytes) -> None:
+    """Only ValueError and struct's error are allowed."""
     for read in (lambda: list(frames.updates(data)), lambda: frames.completed(data)):
         with suppress(ValueError, struct.error):
             read()
@@ -97,8 +97,8 @@ def closed(spark: SparkSession, values: Sequence[bytes]) -> dict[int, bool]:
 
 
 @pytest.mark.slow
-def test_a_topic_of_which_nothing_is_read_proves_nothing(spark: SparkSession) -> None:
-    """Where the pipeline is older than the services, say; strangers' records among others do no harm."""
+def test_topic_without_readable_frames_is_an_error(spark: SparkSession) -> None:
+    """The pipeline may be older than the services. Single foreign records are skipped."""
     newer = b"\x99\x02" + bytes(8)
     proof._check_that_frames_are_read(records(spark, [newer, ack_frame([(1, 2)])]), "t.__acker")
     proof._check_that_frames_are_read(records(spark, []), "t.__acker")
@@ -109,9 +109,11 @@ def test_a_topic_of_which_nothing_is_read_proves_nothing(spark: SparkSession) ->
 
 
 @pytest.mark.slow
-def test_trees_close_as_acks_say(spark: SparkSession) -> None:
-    """Whatever comes first. A beginning that is there twice counts once, a tree that failed is not complete, and one without a
-    beginning is not looked at."""
+def test_trees_close_by_their_acks(spark: SparkSession) -> None:
+    """The order does not matter. A repeated init counts once.
+
+    A failed tree is not complete, and a tree without an init is ignored.
+    """
     assert closed(
         spark,
         [
@@ -125,7 +127,7 @@ def test_trees_close_as_acks_say(spark: SparkSession) -> None:
 
 
 def simulated(seeds: Sequence[int]) -> tuple[list[bytes], list[bytes]]:
-    """What the ackers were told, and what they said, in clusters whose processes are killed at random."""
+    """Return the input and the completions of ackers in clusters with random kills."""
     told: list[bytes] = []
     said: list[bytes] = []
     for seed in seeds:
@@ -151,8 +153,8 @@ def proven(spark: SparkSession, told: Sequence[bytes], said: Sequence[bytes]) ->
     return compare(completions_of(records(spark, said)), updates_of(rows), heads_of(rows))
 
 
-def test_spark_closes_exactly_what_the_ackers_closed(spark: SparkSession) -> None:
-    """Whatever was killed, came twice, or in another order."""
+def test_spark_closes_the_same_trees_as_the_ackers(spark: SparkSession) -> None:
+    """This holds despite kills, repetitions and another order."""
     told, said = simulated((1, 2, 3))
     found = proven(spark, told, said)
     completed = {root for value in said for root in frames.completed(value)}
@@ -160,8 +162,8 @@ def test_spark_closes_exactly_what_the_ackers_closed(spark: SparkSession) -> Non
     assert len(completed) >= 90
 
 
-def test_an_acker_that_completes_trees_too_early_is_caught(spark: SparkSession) -> None:
-    """Trees are named by their roots, and by the record that says so."""
+def test_acker_that_completes_trees_too_early_is_caught(spark: SparkSession) -> None:
+    """The audit names the root of the tree and the record of its completion."""
     with patch("kstorm.core.ledger._VAL", 0):
         told, said = simulated((1,))
     found = proven(spark, told, said)
@@ -174,8 +176,8 @@ def test_an_acker_that_completes_trees_too_early_is_caught(spark: SparkSession) 
 
 
 @pytest.mark.slow
-def test_a_tree_that_never_began(spark: SparkSession) -> None:
-    """It cannot be complete, if all is there that the ackers were told."""
+def test_completed_tree_without_an_init_is_a_fault(spark: SparkSession) -> None:
+    """The acker's whole input is there, so the tree cannot be complete."""
     said = [encode(CompletionFrame(VERSION, 0, acked=pack_ids([1, 7])))]
     found = proven(spark, [ack_frame(begins=True), ack_frame([(1, 3)], acks=[(1, 3)])], said)
     assert (found.said, found.closed) == (1, 1)
@@ -185,8 +187,11 @@ def test_a_tree_that_never_began(spark: SparkSession) -> None:
 
 
 @pytest.mark.slow
-def test_what_kafka_has_deleted_proves_nothing(spark: SparkSession) -> None:
-    """Of a tree that began soon after the first record that is left, an ack may be gone; a later one is whole."""
+def test_trees_near_deleted_records_are_ignored(spark: SparkSession) -> None:
+    """An ack of a tree that began just after the first remaining record may be deleted.
+
+    Later trees are complete.
+    """
     frames_of = (ack_frame([(1, 3)]), ack_frame([(2, 3)]), ack_frame(acks=[(2, 3)]))
     rows = [
         ("topic", 0, 70 + number, DAY + number * timedelta(minutes=20), value)
@@ -200,8 +205,7 @@ def test_what_kafka_has_deleted_proves_nothing(spark: SparkSession) -> None:
 
 
 @pytest.mark.slow
-def test_what_kstorm_says_is_complete(spark: SparkSession) -> None:
-    """Each root once, however often it is said."""
+def test_completions_list_each_root_once(spark: SparkSession) -> None:
     said = [
         encode(CompletionFrame(VERSION, 0, acked=pack_ids(roots))) for roots in ([1, 2], [2, 3], [])
     ]
@@ -209,8 +213,8 @@ def test_what_kstorm_says_is_complete(spark: SparkSession) -> None:
 
 
 @pytest.mark.slow
-def test_many_trees_close_with_the_record_that_completes_them(spark: SparkSession) -> None:
-    """Trees of random edges, told of in any order, each but its last edge: none of them closes. With it all do."""
+def test_trees_close_with_their_last_edge(spark: SparkSession) -> None:
+    """Random trees without their last edge stay open. With it all of them close."""
     random = Random(1)
     trees = {
         random.getrandbits(64): [random.getrandbits(64) for _ in range(random.randint(2, 6))]

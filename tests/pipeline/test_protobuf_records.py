@@ -1,4 +1,6 @@
-"""Protobuf of a schema registry: columns of every type, other versions, what cannot be read, and runs that break off."""
+"""Protobuf of a schema registry: columns of every type, other versions, unreadable records, and
+interrupted runs.
+"""
 
 import struct
 from collections.abc import Iterator
@@ -27,7 +29,7 @@ from tests.registry_stub import RegistryStub
 
 pytestmark = pytest.mark.timeout(
     900
-)  # on two calm cores a minute; with ten others on them ten times that
+)  # a minute on two idle cores, ten times as long on a busy machine
 
 AT = datetime(2026, 11, 23, 4, 5, 6, 789012, UTC)
 ADDRESS = File(name="post/address.proto", package="post").message(
@@ -57,7 +59,7 @@ def stub() -> Iterator[RegistryStub]:
 
 
 def word(*more: str) -> Any:
-    """The class of a version of `shop.Word`."""
+    """Return the class of a version of `shop.Word`."""
     return File().message("Word", "string word = 1", *more).of("Word")
 
 
@@ -81,10 +83,10 @@ COLUMNS = (
 )
 
 
-def test_messages_of_every_type_become_columns_of_a_delta_table(
+def test_every_protobuf_type_becomes_a_delta_column(
     spark: SparkSession, settings: Settings, stub: RegistryStub, tmp_path: Path
 ) -> None:
-    """The file that the schema imports comes from the registry as well, and the columns are there before any record."""
+    """The registry has the imported file too. The columns exist before any record."""
     writer = Writer(stub)
     values = [writer.protobuf(full_order()), writer.protobuf(ORDER.of("Order")())]
     pipeline = begun(protobuf_records(key="name"), settings, stub)
@@ -117,10 +119,13 @@ def test_messages_of_every_type_become_columns_of_a_delta_table(
 
 
 @pytest.mark.slow
-def test_versions_in_one_batch_are_read_by_the_numbers_of_their_fields(
+def test_versions_are_resolved_by_field_numbers(
     spark: SparkSession, settings: Settings, stub: RegistryStub
 ) -> None:
-    """An older one lacks a field, a newer one has more or calls it otherwise; the columns are the reader's, whoever gives them."""
+    """An older one lacks a field, and a newer one has more or renames it.
+
+    The columns are those of the reader's schema.
+    """
     writer = Writer(stub)
     old = writer.protobuf(word("int32 size = 2")(word="a", size=1))
     newer = File().message(
@@ -144,10 +149,13 @@ def test_versions_in_one_batch_are_read_by_the_numbers_of_their_fields(
 
 
 @pytest.mark.slow
-def test_a_version_that_appears_during_a_run_is_read_at_once(
+def test_new_version_during_a_run_is_read_at_once(
     spark: SparkSession, settings: Settings, stub: RegistryStub
 ) -> None:
-    """By the columns that the run began with; of each id the registry is asked once what it is, and once for its descriptor."""
+    """The columns of the run stay.
+
+    The registry gets one request per id for its type, and one for its descriptor.
+    """
     writer = Writer(stub)
     old = writer.protobuf(word()(word="a"))
     pipeline = begun(protobuf_records(), settings, stub)
@@ -167,10 +175,10 @@ def test_a_version_that_appears_during_a_run_is_read_at_once(
 
 
 @pytest.mark.slow
-def test_another_message_of_the_schema_is_read_by_its_name(
+def test_message_of_a_schema_is_chosen_by_name(
     spark: SparkSession, settings: Settings, stub: RegistryStub
 ) -> None:
-    """Records of the others say so, in quarantine."""
+    """Records of other messages are quarantined with this reason."""
     writer = Writer(stub)
     values = [
         writer.protobuf(ORDER.of("Order")(customer="a")),
@@ -183,10 +191,10 @@ def test_another_message_of_the_schema_is_read_by_its_name(
     assert (second.reason, second.customer) == (None, "b")
 
 
-def test_each_record_that_cannot_be_read_has_a_reason(
+def test_unreadable_record_has_a_reason(
     spark: SparkSession, settings: Settings, stub: RegistryStub
 ) -> None:
-    """Which names the id, if there is one; nothing raises, and the good ones among them are read."""
+    """The reason names the id if there is one. Nothing raises, and good records are read."""
     writer, other = Writer(stub), Writer(stub, "other")
     timed = word(".google.protobuf.Timestamp at = 2", "repeated int32 sizes = 3")
     good = writer.protobuf(timed(word="cow"))
@@ -230,7 +238,7 @@ def test_each_record_that_cannot_be_read_has_a_reason(
 
 
 @pytest.mark.slow
-def test_a_condition_rejects_and_defaults_may_stand_for_what_is_not_there(
+def test_condition_rejects_and_defaults_fill_missing_fields(
     spark: SparkSession, settings: Settings, stub: RegistryStub
 ) -> None:
     kind = word("int64 size = 2")
@@ -241,10 +249,10 @@ def test_a_condition_rejects_and_defaults_may_stand_for_what_is_not_there(
 
 
 @pytest.mark.slow
-def test_a_record_is_decoded_once(
+def test_record_is_decoded_once(
     spark: SparkSession, settings: Settings, stub: RegistryStub
 ) -> None:
-    """However many columns and conditions are asked of it."""
+    """The number of columns and conditions does not matter."""
     value = Writer(stub).protobuf(word("int64 size = 2")(word="a", size=1))
     pipeline = begun(
         protobuf_records(reject={"small": "size < 1", "no": "word is null"}), settings, stub
@@ -280,10 +288,10 @@ def test_a_record_is_decoded_once(
         ),
     ],
 )
-def test_a_readers_schema_that_cannot_be_is_refused_in_one_line(
+def test_invalid_reader_schema_is_rejected_in_one_line(
     spark: SparkSession, settings: Settings, stub: RegistryStub, records: Any, message: str
 ) -> None:
-    """Before anything is written."""
+    """Nothing is written before."""
     Writer(stub).protobuf(word()(word="a"))
     Writer(stub, "avro").avro('{"type": "record", "name": "Word", "fields": []}', {})
     with pytest.raises(PipelineError, match=message) as error:
@@ -291,7 +299,7 @@ def test_a_readers_schema_that_cannot_be_is_refused_in_one_line(
     assert "\n" not in str(error.value)
 
 
-def test_a_schema_that_is_neither_a_class_nor_bytes_is_refused_at_once() -> None:
+def test_schema_must_be_a_class_or_bytes() -> None:
     with pytest.raises(
         PipelineError, match="a generated class or bytes of a set of descriptors, not 'syntax'"
     ):
@@ -299,10 +307,10 @@ def test_a_schema_that_is_neither_a_class_nor_bytes_is_refused_at_once() -> None
 
 
 @pytest.mark.slow
-def test_a_registry_that_gives_no_descriptors_is_named(
+def test_registry_without_descriptors_is_named(
     spark: SparkSession, settings: Settings, stub: RegistryStub
 ) -> None:
-    """It might know the schema's text alone, which nothing here understands."""
+    """It may only have the schema's text, which the pipeline cannot parse."""
     value = Writer(stub).protobuf(word()(word="a"))
     stub.serializes = False
     message = r"does not give schema id 1 as a serialized descriptor \(format=serialized\)"
@@ -313,10 +321,13 @@ def test_a_registry_that_gives_no_descriptors_is_named(
 
 
 @pytest.mark.slow
-def test_a_file_that_the_registry_lacks_comes_with_the_readers_class(
+def test_missing_import_comes_from_the_readers_class(
     spark: SparkSession, settings: Settings, stub: RegistryStub
 ) -> None:
-    """A serializer does not register what it thinks that every registry has; without it the error names the file."""
+    """A serializer does not register well-known files.
+
+    Without the class the error names the file.
+    """
     value = Writer(stub).protobuf(ORDER.of("Order")(customer="a", address={"city": "Kiel"}))
     stub.schemas[2].pop("references")
     with pytest.raises(
@@ -329,7 +340,7 @@ def test_a_file_that_the_registry_lacks_comes_with_the_readers_class(
 
 
 class Words:
-    """A topic of words in Protobuf, and the tables made of it."""
+    """A topic of words in Protobuf, and its tables."""
 
     def __init__(
         self, spark: SparkSession, settings: Settings, tables: Path, stub: RegistryStub
@@ -361,14 +372,17 @@ class Words:
 
 
 @pytest.mark.slow
-def test_a_batch_that_runs_again_is_read_by_the_schema_that_it_was_begun_with(
+def test_repeated_batch_is_read_with_its_original_schema(
     spark: SparkSession,
     settings: Settings,
     tmp_path: Path,
     stub: RegistryStub,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """Though there is a later one by then; the run after it takes that, and silver gets its column. Nothing is there twice."""
+    """The registry has a newer one.
+
+    The next run uses it, and silver gets its column. There are no duplicates.
+    """
     words = Words(spark, settings, tmp_path, stub)
     words.put(word()(word="a"))
     words.topic.put(struct.pack(">bI", 0, 99) + b"garbage")

@@ -1,4 +1,6 @@
-"""Readers of Delta that are not Spark read the tables as docs/tables.md says, in an environment without kstorm."""
+"""Delta readers other than Spark read the tables as in docs/tables.md, in an environment without
+kstorm.
+"""
 
 import json
 import re
@@ -21,7 +23,7 @@ pytestmark = [pytest.mark.timeout(900), pytest.mark.slow]
 
 @pytest.fixture(scope="module")
 def python(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Return the interpreter of an environment with the readers alone."""
+    """The interpreter of an environment that has only the readers."""
     place = tmp_path_factory.mktemp("readers")
     subprocess.run([sys.executable, "-m", "venv", place], check=True)
     subprocess.run(
@@ -32,7 +34,7 @@ def python(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def place(job: Job) -> Path:
-    """Fill tables; return the folder that they are in."""
+    """A folder with filled tables."""
     for number in range(3):
         job.sink.sentence(number, "the cat the dog", at=NOON + number * MINUTE)
         job.run()
@@ -41,7 +43,7 @@ def place(job: Job) -> Path:
 
 
 def said(python: Path, place: Path, program: str) -> str:
-    """What a program prints that is run beside the tables."""
+    """Return the output of a program that runs in the folder of the tables."""
     done = subprocess.run(
         [python, "-c", program], cwd=place, text=True, capture_output=True, check=False
     )
@@ -49,8 +51,8 @@ def said(python: Path, place: Path, program: str) -> str:
     return done.stdout
 
 
-def test_the_examples_of_the_page(python: Path, place: Path) -> None:
-    """Each by itself, in the order of the page."""
+def test_examples_of_the_page_work(python: Path, place: Path) -> None:
+    """They run separately, in the order of the page."""
     polars, by_minute, fresh, history = re.findall(r"(?ms)^```python\n(.*?)^```$", PAGE.read_text())
     assert re.search(r"the +┆ 6 .*(cat|dog) +┆ 3 ", said(python, place, polars).replace("\n", " "))
     assert len(re.findall(r" 4 │$", said(python, place, by_minute), re.MULTILINE)) == 3
@@ -63,14 +65,13 @@ def test_the_examples_of_the_page(python: Path, place: Path) -> None:
     ).endswith("\n[2, 2, 4]\n")
 
 
-def test_the_versions_are_those_of_the_page() -> None:
-    """So that nobody looks for a difference that is one of versions."""
+def test_tested_versions_match_the_page() -> None:
     for name, version in (each.split("==") for each in READERS):
         assert re.search(rf"(?i){name} {re.escape(version)}", PAGE.read_text()), name
 
 
-def test_the_notebook(python: Path, place: Path) -> None:
-    """Its cells run one after the other, and what they show is true."""
+def test_notebook_works(python: Path, place: Path) -> None:
+    """Its cells run in order, and their output is correct."""
     found = json.loads(NOTEBOOK.read_text())["cells"]
     cells = ["".join(cell["source"]) for cell in found if cell["cell_type"] == "code"]
     shown = [re.sub(r"(?ms)^(?=[\w.]+\(.*\Z)", "shown = ", cell) for cell in cells]

@@ -1,4 +1,4 @@
-"""A gold table built anew from silver beside a running pipeline, and a crash at any point of it."""
+"""A gold table is rebuilt from silver during a run, with a crash at any point."""
 
 from collections import defaultdict
 from collections.abc import Callable
@@ -23,11 +23,11 @@ from tests.pipeline.orders import Orders, orders_pipeline
 
 pytestmark = pytest.mark.timeout(
     900
-)  # on two calm cores a minute; with ten others on them ten times that
+)  # a minute on two idle cores, ten times as long on a busy machine
 
 
 def declared_anew(name: str = "totals") -> Pipeline:
-    """The tables of the orders, one of them with another key and other columns, or one more."""
+    """Return the pipeline of the orders with a changed or additional table."""
     pipeline = orders_pipeline()
     pipeline.golds.pop(name, None)
 
@@ -48,7 +48,7 @@ def run_as(orders: Orders, pipeline: Pipeline) -> None:
 
 
 def check_anew(orders: Orders, name: str = "totals") -> None:
-    """The table holds all orders, each once; all messages are of one source partition."""
+    """Check that the table has every order once. All messages are of one source partition."""
     rows = orders.tables.read(orders.spark, name).select("status", "orders", "customer").collect()
     found = {row.status: (row.orders, row.customer) for row in rows}
     assert len(found) == len(rows), "a key is there twice"
@@ -59,7 +59,7 @@ def check_anew(orders: Orders, name: str = "totals") -> None:
 
 
 def fill(orders: Orders) -> None:
-    """Two batches, with replays in the second."""
+    """Run two batches, with replays in the second."""
     orders.put("0-1", "Zoë", "1", "new", 1)
     orders.put("0-2", "Ann", "2", "new", 2)
     orders.run()
@@ -70,8 +70,8 @@ def fill(orders: Orders) -> None:
 
 
 @pytest.mark.slow
-def test_a_table_declared_anew_is_built_while_the_old_one_goes_on(orders: Orders) -> None:
-    """The old pipeline runs on after the rebuild, with its table as it was; the new one has all of it, once."""
+def test_changed_table_is_built_while_the_old_one_is_used(orders: Orders) -> None:
+    """The old pipeline continues with its unchanged table. The new table has every order once."""
     fill(orders)
     with pytest.raises(
         PipelineError, match=r"totals has another form .* built from silver by `rebuild totals`"
@@ -93,8 +93,8 @@ def test_a_table_declared_anew_is_built_while_the_old_one_goes_on(orders: Orders
 
 
 @pytest.mark.slow
-def test_a_new_table_gets_what_silver_has(orders: Orders) -> None:
-    """It is refused until it is built, and what other tables have stays."""
+def test_new_table_is_built_from_silver(orders: Orders) -> None:
+    """Until then the pipeline is rejected. Other tables stay unchanged."""
     fill(orders)
     pipeline = declared_anew("by_status")
     with pytest.raises(
@@ -110,8 +110,8 @@ def test_a_new_table_gets_what_silver_has(orders: Orders) -> None:
 
 
 @pytest.mark.slow
-def test_a_function_that_has_changed_is_applied_to_all_of_silver(orders: Orders) -> None:
-    """Though the declaration is the same; what the table keeps of its own, such as its properties, stays."""
+def test_changed_function_is_applied_to_all_of_silver(orders: Orders) -> None:
+    """The declaration is the same. The table keeps its properties."""
     fill(orders)
     kept = {"delta.deletedFileRetentionDuration": "interval 9 days"}
     orders.tables.set_properties(orders.spark, "by_time", kept)
@@ -128,10 +128,13 @@ def test_a_function_that_has_changed_is_applied_to_all_of_silver(orders: Orders)
 
 
 @pytest.mark.slow
-def test_a_batch_that_silver_has_and_the_table_has_not(
+def test_unfinished_batch_is_in_the_rebuilt_table_once(
     orders: Orders, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The old pipeline died in the middle of it: the new table has it from silver, and the batch that runs again adds nothing."""
+    """The old pipeline died during the batch.
+
+    The new table has it from silver, and its repetition adds nothing.
+    """
     fill(orders)
     orders.put("0-5", "Ann", "5", "paid", 5)
     with monkeypatch.context() as patch:
@@ -144,7 +147,7 @@ def test_a_batch_that_silver_has_and_the_table_has_not(
 
 
 def crash_after(patch: pytest.MonkeyPatch, owner: Any, name: str) -> None:
-    """End the process, as it were, as soon as the function has done its work."""
+    """Simulate the end of the process directly after a function."""
     work: Callable[..., None] = getattr(owner, name)
 
     def work_and_crash(*arguments: Any) -> None:
@@ -160,10 +163,10 @@ def crash(*_: object) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("where", ["before", "built", "caught up", "in place", "half deleted"])
-def test_a_crash_at_any_point_is_made_good_by_the_next_start(
+def test_next_start_completes_a_rebuild_after_a_crash(
     orders: Orders, monkeypatch: pytest.MonkeyPatch, where: str
 ) -> None:
-    """The old pipeline goes on as long as its table is there, and the new one ends with all, once."""
+    """The old pipeline runs as long as its table exists. The new table has every order once."""
     fill(orders)
     new = declared_anew()
     with monkeypatch.context() as patch:
@@ -212,8 +215,8 @@ def test_a_crash_at_any_point_is_made_good_by_the_next_start(
 
 
 @pytest.mark.slow
-def test_a_rebuild_beside_a_run_that_goes_on(orders: Orders) -> None:
-    """Batches come before, while and after the table is built; the new pipeline has each of them once."""
+def test_rebuild_during_a_continuous_run(orders: Orders) -> None:
+    """Batches arrive before, during and after the rebuild. The new table has each of them once."""
     fill(orders)
 
     def silver_has(n: int) -> Callable[[], bool]:
@@ -235,15 +238,15 @@ def test_a_rebuild_beside_a_run_that_goes_on(orders: Orders) -> None:
 
 
 @pytest.mark.slow
-def test_a_run_with_the_old_declaration_ends_when_another_has_put_a_table_in_place(
+def test_run_with_the_old_declaration_ends_after_the_swap(
     orders: Orders, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """In one line, before it merges anything into the table that it does not know."""
+    """The error is one line, before any merge into the new table."""
     fill(orders)
     rebuild_it(orders, declared_anew())
     run_as(orders, declared_anew())
     orders.put("0-5", "Ann", "5", "paid", 5)
-    monkeypatch.setattr(running, "check_tables", lambda *_: None)  # it had passed before
+    monkeypatch.setattr(running, "check_tables", lambda *_: None)  # it passed before the swap
     with pytest.raises(
         PipelineError, match=r"totals was put in place with another declaration .* End this run"
     ) as error:
@@ -254,8 +257,8 @@ def test_a_run_with_the_old_declaration_ends_when_another_has_put_a_table_in_pla
 
 
 @pytest.mark.slow
-def test_what_cannot_be_built_from_silver_is_refused(orders: Orders) -> None:
-    """Each in one line that says what to do."""
+def test_impossible_rebuild_is_rejected(orders: Orders) -> None:
+    """Each error is one line with the remedy."""
     with pytest.raises(PipelineError, match="there is no silver at"):
         rebuild_it(orders, orders.pipeline)
     orders.run()

@@ -1,4 +1,4 @@
-"""What the schemas of a registry become: columns of Avro and JSON Schema, and of their older versions."""
+"""Columns from a registry's schemas: Avro, JSON Schema, and older versions of them."""
 
 import json
 from collections.abc import Iterator
@@ -17,7 +17,7 @@ from tests.registry_stub import RegistryStub
 
 pytestmark = pytest.mark.timeout(
     900
-)  # on two calm cores a minute; with ten others on them ten times that
+)  # a minute on two idle cores, ten times as long on a busy machine
 
 AT = datetime(2026, 11, 23, 4, 5, 6, 789000, UTC)
 
@@ -75,7 +75,10 @@ ORDER = {
 
 
 def test_avro_of_every_type(spark: SparkSession, settings: Settings, stub: RegistryStub) -> None:
-    """Decimals keep their digits, times are times, what is null is null, and the columns are there before any record."""
+    """Decimals keep their digits, times become timestamps, and null stays null.
+
+    The columns exist before any record.
+    """
     value = Writer(stub).avro(AVRO, ORDER)
     pipeline = begun(avro_records(key="name"), settings, stub)
     columns = find_schemas(spark, pipeline)["silver"]
@@ -97,8 +100,10 @@ def test_avro_of_every_type(spark: SparkSession, settings: Settings, stub: Regis
 def test_avro_of_two_versions_in_one_batch(
     spark: SparkSession, settings: Settings, stub: RegistryStub
 ) -> None:
-    """Each is read by its own schema: numbers are promoted, defaults stand for what an older one lacks, and what a newer one has
-    more is left out. All are the columns of the reader's schema."""
+    """Each record is read with its own schema and has the columns of the reader's schema.
+
+    Numbers are promoted, defaults fill missing fields, and additional fields are dropped.
+    """
     writer = Writer(stub)
     old = writer.avro(
         avro(CUSTOMER, {"name": "amount", "type": "int"}), {"customer": "a", "amount": 1}
@@ -120,10 +125,10 @@ def test_avro_of_two_versions_in_one_batch(
 
 
 @pytest.mark.slow
-def test_avro_that_does_not_become_the_readers_schema(
+def test_incompatible_avro_schema_has_a_reason(
     spark: SparkSession, settings: Settings, stub: RegistryStub
 ) -> None:
-    """The reason names the id and what is between the two schemas."""
+    """It names the id and the difference between the schemas."""
     writer = Writer(stub)
     old = writer.avro(avro(CUSTOMER), {"customer": "a"})
     new = writer.avro(
@@ -137,10 +142,10 @@ def test_avro_that_does_not_become_the_readers_schema(
 
 
 @pytest.mark.slow
-def test_avro_that_refers_to_other_schemas(
+def test_avro_with_references_to_other_schemas(
     spark: SparkSession, settings: Settings, stub: RegistryStub
 ) -> None:
-    """Types of other subjects, and of those that these refer to, by full names and by short ones, more than once."""
+    """The types have full or short names, are used repeatedly, and refer to further subjects."""
     street = {
         "type": "record",
         "name": "Street",
@@ -203,7 +208,7 @@ JSON = {
 def test_json_schema_of_every_type(
     spark: SparkSession, settings: Settings, stub: RegistryStub
 ) -> None:
-    """Columns come from the properties, and objects are read as strictly as plain JSON."""
+    """Columns come from the properties. Objects are checked as strictly as plain JSON."""
     full = {
         "customer": "Zoë", "note": None, "amount": 1.5, "pieces": 3, "at": "2026-11-23T04:05:06.789Z", "day": "2026-11-23",
         "address": {"city": "Kiel"}, "tags": ["a"], "counts": {"x": 1}, "status": "NEW", "rest": {"any": [1, "two"]},
@@ -227,10 +232,10 @@ def test_json_schema_of_every_type(
 
 
 @pytest.mark.slow
-def test_json_schema_with_columns_of_ones_own(
+def test_json_schema_with_own_columns(
     spark: SparkSession, settings: Settings, stub: RegistryStub
 ) -> None:
-    """SQL has types that JSON Schema has not; a condition and the key work as for plain JSON."""
+    """SQL has more types than JSON Schema. A condition and the key work as for plain JSON."""
     value = Writer(stub).json(
         json.dumps(JSON), {"customer": "a", "at": "2026-11-23T04:05:06Z", "amount": 12.34}
     )
@@ -268,10 +273,10 @@ def test_json_schema_with_columns_of_ones_own(
         ),
     ],
 )
-def test_a_readers_schema_that_cannot_be_is_refused_in_one_line(
+def test_invalid_reader_schema_is_rejected_in_one_line(
     spark: SparkSession, settings: Settings, stub: RegistryStub, records: Any, message: str
 ) -> None:
-    """Before anything is written."""
+    """Nothing is written before."""
     Writer(stub).avro(avro(CUSTOMER), {"customer": "a"})
     with pytest.raises(PipelineError, match=message) as error:
         find_schemas(spark, begun(records, settings, stub))

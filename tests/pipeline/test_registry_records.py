@@ -1,4 +1,6 @@
-"""Records of a schema registry in a run: versions that come and go, what cannot be read, and a registry that is away."""
+"""Records of a schema registry in a run: new versions, unreadable records, and an unavailable
+registry.
+"""
 
 import json
 from collections.abc import Callable, Iterator
@@ -24,7 +26,7 @@ from tests.registry_stub import RegistryStub
 
 pytestmark = pytest.mark.timeout(
     900
-)  # on two calm cores a minute; with ten others on them ten times that
+)  # a minute on two idle cores, ten times as long on a busy machine
 
 WORD = {"name": "word", "type": "string"}
 SIZE = {"name": "size", "type": "long", "default": -1}
@@ -44,7 +46,7 @@ def stub() -> Iterator[RegistryStub]:
 
 
 class Words:
-    """A topic of words in Avro, and the tables made of it."""
+    """A topic of words in Avro, and its tables."""
 
     def __init__(
         self,
@@ -93,8 +95,8 @@ def words(spark: SparkSession, settings: Settings, tmp_path: Path, stub: Registr
 
 
 @pytest.mark.slow
-def test_a_new_version_between_two_runs_adds_its_column(words: Words) -> None:
-    """The columns are those of the latest schema when a run begins; what silver has already is null in the new one."""
+def test_new_version_between_runs_adds_its_column(words: Words) -> None:
+    """A run has the columns of the latest schema. Existing rows have null in the new one."""
     words.put(WORD, word="a")
     words.run()
     assert words.rows("word") == [("a",)]
@@ -107,10 +109,10 @@ def test_a_new_version_between_two_runs_adds_its_column(words: Words) -> None:
 
 
 @pytest.mark.slow
-def test_a_new_version_during_a_run_is_read_at_once(
+def test_new_version_during_a_run_is_read_at_once(
     spark: SparkSession, settings: Settings, stub: RegistryStub
 ) -> None:
-    """By the columns that the run began with; each id is asked for once, however many batches have it."""
+    """The columns of the run stay. The registry gets one request per id."""
     writer = Writer(stub)
     old = writer.avro(avro(WORD), {"word": "a"})
     pipeline = begun(avro_records(), settings, stub)
@@ -128,14 +130,17 @@ def test_a_new_version_during_a_run_is_read_at_once(
     ]
 
 
-def test_a_registry_that_is_away_ends_the_run_and_costs_nothing(words: Words) -> None:
-    """The error names registry, id and remedy, nothing is quarantined, and a later run has all."""
+def test_unavailable_registry_ends_the_run_without_loss(words: Words) -> None:
+    """The error names registry, id and remedy.
+
+    Nothing is quarantined, and a later run has all records.
+    """
     words.put(WORD, word="a")
     words.run()
     words.put(WORD, SIZE, word="b", size=1)
     words.pipeline = Pipeline(
         records=avro_records(schema=avro(WORD))
-    )  # which needs no registry to begin
+    )  # it starts without a registry
     words.stub.answers = 503
     with pytest.raises(
         PipelineError, match=r"the schema registry does not tell schema id 2 \(http://127.*503"
@@ -150,10 +155,10 @@ def test_a_registry_that_is_away_ends_the_run_and_costs_nothing(words: Words) ->
 
 
 @pytest.mark.slow
-def test_a_batch_that_runs_again_is_read_by_the_schema_that_it_was_begun_with(
+def test_repeated_batch_is_read_with_its_original_schema(
     words: Words, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Though there is a later one by then, which cannot read what silver has already; the run after it takes that."""
+    """The registry has a newer one, which cannot read the existing rows. The next run uses it."""
     words.put(WORD, word="a")
     with monkeypatch.context() as patch:
         break_off_after("write_silver", patch)
@@ -175,10 +180,10 @@ NO_ID = "the value does not begin with the id of a schema: byte 0, and 4 more"
 
 
 @pytest.mark.parametrize("kind", ["avro", "json"])
-def test_each_record_that_cannot_be_read_has_a_reason(
+def test_unreadable_record_has_a_reason(
     spark: SparkSession, settings: Settings, stub: RegistryStub, kind: str
 ) -> None:
-    """Which names the id, if there is one; the good one among them is read, and nothing raises."""
+    """The reason names the id if there is one. Nothing raises, and the good record is read."""
     writer = Writer(stub)
     other = Writer(stub, "other")
     cases: dict[str, tuple[Any, Callable[[], bytes], Callable[[], bytes]]] = {
@@ -216,10 +221,10 @@ def test_each_record_that_cannot_be_read_has_a_reason(
 
 
 @pytest.mark.slow
-def test_a_broken_length_does_not_take_the_heap(
+def test_corrupt_length_does_not_exhaust_the_heap(
     spark: SparkSession, settings: Settings, stub: RegistryStub
 ) -> None:
-    """Two gigabytes are announced, of text and of a list: Avro would make room for them first."""
+    """It claims two gigabytes of text or items. Avro would allocate them first."""
     tags = {"name": "tags", "type": {"type": "array", "items": "string"}}
     value = Writer(stub).avro(avro(WORD, tags), {"word": "a", "tags": ["b"]})
     two_billion = b"\x80\xd0\xac\xf3\x0e"
@@ -232,10 +237,10 @@ def test_a_broken_length_does_not_take_the_heap(
 
 
 @pytest.mark.slow
-def test_a_time_that_python_cannot_read_is_a_reason(
+def test_time_outside_the_range_of_python_is_a_reason(
     spark: SparkSession, settings: Settings, stub: RegistryStub
 ) -> None:
-    """As everywhere in silver, also deep inside; a row with such a time would make the whole table unreadable there."""
+    """This includes nested times. Such a row would make the table unreadable in Python."""
     time = {"type": "long", "logicalType": "timestamp-micros"}
     inner = {
         "type": "record",
@@ -256,10 +261,13 @@ def test_a_time_that_python_cannot_read_is_a_reason(
 
 
 @pytest.mark.slow
-def test_the_registry_is_asked_with_the_login_of_the_settings(
+def test_registry_gets_the_configured_login(
     stub: RegistryStub, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Of the options, else of the address, which no message shows; the next address is asked where one does not answer."""
+    """It comes from the options or the address, and no message shows it.
+
+    If one address does not respond, the next one is used.
+    """
     nobody = f"http://user:secret@127.0.0.1:{reserve_port()}"
     with pytest.raises(PipelineError) as error:
         Registry(f"{nobody},{nobody}", {}).schema(7)
@@ -278,10 +286,8 @@ def test_the_registry_is_asked_with_the_login_of_the_settings(
 
 @pytest.mark.slow
 @pytest.mark.parametrize("status", [200, 401, 404, 500])
-def test_an_answer_that_is_none_of_a_registrys_is_no_answer(
-    stub: RegistryStub, status: int
-) -> None:
-    """A proxy's page says nothing about a schema."""
+def test_foreign_answer_is_not_an_answer_of_the_registry(stub: RegistryStub, status: int) -> None:
+    """A proxy's page does not describe a schema."""
     stub.answers = status
     with pytest.raises(
         PipelineError,
@@ -290,8 +296,8 @@ def test_an_answer_that_is_none_of_a_registrys_is_no_answer(
         Registry(stub.url, {}).schema(7)
 
 
-def test_settings_that_cannot_work_are_named(settings: Settings) -> None:
-    """In a line, before Spark reads anything."""
+def test_invalid_registry_settings_are_named(settings: Settings) -> None:
+    """The error is one line, before Spark reads anything."""
     with pytest.raises(
         SettingsError,
         match=r"need a schema registry: give --schema-registry \(KSTORM_PIPELINE_SCHEMA_REGISTRY\)",

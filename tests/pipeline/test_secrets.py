@@ -1,4 +1,4 @@
-"""Secrets by mounted files: Spark has them, and nobody who looks at its processes, at the log or at the pages."""
+"""Secrets in mounted files: Spark gets them, but no process list, log or page shows them."""
 
 import json
 import os
@@ -48,7 +48,8 @@ IN_FILES = {
     "SCHEMA_REGISTRY_OPTIONS": {"basic.auth.user.info": "words:canary-registry"},
 }
 BY_VARIABLE = {"spark.hadoop.fs.s3a.session.token": "canary-variable"}
-# What encrypts, and nothing of how; where Spark itself starts executors, it hands them this secret by a variable.
+# These settings enable encryption. A Spark that starts executors itself passes them this secret by
+# a variable.
 ENCRYPTED = {
     "spark.authenticate": "true",
     "spark.authenticate.secret": "not-a-secret-of-the-users",
@@ -58,7 +59,10 @@ ENCRYPTED = {
 
 @pytest.fixture
 def environment(tmp_path: Path) -> dict[str, str]:
-    """Write the files, and say where they are; one secret setting comes by its variable."""
+    """Write the files, and return the variables with their paths.
+
+    One secret setting has its own variable.
+    """
     (tmp_path / "noting.py").write_text(PIPELINE)
     given = {
         "TOLD": str(tmp_path / "told"),
@@ -76,7 +80,7 @@ def environment(tmp_path: Path) -> dict[str, str]:
 
 
 def page(port: int, name: str) -> str:
-    """A page of the run; empty while there is none."""
+    """Return a page of the run. It is empty while there is no server."""
     try:
         with urllib.request.urlopen(f"http://127.0.0.1:{port}/{name}", timeout=5) as answer:
             text: str = answer.read().decode()
@@ -86,19 +90,19 @@ def page(port: int, name: str) -> str:
 
 
 def processes(pid: int) -> Iterator[tuple[str, str]]:
-    """Command line and environment of a process and of all that it has started."""
+    """Yield command line and environment of a process and its descendants."""
     for each in [psutil.Process(pid), *psutil.Process(pid).children(recursive=True)]:
-        with suppress(psutil.NoSuchProcess):  # one may end just now
+        with suppress(psutil.NoSuchProcess):  # a process may end at this moment
             yield " ".join(each.cmdline()), json.dumps(each.environ())
 
 
 def classes_into(file: Path) -> str:
-    """The option by which a JVM writes down which classes it loads."""
+    """Return the option that makes a JVM log its classes."""
     return f"-Xlog:class+load:file={file}"
 
 
 def ciphers(folder: Path, ours: str) -> list[str]:
-    """The ciphers of Spark's that a JVM has loaded, by its log of classes."""
+    """Return Spark's cipher classes that a JVM has loaded, from its log."""
     found = re.findall(
         r"network\.crypto\.(\w+TransportCipher) ", (folder / f"{ours}.classes").read_text()
     )
@@ -106,13 +110,15 @@ def ciphers(folder: Path, ours: str) -> list[str]:
 
 
 @pytest.mark.slow
-def test_nobody_sees_what_is_mounted(
+def test_mounted_secrets_are_visible_in_no_process(
     kafka: EmbeddedKafka, environment: dict[str, str], tmp_path: Path
 ) -> None:
-    """Neither in a command line nor in an environment, of driver, executor and all that they start. What the user himself puts
-    into a variable is in the environment of his processes, and in no command line.
+    """They are in no command line and no environment of driver, executor and their children.
 
-    Between the two everything is encrypted, by a cipher that notices what was changed."""
+    A variable of the user is in the environment of his processes, but in no command line.
+
+    Traffic between driver and executor is encrypted with a cipher that detects changes.
+    """
     port, told = reserve_port(), tmp_path / "told"
     sink = Sink(kafka.bootstrap)
     sink.sentence(1, "the cat")

@@ -1,4 +1,4 @@
-"""What the tables hold after three runs over one topic, the third with nothing new to read."""
+"""The tables after three runs over one topic. The third run has no new records."""
 
 import json
 from collections.abc import Callable
@@ -15,7 +15,7 @@ from tests.pipeline.sink import MINUTE, NOON
 
 pytestmark = pytest.mark.timeout(
     900
-)  # on two calm cores a minute; with ten others on them ten times that
+)  # a minute on two idle cores, ten times as long on a busy machine
 
 GOOD = {"word": "cat", "count": 1, "id": "sentences-0-9-0", "emitted_at": NOON}
 
@@ -54,7 +54,10 @@ class Filled:
 
 @pytest.fixture(scope="module")
 def filled(make_job: Callable[[Path], Job], tmp_path_factory: pytest.TempPathFactory) -> Filled:
-    """Fill tables by two runs, with replays inside a batch, across batches and of ids of any form; then run once more."""
+    """Fill tables in two runs, with replays in a batch, across batches and with any ids.
+
+    Then run once more.
+    """
     job = make_job(tmp_path_factory.mktemp("tables"))
     sink = job.sink
     sink.sentence(1, "the cat the dog")
@@ -89,13 +92,13 @@ def filled(make_job: Callable[[Path], Job], tmp_path_factory: pytest.TempPathFac
     return Filled(job, before, job.snapshot())
 
 
-def test_every_table_agrees_with_plain_python(filled: Filled) -> None:
-    """Whatever was written, replayed or malformed, all tables hold what they must, and nothing twice."""
+def test_every_table_matches_plain_python(filled: Filled) -> None:
+    """This includes replays and malformed records. There are no duplicates."""
     filled.job.check()
 
 
-def test_bronze_keeps_every_record_as_it_came(filled: Filled) -> None:
-    """Bronze has key, value, coordinates, timestamp and headers of every record, malformed ones and replays as well."""
+def test_bronze_has_every_record_unchanged(filled: Filled) -> None:
+    """It has key, value, coordinates, timestamp and headers, also of malformed records and replays."""
     rows = filled.job.read("bronze").collect()
     found = {
         (row.partition, row.offset): (
@@ -120,17 +123,20 @@ def test_bronze_keeps_every_record_as_it_came(filled: Filled) -> None:
     }
 
 
-def test_of_an_occurrence_written_twice_the_first_record_stays(filled: Filled) -> None:
-    """A replay in the same batch and one in a later batch, with higher counts, leave silver as it was."""
+def test_first_record_of_an_occurrence_stays(filled: Filled) -> None:
+    """A replay in the same or a later batch has a higher count, but does not change silver."""
     silver = filled.job.silver
     assert silver["sentences-0-1-1"][:2] == ("cat", 1)
     assert silver["sentences-0-2-1"][:2] == ("end", 1)
     assert silver["an-id-of-a-topology-of-ones-own"][:2] == ("tree", 1)
 
 
-def test_a_replay_is_known_by_the_lineage_in_the_headers(filled: Filled) -> None:
-    """Whatever id the record has, in the same batch and across batches, and also where it was first written without headers.
-    Headers that do not say all are not believed: the record's id counts then, and one without is malformed."""
+def test_lineage_headers_identify_a_replay(filled: Filled) -> None:
+    """The record's id does not matter, within a batch and across batches, even if the first record
+    had no headers.
+
+    With incomplete headers the record's id counts, and a record without one is malformed.
+    """
     silver, words = filled.job.silver, filled.job.word_counts
     assert {id for id, row in silver.items() if row[0] == "fish"} == {
         f"sentences-0-7-{part}" for part in "01x"
@@ -141,8 +147,8 @@ def test_a_replay_is_known_by_the_lineage_in_the_headers(filled: Filled) -> None
     assert words["squid"] == (2, 1)
 
 
-def test_gold_has_the_latest_count_beside_the_exact_one(filled: Filled) -> None:
-    """The count grows with every replay, the occurrences do not."""
+def test_gold_has_the_latest_and_the_exact_count(filled: Filled) -> None:
+    """The latest count grows with every replay. The occurrences do not."""
     words = filled.job.word_counts
     assert words["the"] == (9, 4)
     assert words["cat"] == (3, 1)
@@ -150,8 +156,11 @@ def test_gold_has_the_latest_count_beside_the_exact_one(filled: Filled) -> None:
     assert words["tree"] == (3, 2)
 
 
-def test_a_minute_counts_each_occurrence_where_it_was_first_written(filled: Filled) -> None:
-    """The last millisecond belongs to the minute it is in, a replay to none, and a late record to its own minute."""
+def test_occurrence_counts_in_the_minute_of_its_first_record(filled: Filled) -> None:
+    """The last millisecond belongs to its minute.
+
+    A replay does not count, and a late record counts in its own minute.
+    """
     minutes = filled.job.counts_per_minute
     assert minutes[NOON, "the"] == 4
     assert minutes[NOON, "end"] == 1
@@ -160,8 +169,8 @@ def test_a_minute_counts_each_occurrence_where_it_was_first_written(filled: Fill
     assert not [pair for pair in minutes if pair[0] == NOON + 3 * MINUTE]
 
 
-def test_a_malformed_value_goes_to_quarantine_with_its_reason(filled: Filled) -> None:
-    """Each kind of misfit is kept with its raw value, its coordinates and a reason, and what follows is still read."""
+def test_malformed_value_is_quarantined_with_its_reason(filled: Filled) -> None:
+    """The quarantine has the raw value and its coordinates. Later records are read."""
     rows = filled.job.read("quarantine").collect()
     untold = [row for row in rows if row.value is not None and b"squid" in bytes(row.value)]
     assert [row.reason for row in untold] == ["field id is missing"]
@@ -177,16 +186,16 @@ def test_a_malformed_value_goes_to_quarantine_with_its_reason(filled: Filled) ->
 
 
 @pytest.mark.slow
-def test_a_run_without_news_adds_nothing(filled: Filled) -> None:
-    """available-now twice in a row leaves every row of every table as it was."""
+def test_run_without_new_records_adds_nothing(filled: Filled) -> None:
+    """A second available-now run leaves every row unchanged."""
     assert filled.after_third_run == filled.after_second_run
 
 
 @pytest.mark.slow
-def test_rows_are_counted_where_the_log_does_not_tell(
+def test_rows_are_counted_without_statistics_in_the_log(
     job: Job, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Files without statistics, and rows that are deleted in a file that stays."""
+    """Files have no statistics, or rows are deleted within a file."""
     job.sink.sentence(0, "the cat")
     job.run()
     job.spark.conf.set("spark.databricks.delta.stats.collect", "false")
@@ -205,7 +214,9 @@ def test_rows_are_counted_where_the_log_does_not_tell(
 
 
 def _summary(job: Job, monkeypatch: pytest.MonkeyPatch) -> dict[str, int]:
-    """Also as of tables with very many files, of which Delta has none in memory."""
+    """Check that the summary is the same for tables with very many files, which Delta does not keep
+    in memory.
+    """
     found = report.summary(job.spark, job.tables)
     with monkeypatch.context() as patch:
         patch.setattr(DeltaLog, "noted_files", lambda _: None)
@@ -214,8 +225,8 @@ def _summary(job: Job, monkeypatch: pytest.MonkeyPatch) -> dict[str, int]:
 
 
 @pytest.mark.slow
-def test_the_report_says_what_the_tables_hold(filled: Filled, tmp_path: Path) -> None:
-    """Row counts, the top words by occurrences, and all words in the export."""
+def test_report_summarizes_the_tables(filled: Filled, tmp_path: Path) -> None:
+    """It has row counts, the top words by occurrences, and all words in the export."""
     job = filled.job
     assert report.summary(job.spark, job.tables) == {
         name: len(rows) for name, rows in filled.after_third_run.items()

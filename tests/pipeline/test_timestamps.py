@@ -1,4 +1,4 @@
-"""Kafka timestamps that Spark or Python cannot hold."""
+"""Kafka timestamps beyond the range of Spark or Python."""
 
 import pytest
 
@@ -8,16 +8,19 @@ from tests.pipeline.sink import NOON
 
 pytestmark = pytest.mark.timeout(
     900
-)  # on two calm cores a minute; with ten others on them ten times that
+)  # a minute on two idle cores, ten times as long on a busy machine
 
 YEAR_10000 = 253402300800000
 LAST_OF_SPARK = 2**63 // 1000
 
 
 @pytest.mark.slow
-def test_a_record_after_the_year_9999_goes_to_quarantine(job: Job) -> None:
-    """With its coordinates and the timestamp in its reason; the last millisecond before is good, and what follows is read. Python
-    can read the quarantine."""
+def test_record_after_the_year_9999_is_quarantined(job: Job) -> None:
+    """The reason has its timestamp. The last valid millisecond is accepted, and later records are
+    read.
+
+    Python can read the quarantine.
+    """
     job.sink.sentence(1, "the cat", at=YEAR_10000 - 1)
     for at in (YEAR_10000, LAST_OF_SPARK):
         job.sink.malformed(
@@ -36,8 +39,11 @@ def test_a_record_after_the_year_9999_goes_to_quarantine(job: Job) -> None:
 
 
 @pytest.mark.slow
-def test_a_record_that_spark_cannot_read_is_named(job: Job) -> None:
-    """Spark's source ends at a timestamp after the year 294247, whatever is done with the record: the message says where it is."""
+def test_record_that_spark_cannot_read_is_named(job: Job) -> None:
+    """Spark's source fails at a timestamp after the year 294247.
+
+    The error has the record's coordinates.
+    """
     job.sink.sentence(1, "the cat", at=NOON)
     job.sink.malformed(b"{}", at=LAST_OF_SPARK + 1)
     job.sink.flush()

@@ -1,4 +1,6 @@
-"""The offsets that are stored, read with TLS from a ZooKeeper that wants a certificate; and what is told if that cannot be."""
+"""Stored offsets are read with TLS from a ZooKeeper that requires a certificate, and errors are
+reported.
+"""
 
 import json
 from collections.abc import Iterator
@@ -19,7 +21,7 @@ READING = Reading("/kstorm/words", "sentences", 0)
 
 
 class Secured:
-    """A ZooKeeper with an offset in it."""
+    """A ZooKeeper with a stored offset."""
 
     def __init__(self, directory: Path) -> None:
         files = directory / "audited-tls"
@@ -36,7 +38,7 @@ class Secured:
         )
 
     def store(self) -> None:
-        """Writes it, without TLS."""
+        """Write the offset without TLS."""
         client = KazooClient(self.server.connect)
         client.start(30)
         client.create(
@@ -48,7 +50,7 @@ class Secured:
 
 @pytest.fixture(scope="module")
 def secured(servers_directory: Path) -> Iterator[Secured]:
-    """Run it for the tests of this module."""
+    """The secured ZooKeeper for this module."""
     made = Secured(servers_directory)
     with made.server:
         made.store()
@@ -57,14 +59,14 @@ def secured(servers_directory: Path) -> Iterator[Secured]:
 
 @pytest.mark.slow
 def test_stored_offsets_are_read_with_tls(secured: Secured) -> None:
-    """As without."""
+    """The result equals that without TLS."""
     assert stored_offsets(secured.server.secure, [READING], secured.tls) == {READING: 7}
     assert stored_offsets(secured.server.connect, [READING]) == {READING: 7}
 
 
 @pytest.mark.slow
-def test_what_is_wrong_is_told(secured: Secured) -> None:
-    """In one line with the address, and what to look at."""
+def test_tls_error_is_reported(secured: Secured) -> None:
+    """It is one line with the address and the remedy."""
     at = secured.server
     for hosts, tls, why in (
         (
@@ -100,14 +102,14 @@ def test_what_is_wrong_is_told(secured: Secured) -> None:
         ("canary-Pa55", "--zookeeper-tls (KSTORM_PIPELINE_ZOOKEEPER_TLS) cannot be read"),
     ],
 )
-def test_a_wrong_setting_costs_one_line(
+def test_wrong_setting_costs_one_line(
     text: str,
     says: str,
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
     tmp_path: Path,
 ) -> None:
-    """And shows no password that somebody has put there."""
+    """It shows no password."""
     monkeypatch.setenv("KSTORM_PIPELINE_ZOOKEEPER_TLS", text)
     assert (
         main(
@@ -130,8 +132,8 @@ def test_a_wrong_setting_costs_one_line(
 
 
 @pytest.mark.slow
-def test_a_key_with_another_password_is_named(secured: Secured, tmp_path: Path) -> None:
-    """Nobody is asked for it, and it is not shown."""
+def test_key_with_a_wrong_password_is_named(secured: Secured, tmp_path: Path) -> None:
+    """There is no prompt, and the password is not shown."""
     (tmp_path / "password").write_text("canary-Pa55")
     key = locked_key(secured.tls.certfile, "right-Pa55", tmp_path / "locked.key")
     for password_file, says in (

@@ -1,11 +1,13 @@
-"""What the log and the directory of a table are like after weeks of batches, one every ten seconds, before and after `maintain`.
+"""Measures the log and directory of a table after weeks of batches, and after `maintain`.
 
     python -m tests.pipeline.weeks --days 7
 
-Nobody can wait for 60,480 batches, so one is written for real, and the log is continued by hand as a run continues it: a commit
-and a file for each batch, one file in place of all small ones whenever there are fifty, a checkpoint now and then, no entries
-that are older than a week. Each file is a link to the real one, so it is the number of files and entries that is measured here, and
-not the reading of all those rows. Without `--maintained` nobody has tidied up all the time; with it, somebody has once a day.
+A run has a batch every ten seconds. 60,480 batches take too long, so one is written for real, and
+the log is continued by hand. Each batch adds a commit and a file. At fifty small files they become
+one. Checkpoints are written regularly, and entries older than a week are dropped.
+
+Each file is a link to the real one. So the measurement covers the number of files and entries, not
+the reading of all rows. With `--maintained`, `maintain` has run once a day.
 """
 
 import argparse
@@ -31,14 +33,14 @@ from tests.pipeline.left_running import fill, on_disk, seconds_to_read, totals_p
 EVERY_SECS: Final = 10
 DAY: Final = 24 * 3600
 SMALL: Final = 50
-"""So many small files Delta puts together after a commit."""
+"""The number of small files that Delta compacts after a commit."""
 _LINKS: Final = 30_000
-"""Of one file; file systems allow no more than some 65,000."""
+"""Links to one file. File systems allow at most some 65,000."""
 _CHECKPOINT: Final = 20_000
 
 
 class Weeks:
-    """A table whose log is continued."""
+    """A table with a continued log."""
 
     def __init__(self, spark: SparkSession, path: str, *, maintained: bool) -> None:
         self._spark, self._directory, self._maintained = spark, Path(path), maintained
@@ -55,7 +57,7 @@ class Weeks:
         self._stale: list[tuple[float, str]] = []
 
     def go_by(self, days: float) -> None:
-        """Continues the log up to now."""
+        """Continue the log up to now."""
         batches = int(days * DAY / EVERY_SECS)
         began = time.time() - batches * EVERY_SECS
         for number in range(batches):
@@ -107,7 +109,7 @@ class Weeks:
         os.utime(file, (at, at))
 
     def _tidy(self, at: float) -> None:
-        """As Delta does after a commit, and `maintain` once a day."""
+        """Remove old entries as Delta does after a commit, and as `maintain` does once a day."""
         jvm: Any = self._spark._jvm
         found = jvm.org.apache.spark.sql.delta.DeltaLog
         found.clearCache()
@@ -125,7 +127,7 @@ class Weeks:
 
 
 def figures(spark: SparkSession, tables: Tables) -> Iterator[str]:
-    """Of silver."""
+    """Yield the measurements of silver."""
     held = len(tables.read(spark, "silver").inputFiles())
     yield json.dumps(
         {
@@ -137,7 +139,7 @@ def figures(spark: SparkSession, tables: Tables) -> Iterator[str]:
 
 
 def main() -> None:
-    """Make a table old, and print what it is like before and after."""
+    """Age a table, and print the measurements before and after."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else "")
     parser.add_argument("--days", type=float, default=7.0)
     parser.add_argument("--maintained", action="store_true")
