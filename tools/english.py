@@ -32,7 +32,7 @@ _OLD_WORDS = (
     r"|thereby|thrice"
 )
 _PHRASES = (
-    r"the way of an?|goes by|go(es)? on|lets? go|comes? of it|bec[ao]mes? of|stops? to \w+|ha(s|ve) \w+ but"
+    r"the way of an?|goes by|go(es)? on|lets? go|comes? of it|bec[ao]mes? of|stops? to \w+|ha(s|ve) no \w+ but"
     r"|(stands?|stood) (still|on|behind|at)|lies? (on|behind|before|in)|hangs? on|begins? (behind|elsewhere|no)|ends no"
     r"|so (many|much)( of)?(?! (that|as)\b)|no part of|none counts|as if nothing|(what|as) (it|he|they|one) likes?"
     r"|by (itself|themselves)|not missed|comes? twice"
