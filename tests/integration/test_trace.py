@@ -284,7 +284,7 @@ def test_queue_without_a_reader_is_named(
     assert "no process runs it" in run(capsys, "why", last)
 
 
-def test_why_with_exactly_once(
+def test_why_names_the_forgotten_tuple_with_exactly_once(
     kafka: EmbeddedKafka,
     zookeeper: EmbeddedZooKeeper,
     tmp_path: Path,
