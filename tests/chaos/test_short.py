@@ -10,6 +10,7 @@ from tests.command import started
 LONG = 480  # it takes three minutes on an idle machine
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(LONG + 60)
 def test_killing_each_role_loses_nothing(tmp_path: Path) -> None:
     """The exit code is 0, the table has a row per role, and the large log files are deleted."""

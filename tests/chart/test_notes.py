@@ -61,7 +61,7 @@ def test_notes_explain_how_to_scale_each_workload(notes: Notes, render: Render, 
             )
     text = notes(base)
     by_hand = dict(re.findall(r"kubectl -n words scale (\S+) --replicas=N    # 1 to (\d+)", text))
-    by_itself = dict(re.findall(r"(\S+) is scaled by itself, up to (\d+)", text))
+    by_itself = dict(re.findall(r"(\S+) is scaled automatically, up to (\d+)", text))
     assert by_hand == {name: str(tasks) for name, (tasks, fixed) in wanted.items() if fixed}
     assert by_itself == {
         name.partition("/")[2]: str(tasks) for name, (tasks, fixed) in wanted.items() if not fixed
@@ -85,6 +85,8 @@ def test_notes_explain_produce_watch_and_remove(notes: Notes) -> None:
         "kubectl -n words delete pvc,job,configmap -l app.kubernetes.io/instance=wordcount\n",
     ):
         assert command in text
+    assert "    echo 'hello' | kubectl" in text
+    assert "    echo 'MESSAGE' | kubectl" in notes("prod")
     assert "kstorm produce" not in notes("minimal")
     assert "wordcount-traces" not in notes("minimal")
     assert "kubectl -n words logs deployment/wordcount-traces " in notes("prod")
@@ -94,14 +96,23 @@ def test_notes_explain_produce_watch_and_remove(notes: Notes) -> None:
 def test_notes_explain_state_queries(notes: Notes) -> None:
     """They list each stateful bolt and the Secret with the token, if state queries are enabled."""
     text = notes("dev", "stateQueries.enabled=true", "stateQueries.existingSecret.name=ask")
-    said = "    kstorm state scan hello count --namespace words    # with the token of the Secret ask in KSTORM_STATE_TOKEN\n"
+    said = "    kstorm state scan hello count --namespace words    # set KSTORM_STATE_TOKEN to the token of the Secret ask\n"
     assert text.count("kstorm state scan") == text.count(said) == 1
     assert "kstorm state" not in notes("dev")
 
 
+def test_helm_test_is_described(notes: Notes) -> None:
+    """It sends a message only if there is one."""
+    sends = "helm test wordcount -n words    # sends test.message to lines and waits for its result in words\n"
+    checks = "# checks that the topics exist and every task has a process; sends nothing\n"
+    assert sends in notes("dev")
+    assert checks in notes("minimal")
+    assert checks in notes("prod")
+
+
 def test_notes_warn_of_a_prometheus_without_access(notes: Notes) -> None:
     """Otherwise it would scrape nothing, without an error."""
-    line = "Metrics are for this namespace alone. Name a Prometheus of another one in networkPolicy.metricsFrom."
+    line = "Only this namespace may read the metrics. Name a Prometheus in another namespace in networkPolicy.metricsFrom."
     scraped = "monitoring.podMonitor.enabled=true"
     assert line in notes("minimal", scraped)
     assert line not in notes("minimal")

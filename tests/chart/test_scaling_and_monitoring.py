@@ -123,7 +123,7 @@ def shown_metrics() -> set[str]:
     return (
         plain
         | of_pipeline
-        | {f"kstorm_{name}_bucket" for name in re.findall(r'add_latency\("([a-z_]+)"', text)}
+        | {f"kstorm_{name}_bucket" for name in re.findall(r'add_latency\(\s*"([a-z_]+)"', text)}
     )
 
 

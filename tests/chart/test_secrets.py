@@ -15,11 +15,11 @@ Template = Callable[..., subprocess.CompletedProcess[str]]
 
 CANARY = "canary-Pa55"
 JAAS = f'org.apache.kafka.common.security.oauthbearer.OAuthBearerLoginModule required clientSecret="{CANARY}";'
-KAFKA = "put it into the Secret that kafka.existingSecret names"
-SPARK_KAFKA = "put it into the Secret that pipeline.kafkaOptionsSecret names"
-REGISTRY = "put it into the Secret that pipeline.schemaRegistry.optionsSecret names"
-SPARK = "put it into the Secret that pipeline.sparkConfSecret names, or give it as a variable of pipeline.extraEnv"
-FROM = "with a value that is secret: take it from a Secret that exists, by valueFrom.secretKeyRef"
+KAFKA = "put it into the Secret of kafka.existingSecret"
+SPARK_KAFKA = "put it into the Secret of pipeline.kafkaOptionsSecret"
+REGISTRY = "put it into the Secret of pipeline.schemaRegistry.optionsSecret"
+SPARK = "put it into the Secret of pipeline.sparkConfSecret, or pass it as a variable of pipeline.extraEnv"
+FROM = "with a secret value: take it from an existing Secret, by valueFrom.secretKeyRef"
 
 
 def variable(name: str, value: str = CANARY) -> list[dict[str, Any]]:
@@ -29,11 +29,11 @@ def variable(name: str, value: str = CANARY) -> list[dict[str, Any]]:
 
 REFUSED: list[tuple[dict[str, Any], str, str]] = [
     *(
-        ({"kafka": {"properties": {name: CANARY}}}, f"kafka.properties has {name}, which is secret", KAFKA)
+        ({"kafka": {"properties": {name: CANARY}}}, f"kafka.properties contains {name}, which is secret", KAFKA)
         for name in ("sasl.password", "ssl.key.password", "ssl.key.pem", "sasl.oauthbearer.client.secret")
     ),
     *(
-        ({"pipeline": {"kafkaOptions": {name: value}}}, f"pipeline.kafkaOptions has {name}, which is secret", SPARK_KAFKA)
+        ({"pipeline": {"kafkaOptions": {name: value}}}, f"pipeline.kafkaOptions contains {name}, which is secret", SPARK_KAFKA)
         for name, value in (
             ("sasl.jaas.config", JAAS),
             ("kafka.sasl.jaas.config", JAAS),
@@ -49,13 +49,13 @@ REFUSED: list[tuple[dict[str, Any], str, str]] = [
     *(
         (
             {"pipeline": {"schemaRegistry": {"options": {name: CANARY}}}},
-            f"pipeline.schemaRegistry.options has {name}, which is secret",
+            f"pipeline.schemaRegistry.options contains {name}, which is secret",
             REGISTRY,
         )
         for name in ("basic.auth.user.info", "bearer.auth.token", "ssl.key.password")
     ),
     *(
-        ({"pipeline": {"sparkConf": {name: value}}}, f"pipeline.sparkConf has {name}, which is secret", SPARK)
+        ({"pipeline": {"sparkConf": {name: value}}}, f"pipeline.sparkConf contains {name}, which is secret", SPARK)
         for name, value in (
             ("spark.hadoop.fs.s3a.secret.key", CANARY),
             ("spark.hadoop.fs.s3a.access.key", CANARY),
@@ -69,39 +69,39 @@ REFUSED: list[tuple[dict[str, Any], str, str]] = [
         )
     ),
     *(
-        ({where: {"extraEnv": variable(name)}}, f"{where}.extraEnv has {name}", FROM)
+        ({where: {"extraEnv": variable(name)}}, f"{where}.extraEnv contains {name}", FROM)
         for where in ("defaults", "ackers", "pipeline")
         for name in ("DB_PASSWORD", "API_KEY", "GITHUB_TOKEN", "AWS_SECRET_ACCESS_KEY", "KSTORM_ZOOKEEPER_AUTH")
     ),
     (
         {"components": {"split": {"extraEnv": variable("DB_PASS")}}},
-        "components.split.extraEnv has DB_PASS",
+        "components.split.extraEnv contains DB_PASS",
         FROM,
     ),
     (
         {"defaults": {"extraEnv": variable("DATABASE", f"postgres://words:{CANARY}@db/words")}},
-        "defaults.extraEnv has DATABASE",
+        "defaults.extraEnv contains DATABASE",
         FROM,
     ),
     (
         {"defaults": {"extraEnv": variable("KSTORM_KAFKA_PROPERTIES", f'{{"sasl.password": "{CANARY}"}}')}},
-        "defaults.extraEnv has KSTORM_KAFKA_PROPERTIES",
+        "defaults.extraEnv contains KSTORM_KAFKA_PROPERTIES",
         FROM,
     ),
     (
         {"defaults": {"extraEnv": variable("KSTORM_ZOOKEEPER_TLS", f'{{"keyfile_password": "{CANARY}"}}')}},
-        "defaults.extraEnv has KSTORM_ZOOKEEPER_TLS",
+        "defaults.extraEnv contains KSTORM_ZOOKEEPER_TLS",
         FROM,
     ),
     (
         {"pipeline": {"tables": f"s3a://id:{CANARY}@bucket/words"}},
         "pipeline.tables has a login in its URL",
-        "give it as variables of pipeline.extraEnv, by valueFrom.secretKeyRef",
+        "pass it as variables of pipeline.extraEnv, by valueFrom.secretKeyRef",
     ),
     (
         {"keda": {"metadata": {"password": CANARY}}},
-        "keda.metadata has password, which is secret",
-        "put it into the TriggerAuthentication that keda.authenticationRef names",
+        "keda.metadata contains password, which is secret",
+        "put it into the TriggerAuthentication of keda.authenticationRef",
     ),
 ]  # fmt: skip
 

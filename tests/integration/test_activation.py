@@ -82,7 +82,9 @@ def sentences(count: int) -> list[str]:
     return [" ".join(f"w{(i * 7 + j * j) % 199}" for j in range(10)) for i in range(count)]
 
 
-def test_deactivated_topology_finishes_messages_in_flight(engine: Engine, kstorm: Command) -> None:
+def test_deactivated_topology_finishes_trees_in_flight_and_emits_nothing(
+    engine: Engine, kstorm: Command
+) -> None:
     """It emits nothing more and replays nothing.
 
     It stores the offsets of finished messages, where it resumes later.
@@ -105,15 +107,15 @@ def test_deactivated_topology_finishes_messages_in_flight(engine: Engine, kstorm
     status = engine.worker("sentences-0").status()
     assert status is not None
     assert (status["active"], status["remark"], status["not_ready"]) == (False, ready(engine), "")
-    told = f"{name} is deactivated, as it was: 1 spout process, nothing in flight\n"
-    engine.until(lambda: kstorm("deactivate", name)[1] == told, 10, "ZooKeeper has heard of it")
+    told = f"{name} was already deactivated: 1 spout process, nothing in flight\n"
+    engine.until(lambda: kstorm("deactivate", name)[1] == told, 10, "ZooKeeper has the report")
     assert engine.total("sentences", "emitted") == emitted
     assert kstorm("activate", name)[:2] == (0, f"{name} is active again: 1 spout process\n")
     engine.await_done("sentences")
     assert ready(engine) == "ok"
     assert check_words(engine, text) == Counter()
     assert engine.total("sentences", "emitted") == 6000
-    assert kstorm("activate", name)[1] == f"{name} is active, as it was: 1 spout process\n"
+    assert kstorm("activate", name)[1] == f"{name} was already active: 1 spout process\n"
 
 
 def test_spout_started_while_deactivated_emits_nothing(engine: Engine, kstorm: Command) -> None:
@@ -153,8 +155,8 @@ def test_drain_waits_for_messages_in_flight(engine: Engine, kstorm: Command) -> 
     code, told, error = kstorm("drain", name, "--timeout", "3")
     assert code == 3
     assert re.fullmatch(
-        rf"kstorm: '{name}' still has [\d,]+ trees in flight \(sentences at sentences-0\), after 3 s; it stays "
-        "deactivated, so drain it again or activate it\n",
+        rf"kstorm: '{name}' still has [\d,]+ trees in flight \(sentences at sentences-0\) after 3 s; it stays "
+        "deactivated: drain it again, or activate it\n",
         error,
     )
     assert "trees in flight" in told
@@ -191,7 +193,7 @@ def cluster(
         yield stub
 
 
-def test_kill_drains_then_scales_to_zero_and_forgets_the_topology(
+def test_kill_drains_scales_to_0_and_forgets(
     engine: Engine, kstorm: Command, cluster: KubernetesStub
 ) -> None:
     """It waits for the end of the last spout. A later topology with this name emits."""
@@ -202,7 +204,7 @@ def test_kill_drains_then_scales_to_zero_and_forgets_the_topology(
     lines = [
         line
         for line in told.splitlines()
-        if not line.startswith(("waiting", "not heard")) and " in flight (" not in line
+        if not line.startswith(("waiting", "no response yet")) and " in flight (" not in line
     ]
     assert code == 0
     assert lines == [
@@ -228,7 +230,7 @@ def test_kill_drains_then_scales_to_zero_and_forgets_the_topology(
     assert check_words(engine, text) == Counter()
 
 
-def test_kill_continues_after_its_wait_despite_open_trees(
+def test_kill_with_unfinished_trees(
     engine: Engine, kstorm: Command, cluster: KubernetesStub
 ) -> None:
     """It waits for `--wait` seconds and names the remaining trees, which are not lost."""
@@ -240,13 +242,13 @@ def test_kill_continues_after_its_wait_despite_open_trees(
     engine.until(lambda: engine.total("sentences", "pending") > 0, 60, "something is in flight")
     code, told, _ = kstorm("kill", name, "--yes", "--wait", "1")
     assert code == 0
-    assert "trees in flight (sentences at sentences-0), after 1 s" in told
+    assert "trees in flight (sentences at sentences-0) after 1 s" in told
     assert (
-        "It is killed all the same; what was in flight is emitted again when it is started again"
+        "It is killed anyway; messages in flight will be emitted again when it is started again"
         in told
     )
     assert told.endswith(
-        f"starts it again but for what is scaled by itself: `kstorm scale {name} split=1`\n"
+        f"starts it again, except autoscaled components: `kstorm scale {name} split=1`\n"
     )
     split.resume()
     engine.until(lambda: not engine.processes.of("sentences"), 60, "the spout's process is gone")
@@ -257,7 +259,7 @@ def test_kill_continues_after_its_wait_despite_open_trees(
     }
 
 
-def test_kill_refuses_a_topology_that_keda_scales(
+def test_kill_refuses_components_scaled_by_keda(
     engine: Engine, kstorm: Command, cluster: KubernetesStub
 ) -> None:
     """KEDA would restart it at once. Nothing is deactivated or scaled."""
@@ -271,7 +273,7 @@ def test_kill_refuses_a_topology_that_keda_scales(
     assert ready(engine) == "ok"
 
 
-def test_topology_keeps_its_state_during_a_zookeeper_outage(
+def test_zookeeper_outage_keeps_the_topology_as_it_is(
     engine: Engine, kstorm: Command, way: Proxy
 ) -> None:
     """`/status` reports the outage. Commands take effect after it."""
@@ -306,7 +308,7 @@ def reports(engine: Engine) -> list[str]:
     return found
 
 
-def test_unknown_topology_is_an_error_with_the_known_names(
+def test_unknown_name_lists_known_topologies(
     kstorm: Command, zookeeper: EmbeddedZooKeeper, topic_prefix: str
 ) -> None:
     client = KazooClient(zookeeper.connect)
@@ -324,7 +326,7 @@ def test_unknown_topology_is_an_error_with_the_known_names(
     client.close()
 
 
-def test_deactivation_affects_one_topology(
+def test_each_topology_is_deactivated_separately(
     kstorm: Command, zookeeper: EmbeddedZooKeeper, topic_prefix: str, eventually: Eventually
 ) -> None:
     """Two topologies share a ZooKeeper.
@@ -369,7 +371,7 @@ def test_deactivation_affects_one_topology(
     onlooker.close()
 
 
-def test_other_login_cannot_deactivate(
+def test_login_prevents_others_from_deactivating(
     kstorm: Command,
     zookeeper: EmbeddedZooKeeper,
     topic_prefix: str,
@@ -408,7 +410,9 @@ def test_other_login_cannot_deactivate(
         logins["his"], "deactivate", "hers"
     )
     monkeypatch.setattr("kstorm.cli.draining._OBEY_SECS", 0.1)
-    assert "'hers': not heard yet by lines at hers" in lets(logins["hers"], "deactivate", "hers")
+    assert "'hers': no response yet from lines at hers" in lets(
+        logins["hers"], "deactivate", "hers"
+    )
     eventually(obey, 10)
     assert watches["his"].active
     assert watches["hers"].remark.startswith("deactivated since")
@@ -417,7 +421,7 @@ def test_other_login_cannot_deactivate(
         watch.close()
 
 
-def test_drain_fails_if_the_topology_is_activated_meanwhile(
+def test_activated_topology_is_not_drained(
     zookeeper: EmbeddedZooKeeper, topic_prefix: str, eventually: Eventually
 ) -> None:
     """Otherwise it would wait without success, and report a deactivated topology."""
@@ -434,7 +438,7 @@ def test_drain_fails_if_the_topology_is_activated_meanwhile(
             return left
 
         with pytest.raises(
-            ControlError, match="is not drained: somebody has activated it meanwhile"
+            ControlError, match="is not drained: an operator has activated it meanwhile"
         ):
             draining.drain(topologies, topic_prefix, None, "anna@laptop", wait)
         watch.close()
@@ -451,7 +455,7 @@ def test_topology_is_active_without_zookeeper(eventually: Eventually) -> None:
     watch.close()
 
 
-def test_first_spout_creates_the_chroot(
+def test_topology_in_a_chroot(
     kstorm: Command,
     zookeeper: EmbeddedZooKeeper,
     topic_prefix: str,

@@ -12,7 +12,7 @@ from tests.integration.conftest import RunTopology
 from tests.integration.engine import SINK_PARTITIONS, SOURCE_PARTITIONS, make_topics
 
 
-def test_probe_passes_without_sending_a_message(
+def test_probe_of_a_running_topology_sends_no_message(
     run_topology: RunTopology,
     kafka: EmbeddedKafka,
     topic_prefix: str,
@@ -32,7 +32,7 @@ def test_probe_passes_without_sending_a_message(
             main(["probe"])
         told = capsys.readouterr().out
         assert ended.value.code == 0
-        assert told.startswith(f"{topic_prefix}: its {total} tasks are at work")
+        assert told.startswith(f"{topic_prefix}: all {total} tasks have a process")
         reader = Consumer({"bootstrap.servers": kafka.bootstrap, "group.id": topic_prefix})
         places = [
             TopicPartition(f"{topic_prefix}-in", number) for number in range(SOURCE_PARTITIONS)
@@ -41,7 +41,7 @@ def test_probe_passes_without_sending_a_message(
         reader.close()
 
 
-def test_spout_reports_a_missing_topic(
+def test_spout_reports_its_missing_topic(
     run_topology: RunTopology, kafka: EmbeddedKafka, topic_prefix: str
 ) -> None:
     """`/status` has the report while the spout is ready.

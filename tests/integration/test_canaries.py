@@ -100,7 +100,7 @@ def sung(capfd: pytest.CaptureFixture[str], words: tuple[str, ...]) -> str:
 
 @pytest.mark.usefixtures("bare")
 @pytest.mark.parametrize("words", [*ASK_KAFKA, *ASK_ZOOKEEPER], ids=" ".join)
-def test_no_command_prints_a_broken_login(
+def test_no_command_prints_a_secret(
     words: tuple[str, ...],
     monkeypatch: pytest.MonkeyPatch,
     capfd: pytest.CaptureFixture[str],
@@ -184,7 +184,7 @@ def test_no_command_prints_the_token_of_its_cluster(
 
 
 @pytest.mark.parametrize("kind", ["spout", "bolt", "acker"])
-def test_no_service_prints_a_broken_setting(kind: str, tmp_path: Path) -> None:
+def test_no_service_prints_a_secret(kind: str, tmp_path: Path) -> None:
     texts = [(variable, text) for variable, texts in UNREADABLE.items() for text in texts[:2]]
     broken = [setting for variable, text in texts for setting in given(tmp_path, variable, text)][
         ::3
@@ -204,7 +204,7 @@ def test_no_service_prints_a_broken_setting(kind: str, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", ["KAFKA_OPTIONS", "SPARK_CONF", "SCHEMA_REGISTRY_OPTIONS"])
-def test_no_pipeline_prints_a_broken_setting(
+def test_no_pipeline_prints_a_secret(
     name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
     """It cannot read these settings, or must not take them from a file."""

@@ -108,7 +108,10 @@ def test_copy_names_its_original(
     )
     letters.write(queue)
     code, _, complained = replay("0", "--yes")
-    assert (code, "1 not replayed: it came from no topic: say by --to TOPIC" in complained) == (
+    assert (
+        code,
+        "1 not replayed: it did not come from a topic: give --to TOPIC" in complained,
+    ) == (
         2,
         True,
     )
@@ -143,7 +146,7 @@ def test_copy_names_its_original(
     assert event["outcome"] == f"1 copied to {source}, and their letters discarded"
 
 
-def test_message_of_a_missing_partition_is_copied(
+def test_letter_of_a_missing_partition_is_copied(
     letters: Letters, replay: Command, source: str
 ) -> None:
     """No spout can emit it.
@@ -155,12 +158,9 @@ def test_message_of_a_missing_partition_is_copied(
     )
     code, _, complained = replay("--all", "--yes")
     assert code == 0
-    assert (
-        "1 not replayed: a KafkaSpout can be ordered to emit it at its own coordinates"
-        in complained
-    )
+    assert "1 not replayed: a KafkaSpout can emit it again at its own coordinates" in complained
     assert "leave out --mode produce" in complained
-    assert left(letters) == [1], "it is refused, and not ordered instead"
+    assert left(letters) == [1], "it is refused, and not replayed instead"
     assert replay("1", "--yes")[0] == 2
     assert replay("1", "--yes", "--force")[0] == 0
     found = {
@@ -171,7 +171,7 @@ def test_message_of_a_missing_partition_is_copied(
 
 
 @pytest.mark.parametrize("kafka_spout", [True, False])
-def test_copy_is_refused_if_the_spout_can_replay(
+def test_code_decides_if_the_spout_can_replay(
     letters: Letters,
     replay: Command,
     source: str,
@@ -192,7 +192,7 @@ def test_copy_is_refused_if_the_spout_can_replay(
     ), complained
 
 
-def test_some_letters_cannot_be_copied(letters: Letters, replay: Command, source: str) -> None:
+def test_letters_that_cannot_be_copied(letters: Letters, replay: Command, source: str) -> None:
     """These are tuples, records of a sink, cut or unreadable values, replays under way, and
     messages of another Kafka.
 
@@ -218,14 +218,16 @@ def test_some_letters_cannot_be_copied(letters: Letters, replay: Command, source
         "it is a tuple",
         "it is a record of a sink",
         "only the beginning",
-        "nothing of the message could be read",
-        "it is under way",
+        "no part of the message could be read",
+        "its replay is in progress",
         "this Kafka has no topic 'elsewhere'",
     ):
         assert f"1 not replayed: {said}" in complained or said in complained, said
 
 
-def test_copies_of_a_message_are_limited(letters: Letters, replay: Command, source: str) -> None:
+def test_copy_that_failed_three_times_requires_force(
+    letters: Letters, replay: Command, source: str
+) -> None:
     """A header counts the copies.
 
     After three `--force` is required. It still names the first message.
@@ -233,7 +235,7 @@ def test_copies_of_a_message_are_limited(letters: Letters, replay: Command, sour
     told = [(copying.REPLAY_OF, "lines/0/1"), (copying.REPLAYS, "3")]
     letters.write(letters.letter(9, topic=source, partition=17, headers=told))
     code, _, complained = replay("0", "--yes")
-    assert (code, "it was replayed 3 times, and failed again; --force copies it" in complained) == (
+    assert (code, "it was replayed 3 times and failed again; --force copies it" in complained) == (
         2,
         True,
     )
@@ -242,7 +244,7 @@ def test_copies_of_a_message_are_limited(letters: Letters, replay: Command, sour
     assert headers(message) == {copying.REPLAY_OF: b"lines/0/1", copying.REPLAYS: b"4"}
 
 
-def test_letters_of_kstorm_0_1_are_not_discarded(
+def test_letters_of_kstorm_0_1_are_copied_and_remain(
     kafka: EmbeddedKafka, topic_prefix: str, replay: Command, source: str
 ) -> None:
     """They have no key. The output has a note."""
@@ -251,10 +253,14 @@ def test_letters_of_kstorm_0_1_are_not_discarded(
         letters.settings, letters.topic, [(None, encode_letter(letters.letter(9, topic=source)))]
     )
     code, shown, _ = replay("0", "--yes")
-    assert (code, "1 of kstorm 0.1 cannot be discarded" in shown, left(letters)) == (0, True, [0])
+    assert (code, "1 letter of kstorm 0.1 cannot be discarded" in shown, left(letters)) == (
+        0,
+        True,
+        [0],
+    )
 
 
-def test_rate_limits_the_copies(letters: Letters, replay: Command, source: str) -> None:
+def test_rate_and_limit_of_copies(letters: Letters, replay: Command, source: str) -> None:
     """The oldest come first."""
     letters.write(*(letters.letter(number, topic=source, partition=17) for number in range(4)))
     begun = time.monotonic()
@@ -263,7 +269,7 @@ def test_rate_limits_the_copies(letters: Letters, replay: Command, source: str) 
     assert left(letters) == [3]
 
 
-def test_rejected_copy_keeps_its_letter(
+def test_letter_remains_if_kafka_refuses_its_copy(
     letters: Letters, replay: Command, source: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Only the letters of written copies are discarded. The event has the number."""
@@ -271,7 +277,7 @@ def test_rejected_copy_keeps_its_letter(
     monkeypatch.setattr(copying, "write_copies", _takes_the_first)
     code, shown, complained = replay("--all", "--yes")
     assert (code, left(letters)) == (2, [1, 2])
-    assert "did not take a copy: too large" in complained
+    assert "did not accept a copy: too large" in complained
     assert "1 copied to their topics, and their letters discarded; then: Kafka at" in shown
 
 
@@ -279,7 +285,7 @@ def _takes_the_first(_settings: object, _copies: list[Copy]) -> tuple[set[int], 
     return {0}, "too large"
 
 
-def test_to_requires_copies(kafka: EmbeddedKafka, letters: Letters, capsys: Any) -> None:
+def test_to_requires_the_mode_produce(kafka: EmbeddedKafka, letters: Letters, capsys: Any) -> None:
     """A replay request uses the message's own coordinates."""
     words = [
         "dlq",

@@ -92,7 +92,7 @@ def editor(tmp_path: Path, script: str) -> str:
     return str(path)
 
 
-def test_edited_value_is_replayed_if_the_scheme_can_read_it(
+def test_replay_with_a_value_that_the_scheme_can_read(
     letters: Letters, edit: Command, tmp_path: Path
 ) -> None:
     """The event has the operator, but no values."""
@@ -105,7 +105,7 @@ def test_edited_value_is_replayed_if_the_scheme_can_read_it(
     assert (code, "give --yes" in complained, orders(letters), said(letters)) == (2, True, [], [])
     (tmp_path / "new").write_text(NEW)
     code, shown, _ = edit("0", "--file", str(tmp_path / "new"), "--yes", "--note", "a price")
-    assert (code, shown) == (0, "1 ordered: `kstorm events` says what became of it\n")
+    assert (code, shown) == (0, "1 replay requested: `kstorm events` shows the outcome\n")
     ((key, order),) = orders(letters)
     assert (key, order.value, order.key, order.headers) == (
         b"orders/3/7/lines",
@@ -120,20 +120,20 @@ def test_edited_value_is_replayed_if_the_scheme_can_read_it(
         1,
         "anna@laptop",
     )
-    assert said(letters) == [("anna@laptop", "edit", "0", "a price", "1 ordered")]
-    assert "it is under way" in edit("0", "--value", NEW, "--yes")[2]
+    assert said(letters) == [("anna@laptop", "edit", "0", "a price", "1 replay requested")]
+    assert "its replay is in progress" in edit("0", "--value", NEW, "--yes")[2]
 
 
-def test_editor_gets_the_old_value(
+def test_editor_shows_the_old_value(
     letters: Letters, edit: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The file is deleted afterwards. A newline at its end is ignored."""
     letters.write(letters.letter(7, value=OLD))
     assert "EDITOR is not set" in edit("0", "--yes")[2]
     monkeypatch.setenv("EDITOR", editor(tmp_path, "exit 3"))
-    assert "ended with exit code 3, and nothing was ordered" in edit("0", "--yes")[2]
+    assert "exited with code 3, and no replay was requested" in edit("0", "--yes")[2]
     monkeypatch.setenv("EDITOR", editor(tmp_path, 'echo >> "$1"'))
-    assert "that is the value which 0 has" in edit("0", "--yes")[2]
+    assert "0 already has this value" in edit("0", "--yes")[2]
     seen = tmp_path / "seen"
     monkeypatch.setenv(
         "VISUAL",
@@ -145,7 +145,7 @@ def test_editor_gets_the_old_value(
     assert [order.value for _, order in orders(letters)] == [NEW.encode()]
 
 
-def test_edit_is_refused_for_other_letters(letters: Letters, edit: Command, code: str) -> None:
+def test_letters_that_cannot_be_edited(letters: Letters, edit: Command, code: str) -> None:
     """Each error has one line with the reason."""
     letters.write(
         letters.letter(1, value=OLD, component="fed"),
@@ -157,19 +157,22 @@ def test_edit_is_refused_for_other_letters(letters: Letters, edit: Command, code
     given = ("--value", NEW, "--yes")
     for number, why in enumerate(
         (
-            "'fed', which gave it up, is no KafkaSpout",
-            "'once' replays nothing, as its processing_guarantee is",
-            "'gone', which gave it up, is no KafkaSpout",
-            "no message of a source topic",
+            "'fed', which gave it up, is not a KafkaSpout",
+            "'once' replays nothing, because its processing_guarantee is",
+            "'gone', which gave it up, is not a KafkaSpout",
+            "not a message of a source topic",
             "--force replays it",
         )
     ):
         status, _, complained = edit(str(number), *given)
         assert (status, why in complained, complained.count("\n")) == (2, True, 1), complained
-    assert "exactly once, bolts give tuples up" in edit("4", *given, topology=f"{code}:exact")[2]
-    assert "its code is needed" in edit("4", *given, topology=letters.name)[2]
+    assert (
+        "with exactly-once processing, bolts give tuples up"
+        in edit("4", *given, topology=f"{code}:exact")[2]
+    )
+    assert f"the code of {letters.name!r} is needed" in edit("4", *given, topology=letters.name)[2]
     assert "has no dead letter 9" in edit("9", *given)[2]
-    assert "by --value or by --file" in edit("4", "--value", "x", "--file", __file__)[2]
+    assert "with --value or --file" in edit("4", "--value", "x", "--file", __file__)[2]
     assert orders(letters) == []
     assert edit("4", *given, "--force")[0] == 0
 
@@ -186,7 +189,7 @@ def cluster(
         yield stub
 
 
-def test_pod_gets_the_value_on_standard_input(
+def test_pod_receives_the_value_on_standard_input(
     cluster: KubernetesStub,
     letters: Letters,
     tmp_path: Path,
@@ -211,5 +214,5 @@ def test_pod_gets_the_value_on_standard_input(
     monkeypatch.setenv("EDITOR", editor(tmp_path, f'grep -q cow "$1" && echo \'{NEW}\' > "$1"'))
     assert run("1", "--yes", "--note", "two words")[0] == 0
     assert [order.value for _, order in orders(letters)] == [long.encode(), NEW.encode()]
-    assert said(letters)[-1] == ("anna@laptop", "edit", "1", "two words", "1 ordered")
+    assert said(letters)[-1] == ("anna@laptop", "edit", "1", "two words", "1 replay requested")
     assert not [command for _, command in cluster.commands if "cow" in " ".join(command)]

@@ -135,7 +135,7 @@ def test_slow_trees_are_sent_on_request(
     """
     said = export_all(capsys, eventually, collector.url, "--slower-than", "0.001ms", "--most", "10")
     found = re.search(
-        r": (\d+) trees sent \(1 failed, \d+ timed out, \d+ slow; .* left out, more than 10 a minute\n",
+        r": (\d+) trees sent \(1 failed, \d+ timed out, \d+ slow; .* left out \(more than 10 per minute\)\n",
         said,
     )
     assert found
@@ -171,13 +171,13 @@ def test_unread_trees_are_counted(
     monkeypatch.setattr("kstorm.cli.exporting.Budget", lambda most, seconds: Budget(0, seconds))
     said = run(capsys, "export-traces", "--otlp", collector.url, "--since", "5m")
     assert re.search(
-        r": 0 trees sent; \d+ left out, not found or more than 512 MB a minute\n", said
+        r": 0 trees sent; \d+ left out \(not found, or more than 512 MB per minute\)\n", said
     )
     monkeypatch.setattr(
         "kstorm.cli.exporting.Budget", lambda most, seconds: OnlyNews(most, seconds)
     )
     said = run(capsys, "export-traces", "--otlp", collector.url, "--since", "5m")
-    assert re.search(r"; \d+ of them not wholly read, more than 512 MB a minute", said)
+    assert re.search(r"; \d+ sent incomplete \(more than 512 MB per minute\)", said)
     assert {attributes(span)["kstorm.read_wholly"] for span in collector.messages().values()} == {
         False
     }
@@ -191,7 +191,7 @@ class OnlyNews(Budget):
         return "" if self.read == 0 else "that is the limit"
 
 
-def test_tree_rejected_by_the_collector_is_counted(
+def test_collector_refuses_one_tree(
     engine: Engine,
     capsys: pytest.CaptureFixture[str],
     eventually: Eventually,
@@ -206,7 +206,7 @@ def test_tree_rejected_by_the_collector_is_counted(
     assert place(engine, FORGOTTEN) in collector.messages()
 
 
-def test_traceparent_of_a_sink_record_is_a_span_of_the_trace(
+def test_header_of_a_sink_record_is_a_span_of_the_trace(
     engine: Engine, capsys: pytest.CaptureFixture[str], collector: OtlpCollector
 ) -> None:
     """A consumer of the record can continue the trace without a lookup."""
@@ -278,18 +278,18 @@ class Following:
         return out
 
 
-def test_follow_resumes_where_it_stopped(engine: Engine, eventually: Eventually) -> None:
+def test_follow_resumes_at_the_stored_position(engine: Engine, eventually: Eventually) -> None:
     """It waits for an unavailable collector.
 
     Trees that failed while it was stopped are sent later.
     """
     port = reserve_port()
     following = Following(f"http://127.0.0.1:{port}")
-    assert following.first_line().endswith("what ends from now on\n")
+    assert "sending trees that end from now on to" in following.first_line()
     engine.produce(["this is bad too"])
     first = place(engine, engine.produced - 1)
     assert (
-        "takes no spans. What ends meanwhile waits in Kafka: trying again"
+        "does not accept spans, so trees wait in Kafka: next attempt in"
         in following.first_complaint()
     )
     with OtlpCollector(port) as collector:
@@ -299,12 +299,12 @@ def test_follow_resumes_where_it_stopped(engine: Engine, eventually: Eventually)
         second = place(engine, engine.produced - 1)
         engine.await_total("sentences", "failed", 4)
         following = Following(collector.url)
-        assert "what ended since" in following.first_line()
+        assert "sending trees that ended since" in following.first_line()
         eventually(lambda: second in collector.messages(), 60)
         following.end()
 
 
-def test_old_trees_are_left_out_in_follow_mode(
+def test_trees_beyond_the_age_limit_are_left_out(
     engine: Engine, eventually: Eventually, collector: OtlpCollector
 ) -> None:
     """New trees matter most. The old ones are counted."""
@@ -312,18 +312,18 @@ def test_old_trees_are_left_out_in_follow_mode(
     marks = Marks(Settings(topology="", bootstrap_servers=engine.bootstrap), "exported.__traces")
     following = Following(collector.url, "--since", "1h", "--max-lag", "1s")
     eventually(lambda: (marks.load() or 0) > begun, 120)
-    assert re.search(r": 0 trees sent; [1-9]\d* left out, older than 1.0 s\n", following.end())
+    assert re.search(r": 0 trees sent; [1-9]\d* left out \(older than 1.0 s\)\n", following.end())
     assert not collector.spans
 
 
-def test_follow_waits_for_the_topics_of_the_topology(
+def test_follow_waits_for_the_topology(
     engine: Engine, topic_prefix: str, monkeypatch: pytest.MonkeyPatch, collector: OtlpCollector
 ) -> None:
     """Its pod may start before the topics exist. Without `--follow` this is an error."""
     demo = {"KSTORM_TOPOLOGY": "examples.wordcount.topology:demo", "WORDCOUNT_NAME": topic_prefix}
     following = Following(collector.url, **demo)
     assert re.match(
-        rf"kstorm: the topology '{topic_prefix}' has no topic '\S+' at \S+: is it installed\?: trying again, next in 1 s",
+        rf"kstorm: the topology '{topic_prefix}' has no topic '\S+' at \S+: is it installed\?: next attempt in 1 s",
         following.first_complaint(),
     )
     subprocess.run(
@@ -331,7 +331,7 @@ def test_follow_waits_for_the_topics_of_the_topology(
         env=os.environ | demo,
         check=True,
     )
-    assert following.first_line().startswith(f"{topic_prefix}: sending to {collector.url}")
+    assert following.first_line().startswith(f"{topic_prefix}: sending trees that ")
     following.end()
 
 
@@ -360,7 +360,7 @@ def test_commands_work_with_a_kubeconfig_alone(
             "a {marker} cow",
         )
         assert "✓ complete, proven (init ⊕ " in drawn
-        assert ": its " in run(capsys, "probe", *of_it)
+        assert ": all " in run(capsys, "probe", *of_it)
         run(capsys, "export-traces", *of_it, "--otlp", url, "--since", "5m")
         assert place(engine, BAD) in collector.messages()
         partition, offset = place(engine, 0)[1:]
@@ -384,11 +384,11 @@ def test_probe_shows_its_tree_until_it_is_complete(
     assert re.match(rf"kstorm: {engine.source}/\d/\d+ has failed: `kstorm why ", failed)
     held = run(capsys, *probe, "a moon", "--timeout", "3", code=2)
     assert re.search(
-        r"(its tree is not complete|no tree of it is found) within 3 s: `kstorm why \S+` says who has it\n",
+        r"(its tree is not complete|no tree of it was found) within 3 s: `kstorm why \S+` shows which task has it\n",
         held,
     )
     assert run(capsys, "probe", "--trace", code=2).startswith(
-        "kstorm: --trace shows the tree of a message that is sent"
+        "kstorm: --trace shows the tree of the sent message"
     )
 
 
@@ -407,7 +407,7 @@ def test_probe_shows_its_tree_until_it_is_complete(
         (["--max-lag", "1"], "--max-lag 1: give an age such as 30s, 10m, 2h or 1d"),
         (
             ["--topology", "wordcount"],
-            f"KSTORM_TOPOLOGY is {REFERENCE}, which is 'exported', not 'wordcount': give --topology MODULE:ATTR",
+            f"KSTORM_TOPOLOGY is {REFERENCE}, which is the topology 'exported', not 'wordcount': give --topology MODULE:ATTR",
         ),
     ],
 )

@@ -42,7 +42,7 @@ def run(*words: str) -> object:
     return ended.value.code
 
 
-def test_operator_outside_is_recorded_not_the_pod(
+def test_deactivation_records_the_local_operator(
     cluster: KubernetesStub,
     client: KazooClient,
     topic_prefix: str,
@@ -60,7 +60,7 @@ def test_operator_outside_is_recorded_not_the_pod(
     assert client.exists(deactivated_path(topic_prefix)) is None
 
 
-def test_timeout_of_drain_has_its_own_exit_code(
+def test_timeout_has_its_own_exit_code(
     cluster: KubernetesStub, client: KazooClient, topic_prefix: str
 ) -> None:
     """`kill` continues after a timeout, but not after other errors."""
@@ -71,7 +71,7 @@ def test_timeout_of_drain_has_its_own_exit_code(
     assert run("drain", topic_prefix) == 2
 
 
-def test_kill_removes_the_topology_from_zookeeper(
+def test_kill_forgets_the_topology_after_its_spouts_have_ended(
     cluster: KubernetesStub, client: KazooClient, topic_prefix: str
 ) -> None:
     """An acker's pod does it after the end of the spouts."""

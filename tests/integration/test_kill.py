@@ -78,7 +78,7 @@ def both(
 
 
 @pytest.mark.parametrize(("answer", "code"), [("n\n", 1), ("\n", 1), ("y\n", 0)])
-def test_terminal_shows_the_target_and_asks(
+def test_kill_prints_the_place_and_asks_on_a_terminal(
     both: Both, monkeypatch: pytest.MonkeyPatch, answer: str, code: int
 ) -> None:
     """It lists context, namespace, ZooKeeper and their spouts. Without a yes nothing happens."""
@@ -97,12 +97,12 @@ def test_terminal_shows_the_target_and_asks(
     )
 
 
-def test_script_must_confirm_the_kill(both: Both) -> None:
+def test_kill_without_a_terminal_requires_yes(both: Both) -> None:
     code, told, error = both.kill()
     assert code == 2
     assert f"  ZooKeeper: {both.zookeeper}; spouts: none\n" in told
     assert error == (
-        f"kstorm: nobody can be asked whether to kill '{both.name}' there, and nothing was changed: give --yes if that is right\n"
+        f"kstorm: there is no terminal to ask whether to kill '{both.name}' there, and nothing was changed: give --yes to confirm\n"
     )
     assert both.untouched
 
@@ -117,23 +117,26 @@ def test_wrong_zookeeper_is_refused(both: Both) -> None:
         f"kstorm: ZooKeeper at {both.zookeeper} knows no topology '{both.name}'; "
     )
     assert (
-        "Nothing was changed. Give the ZooKeeper of the topology in the context stub, namespace streams by"
+        "Nothing was changed. Give the ZooKeeper of the topology in the context stub, namespace streams with"
         in error
     )
     assert both.cluster.patches == []
 
 
-def test_other_deployment_with_the_same_name_is_refused(both: Both) -> None:
+def test_other_deployment_of_the_same_name_is_refused(both: Both) -> None:
     """A ZooKeeper for tests knows the topology too, but its spouts are not the cluster's pods."""
     report = SpoutReport("sentences", "test-sentences-0", True, 0, 0, 30.0)
     both.client.create(report_path(both.name, report), msgspec.json.encode(report), ephemeral=True)
     code, told, error = both.kill("--yes")
     assert (code, told, error.count("\n")) == (2, "", 1)
     assert (
-        f"is another deployment in ZooKeeper at {both.zookeeper}, with the spouts test-sentences-0, than in"
+        f"in ZooKeeper at {both.zookeeper}, with the spouts test-sentences-0, is not the deployment in"
         in error
     )
-    assert "the context stub, namespace streams, with wc-sentences-0. Nothing was changed" in error
+    assert (
+        "the context stub, namespace streams, with the spouts wc-sentences-0. Nothing was changed"
+        in error
+    )
     assert both.untouched
 
 
@@ -141,5 +144,8 @@ def test_wrong_cluster_is_refused(both: Both) -> None:
     """Nothing is deactivated."""
     code, told, error = both.kill("--yes", "--namespace", "elsewhere")
     assert (code, told, error.count("\n")) == (2, "", 1)
-    assert f"there is no topology '{both.name}' in the namespace elsewhere, but in streams" in error
+    assert (
+        f"there is no topology '{both.name}' in the namespace elsewhere, but there is one in streams"
+        in error
+    )
     assert both.untouched

@@ -68,12 +68,12 @@ def test_show_lists_offset_log_lag_and_owner(
     lines = rows(shown)
     assert lines[0][:5] == ["0", "2", "0", "5", "3"]
     assert "task 0 of" in lines[0][5]
-    assert "lag in all: 3" in shown
+    assert "total lag: 3" in shown
     process.stop()
     assert [line[-1] for line in rows(offsets("show")[1])] == ["–", "–"]
 
 
-def test_reset_to_the_start_rereads_everything(
+def test_reset_to_the_start_repeats_everything(
     topic: Topic, zookeeper: EmbeddedZooKeeper, offsets: Command, eventually: Eventually
 ) -> None:
     """The next spout starts there, and lag tools show it."""
@@ -93,7 +93,7 @@ def test_reset_to_the_start_rereads_everything(
     again.stop()
 
 
-def test_skipped_offsets_are_recorded_with_operator_and_reason(
+def test_skipped_offsets_are_recorded_with_operator_and_command(
     topic: Topic, zookeeper: EmbeddedZooKeeper, offsets: Command
 ) -> None:
     """This happens before the skip, so every offset below the stored one is in some range."""
@@ -155,10 +155,10 @@ def test_set_changes_only_named_partitions(
     [
         (["set", "0=4", "1=1"], r"\[1\] has the offsets 0 to 0: 1 is out of range"),
         (["reset", "--to", "4"], r"\[1\] has the offsets 0 to 0: 4 is out of range"),
-        (["set", "0=4", "2=0"], "has the partitions 0 to 1, but no 2"),
+        (["set", "0=4", "2=0"], "has partitions 0 to 1, but no partition 2"),
     ],
 )
-def test_offset_out_of_range_is_refused(
+def test_offsets_outside_the_log_are_refused(
     topic: Topic, zookeeper: EmbeddedZooKeeper, offsets: Command, arguments: list[str], says: str
 ) -> None:
     """The other partitions stay unchanged too."""
@@ -169,7 +169,7 @@ def test_offset_out_of_range_is_refused(
     assert offsets("show")[1].count("–") == 6  # no offset, no lag, no holder
 
 
-def test_offsets_of_a_running_spout_are_not_moved(
+def test_offsets_of_a_running_spout_are_not_changed(
     topic: Topic, zookeeper: EmbeddedZooKeeper, offsets: Command
 ) -> None:
     """The error names the owner of the lock. Partitions without an owner stay unchanged too."""
@@ -192,7 +192,7 @@ def test_offsets_of_a_running_spout_are_not_moved(
     assert offsets("reset", "--to", "earliest")[0] == 0
 
 
-def test_offset_changed_meanwhile_is_not_overwritten(
+def test_offset_changed_meanwhile_is_not_moved(
     topic: Topic, zookeeper: EmbeddedZooKeeper, offsets: Command, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Between the check and the write a spout stores an offset and stops."""
@@ -210,7 +210,7 @@ def test_offset_changed_meanwhile_is_not_overwritten(
     assert stored_offset(zookeeper.connect, topic)["offset"] == 3
 
 
-def test_spout_that_lost_its_lock_resumes_at_the_new_offset(
+def test_spout_without_its_lock_starts_at_the_new_offset(
     topic: Topic, zookeeper: EmbeddedZooKeeper, offsets: Command
 ) -> None:
     """Its session has expired. It no longer owns its messages in flight, and moves nothing back."""
@@ -232,7 +232,7 @@ def test_spout_that_lost_its_lock_resumes_at_the_new_offset(
     client.close()
 
 
-def test_nodes_of_a_login_need_that_login(
+def test_offsets_of_a_login_require_it(
     topic: Topic, offsets: Command, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A user without it gets an error with the variable to set."""
@@ -280,7 +280,7 @@ def test_all_topics_of_a_spout_are_shown_and_moved(
     whole = ["--topology", "several_topics:topology"]
     said = run("reset", "--to", "latest", *whole)
     assert said == (0, f"{topic.name}.a[0]: none → 2\n{topic.name}.b[0]: none → 2\n", "")
-    assert "name one by --root" in run("set", "0=1", *whole)[2]
+    assert "select one with --root" in run("set", "0=1", *whole)[2]
     one = [
         "--root",
         f"/several/{topic.name}",

@@ -89,7 +89,7 @@ def test_prepare_creates_the_topics_once(
     eventually(lambda: partitions(kafka, wanted) == wanted, 20)
     assert kstorm("four", "prepare", "--ends", "3") == (
         0,
-        f"{topic_prefix}: created no topic, all are there\n",
+        f"{topic_prefix}: created no topic, all exist\n",
         "",
     )
 
@@ -105,19 +105,17 @@ def test_prepare_refuses_another_task_count(kstorm: Command, topic_prefix: str) 
     )
 
 
-def test_missing_source_and_sink_are_an_error(
+def test_missing_source_and_sink_are_refused(
     kstorm: Command, kafka: EmbeddedKafka, topic_prefix: str
 ) -> None:
     """There is one line per topic, exit code 2, and no new topic.
 
     On request the command continues.
     """
-    nothing = (
-        f"and Kafka at {kafka.bootstrap} has none of that name: create it, or correct the name"
-    )
+    nothing = f"but Kafka at {kafka.bootstrap} has no such topic: create it, or correct the name"
     reads = f"the spout 'lines' reads the topic '{topic_prefix}-in', {nothing}"
     writes = f"the bolt 'sink' writes the topic '{topic_prefix}-out', {nothing}"
-    hint = "to start all the same: --allow-missing-ends, in the chart prepare.allowMissingEnds=true"
+    hint = "to start anyway: --allow-missing-ends, or in the chart prepare.allowMissingEnds=true"
     code, shown, complaint = kstorm("four", "prepare", "--wait", "1000")
     assert (code, shown) == (2, "")
     assert complaint.splitlines() == [f"kstorm: {reads}", f"kstorm: {writes}", f"kstorm: {hint}"]
@@ -126,13 +124,13 @@ def test_missing_source_and_sink_are_an_error(
     code, shown, _ = kstorm("four", "prepare", "--allow-missing-ends")
     assert code == 0
     assert shown.splitlines()[1:] == [
-        f"not as it should be: {reads}",
-        f"not as it should be: {writes}",
+        f"warning: {reads}",
+        f"warning: {writes}",
     ]
     assert partitions(kafka, [own]) == {own: 4}
 
 
-def test_existing_source_and_sink_are_not_mentioned(
+def test_existing_source_and_sink_are_accepted(
     kstorm: Command, kafka: EmbeddedKafka, topic_prefix: str, eventually: Eventually
 ) -> None:
     for end in ("in", "out"):
@@ -141,7 +139,7 @@ def test_existing_source_and_sink_are_not_mentioned(
     assert (code, len(shown.splitlines()), complaint) == (0, 1, "")
 
 
-def test_probe_finds_its_message_in_the_sink(
+def test_probe_waits_for_its_message_in_the_sink(
     kstorm: Command, kafka: EmbeddedKafka, topic_prefix: str, eventually: Eventually
 ) -> None:
     """It ignores other messages."""
@@ -170,7 +168,7 @@ def test_probe_finds_its_message_in_the_sink(
     assert shown.startswith(f"{topic_prefix}-in → {topic_prefix}-out[")
 
 
-def test_probe_reports_a_missing_message(
+def test_probe_names_a_missing_result(
     kstorm: Command, kafka: EmbeddedKafka, topic_prefix: str, eventually: Eventually
 ) -> None:
     """This happens after its timeout, or at once if there is no such topic."""
@@ -184,26 +182,24 @@ def test_probe_reports_a_missing_message(
     code, _, complaint = kstorm("four", "probe", *ends, "--timeout", "0.5")
     assert (
         code,
-        f"did not come out in '{topic_prefix}-out' within 0.5 s; 0 other records" in complaint,
+        f"had no result in '{topic_prefix}-out' within 0.5 s; 0 other records" in complaint,
     ) == (2, True)
 
 
-def test_probe_without_a_message_names_missing_topics_and_tasks(
-    kstorm: Command, topic_prefix: str
-) -> None:
+def test_probe_names_missing_topics_and_tasks(kstorm: Command, topic_prefix: str) -> None:
     code, _, complaint = kstorm("four", "probe")
     assert code == 2
     assert (
         f"kstorm: the topology '{topic_prefix}' has no topic '{topic_prefix}.sink' at " in complaint
     )
     assert (
-        f"kstorm: the spout 'lines' reads the topic '{topic_prefix}-in', and Kafka at " in complaint
+        f"kstorm: the spout 'lines' reads the topic '{topic_prefix}-in', but Kafka at " in complaint
     )
     kstorm("four", "prepare", "--ends", "1")
     code, _, complaint = kstorm("four", "probe", "--timeout", "0.5")
     assert code == 2
     assert (
-        "run nowhere, 0.5 s long: lines [0]; sink [0, 1, 2, 3]; __acker [0, 1, 2, 3]; look at the pods"
+        "have no process after 0.5 s: lines [0]; sink [0, 1, 2, 3]; __acker [0, 1, 2, 3]; check the pods"
         in complaint
     )
 
@@ -265,4 +261,4 @@ def test_consume_follows_a_topic_until_ctrl_c(
 def test_missing_topic_is_not_created(kstorm: Command, topic_prefix: str, verb: str) -> None:
     code, _, complaint = kstorm("four", verb, topic_prefix)
     assert code == 2
-    assert complaint.endswith(f"has no topic '{topic_prefix}': create it, or name another\n")
+    assert complaint.endswith(f"has no topic '{topic_prefix}': create it, or give another topic\n")

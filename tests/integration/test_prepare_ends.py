@@ -68,12 +68,12 @@ def test_pattern_needs_one_matching_topic(settings: Settings, topic_prefix: str)
     for mine in (f"{topic_prefix}.sink", f"{topic_prefix}-out"):
         create_topic(settings, mine, 1)
     (wrong,) = ends_amiss(topology, settings)
-    assert f"reads every topic that matches '{topic_prefix}[.-].*[kn]', and Kafka at" in wrong
+    assert f"reads every topic that matches '{topic_prefix}[.-].*[kn]', but Kafka at" in wrong
     create_topic(settings, f"{topic_prefix}-in", 1)
     assert list(ends_amiss(topology, settings)) == []
 
 
-def test_topics_on_another_kafka_are_checked_there(
+def test_source_and_sink_of_another_kafka(
     settings: Settings, other: EmbeddedKafka, topic_prefix: str
 ) -> None:
     """If it does not respond, the error names it and its user."""
@@ -82,8 +82,8 @@ def test_topics_on_another_kafka_are_checked_there(
     sink = KafkaBolt().with_producer_properties({"bootstrap.servers": other.bootstrap})
     topology = build(topic_prefix, KafkaHosts(other.bootstrap), sink=sink)
     reads, writes = ends_amiss(topology, settings)
-    assert f"'{topic_prefix}-in', and Kafka at {other.bootstrap} has none of that name" in reads
-    assert f"'{topic_prefix}-out', and Kafka at {other.bootstrap} has none of that name" in writes
+    assert f"'{topic_prefix}-in', but Kafka at {other.bootstrap} has no such topic" in reads
+    assert f"'{topic_prefix}-out', but Kafka at {other.bootstrap} has no such topic" in writes
     there = Settings(topology="", bootstrap_servers=other.bootstrap)
     for end in ("in", "out"):
         create_topic(there, f"{topic_prefix}-{end}", 1)
@@ -95,7 +95,7 @@ def test_topics_on_another_kafka_are_checked_there(
         list(ends_amiss(away, settings))
 
 
-def test_named_partitions_must_exist(
+def test_missing_partitions_are_named(
     settings: Settings, kafka: EmbeddedKafka, topic_prefix: str
 ) -> None:
     for end in ("in", "out"):
@@ -111,7 +111,7 @@ def test_named_partitions_must_exist(
     )
 
 
-def test_missing_right_is_named(tmp_path: Path, topic_prefix: str) -> None:
+def test_missing_rights_on_topics_are_named(tmp_path: Path, topic_prefix: str) -> None:
     """The error has the right and the user.
 
     If the topic is invisible, it has no further details.
@@ -129,9 +129,9 @@ def test_missing_right_is_named(tmp_path: Path, topic_prefix: str) -> None:
         secured.let(STRANGER, f"{topic_prefix}-in", AclOperation.DESCRIBE)
         reads, writes = ends_amiss(topology, settings)
         as_whom = f"allow this user (SASL_SSL, SCRAM-SHA-512 as user '{STRANGER}')"
-        unread = f"the topic '{topic_prefix}-in', and may not: {as_whom} READ on it"
+        unread = f"the topic '{topic_prefix}-in', but is not allowed to: {as_whom} READ on it"
         assert reads.startswith(f"the spout 'lines' reads {unread}")
-        unseen = f"the topic '{topic_prefix}-out', and may not even see whether it is there: {as_whom} WRITE on it"
+        unseen = f"the topic '{topic_prefix}-out', but is not even allowed to check that it exists: {as_whom} WRITE on it"
         assert writes.startswith(f"the bolt 'sink' writes {unseen}")
         secured.let(STRANGER, f"{topic_prefix}-in", AclOperation.READ)
         secured.let(STRANGER, f"{topic_prefix}-out", AclOperation.WRITE)

@@ -54,7 +54,7 @@ def orders(letters: Letters) -> list[tuple[bytes | None, Order]]:
     return [(record.key(), decode_order(record.value() or b"")) for record in found]
 
 
-def test_replay_request_has_the_whole_message(letters: Letters, kstorm: Command) -> None:
+def test_replay_request_has_everything_of_the_message(letters: Letters, kstorm: Command) -> None:
     """A second request for an open one is rejected."""
     letters.write(
         letters.letter(7, key=b"k", headers=[("a", "b")], timestamp=1700), letters.letter(8)
@@ -64,7 +64,7 @@ def test_replay_request_has_the_whole_message(letters: Letters, kstorm: Command)
     code, shown, _ = kstorm("0", "--yes", "--note", "mended")
     assert (code, shown.splitlines()[-1]) == (
         0,
-        "1 ordered: `kstorm events` says what became of each",
+        "1 replay requested: `kstorm events` shows the outcome of each",
     )
     ((key, order),) = orders(letters)
     assert (key, order.number, order.value, order.key) == (b"orders/3/7/lines", 0, SECRET, b"k")
@@ -77,7 +77,11 @@ def test_replay_request_has_the_whole_message(letters: Letters, kstorm: Command)
     assert (order.timestamp, order.attempts, order.replays, order.after) == (1700, 5, 1, 0)
     assert (order.who, order.note) == ("anna@laptop", "mended")
     code, _, complained = kstorm("0", "1", "--yes")
-    assert (code, "1 not replayed: it is under way" in complained, len(orders(letters))) == (
+    assert (
+        code,
+        "1 not replayed: its replay is in progress" in complained,
+        len(orders(letters)),
+    ) == (
         2,
         True,
         1,
@@ -93,17 +97,19 @@ def test_replay_by_group_with_rate_and_limit(letters: Letters, kstorm: Command) 
     code, shown, _ = kstorm(
         "--group", fingerprint(letters.letter(0))[:4], "--rate", "2", "--limit", "3", "--yes"
     )
-    assert (code, "3 ordered" in shown) == (0, True)
+    assert (code, "3 replays requested" in shown) == (0, True)
     found = [order for _, order in orders(letters)]
     assert [order.number for order in found] == [0, 1, 2]
     assert [order.after - found[0].after for order in found] == [0, 500, 1000]
     assert before <= found[0].after <= time.time() * 1000
-    assert "3 ordered" in kstorm("--all", "--yes")[1], "all that are not under way"
+    assert "3 replays requested" in kstorm("--all", "--yes")[1], (
+        "all whose replay is not in progress"
+    )
     for words in ((), ("0", "--all"), ("--all", "--group", "abcd")):
         assert "Give their numbers, --group or --all" in kstorm(*words)[2]
 
 
-def test_many_letters_are_replayed_in_stages(letters: Letters, kstorm: Command) -> None:
+def test_many_replays_are_requested_in_stages(letters: Letters, kstorm: Command) -> None:
     """Each spout has its own stages, because spouts do not know each other.
 
     Letters given by number have none.
@@ -131,7 +137,7 @@ def test_many_letters_are_replayed_in_stages(letters: Letters, kstorm: Command) 
     assert len(alone) == 17
 
 
-def test_some_letters_cannot_be_replayed(letters: Letters, kstorm: Command) -> None:
+def test_letters_that_cannot_be_replayed(letters: Letters, kstorm: Command) -> None:
     """These are a bolt's tuple, a message of a queue, a cut message, and one that failed in three
     replays.
     """
@@ -146,9 +152,9 @@ def test_some_letters_cannot_be_replayed(letters: Letters, kstorm: Command) -> N
     code, _, complained = kstorm("--all", "--yes")
     assert (code, orders(letters)) == (2, [])
     for said in (
-        "2 not replayed: it is no message of a source topic",
+        "2 not replayed: it is not a message of a source topic",
         "1 not replayed: the letter has only the beginning",
-        "1 not replayed: nothing of the message could be read",
+        "1 not replayed: no part of the message could be read",
         "--force",
     ):
         assert said in complained
@@ -174,7 +180,7 @@ def produce_unreadable(engine: Engine, settings: Settings, count: int) -> None:
     engine.until(lambda: len(_letters(engine, settings)) == count, 60, "they are dead letters")
 
 
-def test_spout_executes_replay_requests(kstorm: Command, engine: Engine) -> None:
+def test_spout_handles_replay_requests(kstorm: Command, engine: Engine) -> None:
     """An undecodable message becomes a new letter.
 
     With an edited value it is processed, and its letter discarded.
@@ -200,7 +206,7 @@ def test_spout_executes_replay_requests(kstorm: Command, engine: Engine) -> None
     assert check_words(engine, ["one two", "three four"]) == Counter()
 
 
-def test_replay_stops_after_the_first_failure(kstorm: Command, engine: Engine) -> None:
+def test_spout_stops_a_batch_if_the_first_fails_again(kstorm: Command, engine: Engine) -> None:
     """The cause still exists.
 
     Only one message is tried, even if other tasks have the other partitions.

@@ -21,7 +21,7 @@ from tests.integration.test_lineage import records
 LETTERS, OTHERS = 1000, 500
 
 
-def test_thousand_letters_are_replayed_exactly_once(
+def test_thousand_letters_are_replayed_and_each_word_is_written_once(
     kafka: EmbeddedKafka,
     topic_prefix: str,
     run_topology: RunTopology,

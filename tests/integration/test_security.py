@@ -229,7 +229,7 @@ def test_missing_right_for_transactions_is_named(
         main(["prepare", "--allow-missing-ends"])
     assert prepared.value.code == 0
     assert (
-        f"not tried whether Kafka keeps transactions: Kafka at {secured.kafka.secure('valid')}"
+        f"not checked whether Kafka allows transactions: Kafka at {secured.kafka.secure('valid')}"
         in capsys.readouterr().out
     )
     started = time.monotonic()

@@ -84,7 +84,7 @@ def run(capsys: pytest.CaptureFixture[str], *words: str, code: int = 0) -> str:
     return said.out if not code else said.err
 
 
-def test_oldest_names_the_forgotten_tuple_and_its_bolt(
+def test_oldest_names_the_forgotten_tuple_and_its_task(
     engine: Engine, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """It has component, task and tuple, and the reason of the failed one."""
@@ -110,7 +110,7 @@ def test_oldest_names_the_forgotten_tuple_and_its_bolt(
     assert "waits for its retry at" in bad
 
 
-def test_values_are_shown_on_request(engine: Engine, capsys: pytest.CaptureFixture[str]) -> None:
+def test_forgotten_tuple_is_the_moon(engine: Engine, capsys: pytest.CaptureFixture[str]) -> None:
     """Its values are shown if they are asked for."""
     found: list[dict[str, Any]] = json.loads(
         run(capsys, "trace", message(engine, FORGOTTEN), "--json", "--values")
@@ -124,9 +124,7 @@ def test_values_are_shown_on_request(engine: Engine, capsys: pytest.CaptureFixtu
     assert "moon" not in json.dumps(hidden)
 
 
-def test_finished_message_has_a_proven_tree(
-    engine: Engine, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_finished_message_is_proven(engine: Engine, capsys: pytest.CaptureFixture[str]) -> None:
     """It is found by its coordinates."""
     for number in (0, 1, 1499, 2999):
         said = run(capsys, "trace", message(engine, number), "--values")
@@ -138,9 +136,7 @@ def test_finished_message_has_a_proven_tree(
         )
 
 
-def test_sink_record_leads_to_its_message(
-    engine: Engine, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_tree_of_a_sink_record(engine: Engine, capsys: pytest.CaptureFixture[str]) -> None:
     """The lineage headers name it."""
     partition = next(p for p in range(SINK_PARTITIONS) if _end(engine, p))
     (tree,) = json.loads(run(capsys, "trace", "--sink", f"{engine.sink}/{partition}/0", "--json"))
@@ -171,7 +167,7 @@ def test_slowest_trees_are_found(engine: Engine, capsys: pytest.CaptureFixture[s
     ("words", "said"),
     [
         (["why", "{source}/0/999999"], "{source}/0 ends at 500: there is no message at 999999 yet"),
-        (["why", "{source}/17/0"], "topic '{source}' has the partitions 0 to 5, but no 17"),
+        (["why", "{source}/17/0"], "topic '{source}' has partitions 0 to 5, but no partition 17"),
         (
             ["why", "other/0/0"],
             "no spout of 'forgetful' reads the topic 'other'; they read '{source}' (sentences)",
@@ -183,11 +179,11 @@ def test_slowest_trees_are_found(engine: Engine, capsys: pytest.CaptureFixture[s
         (["why"], "give either a message, TOPIC/PARTITION/OFFSET, or --oldest"),
         (
             ["why", "--oldest", "--component", "split"],
-            "'split' is no spout that reads Kafka; those that do: sentences",
+            "'split' is not a spout that reads Kafka; spouts that do: sentences",
         ),
         (
             ["trace", "{source}/0/999999"],
-            "no tree of {source}/0/999999 is found; `kstorm why {source}/0/999999` says more",
+            "no tree of {source}/0/999999 was found; see `kstorm why {source}/0/999999`",
         ),
         (["trace", "--root", "moon"], "moon: a root is up to 16 hex digits"),
         (
@@ -197,7 +193,7 @@ def test_slowest_trees_are_found(engine: Engine, capsys: pytest.CaptureFixture[s
         (["trace", "--sink", "{sink}/0/99999"], "{sink}/0 has the offsets 0 to "),
         (
             ["trace", "--sink", "{source}/0/1"],
-            "{source}/0/1 has no header kstorm-roots: have its KafkaBolt write it by",
+            "{source}/0/1 has no header kstorm-roots: make its KafkaBolt write it, using",
         ),
         (
             ["trace", "--root", "1", "--slowest", "1"],
@@ -246,7 +242,7 @@ def test_commands_work_with_a_kubeconfig_alone(
 
 
 @pytest.mark.parametrize("values", [False, True])
-def test_web_ui_shows_values_only_if_allowed(
+def test_message_contents_are_shown_only_if_allowed(
     engine: Engine, zookeeper: EmbeddedZooKeeper, values: bool
 ) -> None:
     """Otherwise it hides the values of tuples and the quotes in errors."""
@@ -264,9 +260,7 @@ def test_web_ui_shows_values_only_if_allowed(
     assert len(oldest.verdicts) == 2
 
 
-def test_queue_without_a_reader_is_named(
-    engine: Engine, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_queued_tuple_without_a_process(engine: Engine, capsys: pytest.CaptureFixture[str]) -> None:
     """The group must have noticed the end of the process.
 
     This is the last test because it ends one.
@@ -284,7 +278,7 @@ def test_queue_without_a_reader_is_named(
     assert "no process runs it" in run(capsys, "why", last)
 
 
-def test_why_names_the_forgotten_tuple_with_exactly_once(
+def test_why_with_exactly_once(
     kafka: EmbeddedKafka,
     zookeeper: EmbeddedZooKeeper,
     tmp_path: Path,

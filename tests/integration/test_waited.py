@@ -32,7 +32,7 @@ def show(kafka: EmbeddedKafka, capsys: pytest.CaptureFixture[str]) -> Command:
     return run
 
 
-def test_show_why_names_the_awaited_tuple(
+def test_letter_shows_what_its_tree_waited_for(
     kafka: EmbeddedKafka,
     zookeeper: EmbeddedZooKeeper,
     topic_prefix: str,
@@ -67,11 +67,10 @@ def test_show_why_names_the_awaited_tuple(
         tuple, json.loads(show(number, "--topology", code, "--why", "--raw")[1])["waiting_on"]
     )
     assert (
-        "waited for  (--why looks for it in the topics)"
-        in show(number, "--topology", topic_prefix)[1]
+        "waited for  (--why finds it in the topics)" in show(number, "--topology", topic_prefix)[1]
     )
     assert (
-        f"of {topic_prefix!r} its code is needed, as that says"
+        f"the code of {topic_prefix!r} is needed, because it defines"
         in show(number, "--topology", topic_prefix, "--why")[2]
     )
     assert "this one is failed" in show(str(failed.number), "--topology", code, "--why")[2]

@@ -1,4 +1,4 @@
-"""Runs a user's actions while a pipeline runs."""
+"""Runs a function next to a continuous pipeline."""
 
 import os
 import signal
@@ -7,16 +7,14 @@ from collections.abc import Callable
 
 
 def run_beside(user: Callable[[], None], run: Callable[[], None]) -> None:
-    """Run the pipeline until SIGTERM, which it gets when the user is done.
-
-    If the user's actions fail, so does the test.
-    """
+    """Call `run` until SIGTERM, which it gets when the user is done. Raise the user's error if
+    there was one."""
     problems: list[BaseException] = []
 
     def work() -> None:
         try:
             user()
-        except BaseException as problem:  # noqa: BLE001 (the main thread raises it)
+        except BaseException as problem:  # noqa: BLE001 (it is the main thread's to raise)
             problems.append(problem)
         finally:
             os.kill(os.getpid(), signal.SIGTERM)

@@ -9,13 +9,11 @@ from kstorm_pipeline import PipelineError, refine
 
 
 class CrashError(Exception):
-    """Simulates the end of the process."""
+    """Represents the end of the process."""
 
 
 def break_off_after(commit: str, patch: pytest.MonkeyPatch) -> None:
-    """Make a batch end directly after a commit: `write_quarantine`, `write_silver`, or a gold
-    table's.
-    """
+    """Make a batch end right after a commit: `write_quarantine`, `write_silver`, or a gold table's."""
     function = commit if commit.startswith("write_") else "merge_gold"
     write: Callable[..., None] = getattr(refine, function)
 
@@ -30,7 +28,7 @@ def break_off_after(commit: str, patch: pytest.MonkeyPatch) -> None:
 def break_off_after_each(
     commits: Iterable[str], monkeypatch: pytest.MonkeyPatch, run: Callable[[], None]
 ) -> None:
-    """Run once per commit. Each run ends directly after its commit."""
+    """Run once per commit. Each time the batch ends right after one of them."""
     for commit in commits:
         with monkeypatch.context() as patch:
             break_off_after(commit, patch)

@@ -1,6 +1,4 @@
-"""One Spark for all tests of the pipeline, and a job with its own tables for each test that
-requests it.
-"""
+"""One Spark for all pipeline tests, and a job with its own tables for each test."""
 
 import os
 import time
@@ -29,7 +27,7 @@ from tests.pipeline.topic import Topic
 
 
 def await_condition(condition: Callable[[], bool], timeout: float = 150.0) -> None:
-    """Wait until a condition is true, and fail after `timeout` seconds."""
+    """Wait until a condition is true. Fail after some seconds."""
     deadline = time.monotonic() + timeout
     while not condition():
         assert time.monotonic() < deadline, f"not within {timeout:g} s"
@@ -38,7 +36,7 @@ def await_condition(condition: Callable[[], bool], timeout: float = 150.0) -> No
 
 @dataclass(frozen=True)
 class Job:
-    """A sink topic and its tables. By default they are those of the word count."""
+    """A sink topic and the tables made from it. By default those of the word count."""
 
     spark: SparkSession
     settings: Settings
@@ -50,7 +48,7 @@ class Job:
         return Tables(self.settings.tables)
 
     def run(self, **changes: Any) -> None:
-        """Run the pipeline over the sink topic, with changed settings."""
+        """Run the pipeline over the records in the sink, optionally with other settings."""
         self.sink.flush()
         run(self.spark, replace(self.settings, **changes), self.tables, self.pipeline)
 
@@ -58,7 +56,7 @@ class Job:
         return self.tables.read(self.spark, name)
 
     def snapshot(self) -> dict[str, list[str]]:
-        """Return all rows of all tables as text, in an order that is independent of files."""
+        """Return all rows of all tables as text, in an order that does not depend on files."""
         return {
             name: sorted(map(str, self.read(name).collect()))
             for name in self.tables.names(self.spark)
@@ -66,7 +64,7 @@ class Job:
 
     @property
     def silver(self) -> dict[str, tuple[str, int, int, int]]:
-        """Return silver by id: word, count, partition and offset. A duplicate id is a failure."""
+        """Return silver by id: word, count, partition and offset. Fails on a duplicate id."""
         columns = ("occurrence", "word", "count", "kafka_partition", "kafka_offset")
         rows = self.read("silver").select(*columns).collect()
         by_id = {row[0]: tuple(row[1:]) for row in rows}
@@ -75,7 +73,7 @@ class Job:
 
     @property
     def word_counts(self) -> dict[str, tuple[int, int]]:
-        """Return gold by word: count and occurrences. A duplicate word is a failure."""
+        """Return gold by word: count and occurrences. Fails on a duplicate word."""
         rows = self.read("word_counts").select("word", "count", "occurrences").collect()
         by_word = {row[0]: (row[1], row[2]) for row in rows}
         assert len(by_word) == len(rows), "a word is in gold twice"
@@ -83,10 +81,7 @@ class Job:
 
     @property
     def counts_per_minute(self) -> dict[tuple[int, str], int]:
-        """Return gold by minute (its start in milliseconds) and word.
-
-        A duplicate pair is a failure.
-        """
+        """Return gold by minute (its start in milliseconds) and word. Fails on a duplicate pair."""
         rows = (
             self.read("counts_per_minute")
             .select(sf.unix_millis("window_start"), "word", "occurrences")
@@ -97,7 +92,7 @@ class Job:
         return by_pair
 
     def check(self) -> None:
-        """Assert that all tables match the sink topic, without duplicates."""
+        """Assert that all tables match the records in the sink, without duplicates."""
         places = sorted(
             (row[0], row[1]) for row in self.read("bronze").select("partition", "offset").collect()
         )
@@ -113,7 +108,7 @@ class Job:
 
 @pytest.fixture(scope="session")
 def settings(kafka: EmbeddedKafka) -> Settings:
-    """The common settings of all jobs. Each job has its own tables and topic."""
+    """Settings shared by all jobs. Each job has its own tables and topic."""
     return Settings(
         tables="",
         bootstrap_servers=kafka.bootstrap,
@@ -126,7 +121,7 @@ def settings(kafka: EmbeddedKafka) -> Settings:
 
 @pytest.fixture(scope="session")
 def spark(settings: Settings) -> Iterator[SparkSession]:
-    """A Spark for all tests of the session."""
+    """One Spark for all tests of the session."""
     before = dict(os.environ)
     os.environ.update(spark_environment())
     session = start_spark(settings)
@@ -141,7 +136,7 @@ def spark(settings: Settings) -> Iterator[SparkSession]:
 
 @pytest.fixture(scope="session")
 def make_job(spark: SparkSession, settings: Settings) -> Callable[[Path], Job]:
-    """A function that creates a job with tables below a directory, and an empty topic."""
+    """Return a function that makes a job with tables below a directory, and an empty topic."""
 
     def make(directory: Path) -> Job:
         sink = Sink(settings.bootstrap_servers)

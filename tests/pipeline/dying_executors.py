@@ -1,12 +1,12 @@
-"""`python -m tests.pipeline.dying_executors MOMENT run …` runs the pipeline, whose executors die at
-a moment of a batch.
+"""`python -m tests.pipeline.dying_executors MOMENT run …`: the pipeline's command, whose executors die
+at one moment of a batch.
 
 The executors are separate processes, under a master `local-cluster[…]`. The moments:
 
     amid-lookup     one dies during the look-up of the batch's replays
-    after-lookup    all die directly after it, and the data of `localCheckpoint` with them
-    after-silver    all die directly after the write of silver
-    amid-gold       one dies during the merge of the first gold table
+    after-lookup    all die right after the look-up, and lose the data of `localCheckpoint`
+    after-silver    all die as soon as silver has the batch
+    amid-gold       one dies while the first gold table is merged
 """
 
 import logging
@@ -29,7 +29,7 @@ _once = threading.Lock()
 
 
 def kill_executors(count: int | None = None) -> None:
-    """Kill `count` executors with SIGKILL, or all of them. Only the first call has an effect."""
+    """Kill some executors with SIGKILL, or all. Only the first call does."""
     if not _once.acquire(blocking=False):
         return
     found = [each for each in psutil.Process().children(recursive=True) if _is_executor(each)][
@@ -42,7 +42,7 @@ def kill_executors(count: int | None = None) -> None:
 
 
 def _is_executor(process: psutil.Process) -> bool:
-    """True for an executor. Other children may end during the check."""
+    """Return True for an executor. Other children may exit at any time."""
     try:
         return _BACKEND in process.cmdline()
     except psutil.NoSuchProcess:
@@ -50,10 +50,8 @@ def _is_executor(process: psutil.Process) -> bool:
 
 
 def kill_in_job() -> Callable[[], None]:
-    """Kill one executor as soon as a stage has started.
-
-    Call the returned function when it is too late.
-    """
+    """Kill one executor as soon as a stage has begun. Call the returned function when it would be
+    too late."""
     spark, over = SparkSession.active(), threading.Event()
     tracker = spark.sparkContext.statusTracker()
 
@@ -97,7 +95,7 @@ MOMENTS = list(_MOMENTS)
 
 
 def run() -> int:
-    """Make executors die at the moment of the first argument."""
+    """Run the pipeline, whose executors die at the moment given as the first argument."""
     owner, name, change = _MOMENTS[sys.argv[1]]
     setattr(owner, name, change(getattr(owner, name)))
     return main(sys.argv[2:])

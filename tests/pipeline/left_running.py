@@ -1,9 +1,9 @@
-"""Measures files and reading times of tables after many small batches, and after `maintain`.
+"""Measures the files of many small batches and the time to read them, before and after `maintain`.
 
     python -m tests.pipeline.left_running --batches 600
 
-Batches go through `refine` one after another, without Kafka and without delays. Tables keep old
-files for no time here. So `maintain` deletes at once the files that it would delete a day later.
+Batches go through `refine` one after another, without Kafka and without waiting. The retention of old
+files is zero here, so `maintain` deletes immediately what it would otherwise delete a day later.
 """
 
 import argparse
@@ -30,12 +30,12 @@ from kstorm_pipeline.tables import Tables
 from tests.pipeline.topic import as_of_stream, bronze
 
 RECORDS = 100
-"""Records per batch: ten per second."""
+"""In each batch: ten a second."""
 CUSTOMERS = 1000
 
 
 def totals_pipeline() -> Pipeline:
-    """Return a pipeline with a table of customers. Each batch changes some of them."""
+    """Return a pipeline with one table of customers. Each batch changes some of them."""
     pipeline = Pipeline(records=json_records("customer BIGINT, amount DECIMAL(18,2)"))
 
     @pipeline.gold("totals", keys=["customer"], add=["amount"])
@@ -46,7 +46,7 @@ def totals_pipeline() -> Pipeline:
 
 
 def fill(spark: SparkSession, tables: Tables, pipeline: Pipeline, batches: Iterable[int]) -> None:
-    """Write the batches to bronze, silver and gold."""
+    """Write the batches, each to bronze, silver and gold."""
     spark.sparkContext.setLocalProperty("sql.streaming.queryId", "left-running")
     marks = Marks(tables)
     for number in batches:
@@ -78,7 +78,7 @@ def on_disk(tables: Tables, name: str) -> dict[str, int]:
 
 
 def seconds_to_read(spark: SparkSession, tables: Tables, name: str) -> float:
-    """Return the time to open a new table and to read it completely, the better of two runs."""
+    """Return the time to open a table for the first time and read all of it. The better of two."""
     taken = []
     for _ in range(2):
         assert spark._jvm is not None
@@ -90,7 +90,7 @@ def seconds_to_read(spark: SparkSession, tables: Tables, name: str) -> float:
 
 
 def figures(spark: SparkSession, tables: Tables) -> Iterator[str]:
-    """Yield a line per table."""
+    """Return one line per table."""
     for name in ("bronze", "silver", "totals"):
         held = len(tables.read(spark, name).inputFiles())
         yield json.dumps(
@@ -104,7 +104,7 @@ def figures(spark: SparkSession, tables: Tables) -> Iterator[str]:
 
 
 def main() -> None:
-    """Fill tables, and print the measurements before and after."""
+    """Fill tables, and print their figures before and after `maintain`."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else "")
     parser.add_argument("--batches", type=int, default=600)
     batches = parser.parse_args().batches

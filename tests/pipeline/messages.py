@@ -1,4 +1,4 @@
-"""Protobuf messages that are declared in a few lines, with classes like those of protoc."""
+"""Declares Protobuf messages in a few lines, as if protoc had generated their classes."""
 
 from typing import Any
 
@@ -15,12 +15,9 @@ WELL_KNOWN = (timestamp_pb2, wrappers_pb2)
 
 
 class File:
-    """A Protobuf file.
-
-    A field has Protobuf's syntax: `optional string note = 2`, `map<string, int64> counts = 3`,
-    `oneof way string mail = 4`. A type that starts with a dot is a message, and one that starts
-    with a colon is an enum.
-    """
+    """A file of messages. Fields are declared as in Protobuf: `optional string note = 2`,
+    `map<string, int64> counts = 3`, `oneof way string mail = 4`. A type with a leading dot is a
+    message, one with a leading colon an enum."""
 
     def __init__(
         self,

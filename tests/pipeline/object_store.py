@@ -1,6 +1,6 @@
-"""MinIO, an object store with S3's API, as a separate server. Go builds it once from its module.
+"""MinIO, an object store with the S3 API, as a separate server. Go builds it from its module, once.
 
-It stores each object as a folder on a disk, so a test sees an object at once without a request.
+It stores each object as a folder on disk, so tests see an object immediately, without a request.
 """
 
 from collections.abc import Mapping
@@ -16,7 +16,7 @@ _VERSION = "v0.0.0-20260212201848-7aac2a2c5b7c"
 
 
 class ObjectStore(GoServer):
-    """A server on 127.0.0.1 with one empty bucket, as a context manager."""
+    """A server on 127.0.0.1 with one empty bucket. A context manager."""
 
     def __init__(self, workdir: Path) -> None:
         self._port = reserve_port()
@@ -37,12 +37,12 @@ class ObjectStore(GoServer):
 
     @property
     def login(self) -> Mapping[str, str]:
-        """Return the environment variables of an S3 client."""
+        """Return the credentials for the environment of an S3 client."""
         return {"AWS_ACCESS_KEY_ID": "kstorm", "AWS_SECRET_ACCESS_KEY": "not-a-secret"}
 
     @property
     def spark_conf(self) -> Mapping[str, str]:
-        """Return the Spark settings for this server."""
+        """Return Spark's settings for it."""
         return {
             "spark.hadoop.fs.s3a.endpoint": f"http://127.0.0.1:{self._port}",
             "spark.hadoop.fs.s3a.endpoint.region": "us-east-1",

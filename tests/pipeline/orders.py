@@ -1,4 +1,4 @@
-"""A topic of orders, its tables with all rules, and their expected contents in plain Python."""
+"""A topic of orders, tables with all rules, and their expected contents in plain Python."""
 
 import json
 from dataclasses import dataclass, field
@@ -20,7 +20,7 @@ COLUMNS = "customer STRING, amount DECIMAL(18,2), status STRING, at BIGINT"
 
 
 def orders_pipeline() -> Pipeline:
-    """Return a pipeline with all rules and orders."""
+    """Return a pipeline of orders with all rules."""
     pipeline = Pipeline(records=json_records(COLUMNS))
 
     @pipeline.gold(
@@ -73,10 +73,8 @@ class Orders:
         return Tables(self.settings.tables)
 
     def put(self, source: str, customer: str | None, amount: str, status: str, at: int) -> None:
-        """Write a record of the message `<partition>-<offset>`.
-
-        The same message again is a replay.
-        """
+        """Write a record made from the message `<partition>-<offset>`. The same message again is a
+        replay."""
         body = {"customer": customer, "amount": amount, "status": status, "at": at}
         self.topic.put(json.dumps(body), lineage=f"lines-{source}-0", at=NOON + at)
         self.seen.setdefault(source, (amount, customer, status, at, len(self.seen)))
@@ -87,7 +85,7 @@ class Orders:
         run(self.spark, self.settings, self.tables, self.pipeline)
 
     def rows(self, table: str, *columns: str) -> dict[Any, Any]:
-        """Return a table by its key. A duplicate key is a failure."""
+        """Return a table by its key. Fails on a duplicate key."""
         rows = self.tables.read(self.spark, table).select("customer", *columns).collect()
         found = {row[0]: row[1] if len(columns) == 1 else tuple(row[1:]) for row in rows}
         assert len(found) == len(rows), f"a key is in {table} twice"

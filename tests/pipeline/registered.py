@@ -1,4 +1,4 @@
-"""Records from the serializers of a schema registry, and the pipeline's result for them."""
+"""Records as a schema registry's own serializers write them, and their rows in the pipeline."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -55,5 +55,5 @@ def begun(records: Any, settings: Settings, stub: RegistryStub) -> Pipeline:
 
 
 def read(spark: SparkSession, pipeline: Pipeline, values: Sequence[bytes | None]) -> list[Any]:
-    """Return the rows for the values of one batch, in their order."""
+    """Return the rows of the values of one batch, in order."""
     return read_rows(pipeline, bronze(spark, values)).orderBy("kafka_offset").collect()

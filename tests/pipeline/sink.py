@@ -1,4 +1,4 @@
-"""A sink topic of a word count's KafkaBolt, and the expected tables in plain Python."""
+"""A sink topic as a word count's KafkaBolt writes it, and the expected tables in plain Python."""
 
 import json
 import time
@@ -12,7 +12,7 @@ from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
 
 NOON = 1_700_000_000_000 - 1_700_000_000_000 % 3_600_000
-"""The start of an hour in milliseconds, for the records' Kafka timestamps."""
+"""The start of an hour, in milliseconds: where the records' Kafka timestamps begin."""
 MINUTE = 60_000
 
 
@@ -33,7 +33,7 @@ class Record:
 
 
 class Sink:
-    """A separate topic and all records in it, in the order of writing."""
+    """A separate topic, and all records written to it, in order."""
 
     def __init__(self, bootstrap: str, partitions: int = 3) -> None:
         self.bootstrap, self.topic, self.partitions = (
@@ -48,7 +48,7 @@ class Sink:
         self._create()
 
     def _create(self) -> None:
-        # The timestamps below are of 2023, and some of much later years.
+        # The timestamps below are of 2023, and some of long after.
         config = {"retention.ms": "-1", "message.timestamp.after.max.ms": str(2**63 - 1)}
         self._admin.create_topics([NewTopic(self.topic, self.partitions, 1, config=config)])[
             self.topic
@@ -68,10 +68,8 @@ class Sink:
         self.records.clear()
 
     def sentence(self, source_offset: int, words: str, *, at: int = NOON) -> None:
-        """Write a record for each word of a sentence, with increasing counts.
-
-        The same offset again is a replay.
-        """
+        """Write a record for each word of a sentence, with increasing counts. The same offset again
+        is a replay."""
         for position, word in enumerate(words.split()):
             self.word(word, f"sentences-0-{source_offset}-{position}", at=at)
 
@@ -92,10 +90,8 @@ class Sink:
         body_id: str | None = None,
         **headers: bytes,
     ) -> None:
-        """Write the next count of a word with lineage headers, and any id or none in the record.
-
-        `headers` replace lineage headers, and b"" removes one.
-        """
+        """Write the next count of a word with its lineage as headers, and any id or none in the
+        record. `headers` override parts of the lineage. b"" removes a part."""
         self._counts[word] += 1
         named = {
             "topic": b"sentences",
@@ -119,7 +115,7 @@ class Sink:
         self._write(Record(key, value, at))
 
     def flush(self) -> None:
-        """Wait until all records have an offset."""
+        """Wait until Kafka has stored all records."""
         assert self._producer.flush(30) == 0
 
     def _write(self, record: Record) -> None:
@@ -149,7 +145,7 @@ class Sink:
 
     @property
     def good(self) -> list[Record]:
-        """Return the records that match the schema, in the order of each partition."""
+        """Return the valid records, in the order of each partition."""
         return sorted(
             (r for r in self.records if r.id is not None), key=lambda r: (r.partition, r.offset)
         )
@@ -165,7 +161,7 @@ class Sink:
 
     @property
     def word_counts(self) -> dict[str, tuple[int, int]]:
-        """Return the latest count and the number of distinct ids per word: the expected gold."""
+        """Return the latest count and the number of distinct ids of every word: the expected gold."""
         latest = {record.word: record.count for record in self.good}
         exact = Counter(record.word for record in self.first.values())
         return {
@@ -176,7 +172,7 @@ class Sink:
 
     @property
     def counts_per_minute(self) -> dict[tuple[int, str], int]:
-        """Return the number of distinct ids per minute (its start in milliseconds) and word."""
+        """Return the number of distinct ids of every minute (its start in milliseconds) and word."""
         found: Counter[tuple[int, str]] = Counter()
         for record in self.first.values():
             assert record.word is not None

@@ -1,4 +1,4 @@
-"""A topic without any declaration."""
+"""A topic without a declaration."""
 
 import json
 from dataclasses import replace
@@ -17,19 +17,16 @@ from tests.pipeline.topic import Topic, bronze
 
 pytestmark = pytest.mark.timeout(
     900
-)  # a minute on two idle cores, ten times as long on a busy machine
+)  # on two calm cores a minute; with ten others on them ten times that
 
 NESTED = {"customer": "Zoë", "items": [{"sku": "a", "price": 1.50}], "note": None}
 
 
-def test_undeclared_topic_has_tables_at_once(
+def test_undeclared_topic_gets_tables(
     spark: SparkSession, settings: Settings, tmp_path: Path
 ) -> None:
-    """Bronze and silver have every record of any kind.
-
-    A replay is dropped if its headers identify it. Otherwise equal records are kept. A second run
-    adds nothing.
-    """
+    """Bronze and silver have every record. Replays are dropped if headers identify them, and equal
+    records are kept otherwise. A second run adds nothing."""
     topic, tables, pipeline = Topic(settings.bootstrap_servers), Tables(str(tmp_path)), Pipeline()
     own = replace(settings, tables=tables.root, topic=topic.topic)
     for value in (json.dumps(NESTED), "plain, text", b"\xff\x00", None, "7", "7"):
@@ -75,8 +72,8 @@ def values_of(rows: DataFrame) -> list[object]:
 
 
 @pytest.mark.slow
-def test_json_values_and_text_are_distinguished(spark: SparkSession) -> None:
-    """JSON is exactly one value. All other UTF-8 is text, unchanged."""
+def test_values_are_json_or_text(spark: SparkSession) -> None:
+    """A value that is exactly one JSON value is JSON. Any other UTF-8 is unchanged text."""
     texts = [
         '{"a": 1}',
         '{"a": 1} {"a": 2}',
@@ -106,8 +103,8 @@ def test_json_values_and_text_are_distinguished(spark: SparkSession) -> None:
 
 
 @pytest.mark.slow
-def test_value_too_large_for_a_variant_is_quarantined(spark: SparkSession) -> None:
-    """The reason has its size. The next value is read."""
+def test_a_value_that_is_too_large_for_a_variant_is_quarantined(spark: SparkSession) -> None:
+    """With its size in the reason. The next record is read."""
     rows = read_rows(Pipeline(), bronze(spark, [b"x" * 16_000_001, b"x" * 16_000_000])).orderBy(
         "kafka_offset"
     )
@@ -118,8 +115,8 @@ def test_value_too_large_for_a_variant_is_quarantined(spark: SparkSession) -> No
 
 
 @pytest.mark.slow
-def test_declared_text_and_bytes_have_their_own_types(spark: SparkSession) -> None:
-    """Invalid text is quarantined."""
+def test_declared_text_and_bytes_are_unchanged(spark: SparkSession) -> None:
+    """In columns of their own type. A value that is not text is quarantined."""
     values = [b"\xc3\xa4", b"\xff", None]
     text = read_rows(Pipeline(records=text_records()), bronze(spark, values, key=b"k"))
     assert values_of(text) == ["ä", None, None]

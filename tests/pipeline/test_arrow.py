@@ -1,6 +1,4 @@
-"""Records read by Python: its accepted values equal those of Spark, and a batch is the same either
-way.
-"""
+"""Reading records in Python: its rows are the same as Spark's, and so are its batches."""
 
 import json
 from collections.abc import Callable
@@ -196,11 +194,9 @@ IDS = [
 ]
 
 
-def test_python_reads_the_same_values_as_spark(spark: SparkSession) -> None:
-    """Python may leave a text to Spark.
-
-    If it does not, Spark accepts the text with the same values.
-    """
+def test_python_reads_the_same_as_spark(spark: SparkSession) -> None:
+    """Text by text. Python may leave a text to Spark, but otherwise Spark must read the same
+    values."""
     pipeline = Pipeline(records=json_records(COLUMNS, key="k", millis="ms"))
     rows = [_record(number, value=text) for number, text in enumerate(TEXTS)]
     assert _compare(spark, pipeline, rows) >= 70
@@ -223,8 +219,8 @@ def test_python_names_records_as_spark_does(spark: SparkSession, identity: Any) 
 
 
 @pytest.mark.slow
-def test_python_leaves_unsupported_pipelines_to_spark(spark: SparkSession) -> None:
-    """These have complex types, other readers, or names that are not text."""
+def test_python_leaves_other_records_to_spark(spark: SparkSession) -> None:
+    """Complex types, other readers, names that are not text."""
     for kind in ("ARRAY<INT>", "STRUCT<b: INT>", "FLOAT", "DECIMAL(38,2)", "BINARY", "VARIANT"):
         assert shape_of(spark, Pipeline(records=json_records(f"a {kind}"))) is None
     assert shape_of(spark, Pipeline()) is None
@@ -238,9 +234,8 @@ def test_python_leaves_unsupported_pipelines_to_spark(spark: SparkSession) -> No
 
 @pytest.fixture
 def ways(monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """A list that records the path of each batch: `python` or `spark`, and `committed` if the files
-    are used unchanged.
-    """
+    """Return a list that grows with each batch: read by `python` or `spark`, and `committed`
+    unchanged."""
     found: list[str] = []
     read, commit = batches.ArrowWay.read, WrittenBatch.commit
 
@@ -258,15 +253,12 @@ def ways(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     return found
 
 
-def test_batch_is_the_same_by_python_and_spark(
+def test_python_and_spark_write_the_same_batch(
     make_job: Callable[[Path], Job], tmp_path: Path, ways: list[str]
 ) -> None:
-    """Good records are committed as Python wrote them. With replays or rejected records Spark
-    continues with these files.
-
-    With an unreadable record Spark reads the whole batch. The tables are always correct, without
-    leftover files.
-    """
+    """Good records are committed as Python wrote them. With replays or rejected records, Spark
+    continues from Python's files. With an unreadable record, Spark reads everything. No orphaned
+    file is left."""
     job = make_job(tmp_path / "python")
     job.sink.sentence(1, "the cat the dog")
     job.sink.sentence(2, "the end")
@@ -298,10 +290,8 @@ def test_batch_is_the_same_by_python_and_spark(
 
 
 @pytest.mark.slow
-def test_files_of_a_commit_that_raises_stay(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Delta may raise after the commit is written. The log then has the files."""
+def test_files_of_a_failed_commit_are_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Delta may raise after it has written the commit, so the log may already have the files."""
     file = tmp_path / "silver" / "a.parquet"
     file.parent.mkdir()
     file.write_bytes(b"")
@@ -327,7 +317,7 @@ def test_files_of_a_commit_that_raises_stay(
 
 @pytest.mark.slow
 def test_small_files_of_python_are_compacted(job: Job, ways: list[str]) -> None:
-    """Spark's writer does so after some commits if Delta's auto compaction is enabled."""
+    """Like Spark's own writer after a number of commits, if Delta is configured so."""
     told = {"enabled": "true", "minNumFiles": "3"}
     for name, value in told.items():
         job.spark.conf.set(f"spark.databricks.delta.autoCompact.{name}", value)
@@ -362,10 +352,8 @@ def test_python_and_spark_write_the_same_tables(
 def test_interrupted_batch_is_not_written_twice(
     job: Job, monkeypatch: pytest.MonkeyPatch, ways: list[str]
 ) -> None:
-    """Silver has the batch, and gold does not.
-
-    The next run writes its files again, and Delta rejects them.
-    """
+    """Silver has the batch, and gold has not. The next run writes its files again, and Delta
+    refuses them."""
     job.sink.sentence(1, "the cat the dog")
 
     def fail(*_: object) -> int:
@@ -390,7 +378,7 @@ def _record(number: int, **given: Any) -> dict[str, Any]:
 
 
 def _compare(spark: SparkSession, pipeline: Pipeline, records: list[dict[str, Any]]) -> int:
-    """Read each record both ways, and return the number of records that Python accepted."""
+    """Read each record in both ways. Return how many Python accepted."""
     shape = shape_of(spark, pipeline)
     assert shape is not None
     found = {
@@ -434,7 +422,7 @@ def _by_python(shape: Shape, record: dict[str, Any]) -> dict[str, Any] | None:
     except DoubtfulError:
         return None
     (row,) = made.drop_columns(["batch"]).to_pylist()
-    # Spark returns times in the machine's time zone.
+    # Spark gives times as the machine's clock has them.
     return {
         n: v.astimezone().replace(tzinfo=None) if isinstance(v, datetime) else v
         for n, v in row.items()
@@ -457,7 +445,7 @@ def _files_of(job: Job) -> set[str]:
 
 
 def _told(job: Job) -> dict[str, Any]:
-    """Return the table's metadata of silver's files, by bucket."""
+    """Return the statistics of silver's files in Delta's log, by bucket."""
     rows = (
         DeltaLog(job.spark, job.tables.path("silver"))
         .files_as_rows()

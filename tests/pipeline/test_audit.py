@@ -1,4 +1,4 @@
-"""The audit finds and names every missing message."""
+"""The audit: missing messages and outputs are reported."""
 
 import json
 import uuid
@@ -27,13 +27,13 @@ from tests.pipeline.topic import Topic
 
 pytestmark = pytest.mark.timeout(
     900
-)  # a minute on two idle cores, ten times as long on a busy machine
+)  # on two calm cores a minute; with ten others on them ten times that
 
 NODE = "/spouts/lines"
 
 
 class Audited:
-    """A source with ten messages, and a topology's records about them."""
+    """A source with ten messages, and a topology's reports on them."""
 
     def __init__(self, spark: SparkSession, settings: Settings, bootstrap: str) -> None:
         self.topology = f"t{uuid.uuid4().hex[:8]}"
@@ -57,7 +57,7 @@ class Audited:
         return Reading(NODE, self.source.topic, 0)
 
     def say(self, start: int, end: int, **more: Any) -> None:
-        """Write a record to the topic of finished ranges."""
+        """Write a finished range."""
         n = more.pop("n", {"acked": end - start})
         place = {
             "reading": NODE,
@@ -101,8 +101,8 @@ def faults(outcome: Outcome) -> list[tuple[str, int, int]]:
     return [(each.what, each.first, each.end) for each in outcome.faults]
 
 
-def test_complete_source_has_no_faults(audited: Audited) -> None:
-    """Ranges overlap, and some messages are dead, empty, or not yet due."""
+def test_complete_topology_has_no_faults(audited: Audited) -> None:
+    """With overlapping ranges, and messages that are dead, empty or not yet due."""
     audited.say(0, 4, n={"acked": 3, "dead": 1}, dead=[[2, 3]])
     audited.say(3, 8, n={"acked": 4, "empty": 1}, empty=[[5, 6]])
     audited.bury(2)
@@ -126,10 +126,7 @@ def test_complete_source_has_no_faults(audited: Audited) -> None:
 
 @pytest.mark.slow
 def test_discarded_dead_letter_is_accounted_for(audited: Audited) -> None:
-    """Kafka keeps the tombstone as long as the ranges.
-
-    Other keys do not count for this partition.
-    """
+    """Kafka retains its key as long as the ranges. Other keys do not count for this partition."""
     audited.say(0, 10, n={"acked": 8, "dead": 2}, dead=[[2, 4]])
     for key in (
         f"{audited.source.topic}/0/2/lines",
@@ -141,8 +138,9 @@ def test_discarded_dead_letter_is_accounted_for(audited: Audited) -> None:
     assert faults(audited.audit()) == [("no dead letter", 3, 4)]
 
 
-def test_offset_without_a_range_is_named(audited: Audited, monkeypatch: pytest.MonkeyPatch) -> None:
-    """It is between ranges, or below a stored offset: the spout stored too high an offset."""
+def test_gap_is_reported(audited: Audited, monkeypatch: pytest.MonkeyPatch) -> None:
+    """In the middle, and after the last range if a later offset is stored, as by a spout that
+    stores an offset too far."""
     audited.say(0, 5)
     audited.say(6, 9)
     outcome = audited.audit()
@@ -153,7 +151,8 @@ def test_offset_without_a_range_is_named(audited: Audited, monkeypatch: pytest.M
     outcome = audited.audit()
     assert faults(outcome) == [("gap", 5, 6), ("gap", 9, 10)]
     assert (
-        str(outcome.faults[1]) == f"gap: {audited.source.topic}[0] 9 (/spouts/lines): 10 is stored"
+        str(outcome.faults[1])
+        == f"gap: {audited.source.topic}[0] 9 (/spouts/lines): the stored offset is 10"
     )
     assert outcome.summary()["gaps"] == 2
     monkeypatch.setattr(module, "stored_offsets", lambda *_: {audited.reading: 12})
@@ -173,24 +172,23 @@ def test_offset_without_a_range_is_named(audited: Audited, monkeypatch: pytest.M
 
 
 @pytest.mark.slow
-def test_missing_dead_letter_is_named(audited: Audited) -> None:
-    """Other letters exist."""
+def test_missing_dead_letter_is_reported(audited: Audited) -> None:
     audited.say(0, 10, n={"acked": 7, "dead": 3}, dead=[[2, 4], [8, 9]])
     audited.bury(2)
     audited.bury(8)
     assert faults(audited.audit()) == [("no dead letter", 3, 4)]
 
 
-def test_skipped_message_is_named(audited: Audited) -> None:
-    """Its range claims an empty offset, but there is a message at each."""
+def test_passed_over_message_is_reported(audited: Audited) -> None:
+    """Its range claims an offset without a message, but there is a message at each."""
     audited.say(0, 6)
     audited.say(6, 10, n={"acked": 3, "absent": 1})
     assert faults(audited.audit()) == [("a message was passed over", 6, 10)]
 
 
 @pytest.mark.slow
-def test_offsets_skipped_by_an_operator_are_listed(audited: Audited) -> None:
-    """They are not a fault. After a step back the messages must be processed again."""
+def test_skip_is_reported_with_operator_and_reason(audited: Audited) -> None:
+    """It is not a fault. Offsets after a step back have to come again."""
     audited.say(0, 8)
     audited.say(
         8,
@@ -217,7 +215,7 @@ def test_offsets_skipped_by_an_operator_are_listed(audited: Audited) -> None:
 
 @pytest.mark.slow
 def test_topics_that_contain_the_sources_name_are_not_read(audited: Audited) -> None:
-    """The name is their prefix or suffix, like in the topics between services."""
+    """Such as the topics between services."""
     name = audited.source.topic
     others = [f"{name}.more", f"{audited.topology}.{name}"]
     admin = AdminClient({"bootstrap.servers": audited.settings.bootstrap_servers})
@@ -231,8 +229,7 @@ def test_topics_that_contain_the_sources_name_are_not_read(audited: Audited) -> 
 
 
 @pytest.mark.slow
-def test_audit_of_a_time_window(audited: Audited) -> None:
-    """Earlier and later messages do not count."""
+def test_time_window_limits_the_audit(audited: Audited) -> None:
     audited.say(3, 7)
     outcome = audited.audit(since="2023-11-14T22:13:23", until="2023-11-14T22:13:27")
     assert faults(outcome) == []
@@ -247,10 +244,8 @@ def test_audit_of_a_time_window(audited: Audited) -> None:
 def test_acked_messages_without_a_record_are_counted_and_listed(
     audited: Audited, orders: Orders
 ) -> None:
-    """They are a fault only if each message must have a record.
-
-    A record of an empty message is a fault.
-    """
+    """They are faults only if each message must have a record. A record of an empty message is a
+    fault."""
     audited.say(0, 10, n={"acked": 9, "empty": 1}, empty=[[4, 5]])
     for number in (0, 1, 2, 4, 5, 6, 7, 9):
         orders.topic.put("{}", lineage=f"{audited.source.topic}-0-{number}-0")
@@ -269,8 +264,8 @@ def test_acked_messages_without_a_record_are_counted_and_listed(
 
 
 @pytest.mark.slow
-def test_topology_without_finished_ranges(audited: Audited) -> None:
-    """If it has read nothing, it is complete. If it does not exist, the error is one line."""
+def test_topology_without_ranges(audited: Audited) -> None:
+    """A topology that has read nothing is complete. An unknown topology is an error in one line."""
     assert audited.audit().tallies == []
     audited.settings = replace(audited.settings, topology="nobody")
     with pytest.raises(

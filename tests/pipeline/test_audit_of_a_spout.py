@@ -1,4 +1,4 @@
-"""The audit of a real spout: its finished ranges, and the offsets in ZooKeeper."""
+"""The audit of a real spout, with its ranges and its offset in ZooKeeper."""
 
 import uuid
 from collections.abc import Iterator
@@ -27,12 +27,12 @@ pytestmark = pytest.mark.timeout(900)
 
 @pytest.fixture
 def topic(kafka: EmbeddedKafka) -> Iterator[Topic]:
-    """A topic with ten messages, and the topic of the dead letters."""
+    """Ten messages, and the topic of the dead letters."""
     letters = "words.__dead_letters"
     admin = AdminClient({"bootstrap.servers": kafka.bootstrap})  # the request ends with its client
     admin.create_topics([NewTopic(letters, 1, 1)])[letters].exception(
         30
-    )  # another test may have created it
+    )  # another test has made it, perhaps
     topic = Topic(f"audited-{uuid.uuid4().hex[:8]}", kafka).create()
     topic.produce(*(b"%d" % number for number in range(10)))
     yield topic
@@ -41,7 +41,7 @@ def topic(kafka: EmbeddedKafka) -> Iterator[Topic]:
 
 @contextmanager
 def one_too_far() -> Iterator[None]:
-    """A spout that stores too high an offset."""
+    """A spout that stores an offset too far."""
     save = Storing.save
     with patch.object(
         Storing, "save", lambda self, partition, offset, _=(): save(self, partition, offset + 1)
@@ -52,7 +52,7 @@ def one_too_far() -> Iterator[None]:
 def read(
     topic: Topic, zookeeper: EmbeddedZooKeeper, until: int, stored: int, first: int = 0
 ) -> None:
-    """Run a spout until it has finished the messages up to an offset."""
+    """Run a spout that finishes the messages up to one."""
     process = SpoutProcess(topic, zookeeper.connect)
     process.emit(until - first)
     process.ack(*range(first, until))
@@ -61,14 +61,15 @@ def read(
 
 
 @pytest.mark.slow
-def test_spout_that_stores_too_high_an_offset_is_caught(
+def test_offset_stored_too_far_is_caught(
     spark: SparkSession,
     settings: Settings,
     topic: Topic,
     zookeeper: EmbeddedZooKeeper,
     tmp_path: Path,
 ) -> None:
-    """The audit finds it at once and later: the next process skips a message, which is named."""
+    """Immediately and permanently: the next run of the spout passes over a message, which is
+    reported."""
     own = replace(
         settings,
         topology="words",

@@ -1,4 +1,4 @@
-"""Features of a pipeline apart from rules: distinct counts, and functions for whole batches."""
+"""Features of a pipeline other than rules: distinct counts, and functions on whole batches."""
 
 from pathlib import Path
 
@@ -11,15 +11,12 @@ from tests.pipeline.orders import COLUMNS, Orders
 
 pytestmark = pytest.mark.timeout(
     900
-)  # a minute on two idle cores, ten times as long on a busy machine
+)  # on two calm cores a minute; with ten others on them ten times that
 
 
 @pytest.mark.slow
 def test_distinct_values_are_counted_across_batches(orders: Orders) -> None:
-    """An earlier value does not count again, in the same batch or a later one.
-
-    Null does not count.
-    """
+    """Earlier values do not count again, in the same batch or later ones. Null does not count."""
     orders.pipeline = pipeline = Pipeline(records=json_records(COLUMNS))
 
     @pipeline.gold("states", keys=["customer"], distinct={"states": "status"}, latest=["status"])
@@ -53,13 +50,11 @@ def test_distinct_values_are_counted_across_batches(orders: Orders) -> None:
 
 
 @pytest.mark.slow
-def test_batch_function_gets_each_batch_with_its_number(
+def test_a_function_gets_each_batch_with_its_number(
     orders: Orders, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    """The tables have the batch first.
-
-    A repeated batch has the same number and rows, so Delta keeps one write.
-    """
+    """After the tables have it. A repeated batch has the same number and rows, so Delta keeps one
+    of two writes."""
     calls: list[tuple[BatchId, int]] = []
     place = str(tmp_path / "elsewhere")
 

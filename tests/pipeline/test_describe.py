@@ -1,4 +1,4 @@
-"""The output of `describe`."""
+"""Output of `describe`."""
 
 import json
 from pathlib import Path
@@ -12,12 +12,12 @@ from tests.pipeline.orders import Orders
 
 pytestmark = pytest.mark.timeout(
     900
-)  # a minute on two idle cores, ten times as long on a busy machine
+)  # on two calm cores a minute; with ten others on them ten times that
 
 
 @pytest.mark.slow
-def test_describe_lists_each_table(orders: Orders) -> None:
-    """It has columns, rows, files, size, the last batch and the declaration, as JSON."""
+def test_describe_prints_each_table(orders: Orders) -> None:
+    """Columns, rows, files, size, last batch and declaration, as JSON."""
     with pytest.raises(PipelineError, match="there are no tables at"):
         list(describe(orders.spark, orders.settings, orders.tables, None))
     for number in range(2):

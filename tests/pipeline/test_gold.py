@@ -1,4 +1,5 @@
-"""Own gold tables: each rule works for any division into batches, and after a crash at any commit."""
+"""Declared gold tables: each rule, with any distribution of records over batches, and crashes after
+any commit."""
 
 from collections.abc import Callable
 from decimal import Decimal
@@ -15,14 +16,12 @@ from tests.pipeline.orders import COLUMNS, Orders, orders_pipeline
 
 pytestmark = pytest.mark.timeout(
     900
-)  # a minute on two idle cores, ten times as long on a busy machine
+)  # on two calm cores a minute; with ten others on them ten times that
 
 
 def test_every_rule_works_across_batches(orders: Orders) -> None:
-    """Keys are new, known and null.
-
-    Replays occur within a batch and across batches. Decimals are exact.
-    """
+    """New keys, existing keys, null as a key, replays in a batch and across batches. Decimals add
+    up exactly."""
     orders.put("0-1", "Zoë", "0.10", "new", 5)
     orders.put("0-2", "Zoë", "0.20", "paid", 3)
     orders.put("0-1", "Zoë", "9.99", "a replay", 9)
@@ -42,11 +41,9 @@ def test_every_rule_works_across_batches(orders: Orders) -> None:
 
 
 @pytest.mark.slow
-def test_late_message_does_not_overwrite_newer_values(orders: Orders) -> None:
-    """Its first record follows those of later messages, in the same batch or a later one.
-
-    Between two source partitions the Kafka timestamp decides.
-    """
+def test_late_message_does_not_replace_a_newer_value(orders: Orders) -> None:
+    """Its first record is written after those of later messages, in the same or a later batch.
+    Between two source partitions, the Kafka timestamp decides."""
     for late in (False, True):
         orders.put("0-7", "Zoë", "1", "of 0-7", 7)
         orders.put("0-6", "Zoë", "1", "of 0-6", 9)
@@ -66,7 +63,7 @@ def test_late_message_does_not_overwrite_newer_values(orders: Orders) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("named", [True, False])
-def test_crash_after_any_commit_leaves_no_duplicates(
+def test_crash_after_any_commit_duplicates_nothing(
     orders: Orders, monkeypatch: pytest.MonkeyPatch, named: bool
 ) -> None:
     """These are silver, quarantine and each gold table.
@@ -90,10 +87,10 @@ def test_crash_after_any_commit_leaves_no_duplicates(
 
 
 @pytest.mark.slow
-def test_first_batch_of_a_table_is_not_written_twice(
+def test_first_batch_of_a_table_is_not_duplicated(
     orders: Orders, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """It dies after the write of an empty gold table, which needs no merge."""
+    """The first batch dies after it has written a gold table. An empty table is not merged."""
     orders.put("0-1", "Zoë", "1", "new", 1)
     orders.put("0-2", "Zoë", "2", "paid", 2)
     orders.put("0-3", None, "3", "new", 3)
@@ -104,7 +101,7 @@ def test_first_batch_of_a_table_is_not_written_twice(
 
 @pytest.mark.slow
 def test_silver_function_may_drop_and_multiply_rows(orders: Orders) -> None:
-    """Each occurrence still counts once, despite a different replay."""
+    """Each occurrence still counts once, also after replays."""
     pipeline = Pipeline(records=json_records("customer STRING, status STRING"))
 
     @pipeline.silver
@@ -128,7 +125,7 @@ def test_silver_function_may_drop_and_multiply_rows(orders: Orders) -> None:
 
 
 def returning(**rules: Any) -> Callable[[Callable[[DataFrame], DataFrame]], Pipeline]:
-    """Return a decorator for a pipeline with one gold table with these rules."""
+    """Return a pipeline with one gold table with these rules."""
 
     def make(function: Callable[[DataFrame], DataFrame]) -> Pipeline:
         pipeline = Pipeline(records=json_records(COLUMNS))
@@ -150,32 +147,33 @@ def returning(**rules: Any) -> Callable[[Callable[[DataFrame], DataFrame]], Pipe
             returning(keys="customer", latest="at")(
                 lambda rows: rows.groupBy("customer").agg(sf.max("at").alias("at"))
             ),
-            "asks where a row comes from, and the function <lambda> left out 'kafka_partition'",
+            "needs the origin of a row, but the function <lambda> left out 'kafka_partition'",
         ),
         (
             returning(keys="customer", add="status")(lambda rows: rows),
-            "`add` takes numbers, and 'status' is string",
+            "`add` takes numbers, but 'status' is string",
         ),
         (
             returning(keys="customer", add="at")(lambda rows: rows.select("nothing")),
-            "cannot be carried out: .*`nothing`",
+            "the pipeline is invalid: .*`nothing`",
         ),
     ],
 )
-def test_impossible_table_is_rejected_in_one_line(
+def test_invalid_gold_table_is_refused_in_one_line(
     spark: SparkSession, pipeline: Pipeline, message: str
 ) -> None:
-    """Nothing is written before. The error names the table or the function, and the column."""
+    """Before anything is written. The message names the table or the function, and the column."""
     with pytest.raises(PipelineError, match=message) as error:
         find_schemas(spark, pipeline)
     assert "\n" not in str(error.value)
 
 
-def test_contradictory_declarations_are_rejected() -> None:
+def test_contradictory_declarations_are_refused() -> None:
+    """Immediately, where they are declared."""
     pipeline = Pipeline()
     cases: list[tuple[str, dict[str, Any], str]] = [
         ("silver", {"add": ["n"]}, "cannot be called 'silver'"),
-        ("Totals", {"add": ["n"]}, "give small letters"),
+        ("Totals", {"add": ["n"]}, "use lowercase letters"),
         ("totals", {"add": ["n"], "max": ["n"]}, "names n twice"),
         ("totals", {"add": ["k"]}, "names k twice"),
         ("totals", {}, "needs keys, and a column with a rule"),
@@ -190,10 +188,10 @@ def test_contradictory_declarations_are_rejected() -> None:
 
 
 @pytest.mark.slow
-def test_changed_declaration_of_a_table_is_rejected(orders: Orders) -> None:
+def test_changed_declaration_is_refused(orders: Orders) -> None:
     """So is a column with another type.
 
-    A new column of silver is added, with null in existing rows.
+    A new column is added to silver, with null in existing rows.
     """
     orders.put("0-1", "Zoë", "1", "new", 1)
     orders.run()
@@ -211,9 +209,12 @@ def test_changed_declaration_of_a_table_is_rejected(orders: Orders) -> None:
         )
     )
     for pipeline, message in (
-        (fewer, "totals has another form than the pipeline: the pipeline gives it no column"),
-        (other, "silver has another form .* its column 'at' is bigint, now it would be string"),
-        (anew, r"grouped has another form .* it was declared as \{.*\}, and is now \{.*\}"),
+        (fewer, "totals does not match the pipeline: the pipeline does not make its column"),
+        (
+            other,
+            "silver does not match .* its column 'at' is bigint, but the pipeline makes it string",
+        ),
+        (anew, r"grouped does not match .* it was declared as \{.*\}, and is now \{.*\}"),
     ):
         orders.pipeline = pipeline
         with pytest.raises(PipelineError, match=message):

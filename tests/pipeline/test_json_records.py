@@ -1,4 +1,4 @@
-"""JSON with declared columns: the accepted values, and the reasons for rejections."""
+"""JSON by columns: accepted values, and reasons for the others."""
 
 import json
 from datetime import UTC, date, datetime
@@ -16,7 +16,7 @@ from tests.pipeline.topic import bronze
 
 pytestmark = pytest.mark.timeout(
     900
-)  # a minute on two idle cores, ten times as long on a busy machine
+)  # on two calm cores a minute; with ten others on them ten times that
 
 COLUMNS = """
     customer STRING NOT NULL, amount DECIMAL(18,2), at TIMESTAMP, day DATE, paid BOOLEAN, weight DOUBLE, pieces INT,
@@ -40,7 +40,7 @@ WHOLE = {
 
 
 def read(spark: SparkSession, columns: str, *values: Any, **options: Any) -> list[Any]:
-    """Return the rows for JSON values, in their order."""
+    """Return the rows of JSON values, in order."""
     pipeline = Pipeline(records=json_records(columns, **options))
     return read_rows(
         pipeline, bronze(spark, [json.dumps(value).encode() for value in values])
@@ -49,7 +49,7 @@ def read(spark: SparkSession, columns: str, *values: Any, **options: Any) -> lis
 
 @pytest.mark.slow
 def test_field_may_have_any_name_except_two(spark: SparkSession) -> None:
-    """Names that the reader uses internally are allowed."""
+    """Names that the reader uses internally are allowed too."""
     names = ["text", "json", "large", "partition", "lineage", "field_text", "a b", "ключ"]
     columns = ", ".join(f"`{name}` STRING" for name in names)
     (row,) = read(spark, columns, {name: f"the {name}" for name in names})
@@ -60,11 +60,9 @@ def test_field_may_have_any_name_except_two(spark: SparkSession) -> None:
             read(spark, f"{name} STRING", {})
 
 
-def test_every_type_of_column(spark: SparkSession) -> None:
-    """Decimals keep their digits, nested values their nulls, and times their zone.
-
-    Undeclared fields are ignored.
-    """
+def test_every_column_type(spark: SparkSession) -> None:
+    """Decimals keep their digits, nested values their nulls, times their zone. Undeclared fields
+    are ignored."""
     (row,) = read(spark, COLUMNS, WHOLE)
     assert row.reason is None
     assert (row.customer, row.amount, row.paid, row.weight, row.pieces) == (
@@ -86,8 +84,7 @@ def test_every_type_of_column(spark: SparkSession) -> None:
 
 
 @pytest.mark.slow
-def test_null_and_missing_fields_are_null(spark: SparkSession) -> None:
-    """NOT NULL requires a value."""
+def test_null_or_missing_field_is_null_unless_not_null(spark: SparkSession) -> None:
     empty, nulls, nobody = read(
         spark, COLUMNS, {"customer": "a"}, {**dict.fromkeys(WHOLE), "customer": "a"}, {}
     )
@@ -133,17 +130,17 @@ def test_null_and_missing_fields_are_null(spark: SparkSession) -> None:
         ("blob", "?", "field blob does not fit BINARY: STRING"),
     ],
 )
-def test_value_that_does_not_fit_has_a_reason(
+def test_unfit_value_has_a_reason(
     spark: SparkSession, field: str, value: object, reason: str
 ) -> None:
-    """No value is cast, no decimal is rounded, and nothing raises."""
+    """No cast changes a value, no decimal is rounded, and nothing raises."""
     (row,) = read(spark, COLUMNS, {**WHOLE, field: value})
     assert row.reason == reason
 
 
 @pytest.mark.slow
-def test_own_conditions_reject_records(spark: SparkSession) -> None:
-    """Each has its reason and follows the type checks. Null is not rejected."""
+def test_reject_conditions(spark: SparkSession) -> None:
+    """Each has its reason, after those of the types. Null is not rejected."""
     reject = {"the amount is negative": "amount < 0"}
     found = read(
         spark,
@@ -168,22 +165,22 @@ def test_own_conditions_reject_records(spark: SparkSession) -> None:
     [
         (
             Pipeline(records=json_records("customer STRNG")),
-            "the pipeline cannot be carried out: .*STRNG",
+            "the pipeline is invalid: .*STRNG",
         ),
         (
             Pipeline(records=json_records("a STRING"), identity="b"),
-            "identity names 'b', which is no column",
+            "identity names 'b', which is not a column",
         ),
         (
             Pipeline(records=json_records("a STRING", reject={"odd": "b > 1"})),
-            "the pipeline cannot be carried out: .*`b`",
+            "the pipeline is invalid: .*`b`",
         ),
     ],
 )
-def test_impossible_pipeline_is_rejected_in_one_line(
+def test_invalid_pipeline_is_refused_in_one_line(
     spark: SparkSession, pipeline: Pipeline, message: str
 ) -> None:
-    """Nothing is written before."""
+    """Before anything is written."""
     with pytest.raises(PipelineError, match=message) as error:
         find_schemas(spark, pipeline)
     assert "\n" not in str(error.value)
@@ -191,9 +188,9 @@ def test_impossible_pipeline_is_rejected_in_one_line(
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", ["batch", "replay", "Occurrence", "source_topic"])
-def test_field_with_the_name_of_a_silver_column_is_rejected(spark: SparkSession, name: str) -> None:
-    """The case does not matter. Otherwise silver's own column would silently replace it."""
-    with pytest.raises(PipelineError, match=f"have a column '{name}', which silver has of its own"):
+def test_field_with_the_name_of_a_silver_column_is_refused(spark: SparkSession, name: str) -> None:
+    """In any case. Otherwise silver's own column would silently replace it."""
+    with pytest.raises(PipelineError, match=f"have a column '{name}', but silver has its own"):
         find_schemas(spark, Pipeline(records=json_records(f"customer STRING, {name} STRING")))
     pipeline = Pipeline(records=json_records("customer STRING"))
     pipeline.silver(lambda rows: rows.withColumn("Batch", sf.lit(1)))

@@ -1,4 +1,4 @@
-"""The files of silver that a batch reads to find replays: their number must not grow with silver."""
+"""Files of silver that a batch reads to find replays. They must not grow with silver."""
 
 import shutil
 from collections.abc import Iterator
@@ -15,16 +15,14 @@ from tests.pipeline.conftest import Job
 
 pytestmark = pytest.mark.timeout(
     900
-)  # a minute on two idle cores, ten times as long on a busy machine
+)  # on two calm cores a minute; with ten others on them ten times that
 
 
 @pytest.mark.slow
 def test_batch_reads_only_the_silver_files_of_its_replays(job: Job) -> None:
-    """New messages read no file, for any offsets, even if a partition appears later. A late replay
-    reads one file.
-
-    The offsets of each partition lie between those of the others.
-    """
+    """Whatever offsets the source partitions have, and although one is added later. A batch of new
+    messages reads nothing, a late replay one file. The partitions' offsets are far apart, so those
+    of one lie between those of the others."""
     read: list[int] = []
     for run in range(5):
         _write_new_messages(job, run)
@@ -37,10 +35,8 @@ def test_batch_reads_only_the_silver_files_of_its_replays(job: Job) -> None:
 
 
 def _write_new_messages(job: Job, run: int) -> None:
-    """Write words of the next messages of all source partitions.
-
-    The third partition starts in the third run.
-    """
+    """Write words of the next messages of all source partitions. The third partition begins with
+    the third run."""
     for partition, first in ((0, 1_000_000), (1, 500), (2, 0)):
         if partition < 2 or run >= 2:
             for offset in range(1000 * run, 1000 * run + 10):
@@ -48,13 +44,11 @@ def _write_new_messages(job: Job, run: int) -> None:
 
 
 def _silver_files_read_by_run(job: Job) -> int:
-    """Run the pipeline.
-
-    Returns the largest number of silver files that a plan read, from Spark's metrics.
-    """
+    """Run the pipeline. Return the most silver files that one of its plans read, from Spark's
+    metrics."""
     job.spark.conf.set(
         "spark.sql.maxMetadataStringLength", "1000"
-    )  # so that plans contain full paths
+    )  # so that plans name whole paths
     before = max(map(_number, _executions(job.spark)), default=-1)
     job.run()
     job.spark.sparkContext._jsc.sc().listenerBus().waitUntilEmpty()
@@ -65,7 +59,7 @@ def _silver_files_read_by_run(job: Job) -> int:
 def _files_read(spark: SparkSession, execution: JavaObject, path: str) -> int:
     store = _store(spark)
     values = store.executionMetrics(_number(execution))
-    read: dict[int, int] = {}  # by accumulator: a plan may contain one scan twice
+    read: dict[int, int] = {}  # by accumulator: a plan may show one scan twice
     for node in _each(store.planGraph(_number(execution)).allNodes()):
         if node.name().startswith("Scan parquet") and f"{path}]" in node.desc():
             (metric,) = (
@@ -100,8 +94,8 @@ def _each(scala: JavaObject) -> Iterator[JavaObject]:
 
 
 @pytest.mark.slow
-def test_silver_has_its_own_columns_first(job: Job) -> None:
-    """Delta has statistics for the first 32 columns only, and records may have many fields."""
+def test_silver_has_the_pipelines_columns_first(job: Job) -> None:
+    """Delta has statistics only of the first 32 columns."""
     fields = ", ".join(f"f{number} STRING" for number in range(40))
     wide = replace(job, pipeline=Pipeline(records=json_records(fields)))
     wide.run()
@@ -110,8 +104,8 @@ def test_silver_has_its_own_columns_first(job: Job) -> None:
 
 
 @pytest.mark.slow
-def test_silver_of_an_earlier_version_must_be_rebuilt(job: Job) -> None:
-    """The error names the folders to delete. Replays of earlier records are still found."""
+def test_silver_of_an_earlier_version_is_refused_and_rebuilt_from_bronze(job: Job) -> None:
+    """The message names what to delete. Replays of earlier messages are still found."""
     job.sink.sentence(1, "the cat")
     job.sink.word("tree", "an-id-of-a-topology-of-ones-own")
     job.run()
@@ -124,7 +118,7 @@ def test_silver_of_an_earlier_version_must_be_rebuilt(job: Job) -> None:
     job.sink.word("tree", "an-id-of-a-topology-of-ones-own")
     before = job.snapshot()
     with pytest.raises(
-        PipelineError, match=r"silver has another form .* have all but bronze built anew: delete"
+        PipelineError, match=r"silver does not match .* rebuild all tables except bronze: delete"
     ) as error:
         job.run()
     assert "\n" not in str(error.value)
@@ -142,8 +136,8 @@ def test_silver_of_an_earlier_version_must_be_rebuilt(job: Job) -> None:
 
 
 @pytest.mark.slow
-def test_replays_of_many_sources_are_found(job: Job) -> None:
-    """Each id looks like the coordinates of another topic."""
+def test_replays_from_very_many_topics_are_found(job: Job) -> None:
+    """The ids look like coordinates, each of another topic."""
     for number in range(300):
         job.sink.word("much", f"order{number}-1-2-3")
     job.run()
@@ -166,7 +160,7 @@ def test_replays_of_many_sources_are_found(job: Job) -> None:
 def test_spans_keep_the_widest_gaps(
     spans: list[tuple[int, int]], gaps: int, joined: list[tuple[int, int]]
 ) -> None:
-    """The spans have one owner. Neighbours form one span."""
+    """The spans have one owner. Adjacent spans are joined."""
     assert join_spans([Span(("t", 0), *span) for span in spans], gaps) == [
         Span(("t", 0), *span) for span in joined
     ]

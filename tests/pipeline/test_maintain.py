@@ -1,4 +1,4 @@
-"""The effects of `maintain` on the tables, with a pipeline that runs or lags."""
+"""Effects of `maintain` on the tables, next to a pipeline that runs or lags."""
 
 import threading
 from collections.abc import Callable
@@ -24,11 +24,11 @@ TABLES = ("bronze", "silver", "quarantine", "word_counts", "counts_per_minute")
 
 pytestmark = pytest.mark.timeout(
     900
-)  # a minute on two idle cores, ten times as long on a busy machine
+)  # on two calm cores a minute; with ten others on them ten times that
 
 
 def maintained(job: Job, **changes: Any) -> dict[object, dict[str, object]]:
-    """Return the changes of each table."""
+    """Return the reports by table."""
     return {
         done["table"]: done
         for done in maintain(job.spark, replace(job.settings, **changes), job.tables)
@@ -51,12 +51,12 @@ def files(job: Job, table: str) -> set[str]:
 
 
 def held(job: Job, table: str) -> set[str]:
-    """Return the names of the files in the table's current version."""
+    """Return the names of the files that the table consists of."""
     return {Path(file).name for file in job.read(table).inputFiles()}
 
 
 def lag(job: Job, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Update bronze but no other table."""
+    """Bring only bronze up to date."""
 
     def die(*_: object) -> None:
         raise CrashError
@@ -74,8 +74,8 @@ def check_all_but_bronze(job: Job) -> None:
 
 
 @pytest.mark.slow
-def test_small_files_are_compacted_and_old_files_deleted(job: Job) -> None:
-    """Here the retention is zero. The rows stay, and the next run continues."""
+def test_small_files_are_combined_and_old_files_deleted(job: Job) -> None:
+    """After their retention, which is zero here. The rows stay, and the next run continues."""
     for number in range(3):
         job.sink.sentence(number, f"the cat {number}")
         job.run()
@@ -99,7 +99,7 @@ def test_small_files_are_compacted_and_old_files_deleted(job: Job) -> None:
 
 @pytest.mark.slow
 def test_retention_of_old_files(job: Job) -> None:
-    """Running readers and time travel need it. A user's own setting of a table stays."""
+    """For active readers and for time travel. A user's own setting stays."""
     job.run()
     name, log = "delta.deletedFileRetentionDuration", "delta.logRetentionDuration"
     found = {table: job.tables.properties(job.spark, table) for table in TABLES}
@@ -114,10 +114,10 @@ def test_retention_of_old_files(job: Job) -> None:
 
 
 @pytest.mark.slow
-def test_bronze_only_drops_old_records_that_were_read(
+def test_only_old_and_read_records_of_bronze_are_deleted(
     job: Job, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Their Kafka timestamps count, here of 2023. Records that only bronze has stay."""
+    """By Kafka timestamp, which is in 2023 here. Records that only bronze has are read first."""
     for number in range(2):
         job.sink.sentence(number, f"the cat {number}")
         job.run()
@@ -138,10 +138,10 @@ def test_bronze_only_drops_old_records_that_were_read(
 
 
 @pytest.mark.slow
-def test_bronze_files_stay_until_they_are_read(
+def test_files_of_bronze_stay_until_they_are_read(
     job: Job, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """Compaction has replaced them, and their retention is over."""
+    """Although compaction has replaced them and their retention is over."""
     job.sink.sentence(1, "the cat")
     job.run()
     keep(job, "bronze", "0 seconds")
@@ -159,10 +159,10 @@ def test_bronze_files_stay_until_they_are_read(
 
 
 @pytest.mark.slow
-def test_merge_is_repeated_after_a_concurrent_compaction(
+def test_merge_that_conflicts_with_compaction_is_retried(
     orders: Orders, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """Delta rejects the second commit. The batch is in the table once."""
+    """Delta refuses the second commit. The batch is in the table once."""
     at_work, go_on = tmp_path / "at-work", tmp_path / "go-on"
     wait, first = str(go_on), str(at_work)
 
@@ -192,7 +192,7 @@ def test_merge_is_repeated_after_a_concurrent_compaction(
         try:
             await_condition(at_work.exists)
             compact(orders.spark.newSession(), orders.tables, "totals")
-        except BaseException as problem:  # noqa: BLE001 (the main thread raises it)
+        except BaseException as problem:  # noqa: BLE001 (it is the main thread's to raise)
             problems.append(problem)
         finally:
             (tmp_path / "armed").unlink()
@@ -205,13 +205,13 @@ def test_merge_is_repeated_after_a_concurrent_compaction(
         orders.run()
     thread.join()
     assert not problems, problems
-    assert "totals has got another commit meanwhile: committing again" in caplog.text
+    assert "another process has committed to totals: committing again" in caplog.text
     assert orders.rows("totals", "orders") == {"Zoë": 2, "Ann": 1}
 
 
 @pytest.mark.slow
-def test_maintain_during_a_continuous_run(job: Job) -> None:
-    """It runs repeatedly, between and during batches. All tables are correct."""
+def test_maintain_during_a_run(job: Job) -> None:
+    """Repeatedly, between and during batches. All tables are right."""
 
     def silver_has(n: int) -> Callable[[], bool]:
         return lambda: job.tables.count(job.spark, "silver") == n
@@ -233,10 +233,8 @@ def test_maintain_during_a_continuous_run(job: Job) -> None:
 
 
 @pytest.mark.slow
-def test_maintain_does_not_commit_on_s3_without_a_lock(
-    spark: SparkSession, caplog: pytest.LogCaptureFixture
-) -> None:
-    """The log store must be able to distinguish two writers of one name."""
+def test_nothing_is_committed_on_s3(spark: SparkSession, caplog: pytest.LogCaptureFixture) -> None:
+    """Unless the log store supports several writers."""
     session = spark.newSession()
     assert may_commit(session, Tables("/tables"))
     assert not may_commit(session, Tables("s3a://tables"))
@@ -245,6 +243,7 @@ def test_maintain_does_not_commit_on_s3_without_a_lock(
     assert may_commit(session, Tables("s3a://tables"))
 
 
-def test_missing_tables_are_an_error(job: Job) -> None:
+def test_location_without_tables_is_refused(job: Job) -> None:
+    """In one line."""
     with pytest.raises(PipelineError, match="there are no tables at"):
         maintained(job)

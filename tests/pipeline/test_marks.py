@@ -1,4 +1,4 @@
-"""Marks save look-ups, and no replay is missed."""
+"""Marks avoid look-ups without missing a replay."""
 
 import json
 
@@ -22,13 +22,13 @@ pytestmark = pytest.mark.timeout(900)
 
 
 def messages(*spans: tuple[int, int, int], topic: str = "sentences") -> Survey:
-    """Return a batch of messages by source partition, first and last offset."""
+    """Return a batch of messages, given by source partition, first and last offset."""
     sources = [Span((topic, partition), first, last) for partition, first, last in spans]
     return Survey(size=1, malformed=0, named=1, sources=sources, tells_no_offset=False)
 
 
 class TestOfARun:
-    """One run whose tables were empty."""
+    """In one run whose tables began empty."""
 
     @pytest.fixture
     def marks(self, job: Job) -> Marks:
@@ -36,13 +36,15 @@ class TestOfARun:
         return Marks(job.tables)
 
     @pytest.mark.slow
-    def test_messages_after_all_written_ones_need_no_lookup(self, job: Job, marks: Marks) -> None:
+    def test_messages_after_all_written_ones_are_not_looked_up(
+        self, job: Job, marks: Marks
+    ) -> None:
         assert not marks.reach(job.spark, messages((0, 0, 9)))
         marks.note(messages((0, 0, 9), (1, 0, 500)).sources)
         assert not marks.reach(job.spark, messages((0, 10, 19), (1, 501, 502)))
 
     @pytest.mark.slow
-    def test_messages_that_may_have_been_written_need_a_lookup(
+    def test_messages_that_may_have_been_written_are_looked_up(
         self, job: Job, marks: Marks
     ) -> None:
         assert not marks.reach(job.spark, messages((0, 0, 9)))
@@ -51,14 +53,14 @@ class TestOfARun:
         assert marks.reach(job.spark, messages((0, 10, 19), (1, 500, 500)))
 
     @pytest.mark.slow
-    def test_partitions_of_one_bucket_have_separate_marks(self, job: Job, marks: Marks) -> None:
+    def test_partitions_in_one_bucket_have_separate_marks(self, job: Job, marks: Marks) -> None:
         assert not marks.reach(job.spark, messages((0, 0, 9)))
         marks.note(messages((0, 0, 9), (64, 1000, 1009)).sources)
         assert bucket_of("sentences", 0) == bucket_of("sentences", 64)
         assert not marks.reach(job.spark, messages((0, 10, 19)))
 
     @pytest.mark.slow
-    def test_batch_without_coordinates_needs_a_lookup(self, job: Job, marks: Marks) -> None:
+    def test_batch_without_source_offsets_is_looked_up(self, job: Job, marks: Marks) -> None:
         assert marks.reach(
             job.spark, Survey(size=1, malformed=0, named=1, sources=None, tells_no_offset=False)
         )
@@ -68,10 +70,9 @@ class TestOfARun:
 
 
 @pytest.mark.slow
-def test_run_starts_with_the_marks_of_silver(job: Job, monkeypatch: pytest.MonkeyPatch) -> None:
-    """This includes later writes of others: a batch with too many places makes the run read all
-    marks again.
-    """
+def test_run_begins_with_the_marks_of_silver(job: Job, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Including rows written by others since. After a batch with too many source partitions, the
+    marks are read from silver again."""
     for offset in range(5):
         job.sink.word("tree", f"sentences-3-{offset}-0")
     job.run()
@@ -93,13 +94,15 @@ def test_run_starts_with_the_marks_of_silver(job: Job, monkeypatch: pytest.Monke
 
 
 @pytest.mark.slow
-def test_files_without_statistics_need_a_lookup(job: Job, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A user may disable Delta's statistics."""
+def test_files_without_statistics_are_always_looked_up(
+    job: Job, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Such files exist if Delta is configured to write none."""
     job.sink.word("tree", "sentences-3-1-0")
     job.run()
     job.tables.set_properties(job.spark, "silver", {"delta.dataSkippingNumIndexedCols": "0"})
     job.sink.word("tree", "sentences-3-2-0")
-    with monkeypatch.context() as patch:  # Python always writes statistics
+    with monkeypatch.context() as patch:  # Python writes them in any case
         patch.setattr(batches, "_shape_for", lambda *_: None)
         job.run()
     for _ in range(2):
@@ -114,13 +117,13 @@ def test_files_without_statistics_need_a_lookup(job: Job, monkeypatch: pytest.Mo
 def test_batches_of_new_messages_never_read_silver(
     job: Job, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """One run has many batches. A replay in a later one is still found."""
+    """In one run of many batches. A replay in a later one is still found."""
     looks: list[object] = []
     held = lookups._held
 
     def looking(*given: object) -> object:
         looks.append(given)
-        return held(*given)  # type: ignore[arg-type] # the original arguments
+        return held(*given)  # type: ignore[arg-type] # what it was called with
 
     monkeypatch.setattr(lookups, "_held", looking)
     job.run()
@@ -144,7 +147,7 @@ def test_batches_of_new_messages_never_read_silver(
 
 @pytest.mark.slow
 @pytest.mark.parametrize("topic", ["sentences", "a.b-c_d", "T"])
-def test_python_and_spark_compute_the_same_bucket(spark: SparkSession, topic: str) -> None:
+def test_bucket_is_the_same_in_python_and_spark(spark: SparkSession, topic: str) -> None:
     names = spark.createDataFrame(
         [(f"{topic}-{partition}-7-0",) for partition in (0, 1, 63, 64, 999)], "name STRING"
     )

@@ -1,6 +1,4 @@
-"""Metrics of a run with real queries: the results of batches, the lag of the tables, and stalled
-queries.
-"""
+"""Metrics of real runs: batches, lag of tables, stuck queries."""
 
 import threading
 import time
@@ -31,7 +29,7 @@ from tests.pipeline.topic import Topic
 
 
 def shown(monitor: Monitor) -> dict[tuple[str, str], float]:
-    """Return the samples of the page, by name and value of the only label."""
+    """Return the samples of the metrics page, by name and the value of the only label."""
     families = text_string_to_metric_families(monitor.metrics.text().decode())
     samples = (sample for family in families for sample in family.samples)
     return {
@@ -41,8 +39,8 @@ def shown(monitor: Monitor) -> dict[tuple[str, str], float]:
     }
 
 
-def test_results_of_batches_are_counted_by_table(job: Job) -> None:
-    """There are two sentences of three words, one of them written twice, and an unreadable record."""
+def test_rows_are_counted_by_table(job: Job) -> None:
+    """Two sentences of three words, one of them written twice, and an unreadable record."""
     job.sink.sentence(1, "the cat the")
     job.sink.sentence(2, "the big dog")
     job.sink.sentence(1, "the cat the")
@@ -65,10 +63,9 @@ def test_results_of_batches_are_counted_by_table(job: Job) -> None:
 
 
 @pytest.mark.slow
-def test_mostly_unreadable_batch_is_warned_about(
-    job: Job, caplog: pytest.LogCaptureFixture
-) -> None:
-    """The share must exceed the limit. The warning has a reason to look at first."""
+def test_mostly_unreadable_batch_is_logged(job: Job, caplog: pytest.LogCaptureFixture) -> None:
+    """If its share exceeds the setting, but not if it equals it. The warning has a reason as an
+    example."""
 
     def warned(percent: float) -> tuple[float, str]:
         caplog.clear()
@@ -97,15 +94,13 @@ def test_mostly_unreadable_batch_is_warned_about(
     )
     reasons = {row[0] for row in job.read("quarantine").select("reason").collect()}
     assert len(reasons) == 1
-    assert f"for example: {reasons.pop()}. Does the pipeline declare" in warning
+    assert f"for example: {reasons.pop()}. Check that the pipeline's declaration" in warning
 
 
 @pytest.mark.slow
-def test_lag_of_bronze(job: Job) -> None:
-    """It has the number of records and the oldest time.
-
-    Only the first record of each partition is read.
-    """
+def test_lag_of_bronze_behind_the_topic(job: Job) -> None:
+    """The number of records and the time of the oldest. Only the first record of each partition is
+    read."""
     with closing(TopicLag(job.spark, job.settings)) as topic:
         assert topic.find() == Lag()
         job.sink.sentence(1, "the cat", at=NOON + 5000)
@@ -128,8 +123,9 @@ def test_first_run_from_the_end_has_no_lag(job: Job) -> None:
 
 
 @pytest.mark.slow
-def test_lag_of_silver(job: Job, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A batch without a commit counts. `maintain` rewrites files of bronze, which adds nothing."""
+def test_lag_of_silver_behind_bronze(job: Job, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A batch counts until it is committed. `maintain`, which rewrites files of bronze, adds
+    nothing."""
     bronze = BronzeLag(job.spark, job.settings, job.tables.path("bronze"))
     assert bronze.find() == Lag()
     job.sink.sentence(1, "the cat", at=NOON)
@@ -154,11 +150,8 @@ def test_lag_of_silver(job: Job, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.slow
-def test_hanging_function_is_noticed(job: Job) -> None:
-    """A user's batch function blocks.
-
-    The run is not ready after a tenth of the limit, and ready again later.
-    """
+def test_hanging_user_function_makes_the_run_not_ready(job: Job) -> None:
+    """After a tenth of the limit. It is ready again when the function continues."""
     go_on = threading.Event()
     pipeline = Pipeline()
     pipeline.batch(lambda _rows, _batch: go_on.wait(120))  # type: ignore[arg-type]
@@ -169,7 +162,7 @@ def test_hanging_function_is_noticed(job: Job) -> None:
     def user() -> None:
         try:
             await_condition(
-                lambda: (monitor.not_ready or "").startswith("refine has stood still for"), 60
+                lambda: (monitor.not_ready or "").startswith("refine has made no progress for"), 60
             )
             assert monitor.stalled is None
         finally:
@@ -181,7 +174,7 @@ def test_hanging_function_is_noticed(job: Job) -> None:
 
 
 @pytest.mark.slow
-def test_failed_lag_check_is_logged_and_repeated(caplog: pytest.LogCaptureFixture) -> None:
+def test_failed_metric_update_is_logged_and_retried(caplog: pytest.LogCaptureFixture) -> None:
     tried = iter([OSError("the disk is away"), None, None])
     again = threading.Event()
 
@@ -193,11 +186,11 @@ def test_failed_lag_check_is_logged_and_repeated(caplog: pytest.LogCaptureFixtur
 
     with looking({"the lag": look}, every=0.01):
         assert again.wait(10)
-    assert "the lag cannot be told: the disk is away" in caplog.text
+    assert "cannot update the lag: the disk is away" in caplog.text
 
 
 @pytest.mark.slow
-def test_time_of_the_last_complete_audit(job: Job, tmp_path: Path) -> None:
+def test_time_of_completeness_is_a_metric(job: Job, tmp_path: Path) -> None:
     monitor = Monitor(600)
     at_audits(monitor.metrics, job.spark, f"{tmp_path}/_audit")
     write_text(job.spark, f"{tmp_path}/_audit/orders", str(time.time()))
@@ -218,7 +211,7 @@ def own_kafka(tmp_path: Path) -> Iterator[EmbeddedKafka]:
 def test_lost_broker_is_named_in_one_line(
     job: Job, own_kafka: EmbeddedKafka, tmp_path: Path
 ) -> None:
-    """The option limits an answer to a second, so this takes a few seconds."""
+    """The timeout is a second here, so it takes a few seconds."""
     topic = Topic(own_kafka.bootstrap)
     topic.put(b"{}")
     topic.flush()
@@ -241,7 +234,7 @@ def test_lost_broker_is_named_in_one_line(
     thread.start()
     with pytest.raises(
         PipelineError,
-        match=rf"^Kafka at {own_kafka.bootstrap} no longer answers \(.*\): when it is up",
+        match=rf"^Kafka at {own_kafka.bootstrap} no longer responds \(.*\): when it is up",
     ) as error:
         run(job.spark, settings, replace(job.tables, root=settings.tables), Pipeline())
     thread.join()

@@ -1,4 +1,4 @@
-"""The statistics that Python's workers record for their rows equal Spark's."""
+"""Notes of Python's workers on their rows match Spark's survey."""
 
 import random
 from pathlib import Path
@@ -35,7 +35,7 @@ FORMLESS = ["x", "ü", "-0-1-2", "t!-0-1-2", "a" * 5000]
     ],
     ids=["new", "old", "gaps", "formless", "twice", "nameless", "places", "too-many-places"],
 )
-def test_notes_equal_the_statistics_of_spark(
+def test_notes_match_sparks_survey(
     spark: SparkSession, tmp_path: Path, names: list[str | None]
 ) -> None:
     rows = _rows(names)
@@ -51,7 +51,7 @@ def test_notes_equal_the_statistics_of_spark(
 
 
 def test_notes_of_several_parts_are_combined() -> None:
-    """Two parts share a name. The offsets of both are covered."""
+    """A name is in two of them. The offsets of both are covered."""
     parts = [
         [f"t-0-{offset}-0" for offset in range(begin, begin + 300)] for begin in (0, 300, 9000)
     ]
@@ -65,7 +65,7 @@ def test_notes_of_several_parts_are_combined() -> None:
     assert put_together([]).differ
 
 
-def test_very_many_names_are_not_compared(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_very_many_names_are_not_noted(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(notes, "_MOST_NAMES", 10)
     assert _noted([f"t-0-{offset}-0" for offset in range(10)]).differ
     assert not _noted([f"t-0-{offset}-0" for offset in range(11)]).differ
@@ -82,8 +82,9 @@ def test_very_many_cells_become_whole_partitions(monkeypatch: pytest.MonkeyPatch
 
 @pytest.mark.slow
 @pytest.mark.parametrize("text", [1, 1000, 1 << 20])
-def test_only_equal_names_have_equal_numbers(monkeypatch: pytest.MonkeyPatch, text: int) -> None:
-    """The number of bytes per step and the position in a larger array do not matter."""
+def test_equal_names_have_equal_hashes(monkeypatch: pytest.MonkeyPatch, text: int) -> None:
+    """However many bytes are hashed at once, and wherever in a larger array the names are. Other
+    names have other hashes."""
     monkeypatch.setattr(notes, "_TEXT", text)
     names = [
         f"{topic}-{n % 7}-{n}-{part}"

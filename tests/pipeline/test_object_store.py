@@ -1,8 +1,7 @@
-"""Tables and checkpoints on S3: SIGKILL ends driver and executors, and every occurrence counts
-once.
+"""Tables and checkpoints on S3: every occurrence counts once, also if driver and executors are killed.
 
-`./run test pipeline -m s3` runs it. It needs Go, which builds the object store, and downloads half
-a gigabyte of jars once.
+`./run test pipeline -m s3` runs it. It needs Go, which builds the object store, and downloads half a
+gigabyte of jars, once.
 """
 
 import json
@@ -28,7 +27,7 @@ from tests.pipeline.sink import MINUTE, NOON, Sink
 pytestmark = [pytest.mark.s3, pytest.mark.timeout(1800)]
 
 LONGEST = 300.0
-"""Seconds for a run of the command."""
+"""Seconds for one run of the command."""
 KILLS = [
     "silver/_delta_log",  # the tables are being created
     "_checkpoints/bronze/offsets",
@@ -41,8 +40,7 @@ KILLS = [
     "counts_per_minute/_delta_log",
     "_checkpoints/refine/commits",
 ]
-"""The driver is killed as soon as this folder has a new object: the steps of both queries in order.
-"""
+"""The driver is killed as soon as there is something new in this folder: the steps of the two queries, in their order."""
 
 
 @dataclass(frozen=True)
@@ -56,7 +54,7 @@ class Cloud:
     def driver(
         self, name: str, *flags: str, before: tuple[str, ...] = ("-m", "kstorm_pipeline")
     ) -> ManagedProcess:
-        """Return a run of the pipeline as a process."""
+        """Start a run of the pipeline as a process."""
         self.sink.flush()
         topic = ("--topic", self.sink.topic, "--bootstrap-servers", self.sink.bootstrap)
         tables = ("--pipeline", "examples.wordcount.tables:pipeline")
@@ -65,9 +63,8 @@ class Cloud:
     def command(
         self, name: str, *words: str, login: Mapping[str, str] | None = None
     ) -> ManagedProcess:
-        """Return a command of the pipeline as a process."""
-        # `local:` is a path on each JVM's machine. Otherwise every executor would download half a
-        # gigabyte.
+        """Start a command of the pipeline as a process."""
+        # `local:` is where each JVM finds a jar itself; else every executor would be sent half a gigabyte.
         jars = ",".join(f"local:{jar}" for jar in (*spark_jars(), *s3_jars()))
         conf = [
             part
@@ -93,7 +90,7 @@ class Cloud:
         return ManagedProcess(name, command, workdir=self.workdir, environment=environment)
 
     def names(self, folder: str) -> set[str]:
-        """Return the names in a folder of these tables, without Spark's temporary names."""
+        """Return the names in a folder of these tables, except Spark's temporary files."""
         return {
             name
             for name in self.store.names(f"{self.sink.topic}/{folder}")
@@ -101,7 +98,7 @@ class Cloud:
         }
 
     def half_done(self) -> set[str]:
-        """Return the queries with an unfinished batch."""
+        """Return the queries with a batch that is begun but not committed."""
         checkpoints = {name: f"_checkpoints/{name}" for name in ("bronze", "refine")}
         return {
             name
@@ -110,7 +107,8 @@ class Cloud:
         }
 
     def check(self) -> None:
-        """Assert that a last run succeeds and that the tables match the topic, without duplicates."""
+        """Assert that a last run succeeds, and the tables match the topic in plain Python, without
+        duplicates."""
         found = self.finish()
         first = self.sink.first.values()
         assert sorted((row["partition"], row["offset"]) for row in found["bronze"]) == sorted(
@@ -130,7 +128,7 @@ class Cloud:
         assert len(found["quarantine"]) == len(self.sink.records) - len(self.sink.good)
 
     def finish(self) -> dict[str, list[dict[str, Any]]]:
-        """Update the tables and return all their rows."""
+        """Bring the tables up to date, and return all their rows."""
         files = {
             name: self.workdir / f"{name}.json"
             for name in ("bronze", "silver", "quarantine", "word_counts")
@@ -146,7 +144,7 @@ class Cloud:
 
 
 def at(time: str) -> int:
-    """Return the milliseconds since 1970 of a time in Spark's JSON."""
+    """Return milliseconds since 1970 of a time in Spark's JSON."""
     return round(datetime.fromisoformat(time).timestamp() * 1000)
 
 
@@ -162,9 +160,7 @@ def cloud(store: ObjectStore, kafka: EmbeddedKafka, tmp_path: Path) -> Cloud:
 
 
 def write(sink: Sink, portion: int) -> None:
-    """Write a hundred new sentences, twenty replays, some of them of the last portion, and two
-    unreadable records.
-    """
+    """Write 100 new sentences, 20 replays (some of the previous portion), and 2 unreadable records."""
     first = portion * 100
     for number in range(first, first + 100):
         sink.sentence(number, "the cat and the dog", at=NOON + number * 1000)
@@ -174,8 +170,9 @@ def write(sink: Sink, portion: int) -> None:
     sink.malformed(None)
 
 
-def test_driver_killed_at_every_step_counts_nothing_twice(cloud: Cloud) -> None:
-    """It follows the topic. SIGKILL ends it as soon as a step has reached the bucket."""
+def test_driver_killed_at_any_step_duplicates_nothing(cloud: Cloud) -> None:
+    """It runs continuously. SIGKILL hits it as soon as a step has reached the bucket, one step
+    after another."""
     driver = cloud.driver(
         "driver", "--trigger", "continuous", "--interval-seconds", "0.2", "--master", "local[2]"
     )
@@ -194,8 +191,9 @@ def test_driver_killed_at_every_step_counts_nothing_twice(cloud: Cloud) -> None:
 
 
 @pytest.mark.parametrize("death", DEATHS)
-def test_executors_killed_during_a_batch_count_nothing_twice(cloud: Cloud, death: str) -> None:
-    """Silver already has occurrences of the batch. If the run fails, the next one completes it."""
+def test_executors_killed_during_a_batch_duplicate_nothing(cloud: Cloud, death: str) -> None:
+    """Silver has occurrences of the batch when they die. The run may fail, and the next one
+    recovers it."""
     write(cloud.sink, 0)
     first = cloud.driver("first", "--master", "local[2]")
     first.start()
@@ -215,7 +213,8 @@ def test_executors_killed_during_a_batch_count_nothing_twice(cloud: Cloud, death
 
 
 def test_maintain_on_s3_commits_nothing(cloud: Cloud) -> None:
-    """Another process could commit too. The log has the reason, and the tables stay unchanged."""
+    """Because another process could commit at the same time. It logs the reason, and the tables
+    stay the same."""
     write(cloud.sink, 0)
     write(cloud.sink, 1)
     first = cloud.driver("first", "--master", "local[2]", "--max-records-per-batch", "600")
@@ -239,8 +238,8 @@ def test_maintain_on_s3_commits_nothing(cloud: Cloud) -> None:
     cloud.check()
 
 
-def test_wrong_login_is_an_error_not_an_empty_bucket(cloud: Cloud) -> None:
-    """The error has the store's message in one line."""
+def test_wrong_login_does_not_look_like_an_empty_bucket(cloud: Cloud) -> None:
+    """The error has the store's own words in one line."""
     wrong = {"AWS_SECRET_ACCESS_KEY": "guessed"}
     summary = cloud.command("summary", "-m", "kstorm_pipeline", "summary", login=wrong)
     summary.start()

@@ -1,4 +1,4 @@
-"""The coordinates of a message in the name of a record."""
+"""Source coordinates in the name of a record."""
 
 import random
 import re
@@ -10,7 +10,7 @@ from kstorm_pipeline.occurrences import source_of
 
 pytestmark = pytest.mark.timeout(
     900
-)  # seconds on two idle cores, ten times as long on a busy machine
+)  # on two calm cores seconds; with ten others on them ten times that
 
 NAME = re.compile(r"([a-zA-Z0-9._-]{1,249})-([0-9]{1,9})-([0-9]{1,18})-[^-]+")
 """<source topic>-<partition>-<offset>-<part>"""
@@ -25,8 +25,8 @@ GOOD = [
 
 
 @pytest.mark.slow
-def test_only_names_of_this_form_have_a_source(spark: SparkSession) -> None:
-    """A regular expression decides, for any characters."""
+def test_only_names_of_the_exact_form_have_a_source(spark: SparkSession) -> None:
+    """As a regular expression defines it, whatever the name."""
     draw = random.Random(20110919)
     drawn = ["".join(draw.choices("a-1.9\n ", k=draw.randint(0, 12))) for _ in range(5000)]
     topics = ["a", "a-1", "-", "ä"]

@@ -1,4 +1,4 @@
-"""A sink topic that is not the source of the existing tables."""
+"""A sink topic other than the one that the tables were made from."""
 
 import os
 import signal
@@ -14,9 +14,9 @@ from tests.pipeline.sink import Sink
 
 pytestmark = pytest.mark.timeout(
     900
-)  # a minute on two idle cores, ten times as long on a busy machine
+)  # on two calm cores a minute; with ten others on them ten times that
 
-MADE_ANEW = r"the topic 'sink-\w+' was deleted and made anew: its id is \S+, and the tables are made of \S+\. Give --tables"
+MADE_ANEW = r"the topic 'sink-\w+' was deleted and recreated: its id is \S+, and the tables were made from \S+\. Set --tables"
 
 
 @pytest.mark.slow
@@ -30,11 +30,11 @@ MADE_ANEW = r"the topic 'sink-\w+' was deleted and made anew: its id is \S+, and
         ),
     ],
 )
-def test_recreated_topic_is_rejected(job: Job, words: str, allow_data_loss: bool) -> None:
+def test_recreated_topic_is_refused(job: Job, words: str, allow_data_loss: bool) -> None:
     """It may be shorter or longer than the old one, with or without allowed data loss. No table
     changes.
 
-    The error has the remedy. New tables get the whole new topic.
+    The message has the remedy. Other tables get all of the new topic.
     """
     job.sink.sentence(1, "the cat and the dog")
     job.run()
@@ -53,7 +53,8 @@ def test_recreated_topic_is_rejected(job: Job, words: str, allow_data_loss: bool
 
 @pytest.mark.slow
 def test_recreated_topic_ends_a_continuous_run(job: Job) -> None:
-    """The tables get nothing of the new topic, although it has more records."""
+    """Nothing of the new topic gets into the tables, although it has more records than were read of
+    the old one."""
     commits = Path(job.settings.checkpoint_root) / "bronze" / "commits"
     ended = threading.Event()
 
@@ -85,7 +86,7 @@ def test_recreated_topic_ends_a_continuous_run(job: Job) -> None:
 
 
 def test_tables_belong_to_one_topic(job: Job) -> None:
-    """Another name is rejected, with both names. The topic must exist."""
+    """Another topic's name is refused with both names. The topic must exist."""
     with pytest.raises(
         PipelineError,
         match=r"there is no topic 'none' at 127.0.0.1:\d+: create it or correct --topic",
@@ -95,14 +96,14 @@ def test_tables_belong_to_one_topic(job: Job) -> None:
     job.sink.sentence(1, "the cat")
     job.run()
     other = Sink(job.sink.bootstrap)
-    message = rf"the tables at \S+ are made of the topic '{job.sink.topic}', not of '{other.topic}': correct --topic"
+    message = rf"the tables at \S+ were made from the topic '{job.sink.topic}', not from '{other.topic}': correct --topic"
     with pytest.raises(PipelineError, match=message):
         job.run(topic=other.topic)
 
 
 @pytest.mark.slow
-def test_tables_of_an_earlier_version_adopt_the_topic(job: Job) -> None:
-    """Both queries continue, and the topic is known from then on."""
+def test_tables_of_an_earlier_version_get_their_topics_id(job: Job) -> None:
+    """The current topic's id is assumed. Both queries continue, and the id is stored."""
     job.sink.sentence(1, "the cat")
     job.run()
     path = job.tables.path("bronze")

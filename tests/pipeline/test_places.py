@@ -19,7 +19,7 @@ def test_missing_folder_is_empty(spark: SparkSession, tmp_path: Path) -> None:
 
 @pytest.mark.slow
 def test_unreachable_store_is_an_error(spark: SparkSession) -> None:
-    """No server listens at this port."""
+    """Nothing listens on that port."""
     place = f"ftp://nobody:nothing@127.0.0.1:{reserve_port()}/tables"
     with pytest.raises(PipelineError, match=f"{place} cannot be read: .*refused") as error:
         names_in(spark, place)

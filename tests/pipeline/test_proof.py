@@ -1,4 +1,4 @@
-"""Level 4 of the audit: Spark computes the trees again."""
+"""Level 4 of the audit: trees recomputed by Spark."""
 
 import re
 import struct
@@ -56,14 +56,14 @@ def ack_frame(
 
 
 @given(PAIRS, PAIRS, st.lists(IDS, max_size=20), st.integers(0, 1 << 40), st.booleans())
-def test_pipeline_decodes_frames_of_kstorm(
+def test_frames_of_kstorm_are_decoded(
     inits: list[tuple[int, int]],
     acks: list[tuple[int, int]],
     failed: list[int],
     task: int,
     begins: bool,
 ) -> None:
-    """The numbers are equal, as signed values."""
+    """Into the same numbers, but signed."""
     data = ack_frame(inits, acks, failed, task, begins)
     assert list(frames.updates(data)) == [
         *((signed(root), signed(val), True, False) for root, val in inits),
@@ -80,8 +80,8 @@ def test_pipeline_decodes_frames_of_kstorm(
 
 
 @given(st.binary(max_size=60))
-def test_invalid_frames_are_rejected(data: bytes) -> None:
-    """Only ValueError and struct's error are allowed."""
+def test_invalid_frames_are_refused(data: bytes) -> None:
+    """Only with ValueError or struct's error."""
     for read in (lambda: list(frames.updates(data)), lambda: frames.completed(data)):
         with suppress(ValueError, struct.error):
             read()
@@ -97,8 +97,8 @@ def closed(spark: SparkSession, values: Sequence[bytes]) -> dict[int, bool]:
 
 
 @pytest.mark.slow
-def test_topic_without_readable_frames_is_an_error(spark: SparkSession) -> None:
-    """The pipeline may be older than the services. Single foreign records are skipped."""
+def test_topic_without_readable_frames_is_refused(spark: SparkSession) -> None:
+    """For example, if the pipeline is older than the services. A few foreign records do no harm."""
     newer = b"\x99\x02" + bytes(8)
     proof._check_that_frames_are_read(records(spark, [newer, ack_frame([(1, 2)])]), "t.__acker")
     proof._check_that_frames_are_read(records(spark, []), "t.__acker")
@@ -109,11 +109,9 @@ def test_topic_without_readable_frames_is_an_error(spark: SparkSession) -> None:
 
 
 @pytest.mark.slow
-def test_trees_close_by_their_acks(spark: SparkSession) -> None:
-    """The order does not matter. A repeated init counts once.
-
-    A failed tree is not complete, and a tree without an init is ignored.
-    """
+def test_trees_close_when_their_values_cancel(spark: SparkSession) -> None:
+    """In any order. A duplicate beginning counts once, a failed tree is not complete, and a tree
+    without a beginning is ignored."""
     assert closed(
         spark,
         [
@@ -127,7 +125,7 @@ def test_trees_close_by_their_acks(spark: SparkSession) -> None:
 
 
 def simulated(seeds: Sequence[int]) -> tuple[list[bytes], list[bytes]]:
-    """Return the input and the completions of ackers in clusters with random kills."""
+    """Acker input and completions from clusters whose processes are killed at random."""
     told: list[bytes] = []
     said: list[bytes] = []
     for seed in seeds:
@@ -154,7 +152,7 @@ def proven(spark: SparkSession, told: Sequence[bytes], said: Sequence[bytes]) ->
 
 
 def test_spark_closes_the_same_trees_as_the_ackers(spark: SparkSession) -> None:
-    """This holds despite kills, repetitions and another order."""
+    """Whatever was killed, duplicated, or reordered."""
     told, said = simulated((1, 2, 3))
     found = proven(spark, told, said)
     completed = {root for value in said for root in frames.completed(value)}
@@ -162,36 +160,34 @@ def test_spark_closes_the_same_trees_as_the_ackers(spark: SparkSession) -> None:
     assert len(completed) >= 90
 
 
-def test_acker_that_completes_trees_too_early_is_caught(spark: SparkSession) -> None:
-    """The audit names the root of the tree and the record of its completion."""
+def test_premature_completion_is_caught(spark: SparkSession) -> None:
+    """Trees are named by their roots and by the record that reports them."""
     with patch("kstorm.core.ledger._VAL", 0):
         told, said = simulated((1,))
     found = proven(spark, told, said)
     assert found.findings
     assert all(each.fault and each.level == 4 for each in found.findings)
     assert re.fullmatch(
-        r"a tree that is not proven: topic\[0\] \d+: the tree [0-9a-f]{16} is said to be complete, and it is not",
+        r"a tree that is not proven: topic\[0\] \d+: the tree [0-9a-f]{16} is reported as complete, but it is not",
         str(found.findings[0]),
     )
 
 
 @pytest.mark.slow
-def test_completed_tree_without_an_init_is_a_fault(spark: SparkSession) -> None:
-    """The acker's whole input is there, so the tree cannot be complete."""
+def test_completed_tree_without_a_beginning_is_caught(spark: SparkSession) -> None:
+    """If the acker log is complete."""
     said = [encode(CompletionFrame(VERSION, 0, acked=pack_ids([1, 7])))]
     found = proven(spark, [ack_frame(begins=True), ack_frame([(1, 3)], acks=[(1, 3)])], said)
     assert (found.said, found.closed) == (1, 1)
     assert [each.note for each in found.findings] == [
-        "the tree 0000000000000007 is said to be complete, and it never began"
+        "the tree 0000000000000007 is reported as complete, but it never began"
     ]
 
 
 @pytest.mark.slow
-def test_trees_near_deleted_records_are_ignored(spark: SparkSession) -> None:
-    """An ack of a tree that began just after the first remaining record may be deleted.
-
-    Later trees are complete.
-    """
+def test_trees_with_possibly_deleted_records_are_ignored(spark: SparkSession) -> None:
+    """An ack may be missing for a tree that began soon after the first retained record. Later trees
+    are whole."""
     frames_of = (ack_frame([(1, 3)]), ack_frame([(2, 3)]), ack_frame(acks=[(2, 3)]))
     rows = [
         ("topic", 0, 70 + number, DAY + number * timedelta(minutes=20), value)
@@ -205,7 +201,8 @@ def test_trees_near_deleted_records_are_ignored(spark: SparkSession) -> None:
 
 
 @pytest.mark.slow
-def test_completions_list_each_root_once(spark: SparkSession) -> None:
+def test_reported_roots_are_distinct(spark: SparkSession) -> None:
+    """However often a root is reported."""
     said = [
         encode(CompletionFrame(VERSION, 0, acked=pack_ids(roots))) for roots in ([1, 2], [2, 3], [])
     ]
@@ -213,8 +210,8 @@ def test_completions_list_each_root_once(spark: SparkSession) -> None:
 
 
 @pytest.mark.slow
-def test_trees_close_with_their_last_edge(spark: SparkSession) -> None:
-    """Random trees without their last edge stay open. With it all of them close."""
+def test_random_trees_close_with_their_last_edge(spark: SparkSession) -> None:
+    """Without its last edge, no tree closes. Updates come in any order."""
     random = Random(1)
     trees = {
         random.getrandbits(64): [random.getrandbits(64) for _ in range(random.randint(2, 6))]

@@ -1,6 +1,4 @@
-"""Protobuf of a schema registry: columns of every type, other versions, unreadable records, and
-interrupted runs.
-"""
+"""Protobuf from a schema registry: all column types, versions, unreadable records, crashed runs."""
 
 import struct
 from collections.abc import Iterator
@@ -29,7 +27,7 @@ from tests.registry_stub import RegistryStub
 
 pytestmark = pytest.mark.timeout(
     900
-)  # a minute on two idle cores, ten times as long on a busy machine
+)  # on two calm cores a minute; with ten others on them ten times that
 
 AT = datetime(2026, 11, 23, 4, 5, 6, 789012, UTC)
 ADDRESS = File(name="post/address.proto", package="post").message(
@@ -83,10 +81,10 @@ COLUMNS = (
 )
 
 
-def test_every_protobuf_type_becomes_a_delta_column(
+def test_every_message_type_becomes_a_delta_column(
     spark: SparkSession, settings: Settings, stub: RegistryStub, tmp_path: Path
 ) -> None:
-    """The registry has the imported file too. The columns exist before any record."""
+    """An imported file comes from the registry too, and the columns exist before any record."""
     writer = Writer(stub)
     values = [writer.protobuf(full_order()), writer.protobuf(ORDER.of("Order")())]
     pipeline = begun(protobuf_records(key="name"), settings, stub)
@@ -119,13 +117,11 @@ def test_every_protobuf_type_becomes_a_delta_column(
 
 
 @pytest.mark.slow
-def test_versions_are_resolved_by_field_numbers(
+def test_versions_in_one_batch_are_read_by_field_numbers(
     spark: SparkSession, settings: Settings, stub: RegistryStub
 ) -> None:
-    """An older one lacks a field, and a newer one has more or renames it.
-
-    The columns are those of the reader's schema.
-    """
+    """An older version lacks a field, a newer one has more or other names. The columns are the
+    reader's."""
     writer = Writer(stub)
     old = writer.protobuf(word("int32 size = 2")(word="a", size=1))
     newer = File().message(
@@ -149,13 +145,11 @@ def test_versions_are_resolved_by_field_numbers(
 
 
 @pytest.mark.slow
-def test_new_version_during_a_run_is_read_at_once(
+def test_new_version_during_a_run_is_read(
     spark: SparkSession, settings: Settings, stub: RegistryStub
 ) -> None:
-    """The columns of the run stay.
-
-    The registry gets one request per id for its type, and one for its descriptor.
-    """
+    """Into the columns that the run began with. The registry is asked once for each id, and once
+    for its descriptor."""
     writer = Writer(stub)
     old = writer.protobuf(word()(word="a"))
     pipeline = begun(protobuf_records(), settings, stub)
@@ -175,10 +169,10 @@ def test_new_version_during_a_run_is_read_at_once(
 
 
 @pytest.mark.slow
-def test_message_of_a_schema_is_chosen_by_name(
+def test_message_of_the_schema_is_selected_by_name(
     spark: SparkSession, settings: Settings, stub: RegistryStub
 ) -> None:
-    """Records of other messages are quarantined with this reason."""
+    """Records of other messages are quarantined with that reason."""
     writer = Writer(stub)
     values = [
         writer.protobuf(ORDER.of("Order")(customer="a")),
@@ -191,23 +185,23 @@ def test_message_of_a_schema_is_chosen_by_name(
     assert (second.reason, second.customer) == (None, "b")
 
 
-def test_unreadable_record_has_a_reason(
+def test_each_unreadable_record_has_a_reason(
     spark: SparkSession, settings: Settings, stub: RegistryStub
 ) -> None:
-    """The reason names the id if there is one. Nothing raises, and good records are read."""
+    """With the id, if it has one. Nothing raises, and good records among them are read."""
     writer, other = Writer(stub), Writer(stub, "other")
     timed = word(".google.protobuf.Timestamp at = 2", "repeated int32 sizes = 3")
     good = writer.protobuf(timed(word="cow"))
     older = other.protobuf(word("string at = 2")(word="a", at="noon"))
     avro = other.avro('{"type": "record", "name": "Word", "fields": []}', {})
-    no_id = "the value does not begin with the id of a schema: byte 0, and 4 more"
-    not_so = "schema id 1: the value is not what that schema says"
-    became = "field 2 (shop.Word.at) is string there, and message in the reader's"
+    no_id = "the value does not begin with a schema id: byte 0, and 4 more"
+    not_so = "schema id 1: the value does not match that schema"
+    became = "field 2 (shop.Word.at) is string in the writer's schema, and message in the reader's"
     cases: list[tuple[bytes | None, str | None]] = [
         (None, "the value is null"),
         (b"", no_id),
         (b"\x00\x00\x00\x00", no_id),
-        (b"\x00\x00\x00\x00\x4d\x00", "schema id 77: the schema registry does not know it"),
+        (b"\x00\x00\x00\x00\x4d\x00", "schema id 77: the schema registry does not have it"),
         (avro, "schema id 3: it is AVRO, not PROTOBUF"),
         (
             older,
@@ -223,7 +217,7 @@ def test_unreadable_record_has_a_reason(
         ),
         (
             good[:6] + b"\x1a\xc0\x84\x19" + bytes(410_176),
-            "schema id 1: it holds more than 400,000 values",
+            "schema id 1: it has more than 400,000 values",
         ),
         (good, None),
         (good + b"\x9a\x06\x01x", None),
@@ -238,7 +232,7 @@ def test_unreadable_record_has_a_reason(
 
 
 @pytest.mark.slow
-def test_condition_rejects_and_defaults_fill_missing_fields(
+def test_reject_conditions_see_emitted_defaults(
     spark: SparkSession, settings: Settings, stub: RegistryStub
 ) -> None:
     kind = word("int64 size = 2")
@@ -249,10 +243,10 @@ def test_condition_rejects_and_defaults_fill_missing_fields(
 
 
 @pytest.mark.slow
-def test_record_is_decoded_once(
+def test_a_record_is_decoded_once(
     spark: SparkSession, settings: Settings, stub: RegistryStub
 ) -> None:
-    """The number of columns and conditions does not matter."""
+    """However many columns and conditions use it."""
     value = Writer(stub).protobuf(word("int64 size = 2")(word="a", size=1))
     pipeline = begun(
         protobuf_records(reject={"small": "size < 1", "no": "word is null"}), settings, stub
@@ -271,7 +265,7 @@ def test_record_is_decoded_once(
 @pytest.mark.parametrize(
     ("records", "message"),
     [
-        (protobuf_records(schema=b"\xff"), "the reader's Protobuf schema is no set of descriptors"),
+        (protobuf_records(schema=b"\xff"), "the reader's Protobuf schema is not a descriptor set"),
         (protobuf_records(message="shop.Other"), r"no message 'shop.Other': correct message="),
         (
             protobuf_records(schema=File().message("Word", "string reason = 1").of("Word")),
@@ -280,7 +274,7 @@ def test_record_is_decoded_once(
         (protobuf_records(subject="other"), "has no subject 'other'"),
         (
             protobuf_records(schema=File().message("Word", ".shop.Word next = 1").of("Word")),
-            "shop.Word holds itself",
+            "shop.Word contains itself",
         ),
         (
             protobuf_records(subject="avro-value"),
@@ -288,10 +282,10 @@ def test_record_is_decoded_once(
         ),
     ],
 )
-def test_invalid_reader_schema_is_rejected_in_one_line(
+def test_invalid_readers_schema_is_refused_in_one_line(
     spark: SparkSession, settings: Settings, stub: RegistryStub, records: Any, message: str
 ) -> None:
-    """Nothing is written before."""
+    """Before anything is written."""
     Writer(stub).protobuf(word()(word="a"))
     Writer(stub, "avro").avro('{"type": "record", "name": "Word", "fields": []}', {})
     with pytest.raises(PipelineError, match=message) as error:
@@ -299,18 +293,19 @@ def test_invalid_reader_schema_is_rejected_in_one_line(
     assert "\n" not in str(error.value)
 
 
-def test_schema_must_be_a_class_or_bytes() -> None:
+def test_schema_that_is_neither_a_class_nor_bytes_is_refused() -> None:
     with pytest.raises(
-        PipelineError, match="a generated class or bytes of a set of descriptors, not 'syntax'"
+        PipelineError,
+        match="a generated class or the bytes of a descriptor set as schema=, not 'syntax'",
     ):
         protobuf_records(schema="syntax")
 
 
 @pytest.mark.slow
-def test_registry_without_descriptors_is_named(
+def test_registry_without_descriptors_is_refused(
     spark: SparkSession, settings: Settings, stub: RegistryStub
 ) -> None:
-    """It may only have the schema's text, which the pipeline cannot parse."""
+    """Its schema texts need a Protobuf compiler."""
     value = Writer(stub).protobuf(word()(word="a"))
     stub.serializes = False
     message = r"does not give schema id 1 as a serialized descriptor \(format=serialized\)"
@@ -321,18 +316,16 @@ def test_registry_without_descriptors_is_named(
 
 
 @pytest.mark.slow
-def test_missing_import_comes_from_the_readers_class(
+def test_file_missing_in_the_registry_comes_from_the_readers_class(
     spark: SparkSession, settings: Settings, stub: RegistryStub
 ) -> None:
-    """A serializer does not register well-known files.
-
-    Without the class the error names the file.
-    """
+    """Serializers do not register files that every registry should have. Without the class, the
+    error names the file."""
     value = Writer(stub).protobuf(ORDER.of("Order")(customer="a", address={"city": "Kiel"}))
     stub.schemas[2].pop("references")
     with pytest.raises(
         PipelineError,
-        match=r"schema id 2 imports 'post/address\.proto', which is not there.* schema= that has it",
+        match=r"schema id 2 imports 'post/address\.proto', which is missing.* schema= that has it",
     ):
         begun(protobuf_records(), settings, stub)
     (row,) = read(spark, begun(protobuf_records(schema=ORDER.of("Order")), settings, stub), [value])
@@ -340,7 +333,7 @@ def test_missing_import_comes_from_the_readers_class(
 
 
 class Words:
-    """A topic of words in Protobuf, and its tables."""
+    """A topic of words in Protobuf, and the tables made from it."""
 
     def __init__(
         self, spark: SparkSession, settings: Settings, tables: Path, stub: RegistryStub
@@ -372,17 +365,15 @@ class Words:
 
 
 @pytest.mark.slow
-def test_repeated_batch_is_read_with_its_original_schema(
+def test_repeated_batch_uses_its_original_schema(
     spark: SparkSession,
     settings: Settings,
     tmp_path: Path,
     stub: RegistryStub,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """The registry has a newer one.
-
-    The next run uses it, and silver gets its column. There are no duplicates.
-    """
+    """Although there is a later one. The next run uses the later one, and silver gets its column.
+    Nothing is duplicated."""
     words = Words(spark, settings, tmp_path, stub)
     words.put(word()(word="a"))
     words.topic.put(struct.pack(">bI", 0, 99) + b"garbage")
@@ -398,4 +389,4 @@ def test_repeated_batch_is_read_with_its_original_schema(
     words.put(newer(word="c", size=2))
     words.run()
     assert words.rows("word", "size") == [("a", None), ("b", None), ("c", 2)]
-    assert words.reasons() == ["schema id 99: the schema registry does not know it"]
+    assert words.reasons() == ["schema id 99: the schema registry does not have it"]

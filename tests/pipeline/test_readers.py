@@ -1,6 +1,5 @@
-"""Delta readers other than Spark read the tables as in docs/tables.md, in an environment without
-kstorm.
-"""
+"""Delta readers other than Spark read the tables as docs/tables.md describes, in an environment
+without kstorm."""
 
 import json
 import re
@@ -23,7 +22,7 @@ pytestmark = [pytest.mark.timeout(900), pytest.mark.slow]
 
 @pytest.fixture(scope="module")
 def python(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The interpreter of an environment that has only the readers."""
+    """The interpreter of an environment with only the readers."""
     place = tmp_path_factory.mktemp("readers")
     subprocess.run([sys.executable, "-m", "venv", place], check=True)
     subprocess.run(
@@ -34,7 +33,7 @@ def python(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def place(job: Job) -> Path:
-    """A folder with filled tables."""
+    """The folder of filled tables."""
     for number in range(3):
         job.sink.sentence(number, "the cat the dog", at=NOON + number * MINUTE)
         job.run()
@@ -43,7 +42,7 @@ def place(job: Job) -> Path:
 
 
 def said(python: Path, place: Path, program: str) -> str:
-    """Return the output of a program that runs in the folder of the tables."""
+    """Return the output of a program that runs next to the tables."""
     done = subprocess.run(
         [python, "-c", program], cwd=place, text=True, capture_output=True, check=False
     )
@@ -51,8 +50,8 @@ def said(python: Path, place: Path, program: str) -> str:
     return done.stdout
 
 
-def test_examples_of_the_page_work(python: Path, place: Path) -> None:
-    """They run separately, in the order of the page."""
+def test_examples_of_the_page_run(python: Path, place: Path) -> None:
+    """Each on its own, in the page's order."""
     polars, by_minute, fresh, history = re.findall(r"(?ms)^```python\n(.*?)^```$", PAGE.read_text())
     assert re.search(r"the +┆ 6 .*(cat|dog) +┆ 3 ", said(python, place, polars).replace("\n", " "))
     assert len(re.findall(r" 4 │$", said(python, place, by_minute), re.MULTILINE)) == 3
@@ -65,13 +64,13 @@ def test_examples_of_the_page_work(python: Path, place: Path) -> None:
     ).endswith("\n[2, 2, 4]\n")
 
 
-def test_tested_versions_match_the_page() -> None:
+def test_versions_match_the_page() -> None:
     for name, version in (each.split("==") for each in READERS):
         assert re.search(rf"(?i){name} {re.escape(version)}", PAGE.read_text()), name
 
 
-def test_notebook_works(python: Path, place: Path) -> None:
-    """Its cells run in order, and their output is correct."""
+def test_notebook_runs(python: Path, place: Path) -> None:
+    """Its cells run in order, and their outputs are right."""
     found = json.loads(NOTEBOOK.read_text())["cells"]
     cells = ["".join(cell["source"]) for cell in found if cell["cell_type"] == "code"]
     shown = [re.sub(r"(?ms)^(?=[\w.]+\(.*\Z)", "shown = ", cell) for cell in cells]

@@ -1,4 +1,4 @@
-"""A gold table is rebuilt from silver during a run, with a crash at any point."""
+"""A gold table rebuilt from silver next to a running pipeline, with crashes at any point."""
 
 from collections import defaultdict
 from collections.abc import Callable
@@ -23,11 +23,12 @@ from tests.pipeline.orders import Orders, orders_pipeline
 
 pytestmark = pytest.mark.timeout(
     900
-)  # a minute on two idle cores, ten times as long on a busy machine
+)  # on two calm cores a minute; with ten others on them ten times that
 
 
 def declared_anew(name: str = "totals") -> Pipeline:
-    """Return the pipeline of the orders with a changed or additional table."""
+    """Return the orders' pipeline with another key and other columns in one table, or with one more
+    table."""
     pipeline = orders_pipeline()
     pipeline.golds.pop(name, None)
 
@@ -48,7 +49,7 @@ def run_as(orders: Orders, pipeline: Pipeline) -> None:
 
 
 def check_anew(orders: Orders, name: str = "totals") -> None:
-    """Check that the table has every order once. All messages are of one source partition."""
+    """Assert that the table has each order once. All messages are from one source partition."""
     rows = orders.tables.read(orders.spark, name).select("status", "orders", "customer").collect()
     found = {row.status: (row.orders, row.customer) for row in rows}
     assert len(found) == len(rows), "a key is there twice"
@@ -59,7 +60,7 @@ def check_anew(orders: Orders, name: str = "totals") -> None:
 
 
 def fill(orders: Orders) -> None:
-    """Run two batches, with replays in the second."""
+    """Write two batches, with replays in the second."""
     orders.put("0-1", "Zoë", "1", "new", 1)
     orders.put("0-2", "Ann", "2", "new", 2)
     orders.run()
@@ -70,11 +71,12 @@ def fill(orders: Orders) -> None:
 
 
 @pytest.mark.slow
-def test_changed_table_is_built_while_the_old_one_is_used(orders: Orders) -> None:
-    """The old pipeline continues with its unchanged table. The new table has every order once."""
+def test_changed_table_is_rebuilt_while_the_old_one_continues(orders: Orders) -> None:
+    """The old pipeline continues with its table. The new table has everything once."""
     fill(orders)
     with pytest.raises(
-        PipelineError, match=r"totals has another form .* built from silver by `rebuild totals`"
+        PipelineError,
+        match=r"totals does not match .* rebuild it from silver with `rebuild totals`",
     ):
         run_as(orders, declared_anew())
     assert rebuild_it(orders, declared_anew()) == {"table": "totals", "rows": 2, "batch": 1}
@@ -88,17 +90,18 @@ def test_changed_table_is_built_while_the_old_one_is_used(orders: Orders) -> Non
     orders.put("0-7", "Zoë", "7", "sent", 7)
     run_as(orders, declared_anew())
     check_anew(orders)
-    with pytest.raises(PipelineError, match="totals has another form than the pipeline"):
+    with pytest.raises(PipelineError, match="totals does not match the pipeline"):
         orders.run()
 
 
 @pytest.mark.slow
-def test_new_table_is_built_from_silver(orders: Orders) -> None:
-    """Until then the pipeline is rejected. Other tables stay unchanged."""
+def test_new_table_is_rebuilt_from_silver(orders: Orders) -> None:
+    """The pipeline is refused until the table is built. Other tables stay the same."""
     fill(orders)
     pipeline = declared_anew("by_status")
     with pytest.raises(
-        PipelineError, match=r"by_status is missing, its checkpoint is not: .* `rebuild by_status`"
+        PipelineError,
+        match=r"by_status is missing, but its checkpoint exists: .* `rebuild by_status`",
     ):
         run_as(orders, pipeline)
     rebuild_it(orders, pipeline, "by_status")
@@ -110,8 +113,8 @@ def test_new_table_is_built_from_silver(orders: Orders) -> None:
 
 
 @pytest.mark.slow
-def test_changed_function_is_applied_to_all_of_silver(orders: Orders) -> None:
-    """The declaration is the same. The table keeps its properties."""
+def test_rebuild_applies_a_changed_function_to_all_of_silver(orders: Orders) -> None:
+    """Although the declaration is the same. The table keeps its own properties."""
     fill(orders)
     kept = {"delta.deletedFileRetentionDuration": "interval 9 days"}
     orders.tables.set_properties(orders.spark, "by_time", kept)
@@ -128,13 +131,10 @@ def test_changed_function_is_applied_to_all_of_silver(orders: Orders) -> None:
 
 
 @pytest.mark.slow
-def test_unfinished_batch_is_in_the_rebuilt_table_once(
+def test_rebuild_includes_a_batch_that_only_silver_has(
     orders: Orders, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The old pipeline died during the batch.
-
-    The new table has it from silver, and its repetition adds nothing.
-    """
+    """The old pipeline died during the batch. The repeated batch adds nothing."""
     fill(orders)
     orders.put("0-5", "Ann", "5", "paid", 5)
     with monkeypatch.context() as patch:
@@ -147,7 +147,7 @@ def test_unfinished_batch_is_in_the_rebuilt_table_once(
 
 
 def crash_after(patch: pytest.MonkeyPatch, owner: Any, name: str) -> None:
-    """Simulate the end of the process directly after a function."""
+    """Simulate the end of the process right after the function."""
     work: Callable[..., None] = getattr(owner, name)
 
     def work_and_crash(*arguments: Any) -> None:
@@ -163,10 +163,11 @@ def crash(*_: object) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("where", ["before", "built", "caught up", "in place", "half deleted"])
-def test_next_start_completes_a_rebuild_after_a_crash(
+def test_rebuild_recovers_from_a_crash_at_any_point(
     orders: Orders, monkeypatch: pytest.MonkeyPatch, where: str
 ) -> None:
-    """The old pipeline runs as long as its table exists. The new table has every order once."""
+    """The old pipeline continues as long as its table exists. The new one ends with everything,
+    once."""
     fill(orders)
     new = declared_anew()
     with monkeypatch.context() as patch:
@@ -182,7 +183,7 @@ def test_next_start_completes_a_rebuild_after_a_crash(
     orders.run()
     orders.check()
     if where == "before":
-        with pytest.raises(PipelineError, match="totals has another form"):
+        with pytest.raises(PipelineError, match="totals does not match"):
             run_as(orders, new)
     if where != "built":
         rebuild_it(orders, new)
@@ -216,7 +217,7 @@ def test_next_start_completes_a_rebuild_after_a_crash(
 
 @pytest.mark.slow
 def test_rebuild_during_a_continuous_run(orders: Orders) -> None:
-    """Batches arrive before, during and after the rebuild. The new table has each of them once."""
+    """Batches arrive before, during and after it. The new pipeline has each of them once."""
     fill(orders)
 
     def silver_has(n: int) -> Callable[[], bool]:
@@ -238,17 +239,17 @@ def test_rebuild_during_a_continuous_run(orders: Orders) -> None:
 
 
 @pytest.mark.slow
-def test_run_with_the_old_declaration_ends_after_the_swap(
+def test_old_run_ends_when_its_table_is_replaced(
     orders: Orders, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The error is one line, before any merge into the new table."""
+    """In one line, before it merges anything into the new table."""
     fill(orders)
     rebuild_it(orders, declared_anew())
     run_as(orders, declared_anew())
     orders.put("0-5", "Ann", "5", "paid", 5)
-    monkeypatch.setattr(running, "check_tables", lambda *_: None)  # it passed before the swap
+    monkeypatch.setattr(running, "check_tables", lambda *_: None)  # it had passed before
     with pytest.raises(
-        PipelineError, match=r"totals was put in place with another declaration .* End this run"
+        PipelineError, match=r"totals was replaced by one with another declaration .* End this run"
     ) as error:
         orders.run()
     assert "\n" not in str(error.value)
@@ -257,8 +258,8 @@ def test_run_with_the_old_declaration_ends_after_the_swap(
 
 
 @pytest.mark.slow
-def test_impossible_rebuild_is_rejected(orders: Orders) -> None:
-    """Each error is one line with the remedy."""
+def test_impossible_rebuild_is_refused(orders: Orders) -> None:
+    """In one line with the remedy."""
     with pytest.raises(PipelineError, match="there is no silver at"):
         rebuild_it(orders, orders.pipeline)
     orders.run()
@@ -270,6 +271,6 @@ def test_impossible_rebuild_is_rejected(orders: Orders) -> None:
     ):
         rebuild_it(orders, orders.pipeline, "nothing")
     with pytest.raises(
-        PipelineError, match=r"written has replays=True, .* have all but bronze built anew"
+        PipelineError, match=r"written has replays=True, .* rebuild all tables except bronze"
     ):
         rebuild_it(orders, orders.pipeline, "written")

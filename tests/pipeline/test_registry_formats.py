@@ -1,4 +1,4 @@
-"""Columns from a registry's schemas: Avro, JSON Schema, and older versions of them."""
+"""Columns from a registry's Avro and JSON Schema schemas, and from their older versions."""
 
 import json
 from collections.abc import Iterator
@@ -17,7 +17,7 @@ from tests.registry_stub import RegistryStub
 
 pytestmark = pytest.mark.timeout(
     900
-)  # a minute on two idle cores, ten times as long on a busy machine
+)  # on two calm cores a minute; with ten others on them ten times that
 
 AT = datetime(2026, 11, 23, 4, 5, 6, 789000, UTC)
 
@@ -74,11 +74,9 @@ ORDER = {
 }
 
 
-def test_avro_of_every_type(spark: SparkSession, settings: Settings, stub: RegistryStub) -> None:
-    """Decimals keep their digits, times become timestamps, and null stays null.
-
-    The columns exist before any record.
-    """
+def test_every_avro_type(spark: SparkSession, settings: Settings, stub: RegistryStub) -> None:
+    """Decimals keep their digits, times are times, null is null. The columns exist before any
+    record."""
     value = Writer(stub).avro(AVRO, ORDER)
     pipeline = begun(avro_records(key="name"), settings, stub)
     columns = find_schemas(spark, pipeline)["silver"]
@@ -97,13 +95,11 @@ def test_avro_of_every_type(spark: SparkSession, settings: Settings, stub: Regis
 
 
 @pytest.mark.slow
-def test_avro_of_two_versions_in_one_batch(
+def test_two_avro_versions_in_one_batch(
     spark: SparkSession, settings: Settings, stub: RegistryStub
 ) -> None:
-    """Each record is read with its own schema and has the columns of the reader's schema.
-
-    Numbers are promoted, defaults fill missing fields, and additional fields are dropped.
-    """
+    """Each is read with its own schema: numbers are promoted, missing fields get defaults,
+    additional fields are dropped. The columns are the reader's."""
     writer = Writer(stub)
     old = writer.avro(
         avro(CUSTOMER, {"name": "amount", "type": "int"}), {"customer": "a", "amount": 1}
@@ -128,7 +124,7 @@ def test_avro_of_two_versions_in_one_batch(
 def test_incompatible_avro_schema_has_a_reason(
     spark: SparkSession, settings: Settings, stub: RegistryStub
 ) -> None:
-    """It names the id and the difference between the schemas."""
+    """With the id and the difference between the two schemas."""
     writer = Writer(stub)
     old = writer.avro(avro(CUSTOMER), {"customer": "a"})
     new = writer.avro(
@@ -142,10 +138,8 @@ def test_incompatible_avro_schema_has_a_reason(
 
 
 @pytest.mark.slow
-def test_avro_with_references_to_other_schemas(
-    spark: SparkSession, settings: Settings, stub: RegistryStub
-) -> None:
-    """The types have full or short names, are used repeatedly, and refer to further subjects."""
+def test_avro_with_references(spark: SparkSession, settings: Settings, stub: RegistryStub) -> None:
+    """To types of other subjects and their references, by full and short names, more than once."""
     street = {
         "type": "record",
         "name": "Street",
@@ -205,10 +199,10 @@ JSON = {
 }
 
 
-def test_json_schema_of_every_type(
+def test_every_json_schema_type(
     spark: SparkSession, settings: Settings, stub: RegistryStub
 ) -> None:
-    """Columns come from the properties. Objects are checked as strictly as plain JSON."""
+    """Columns come from the properties. Objects are read as strictly as plain JSON."""
     full = {
         "customer": "Zoë", "note": None, "amount": 1.5, "pieces": 3, "at": "2026-11-23T04:05:06.789Z", "day": "2026-11-23",
         "address": {"city": "Kiel"}, "tags": ["a"], "counts": {"x": 1}, "status": "NEW", "rest": {"any": [1, "two"]},
@@ -232,10 +226,10 @@ def test_json_schema_of_every_type(
 
 
 @pytest.mark.slow
-def test_json_schema_with_own_columns(
+def test_json_schema_with_declared_columns(
     spark: SparkSession, settings: Settings, stub: RegistryStub
 ) -> None:
-    """SQL has more types than JSON Schema. A condition and the key work as for plain JSON."""
+    """SQL has types that JSON Schema lacks. Conditions and the key work as for plain JSON."""
     value = Writer(stub).json(
         json.dumps(JSON), {"customer": "a", "at": "2026-11-23T04:05:06Z", "amount": 12.34}
     )
@@ -253,11 +247,11 @@ def test_json_schema_with_own_columns(
 @pytest.mark.parametrize(
     ("records", "message"),
     [
-        (avro_records(schema="{"), "the reader's Avro schema is not that of a record"),
+        (avro_records(schema="{"), "the reader's Avro schema is not a record schema"),
         (avro_records(schema=avro({"name": "reason", "type": "string"})), "a field 'reason'"),
         (
             avro_records(schema=avro({"name": "a", "type": "none"})),
-            "Spark makes no columns of the reader's Avro schema",
+            "Spark cannot make columns of the reader's Avro schema",
         ),
         (
             avro_records(subject="other"),
@@ -269,14 +263,14 @@ def test_json_schema_with_own_columns(
         ),
         (
             json_schema_records(schema='{"type": "string"}'),
-            "has no properties that columns could be made of",
+            "has no properties that can be columns",
         ),
     ],
 )
-def test_invalid_reader_schema_is_rejected_in_one_line(
+def test_invalid_readers_schema_is_refused_in_one_line(
     spark: SparkSession, settings: Settings, stub: RegistryStub, records: Any, message: str
 ) -> None:
-    """Nothing is written before."""
+    """Before anything is written."""
     Writer(stub).avro(avro(CUSTOMER), {"customer": "a"})
     with pytest.raises(PipelineError, match=message) as error:
         find_schemas(spark, begun(records, settings, stub))

@@ -1,6 +1,4 @@
-"""Records of a schema registry in a run: new versions, unreadable records, and an unavailable
-registry.
-"""
+"""Records of a schema registry in a run: new versions, unreadable records, registry outages."""
 
 import json
 from collections.abc import Callable, Iterator
@@ -26,7 +24,7 @@ from tests.registry_stub import RegistryStub
 
 pytestmark = pytest.mark.timeout(
     900
-)  # a minute on two idle cores, ten times as long on a busy machine
+)  # on two calm cores a minute; with ten others on them ten times that
 
 WORD = {"name": "word", "type": "string"}
 SIZE = {"name": "size", "type": "long", "default": -1}
@@ -46,7 +44,7 @@ def stub() -> Iterator[RegistryStub]:
 
 
 class Words:
-    """A topic of words in Avro, and its tables."""
+    """A topic of words in Avro, and the tables made from it."""
 
     def __init__(
         self,
@@ -95,8 +93,9 @@ def words(spark: SparkSession, settings: Settings, tmp_path: Path, stub: Registr
 
 
 @pytest.mark.slow
-def test_new_version_between_runs_adds_its_column(words: Words) -> None:
-    """A run has the columns of the latest schema. Existing rows have null in the new one."""
+def test_new_version_between_two_runs_adds_a_column(words: Words) -> None:
+    """A run uses the latest schema at its start. Existing rows of silver have null in the new
+    column."""
     words.put(WORD, word="a")
     words.run()
     assert words.rows("word") == [("a",)]
@@ -105,14 +104,15 @@ def test_new_version_between_runs_adds_its_column(words: Words) -> None:
     words.topic.put(b"\x00\x00\x00\x00\x63garbage")
     words.run()
     assert words.rows("word", "size") == [("a", None), ("b", -1), ("c", 1)]
-    assert words.reasons() == ["schema id 99: the schema registry does not know it"]
+    assert words.reasons() == ["schema id 99: the schema registry does not have it"]
 
 
 @pytest.mark.slow
-def test_new_version_during_a_run_is_read_at_once(
+def test_new_version_during_a_run_is_read(
     spark: SparkSession, settings: Settings, stub: RegistryStub
 ) -> None:
-    """The columns of the run stay. The registry gets one request per id."""
+    """Into the columns that the run began with. Each id is queried once, however many batches have
+    it."""
     writer = Writer(stub)
     old = writer.avro(avro(WORD), {"word": "a"})
     pipeline = begun(avro_records(), settings, stub)
@@ -130,11 +130,9 @@ def test_new_version_during_a_run_is_read_at_once(
     ]
 
 
-def test_unavailable_registry_ends_the_run_without_loss(words: Words) -> None:
-    """The error names registry, id and remedy.
-
-    Nothing is quarantined, and a later run has all records.
-    """
+def test_registry_outage_ends_the_run_without_loss(words: Words) -> None:
+    """The error has the registry, the id and the remedy. Nothing is quarantined, and a later run
+    has everything."""
     words.put(WORD, word="a")
     words.run()
     words.put(WORD, SIZE, word="b", size=1)
@@ -143,10 +141,10 @@ def test_unavailable_registry_ends_the_run_without_loss(words: Words) -> None:
     )  # it starts without a registry
     words.stub.answers = 503
     with pytest.raises(
-        PipelineError, match=r"the schema registry does not tell schema id 2 \(http://127.*503"
+        PipelineError, match=r"the schema registry does not return schema id 2 \(http://127.*503"
     ) as error:
         words.run()
-    assert "see that it is up, that --schema-registry is right" in str(error.value)
+    assert "check that it is up, that --schema-registry is right" in str(error.value)
     assert "\n" not in str(error.value)
     assert (words.rows("word"), words.reasons()) == ([("a",)], [])
     words.stub.answers = None
@@ -155,10 +153,11 @@ def test_unavailable_registry_ends_the_run_without_loss(words: Words) -> None:
 
 
 @pytest.mark.slow
-def test_repeated_batch_is_read_with_its_original_schema(
+def test_repeated_batch_uses_its_original_schema(
     words: Words, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The registry has a newer one, which cannot read the existing rows. The next run uses it."""
+    """Although there is a later one, which cannot read what silver has. The next run uses the later
+    one."""
     words.put(WORD, word="a")
     with monkeypatch.context() as patch:
         break_off_after("write_silver", patch)
@@ -176,14 +175,14 @@ def test_repeated_batch_is_read_with_its_original_schema(
     )
 
 
-NO_ID = "the value does not begin with the id of a schema: byte 0, and 4 more"
+NO_ID = "the value does not begin with a schema id: byte 0, and 4 more"
 
 
 @pytest.mark.parametrize("kind", ["avro", "json"])
-def test_unreadable_record_has_a_reason(
+def test_each_unreadable_record_has_a_reason(
     spark: SparkSession, settings: Settings, stub: RegistryStub, kind: str
 ) -> None:
-    """The reason names the id if there is one. Nothing raises, and the good record is read."""
+    """With the id, if it has one. The good record is read, and nothing raises."""
     writer = Writer(stub)
     other = Writer(stub, "other")
     cases: dict[str, tuple[Any, Callable[[], bytes], Callable[[], bytes]]] = {
@@ -204,15 +203,13 @@ def test_unreadable_record_has_a_reason(
     ]
     rows = read(spark, begun(records, settings, stub), values)
     foreign_kind, our_kind = ("AVRO", "JSON") if kind == "json" else ("JSON", kind.upper())
-    broken = (
-        "the value is not UTF-8" if kind == "json" else "the value is not what that schema says"
-    )
+    broken = "the value is not UTF-8" if kind == "json" else "the value does not match that schema"
     assert [row.reason for row in rows] == [
         "the value is null",
         NO_ID,
         NO_ID,
         NO_ID,
-        "schema id 77: the schema registry does not know it",
+        "schema id 77: the schema registry does not have it",
         f"schema id 2: it is {foreign_kind}, not {our_kind}",
         f"schema id 1: {broken}",
         None,
@@ -221,10 +218,10 @@ def test_unreadable_record_has_a_reason(
 
 
 @pytest.mark.slow
-def test_corrupt_length_does_not_exhaust_the_heap(
+def test_huge_announced_length_does_not_exhaust_the_heap(
     spark: SparkSession, settings: Settings, stub: RegistryStub
 ) -> None:
-    """It claims two gigabytes of text or items. Avro would allocate them first."""
+    """The record announces two gigabytes of text or list. Avro would allocate them first."""
     tags = {"name": "tags", "type": {"type": "array", "items": "string"}}
     value = Writer(stub).avro(avro(WORD, tags), {"word": "a", "tags": ["b"]})
     two_billion = b"\x80\xd0\xac\xf3\x0e"
@@ -232,15 +229,16 @@ def test_corrupt_length_does_not_exhaust_the_heap(
     rows = read(spark, begun(avro_records(), settings, stub), values)
     assert [row.reason for row in rows] == [
         None,
-        *["schema id 1: the value is not what that schema says"] * 2,
+        *["schema id 1: the value does not match that schema"] * 2,
     ]
 
 
 @pytest.mark.slow
-def test_time_outside_the_range_of_python_is_a_reason(
+def test_time_outside_pythons_range_is_quarantined(
     spark: SparkSession, settings: Settings, stub: RegistryStub
 ) -> None:
-    """This includes nested times. Such a row would make the table unreadable in Python."""
+    """Also in nested values. One row with such a time would make the whole table unreadable in
+    Python."""
     time = {"type": "long", "logicalType": "timestamp-micros"}
     inner = {
         "type": "record",
@@ -261,13 +259,11 @@ def test_time_outside_the_range_of_python_is_a_reason(
 
 
 @pytest.mark.slow
-def test_registry_gets_the_configured_login(
+def test_registry_requests_have_the_login(
     stub: RegistryStub, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """It comes from the options or the address, and no message shows it.
-
-    If one address does not respond, the next one is used.
-    """
+    """From the options, or else the address. No message shows it. If an address does not respond,
+    the next is used."""
     nobody = f"http://user:secret@127.0.0.1:{reserve_port()}"
     with pytest.raises(PipelineError) as error:
         Registry(f"{nobody},{nobody}", {}).schema(7)
@@ -286,25 +282,25 @@ def test_registry_gets_the_configured_login(
 
 @pytest.mark.slow
 @pytest.mark.parametrize("status", [200, 401, 404, 500])
-def test_foreign_answer_is_not_an_answer_of_the_registry(stub: RegistryStub, status: int) -> None:
-    """A proxy's page does not describe a schema."""
+def test_response_of_another_server_is_refused(stub: RegistryStub, status: int) -> None:
+    """A proxy's error page must not count as an unknown schema."""
     stub.answers = status
     with pytest.raises(
         PipelineError,
-        match=f"does not tell schema id 7 .*{status}.* the answer is none of a registry's",
+        match=f"does not return schema id 7 .*{status}.* the response is not from a registry",
     ):
         Registry(stub.url, {}).schema(7)
 
 
 def test_invalid_registry_settings_are_named(settings: Settings) -> None:
-    """The error is one line, before Spark reads anything."""
+    """In one line, before Spark reads anything."""
     with pytest.raises(
         SettingsError,
         match=r"need a schema registry: give --schema-registry \(KSTORM_PIPELINE_SCHEMA_REGISTRY\)",
     ):
         Pipeline(records=avro_records()).begun(settings)
     with pytest.raises(
-        SettingsError, match=r"option 'basic.auth' is none of basic.auth.user.info, "
+        SettingsError, match=r"no option 'basic.auth': give one of basic.auth.user.info, "
     ):
         Registry("http://127.0.0.1:1", {"basic.auth": "user:secret"})
     with pytest.raises(SettingsError, match="certificates cannot be used: No such file"):

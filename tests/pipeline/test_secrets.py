@@ -1,4 +1,4 @@
-"""Secrets in mounted files: Spark gets them, but no process list, log or page shows them."""
+"""Secrets in mounted files: Spark gets them, and processes, logs and pages do not show them."""
 
 import json
 import os
@@ -59,10 +59,7 @@ ENCRYPTED = {
 
 @pytest.fixture
 def environment(tmp_path: Path) -> dict[str, str]:
-    """Write the files, and return the variables with their paths.
-
-    One secret setting has its own variable.
-    """
+    """Write the files, and return the variables that name them. One secret is in its variable."""
     (tmp_path / "noting.py").write_text(PIPELINE)
     given = {
         "TOLD": str(tmp_path / "told"),
@@ -80,7 +77,7 @@ def environment(tmp_path: Path) -> dict[str, str]:
 
 
 def page(port: int, name: str) -> str:
-    """Return a page of the run. It is empty while there is no server."""
+    """Return a page of the run, or nothing while there is none."""
     try:
         with urllib.request.urlopen(f"http://127.0.0.1:{port}/{name}", timeout=5) as answer:
             text: str = answer.read().decode()
@@ -90,19 +87,19 @@ def page(port: int, name: str) -> str:
 
 
 def processes(pid: int) -> Iterator[tuple[str, str]]:
-    """Yield command line and environment of a process and its descendants."""
+    """Return command lines and environments of a process and its descendants."""
     for each in [psutil.Process(pid), *psutil.Process(pid).children(recursive=True)]:
-        with suppress(psutil.NoSuchProcess):  # a process may end at this moment
+        with suppress(psutil.NoSuchProcess):  # one may end just now
             yield " ".join(each.cmdline()), json.dumps(each.environ())
 
 
 def classes_into(file: Path) -> str:
-    """Return the option that makes a JVM log its classes."""
+    """Return the JVM option that logs loaded classes."""
     return f"-Xlog:class+load:file={file}"
 
 
 def ciphers(folder: Path, ours: str) -> list[str]:
-    """Return Spark's cipher classes that a JVM has loaded, from its log."""
+    """Return Spark's ciphers that a JVM has loaded, from its class log."""
     found = re.findall(
         r"network\.crypto\.(\w+TransportCipher) ", (folder / f"{ours}.classes").read_text()
     )
@@ -110,15 +107,12 @@ def ciphers(folder: Path, ours: str) -> list[str]:
 
 
 @pytest.mark.slow
-def test_mounted_secrets_are_visible_in_no_process(
+def test_mounted_secrets_are_not_exposed(
     kafka: EmbeddedKafka, environment: dict[str, str], tmp_path: Path
 ) -> None:
-    """They are in no command line and no environment of driver, executor and their children.
-
-    A variable of the user is in the environment of his processes, but in no command line.
-
-    Traffic between driver and executor is encrypted with a cipher that detects changes.
-    """
+    """Neither on command lines nor in environments of the driver, the executors and their children.
+    A variable set by the user is in the environment only. Traffic between driver and executors is
+    encrypted with a cipher that detects changes."""
     port, told = reserve_port(), tmp_path / "told"
     sink = Sink(kafka.bootstrap)
     sink.sentence(1, "the cat")

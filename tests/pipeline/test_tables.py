@@ -1,4 +1,4 @@
-"""The tables after three runs over one topic. The third run has no new records."""
+"""The tables after three runs over one topic, the third without new records."""
 
 import json
 from collections.abc import Callable
@@ -15,7 +15,7 @@ from tests.pipeline.sink import MINUTE, NOON
 
 pytestmark = pytest.mark.timeout(
     900
-)  # a minute on two idle cores, ten times as long on a busy machine
+)  # on two calm cores a minute; with ten others on them ten times that
 
 GOOD = {"word": "cat", "count": 1, "id": "sentences-0-9-0", "emitted_at": NOON}
 
@@ -54,10 +54,8 @@ class Filled:
 
 @pytest.fixture(scope="module")
 def filled(make_job: Callable[[Path], Job], tmp_path_factory: pytest.TempPathFactory) -> Filled:
-    """Fill tables in two runs, with replays in a batch, across batches and with any ids.
-
-    Then run once more.
-    """
+    """Tables after two runs, with replays in a batch, across batches, and with ids of any form. A
+    third run adds nothing."""
     job = make_job(tmp_path_factory.mktemp("tables"))
     sink = job.sink
     sink.sentence(1, "the cat the dog")
@@ -92,13 +90,13 @@ def filled(make_job: Callable[[Path], Job], tmp_path_factory: pytest.TempPathFac
     return Filled(job, before, job.snapshot())
 
 
-def test_every_table_matches_plain_python(filled: Filled) -> None:
-    """This includes replays and malformed records. There are no duplicates."""
+def test_every_table_agrees_with_plain_python(filled: Filled) -> None:
+    """Whatever was written, replayed or malformed, all tables are right, without duplicates."""
     filled.job.check()
 
 
-def test_bronze_has_every_record_unchanged(filled: Filled) -> None:
-    """It has key, value, coordinates, timestamp and headers, also of malformed records and replays."""
+def test_bronze_keeps_every_record_unchanged(filled: Filled) -> None:
+    """With key, value, coordinates, timestamp and headers, also of malformed records and replays."""
     rows = filled.job.read("bronze").collect()
     found = {
         (row.partition, row.offset): (
@@ -124,19 +122,17 @@ def test_bronze_has_every_record_unchanged(filled: Filled) -> None:
 
 
 def test_first_record_of_an_occurrence_stays(filled: Filled) -> None:
-    """A replay in the same or a later batch has a higher count, but does not change silver."""
+    """Replays in the same batch and in a later one, with higher counts, do not change silver."""
     silver = filled.job.silver
     assert silver["sentences-0-1-1"][:2] == ("cat", 1)
     assert silver["sentences-0-2-1"][:2] == ("end", 1)
     assert silver["an-id-of-a-topology-of-ones-own"][:2] == ("tree", 1)
 
 
-def test_lineage_headers_identify_a_replay(filled: Filled) -> None:
-    """The record's id does not matter, within a batch and across batches, even if the first record
-    had no headers.
-
-    With incomplete headers the record's id counts, and a record without one is malformed.
-    """
+def test_replay_is_recognised_by_its_lineage_headers(filled: Filled) -> None:
+    """Whatever its id, in one batch and across batches, and even if the first record had no
+    headers. With incomplete headers, the record's id counts, and a record without an id is
+    malformed."""
     silver, words = filled.job.silver, filled.job.word_counts
     assert {id for id, row in silver.items() if row[0] == "fish"} == {
         f"sentences-0-7-{part}" for part in "01x"
@@ -148,7 +144,7 @@ def test_lineage_headers_identify_a_replay(filled: Filled) -> None:
 
 
 def test_gold_has_the_latest_and_the_exact_count(filled: Filled) -> None:
-    """The latest count grows with every replay. The occurrences do not."""
+    """The latest count grows with every replay, the number of occurrences does not."""
     words = filled.job.word_counts
     assert words["the"] == (9, 4)
     assert words["cat"] == (3, 1)
@@ -157,10 +153,8 @@ def test_gold_has_the_latest_and_the_exact_count(filled: Filled) -> None:
 
 
 def test_occurrence_counts_in_the_minute_of_its_first_record(filled: Filled) -> None:
-    """The last millisecond belongs to its minute.
-
-    A replay does not count, and a late record counts in its own minute.
-    """
+    """The last millisecond belongs to its minute, a replay to none, and a late record to its own
+    minute."""
     minutes = filled.job.counts_per_minute
     assert minutes[NOON, "the"] == 4
     assert minutes[NOON, "end"] == 1
@@ -169,8 +163,8 @@ def test_occurrence_counts_in_the_minute_of_its_first_record(filled: Filled) -> 
     assert not [pair for pair in minutes if pair[0] == NOON + 3 * MINUTE]
 
 
-def test_malformed_value_is_quarantined_with_its_reason(filled: Filled) -> None:
-    """The quarantine has the raw value and its coordinates. Later records are read."""
+def test_malformed_value_is_quarantined_with_a_reason(filled: Filled) -> None:
+    """With its raw value and coordinates. The records after it are read."""
     rows = filled.job.read("quarantine").collect()
     untold = [row for row in rows if row.value is not None and b"squid" in bytes(row.value)]
     assert [row.reason for row in untold] == ["field id is missing"]
@@ -187,15 +181,13 @@ def test_malformed_value_is_quarantined_with_its_reason(filled: Filled) -> None:
 
 @pytest.mark.slow
 def test_run_without_new_records_adds_nothing(filled: Filled) -> None:
-    """A second available-now run leaves every row unchanged."""
+    """A second available-now run leaves every row of every table unchanged."""
     assert filled.after_third_run == filled.after_second_run
 
 
 @pytest.mark.slow
-def test_rows_are_counted_without_statistics_in_the_log(
-    job: Job, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Files have no statistics, or rows are deleted within a file."""
+def test_rows_are_counted_without_statistics(job: Job, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Files without statistics, and deleted rows in a remaining file."""
     job.sink.sentence(0, "the cat")
     job.run()
     job.spark.conf.set("spark.databricks.delta.stats.collect", "false")
@@ -214,9 +206,8 @@ def test_rows_are_counted_without_statistics_in_the_log(
 
 
 def _summary(job: Job, monkeypatch: pytest.MonkeyPatch) -> dict[str, int]:
-    """Check that the summary is the same for tables with very many files, which Delta does not keep
-    in memory.
-    """
+    """Return the summary, also as for a table with very many files, which Delta does not keep in
+    memory."""
     found = report.summary(job.spark, job.tables)
     with monkeypatch.context() as patch:
         patch.setattr(DeltaLog, "noted_files", lambda _: None)
@@ -225,8 +216,8 @@ def _summary(job: Job, monkeypatch: pytest.MonkeyPatch) -> dict[str, int]:
 
 
 @pytest.mark.slow
-def test_report_summarizes_the_tables(filled: Filled, tmp_path: Path) -> None:
-    """It has row counts, the top words by occurrences, and all words in the export."""
+def test_report_matches_the_tables(filled: Filled, tmp_path: Path) -> None:
+    """Row counts, the most frequent words, and all words in the export."""
     job = filled.job
     assert report.summary(job.spark, job.tables) == {
         name: len(rows) for name, rows in filled.after_third_run.items()

@@ -1,4 +1,4 @@
-"""Kafka timestamps beyond the range of Spark or Python."""
+"""Kafka timestamps that Spark or Python cannot represent."""
 
 import pytest
 
@@ -8,7 +8,7 @@ from tests.pipeline.sink import NOON
 
 pytestmark = pytest.mark.timeout(
     900
-)  # a minute on two idle cores, ten times as long on a busy machine
+)  # on two calm cores a minute; with ten others on them ten times that
 
 YEAR_10000 = 253402300800000
 LAST_OF_SPARK = 2**63 // 1000
@@ -16,11 +16,8 @@ LAST_OF_SPARK = 2**63 // 1000
 
 @pytest.mark.slow
 def test_record_after_the_year_9999_is_quarantined(job: Job) -> None:
-    """The reason has its timestamp. The last valid millisecond is accepted, and later records are
-    read.
-
-    Python can read the quarantine.
-    """
+    """With its coordinates, and the timestamp in its reason. The last millisecond before is good,
+    and later records are read. Python can read the quarantine."""
     job.sink.sentence(1, "the cat", at=YEAR_10000 - 1)
     for at in (YEAR_10000, LAST_OF_SPARK):
         job.sink.malformed(
@@ -39,11 +36,9 @@ def test_record_after_the_year_9999_is_quarantined(job: Job) -> None:
 
 
 @pytest.mark.slow
-def test_record_that_spark_cannot_read_is_named(job: Job) -> None:
-    """Spark's source fails at a timestamp after the year 294247.
-
-    The error has the record's coordinates.
-    """
+def test_record_after_sparks_last_timestamp_is_named(job: Job) -> None:
+    """Spark's source fails at a timestamp after the year 294247, whatever the query does. The
+    message has the record's location."""
     job.sink.sentence(1, "the cat", at=NOON)
     job.sink.malformed(b"{}", at=LAST_OF_SPARK + 1)
     job.sink.flush()

@@ -1,6 +1,5 @@
-"""Stored offsets are read with TLS from a ZooKeeper that requires a certificate, and errors are
-reported.
-"""
+"""Stored offsets read with TLS from a ZooKeeper that requires a certificate, and explanations of
+failures."""
 
 import json
 from collections.abc import Iterator
@@ -38,7 +37,7 @@ class Secured:
         )
 
     def store(self) -> None:
-        """Write the offset without TLS."""
+        """Write the offset, without TLS."""
         client = KazooClient(self.server.connect)
         client.start(30)
         client.create(
@@ -50,7 +49,7 @@ class Secured:
 
 @pytest.fixture(scope="module")
 def secured(servers_directory: Path) -> Iterator[Secured]:
-    """The secured ZooKeeper for this module."""
+    """One server for the tests of this module."""
     made = Secured(servers_directory)
     with made.server:
         made.store()
@@ -59,14 +58,13 @@ def secured(servers_directory: Path) -> Iterator[Secured]:
 
 @pytest.mark.slow
 def test_stored_offsets_are_read_with_tls(secured: Secured) -> None:
-    """The result equals that without TLS."""
     assert stored_offsets(secured.server.secure, [READING], secured.tls) == {READING: 7}
     assert stored_offsets(secured.server.connect, [READING]) == {READING: 7}
 
 
 @pytest.mark.slow
-def test_tls_error_is_reported(secured: Secured) -> None:
-    """It is one line with the address and the remedy."""
+def test_tls_failure_is_explained(secured: Secured) -> None:
+    """In one line with the address and the remedy."""
     at = secured.server
     for hosts, tls, why in (
         (
@@ -84,7 +82,9 @@ def test_tls_error_is_reported(secured: Secured) -> None:
         assert told.startswith(
             f"the stored offsets cannot be read from ZooKeeper at {hosts}, {why}"
         )
-        assert told.endswith("Correct --zookeeper and --zookeeper-tls, or see that it is up")
+        assert told.endswith(
+            "Correct --zookeeper and --zookeeper-tls, or check that ZooKeeper is up"
+        )
 
 
 @pytest.mark.parametrize(
@@ -102,14 +102,14 @@ def test_tls_error_is_reported(secured: Secured) -> None:
         ("canary-Pa55", "--zookeeper-tls (KSTORM_PIPELINE_ZOOKEEPER_TLS) cannot be read"),
     ],
 )
-def test_wrong_setting_costs_one_line(
+def test_invalid_tls_setting_is_explained_in_one_line(
     text: str,
     says: str,
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
     tmp_path: Path,
 ) -> None:
-    """It shows no password."""
+    """Without showing a password in it."""
     monkeypatch.setenv("KSTORM_PIPELINE_ZOOKEEPER_TLS", text)
     assert (
         main(
@@ -132,13 +132,13 @@ def test_wrong_setting_costs_one_line(
 
 
 @pytest.mark.slow
-def test_key_with_a_wrong_password_is_named(secured: Secured, tmp_path: Path) -> None:
-    """There is no prompt, and the password is not shown."""
+def test_key_with_another_password_is_refused(secured: Secured, tmp_path: Path) -> None:
+    """Without a prompt, and without showing the password."""
     (tmp_path / "password").write_text("canary-Pa55")
     key = locked_key(secured.tls.certfile, "right-Pa55", tmp_path / "locked.key")
     for password_file, says in (
-        ("", "its key has a password: name a file with it in keyfile_password_file"),
-        (str(tmp_path / "password"), "see to keyfile and keyfile_password_file"),
+        ("", "its key has a password: give a file with it as keyfile_password_file"),
+        (str(tmp_path / "password"), "check keyfile and keyfile_password_file"),
     ):
         tls = ZooKeeperTls(
             certfile=secured.tls.certfile, keyfile=str(key), keyfile_password_file=password_file

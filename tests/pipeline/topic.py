@@ -1,4 +1,4 @@
-"""A topic for any records, and rows of bronze without a topic."""
+"""A topic for any records, and bronze rows without a topic."""
 
 import time
 import uuid
@@ -18,7 +18,7 @@ DAY = datetime(2026, 1, 1, tzinfo=UTC)
 
 
 class Topic:
-    """A separate topic with the records of a test."""
+    """A separate topic that tests write to."""
 
     def __init__(self, bootstrap: str, partitions: int = 2) -> None:
         self.bootstrap, self.topic = bootstrap, f"any-{uuid.uuid4().hex[:8]}"
@@ -51,7 +51,7 @@ class Topic:
 
 
 def lineage_headers(lineage: str) -> dict[str, bytes]:
-    """Return the headers of a lineage."""
+    """Return the headers for a lineage."""
     names = ("topic", "partition", "offset", "part")
     parts = lineage.rsplit("-", 3) if lineage else []
     return {
@@ -60,7 +60,7 @@ def lineage_headers(lineage: str) -> dict[str, bytes]:
 
 
 def bronze(spark: SparkSession, values: Sequence[bytes | None], **columns: Any) -> DataFrame:
-    """Return rows of bronze with these values, at the offsets 0, 1, …"""
+    """Return bronze rows with these values, at the offsets 0, 1, …"""
     same: Mapping[str, Any] = {
         "key": None,
         "topic": "t",
@@ -76,11 +76,9 @@ def bronze(spark: SparkSession, values: Sequence[bytes | None], **columns: Any) 
 
 
 def as_of_stream(rows: DataFrame) -> DataFrame:
-    """Return the rows as a streaming query passes them to its function.
-
-    Their plan is removed. So the offsets of a batch are not in Spark's generated code, which would
-    differ for each batch.
-    """
+    """Return the rows as a streaming query passes them to its function. Their plan is cut off, so a
+    batch's offsets are not in the code that Spark generates. Otherwise each batch would have its
+    own code."""
     plan = rows._jdf
     session = rows.sparkSession
     made = session._jsparkSession.internalCreateDataFrame(

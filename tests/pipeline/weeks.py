@@ -2,12 +2,12 @@
 
     python -m tests.pipeline.weeks --days 7
 
-A run has a batch every ten seconds. 60,480 batches take too long, so one is written for real, and
-the log is continued by hand. Each batch adds a commit and a file. At fifty small files they become
-one. Checkpoints are written regularly, and entries older than a week are dropped.
+A run has a batch every ten seconds. Writing 60,480 batches takes too long, so one is really
+written, and the log is extended as a run would extend it. Each batch adds a commit and a file.
+Fifty small files become one. There are checkpoints, and no entries older than a week.
 
-Each file is a link to the real one. So the measurement covers the number of files and entries, not
-the reading of all rows. With `--maintained`, `maintain` has run once a day.
+Each file is a link to the real one. So this measures the number of files and entries, not the
+reading of rows. `--maintained` simulates `maintain` once a day.
 """
 
 import argparse
@@ -40,7 +40,7 @@ _CHECKPOINT: Final = 20_000
 
 
 class Weeks:
-    """A table with a continued log."""
+    """A table whose log is extended."""
 
     def __init__(self, spark: SparkSession, path: str, *, maintained: bool) -> None:
         self._spark, self._directory, self._maintained = spark, Path(path), maintained
@@ -57,7 +57,7 @@ class Weeks:
         self._stale: list[tuple[float, str]] = []
 
     def go_by(self, days: float) -> None:
-        """Continue the log up to now."""
+        """Extend the log up to now."""
         batches = int(days * DAY / EVERY_SECS)
         began = time.time() - batches * EVERY_SECS
         for number in range(batches):
@@ -109,7 +109,7 @@ class Weeks:
         os.utime(file, (at, at))
 
     def _tidy(self, at: float) -> None:
-        """Remove old entries as Delta does after a commit, and as `maintain` does once a day."""
+        """Do what Delta does after a commit, and `maintain` once a day."""
         jvm: Any = self._spark._jvm
         found = jvm.org.apache.spark.sql.delta.DeltaLog
         found.clearCache()
@@ -127,7 +127,7 @@ class Weeks:
 
 
 def figures(spark: SparkSession, tables: Tables) -> Iterator[str]:
-    """Yield the measurements of silver."""
+    """Return the figures of silver."""
     held = len(tables.read(spark, "silver").inputFiles())
     yield json.dumps(
         {
@@ -139,7 +139,7 @@ def figures(spark: SparkSession, tables: Tables) -> Iterator[str]:
 
 
 def main() -> None:
-    """Age a table, and print the measurements before and after."""
+    """Age a table, and print its figures before and after `maintain`."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else "")
     parser.add_argument("--days", type=float, default=7.0)
     parser.add_argument("--maintained", action="store_true")

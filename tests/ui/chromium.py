@@ -1,4 +1,4 @@
-"""Debian's Chromium, which the tests drive."""
+"""Finds Debian's Chromium, which the tests drive."""
 
 import shutil
 from functools import partial
@@ -13,9 +13,9 @@ OPTIONS: Final = (
     "--disable-background-networking",
     "--disable-dev-shm-usage",
 )
-"""That it may run as root, in a container, without a screen and with nobody to talk to."""
+"""Allow it to run as root, in a container, without a screen and without network."""
 
 
 def find_chromium() -> Path | str:
-    """Where it is; or why there is none, and what to do."""
+    """Return its path, or why it is missing and the remedy."""
     return find_program("chromium", partial(shutil.which, "chromium"))

@@ -1,4 +1,4 @@
-"""A browser, and a topology that runs."""
+"""Fixtures: a browser, and a running topology."""
 
 import os
 import uuid
@@ -16,13 +16,16 @@ from tests.ui.running import Running, running_words
 OpenPage = Callable[..., Page]
 
 _SEEN_MS = 30_000
-"""How long is waited for what a page is to show: Playwright's 5 s are few beside other tests."""
+"""Maximum wait for a page's contents. Playwright's 5 s are too few next to other tests."""
 
 
 @pytest.fixture(scope="module")
 def browser() -> Iterator[Browser]:
-    """Give Debian's Chromium. Not for longer than a module: while Playwright runs, its event loop is the thread's, and a test of
-    anything else that runs one fails."""
+    """Debian's Chromium, for one module.
+
+    While Playwright runs, its event loop occupies the thread. Any other test with an event loop
+    would fail.
+    """
     found = find_chromium()
     if isinstance(found, str):
         if os.environ.get("CI"):
@@ -37,8 +40,10 @@ def browser() -> Iterator[Browser]:
 
 @pytest.fixture
 def open_page(browser: Browser) -> Iterator[OpenPage]:
-    """Return a function that opens a URL in a browser of its own. What the page's scripts complain of fails the test, and so does
-    what its policy forbids."""
+    """Return a function that opens a URL in its own browser context.
+
+    Errors of the page's scripts, and violations of its security policy, fail the test.
+    """
     contexts, complaints = [], []
 
     def open(url: str, **options: Any) -> Page:
@@ -59,7 +64,7 @@ def open_page(browser: Browser) -> Iterator[OpenPage]:
 
 
 def _is_wrong(said: ConsoleMessage) -> bool:
-    """A server that a test has stopped is nothing that its page did wrong."""
+    """Return True for errors, except those of a server that the test has stopped."""
     return said.type == "error" and not said.text.startswith(_GONE)
 
 
@@ -68,7 +73,7 @@ _GONE = ("htmx: htmx:sse:error", "htmx: htmx:error: Failed to fetch", "Failed to
 
 @pytest.fixture
 def violations() -> Callable[[Page], list[str]]:
-    """Return a function that says what axe finds wrong with a page."""
+    """Return a function that lists what axe finds wrong on a page."""
 
     def find(page: Page) -> list[str]:
         found = Axe().run(
@@ -89,7 +94,7 @@ def violations() -> Callable[[Page], list[str]]:
 def running(
     kafka: EmbeddedKafka, zookeeper: EmbeddedZooKeeper, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Running]:
-    """Run the word count on real servers, with messages all the time, and the page beside it."""
+    """The word count on real servers, with a steady stream of messages, and the web UI."""
     with running_words(
         f"ui-{uuid.uuid4().hex[:8]}", kafka, zookeeper, tmp_path_factory.mktemp("ui")
     ) as found:

@@ -1,6 +1,7 @@
-"""`./run pictures`: the pictures of the page in the documentation, taken of a word count that runs on real servers.
+"""`./run pictures`: takes the documentation's screenshots of the web UI, of a word count on real
+servers.
 
-It takes a minute or two. A process is killed on the way, since that is to be seen too.
+It takes a minute or two. It kills one process, because a screenshot shows that too.
 """
 
 import os
@@ -28,9 +29,9 @@ _ROOT: Final = Path(__file__).parents[2]
 _PLACE: Final = _ROOT / "docs" / "ui"
 _ROOT_AS: Final = """root => document.querySelectorAll('pre').forEach(
   each => { each.textContent = each.textContent.replaceAll(root, '~/kstorm') })"""
-"""Where this copy lies is no matter."""
+"""Hides the location of this working copy."""
 _WATCHED: Final = 30
-"""Samples until the first picture, so that there is something to see."""
+"""Samples before the first screenshot, so that the chart has data."""
 _WIDTH: Final = 1280
 _SEEN_MS: Final = 120_000
 _UNREADABLE: Final = (
@@ -39,11 +40,10 @@ _UNREADABLE: Final = (
     b"again \xff",
     b"cut off \xe2\x82",
 )
-"""Messages that become dead letters, one for each partition."""
+"""Messages that become dead letters, one per partition."""
 
 
 def main() -> int:
-    """Take them all."""
     chromium = find_chromium()
     if isinstance(chromium, str):
         raise LocalError(chromium)
@@ -78,7 +78,7 @@ def _take(browser: Browser, running: Running) -> None:
     running.engine.worker("count-0").process.kill()
     expect(page.locator("#health")).to_contain_text("count-0", timeout=_SEEN_MS)
     _shoot(page, "killed", 420)
-    expect(page.locator("#health")).to_contain_text("do their share", timeout=_SEEN_MS)
+    expect(page.locator("#health")).to_contain_text("are ready", timeout=_SEEN_MS)
     log = _open(browser, f"{running.page}/c/count/logs/count-0", "dark")
     expect(log.locator("pre")).to_have_count(2)
     log.evaluate(_ROOT_AS, str(_ROOT))
@@ -86,7 +86,7 @@ def _take(browser: Browser, running: Running) -> None:
 
 
 def _take_letters(browser: Browser, running: Running) -> None:
-    """Of messages that nothing can decode; what was done to them is done by the commands."""
+    """Take dead letters of undecodable messages, after some CLI commands on them."""
     producer = Producer({"bootstrap.servers": running.engine.bootstrap, "log_level": 0})
     for partition, value in enumerate(_UNREADABLE):
         producer.produce(running.engine.source, value, partition=partition)
@@ -106,7 +106,7 @@ def _take_letters(browser: Browser, running: Running) -> None:
 
 
 def _take_why(browser: Browser, running: Running) -> None:
-    """While a process stands still; and the tree of a message that waits for it."""
+    """Take the page `why` while a process is paused, and a tree that waits for it."""
     sink = running.engine.worker("sink-0").process
     sink.pause()
     try:
@@ -127,7 +127,6 @@ def _take_why(browser: Browser, running: Running) -> None:
 
 
 def _dlq(running: Running, *words: str) -> None:
-    """A command, as somebody would give it."""
     command = [
         sys.executable,
         "-m",
@@ -143,16 +142,16 @@ def _dlq(running: Running, *words: str) -> None:
 
 
 def _until(page: Page, there: Callable[[], bool]) -> None:
-    """Loads a page again until something is on it."""
+    """Reload a page until `there` is true."""
     deadline = time.monotonic() + _SEEN_MS / 1000
     while not there():
         if time.monotonic() > deadline:
-            raise LocalError(f"{page.url} does not show what the picture is of")
+            raise LocalError(f"{page.url} does not show the subject of the screenshot")
         page.reload()
 
 
 def _shoot(page: Page, name: str, most: int = 10_000) -> None:
-    """All of it, or so many pixels from its top."""
+    """Take the whole page, or its first `most` pixels."""
     height = page.evaluate("most => Math.min(most, document.documentElement.scrollHeight)", most)
     clip: FloatRect = {"x": 0, "y": 0, "width": _WIDTH, "height": height}
     page.screenshot(path=_PLACE / f"{name}.png", full_page=True, clip=clip)

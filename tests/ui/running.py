@@ -1,4 +1,4 @@
-"""A topology that runs, and the page as a process beside it."""
+"""A running topology, and the web UI as a separate process."""
 
 import os
 import re
@@ -26,7 +26,7 @@ _ROOT: Final = Path(__file__).parents[2]
 
 @dataclass(frozen=True, slots=True)
 class Running:
-    """Its name, where the page is, and what a test may do to it."""
+    """Its name, the web UI's URL, and the engine for tests to act on."""
 
     name: str
     url: str
@@ -34,11 +34,11 @@ class Running:
 
     @property
     def page(self) -> str:
-        """The topology's page."""
+        """URL of the topology's page."""
         return f"{self.url}/t/{self.name}"
 
     def end_of_source(self) -> int:
-        """Where the source topic's first partition ends."""
+        """Return the end offset of the source topic's first partition."""
         settings = Settings(topology="", bootstrap_servers=self.engine.bootstrap)
         there = bounds(settings, self.engine.source)
         assert there is not None
@@ -49,7 +49,7 @@ class Running:
 def running_words(
     name: str, kafka: EmbeddedKafka, zookeeper: EmbeddedZooKeeper, workdir: Path
 ) -> Iterator[Running]:
-    """The word count under a name that nothing else has, with a hundred messages a second, and the page beside it."""
+    """Run the word count under a unique name, with 100 messages per second, and the web UI."""
     with running_beside_page("wordcount", name, kafka, zookeeper, workdir) as running:
         ended = threading.Event()
         feeder = threading.Thread(target=_feed, args=(running.engine, ended), daemon=True)
@@ -70,7 +70,7 @@ def running_beside_page(
     workdir: Path,
     settings: Mapping[str, str] | None = None,
 ) -> Iterator[Running]:
-    """`topologies:<reference>` under a name, without messages, and the page beside it, which has these settings."""
+    """Run `topologies:<reference>` without messages, and the web UI with these settings."""
     _, source, sink = topologies.names(name)
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("KSTORM_TEST_PREFIX", name)
@@ -78,7 +78,7 @@ def running_beside_page(
             "PYTHONPATH", os.pathsep.join(filter(None, [str(_ROOT), os.environ.get("PYTHONPATH")]))
         )
         make_topics(kafka.bootstrap, {source: SOURCE_PARTITIONS, sink: SINK_PARTITIONS})
-        # Dead for some seconds, so that the page has to see it.
+        # A killed process stays dead for some seconds, so that the web UI polls it.
         processes = LocalProcesses(
             getattr(topologies, reference)(),
             f"tests.integration.topologies:{reference}",
@@ -114,10 +114,10 @@ def _feed(engine: Engine, ended: threading.Event) -> None:
 
 
 def _url_of(page: ManagedProcess) -> str:
-    """Where it says that it is."""
+    """Return the URL that it prints."""
     deadline = time.monotonic() + 30
-    while not (found := re.search(r"the page is at (http://\S+)/", page.log_tail())):
+    while not (found := re.search(r"the web UI is at (http://\S+)/", page.log_tail())):
         assert page.alive, page.log_tail()
-        assert time.monotonic() < deadline, "the page does not say where it is"
+        assert time.monotonic() < deadline, "the web UI does not print its URL"
         time.sleep(0.05)
     return found[1]

@@ -1,4 +1,4 @@
-"""The page in this process, over topologies that a test makes up."""
+"""The web UI in this process, with topologies made up by tests."""
 
 import socket
 import threading
@@ -19,7 +19,7 @@ BEGUN = 1_700_000_000.0
 
 
 class MadeUp:
-    """A source that says what it was told."""
+    """A source that returns the given reports."""
 
     def __init__(self, *reports: TopologyReport) -> None:
         self.reports: Sequence[TopologyReport] = reports
@@ -39,7 +39,7 @@ class MadeUp:
 
 
 def status(kind: str = "bolt", **more: Any) -> dict[str, Any]:
-    """What a service's `/status` says."""
+    """Return a service's `/status` response."""
     return {
         "kind": kind,
         "pid": 1,
@@ -60,7 +60,7 @@ def topology(
     statuses: Mapping[str, Mapping[str, Any]] | None = None,
     **more: Any,
 ) -> TopologyReport:
-    """One process for each component, by its kind."""
+    """Return a topology with one process per component. `components`: kinds by id."""
     found = statuses or {}
     return TopologyReport(
         name,
@@ -75,7 +75,6 @@ def topology(
 
 
 def outline_of(name: str, edges: Sequence[tuple[str, str]]) -> Outline:
-    """What it declares."""
     return Outline(
         name, edges=[OutlineEdge(source, "default", target, "shuffle") for source, target in edges]
     )
@@ -92,7 +91,7 @@ def serving(
     actions: Set[str] = frozenset(),
     show_logs: bool = False,
 ) -> Iterator[str]:
-    """Gives the page's URL."""
+    """Serve the web UI and yield its URL."""
     server = PageServer(
         Collector(source, every=every),
         token,
@@ -111,7 +110,7 @@ def serving(
         finally:
             server.should_exit = True
             thread.join(20)
-            assert not thread.is_alive(), "the page does not stop"
+            assert not thread.is_alive(), "the web UI does not stop"
 
 
 def _await(url: str) -> None:

@@ -1,5 +1,7 @@
-"""The page without a mouse, without eyes, in the dark, on a narrow screen: WCAG 2.2 AA, as far as axe can tell, and by hand what it
-cannot."""
+"""The web UI without a mouse, with a screen reader, in dark mode, on a narrow screen.
+
+WCAG 2.2 AA, as far as axe can check it. Tests of our own cover the rest.
+"""
 
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -31,7 +33,7 @@ _EDGES = [("sentences", "split"), ("split", "count")]
 
 
 def made_up() -> MadeUp:
-    """A topology with all that a page can show: errors, remarks, a process that is not ready, a line that is held back."""
+    """Return a topology with errors, remarks, an unready process and an edge that is held back."""
     wrong: dict[str, Any] = {
         "errors": 2,
         "last_error": "KeyError",
@@ -66,7 +68,6 @@ def made_up() -> MadeUp:
 
 @pytest.fixture(scope="module")
 def url() -> Iterator[str]:
-    """Where the page over it is."""
     with serving(made_up(), actions=frozenset({"drain"})) as found:
         yield found
 
@@ -75,7 +76,7 @@ def url() -> Iterator[str]:
 def test_axe_finds_nothing(
     url: str, open_page: OpenPage, violations: Callable[[Page], list[str]], scheme: str
 ) -> None:
-    """On any page, with the chart's table open too."""
+    """On all pages, also with the chart's table open."""
     page = open_page(url, color_scheme=scheme)
     found = []
     for path in _PAGES:
@@ -86,10 +87,10 @@ def test_axe_finds_nothing(
     assert found == []
 
 
-def test_axe_would_find_something(
+def test_axe_finds_planted_violations(
     url: str, open_page: OpenPage, violations: Callable[[Page], list[str]]
 ) -> None:
-    """The guard's guard: text that is too pale, and a link without a name."""
+    """Text with too little contrast, and a link without a name."""
     page = open_page(f"{url}/t/wordcount")
     page.evaluate("document.querySelector('h1').style.color = '#eee'")
     page.evaluate(
@@ -100,7 +101,7 @@ def test_axe_would_find_something(
 
 
 def test_the_keyboard_is_enough(url: str, open_page: OpenPage) -> None:
-    """From the first page to a component: skip link, links in tables and graph, and columns that sort."""
+    """From the start page to a component: skip link, links in tables and graph."""
     page = open_page(url)
     page.keyboard.press("Tab")
     expect(page.get_by_role("link", name="Skip to the content")).to_be_focused()
@@ -114,8 +115,8 @@ def test_the_keyboard_is_enough(url: str, open_page: OpenPage) -> None:
     expect(page).to_have_title("count · wordcount · kstorm")
 
 
-def test_a_table_is_sorted_by_the_keyboard_and_stays_so(url: str, open_page: OpenPage) -> None:
-    """Through the pieces that arrive, and what has the focus keeps it."""
+def test_table_sorted_by_keyboard_stays_sorted(url: str, open_page: OpenPage) -> None:
+    """Also when fragments arrive. The focus stays too."""
     page = open_page(f"{url}/t/wordcount?window=all")
     button = page.locator("#components").get_by_role("button", name="executed")
     press_until(page, "Tab", button)
@@ -133,8 +134,8 @@ def test_a_table_is_sorted_by_the_keyboard_and_stays_so(url: str, open_page: Ope
     expect(names.last).to_have_text("count")
 
 
-def test_what_changes_is_said(url: str, open_page: OpenPage) -> None:
-    """By a polite region, which says the same as long as nothing changes, so it is not read out each two seconds."""
+def test_health_is_announced_only_when_it_changes(url: str, open_page: OpenPage) -> None:
+    """By a polite live region, which is not modified otherwise."""
     page = open_page(f"{url}/t/wordcount")
     health = page.locator("#health")
     expect(health).to_contain_text("count-0: tasks [0] are being recovered")
@@ -147,8 +148,8 @@ def test_what_changes_is_said(url: str, open_page: OpenPage) -> None:
     assert page.evaluate("window.said") == 0
 
 
-def test_nothing_moves_for_who_wants_it_still(url: str, open_page: OpenPage) -> None:
-    """A held line is dashed either way; it runs only where motion is welcome."""
+def test_no_motion_if_reduced_motion_is_preferred(url: str, open_page: OpenPage) -> None:
+    """An edge that is held back is dashed either way, but animated only if motion is allowed."""
     moving = "getComputedStyle(document.querySelector('#graph .held path')).animationName"
     still = open_page(f"{url}/t/wordcount", reduced_motion="reduce")
     expect(still.locator("#graph .held")).to_have_count(1)
@@ -158,15 +159,14 @@ def test_nothing_moves_for_who_wants_it_still(url: str, open_page: OpenPage) -> 
     )
 
 
-def test_a_narrow_screen_scrolls_one_way(url: str, open_page: OpenPage) -> None:
-    """320 pixels, or 1280 at four times the size: wide tables and the graph scroll by themselves, not the page."""
+def test_narrow_screen_scrolls_only_vertically(url: str, open_page: OpenPage) -> None:
+    """320 pixels, or 1280 at four times the size. Wide tables and graphs scroll separately."""
     page = open_page(f"{url}/t/wordcount", viewport={"width": 320, "height": 640})
     arrives(page, 1)
     assert page.evaluate("document.documentElement.scrollWidth") <= 320
 
 
-def test_without_scripts_the_figures_are_there(url: str, open_page: OpenPage) -> None:
-    """They stand still then."""
+def test_counts_are_shown_without_scripts(url: str, open_page: OpenPage) -> None:
     page = open_page(f"{url}/t/wordcount", java_script_enabled=False)
     expect(page.locator("#components tbody tr")).to_have_count(4)
     expect(page.locator("#components")).to_contain_text("KeyError in task 0 (1 min ago)")

@@ -1,4 +1,4 @@
-"""The page of the audit over a real Kafka: gaps by their offsets, who skipped, and what became of the rest."""
+"""The audit page with a real Kafka: gaps, skips and their operators, and outcomes."""
 
 from collections.abc import Callable, Iterator
 
@@ -14,12 +14,14 @@ from kstorm.runtime.service.settings import Settings
 from tests.ui.conftest import OpenPage
 from tests.ui.server import MadeUp, serving, topology
 
+pytestmark = pytest.mark.slow
+
 EVIL = "<img src=x onerror=alert(1)>\u202e</script>"
 
 
 @pytest.fixture(scope="module")
 def url(kafka: EmbeddedKafka) -> Iterator[str]:
-    """Where the pages are of a topology with three ranges, a gap and a skip."""
+    """URL of the audit page of a topology with three ranges, a gap and a skip."""
     admin = AdminClient({"bootstrap.servers": kafka.bootstrap})
     admin.create_topics([NewTopic("audited.__finished", 1, 1)])["audited.__finished"].result(30)
     skip = Skipped(40, 50, f"offsets set {EVIL}", "anna@laptop")
@@ -32,7 +34,7 @@ def url(kafka: EmbeddedKafka) -> Iterator[str]:
 
 
 def made(start: int, end: int, *skipped: Skipped) -> FinishedRange:
-    """One dead letter and else acked, or all skipped."""
+    """Return a range with one dead letter and the rest acked, or with all skipped."""
     return FinishedRange(
         v=VERSION,
         reading="/kstorm/audited",
@@ -46,11 +48,11 @@ def made(start: int, end: int, *skipped: Skipped) -> FinishedRange:
     )
 
 
-def test_the_audit_names_gaps_and_who_skipped(url: str, open_page: OpenPage) -> None:
-    """By offsets; what strangers wrote stays text."""
+def test_audit_shows_gaps_and_the_operator_who_skipped(url: str, open_page: OpenPage) -> None:
+    """Names of other people's making stay text."""
     page = open_page(url)
     expect(page.locator("#verdict")).to_contain_text(
-        "Some offsets are in no range: a rule of kstorm is broken"
+        "Some offsets are in no range: kstorm has violated an invariant"
     )
     row = page.locator("#accounts tbody tr")
     expect(row).to_have_count(1)
@@ -63,8 +65,7 @@ def test_the_audit_names_gaps_and_who_skipped(url: str, open_page: OpenPage) -> 
     assert "\u202e" not in page.content()
 
 
-def test_its_json_has_the_same(url: str, open_page: OpenPage) -> None:
-    """A partition by its offsets."""
+def test_audit_json_matches_the_page(url: str, open_page: OpenPage) -> None:
     told = open_page(url).request.get(url.replace("/t/", "/api/v1/t/")).json()
     [account] = told["partitions"]
     assert (account["partition"], account["start"], account["end"], account["gaps"]) == (
@@ -81,5 +82,4 @@ def test_its_json_has_the_same(url: str, open_page: OpenPage) -> None:
 def test_axe_finds_nothing_on_the_audit(
     url: str, open_page: OpenPage, violations: Callable[[Page], list[str]], scheme: str
 ) -> None:
-    """With a gap and a skip on it."""
     assert violations(open_page(url, color_scheme=scheme)) == []

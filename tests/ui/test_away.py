@@ -1,4 +1,4 @@
-"""A page whose Kafka is away: it is there, says why it has nothing, and its status says that this is not for good."""
+"""Pages without Kafka: they are shown with the problem, and with a status for a temporary one."""
 
 import json
 import urllib.error
@@ -14,13 +14,15 @@ from kstorm.runtime.tracing.outlines import outline
 from kstorm.topology import TopologyBuilder
 from tests.ui.server import MadeUp, serving, topology
 
+pytestmark = pytest.mark.slow
+
 _PATHS = ("sources", "letters", "letters/3", "events", "audit", "why", "m/lines/0/3")
 _PATIENCE_SECS = 180
 
 
 @pytest.fixture(scope="module")
 def answers() -> Iterator[Mapping[str, tuple[int, str]]]:
-    """What the pages of a topology say whose Kafka does not answer, and their JSON: asked at once, as each waits for it."""
+    """Pages and JSON of a topology whose Kafka does not respond, requested in parallel."""
     builder = TopologyBuilder("away")
     builder.set_spout("lines", KafkaSpout(SpoutConfig(KafkaHosts(), "lines", id="lines")))
     nobody = f"127.0.0.1:{reserve_port()}"
@@ -46,18 +48,20 @@ def ask(url: str) -> tuple[int, str]:
 
 
 @pytest.mark.parametrize("path", _PATHS)
-def test_a_page_without_its_kafka_says_so(
+def test_page_without_kafka_shows_the_problem(
     answers: Mapping[str, tuple[int, str]], path: str
 ) -> None:
-    """With the topology's name and its other pages, in words, as 503: it is not that there is no such thing."""
+    """With status 503, the topology's name, and links to its other pages. It is not a 404."""
     status, text = answers[f"/t/away/{path}"]
-    assert (status, "127.0.0.1:" in text, "There is no such page" in text) == (503, True, False)
+    assert (status, "127.0.0.1:" in text, "Page not found" in text) == (503, True, False)
     assert 'href="/t/away' in text
 
 
 @pytest.mark.parametrize("path", _PATHS)
-def test_its_json_says_the_same(answers: Mapping[str, tuple[int, str]], path: str) -> None:
-    """And nothing else, so that no program takes it for an empty list."""
+def test_json_without_kafka_has_only_the_error(
+    answers: Mapping[str, tuple[int, str]], path: str
+) -> None:
+    """So no program mistakes it for an empty list."""
     status, text = answers[f"/api/v1/t/away/{path}"]
     told = json.loads(text)
     assert (status, list(told), "127.0.0.1:" in told["error"]) == (503, ["error"], True)

@@ -1,4 +1,4 @@
-"""What the page does to a topology that runs on real servers, if it may: by forms, and as an operator's command would do it."""
+"""Actions on a topology on real servers, through forms, with the effect of the command."""
 
 import re
 import uuid
@@ -26,7 +26,7 @@ _WHO = "anna@laptop"
 
 @pytest.fixture(scope="module")
 def mended(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Give the file that is there as soon as the bolt knows all words."""
+    """File that exists as soon as the bolt knows all words."""
     return tmp_path_factory.mktemp("mended") / "mended"
 
 
@@ -37,7 +37,7 @@ def running(
     tmp_path_factory: pytest.TempPathFactory,
     mended: Path,
 ) -> Iterator[Running]:
-    """Run a topology with a bolt that does not know all words, and beside it the page, which may do everything."""
+    """A topology with a bolt that does not know all words, and a web UI with all actions."""
     name, place = f"desk-{uuid.uuid4().hex[:8]}", tmp_path_factory.mktemp("desk")
     settings = {
         "KSTORM_UI_ACTIONS": ",".join(ACTIONS),
@@ -52,7 +52,7 @@ def running(
 
 @pytest.fixture
 def fresh_letters(running: Running, mended: Path, eventually: Eventually) -> Callable[..., None]:
-    """Return a function that has messages become dead letters, and the bolt know all words after that."""
+    """Return a function that makes dead letters, and then lets the bolt know all words."""
 
     def written() -> int:
         return (bounds(settings_of(running), f"{running.name}.__dead_letters") or (0, 0))[1]
@@ -75,25 +75,25 @@ def settings_of(running: Running) -> Settings:
 
 
 def events(running: Running) -> list[Event]:
-    """All that are noted."""
     return list(read_events(settings_of(running), running.name))
 
 
 def shown_letters(page: Page, running: Running, count: int, eventually: Eventually) -> None:
-    """Opens the page of letters, with so many of them."""
+    """Open the dead letters page, and wait until it has `count` of them."""
     page.goto(f"{running.page}/letters")
     rows = page.locator("#letters tbody tr")
     eventually(lambda: rows.count() == count or (page.reload() and False), 60.0)
 
 
-def test_a_letter_is_replayed_by_the_keyboard(
+def test_dead_letter_is_replayed_by_keyboard(
     running: Running,
     fresh_letters: Callable[..., None],
     open_page: OpenPage,
     violations: Callable[[Page], list[str]],
     eventually: Eventually,
 ) -> None:
-    """From the list to the end of the replay, which the page says by itself; then the letter is gone. axe has nothing to say."""
+    """From the list to the end of the replay, which appears without a reload. Then the dead letter
+    is gone. axe finds nothing."""
     fresh_letters(b"bad")
     page = open_page(running.page)
     shown_letters(page, running, 1, eventually)
@@ -111,25 +111,27 @@ def test_a_letter_is_replayed_by_the_keyboard(
     page.keyboard.press("Enter")
     deeds = page.locator("#deeds li")
     expect(deeds).to_contain_text(
-        re.compile(rf"replay \d+, {_WHO}, by the page: done; 1 ordered: done"), timeout=_MS
+        re.compile(rf"replay \d+, {_WHO}, by the web UI: done; 1 replay requested: done"),
+        timeout=_MS,
     )
     assert found + violations(page) == []
     page.reload()
     expect(page.locator("main")).to_contain_text("has no dead letter")
-    expect(page.locator("#history")).to_contain_text(f"ordered by {_WHO}, by the page")
+    expect(page.locator("#history")).to_contain_text(f"ordered by {_WHO}, by the web UI")
     asked = [
         (event.who, event.note, event.outcome)
         for event in events(running)
         if event.who.startswith(_WHO)
     ]
-    assert asked[-1] == (f"{_WHO}, by the page", "the word is known", "1 ordered")
+    assert asked[-1] == (f"{_WHO}, by the web UI", "the word is known", "1 replay requested")
     shown_letters(page, running, 0, eventually)
 
 
-def test_deactivated_activated_drained(
+def test_deactivate_activate_drain(
     running: Running, open_page: OpenPage, violations: Callable[[Page], list[str]]
 ) -> None:
-    """Each by a form that says first what it does; the page says what has come of it, and an event who it was."""
+    """Each form explains its action first. The page shows the result, and an event records the
+    operator."""
     page, found = open_page(running.page), list[str]()
     for link, state, said in (
         (
@@ -153,23 +155,24 @@ def test_deactivated_activated_drained(
     assert found + violations(page) == []
     noted = [(event.verb, event.who, event.outcome) for event in events(running)][-4:]
     verbs = ("deactivate", "activate", "drain", "activate")
-    assert noted == [(verb, f"{_WHO}, by the page", "done") for verb in verbs]
+    assert noted == [(verb, f"{_WHO}, by the web UI", "done") for verb in verbs]
 
 
+@pytest.mark.slow
 def test_a_group_is_discarded(
     running: Running,
     fresh_letters: Callable[..., None],
     open_page: OpenPage,
     eventually: Eventually,
 ) -> None:
-    """The letters that had come when it was asked for, and no later one; without scripts too."""
+    """Only the dead letters that existed when the form was shown. It works without scripts."""
     fresh_letters(b"bad", b"bad")
     page = open_page(running.page, java_script_enabled=False)
     shown_letters(page, running, 2, eventually)
     expect(page.get_by_role("link", name="Discard these")).to_have_count(0)
     page.locator("#groups tbody th a").click()
     page.get_by_role("link", name="Discard these").click()
-    expect(page.locator("h1")).to_contain_text("Discard 2 letters")
+    expect(page.locator("h1")).to_contain_text("Discard 2 dead letters")
     fresh_letters(b"bad")
     page.get_by_role("button", name="Discard them").click()
     shown_letters(page, running, 1, eventually)
@@ -178,15 +181,18 @@ def test_a_group_is_discarded(
     expect(deed).to_contain_text("done; 2 discarded")
     assert re.fullmatch(r"\d+, \d+ \(group [0-9a-f]{8}\)", events(running)[-1].what)
     page.get_by_role("link", name="Replay these").click()
-    page.get_by_label("So many a second").fill("nonsense")
+    page.get_by_label("Messages per second").fill("nonsense")
     page.get_by_role("button", name="Replay them").click()
-    expect(page.get_by_role("alert")).to_have_text("rate: 'nonsense' is no number that will do")
-    page.get_by_label("So many a second").fill("50")
+    expect(page.get_by_role("alert")).to_have_text(
+        "rate: 'nonsense' is not a number from 0 to 1,000,000,000"
+    )
+    page.get_by_label("Messages per second").fill("50")
     page.get_by_role("button", name="Replay them").click()
     shown_letters(page, running, 0, eventually)
 
 
-def test_a_message_gets_another_value(
+@pytest.mark.slow
+def test_message_is_edited(
     running: Running,
     fresh_letters: Callable[..., None],
     mended: Path,
@@ -194,7 +200,8 @@ def test_a_message_gets_another_value(
     violations: Callable[[Page], list[str]],
     eventually: Eventually,
 ) -> None:
-    """What is no text begins empty. A value that fails again is in the new letter, to the byte; one that does not is processed."""
+    """The form of a value that is not text is empty. A value that fails again is in the new dead
+    letter, byte for byte."""
     fresh_letters(b"no text: \xff")
     mended.unlink()
     page = open_page(running.page, color_scheme="dark")
@@ -203,14 +210,14 @@ def test_a_message_gets_another_value(
         shown_letters(page, running, 1, eventually)
         page.locator("#letters tbody th a").click()
         page.get_by_role("link", name="Edit it").click()
-        expect(page.get_by_label("Its value")).to_have_value(before)
+        expect(page.get_by_label("New value")).to_have_value(before)
         assert violations(page) == []
-        page.get_by_label("Its value").fill(value)
+        page.get_by_label("New value").fill(value)
         page.get_by_role("button", name="Edit it").click()
 
     deed = page.locator("#deeds li").first
     edit("\n bad\nlines", "")
-    expect(deed).to_contain_text("1 ordered: failed again", timeout=_MS)
+    expect(deed).to_contain_text("1 replay requested: failed again", timeout=_MS)
     edit("known words", "\n bad\nlines")
-    expect(deed).to_contain_text("1 ordered: done", timeout=_MS)
+    expect(deed).to_contain_text("1 replay requested: done", timeout=_MS)
     shown_letters(page, running, 0, eventually)

@@ -1,4 +1,7 @@
-"""What the page does not do: what no value names, what another page asks for, what is under way. And whose an action is."""
+"""Actions that the web UI refuses: not allowed, from another origin, already under way.
+
+Also the operator that it records.
+"""
 
 import http.client
 import threading
@@ -22,6 +25,8 @@ from tests.kubernetes_stub import KubernetesStub
 from tests.ui.conftest import OpenPage
 from tests.ui.server import MadeUp, serving, topology
 
+pytestmark = pytest.mark.slow
+
 _COMPONENTS = {"lines": "spout", "price": "bolt"}
 _NOWHERE = "127.0.0.1:1"
 
@@ -33,7 +38,7 @@ def made_up(bootstrap: str = _NOWHERE, name: str = "shop") -> MadeUp:
 
 
 def post(url: str, fields: Mapping[str, str], **headers: str) -> tuple[int, str]:
-    """The code, and where it leads or what it says."""
+    """Return the status, and the location or the body."""
     where = urllib.parse.urlsplit(url)
     connection = http.client.HTTPConnection(where.netloc, timeout=60)
     connection.request("POST", where.path, urllib.parse.urlencode(fields), headers)
@@ -45,47 +50,45 @@ def post(url: str, fields: Mapping[str, str], **headers: str) -> tuple[int, str]
 
 @pytest.fixture(scope="module")
 def url() -> Iterator[str]:
-    """Where a page is that may do everything, over servers that do not answer."""
+    """URL of a web UI with all actions, with servers that do not respond."""
     with serving(made_up(), show_values=True, actions=frozenset(ACTIONS)) as found:
         yield found
 
 
 @pytest.fixture
 def letters(kafka: EmbeddedKafka) -> Letters:
-    """Two dead letters, of a topology that no other test has."""
+    """Two dead letters of a topology with a unique name."""
     letters = Letters(kafka, f"shop-{uuid.uuid4().hex[:8]}")
     letters.write(letters.letter(0), letters.letter(1))
     return letters
 
 
 @pytest.mark.parametrize("verb", ACTIONS)
-def test_what_another_page_asks_for_is_not_done(url: str, verb: str) -> None:
-    """Nor what tells no origin."""
+def test_requests_from_other_origins_are_refused(url: str, verb: str) -> None:
+    """And requests without an origin."""
     for headers in ({"Origin": "http://elsewhere.example"}, {"Origin": "null"}, {}):
         assert post(f"{url}/t/shop/do/{verb}", {"number": "1"}, **headers)[0] == 403
 
 
 @pytest.mark.parametrize("verb", ACTIONS)
-def test_what_no_value_names_is_neither_offered_nor_done(verb: str, open_page: OpenPage) -> None:
-    """All the others are."""
+def test_only_allowed_actions_are_offered_and_run(verb: str, open_page: OpenPage) -> None:
     actions = frozenset(ACTIONS) - {verb}
     with serving(made_up(), show_values=True, actions=actions) as found:
         page = open_page(f"{found}/t/shop")
-        offered = page.get_by_role("navigation", name="What can be done").get_by_role("link")
+        offered = page.get_by_role("navigation", name="Actions").get_by_role("link")
         wanted = [each for each in ("activate", "deactivate", "drain") if each in actions]
         assert [text.lower().rstrip("…") for text in offered.all_inner_texts()] == wanted
         assert post(f"{found}/t/shop/do/{verb}", {"number": "1"}, Origin=found)[0] == 403
         page.goto(f"{found}/t/shop/do/{verb}")
-        expect(page.locator("h1")).to_have_text(f"This page does not {verb}")
+        expect(page.locator("h1")).to_have_text(f"The web UI may not {verb}")
         assert page.locator("form").count() == 0
 
 
-def test_where_nothing_is_named_nothing_is_offered(open_page: OpenPage) -> None:
-    """As it is at first."""
+def test_no_action_is_allowed_by_default(open_page: OpenPage) -> None:
     with serving(made_up()) as found:
         page = open_page(f"{found}/t/shop")
         assert page.locator("form, #deeds").count() == 0
-        assert page.get_by_role("navigation", name="What can be done").count() == 0
+        assert page.get_by_role("navigation", name="Actions").count() == 0
         for verb in ACTIONS:
             assert post(f"{found}/t/shop/do/{verb}", {}, Origin=found)[0] == 403
         assert post(f"{found}/t/shop/do/kill", {}, Origin=found)[0] == 404
@@ -95,28 +98,28 @@ def test_where_nothing_is_named_nothing_is_offered(open_page: OpenPage) -> None:
     ("verb", "fields", "said"),
     [
         ("drain", {"timeout": "-1"}, "timeout: &#39;-1&#39;"),
-        ("discard", {"number": "x"}, "is no number of a letter"),
-        ("edit", {"value": "x"}, "Which letter?"),
+        ("discard", {"number": "x"}, "is not the number of a dead letter"),
+        ("edit", {"value": "x"}, "Choose one dead letter"),
     ],
 )
-def test_what_cannot_be_meant_is_said(
+def test_invalid_form_is_explained(
     url: str, verb: str, fields: Mapping[str, str], said: str
 ) -> None:
-    """Nothing is begun then."""
+    """No action is started."""
     code, answer = post(f"{url}/t/shop/do/{verb}", fields, Origin=url)
     assert (code, said in answer) == (400, True)
 
 
-def test_what_is_too_long_is_no_form(url: str) -> None:
-    """A value has a megabyte at most."""
+def test_too_long_form_is_refused(url: str) -> None:
+    """A value has at most one megabyte."""
     code, answer = post(
         f"{url}/t/shop/do/edit", {"number": "1", "value": "x" * 3_300_000}, Origin=url
     )
     assert (code, "is longer than 3,200,000 bytes" in answer) == (400, True)
 
 
-def test_an_action_is_put_down_to_whom_the_proxy_names(letters: Letters) -> None:
-    """With a token to where that was given."""
+def test_operator_is_the_user_named_by_the_proxy(letters: Letters) -> None:
+    """With a token, the operator is the address that sent it."""
     source = made_up(letters.kafka.bootstrap, letters.name)
     token = "a token of some length"
     for number, given, header, headers in (
@@ -129,22 +132,22 @@ def test_an_action_is_put_down_to_whom_the_proxy_names(letters: Letters) -> None
             assert answer == (303, f"/t/{letters.name}/letters/{number}")
     noted = read_events(letters.settings, letters.name)
     assert [(event.who, event.verb, event.what, event.note, event.outcome) for event in noted] == [
-        ("zoë, by the page", "discard", "0", "gone", "1 discarded"),
-        ("the page, from 127.0.0.1", "discard", "1", "gone", "1 discarded"),
+        ("zoë, by the web UI", "discard", "0", "gone", "1 discarded"),
+        ("the web UI, from 127.0.0.1", "discard", "1", "gone", "1 discarded"),
     ]
 
 
 @pytest.mark.parametrize(
     ("exactly_once", "why"),
     [
-        (True, "exactly once, bolts give tuples up"),
-        (False, "'lines', which gave it up, is no KafkaSpout of"),
+        (True, "with exactly-once processing, bolts give tuples up"),
+        (False, "'lines', which gave it up, is not a KafkaSpout of"),
     ],
 )
-def test_what_no_spout_could_emit_is_not_edited(
+def test_message_that_no_spout_can_emit_is_not_edited(
     letters: Letters, open_page: OpenPage, exactly_once: bool, why: str
 ) -> None:
-    """As the command refuses it; in words, and also if the form is left out."""
+    """With the reason of the command, also if the form is skipped."""
     report = made_up(letters.kafka.bootstrap, letters.name).reports[0]
     source = MadeUp(replace(report, outline=Outline(letters.name, exactly_once=exactly_once)))
     with serving(source, show_values=True, actions=frozenset({"edit"})) as found:
@@ -169,7 +172,7 @@ def test_a_component_is_scaled(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """On Kubernetes, by its form, one at a time; what an autoscaler scales is left to it."""
+    """On Kubernetes, one at a time. A component with an autoscaler is refused."""
     with KubernetesStub() as cluster:
         cluster.add("split", "bolt", 2)
         cluster.add("acker", "acker")
@@ -199,10 +202,7 @@ def test_a_component_is_scaled(
                         {"component": "count", "pods": "2"},
                     )
                     code, refused = post(place, fields, Origin=found)
-                    assert (code, "and that is under way: wait until it is over" in refused) == (
-                        409,
-                        True,
-                    )
+                    assert (code, "; wait until it is over" in refused) == (409, True)
                     released.set()
                 expect(page.locator("#deeds li").first).to_contain_text(
                     f"scale {component} to 3", timeout=60_000

@@ -1,4 +1,4 @@
-"""The pages of dead letters and events over a real Kafka: what they show, and what they hide."""
+"""Pages of dead letters and events with a real Kafka: what they show and what they hide."""
 
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -20,7 +20,7 @@ EVIL = "<img src=x onerror=alert(1)>\u202e</script>"
 
 @pytest.fixture(scope="module")
 def letters(kafka: EmbeddedKafka) -> Letters:
-    """Six letters, one of them with what a stranger wrote, and two events."""
+    """Six dead letters, one with hostile names, and two events."""
     letters = Letters(kafka, "desk")
     letters.write(*map(letters.letter, range(3)), letters.strange(7))
     told = LetterError(
@@ -55,7 +55,7 @@ def letters(kafka: EmbeddedKafka) -> Letters:
 
 @pytest.fixture(scope="module")
 def url(letters: Letters) -> Iterator[str]:
-    """Where the topology's pages are."""
+    """URL of the topology's pages."""
     components = {"lines": "spout", "price": "bolt"}
     source = MadeUp(
         topology("desk", components, [("lines", "price")], bootstrap=letters.kafka.bootstrap)
@@ -64,10 +64,11 @@ def url(letters: Letters) -> Iterator[str]:
         yield f"{found}/t/desk"
 
 
-def test_letters_are_shown_in_groups_and_filtered(
+def test_dead_letters_are_grouped_and_filtered(
     letters: Letters, url: str, open_page: OpenPage
 ) -> None:
-    """By kind, component and text; a group leads to its letters, a letter to its own page."""
+    """By kind, component and text. A group links to its dead letters, a dead letter to its own
+    page."""
     page = open_page(f"{url}/letters")
     groups, rows = page.locator("#groups tbody tr"), page.locator("#letters tbody tr")
     expect(groups).to_have_count(3)
@@ -83,11 +84,11 @@ def test_letters_are_shown_in_groups_and_filtered(
     expect(rows).to_have_count(4)
     page.get_by_role("link", name="2", exact=True).click()
     expect(page.locator("#facts")).to_contain_text("orders/3/2")
-    expect(page.locator("main")).to_contain_text("What the message holds is not shown here")
+    expect(page.locator("main")).to_contain_text("This page does not show the message's contents")
 
 
-def test_a_letter_has_the_events_of_its_message(url: str, open_page: OpenPage) -> None:
-    """Also one that is there no longer."""
+def test_dead_letter_has_the_events_of_its_message(url: str, open_page: OpenPage) -> None:
+    """Also one that does not exist any more."""
     page = open_page(f"{url}/letters/4")
     expect(page.locator("#history tbody tr")).to_have_count(1)
     expect(page.locator("#history")).to_contain_text("failed again")
@@ -98,8 +99,9 @@ def test_a_letter_has_the_events_of_its_message(url: str, open_page: OpenPage) -
 
 
 @pytest.mark.parametrize("path", ["letters", "letters/4", "events"])
-def test_what_strangers_wrote_stays_text(url: str, open_page: OpenPage, path: str) -> None:
-    """Characters that turn the order around are shown; nothing that a message holds is there, and nothing that an error quotes."""
+def test_names_and_notes_are_escaped(url: str, open_page: OpenPage, path: str) -> None:
+    """Characters that reverse the reading direction are made visible. Message contents and error
+    texts are not there."""
     page = open_page(f"{url}/{path}")
     assert page.locator("img").count() == 0
     assert "\u202e" not in page.content()
@@ -108,17 +110,16 @@ def test_what_strangers_wrote_stays_text(url: str, open_page: OpenPage, path: st
 
 
 def test_events_are_filtered(url: str, open_page: OpenPage) -> None:
-    """By what was done and by text, but not by a text that is hidden."""
+    """By action and by text, but not by hidden text."""
     page = open_page(f"{url}/events?verb=replay&text=orders%2F3%2F8")
     expect(page.locator("#events tbody tr")).to_have_count(1)
     page.goto(f"{url}/events?text=SECRET")
     expect(page.locator("#count")).to_have_text("0 events.")
     page.goto(f"{url}/letters?text=SECRET")
-    expect(page.locator("#count")).to_contain_text("0 letters of 6")
+    expect(page.locator("#count")).to_contain_text("0 dead letters of 6")
 
 
 def test_json_has_what_the_pages_show(url: str, open_page: OpenPage) -> None:
-    """The same letters, groups, facts and events, chosen by the same words, and nothing that is hidden."""
     page = open_page(f"{url}/letters?text=valueerror")
     told = told_by(page, url, "letters?text=valueerror")
     assert [each["number"] for each in told["letters"]] == numbers(page, "#letters th[data-value]")
@@ -158,11 +159,11 @@ def numbers(page: Page, cells: str) -> list[int]:
     return [int(text) for text in page.locator(cells).all_inner_texts()]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("scheme", ["light", "dark"])
-def test_axe_finds_nothing_on_these(
+def test_axe_finds_nothing_on_dead_letters_and_events(
     url: str, open_page: OpenPage, violations: Callable[[Page], list[str]], scheme: str
 ) -> None:
-    """Nor where a letter is gone."""
     page = open_page(f"{url}/letters", color_scheme=scheme)
     found = []
     for path in ("letters", "letters?text=nothing", "letters/4", "letters/999", "events"):

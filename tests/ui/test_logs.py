@@ -1,4 +1,4 @@
-"""The page of a log: what strangers have written stays text, and nobody sees it who was not meant to."""
+"""The page of a log: lines stay text, and only allowed viewers see them."""
 
 from collections.abc import Callable, Iterator
 
@@ -8,6 +8,8 @@ from playwright.sync_api import Page, expect
 from kstorm_ui.sources.logs import Life
 from tests.ui.conftest import OpenPage
 from tests.ui.server import MadeUp, serving, topology
+
+pytestmark = pytest.mark.slow
 
 EVIL = "<img src=x onerror=alert(1)>\u202egnp\x1b]0;x\x07</pre><script>alert(1)</script>"
 
@@ -24,13 +26,14 @@ def made_up() -> MadeUp:
 
 @pytest.fixture(scope="module")
 def url() -> Iterator[str]:
-    """Where the page over it is, which may show logs."""
+    """URL of a web UI that may show logs."""
     with serving(made_up(), show_logs=True) as found:
         yield found
 
 
-def test_a_process_leads_to_its_log(url: str, open_page: OpenPage) -> None:
-    """Its newest life first, then the one before; what it says is text, and what a terminal would obey is seen."""
+def test_process_links_to_its_log(url: str, open_page: OpenPage) -> None:
+    """The latest run first, then the one before. Lines are text, and control characters are made
+    visible."""
     page = open_page(f"{url}/t/words/c/count")
     page.get_by_role("link", name="Log of count-0").click()
     expect(page).to_have_title("Log of count-0 · words · kstorm")
@@ -54,15 +57,17 @@ def test_a_process_leads_to_its_log(url: str, open_page: OpenPage) -> None:
 @pytest.mark.parametrize(
     "path", ["c/count/logs/lines-0", "c/count/logs/..%2Fcount-0", "c/nobody/logs/count-0"]
 )
-def test_there_is_a_log_only_of_what_was_seen(url: str, open_page: OpenPage, path: str) -> None:
-    """A process of that component, and no other file."""
+def test_log_exists_only_for_processes_that_were_seen(
+    url: str, open_page: OpenPage, path: str
+) -> None:
+    """Of that component, and never of another file."""
     page = open_page(url)
     for place in ("/t/words", "/api/v1/t/words"):
         assert page.request.get(f"{url}{place}/{path}").status == 404
 
 
-def test_logs_are_hidden_if_nobody_lets_them_be_seen(open_page: OpenPage) -> None:
-    """On the page and as JSON; no link leads there."""
+def test_logs_are_hidden_by_default(open_page: OpenPage) -> None:
+    """On the page and in JSON. No link leads there."""
     with serving(made_up()) as url:
         page = open_page(f"{url}/t/words/c/count")
         expect(page.locator("#processes")).to_contain_text("count-0")
@@ -77,7 +82,6 @@ def test_logs_are_hidden_if_nobody_lets_them_be_seen(open_page: OpenPage) -> Non
 def test_axe_finds_nothing_on_a_log(
     url: str, open_page: OpenPage, violations: Callable[[Page], list[str]], scheme: str
 ) -> None:
-    """Nor on the page that leads there."""
     page = open_page(f"{url}/t/words/c/count", color_scheme=scheme)
     found = violations(page)
     page.goto(f"{url}/t/words/c/count/logs/count-0")

@@ -1,4 +1,4 @@
-"""What the pages do with what they are told: strange names, many components, a source that fails, and who may see it."""
+"""Pages with made-up topologies: hostile names, many components, failures, access control."""
 
 import http.client
 import json
@@ -34,7 +34,7 @@ _TOKEN = "a token of twenty-odd characters"
 def ask(
     url: str, method: str = "GET", headers: Mapping[str, str] | None = None, body: str = ""
 ) -> tuple[int, http.client.HTTPMessage, str]:
-    """Status, headers and text."""
+    """Return status, headers and text."""
     place = urlsplit(url)
     connection = http.client.HTTPConnection(place.hostname or "", place.port, timeout=10)
     connection.request(method, place.path, body, dict(headers or {}))
@@ -44,9 +44,9 @@ def ask(
     return found
 
 
-def test_strange_names_are_text(open_page: OpenPage) -> None:
-    """Whatever a topology, a component, a process or an error is called: no element comes of it, no script runs, and nothing turns
-    the order of what is read around."""
+def test_names_are_escaped(open_page: OpenPage) -> None:
+    """Names and errors of any kind create no element, run no script, and do not reverse the reading
+    direction."""
     found = status(
         last_error=_EVIL, last_error_age=1.0, not_ready=_EVIL, own={_EVIL: 1.0}, waits={_EVIL: 1.0}
     )
@@ -68,8 +68,8 @@ def test_strange_names_are_text(open_page: OpenPage) -> None:
 
 
 def test_two_hundred_components_are_drawn_in_under_a_second(open_page: OpenPage) -> None:
-    """By the browser's own clock, from the sample to the last element, in twenty layers of ten; the quickest of five, since the
-    machine of a test has other work."""
+    """By the browser's own clock, from the sample to the last element, in twenty layers of ten. The
+    fastest of five, because the machine has other work."""
     names = [f"c{number}" for number in range(200)]
     edges = [
         (name, names[at])
@@ -87,34 +87,33 @@ def test_two_hundred_components_are_drawn_in_under_a_second(open_page: OpenPage)
         assert milliseconds < 1000
 
 
-def test_a_source_that_fails_says_why_and_what_was_seen_stays(open_page: OpenPage) -> None:
-    """Until it is well again."""
+def test_failed_poll_shows_the_problem_and_the_last_state(open_page: OpenPage) -> None:
+    """Until a poll succeeds."""
     source = MadeUp(topology("words", {"split": "bolt"}, []))
     with serving(source) as url:
         page = open_page(f"{url}/t/words")
         source.error = "Kubernetes cannot be reached"
         expect(page.locator("#live")).to_contain_text(
-            "The last look failed: Kubernetes cannot be reached."
+            "The last poll failed: Kubernetes cannot be reached."
         )
         expect(page.locator("#components tbody tr")).to_have_count(1)
         source.error = ""
         expect(page.locator("#live")).not_to_contain_text("failed:")
         source.reports = ()
-        expect(page.locator("#health")).to_contain_text("It is not found any more")
+        expect(page.locator("#health")).to_contain_text("The topology is not found any more")
 
 
-def test_a_page_whose_server_is_gone_says_so(open_page: OpenPage) -> None:
-    """What stands there is old then."""
+def test_lost_connection_is_shown(open_page: OpenPage) -> None:
     with serving(MadeUp(topology("words", {"split": "bolt"}, []))) as url:
         page = open_page(f"{url}/t/words")
         expect(page.locator("#components tbody tr")).to_have_count(1)
         page.route("**/stream*", lambda route: route.abort())
         page.evaluate("htmx.trigger(document, 'htmx:sse:error')")
-        expect(page.get_by_text("No connection to the page's server")).to_be_visible()
+        expect(page.get_by_text("No connection to the web UI's server")).to_be_visible()
 
 
-def test_only_a_live_page_can_be_silent(open_page: OpenPage) -> None:
-    """One that was loaded once hears nothing, and is not without a connection for that."""
+def test_only_a_live_page_reports_a_lost_connection(open_page: OpenPage) -> None:
+    """A static page receives no events, which does not mean that its connection is lost."""
     with serving(MadeUp(topology("words", {"split": "bolt"}, []))) as url:
         page = open_page("about:blank")
         page.clock.install()
@@ -129,7 +128,7 @@ def test_only_a_live_page_can_be_silent(open_page: OpenPage) -> None:
             ).to_be_hidden()
 
 
-def test_a_page_is_live_however_slowly_its_scripts_come(open_page: OpenPage) -> None:
+def test_page_is_live_even_if_scripts_load_slowly(open_page: OpenPage) -> None:
     """htmx without its extension would never connect."""
     with serving(MadeUp(topology("words", {"split": "bolt"}, []))) as url:
         page = open_page(f"{url}/livez")
@@ -146,10 +145,10 @@ def test_a_page_is_live_however_slowly_its_scripts_come(open_page: OpenPage) -> 
 @pytest.mark.parametrize(
     "answer", [None, {"status": 500, "body": "broken"}, {"status": 200, "body": "no JSON"}]
 )
-def test_a_chart_whose_past_cannot_be_had_begins_now(
+def test_chart_without_history_starts_now(
     open_page: OpenPage, answer: dict[str, Any] | None
 ) -> None:
-    """Whether the server is away, or answers with something else; the page's scripts complain of nothing."""
+    """If the server does not respond, or sends something else. The scripts log no error."""
     with serving(MadeUp(topology("words", {"split": "bolt"}, []))) as url:
         page = open_page(f"{url}/livez")
         page.route("**/history", lambda route: route.fulfill(**answer) if answer else route.abort())
@@ -157,8 +156,8 @@ def test_a_chart_whose_past_cannot_be_had_begins_now(
         expect(page.locator(".plot canvas")).to_be_visible()
 
 
-def test_counts_by_edge_are_shown_where_they_are_told(open_page: OpenPage) -> None:
-    """Of each line what went over it, not what its source emits in all."""
+def test_edge_counts_are_shown_if_reported(open_page: OpenPage) -> None:
+    """Each edge shows its own tuples, not everything that its source emits."""
     source = MadeUp()
 
     def tell(sent: int) -> None:
@@ -224,8 +223,8 @@ def test_json_has_what_the_pages_show(open_page: OpenPage) -> None:
             assert (missing.status, list(missing.json())) == (404, ["error"])
 
 
-def test_every_answer_has_the_headers_and_no_script_is_inline() -> None:
-    """Those of pages, of files and of refusals."""
+def test_every_response_has_security_headers_and_no_inline_script() -> None:
+    """Pages, files and refusals."""
     with serving(MadeUp(topology("words", {"split": "bolt"}, []))) as url:
         for path in ("/", "/t/words", "/t/nothing", "/static/page.js", "/livez"):
             _, headers, text = ask(url + path)
@@ -236,8 +235,8 @@ def test_every_answer_has_the_headers_and_no_script_is_inline() -> None:
             assert "<script>" not in text
 
 
-def test_without_a_login_it_answers_to_this_machines_names_only() -> None:
-    """Else a page of anybody's could read it, by a name that leads to this machine."""
+def test_without_a_login_only_local_host_names_are_accepted() -> None:
+    """Otherwise any website could read it, by a host name that resolves to this machine."""
     with serving(MadeUp()) as url:
         assert ask(url)[0] == 200
         assert ask(url, headers={"Host": "localhost:1"})[0] == 200
@@ -247,8 +246,8 @@ def test_without_a_login_it_answers_to_this_machines_names_only() -> None:
 @pytest.mark.parametrize(
     "path", ["/", "/t/words", "/t/words/stream", "/t/words/history", "/static/page.js"]
 )
-def test_with_a_token_nothing_is_shown_without_it(path: str) -> None:
-    """Nor with a wrong one; the health check is open."""
+def test_nothing_is_shown_without_the_token(path: str) -> None:
+    """Nor with a wrong one. The health check is open."""
     with serving(MadeUp(topology("words", {"split": "bolt"}, [])), token=_TOKEN) as url:
         assert ask(url + path)[0] == 303
         assert ask(url + path, headers={"Authorization": f"Bearer {_TOKEN}x"})[0] == 303
@@ -258,8 +257,8 @@ def test_with_a_token_nothing_is_shown_without_it(path: str) -> None:
             assert ask(url + path, headers={"Authorization": f"Bearer {_TOKEN}"})[0] == 200
 
 
-def test_a_program_without_the_token_is_told_so() -> None:
-    """It is not led to a page with a form."""
+def test_api_without_the_token_returns_401() -> None:
+    """It is not redirected to the login form."""
     with serving(MadeUp(topology("words", {"split": "bolt"}, [])), token=_TOKEN) as url:
         assert ask(f"{url}/api/v1/topologies")[0] == 401
         assert (
@@ -267,10 +266,10 @@ def test_a_program_without_the_token_is_told_so() -> None:
         )
 
 
-def test_a_token_is_given_once(
+def test_token_is_entered_once(
     open_page: OpenPage, violations: Callable[[Page], list[str]]
 ) -> None:
-    """By a form; the browser keeps what is made of it, out of scripts' reach."""
+    """The browser stores only a hash of it, out of reach of scripts."""
     with serving(MadeUp(topology("words", {"split": "bolt"}, [])), token=_TOKEN) as url:
         page = open_page(f"{url}/t/words")
         page.get_by_label("Token").fill("wrong")
@@ -288,8 +287,8 @@ def test_a_token_is_given_once(
         assert _TOKEN not in json.dumps(page.context.cookies())
 
 
-def test_a_login_of_another_pages_making_is_refused() -> None:
-    """A form that came from elsewhere, or from nowhere."""
+def test_login_from_another_origin_is_refused() -> None:
+    """Or without an origin."""
     with serving(MadeUp(), token=_TOKEN) as url:
         for headers in ({}, {"Origin": "http://evil.example"}):
             assert ask(f"{url}/login", "POST", headers, f"token={_TOKEN}")[0] == 403
@@ -297,8 +296,8 @@ def test_a_login_of_another_pages_making_is_refused() -> None:
         assert ask(f"{url}/login", "POST", form, f"token={quote(_TOKEN)}")[0] == 303
 
 
-def test_behind_a_proxy_its_header_is_wanted() -> None:
-    """On everything but the health check."""
+def test_proxys_user_header_is_required() -> None:
+    """Except for the health check."""
     with serving(MadeUp(), user_header="X-User") as url:
         assert ask(url)[0] == 401
         assert ask(url, headers={"X-User": "ann", "Host": "storm.example"})[0] == 200

@@ -1,8 +1,9 @@
-"""The page of a topology that runs on real servers: what moves, and what dies, is seen."""
+"""Pages of a topology that runs on real servers: live counts and killed processes."""
 
 import re
 from collections.abc import Callable
 
+import pytest
 from confluent_kafka import Producer
 from playwright.sync_api import Page, expect
 
@@ -21,8 +22,8 @@ def executed(page: Page, component: str) -> int:
     return int(row.locator("td").nth(4).inner_text().replace(",", ""))
 
 
-def test_the_first_page_leads_to_the_topology(running: Running, open_page: OpenPage) -> None:
-    """By its name, with how many processes it has."""
+def test_start_page_links_to_the_topology(running: Running, open_page: OpenPage) -> None:
+    """With its number of processes."""
     page = open_page(running.url)
     expect(page.get_by_role("cell", name="5 of 5")).to_be_visible(timeout=_SEEN_MS)
     page.get_by_role("link", name=running.name).click()
@@ -32,7 +33,7 @@ def test_the_first_page_leads_to_the_topology(running: Running, open_page: OpenP
 def test_the_graph_has_the_components_and_their_rates(
     running: Running, open_page: OpenPage
 ) -> None:
-    """Each a link to its own page; lines between those that are connected, wider where more flows."""
+    """Each component links to its page. Edges with higher rates are wider."""
     page = open_page(running.page)
     graph = page.locator("#graph")
     for component, kind in (
@@ -49,7 +50,7 @@ def test_the_graph_has_the_components_and_their_rates(
     )
     expect(graph.get_by_role("img")).to_have_count(3)
     expect(
-        graph.get_by_role("link", name=re.compile(r"^split, bolt, [1-9][\d,.]* tuples a second"))
+        graph.get_by_role("link", name=re.compile(r"^split, bolt, [1-9][\d,.]* tuples per second"))
     ).to_be_visible(timeout=_SEEN_MS)
     widths = "edges => edges.map(edge => parseFloat(edge.querySelector('path').style.strokeWidth))"
     first, second, _ = graph.locator("g[role=img]").evaluate_all(widths)
@@ -58,8 +59,8 @@ def test_the_graph_has_the_components_and_their_rates(
     expect(page).to_have_title(f"count · {running.name} · kstorm")
 
 
-def test_the_tables_figures_move_by_themselves(running: Running, open_page: OpenPage) -> None:
-    """Without the page being loaded again; the chart gets its points too."""
+def test_counts_are_updated_without_a_reload(running: Running, open_page: OpenPage) -> None:
+    """The chart gets its points too."""
     page = open_page(running.page)
     expect(page.locator("#components")).to_contain_text("__acker")
     before = executed(page, "count")
@@ -72,20 +73,20 @@ def test_the_tables_figures_move_by_themselves(running: Running, open_page: Open
     expect(page.locator(".plot canvas")).to_be_visible()
 
 
-def test_lag_is_asked_of_kafka(running: Running, open_page: OpenPage) -> None:
-    """By task: each has a partition of its own."""
+def test_lag_is_queried_from_kafka(running: Running, open_page: OpenPage) -> None:
+    """Each task has its own partition."""
     page = open_page(f"{running.page}/c/count")
     cells = page.locator("#tasks tbody tr td:nth-child(3)")
     expect(cells).to_have_count(4)
     expect(cells.first).to_have_text(re.compile(r"^[\d,]+$"), timeout=_SEEN_MS)
 
 
-def test_a_killed_process_is_seen(running: Running, open_page: OpenPage) -> None:
-    """It is named while it is gone, and said aloud; when it is back it is well, and its page says that it started twice. What it
-    had counted stays counted."""
+def test_killed_process_is_shown(running: Running, open_page: OpenPage) -> None:
+    """It is named and announced while it is gone. After its restart it is ready, has two starts,
+    and its counts are kept."""
     page = open_page(f"{running.page}?window=all")
     health = page.locator("#health")
-    expect(health).to_have_text("All 5 processes do their share.", timeout=_SEEN_MS)
+    expect(health).to_have_text("All 5 processes are ready.", timeout=_SEEN_MS)
     before = executed(page, "count")
     running.engine.worker("count-0").process.kill()
     expect(health).to_contain_text("count-0", timeout=_SEEN_MS)
@@ -97,14 +98,13 @@ def test_a_killed_process_is_seen(running: Running, open_page: OpenPage) -> None
     expect(page.locator("#graph .held")).to_have_attribute(
         "aria-label", re.compile("^split to count.*held back")
     )
-    expect(health).to_have_text("All 5 processes do their share.", timeout=60_000)
+    expect(health).to_have_text("All 5 processes are ready.", timeout=60_000)
     assert executed(page, "count") >= before
     page.goto(f"{running.page}/c/count")
     expect(page.locator("#processes tbody tr td:nth-child(5)")).to_have_text("2")
     page.get_by_role("link", name="Log of count-0").click()
-    expect(page.locator("pre")).to_have_count(
-        2
-    )  # a click does not wait for the page that it leads to
+    # a click does not wait for the page that it leads to
+    expect(page.locator("pre")).to_have_count(2)
     newest, past = page.locator("pre").all_inner_texts()
     assert (
         "--- count-0, start 1: " in past,
@@ -119,10 +119,10 @@ def test_a_killed_process_is_seen(running: Running, open_page: OpenPage) -> None
     assert [life["name"] for life in told["lives"]] == ["start 2", "start 1"]
 
 
-def test_the_sources_have_their_partitions(
+def test_sources_page_shows_the_partitions(
     running: Running, open_page: OpenPage, eventually: Eventually
 ) -> None:
-    """With what Kafka and ZooKeeper say of each, and who reads it."""
+    """With the data of Kafka and ZooKeeper, and the process that reads each."""
     page = open_page(running.page)
     page.get_by_role("link", name="Sources").click()
     rows = page.locator("#partitions-1 tbody tr")
@@ -140,9 +140,8 @@ def test_the_sources_have_their_partitions(
         "td:nth-child(6)"
     ).all_inner_texts()
     links = rows.get_by_role("link")
-    eventually(
-        lambda: links.count() or (page.reload() and False), 60.0
-    )  # there is none while all is done
+    # there is no link while all messages are done
+    eventually(lambda: links.count() or (page.reload() and False), 60.0)
     expect(links.first).to_have_attribute(
         "href", re.compile(f"/m/{running.engine.source}/[0-5]/[0-9]+$")
     )
@@ -154,7 +153,7 @@ def test_a_message_has_its_tree(
     violations: Callable[[Page], list[str]],
     eventually: Eventually,
 ) -> None:
-    """Proven, with a row for each tuple, and nothing of what they hold."""
+    """Proven, with a row for each tuple, and without values."""
     page = open_page(f"{running.page}/m/{running.engine.source}/0/3")
     done = page.locator("#verdict", has_text=re.compile("^done"))
     eventually(lambda: done.count() or (page.reload() and False), 60.0)
@@ -183,8 +182,8 @@ def test_a_message_is_followed_until_it_is_done(
     violations: Callable[[Page], list[str]],
     eventually: Eventually,
 ) -> None:
-    """A tuple waits at a process that stands still. When that goes on the tree is complete, without the page being loaded again,
-    and nobody asks any more."""
+    """A tuple waits for a paused process. When the process continues, the tree completes on the
+    page without a reload, and polling stops."""
     sink = running.engine.worker("sink-0").process
     page = open_page("about:blank")
     page.clock.install()
@@ -196,7 +195,9 @@ def test_a_message_is_followed_until_it_is_done(
         waits = page.locator("#verdict", has_text="sink")
         eventually(lambda: page.goto(path) and waits.count(), 30.0)
         assert page.locator("#tree .bar.open").count() > 0
-        expect(page.locator("#followed")).to_have_text("This page follows it until it is done.")
+        expect(page.locator("#followed")).to_have_text(
+            "This page follows the message until it is done."
+        )
         assert violations(page) == []
         page.evaluate(
             "window.same = true; document.addEventListener('htmx:sse:close', () => { window.ended = true })"
@@ -207,26 +208,27 @@ def test_a_message_is_followed_until_it_is_done(
     expect(page.locator("#verdict")).to_have_text(re.compile("^done"), timeout=60_000)
     expect(page.locator("#headline")).to_contain_text("✓ complete, proven (init ⊕")
     assert page.locator("#tree .bar.open").count() == 0
-    expect(page.locator("#followed")).to_have_text("Nothing more is to come of it.")
+    expect(page.locator("#followed")).to_have_text(
+        "This is final: the page is not updated any more."
+    )
     page.wait_for_function("() => window.same && window.ended")
     page.clock.fast_forward(25_000)
     page.clock.run_for(2_000)
-    expect(
-        page.locator("#link")
-    ).to_be_hidden()  # it hears nothing more, and is not without a connection for that
+    # no more events arrive, but the connection is not reported as lost
+    expect(page.locator("#link")).to_be_hidden()
     assert violations(page) == []
 
 
-def test_the_oldest_messages_that_are_not_done(
+@pytest.mark.slow
+def test_oldest_unfinished_messages_are_listed(
     running: Running,
     open_page: OpenPage,
     violations: Callable[[Page], list[str]],
     eventually: Eventually,
 ) -> None:
-    """Of each partition one, with a verdict and a link; from there to any other, and what is no message is said in words."""
-    running.engine.worker(
-        "sink-0"
-    ).process.kill()  # it is dead for seconds, in which nothing is done
+    """One per partition, with a verdict and a link. Invalid messages in the form are explained."""
+    # dead for some seconds, in which no message is done
+    running.engine.worker("sink-0").process.kill()
     page = open_page(f"{running.page}/why")
     rows = page.locator("#oldest tbody tr")
     eventually(lambda: rows.count() or (page.reload() and False), 30.0)
@@ -236,7 +238,7 @@ def test_the_oldest_messages_that_are_not_done(
     rows.first.get_by_role("link").click()
     expect(page.locator("#verdict")).to_be_visible(timeout=_SEEN_MS)
     page.get_by_role("link", name="why", exact=True).click()
-    form = page.get_by_label("A message, TOPIC/PARTITION/OFFSET")
+    form = page.get_by_label("Message (TOPIC/PARTITION/OFFSET)")
     form.fill("nonsense")
     form.press("Enter")
     expect(page.get_by_role("alert")).to_have_text(
@@ -247,22 +249,22 @@ def test_the_oldest_messages_that_are_not_done(
         form.press("Enter")
     assert answer.value.status == 404
     expect(page.locator(".bad")).to_contain_text(
-        "has the partitions 0 to 5, but no 77", timeout=_SEEN_MS
+        "has partitions 0 to 5, but no partition 77", timeout=_SEEN_MS
     )
     form.fill("elsewhere/0/0")
     form.press("Enter")
     expect(page.locator(".bad")).to_contain_text("reads the topic 'elsewhere'; they read")
 
 
-def test_dead_letters_are_listed_without_what_they_hold(
+def test_dead_letters_are_listed_without_contents(
     running: Running,
     open_page: OpenPage,
     violations: Callable[[Page], list[str]],
     eventually: Eventually,
 ) -> None:
-    """A message that does not decode is one, by its coordinates."""
+    """An undecodable message is listed by its coordinates."""
     page = open_page(f"{running.page}/letters")
-    expect(page.locator("main")).to_contain_text("There is none.")
+    expect(page.locator("main")).to_contain_text("There are no dead letters.")
     producer = Producer({"bootstrap.servers": running.engine.bootstrap, "log_level": 0})
     producer.produce(running.engine.source, b"a secret \xff", partition=3)
     assert producer.flush(30) == 0

@@ -1,4 +1,4 @@
-"""What a test waits for in a browser."""
+"""Waiting in a browser."""
 
 from typing import Final
 
@@ -16,13 +16,13 @@ window.arrived = 0;
 
 
 def arrives(page: Page, pieces: int, patience_ms: float = _PATIENCE_MS) -> None:
-    """Waits until so many pieces have taken their place."""
+    """Wait until `pieces` HTML fragments were swapped in."""
     page.evaluate(_COUNT)
     page.wait_for_function("pieces => window.arrived >= pieces", arg=pieces, timeout=patience_ms)
 
 
 def press_until(page: Page, key: str, wanted: Locator) -> None:
-    """Presses a key until something has the focus."""
+    """Press a key until `wanted` has the focus."""
     for _ in range(60):
         page.keyboard.press(key)
         if wanted.evaluate("found => found === document.activeElement"):

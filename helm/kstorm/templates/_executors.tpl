@@ -1,6 +1,6 @@
-{{/* The pipeline's executors as pods: what Spark is told of them, whoever starts the driver. */}}
+{{/* The pipeline's executor pods: Spark's settings and the pod template, for both ways to start the driver. */}}
 
-{{/* How driver and executors encrypt, as JSON; the pipeline has the same (kstorm_pipeline.encryption), and says why. */}}
+{{/* Encryption between driver and executors, as JSON. kstorm_pipeline.encryption has the same settings, and the reasons. */}}
 {{- define "kstorm.strongEncryption" -}}
 {{- dict
   "spark.network.crypto.cipher" "AES/GCM/NoPadding"
@@ -10,8 +10,8 @@
 {{- end -}}
 
 {{/*
-Settings of Spark for a driver that makes pods, as JSON. It may create, watch and delete pods, and do nothing else: so executors get no
-ConfigMap, and no claims are looked for.
+Spark's settings for a driver that creates pods, as JSON. The driver may only create, watch and delete pods. So the executors get
+no ConfigMap, and the driver looks for no volume claims.
 */}}
 {{- define "kstorm.pipelineSparkConf" -}}
 {{- $ours := dict
@@ -31,7 +31,7 @@ ConfigMap, and no claims are looked for.
 {{- toJson $ours -}}
 {{- end -}}
 
-{{/* The same for a driver that is a Deployment's pod, which no spark-submit has set up. */}}
+{{/* The same for a driver in a Deployment's pod, which is not started by spark-submit. */}}
 {{- define "kstorm.pipelineClientSparkConf" -}}
 {{- $ours := dict
   "spark.app.name" (include "kstorm.name" (dict "root" . "of" "pipeline"))
@@ -52,7 +52,7 @@ ConfigMap, and no claims are looked for.
 {{- mergeOverwrite $ours (include "kstorm.pipelineSparkConf" . | fromJson) | toJson -}}
 {{- end -}}
 
-{{/* Where pods that write the tables too must be: such a volume is on one node at a time. */}}
+{{/* Keeps other pods that write tables on the driver's node, because one node at a time can mount a ReadWriteOnce volume. */}}
 {{- define "kstorm.besideDriver" -}}
 {{- if and (include "kstorm.pipelineHasVolume" .) (eq .Values.pipeline.storage.accessMode "ReadWriteOnce") -}}
 affinity:
@@ -65,7 +65,7 @@ affinity:
 {{- end -}}
 {{- end -}}
 
-{{/* What Spark makes an executor's pod from; it adds image, memory, CPU, arguments and variables. */}}
+{{/* The template of an executor's pod. Spark adds image, memory, CPU, arguments and variables. */}}
 {{- define "kstorm.executorPod" -}}
 metadata:
   labels:
@@ -83,7 +83,7 @@ spec:
   {{- end }}
   {{- include "kstorm.besideDriver" . | nindent 2 }}
   containers:
-    # Its name is the one that the operator looks for.
+    # The operator looks for this name.
     - name: spark-kubernetes-executor
       securityContext:
         {{- include "kstorm.containerSecurity" . | nindent 8 }}

@@ -1,6 +1,6 @@
 {{/* Names, labels and images. */}}
 
-{{/* What an object of the release is called: dict "root" $ "of" NAME. An id becomes a DNS label. */}}
+{{/* The name of an object of the release: dict "root" $ "of" NAME. It turns an ID into a DNS label. */}}
 {{- define "kstorm.name" -}}
 {{- printf "%s-%s" .root.Release.Name (.of | lower | replace "_" "-" | trimSuffix "-") -}}
 {{- end -}}
@@ -9,12 +9,12 @@
 {{- .Values.serviceAccount.name | default (ternary .Release.Name "default" .Values.serviceAccount.create) -}}
 {{- end -}}
 
-{{/* Whether pods of StatefulSets ask Kubernetes, when they are stopped, if they are scaled away. */}}
+{{/* "true" if stopping pods of StatefulSets ask Kubernetes whether they are scaled away, otherwise empty. */}}
 {{- define "kstorm.asksScale" -}}
 {{- if or .Values.serviceAccount.create .Values.serviceAccount.asksScale -}}true{{- end -}}
 {{- end -}}
 
-{{/* Labels of everything: dict "root" $ "part" PART. */}}
+{{/* Labels of every object: dict "root" $ "part" PART. */}}
 {{- define "kstorm.labels" -}}
 helm.sh/chart: {{ printf "%s-%s" .root.Chart.Name (.root.Chart.Version | replace "+" "_") }}
 app.kubernetes.io/version: {{ .root.Chart.AppVersion | quote }}
@@ -22,7 +22,7 @@ app.kubernetes.io/managed-by: {{ .root.Release.Service }}
 {{ include "kstorm.podLabels" . }}
 {{- end -}}
 
-{{/* What selects the pods of a part: it never changes. */}}
+{{/* The selector of a part's pods. It must not change. */}}
 {{- define "kstorm.selector" -}}
 app.kubernetes.io/name: {{ .root.Chart.Name }}
 app.kubernetes.io/instance: {{ .root.Release.Name }}
@@ -31,13 +31,13 @@ app.kubernetes.io/component: {{ . | quote }}
 {{- end }}
 {{- end -}}
 
-{{/* Labels of pods: no versions, so that a new chart alone restarts nothing. */}}
+{{/* Labels of pods. They contain no versions, so that a new chart version alone restarts no pods. */}}
 {{- define "kstorm.podLabels" -}}
 app.kubernetes.io/part-of: kstorm
 {{ include "kstorm.selector" . }}
 {{- end -}}
 
-{{/* What `kstorm topology` and its like find a workload by: dict "root" $ "id" ID "kind" KIND. */}}
+{{/* The labels by which commands such as `kstorm topology` find a workload: dict "root" $ "id" ID "kind" KIND. */}}
 {{- define "kstorm.topologyLabels" -}}
 kstorm.io/topology: {{ .root.Values.topologyName | quote }}
 kstorm.io/component: {{ .id | quote }}

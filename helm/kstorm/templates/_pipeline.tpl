@@ -1,18 +1,18 @@
-{{/* The pipeline: what its driver and its executors are told, and what they have in common. */}}
+{{/* The pipeline: settings of its driver, and volumes and mounts that driver and executors share. */}}
 
-{{/* Whether its executors are pods, "true" or empty. */}}
+{{/* "true" if its executors are pods, otherwise empty. */}}
 {{- define "kstorm.pipelineInPods" -}}
 {{- if hasPrefix "k8s://" .Values.pipeline.master -}}true{{- end -}}
 {{- end -}}
 
-{{/* Whether tables or checkpoints are in the volume, and not all in an object store: "true" or empty. */}}
+{{/* "true" if tables or checkpoints are in the volume; empty if both are in an object store. */}}
 {{- define "kstorm.pipelineHasVolume" -}}
 {{- with .Values.pipeline -}}
 {{- range list .tables (.checkpoints | default .tables) -}}{{- if not (contains ":/" .) -}}true{{- end -}}{{- end -}}
 {{- end -}}
 {{- end -}}
 
-{{/* The driver's account: one of its own where it makes pods. */}}
+{{/* The driver's account. A driver that creates pods has its own. */}}
 {{- define "kstorm.pipelineAccount" -}}
 {{- if include "kstorm.pipelineInPods" . -}}
 {{- .Values.pipeline.serviceAccount.name | default (include "kstorm.name" (dict "root" . "of" "pipeline")) -}}
@@ -21,7 +21,7 @@
 {{- end -}}
 {{- end -}}
 
-{{/* What the driver is told: dict "root" $ "sparkConf" CONF. */}}
+{{/* Environment variables of the driver: dict "root" $ "sparkConf" CONF. */}}
 {{- define "kstorm.pipelineEnvironment" -}}
 {{- $root := .root -}}
 {{- $sparkConf := .sparkConf -}}
@@ -55,7 +55,7 @@
 - name: KSTORM_PIPELINE_DRIVER_MEMORY
   value: {{ .driverMemory }}
 {{- if include "kstorm.pipelineInPods" $root }}
-# Twice the cores, as Spark's partitions should be.
+# Spark recommends a few partitions per core; this is two.
 - name: KSTORM_PIPELINE_SHUFFLE_PARTITIONS
   value: {{ mul 2 .executors.instances .executors.cores | toString | quote }}
 {{- end }}
@@ -92,7 +92,7 @@
 {{- end -}}
 {{- end -}}
 
-{{/* The pages of the driver: its port, and what asks them. */}}
+{{/* Probes of the driver's pages. */}}
 {{- define "kstorm.pipelinePages" -}}
 {{- if not .Values.diagnosticMode.enabled -}}
 livenessProbe:
@@ -102,7 +102,7 @@ readinessProbe:
 {{- end }}
 {{- end -}}
 
-{{/* Volumes of the driver and, but for logins, of the executors: dict "root" $ "driver" BOOL. */}}
+{{/* Volumes of the driver and, except those with logins, of the executors: dict "root" $ "driver" BOOL. */}}
 {{- define "kstorm.pipelineVolumes" -}}
 {{- $root := .root -}}
 - name: data
@@ -137,7 +137,7 @@ readinessProbe:
 {{- end }}
 {{- end -}}
 
-{{/* Where their containers have them: dict "root" $ "driver" BOOL. */}}
+{{/* Their mount points: dict "root" $ "driver" BOOL. */}}
 {{- define "kstorm.pipelineMounts" -}}
 - name: data
   mountPath: /data

@@ -1,4 +1,4 @@
-{{/* What the pods of services, Job and test have in common. */}}
+{{/* Parts that the pods of services, Job and test share. */}}
 
 {{- define "kstorm.podSecurity" -}}
 runAsNonRoot: true
@@ -18,7 +18,7 @@ capabilities:
   drop: [ALL]
 {{- end -}}
 
-{{/* How every pod of the release is run; a dict "Values" $.Values "token" true, in place of the root, is for one that asks the API server. */}}
+{{/* Settings of every pod. For a pod that calls the API server, pass a dict "Values" $.Values "token" true instead of the root. */}}
 {{- define "kstorm.podBasics" -}}
 automountServiceAccountToken: {{ .token | default false }}
 enableServiceLinks: false
@@ -32,7 +32,7 @@ imagePullSecrets:
 {{- end }}
 {{- end -}}
 
-{{/* The rule of a NetworkPolicy by which pods reach the API server: its Service's port, and the one behind it. */}}
+{{/* The egress rule for the API server: the port of its Service and the port behind it. */}}
 {{- define "kstorm.toApiServer" -}}
 - ports:
     - port: 443
@@ -43,7 +43,7 @@ imagePullSecrets:
   {{- end }}
 {{- end -}}
 
-{{/* Where the services find topology, Kafka and ZooKeeper. */}}
+{{/* Environment variables with the topology, Kafka and ZooKeeper. */}}
 {{- define "kstorm.environment" -}}
 - name: KSTORM_TOPOLOGY
   value: {{ include "kstorm.wiringPath" (dict "root" . "path" .Values.topology) | quote }}
@@ -78,7 +78,7 @@ imagePullSecrets:
 {{- include "kstorm.logins" . }}
 {{- end -}}
 
-{{/* How to log in to both. */}}
+{{/* Environment variables with the logins of both. */}}
 {{- define "kstorm.logins" -}}
 {{- with include "kstorm.kafkaProperties" . | fromJson }}
 - name: KSTORM_KAFKA_PROPERTIES
@@ -98,7 +98,7 @@ imagePullSecrets:
 {{- end }}
 {{- end -}}
 
-{{/* How to speak TLS to ZooKeeper, as JSON; empty: not at all. */}}
+{{/* The TLS settings for ZooKeeper, as JSON; empty without TLS. */}}
 {{- define "kstorm.zookeeperTls" -}}
 {{- with .Values.zookeeper.tls -}}
 {{- if .enabled -}}
@@ -135,7 +135,7 @@ imagePullSecrets:
 {{- end }}
 {{- end -}}
 
-{{/* librdkafka's properties that are no secret, as JSON. */}}
+{{/* librdkafka's properties that are not secret, as JSON. */}}
 {{- define "kstorm.kafkaProperties" -}}
 {{- $found := dict -}}
 {{- with .Values.kafka -}}
@@ -167,7 +167,7 @@ imagePullSecrets:
 {{- include "kstorm.loginMounts" . }}
 {{- end -}}
 
-{{/* Where the files of the logins are: as mounts, and as volumes. */}}
+{{/* The files of the logins: mounts, and volumes further down. */}}
 {{- define "kstorm.loginMounts" -}}
 {{- with .Values.kafka.existingSecret.name }}
 - name: kafka
@@ -187,7 +187,7 @@ imagePullSecrets:
 {{- include "kstorm.zookeeperTlsMount" . }}
 {{- end -}}
 
-{{/* Volumes of the same, but for `data`: dict "root" $ "code" NAME-OF-THE-CONFIGMAP-WITH-TOPOLOGYFILES. */}}
+{{/* Volumes of these mounts except `data`: dict "root" $ "code" NAME-OF-THE-CONFIGMAP-WITH-TOPOLOGYFILES. */}}
 {{- define "kstorm.volumes" -}}
 - name: tmp
   emptyDir: {}
@@ -199,7 +199,7 @@ imagePullSecrets:
 {{- include "kstorm.loginVolumes" .root }}
 {{- end -}}
 
-{{/* The code in a ConfigMap, where it is in one: as a mount, and as a volume (dict "root" $ "code" NAME-OF-THE-CONFIGMAP-WITH-TOPOLOGYFILES). */}}
+{{/* The code, if it is in a ConfigMap: the mount, and the volume (dict "root" $ "code" NAME-OF-THE-CONFIGMAP-WITH-TOPOLOGYFILES). */}}
 {{- define "kstorm.codeMount" -}}
 {{- if or (include "kstorm.codeFiles" . | fromJsonArray) .Values.existingTopologyConfigMap }}
 - name: topology
@@ -220,7 +220,7 @@ imagePullSecrets:
 {{- end }}
 {{- end -}}
 
-{{/* Some of topologyFiles, as a volume: dict "code" NAME-OF-THE-CONFIGMAP "paths" PATHS. */}}
+{{/* A volume with some of topologyFiles: dict "code" NAME-OF-THE-CONFIGMAP "paths" PATHS. */}}
 {{- define "kstorm.filesOf" -}}
 configMap:
   name: {{ .code }}
@@ -231,7 +231,7 @@ configMap:
     {{- end }}
 {{- end -}}
 
-{{/* The paths of topologyFiles that wire a topology in YAML, as a JSON list. They are not mounted over the code of an image. */}}
+{{/* The paths in topologyFiles that wire a topology in YAML, as a JSON list. They must not hide the code of an image. */}}
 {{- define "kstorm.wiringFiles" -}}
 {{- $found := list -}}
 {{- if regexMatch "[.]ya?ml$" .Values.topology -}}
@@ -242,7 +242,7 @@ configMap:
 {{- toJson $found -}}
 {{- end -}}
 
-{{/* The paths of the others. */}}
+{{/* The other paths in topologyFiles, as a JSON list. */}}
 {{- define "kstorm.codeFiles" -}}
 {{- $wiring := include "kstorm.wiringFiles" . | fromJsonArray -}}
 {{- $found := list -}}
@@ -252,12 +252,12 @@ configMap:
 {{- toJson $found -}}
 {{- end -}}
 
-{{/* Where a file that is one of topologyFiles is in a pod; what is none of them is left as it is: dict "root" $ "path" PATH. */}}
+{{/* The path in a pod of a file in topologyFiles. Returns any other path unchanged: dict "root" $ "path" PATH. */}}
 {{- define "kstorm.wiringPath" -}}
 {{- if has .path (include "kstorm.wiringFiles" .root | fromJsonArray) -}}/etc/kstorm/topology/{{- end -}}{{ .path }}
 {{- end -}}
 
-{{/* A ConfigMap's key for a path: keys have no slash, and files no two dots in a row. */}}
+{{/* The ConfigMap key for a path. Keys contain no slash, and paths no two dots in a row. */}}
 {{- define "kstorm.fileKey" -}}
 {{- . | replace "/" ".." | trimPrefix "." -}}
 {{- end -}}
@@ -268,7 +268,7 @@ configMap:
 {{- end }}
 {{- end -}}
 
-{{/* A probe of a page: dict "path" PATH "timing" TIMING. */}}
+{{/* An HTTP probe: dict "path" PATH "timing" TIMING. */}}
 {{- define "kstorm.probe" -}}
 httpGet:
   path: {{ .path }}

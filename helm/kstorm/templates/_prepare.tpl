@@ -1,5 +1,5 @@
 {{/*
-`kstorm prepare` as a container: dict "root" $ "mode" check|topics. `check` asks no Kafka.
+`kstorm prepare` as a container: dict "root" $ "mode" check|topics. `check` does not connect to Kafka.
 */}}
 {{- define "kstorm.prepareContainer" -}}
 {{- $root := .root -}}
@@ -36,7 +36,7 @@
     {{- end }}
 {{- end -}}
 
-{{/* What these values believe of the code, as `kstorm prepare --values` reads it. */}}
+{{/* The values that must match the code, as `kstorm prepare --values` reads them. */}}
 {{- define "kstorm.shape" -}}
 {{- $components := dict -}}
 {{- range $id, $component := .Values.components -}}

@@ -1,8 +1,8 @@
-{{/* What is secret is no value of the chart: it would stand in the release, in the pods' description and in their environment. */}}
+{{/* The chart refuses secret values: they would be visible in the release, in the pods' description and in their environment. */}}
 
 {{/*
-Whether a setting is secret, "true" or empty: dict "name" NAME "value" VALUE. Its name says so, unless it only says where the secret
-is; or its value has a login, a password or a private key in it.
+"true" if a setting is secret, otherwise empty: dict "name" NAME "value" VALUE. A setting is secret if its name says so, unless
+the name is that of a location. It is also secret if its value contains a login, a password or a private key.
 */}}
 {{- define "kstorm.isSecret" -}}
 {{- $value := toString .value -}}
@@ -15,51 +15,51 @@ is; or its value has a login, a password or a private key in it.
 {{- end -}}
 {{- end -}}
 
-{{/* Complaints about the secrets in a map: dict "where" PATH "values" MAP "instead" REMEDY. No value is shown. */}}
+{{/* Complaints about the secrets in a map: dict "where" PATH "values" MAP "instead" REMEDY. Values are not shown. */}}
 {{- define "kstorm.secretsIn" -}}
 {{- $wrong := list -}}
 {{- range $name, $value := .values -}}
 {{- if include "kstorm.isSecret" (dict "name" $name "value" $value) -}}
-{{- $wrong = append $wrong (printf "%s has %s, which is secret: %s" $.where $name $.instead) -}}
+{{- $wrong = append $wrong (printf "%s contains %s, which is secret: %s" $.where $name $.instead) -}}
 {{- end -}}
 {{- end -}}
 {{- toJson $wrong -}}
 {{- end -}}
 
-{{/* The same for variables, as Kubernetes has them; $(NAME) in a value stands for another variable, and is no secret itself. */}}
+{{/* The same for variables, as in Kubernetes. $(NAME) in a value refers to another variable and is not a secret itself. */}}
 {{- define "kstorm.secretsInEnv" -}}
 {{- $wrong := list -}}
 {{- range .values -}}
 {{- $value := hasKey . "value" | ternary (toString .value) "" -}}
 {{- $plain := regexReplaceAll "\\$\\([A-Za-z_][A-Za-z0-9_.-]*\\)" $value "" -}}
 {{- if include "kstorm.isSecret" (dict "name" .name "value" $plain) -}}
-{{- $wrong = append $wrong (printf "%s has %s with a value that is secret: take it from a Secret that exists, by valueFrom.secretKeyRef" $.where .name) -}}
+{{- $wrong = append $wrong (printf "%s contains %s with a secret value: take it from an existing Secret, by valueFrom.secretKeyRef" $.where .name) -}}
 {{- end -}}
 {{- end -}}
 {{- toJson $wrong -}}
 {{- end -}}
 
-{{/* The Secret with the token of those who ask for the state, and its key, as JSON: the page's if there is no other. */}}
+{{/* The Secret with the token for state queries, and its key, as JSON. The default is the web UI's Secret. */}}
 {{- define "kstorm.stateToken" -}}
 {{- ternary .Values.stateQueries.existingSecret .Values.ui.existingSecret (ne .Values.stateQueries.existingSecret.name "") | toJson -}}
 {{- end -}}
 
 {{- define "kstorm.validateSecrets" -}}
 {{- $wrong := list -}}
-{{- $into := "put it into the Secret that %s names" -}}
+{{- $into := "put it into the Secret of %s" -}}
 {{- $pipeline := .Values.pipeline -}}
 {{- range list
   (dict "where" "kafka.properties" "values" .Values.kafka.properties "instead" (printf $into "kafka.existingSecret"))
-  (dict "where" "keda.metadata" "values" .Values.keda.metadata "instead" "put it into the TriggerAuthentication that keda.authenticationRef names")
+  (dict "where" "keda.metadata" "values" .Values.keda.metadata "instead" "put it into the TriggerAuthentication of keda.authenticationRef")
   (dict "where" "pipeline.kafkaOptions" "values" $pipeline.kafkaOptions "instead" (printf $into "pipeline.kafkaOptionsSecret"))
   (dict "where" "pipeline.schemaRegistry.options" "values" $pipeline.schemaRegistry.options "instead" (printf $into "pipeline.schemaRegistry.optionsSecret"))
-  (dict "where" "pipeline.sparkConf" "values" $pipeline.sparkConf "instead" (printf "%s, or give it as a variable of pipeline.extraEnv by secretKeyRef" (printf $into "pipeline.sparkConfSecret")))
+  (dict "where" "pipeline.sparkConf" "values" $pipeline.sparkConf "instead" (printf "%s, or pass it as a variable of pipeline.extraEnv by secretKeyRef" (printf $into "pipeline.sparkConfSecret")))
 -}}
 {{- $wrong = concat $wrong (include "kstorm.secretsIn" . | fromJsonArray) -}}
 {{- end -}}
 {{- range $name, $place := pick $pipeline "tables" "checkpoints" -}}
 {{- if include "kstorm.isSecret" (dict "name" $name "value" $place) -}}
-{{- $wrong = append $wrong (printf "pipeline.%s has a login in its URL: give it as variables of pipeline.extraEnv, by valueFrom.secretKeyRef" $name) -}}
+{{- $wrong = append $wrong (printf "pipeline.%s has a login in its URL: pass it as variables of pipeline.extraEnv, by valueFrom.secretKeyRef" $name) -}}
 {{- end -}}
 {{- end -}}
 {{- $environments := dict "defaults" .Values.defaults "ackers" .Values.ackers "pipeline" $pipeline -}}
@@ -70,7 +70,7 @@ is; or its value has a login, a password or a private key in it.
 {{- toJson $wrong -}}
 {{- end -}}
 
-{{/* Where the pods of the pipeline that run Spark have its secret settings: the variable, the mount and the volume. */}}
+{{/* Spark's secret settings in the pods of the pipeline: the variable, the mount and the volume. */}}
 {{- define "kstorm.sparkConfVariable" -}}
 {{- with .Values.pipeline.sparkConfSecret }}
 {{- if .name }}

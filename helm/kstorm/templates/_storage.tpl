@@ -1,4 +1,4 @@
-{{/* What is asked of a volume: a dict with "size", "storageClass" and, if it is another, "accessMode". */}}
+{{/* The spec of a volume claim: a dict with "size", "storageClass" and optionally "accessMode". */}}
 {{- define "kstorm.claim" -}}
 accessModes: [{{ .accessMode | default "ReadWriteOnce" }}]
 {{- with .storageClass }}

@@ -1,7 +1,7 @@
 {{/*
-Every component and the ackers with its defaults filled in, as JSON: name → {id, kind, tasks, replicas, …}.
-This is the one place that knows what becomes a StatefulSet: what must come back under its name (spouts and ackers own tasks
-that are costly to move) or to its disk (ackers, bolts with state).
+Every component and the ackers with their defaults, as JSON: name → {id, kind, tasks, replicas, …}.
+Only this place decides which workloads become StatefulSets. Spouts and ackers keep their pods' names, because their tasks are
+costly to move. Ackers and bolts with state keep their disks.
 */}}
 {{- define "kstorm.workloads" -}}
 {{- $found := dict -}}
@@ -30,7 +30,7 @@ that are costly to move) or to its disk (ackers, bolts with state).
 {{- toJson $found -}}
 {{- end -}}
 
-{{/* The names of the workloads, by what they are, as JSON. */}}
+{{/* The names of the workloads by type, as JSON. */}}
 {{- define "kstorm.workloadNames" -}}
 {{- $found := dict "Deployment" list "StatefulSet" list -}}
 {{- range $name, $workload := include "kstorm.workloads" . | fromJson -}}

@@ -39,7 +39,7 @@ def say_lag(stub: KubernetesStub, *lines: str, code: int = 0) -> None:
     stub.on_exec = run
 
 
-def test_the_pods_that_do_not_answer(stub: KubernetesStub, kstorm: Command) -> None:
+def test_unready_pods_show_their_reason(stub: KubernetesStub, kstorm: Command) -> None:
     """One that says why it cannot work; one that crashes, how often and since when."""
     stub.add("sentences", "spout")
     stub.add("split", "bolt", 2)
@@ -59,7 +59,7 @@ def test_the_pods_that_do_not_answer(stub: KubernetesStub, kstorm: Command) -> N
     code, told, _ = kstorm("causes", "wordcount", "--window", "0.1")
     assert code == 0
     first, second, third, fourth = told.splitlines()
-    assert first == "no process of sentences is ready, of 1 that should be"
+    assert first == "no process of sentences is ready (0 of 1)"
     assert second == "    wc-sentences-0: \\u001b[2JZooKeeper does not answer"
     assert third.startswith("split: 1 of 2 processes ready; since 08:00:00 UTC (")
     assert fourth == "    wc-split-1: CrashLoopBackOff: back-off 5m0s; it was restarted 7 times"
@@ -67,13 +67,11 @@ def test_the_pods_that_do_not_answer(stub: KubernetesStub, kstorm: Command) -> N
         name: {"instance": name} for name in ("wc-sentences-0", "wc-split-0", "wc-split-1")
     }
     assert kstorm("causes", "wordcount", "--window", "0.1")[1].startswith(
-        "nothing holds wordcount back"
+        "nothing slows wordcount down"
     )
 
 
-def test_a_bolt_that_is_scaled_to_0_comes_first_with_what_waits_for_it(
-    stub: KubernetesStub, kstorm: Command
-) -> None:
+def test_bolt_scaled_to_0_is_the_first_cause(stub: KubernetesStub, kstorm: Command) -> None:
     """A pod that can reach Kafka is asked, once for both looks; the ackers by their name in the topology."""
     stub.add("sentences", "spout")
     stub.add("split", "bolt", 0)
@@ -90,7 +88,7 @@ def test_a_bolt_that_is_scaled_to_0_comes_first_with_what_waits_for_it(
     assert (code, told.splitlines()) == (
         0,
         [
-            "split is scaled to 0: no process of it is wanted",
+            "split is scaled to 0: no process should run",
             "    lag 900 records and rising by 40/s",
         ],
     )
@@ -109,7 +107,7 @@ def test_a_bolt_that_is_scaled_to_0_comes_first_with_what_waits_for_it(
 
 
 @pytest.mark.parametrize(("lines", "code"), [((), 2), (("no such command",) * 2, 0)])
-def test_a_lag_that_nobody_can_tell_is_no_end(
+def test_unknown_lag_is_reported_and_not_fatal(
     stub: KubernetesStub, kstorm: Command, lines: tuple[str, ...], code: int
 ) -> None:
     """Of a release without the command, for example."""
@@ -117,14 +115,14 @@ def test_a_lag_that_nobody_can_tell_is_no_end(
     stub.pages = {"wc-sentences-0": {"instance": "wc-sentences-0"}}
     say_lag(stub, *lines, code=code)
     done, told, complained = kstorm("causes", "wordcount", "--window", "0.1")
-    assert (done, told.startswith("nothing holds wordcount back")) == (0, True)
+    assert (done, told.startswith("nothing slows wordcount down")) == (0, True)
     assert (
-        f"how far groups are behind is not known: the pod streams/wc-sentences-0 did not say it (exit code {code})"
+        f"the lag of the consumer groups is unknown: the pod streams/wc-sentences-0 did not print it (exit code {code})"
         in complained
     )
 
 
-def test_kafka_is_asked_from_here_where_it_is_named(
+def test_bootstrap_option_connects_to_kafka_directly(
     stub: KubernetesStub, kstorm: Command, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """And if no broker answers, that is the cause."""
@@ -143,7 +141,7 @@ def test_kafka_is_asked_from_here_where_it_is_named(
     assert stub.commands == []
 
 
-def test_where_a_topology_is_looked_for(
+def test_local_runs_are_searched_first(
     tmp_path: Path, kstorm: Command, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Among the runs of this machine first, or where one says; no answer of its processes is a cause, and no name a mistake."""
@@ -151,7 +149,7 @@ def test_where_a_topology_is_looked_for(
     monkeypatch.delenv("KUBECONFIG", raising=False)
     monkeypatch.setenv("HOME", str(tmp_path))
     monkeypatch.setattr(watching, "backlogs_of", lambda *_: {})
-    assert "(there is none), and there is no kubeconfig" in kstorm("causes", "words")[2]
+    assert "(running there: none), and there is no kubeconfig" in kstorm("causes", "words")[2]
     workers = [
         running.RunningWorker(f"{name}-0", name, "http://127.0.0.1:1")
         for name in build("w", "i", "o").components
@@ -166,14 +164,14 @@ def test_where_a_topology_is_looked_for(
         == told
     )
     code, _, complained = kstorm("causes", "other", "--runs", str(tmp_path / "runs"))
-    assert (code, "those there are: words" in complained) == (2, True)
+    assert (code, "(running there: words)" in complained) == (2, True)
     assert (
-        "give the one or the other"
+        "give one or the other"
         in kstorm("causes", "words", "--runs", os.devnull, "--context", "x")[2]
     )
 
 
-def test_a_pod_is_asked_by_a_client_of_its_own(
+def test_pod_command_uses_a_separate_client(
     stub: KubernetesStub, kstorm: Command, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """While that one opens a session, whatever else it is asked goes into the pod too."""

@@ -70,7 +70,7 @@ def run(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[object, st
     return ended.value.code, *capsys.readouterr()
 
 
-def test_values_are_what_the_code_says(capsys: pytest.CaptureFixture[str]) -> None:
+def test_values_match_the_code(capsys: pytest.CaptureFixture[str]) -> None:
     """Kind, tasks, state and parallelism of each component, the ackers', and the ends that a test can use."""
     code, shown, _ = run(capsys, "values", "shaped:topology")
     assert code == 0
@@ -105,7 +105,7 @@ def test_values_are_what_the_code_says(capsys: pytest.CaptureFixture[str]) -> No
         ("b a d", "the topology 'b a d' is not of the form package.module:attribute\n"),
     ],
 )
-def test_a_wrong_reference(
+def test_wrong_reference_lists_the_existing_topologies(
     capsys: pytest.CaptureFixture[str],
     monkeypatch: pytest.MonkeyPatch,
     code: Path,
@@ -155,11 +155,10 @@ def test_files_too_large_for_a_config_map(capsys: pytest.CaptureFixture[str], co
     )
 
 
-def test_values_that_fit(capsys: pytest.CaptureFixture[str]) -> None:
-    """They are compared without a Kafka."""
+def test_matching_values_are_accepted_without_kafka(capsys: pytest.CaptureFixture[str]) -> None:
     assert run(capsys, "prepare", "--check-only", "--values", json.dumps(OF_HELLO)) == (
         0,
-        "the values fit shaped:topology\n",
+        "the values match shaped:topology\n",
         "",
     )
 
@@ -176,7 +175,7 @@ def test_values_that_fit(capsys: pytest.CaptureFixture[str]) -> None:
         ({"components": {"new": {"kind": "bolt", "tasks": 1}}}, "components.new is in the values, but not in the code"),
     ],
 )  # fmt: skip
-def test_values_that_do_not_fit(
+def test_different_values_are_refused(
     capsys: pytest.CaptureFixture[str], change: dict[str, Any], complaint: str
 ) -> None:
     """Each difference is named with both sides, and the command that writes them anew."""
@@ -191,13 +190,12 @@ def test_values_that_do_not_fit(
     code, _, said = run(capsys, "prepare", "--check-only", "--values", json.dumps(merged))
     assert code == 2
     assert complaint in said
-    assert "Write them anew by `kstorm values shaped:topology`" in said
+    assert "Write them again with `kstorm values shaped:topology`" in said
 
 
-def test_a_yaml_file_is_named_as_it_is_called_elsewhere() -> None:
-    """Its folder is one of the pod."""
+def test_yaml_file_is_named_without_its_folder() -> None:
     said, code = (parse_shape(json.dumps({**OF_HELLO, "ackerTasks": tasks})) for tasks in (3, 4))
-    with pytest.raises(ConfigError, match=r"Write them anew by `kstorm values hello\.yaml`"):
+    with pytest.raises(ConfigError, match=r"Write them again with `kstorm values hello\.yaml`"):
         compare("/etc/kstorm/topology/hello.yaml", said, code)
 
 
@@ -205,17 +203,15 @@ def test_a_yaml_file_is_named_as_it_is_called_elsewhere() -> None:
     "text",
     ["{", "[]", "{}", '{"topologyName": "hello", "components": {}, "ackerTasks": 1, "x": 1}'],
 )
-def test_what_is_no_shape_is_refused(capsys: pytest.CaptureFixture[str], text: str) -> None:
-    """By name of the option."""
+def test_invalid_shape_is_refused(capsys: pytest.CaptureFixture[str], text: str) -> None:
     code, _, said = run(capsys, "prepare", "--check-only", "--values", text)
-    assert (code, said.startswith("kstorm: --values is not what the chart gives there:")) == (
+    assert (code, said.startswith("kstorm: --values is not what the chart passes:")) == (
         2,
         True,
     )
 
 
-def test_a_shape_survives_json() -> None:
-    """What the code says of itself never differs from itself."""
+def test_shape_round_trip() -> None:
     shape = shape_of(load_topology("shaped:topology"))
     assert parse_shape(json.dumps(OF_HELLO)) == shape
     assert list(shape.differences(shape)) == []
@@ -230,16 +226,16 @@ def test_ends(reference: str, sources: dict[str, int]) -> None:
     assert (sources_of(topology), sinks_of(topology)) == (sources, {"words": 1})
 
 
-def test_a_probe_from_somewhere_to_nowhere(capsys: pytest.CaptureFixture[str]) -> None:
-    """Needs both ends, or neither."""
+def test_probe_needs_both_source_and_sink(capsys: pytest.CaptureFixture[str]) -> None:
     code, _, said = run(capsys, "probe", "--source", "a")
     assert (code, said.startswith("kstorm: --source and --sink go together")) == (2, True)
 
 
-def test_a_probe_that_cannot_be_seen_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
-    """Its marker must be in what is sent."""
+def test_probe_without_the_marker_in_its_message_is_refused(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
     code, _, said = run(capsys, "probe", "--source", "a", "--sink", "b", "--message", "hello")
     assert (code, said) == (
         2,
-        "kstorm: --expect has {marker}, but --message 'hello' has not: it cannot come out\n",
+        "kstorm: --expect has {marker}, but --message 'hello' does not: the result cannot have it\n",
     )

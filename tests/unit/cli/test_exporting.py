@@ -66,17 +66,17 @@ def exporter(begin: int, limits: Limits, marks: Any = None) -> Exporter:
     )
 
 
-def test_what_ended_long_ago_is_left_out(wanted: list[int]) -> None:
+def test_trees_beyond_the_age_limit_are_left_out(wanted: list[int]) -> None:
     """It was away for half an hour: of the first quarter it only counts, and the rest is sent."""
     behind = exporter(NOW - 30 * MINUTE, Limits(lag_ms=15 * MINUTE))
     while behind.tail.until < NOW:
         behind.step(NOW)
     assert wanted == [NOW - minutes * MINUTE for minutes in range(15, -1, -1)]
     assert behind.tally.late == 14
-    assert "14 left out, older than 15 min" in behind.report()
+    assert "14 left out (older than 15 min)" in behind.report()
 
 
-def test_it_says_how_far_it_is_when_all_of_that_is_done(
+def test_position_is_stored_after_the_export(
     wanted: list[int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """What could not be read is tried again first, and is not marked as done."""

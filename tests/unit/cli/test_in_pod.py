@@ -81,7 +81,7 @@ def answer(cluster: KubernetesStub, frames: Sequence[tuple[int, bytes]]) -> None
         ),
     ],
 )
-def test_it_is_run_in_a_spouts_pod(
+def test_command_runs_in_a_spout_pod(
     cluster: KubernetesStub, kstorm: Command, words: list[str], command: str
 ) -> None:
     """As it was given, but for where the cluster is; that is said before."""
@@ -102,10 +102,9 @@ def test_output_errors_and_exit_code_are_the_pods(
     assert kstorm("drain", "wordcount") == (code, "3 → 4\n" + 200 * "x", f"{IN_SPOUT}kstorm: no\n")
 
 
-def test_a_letter_may_come_in_two_pieces(
+def test_character_split_between_chunks_is_decoded(
     cluster: KubernetesStub, kstorm: Command, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """What is there is printed, and the rest of the letter with what comes later."""
     seen = Event()
 
     class Out(io.StringIO):
@@ -124,7 +123,7 @@ def test_a_letter_may_come_in_two_pieces(
     assert out.getvalue() == "3 → 4\n"
 
 
-def test_what_comes_at_the_end_is_printed(
+def test_last_output_is_printed(
     cluster: KubernetesStub, kstorm: Command, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The client takes in the last output and the end while it looks whether there are errors."""
@@ -146,8 +145,7 @@ def test_what_comes_at_the_end_is_printed(
     assert kstorm("drain", "wordcount")[:2] == (0, "3 trees")
 
 
-def test_who_gave_it_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
-    """In a pod there is nobody else to name."""
+def test_operator_is_recorded(monkeypatch: pytest.MonkeyPatch) -> None:
     assert operator() == "anna@laptop"
     monkeypatch.delenv("KSTORM_OPERATOR")
     monkeypatch.setenv("LOGNAME", "berta")
@@ -163,7 +161,7 @@ def test_who_gave_it_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
         (None, "zookeeper:2181", "streams", True),
     ],
 )
-def test_a_zookeeper_that_is_named_is_asked_from_here(
+def test_named_zookeeper_is_used_directly(
     cluster: KubernetesStub,
     monkeypatch: pytest.MonkeyPatch,
     zookeeper: str | None,
@@ -179,10 +177,9 @@ def test_a_zookeeper_that_is_named_is_asked_from_here(
     assert bool(cluster.requests) == bool(cluster.commands) == far
 
 
-def test_without_a_kubeconfig_it_is_run_here(
+def test_without_a_kubeconfig_the_command_runs_here(
     cluster: KubernetesStub, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    """As off Kubernetes, with the ZooKeeper of this machine."""
     monkeypatch.delenv("KUBECONFIG")
     monkeypatch.delenv("KUBERNETES_SERVICE_HOST", raising=False)
     monkeypatch.setenv("HOME", str(tmp_path))
@@ -195,31 +192,34 @@ def test_without_a_kubeconfig_it_is_run_here(
     [
         (
             ["drain", "wordcount", "--zookeeper", "z:1", "-n", "streams"],
-            "give the one or the other",
+            "give one or the other",
         ),
         (
             ["offsets", "show", "--topology", "wordcount", "--zookeeper", "z:1"],
             "leave out --zookeeper and --bootstrap",
         ),
-        (["offsets", "show", "--topology", "a:b", "-n", "streams"], "give its name by --topology"),
+        (
+            ["offsets", "show", "--topology", "a:b", "-n", "streams"],
+            "give its name with --topology",
+        ),
         (
             ["offsets", "show", "--topology", "wordcount", "--component", "split"],
             "has no component 'split'; it has sentences",
         ),
-        (["drain", "wordcuont"], "For one that is not on Kubernetes, give --zookeeper HOST:PORT"),
+        (["drain", "wordcuont"], "For a topology outside Kubernetes, give --zookeeper HOST:PORT"),
     ],
 )
-def test_what_contradicts_itself_is_refused(
+def test_contradictory_options_are_refused(
     cluster: KubernetesStub, kstorm: Command, words: list[str], says: str
 ) -> None:
-    """In one line; nothing is run."""
     code, told, error = kstorm(*words)
     assert (code, told, error.count("\n"), cluster.commands) == (2, "", 1, [])
     assert says in error
 
 
-def test_of_several_spouts_one_must_be_named(cluster: KubernetesStub, kstorm: Command) -> None:
-    """That of the pod would be taken."""
+def test_component_is_required_with_several_spouts(
+    cluster: KubernetesStub, kstorm: Command
+) -> None:
     cluster.add("orders", "spout")
     assert (
         "Give --component; the spouts of 'wordcount' are orders, sentences"
@@ -230,7 +230,7 @@ def test_of_several_spouts_one_must_be_named(cluster: KubernetesStub, kstorm: Co
     assert given(cluster) == [("wc-orders-0", "offsets show --component=sentences --")]
 
 
-def test_a_pod_that_is_not_ready_is_passed_over(cluster: KubernetesStub, kstorm: Command) -> None:
+def test_unready_pods_are_skipped(cluster: KubernetesStub, kstorm: Command) -> None:
     """While offsets are moved no spout runs: then an acker's is taken. If there is none, what to do is said."""
     cluster.trouble("wc-sentences-0", "CrashLoopBackOff", "back-off")
     kstorm("offsets", "set", "--topology", "wordcount", "0=7")
@@ -239,13 +239,13 @@ def test_a_pod_that_is_not_ready_is_passed_over(cluster: KubernetesStub, kstorm:
     code, told, error = kstorm("drain", "wordcount")
     assert (code, told) == (2, "")
     assert error == (
-        "kstorm: no spout or acker of 'wordcount' has a pod that is ready, to run this in: `kstorm topology status wordcount "
-        "--namespace streams` says why; `kstorm scale wordcount --namespace streams acker=1` starts one. If ZooKeeper can be "
+        "kstorm: no spout or acker of 'wordcount' has a ready pod to run this in: `kstorm topology status wordcount "
+        "--namespace streams` shows why; `kstorm scale wordcount --namespace streams acker=1` starts one. If ZooKeeper can be "
         "reached from here, give --zookeeper\n"
     )
 
 
-def test_no_secret_of_this_machine_goes_to_the_pod(
+def test_local_secrets_are_not_sent_to_the_pod(
     cluster: KubernetesStub, kstorm: Command, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The pod has logins of its own. A command line is for all to read there, and in the API server's audit."""
@@ -256,8 +256,7 @@ def test_no_secret_of_this_machine_goes_to_the_pod(
     assert "canary" not in str((cluster.commands, cluster.requests, cluster.headers))
 
 
-def test_a_right_that_is_missing_is_named(cluster: KubernetesStub, kstorm: Command) -> None:
-    """By the API server's own words."""
+def test_missing_right_is_named(cluster: KubernetesStub, kstorm: Command) -> None:
     cluster.denied = {("get", "pods/exec")}
     assert kstorm("drain", "wordcount")[2].splitlines()[1:] == [
         "kstorm: operator may not get pods/exec in the namespace streams: a Role must allow the verb get on pods/exec"
@@ -267,7 +266,7 @@ def test_a_right_that_is_missing_is_named(cluster: KubernetesStub, kstorm: Comma
 @pytest.mark.parametrize(
     ("frames", "says"),
     [
-        ([ended(127)], "has no command kstorm: its image kstorm-spout:1 is older than this"),
+        ([ended(127)], "has no kstorm command: its image kstorm-spout:1 is too old"),
         (
             [
                 (
@@ -275,20 +274,20 @@ def test_a_right_that_is_missing_is_named(cluster: KubernetesStub, kstorm: Comma
                     b'{"status": "Failure", "reason": "InternalError", "message": "exec \\"env\\": not found"}',
                 )
             ],
-            'nothing could be run in the pod wc-sentences-0: exec "env": not found',
+            'the command could not run in the pod wc-sentences-0: exec "env": not found',
         ),
         (
             [(3, b"garbage")],
-            "the connection to the pod wc-sentences-0 has broken (no exit code was told)",
+            "the connection to the pod wc-sentences-0 broke (it returned no exit code)",
         ),
         (
             [(1, b"3 trees in flight\n")],
-            "and what was run there may go on: look what has come of it",
+            "and the command may continue there: check its effect",
         ),
     ],
-    ids=["no command", "not started", "no exit code", "broken off"],
+    ids=["no command", "not started", "no exit code", "broken connection"],
 )
-def test_what_goes_wrong_on_the_way_is_one_line(
+def test_connection_errors_are_one_line(
     cluster: KubernetesStub, kstorm: Command, frames: list[tuple[int, bytes]], says: str
 ) -> None:
     """Below the one that says which pod it is."""
@@ -298,8 +297,9 @@ def test_what_goes_wrong_on_the_way_is_one_line(
     assert says in error
 
 
-def test_ctrl_c_says_that_it_goes_on(kstorm: Command, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Nothing in the pod hears of it."""
+def test_ctrl_c_reports_that_the_command_continues(
+    kstorm: Command, monkeypatch: pytest.MonkeyPatch
+) -> None:
 
     def interrupted(*_: object) -> int:
         raise KeyboardInterrupt
@@ -308,7 +308,7 @@ def test_ctrl_c_says_that_it_goes_on(kstorm: Command, monkeypatch: pytest.Monkey
     code, _, error = kstorm("drain", "wordcount")
     assert (code, error.splitlines()[-1]) == (
         130,
-        "kstorm: what was begun in the pod streams/wc-sentences-0 goes on there",
+        "kstorm: the command continues in the pod streams/wc-sentences-0",
     )
 
 
@@ -317,7 +317,7 @@ def scaled(cluster: KubernetesStub) -> list[str]:
 
 
 @pytest.mark.parametrize("code", [0, 3])
-def test_kill_asks_an_ackers_pod(cluster: KubernetesStub, kstorm: Command, code: int) -> None:
+def test_kill_runs_in_an_acker_pod(cluster: KubernetesStub, kstorm: Command, code: int) -> None:
     """Which is stopped last: when the spouts have ended, it undoes the mark that they are deactivated. Trees that do not finish
     hinder nothing."""
     seen: list[list[str]] = []
@@ -330,7 +330,7 @@ def test_kill_asks_an_ackers_pod(cluster: KubernetesStub, kstorm: Command, code:
     ended_with, told, _ = kstorm("kill", "wordcount", "--yes", "--wait", "4")
     assert ended_with == 0
     assert "  ZooKeeper: that of the pod streams/wc-acker-0\n" in told
-    assert ("It is killed all the same" in told) == bool(code)
+    assert ("It is killed anyway" in told) == bool(code)
     assert given(cluster) == [
         ("wc-acker-0", "drain --timeout=4 -- wordcount"),
         ("wc-acker-0", "forget -- wordcount"),
@@ -339,34 +339,31 @@ def test_kill_asks_an_ackers_pod(cluster: KubernetesStub, kstorm: Command, code:
     assert scaled(cluster) == ["wc-sentences", *ALL_BUT_SPOUTS]
 
 
-def test_kill_asks_here_before_anything_is_run(cluster: KubernetesStub, kstorm: Command) -> None:
+def test_kill_asks_for_confirmation_here(cluster: KubernetesStub, kstorm: Command) -> None:
     """Without a terminal there is nobody to say yes."""
     code, _, error = kstorm("kill", "wordcount")
     assert (code, cluster.commands, cluster.patches) == (2, [], [])
-    assert "give --yes if that is right" in error
+    assert "give --yes to confirm" in error
 
 
-def test_what_cannot_be_drained_is_not_killed(cluster: KubernetesStub, kstorm: Command) -> None:
-    """A ZooKeeper that is away, say."""
+def test_failed_drain_prevents_the_kill(cluster: KubernetesStub, kstorm: Command) -> None:
     answer(cluster, [(2, b"kstorm: ZooKeeper at z:1 cannot be reached\n"), ended(2)])
     code, _, error = kstorm("kill", "wordcount", "--yes")
     assert (code, cluster.patches) == (2, [])
-    assert error.endswith("could not drain 'wordcount', as it says above; nothing was scaled\n")
+    assert error.endswith("could not drain 'wordcount', for the reason above; nothing was scaled\n")
 
 
-def test_all_is_stopped_if_the_mark_cannot_be_undone(
+def test_kill_stops_all_pods_if_the_deactivation_cannot_be_removed(
     cluster: KubernetesStub, kstorm: Command
 ) -> None:
-    """And it is said that the topology stays deactivated."""
     cluster.on_exec = lambda pod, command: iter([ended(2 if "forget" in command else 0)])
     code, _, error = kstorm("kill", "wordcount", "--yes")
     assert (code, scaled(cluster)) == (2, ["wc-sentences", *ALL_BUT_SPOUTS])
     assert "'wordcount' stays deactivated" in error
 
 
-def test_without_an_acker_it_is_not_killed(cluster: KubernetesStub, kstorm: Command) -> None:
-    """Nobody could undo the mark."""
+def test_kill_requires_a_ready_acker(cluster: KubernetesStub, kstorm: Command) -> None:
     cluster.trouble("wc-acker-0", "CrashLoopBackOff", "back-off")
     code, _, error = kstorm("kill", "wordcount", "--yes")
     assert (code, cluster.commands, cluster.patches) == (2, [], [])
-    assert error.startswith("kstorm: no acker of 'wordcount' has a pod that is ready")
+    assert error.startswith("kstorm: no acker of 'wordcount' has a ready pod")

@@ -135,8 +135,7 @@ def test_status(cluster: KubernetesStub, kstorm: Command) -> None:
     assert (found[1]["tasks"], found[2]["tasks"], found[2]["tasks_assigned"]) == (None, 4, 3)
 
 
-def test_status_says_why_a_spout_reads_nothing(cluster: KubernetesStub, kstorm: Command) -> None:
-    """Its messages in flight may finish, and no others come."""
+def test_status_shows_why_a_spout_reads_nothing(cluster: KubernetesStub, kstorm: Command) -> None:
     cluster.pages["wc-sentences-0"] |= {"remark": "", "unread": "topic 'lines' cannot be read"}
     assert (
         "wc-sentences-0: reads nothing: topic 'lines' cannot be read\n"
@@ -144,10 +143,9 @@ def test_status_says_why_a_spout_reads_nothing(cluster: KubernetesStub, kstorm: 
     )
 
 
-def test_status_is_watched(
+def test_watched_status_is_a_line_of_json_per_look(
     cluster: KubernetesStub, kstorm: Command, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A line of JSON at each look, until Ctrl-C."""
     rests: list[float] = []
 
     def rest(seconds: float) -> None:
@@ -188,18 +186,17 @@ def test_scale(cluster: KubernetesStub, kstorm: Command) -> None:
     assert warned == (
         0,
         "split: 4 → 6\n",
-        "kstorm: 'split' has 4 tasks: 2 pods stand by, for when another dies\n",
+        "kstorm: 'split' has 4 tasks: 2 pods stand by until another dies\n",
     )
 
 
-def test_scale_to_nothing_warns(cluster: KubernetesStub, kstorm: Command) -> None:
+def test_scale_to_0_warns(cluster: KubernetesStub, kstorm: Command) -> None:
     """It may be meant, but it is not what `deactivate` does."""
-    told = "kstorm: 'split' runs nowhere then: what waits for it waits, or times out\n"
+    told = "kstorm: 'split' will have no pod: its tuples will wait, or time out\n"
     assert kstorm("scale", "wordcount", "split=0") == (0, "split: 2 → 0\n", told)
 
 
-def test_scale_warns_nobody_who_may_not_ask(cluster: KubernetesStub, kstorm: Command) -> None:
-    """The right to scale is enough."""
+def test_scale_needs_no_right_to_read_the_status(cluster: KubernetesStub, kstorm: Command) -> None:
     cluster.denied = {("get", "pods/proxy")}
     assert kstorm("scale", "wordcount", "split=6") == (0, "split: 2 → 6\n", "")
 
@@ -211,17 +208,19 @@ def test_scale_warns_nobody_who_may_not_ask(cluster: KubernetesStub, kstorm: Com
         ("wc-split", "KEDA's ScaledObject wc-split (1 to 4)"),
     ],
 )
-def test_what_an_autoscaler_scales_is_left_to_it(
+def test_autoscaled_component_is_not_scaled(
     cluster: KubernetesStub, kstorm: Command, scaled_object: str | None, by: str
 ) -> None:
     """And so are the components that were named beside it."""
     cluster.autoscale("split", scaled_object=scaled_object)
     told = refused(kstorm, "scale", "wordcount", "count=2", "split=3")
-    assert told.startswith(f"'split' is scaled by {by}, which would undo it; nothing was changed")
+    assert told.startswith(
+        f"'split' is scaled by {by}, which would undo the change; nothing was changed"
+    )
     assert cluster.patches == []
 
 
-def test_what_an_autoscaler_leaves_at_nothing_can_be_started(
+def test_autoscaled_component_can_be_started_from_0(
     cluster: KubernetesStub, kstorm: Command
 ) -> None:
     """By hand, as it does nothing itself until there is a pod; KEDA does."""
@@ -280,11 +279,10 @@ def test_a_wrong_component(cluster: KubernetesStub, kstorm: Command) -> None:
     assert cluster.patches == []
 
 
-def test_a_component_that_is_written_with_its_topology(
+def test_component_with_a_topology_prefix_is_explained(
     cluster: KubernetesStub, kstorm: Command
 ) -> None:
-    """Well or wrongly: the two are told apart, and it is said what there is."""
-    there = "there is no topology '{}' in the namespace streams; give components as words of their own: wordcount, and behind it "
+    there = "there is no topology '{}' in the namespace streams; give components as separate words: wordcount, followed by "
     names = "some of sentences, count, split, acker"
     for word in ("wordcount:splitt=3", "wordcount:split=3"):
         assert refused(kstorm, "scale", word) == there.format(word) + names
@@ -295,18 +293,21 @@ def test_a_component_that_is_written_with_its_topology(
     assert cluster.patches == []
 
 
-def test_a_wrong_name(cluster: KubernetesStub, kstorm: Command) -> None:
+def test_wrong_name_lists_alternatives(cluster: KubernetesStub, kstorm: Command) -> None:
     """Helps on: those that there are, the release that was meant, the namespace where it is."""
     there = "there is no topology 'x' in the namespace streams"
-    assert refused(kstorm, "restart", "x") == f"{there}; those there are: wordcount"
+    assert refused(kstorm, "restart", "x") == f"{there}; it has wordcount"
     assert refused(kstorm, "restart", "wc").endswith(
         "; the release 'wc' runs the topology wordcount"
     )
     cluster.add("lines", "spout", topology="x", namespace="one")
-    assert refused(kstorm, "restart", "x") == f"{there}, but in one: add --namespace one"
+    assert (
+        refused(kstorm, "restart", "x") == f"{there}, but there is one in one: add --namespace one"
+    )
     cluster.add("lines", "spout", topology="x", namespace="two")
     assert (
-        refused(kstorm, "restart", "x") == f"{there}, but in one and two: choose one by --namespace"
+        refused(kstorm, "restart", "x")
+        == f"{there}, but there are some in one and two: choose one with --namespace"
     )
     cluster.denied = {("list", "deployments")}
     assert "may not list deployments in the namespace streams" in refused(kstorm, "restart", "x")
@@ -326,14 +327,15 @@ def test_an_empty_namespace(cluster: KubernetesStub, kstorm: Command) -> None:
         ({"kstorm.io/topology": "shop", "kstorm.io/kind": "bolt"}, "shop"),
     ],
 )
-def test_what_is_not_ours_is_left_alone(
+def test_workloads_without_the_labels_are_ignored(
     cluster: KubernetesStub, kstorm: Command, labels: dict[str, str], name: str
 ) -> None:
-    """Whatever its name is, and even if it has some of the labels."""
     cluster.add("web", "bolt", release="shop", labels=labels)
     for command in (["restart", name], ["scale", name, "web=0"], ["kill", name], ["logs", name]):
         told = refused(kstorm, *command)
-        assert told.endswith("deployment/shop-web is without kstorm's labels, and is left alone")
+        assert told.endswith(
+            "kstorm ignores deployment/shop-web, because kstorm's labels are missing"
+        )
     assert cluster.patches == []
 
 
@@ -368,26 +370,23 @@ def test_two_releases_of_one_topology(cluster: KubernetesStub, kstorm: Command) 
         ),
     ],
 )
-def test_a_right_that_is_missing_is_named(
+def test_missing_right_is_named(
     cluster: KubernetesStub, kstorm: Command, denied: tuple[str, str], command: list[str], says: str
 ) -> None:
-    """With the verb and the resource that a Role has to have."""
     cluster.denied = {denied}
     assert refused(kstorm, *command) == says
 
 
-def test_a_user_whom_the_cluster_does_not_know(cluster: KubernetesStub, kstorm: Command) -> None:
-    """The login has ended, say."""
+def test_rejected_login(cluster: KubernetesStub, kstorm: Command) -> None:
     cluster.status = 401
     assert refused(kstorm, "topology", "list").startswith(
-        "Kubernetes does not know this user (Unauthorized): log in again"
+        "Kubernetes does not accept this login (Unauthorized): log in again"
     )
 
 
-def test_no_cluster_at_that_address(
+def test_unreachable_cluster_is_named(
     tmp_path: Path, kstorm: Command, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The address is named."""
     stub = KubernetesStub()
     stub._server.server_close()
     monkeypatch.setenv("KUBECONFIG", str(stub.write_kubeconfig(tmp_path / "config")))
@@ -410,8 +409,7 @@ def test_no_kubeconfig(
     assert told.endswith("set KUBECONFIG or --context")
 
 
-def test_a_context_that_is_not_there(cluster: KubernetesStub, kstorm: Command) -> None:
-    """As kubectl would say."""
+def test_unknown_context(cluster: KubernetesStub, kstorm: Command) -> None:
     assert "Expected object with name nowhere" in refused(
         kstorm, "topology", "list", "--context", "nowhere"
     )

@@ -50,14 +50,13 @@ def bare(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
         ("2026-03-01", Target(time=1772323200000)),
     ],
 )
-def test_where_to(text: str, target: Target) -> None:
+def test_targets_are_parsed(text: str, target: Target) -> None:
     """A number is an offset; a Unix time has an @ before it, so that neither is taken for the other."""
     assert parse_target(text) == target
 
 
 @pytest.mark.parametrize("text", ["", "-1", "yesterday", "1e3", "@", "1969-01-01", "9" * 30, "@-1"])
-def test_what_is_no_place_is_refused(text: str) -> None:
-    """With all that may be given."""
+def test_invalid_target_is_refused(text: str) -> None:
     with pytest.raises(ConfigError, match="give earliest, latest, an offset"):
         parse_target(text)
 
@@ -70,7 +69,7 @@ def test_pairs() -> None:
             parse_pair(text)
 
 
-def test_a_topologys_spout(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_only_spout_of_a_topology_need_not_be_named(monkeypatch: pytest.MonkeyPatch) -> None:
     """Its only spout need not be named, and the environment of its pod says where the servers are."""
     monkeypatch.setenv("KSTORM_ZOOKEEPER", "zookeeper:2181")
     monkeypatch.setenv("KSTORM_TOPOLOGY_ID", "hello-7")
@@ -84,8 +83,7 @@ def test_a_topologys_spout(monkeypatch: pytest.MonkeyPatch) -> None:
     assert find_reading(ReadingOptions("asked:two", "more")).config.id == "more"
 
 
-def test_a_place_of_its_own() -> None:
-    """Without any topology at hand."""
+def test_offsets_without_a_topology() -> None:
     found = find_reading(
         ReadingOptions(root="/r", id="i", topic="t", bootstrap="kafka:1", zookeeper="zookeeper:2")
     )
@@ -100,11 +98,11 @@ def test_a_place_of_its_own() -> None:
         (["show", "--root", "/r", "--id", "i"], "--root, --id and --topic go together"),
         (
             ["show", "--topology", "asked:two"],
-            "the topology 'hello': give --component; those that do: 'lines', 'more'",
+            "the topology 'hello': give --component; spouts that do: 'lines', 'more'",
         ),
         (
             ["show", "--topology", "asked:one", "--component", "sink"],
-            "'sink' is no spout that reads Kafka",
+            "'sink' is not a spout that reads Kafka",
         ),
         (["show", "--topology", "asked:none"], "the module asked has no 'none'"),
         (["reset", "--topology", "asked:one", "--to", "then"], "--to then: give earliest"),
@@ -125,7 +123,7 @@ def test_a_mistake_costs_one_line(
     assert says in said.err
 
 
-def test_no_zookeeper_is_said_with_its_address(
+def test_unreachable_zookeeper_is_named(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """After ten seconds, of which this test waits a part, and nothing else is said."""
@@ -138,7 +136,7 @@ def test_no_zookeeper_is_said_with_its_address(
     )
 
 
-def test_the_holder_of_a_lock_in_words() -> None:
+def test_lock_holder_is_described() -> None:
     """Of a lock that is none of ours, what it holds."""
     mark = b'{"topology": "hello", "component": "lines", "task": 2, "host": "pod-1", "pid": 7, "lease": "x"}'
     assert describe_holder(mark) == "task 2 of 'lines' in 'hello', pid 7 on pod-1"

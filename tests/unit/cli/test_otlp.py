@@ -35,7 +35,7 @@ def tree_of(sentence: str, forgets: bool = False) -> Tree:
     return found
 
 
-def test_a_span_for_each_tuple_below_what_it_hangs_on(collector: OtlpCollector) -> None:
+def test_each_tuple_is_a_child_span_of_its_anchor(collector: OtlpCollector) -> None:
     """With the ids of root and edges, so that whoever knows a root knows the trace."""
     tree = tree_of("the cow")
     assert otlp.export([tree], SHAPE, otlp.check(collector.url), lambda origin: "") == 6
@@ -53,8 +53,7 @@ def test_a_span_for_each_tuple_below_what_it_hangs_on(collector: OtlpCollector) 
         assert span.end_time_unix_nano > span.start_time_unix_nano > 0
 
 
-def test_what_is_not_acked_is_an_error(collector: OtlpCollector) -> None:
-    """As it is what somebody looks for."""
+def test_unacked_tuple_is_an_error_span(collector: OtlpCollector) -> None:
     otlp.export(
         [tree_of("the moon", forgets=True)], SHAPE, otlp.check(collector.url), lambda origin: ""
     )
@@ -126,7 +125,7 @@ def test_a_tuple_in_two_trees_is_linked_to_its_other_span() -> None:
     assert one[0] != other[0]
 
 
-def test_what_timed_out_is_an_error() -> None:
+def test_timed_out_tree_is_an_error_span() -> None:
     """Until when it did, as its spout tells nobody."""
     tree = tree_of("the moon", forgets=True)
     (span, *_) = otlp.spans_of(
@@ -138,10 +137,9 @@ def test_what_timed_out_is_an_error() -> None:
     assert dict(span.attributes or {})["kstorm.exported_as"] == "timed out"
 
 
-def test_a_collector_that_takes_nothing(collector: OtlpCollector) -> None:
-    """Or that is none."""
+def test_unusable_collector_is_reported(collector: OtlpCollector) -> None:
     collector.status = 400
-    with pytest.raises(ControlError, match=r"takes no spans"):
+    with pytest.raises(ControlError, match=r"does not accept spans"):
         otlp.export([tree_of("a")], SHAPE, otlp.check(collector.url), lambda origin: "")
     for url in ("localhost:4318", "ftp://a", "http://"):
         with pytest.raises(ConfigError, match=r"give the URL of a collector"):
@@ -162,12 +160,12 @@ def test_headers_are_sent(collector: OtlpCollector, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "line", ["Bearer secret", "A B: secret", "Name:", "Name: sécret", ": secret", "A: secret\x01"]
 )
-def test_what_is_no_header_is_not_shown(tmp_path: Path, line: str) -> None:
+def test_invalid_header_is_not_quoted(tmp_path: Path, line: str) -> None:
     """It may be a login: file and line are named, and what to write."""
     file = tmp_path / "headers"
     file.write_text(f"Fine: too\n{line}\n")
     with pytest.raises(
-        ConfigError, match=r"headers: line 2 is no header: give a NAME: VALUE in ASCII"
+        ConfigError, match=r"headers: line 2 is not a header: give NAME: VALUE in ASCII"
     ) as refused:
         otlp.read_headers(file)
     assert "cret" not in str(refused.value)

@@ -20,7 +20,7 @@ def cluster(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Kuberne
         yield stub
 
 
-def test_a_pod_notes_it(cluster: KubernetesStub, kstorm: Command) -> None:
+def test_pod_records_the_event(cluster: KubernetesStub, kstorm: Command) -> None:
     """Once for all that are named, with what came of it, for who gave the command."""
     assert kstorm("scale", "wordcount", "split=4", "count=2") == (
         0,
@@ -31,13 +31,15 @@ def test_a_pod_notes_it(cluster: KubernetesStub, kstorm: Command) -> None:
     assert given(cluster) == [("wc-acker-0", words)]
 
 
-def test_a_spouts_pod_does_where_no_acker_is_left(cluster: KubernetesStub, kstorm: Command) -> None:
+def test_spout_pod_records_the_event_without_ackers(
+    cluster: KubernetesStub, kstorm: Command
+) -> None:
     """The pods are looked up when it is done."""
     assert kstorm("scale", "wordcount", "acker=0")[:2] == (0, "acker: 1 → 0\n")
     assert [pod for pod, _ in given(cluster)] == ["wc-sentences-0"]
 
 
-def test_what_was_refused_is_noted_too(cluster: KubernetesStub, kstorm: Command) -> None:
+def test_refused_scale_is_recorded(cluster: KubernetesStub, kstorm: Command) -> None:
     """As the page does; a misspelt name is nobody's deed."""
     cluster.autoscale("split")
     assert kstorm("scale", "wordcount", "split=3")[0] == 2
@@ -54,16 +56,16 @@ def test_what_was_refused_is_noted_too(cluster: KubernetesStub, kstorm: Command)
     ("denied", "ready", "code", "why"),
     [
         (True, True, 0, "operator may not get pods/exec in the namespace streams"),
-        (False, False, 0, "no acker or spout of 'wordcount' has a pod that is ready"),
+        (False, False, 0, "no acker or spout of 'wordcount' has a ready pod"),
         (
             False,
             True,
             2,
-            "the pod streams/wc-acker-0 could not note it; its image may be older than this command",
+            "the pod streams/wc-acker-0 could not record it; its image may be older than this command",
         ),
     ],
 )
-def test_what_cannot_be_noted_is_told_and_stops_nobody(
+def test_missing_record_is_reported_and_not_fatal(
     cluster: KubernetesStub, kstorm: Command, denied: bool, ready: bool, code: int, why: str
 ) -> None:
     """No right, no pod, or one of an older release."""
@@ -75,16 +77,17 @@ def test_what_cannot_be_noted_is_told_and_stops_nobody(
     cluster.on_exec = lambda pod, command: iter([ended(code)])
     ended_with, told, said = kstorm("scale", "wordcount", "split=4")
     assert (ended_with, told) == (0, "split: 1 → 4\n")
-    assert f"kstorm: this is not among the events of 'wordcount': {why}" in said
+    assert f"kstorm: this action is not recorded in the events of 'wordcount': {why}" in said
     assert [body for name, body in cluster.patches] == [{"spec": {"replicas": 4}}]
 
 
-def test_a_kafka_that_is_named_is_written_to_from_here(
+def test_named_kafka_is_written_directly(
     cluster: KubernetesStub, kstorm: Command, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """As in a pod of the release."""
     monkeypatch.setenv("KSTORM_BOOTSTRAP_SERVERS", "localhost:1")
     code, told, said = kstorm("scale", "wordcount", "split=4")
     assert (code, told) == (0, "split: 1 → 4\n")
-    assert "this is not among the events of 'wordcount': no Kafka broker answered" in said
+    assert (
+        "this action is not recorded in the events of 'wordcount': no Kafka broker answered" in said
+    )
     assert cluster.commands == []

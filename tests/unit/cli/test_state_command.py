@@ -136,7 +136,7 @@ def test_no_such_key_is_exit_code_1(bolt: Bolt, kstorm: Command) -> None:
     bolt.put("the", 3)
     code, told, errors = kstorm("state", "get", "wordcount", "count", "cow")
     assert (code, told) == (1, "")
-    assert errors == "kstorm: count, with all its tasks, has no key 'cow', as of 10:29:01 UTC\n"
+    assert errors == "kstorm: no task of count has the key 'cow', as of 10:29:01 UTC\n"
     assert {asked for _, asked in bolt.asked} == set(range(FIRST, FIRST + TASKS))
     bolt.asked.clear()
     task = owner(OUTLINE, "count", [7])
@@ -146,7 +146,7 @@ def test_no_such_key_is_exit_code_1(bolt: Bolt, kstorm: Command) -> None:
     assert kstorm("state", "get", "wordcount", "count", "cow", "--by", "7")[0] == 2
 
 
-def test_a_key_that_is_not_what_is_grouped_by_is_found(bolt: Bolt) -> None:
+def test_key_other_than_the_grouping_value_is_found(bolt: Bolt) -> None:
     """The grouping's task has none, so the others are asked; with `by` it is one question."""
     of_word = owner(OUTLINE, "count", ["the"])
     assert of_word is not None
@@ -158,7 +158,7 @@ def test_a_key_that_is_not_what_is_grouped_by_is_found(bolt: Bolt) -> None:
     assert client().get("count", "gone", 0) == 0
 
 
-def test_what_several_tasks_have(bolt: Bolt, kstorm: Command) -> None:
+def test_key_in_several_tasks(bolt: Bolt, kstorm: Command) -> None:
     """Where the grouping does not say it, as with a partial key: each is shown, and `get` does not choose."""
     edge = msgspec.structs.replace(EDGES[0], grouped_by=[])
     bolt.outline = msgspec.structs.replace(OUTLINE, edges=[edge])
@@ -188,14 +188,10 @@ def test_scan(bolt: Bolt, kstorm: Command) -> None:
     assert (
         "\x1b" not in lines[0] + kstorm("state", "scan", "wordcount", "count", "--prefix", "x")[1]
     )
-    assert (
-        kstorm("state", "scan", "wordcount", "count", "--prefix", "z")[1]
-        == "there is no such key\n"
-    )
+    assert kstorm("state", "scan", "wordcount", "count", "--prefix", "z")[1] == "no such key\n"
 
 
-def test_a_task_that_moves_is_looked_for_again(bolt: Bolt) -> None:
-    """While nobody has it, and where it is then."""
+def test_moved_task_is_looked_up_again(bolt: Bolt) -> None:
     task = bolt.put("the", 3) - FIRST
     asking = client()
     assert asking.get("count", "the") == 3
@@ -211,7 +207,7 @@ def test_a_task_that_moves_is_looked_for_again(bolt: Bolt) -> None:
     assert bolt.asked[-1] == (f"wc-count-{(task + 1) % 2}", task + FIRST)
 
 
-def test_a_task_that_nobody_has_is_told(
+def test_unassigned_task_is_reported(
     bolt: Bolt, kstorm: Command, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """With exit code 3: it may come yet."""
@@ -219,15 +215,15 @@ def test_a_task_that_nobody_has_is_told(
     bolt.at_work[task - FIRST] = set()
     with pytest.raises(
         OverdueError,
-        match=f"nobody tells the state of count:{task} after 0.1 s: its process does not",
+        match=f"no process returned the state of count:{task} within 0.1 s: its process does not",
     ):
         client(patience=0.1).get("count", "the")
     bolt.places[task - FIRST] = set()
-    with pytest.raises(OverdueError, match="no process has it"):
+    with pytest.raises(OverdueError, match="no process has the task"):
         client(patience=0.1).get("count", "the")
 
 
-def test_of_two_that_have_a_task_the_newer_one_is_believed(bolt: Bolt) -> None:
+def test_answer_of_the_newer_checkpoint_wins(bolt: Bolt) -> None:
     """One was cut off, and does not know it yet."""
     task = bolt.put("the", 3) - FIRST
     both = {"wc-count-0", "wc-count-1"}
@@ -238,7 +234,9 @@ def test_of_two_that_have_a_task_the_newer_one_is_believed(bolt: Bolt) -> None:
         assert found.as_of.offset == 9
 
 
-def test_a_task_that_was_taken_over_is_noticed(bolt: Bolt, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_processes_are_looked_up_again_after_some_seconds(
+    bolt: Bolt, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Though the one that had it goes on to answer: after some seconds it is looked who has it now."""
     task = bolt.put("the", 3) - FIRST
     asking = client()
@@ -248,7 +246,7 @@ def test_a_task_that_was_taken_over_is_noticed(bolt: Bolt, monkeypatch: pytest.M
     (new,) = {"wc-count-0", "wc-count-1"} - {old}
     bolt.places[task] = bolt.at_work[task] = {old, new}
     monkeypatch.setattr(state_client, "_FRESH_SECS", 3600.0)
-    assert asking.find("count", "the")[0].as_of.offset == 5, "nobody looks at each question"
+    assert asking.find("count", "the")[0].as_of.offset == 5, "not looked up for each query"
     monkeypatch.setattr(state_client, "_FRESH_SECS", 0.0)
     assert asking.find("count", "the")[0].as_of.offset == 6
 
@@ -256,29 +254,26 @@ def test_a_task_that_was_taken_over_is_noticed(bolt: Bolt, monkeypatch: pytest.M
 @pytest.mark.parametrize(
     ("status", "error"),
     [
-        (401, "a token is needed: name its file"),
+        (401, "its services require a token: give its file"),
         (403, "nobody may ask"),
         (404, "'count' keeps no state"),
         (400, "no"),
     ],
 )
-def test_a_refusal_is_told_at_once(bolt: Bolt, kstorm: Command, status: int, error: str) -> None:
+def test_refusal_is_reported_at_once(bolt: Bolt, kstorm: Command, status: int, error: str) -> None:
     bolt.refusal = status, error
     code, told, said = kstorm("state", "get", "wordcount", "count", "the")
     assert (code, told, said.count("\n")) == (2, "", 1)
     assert said.startswith(f"kstorm: wordcount: {error}")
 
 
-def test_another_token_is_told(bolt: Bolt) -> None:
-    """In the words of who gave one, and not of HTTP."""
+def test_wrong_token_is_reported(bolt: Bolt) -> None:
     bolt.refusal = 401, "give the token, as Authorization: Bearer or in X-Kstorm-Token"
-    with pytest.raises(
-        ControlError, match="the token that was given is another one than its services have: name"
-    ):
+    with pytest.raises(ControlError, match="the token is not that of its services: give"):
         client(token=TOKEN).get("count", "the")
 
 
-def test_a_pod_without_an_address_is_one_that_does_not_answer(bolt: Bolt, kstorm: Command) -> None:
+def test_pod_without_an_address_counts_as_unresponsive(bolt: Bolt, kstorm: Command) -> None:
     """It was deleted, and the one in its place is being made: Kubernetes calls the question a bad one then."""
     task = bolt.put("the", 3)
     asking, silent = client(), {f"wc-count-{(task - FIRST) % 2}"}
@@ -301,7 +296,7 @@ def test_a_pod_without_an_address_is_one_that_does_not_answer(bolt: Bolt, kstorm
     assert "status" in asked
 
 
-def test_a_component_that_is_not_there(bolt: Bolt, kstorm: Command) -> None:
+def test_unknown_component(bolt: Bolt, kstorm: Command) -> None:
     with pytest.raises(TopologyError, match="no component 'sink': it has count"):
         client().get("sink", "the")
     code, _, errors = kstorm("state", "scan", "hello", "count")
@@ -309,20 +304,19 @@ def test_a_component_that_is_not_there(bolt: Bolt, kstorm: Command) -> None:
     assert "there is no topology 'hello'" in errors
 
 
-def test_a_key_that_no_url_can_have_is_refused(bolt: Bolt) -> None:
-    """At once, by its own fault."""
+def test_too_long_key_is_refused(bolt: Bolt) -> None:
     with pytest.raises(ControlError, match=r"it takes 7,0\d\d characters of a URL"):
         client().get("count", "x" * 7000)
     for ask in (
         lambda: client().get("count", "\udc80"),
         lambda: list(client().scan("count", "\udc80")),
     ):
-        with pytest.raises(ConfigError, match=r"'\\udc80' cannot be written as UTF-8"):
+        with pytest.raises(ConfigError, match=r"'\\udc80' cannot be encoded as UTF-8"):
             ask()
     assert bolt.asked == []
 
 
-def test_who_may_not_ask_pods_is_told_which_right_it_takes(bolt: Bolt, kstorm: Command) -> None:
+def test_missing_right_to_the_proxy_is_named(bolt: Bolt, kstorm: Command) -> None:
     bolt.cluster.denied.add(("get", "pods/proxy"))
     code, _, errors = kstorm("state", "get", "wordcount", "count", "the")
     right = "a Role must allow the verb get on pods/proxy"
@@ -332,9 +326,7 @@ def test_who_may_not_ask_pods_is_told_which_right_it_takes(bolt: Bolt, kstorm: C
     )
 
 
-def test_in_a_pod_of_the_cluster_pods_are_asked_by_their_addresses(
-    bolt: Bolt, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_pod_of_the_cluster_uses_pod_addresses(bolt: Bolt, monkeypatch: pytest.MonkeyPatch) -> None:
     """Which takes no right to the proxy."""
     bolt.put("the", 3)
     bolt.cluster.denied.add(("get", "pods/proxy"))
@@ -358,7 +350,7 @@ def test_in_a_pod_of_the_cluster_pods_are_asked_by_their_addresses(
     assert {each.read() for each in client().scan("count")} == {3}
 
 
-def test_the_token_goes_beside_the_login_of_kubernetes(
+def test_token_is_sent_with_the_login_of_kubernetes(
     bolt: Bolt, kstorm: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """From a file, or the environment; never in a URL."""
@@ -426,7 +418,7 @@ def test_on_this_machine(local: Bolt, kstorm: Command, tmp_path: Path) -> None:
     )
 
 
-def test_follow_all_gives_the_keys_that_change(local: Bolt) -> None:
+def test_follow_all_yields_changed_keys(local: Bolt) -> None:
     """All at first; then one that is new, one that has another value, and one that is gone, which a limit may only hide."""
     local.put("a", 1), local.put("b", 1), local.put("x", 1)
     changes = client().follow_all("count", every=0.01)

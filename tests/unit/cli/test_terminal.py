@@ -93,9 +93,7 @@ def obeyed(text: str) -> list[str]:
         (["logs", NAME], 1),
     ],
 )
-def test_what_the_cluster_says_is_shown_and_not_obeyed(
-    show: Show, words: list[str], times: int
-) -> None:
+def test_texts_of_the_cluster_are_escaped(show: Show, words: list[str], times: int) -> None:
     """Names, what is wrong with pods, what services say of themselves and the types of their errors, and their logs."""
     out, _ = show(*words)
     assert obeyed(out) == []
@@ -105,10 +103,9 @@ def test_what_the_cluster_says_is_shown_and_not_obeyed(
 @pytest.mark.parametrize(
     "words", [["topology", "list"], ["topology", "status", NAME], ["topology", "describe", NAME]]
 )
-def test_json_is_the_same_json(
+def test_json_is_the_same_at_a_terminal_and_in_a_pipe(
     show: Show, capsys: pytest.CaptureFixture[str], words: list[str]
 ) -> None:
-    """At a terminal and in a pipe, where each character is as it was."""
     out, _ = show(*words, "-o", "json")
     assert obeyed(out) == []
     with pytest.raises(SystemExit):
@@ -118,14 +115,13 @@ def test_json_is_the_same_json(
     assert json.loads(piped) == json.loads(out)
 
 
-def test_what_is_said_of_a_mistake(show: Show) -> None:
-    """With the name that was given."""
+def test_errors_are_escaped(show: Show) -> None:
     _, error = show("drain", NAME + "x")
     assert obeyed(error) == []
     assert SHOWN in error
 
 
-def test_what_is_waited_for() -> None:
+def test_progress_is_escaped() -> None:
     """Names of spouts' processes, in place, while something is waited for; what looks like markup is none."""
     out = Screenful()
     left = [f"waiting for {ESCAPES}[link=x]here[/]", ""]
@@ -134,15 +130,14 @@ def test_what_is_waited_for() -> None:
     assert f"waiting for {SHOWN}[link=x]here[/]" in out.getvalue()
 
 
-def test_a_screen_lets_nothing_through() -> None:
-    """Whatever is printed by it, and however it was made."""
+def test_screen_escapes_everything() -> None:
     out = Screenful()
     Screen(file=out, width=200).print(Text(f"{ESCAPES}x", style="red"))
     assert obeyed(out.getvalue()) == []
     assert "\\u001b]0;owned" in out.getvalue()
 
 
-def test_a_table_is_as_wide_as_it_needs_where_no_terminal_is() -> None:
+def test_table_without_a_terminal_has_the_width_of_its_cells() -> None:
     """In a pipe, or CI; a terminal's width is its own, and so is what COLUMNS says."""
     cells = ("x" * 150, "y" * 150)
     lines = piped_table(cells)
@@ -165,8 +160,7 @@ def piped_table(cells: tuple[str, ...], **environment: str) -> list[str]:
     return done.stdout.splitlines()
 
 
-def test_what_a_pod_prints(show: Show, cluster: KubernetesStub) -> None:
-    """It knows of no terminal, so it does not look after it."""
+def test_output_of_a_pod_is_escaped(show: Show, cluster: KubernetesStub) -> None:
     cluster.on_exec = lambda pod, command: iter(
         [(1, ESCAPES.encode()), (2, ESCAPES.encode()), ended(0)]
     )
@@ -176,7 +170,7 @@ def test_what_a_pod_prints(show: Show, cluster: KubernetesStub) -> None:
     assert SHOWN in error
 
 
-def test_logs_for_people() -> None:
+def test_console_logs_are_escaped() -> None:
     """The text of an exception, of our own records and of libraries'."""
     code = (
         "import logging; from kstorm.runtime.service.log import configure; from tests.evil import ESCAPES\n"
@@ -191,7 +185,7 @@ def test_logs_for_people() -> None:
     assert shown.count(f"ValueError: {SHOWN}") == 2
 
 
-def test_the_pipelines_commands(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_pipeline_output_is_escaped(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """A record's key, value and headers are shown as the JSON that they are; so is the text of an error."""
     record = {"key": ESCAPES, "value": ESCAPES, "headers": [{"key": ESCAPES, "value": ESCAPES}]}
 
@@ -210,7 +204,7 @@ def test_the_pipelines_commands(monkeypatch: pytest.MonkeyPatch, tmp_path: Path)
     assert err.getvalue().endswith(f"kstorm_pipeline: {SHOWN}\n")
 
 
-def test_of_all_characters() -> None:
+def test_only_control_characters_are_escaped() -> None:
     """Those that are obeyed are shown, and no others, in services and pipeline alike; JSON of them stays the same."""
     for number in range(sys.maxunicode + 1):
         letter = chr(number)

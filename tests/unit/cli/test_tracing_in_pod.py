@@ -43,7 +43,7 @@ def cluster(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Kuberne
         ),
     ],
 )
-def test_a_spouts_pod_does_it(
+def test_command_runs_in_a_spout_pod(
     cluster: KubernetesStub, kstorm: Command, words: list[str], command: str
 ) -> None:
     """With the options as they were given; it has the topology's code, servers and logins."""
@@ -52,12 +52,12 @@ def test_a_spouts_pod_does_it(
 
 
 @pytest.mark.parametrize("words", [["export-traces"], ["trace", "lines/3/17"]])
-def test_no_other_pod_sends(cluster: KubernetesStub, kstorm: Command, words: list[str]) -> None:
+def test_only_a_spout_pod_sends(cluster: KubernetesStub, kstorm: Command, words: list[str]) -> None:
     """Only a spout's image has the library for it; an acker's is no help then."""
     cluster.pods = [pod for pod in cluster.pods if pod["metadata"]["name"] != SPOUT]
     code, _, complaint = kstorm(*words, "--topology", "wordcount", "--otlp", COLLECTOR)
     assert (code, cluster.commands) == (2, [])
-    assert complaint.startswith("kstorm: no spout of 'wordcount' has a pod that is ready")
+    assert complaint.startswith("kstorm: no spout of 'wordcount' has a ready pod")
     assert "acker" not in complaint
 
 
@@ -66,34 +66,30 @@ def test_no_other_pod_sends(cluster: KubernetesStub, kstorm: Command, words: lis
     [
         (
             ["--follow"],
-            "--follow goes on for ever: set tracing.otlp.endpoint of its release, which runs that in a pod",
+            "--follow runs forever: set tracing.otlp.endpoint in the values of its release, which then runs it in",
         ),
         (
             ["--headers-file", "a"],
-            "--headers-file is read here, and a pod of the topology sends: set tracing.otlp of",
+            "--headers-file is on this machine, but a pod of the topology sends: set tracing.otlp in",
         ),
         (["--slower-than", "2"], "--slower-than 2: give a time such as 500ms, 2s or 1m"),
         (
             ["--otlp", "http://localhost:4318"],
-            "--otlp http://localhost:4318: a pod of the topology sends, for which that",
+            "--otlp http://localhost:4318: a pod of the topology sends, and this address is the pod itself",
         ),
         (["--topology", "a:b"], "--bootstrap and MODULE:ATTR are for a topology here"),
     ],
 )
-def test_what_a_pod_is_not_for(
+def test_local_options_are_refused_for_a_pod(
     cluster: KubernetesStub, kstorm: Command, words: list[str], said: str
 ) -> None:
-    """It is refused here, with what to do, and nothing is run there."""
     everything = ["--otlp", COLLECTOR, "--topology", "wordcount", "--namespace", "streams", *words]
     code, _, complaint = kstorm("export-traces", *everything)
     assert (code, cluster.commands, complaint.count("\n")) == (2, [], 1)
     assert complaint.startswith(f"kstorm: {said}")
 
 
-def test_a_collector_of_this_machine_is_not_the_pods(
-    cluster: KubernetesStub, kstorm: Command
-) -> None:
-    """One tree would be sent to the pod itself just as well."""
+def test_local_collector_is_refused_for_a_pod(cluster: KubernetesStub, kstorm: Command) -> None:
     code, _, complaint = kstorm(
         "trace", "lines/3/17", "--topology", "wordcount", "--otlp", "http://127.0.0.1:4318"
     )
@@ -108,6 +104,6 @@ def test_an_image_without_the_library(kstorm: Command, monkeypatch: pytest.Monke
     code, _, complaint = kstorm("export-traces", "--otlp", COLLECTOR)
     assert (code, complaint.count("\n")) == (2, 1)
     assert (
-        "pip install 'kstorm[otel]', or run it where the image is made FROM a kstorm-spout of this release"
+        "pip install 'kstorm[otel]', or run it in an image FROM the kstorm-spout of this release"
         in complaint
     )

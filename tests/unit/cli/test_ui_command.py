@@ -10,7 +10,7 @@ import pytest
 from kstorm.cli.__main__ import main
 
 
-def test_it_becomes_the_page_with_what_it_was_given(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_command_becomes_the_web_ui_with_its_options(monkeypatch: pytest.MonkeyPatch) -> None:
     """In the same Python, without a shell."""
     called: list[Any] = []
 
@@ -25,7 +25,7 @@ def test_it_becomes_the_page_with_what_it_was_given(monkeypatch: pytest.MonkeyPa
     ]
 
 
-def test_without_the_package_it_says_what_to_install(
+def test_missing_package_is_named_with_the_remedy(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """In one line, with exit code 2."""
@@ -34,5 +34,5 @@ def test_without_the_package_it_says_what_to_install(
         main(["ui"])
     assert ended.value.code == 2
     assert capsys.readouterr().err == (
-        "kstorm: the page is a package of its own, which is not installed: install kstorm-service-ui\n"
+        "kstorm: the web UI is a separate package, which is not installed: install kstorm-service-ui\n"
     )

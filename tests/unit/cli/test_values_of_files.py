@@ -97,7 +97,7 @@ def test_files_are_those_of_the_classes(run: Run) -> None:
     assert files["wired_code.py"] == CODE
 
 
-def test_what_cannot_be_in_the_values(run: Run, folder: Path) -> None:
+def test_unsupported_files_are_refused(run: Run, folder: Path) -> None:
     """Files elsewhere, and resources of code that is to be in them."""
     inner = folder / "sites" / "t.yaml"
     inner.write_text(
@@ -158,8 +158,7 @@ def test_a_service_loads_a_file(folder: Path, monkeypatch: pytest.MonkeyPatch) -
     assert load_topology(str(folder / "t.yaml")).component("keep").parallelism == 2
 
 
-def test_a_file_is_code_and_no_name(folder: Path) -> None:
-    """Nobody asks Kubernetes for it."""
+def test_path_of_a_file_counts_as_code(folder: Path) -> None:
     (folder / "t.yaml").write_text(WIRED.replace("${keep.workers}", "2"))
     options = TopologyOptions("t.yaml")
     assert options.name == "wired"
@@ -175,6 +174,6 @@ def test_prepare_compares_with_a_file(run: Run, monkeypatch: pytest.MonkeyPatch)
     code, _, said = run("prepare", "--check-only", f"--values={shape}")
     assert code == 2
     assert (
-        "the chart's values are not those of t.yaml: components.keep is in the code, but not in the values"
+        "the chart's values differ from t.yaml: components.keep is in the code, but not in the values"
         in said
     )

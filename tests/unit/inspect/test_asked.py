@@ -35,7 +35,7 @@ def through_json(stored: bytes) -> tuple[Any, dict[str, Any]]:
 
 
 @given(ANY)
-def test_what_is_read_is_what_was_put(value: Any) -> None:
+def test_value_round_trip(value: Any) -> None:
     """To the last bit and type: what is stored of it is the same bytes."""
     stored = msgspec.msgpack.encode(value)
     read, _ = through_json(stored)
@@ -43,20 +43,18 @@ def test_what_is_read_is_what_was_put(value: Any) -> None:
 
 
 @pytest.mark.parametrize("value", [1, 2**64 - 1, 1.0, "ß", None, [1, {"a": None}], {}])
-def test_what_json_can_hold_is_json(value: Any) -> None:
+def test_json_values_stay_json(value: Any) -> None:
     assert through_json(msgspec.msgpack.encode(value))[1] == {"key": "k", "value": value}
 
 
 @pytest.mark.parametrize(
     "value", [b"x", [b"x"], {1: 2}, float("nan"), float("inf"), msgspec.msgpack.Ext(5, b"")]
 )
-def test_what_it_cannot_is_marked_as_such(value: Any) -> None:
-    """The whole value is in Base64 then."""
+def test_other_values_are_in_base64(value: Any) -> None:
     assert through_json(msgspec.msgpack.encode(value))[1].keys() == {"key", "msgpack"}
 
 
-def test_what_is_no_value_is_told_and_refused_by_the_reader() -> None:
-    """It is nobody's fault who asks."""
+def test_invalid_value_is_refused_by_the_reader() -> None:
     entry = Entry("k", **in_json("k", b"\xc1"))
     with pytest.raises(FrameError, match="under the key 'k'"):
         entry.read()

@@ -65,7 +65,7 @@ def split(**more: Any) -> Component:
     return component("split", [page("split-0", edges=edges, **more)])
 
 
-def test_nothing_holds_back_what_is_idle() -> None:
+def test_idle_topology_has_no_causes() -> None:
     """Nobody is busy, nobody waits, and some marks of transactions are no lag."""
     count = component(
         "count", [page("count-0", busy_seconds=8.4)], lag=({0: 0, 1: 0}, {0: 9, 1: 9})
@@ -73,7 +73,7 @@ def test_nothing_holds_back_what_is_idle() -> None:
     assert causes([sentences(), split(busy_seconds=2.0), count]) == []
 
 
-def test_who_is_busy_is_the_cause_and_who_waits_for_it_comes_behind() -> None:
+def test_busy_component_ranks_above_components_that_wait_for_it() -> None:
     """Through all that is between them; with the lags, and how fast they rise."""
     count = component(
         "count", [page("count-0", busy_seconds=9.8)], lag=({0: 50_000, 1: 1}, {0: 62_000, 1: 120})
@@ -89,7 +89,7 @@ def test_who_is_busy_is_the_cause_and_who_waits_for_it_comes_behind() -> None:
     assert second.evidence == ["sentences-0: 90 % of the time", "lag 4,000 messages"]
 
 
-def test_one_that_is_busy_and_misses_a_process_says_both() -> None:
+def test_busy_component_with_a_missing_process_is_one_cause() -> None:
     """In one line, since the one may be why of the other."""
     gone = Process("count-1", None, "CrashLoopBackOff: back-off 5m0s", 1_700_000_000.0)
     cause = only(
@@ -97,14 +97,13 @@ def test_one_that_is_busy_and_misses_a_process_says_both() -> None:
     )
     assert (
         cause.said
-        == "count is the bottleneck: 99 % busy, lag 900 records and level, 1 of 2 processes ready"
+        == "count is the bottleneck: 99 % busy, lag 900 records and steady, 1 of 2 processes ready"
     )
     assert cause.evidence == ["count-0: 99 % busy", "count-1: CrashLoopBackOff: back-off 5m0s"]
     assert in_words(cause, 1_700_000_240.0).endswith("ready; since 22:13:20 UTC (4 min)")
 
 
-def test_a_lag_that_rises_makes_a_busy_one_more_telling() -> None:
-    """Whoever is as busy and keeps pace comes behind."""
+def test_rising_lag_raises_the_rank_of_a_busy_component() -> None:
     keeps, falls_behind = (
         component(name, [page(f"{name}-0", busy_seconds=9.9)], lag=lag)
         for name, lag in (("keeps", (800, 700)), ("falls", (100, 700)))
@@ -114,18 +113,18 @@ def test_a_lag_that_rises_makes_a_busy_one_more_telling() -> None:
     assert found[1].said.endswith("lag 700 records and falling by 10/s")
 
 
-def test_a_component_that_is_scaled_to_0_comes_first() -> None:
+def test_component_scaled_to_0_is_the_first_cause() -> None:
     """Before all else, with what waits for it; nobody waits for a process of it."""
     count = component("count", [], processes=0, lag=(20_000, 25_000))
     away = component("sink", [], processes=2)
     first, second, third = causes([sentences({"pending_limit": 9.0}), split(), away, count])
-    assert first.said == "count is scaled to 0: no process of it is wanted"
+    assert first.said == "count is scaled to 0: no process should run"
     assert first.evidence == ["lag 25,000 records and rising by 500/s"]
-    assert second.said == "no process of sink is ready, of 2 that should be"
+    assert second.said == "no process of sink is ready (0 of 2)"
     assert third.said == "sentences waits for count"
 
 
-def test_pods_that_crash_or_are_not_ready() -> None:
+def test_crashed_and_unready_pods_are_causes() -> None:
     """Each with why, and since when where that is known; if nobody is left it stands still."""
     gone = tuple(
         Process(f"split-{number}", None, "Error", 1_700_000_000.0 + number) for number in (1, 2)
@@ -136,7 +135,7 @@ def test_pods_that_crash_or_are_not_ready() -> None:
     none = only(component("split", [], gone=gone))
     assert (none.kind, none.said) == (
         "not there",
-        "no process of split is ready, of 2 that should be",
+        "no process of split is ready (0 of 2)",
     )
     assert none.weight > cause.weight
     recovers = component(
@@ -150,7 +149,7 @@ def test_pods_that_crash_or_are_not_ready() -> None:
     assert only(many).evidence[-2:] == ["p4: does not answer", "and 3 more"]
 
 
-def test_a_kafka_that_is_away_is_told_once() -> None:
+def test_kafka_outage_is_reported_once() -> None:
     """However many wait for it; who is not there for another reason is told besides."""
     says = {
         "not_ready": "Kafka is away since …: no broker answered",
@@ -168,7 +167,7 @@ def test_a_kafka_that_is_away_is_told_once() -> None:
     assert (found.kind, found.evidence) == ("kafka away", ["no Kafka broker answered at h:9092"])
 
 
-def test_a_deactivated_topology_says_so_once() -> None:
+def test_deactivation_is_reported_once() -> None:
     """By whom and since when, however many spouts it has; and no spout is slow then."""
     told = {
         "active": False,
@@ -187,14 +186,13 @@ def test_a_deactivated_topology_says_so_once() -> None:
     assert kinds(sentences(active=True)) == []
 
 
-def test_a_source_that_cannot_be_read() -> None:
-    """As the spout has heard of Kafka."""
+def test_unreadable_source_is_a_cause() -> None:
     cause = only(sentences(unread="the topic 'lines' is not there", lag=700))
     assert cause.said == "sentences cannot read its source"
     assert cause.evidence == ["sentences-0: the topic 'lines' is not there"]
 
 
-def test_a_transaction_that_hangs_holds_up_who_reads() -> None:
+def test_stuck_transaction_is_a_cause() -> None:
     """With where, and since when at the latest."""
     waits = "topic t partition 3: a transaction is open since at least 12 s"
     cause = only(split(input_waits=waits, input_waits_since=1_700_000_000.0))
@@ -205,15 +203,14 @@ def test_a_transaction_that_hangs_holds_up_who_reads() -> None:
     )
 
 
-def test_a_spout_that_waits_while_nobody_is_busy() -> None:
-    """Then it is the limit itself, or somebody holds the trees."""
+def test_pending_limit_without_a_busy_component() -> None:
     assert "topology_max_spout_pending" in only(sentences({"pending_limit": 5.0}), split()).said
 
 
-def test_one_that_is_behind_although_it_is_not_busy() -> None:
+def test_long_lag_of_an_idle_component_is_a_cause() -> None:
     """By how much it does; what has some seconds of work before it holds nobody back. An acker's remedy is more of them."""
     slow = component("count", [page("count-0", frames_in=100)], lag=(600, 600))
-    assert only(slow).said == "count is 1 min behind, lag 600 records and level"
+    assert only(slow).said == "count is 1 min behind, lag 600 records and steady"
     assert causes([component("count", [page("count-0", frames_in=100)], lag=(40, 40))]) == []
     stuck = component("count", [page("count-0", frames_in=0)], lag=(500, 600))
     assert only(stuck).said == "count reads nothing, lag 600 records and rising by 10/s"
@@ -221,17 +218,17 @@ def test_one_that_is_behind_although_it_is_not_busy() -> None:
     assert only(acker).said.endswith(": add ackers")
 
 
-def test_a_spout_that_is_slower_than_its_source() -> None:
+def test_spout_slower_than_its_source_is_a_cause() -> None:
     """If nobody it sends to is slow, and it does not wait for its trees."""
     behind = {"lag": 9_000, "acked": 100}
     cause = only(sentences(**behind), split())
     assert (
         cause.said
-        == "sentences is behind its source: lag 9,000 messages, some 15 min of work, and nobody it sends to is busy"
+        == "sentences is behind its source: lag 9,000 messages, about 15 min of work, and no component that it sends to is busy"
     )
     assert kinds(sentences(**behind), split(busy_seconds=9.9)) == [("split", "busy")]
     assert causes([sentences(lag=300, acked=1_000)]) == []
-    assert only(sentences(lag=300)).said.endswith("lag 300 messages, and emits none")
+    assert only(sentences(lag=300)).said.endswith("lag 300 messages, and emits nothing")
 
 
 @pytest.mark.parametrize(
@@ -254,7 +251,7 @@ def test_one_hot_key_of_many_tasks() -> None:
             lag=({0: 0, 3: 0}, {0: 5, 3: 95}),
         )
     )
-    assert cause.said == "count: one of its 8 tasks has 46 % of the tuples, as one key is hot"
+    assert cause.said == "count: one of its 8 tasks has 46 % of the tuples, because one key is hot"
     assert cause.evidence == [
         "task 10: 6,000 of 13,000 tuples",
         "lag 100 records and rising by 10/s",
@@ -270,7 +267,7 @@ def test_one_hot_key_of_many_tasks() -> None:
         ("input_throttled", "too much in flight"),
     ],
 )
-def test_what_processes_wait_for(wait: str, kind: str) -> None:
+def test_long_waits_are_causes(wait: str, kind: str) -> None:
     """If it is for a good part of the time; since when, if it has held all the while."""
     assert only(split(waits={wait: 6.0})).kind == kind
     assert causes([split(waits={wait: 0.5})]) == []
@@ -281,13 +278,12 @@ def test_what_processes_wait_for(wait: str, kind: str) -> None:
     assert only(split(waits={wait: 6.0}, waits_since={wait: 1_700_000_000.0})).since is None
 
 
-def test_who_cannot_work_says_why() -> None:
-    """At `/readyz`."""
+def test_unready_process_shows_its_reason() -> None:
     cause = only(split(not_ready="ZooKeeper does not answer"))
     assert (cause.kind, cause.evidence) == ("not there", ["split-0: ZooKeeper does not answer"])
 
 
-def test_a_process_that_began_meanwhile_is_not_compared() -> None:
+def test_restarted_process_is_not_compared() -> None:
     """Its counts are of another life, and what a spout's process says of its source too."""
     before = Process("split-0", page("split-0", pid=3, source={"lag": 9}))
     after = Process("split-0", page("split-0", busy_seconds=50.0, source={"lag": 900}))

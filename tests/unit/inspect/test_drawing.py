@@ -34,7 +34,7 @@ def test_a_complete_tree() -> None:
     assert rows[-1].startswith("██ the critical path")
 
 
-def test_what_an_open_tree_waits_for_is_marked() -> None:
+def test_unacked_tuple_of_an_open_tree_is_marked() -> None:
     """And no values are shown unless they are asked for."""
     (tree,) = trees(["the moon"], Forgets())
     text = "\n".join(draw(tree, SHAPE))
@@ -45,16 +45,16 @@ def test_what_an_open_tree_waits_for_is_marked() -> None:
     assert "['moon']" in "\n".join(draw(tree, SHAPE, values=True))
 
 
-def test_a_failure_says_who_and_why() -> None:
+def test_failure_shows_task_and_error() -> None:
     """What is others' text is for the caller to make printable, as it is printed."""
     (tree,) = trees(["word"], Raises())
     first, *rows = draw(tree, SHAPE)
     assert "✗ failed by count:" in first
     assert "no such word" in first
-    assert sum("✗ failed it" in row for row in rows) == 1
+    assert sum("✗ failed the tree" in row for row in rows) == 1
 
 
-def test_many_that_are_alike_are_one_row() -> None:
+def test_similar_tuples_are_one_row() -> None:
     """But not those that something is to be said of, or that others hang on."""
     words = " ".join(["moon", *(f"w{n}" for n in range(30))])
     (tree,) = trees([words], Forgets())
@@ -64,8 +64,7 @@ def test_many_that_are_alike_are_one_row() -> None:
     assert len(list(draw(tree, SHAPE, everything=True))) == len(few) + 29
 
 
-def test_values_obey_no_terminal() -> None:
-    """They are a stranger's."""
+def test_values_are_escaped_and_cut() -> None:
     (tree,) = trees(["\x1b[2J" + "x" * 500], End())
     text = "\n".join(draw(tree, SHAPE, values=True))
     assert "\x1b" not in text
@@ -79,8 +78,7 @@ def test_the_critical_path_goes_up_to_the_spout() -> None:
     assert {tree.tuples[edge].first.target for edge in path} == {"split", "count", "sink"}
 
 
-def test_json_has_all_but_the_values() -> None:
-    """Those only if they are asked for."""
+def test_json_omits_the_values_by_default() -> None:
     (tree,) = trees(["the moon"], Forgets())
     found: dict[str, Any] = json.loads(msgspec.json.encode(to_json(tree, False)))
     assert found["outcome"] == "open"

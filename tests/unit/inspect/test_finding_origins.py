@@ -43,7 +43,7 @@ def test_the_trees_of_a_message_are_found_in_a_frame() -> None:
     assert [begun.root for begun in begun_in(twice, MESSAGE)] == [1, 2]
 
 
-def test_frames_without_origins_say_nothing() -> None:
+def test_frames_without_origins_are_skipped() -> None:
     """A release of before sends them; and what is no frame is none."""
     old = frame(roots=3)
     assert list(begun_in(old, MESSAGE)) == []
@@ -55,7 +55,7 @@ def test_frames_without_origins_say_nothing() -> None:
         assert begun_with(broken, 2) is None
 
 
-def test_first_attempts_tell_how_far_a_partition_is() -> None:
+def test_first_attempts_give_the_range_of_a_partition() -> None:
     """Retries do not, as they come whenever they come."""
     record = frame(
         OriginRun("lines", 3, 1, 3, 104),
@@ -79,7 +79,7 @@ def log(offsets: list[int | None], reach: int = 1000) -> Callable[[int, int], Se
 
 
 @pytest.mark.parametrize("seed", range(30))
-def test_halving_never_passes_the_message(seed: int) -> None:
+def test_bisection_keeps_the_message_in_range(seed: int) -> None:
     """Whatever frames of other partitions are between: the message is in what is left, and little is left."""
     random = Random(seed)
     mine = iter(range(0, 100_000, 10))
@@ -93,7 +93,7 @@ def test_halving_never_passes_the_message(seed: int) -> None:
     assert left < 200
 
 
-def test_a_message_that_is_newer_than_all_is_looked_for_at_the_end() -> None:
+def test_messages_beyond_the_log_are_searched_at_its_ends() -> None:
     """And one that is older than all at the beginning."""
     offsets: list[int | None] = [1000 + 10 * at for at in range(2000)]
     before, after = narrow(0, 2000, 999_999, log(offsets), 50)
@@ -106,7 +106,7 @@ def test_a_message_that_is_newer_than_all_is_looked_for_at_the_end() -> None:
     assert after.offset < 100
 
 
-def test_where_little_is_of_the_partition_nothing_is_left_out() -> None:
+def test_sparse_partition_is_searched_completely() -> None:
     """A look that comes to nothing tells nothing of what is behind it."""
     offsets: list[int | None] = [None] * 5000
     offsets[10], offsets[4500] = 0, 100

@@ -16,7 +16,7 @@ def last_ack(tree: Tree) -> int:
     return tree.proof.closed.timestamp
 
 
-def test_who_never_acked_is_named_with_the_place_of_the_tuple() -> None:
+def test_unacked_tuple_is_named_with_task_and_position() -> None:
     (tree,) = trees(["the cow jumped over the moon"], Forgets())
     (said,) = waited_for([tree], _LATER)
     assert re.fullmatch(
@@ -24,11 +24,11 @@ def test_who_never_acked_is_named_with_the_place_of_the_tuple() -> None:
     )
 
 
-def test_what_came_later_does_not_count_and_is_told() -> None:
+def test_late_ack_is_reported_as_too_late() -> None:
     """The tree was complete in the end, too late for its spout."""
     (tree,) = trees(["moon"], End())
     assert waited_for([tree], _LATER) == [
-        f"nothing: the tree {tree.root:016x} was complete, and its spout had not heard of it"
+        f"nothing: the tree {tree.root:016x} was complete, but its spout had not received the completion"
     ]
     cut = last_ack(tree) - 1
     assert at_moment(tree, cut).outcome == "open"
@@ -37,12 +37,11 @@ def test_what_came_later_does_not_count_and_is_told() -> None:
     assert said.endswith("and acked 1 ms too late")
 
 
-def test_an_acker_that_was_behind() -> None:
-    """It had not heard of the tree at all."""
+def test_acker_without_the_tree_is_named() -> None:
     (tree,) = trees(["moon"], End())
-    assert waited_for([tree], 0) == [f"its acker, which had not heard of the tree {tree.root:016x}"]
+    assert waited_for([tree], 0) == [f"its acker, which had not received the tree {tree.root:016x}"]
 
 
-def test_each_tree_of_an_attempt_is_told() -> None:
+def test_each_tree_of_an_attempt_is_described() -> None:
     both = trees(["the moon", "a moon"], Forgets())
     assert len(waited_for(both, _LATER)) == 2

@@ -49,19 +49,19 @@ def records(*letters: DeadLetter | None, key: bytes | None = b"k") -> list[Lette
     ]
 
 
-def test_of_several_with_one_key_the_last_is_left() -> None:
+def test_last_letter_of_a_key_remains() -> None:
     """A message that was given up again after a crash is there once."""
     found = left(records(letter(attempts=1), letter(attempts=2)))
     assert [(one.number, one.letter.attempts) for one in found.letters] == [(1, 2)]
 
 
-def test_a_tombstone_discards_what_came_before_it_and_nothing_after() -> None:
+def test_tombstone_discards_only_earlier_letters() -> None:
     assert left(records(letter(), None)).letters == []
     assert [one.number for one in left(records(letter(), None, letter())).letters] == [2]
     assert left(records(None)).letters == []
 
 
-def test_letters_of_kstorm_0_1_have_no_keys_and_are_all_left() -> None:
+def test_letters_of_kstorm_0_1_without_keys_all_remain() -> None:
     """And no time but Kafka's."""
     old = b'{"topology":"t","component":"lines","task":1,"reason":"cannot be deserialized: ValueError: 7","value":"eA=="}'
     found = left([LetterRecord(number, None, old, at=99) for number in range(3)])
@@ -80,19 +80,19 @@ def test_letters_of_kstorm_0_1_have_no_keys_and_are_all_left() -> None:
         ("who knows", ""),
     ],
 )
-def test_the_kind_of_an_old_letter_is_what_its_reason_says(reason: str, kind: str) -> None:
+def test_kind_of_an_old_letter_is_inferred_from_its_reason(reason: str, kind: str) -> None:
     assert kind_of(letter(reason=reason)) == kind
     assert kind_of(letter(reason=reason, kind="timed_out")) == "timed_out"
 
 
-def test_what_is_no_letter_is_counted_and_takes_no_place() -> None:
+def test_invalid_record_is_counted_and_replaces_no_letter() -> None:
     """A stranger may write under any key."""
     first = letter()
     found = left([*records(first), LetterRecord(1, b"k", b"not mine")])
     assert (found.strange, [one.number for one in found.letters]) == (1, [0])
 
 
-def test_only_a_whole_letter_has_what_its_message_holds() -> None:
+def test_message_contents_are_read_only_with_whole() -> None:
     full = letter(value=b"secret", key=b"k", headers=[("token", "secret")])
     assert b"secret" not in encode_letter(left(records(full)).letters[0].letter)
     assert left(records(full), whole=True).letters[0].letter.value == b"secret"
@@ -123,7 +123,7 @@ def test_a_message_is_masked(message: str, expected: str) -> None:
     st.uuids(),
     st.text("abc xyz", max_size=9),
 )
-def test_numbers_ids_and_quotes_make_no_group(
+def test_numbers_ids_and_quotes_do_not_change_the_fingerprint(
     one: int, other: int, first: Any, second: Any, name: str
 ) -> None:
     """Letters that differ in nothing else are alike."""
@@ -142,13 +142,13 @@ def test_numbers_ids_and_quotes_make_no_group(
         letter(kind="timed_out", error=failed("no such product").error),
     ],
 )
-def test_what_differs_in_kind_component_type_place_or_words_is_another_group(
+def test_kind_component_type_place_and_text_change_the_fingerprint(
     other: DeadLetter,
 ) -> None:
     assert fingerprint(other) != fingerprint(failed("no such product"))
 
 
-def test_a_fingerprint_is_the_same_in_every_process_and_release() -> None:
+def test_fingerprint_is_the_same_in_every_release() -> None:
     """Operators write it down."""
     assert fingerprint(failed("no such product 12")) == "d4878823"
 
@@ -186,7 +186,7 @@ def test_groups() -> None:
         (Selection(group="0000", since=1), set()),
     ],
 )
-def test_a_selection_has_what_fits_all_of_it(selection: Selection, expected: set[int]) -> None:
+def test_selection_requires_every_criterion(selection: Selection, expected: set[int]) -> None:
     """It is never compared with what a message holds."""
     letters = [
         letter(reason="cannot be deserialized: ValueError: x", value=b"secret", at=1000),
@@ -197,7 +197,7 @@ def test_a_selection_has_what_fits_all_of_it(selection: Selection, expected: set
     assert {one.number for one in numbered if selection.has(one)} == expected
 
 
-def test_a_wrong_expression_is_an_error() -> None:
+def test_invalid_expression_is_an_error() -> None:
     with pytest.raises(re.error):
         Selection(match="(").has(Numbered(1, letter()))
 
@@ -208,8 +208,7 @@ def _at(letter: DeadLetter, at: int) -> DeadLetter:
     )
 
 
-def test_a_letter_that_is_new_is_read_by_its_own_json() -> None:
-    """What other tools find."""
+def test_fields_of_a_new_letter_in_json() -> None:
     found = json.loads(encode_letter(failed("no such product 1")))
     assert found["error"] == {
         "type": "ValueError",

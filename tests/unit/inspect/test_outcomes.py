@@ -26,7 +26,7 @@ def end(outcomes: Outcomes, at: int, acked: int = 0, failed: int = 0, reset: int
     outcomes.end(Record(SHAPE.completions_topic("feeder"), 0, 0, at, encode(frame)))
 
 
-def test_each_way_to_end() -> None:
+def test_each_outcome_is_reported_once() -> None:
     """Done in time is nothing to tell of; each other way is told once."""
     outcomes = Outcomes(SHAPE, Slow(ms=2000))
     begin(outcomes, 1000, 1, 2, 3, 4)
@@ -39,8 +39,7 @@ def test_each_way_to_end() -> None:
     assert (outcomes.take(10 * PATIENCE), outcomes.open) == ([], 0)
 
 
-def test_a_tree_whose_timeout_began_again() -> None:
-    """It is waited for from then on."""
+def test_reset_restarts_the_timeout() -> None:
     outcomes = Outcomes(SHAPE, Slow())
     begin(outcomes, 1000, 1)
     end(outcomes, 20_000, reset=1)
@@ -48,7 +47,7 @@ def test_a_tree_whose_timeout_began_again() -> None:
     assert [one.kind for one in outcomes.take(20_000 + PATIENCE)] == [TIMED_OUT]
 
 
-def test_a_spout_that_begins_anew_waits_for_none_of_before() -> None:
+def test_restarted_spout_forgets_its_earlier_trees() -> None:
     """They did not time out; what it has emitted since may."""
     outcomes = Outcomes(SHAPE, Slow())
     begin(outcomes, 1000, 1)
@@ -66,7 +65,7 @@ def test_the_slowest_share() -> None:
     assert [one.root for one in outcomes.take(9000)] == list(range(1000, 990, -1))
 
 
-def test_no_more_are_followed_than_there_is_room_for() -> None:
+def test_oldest_open_trees_are_dropped_at_the_limit() -> None:
     """The oldest are let go of, and counted; so is a failure of one whose beginning was not seen."""
     outcomes = Outcomes(SHAPE, Slow(), most_open=10)
     begin(outcomes, 1000, *range(1, 31))
@@ -77,8 +76,7 @@ def test_no_more_are_followed_than_there_is_room_for() -> None:
 
 
 @pytest.mark.parametrize("value", [None, b"", b"moon"])
-def test_what_is_no_frame_is_passed_over(value: bytes | None) -> None:
-    """As strangers may write there."""
+def test_invalid_frames_are_skipped(value: bytes | None) -> None:
     outcomes = Outcomes(SHAPE, Slow())
     outcomes.begin(Record(SHAPE.acker_topic, 0, 0, 1, value))
     outcomes.end(Record(SHAPE.completions_topic("feeder"), 0, 0, 1, value))

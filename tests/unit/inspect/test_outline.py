@@ -33,7 +33,7 @@ def through_json(found: Outline) -> Outline:
     return parsed
 
 
-def test_it_has_the_names_and_numbers_of_its_topology() -> None:
+def test_outline_has_the_names_and_numbers_of_its_topology() -> None:
     """Whatever is asked of both, after it has travelled."""
     topology = build("words", "in", "out")
     found = through_json(outline(topology))
@@ -59,7 +59,7 @@ def test_it_has_the_names_and_numbers_of_its_topology() -> None:
         found.task_ids("nothing")
 
 
-def test_it_says_what_a_kafka_spout_reads() -> None:
+def test_outline_has_the_source_of_a_kafka_spout() -> None:
     """With its retries and its servers, and nothing that a login takes."""
     secret = {"sasl.password": "a secret"}
     topology = reading(
@@ -91,7 +91,7 @@ def test_it_says_what_a_kafka_spout_reads() -> None:
     assert component.reading.path_of("in") == config.zk_path_of("in")
 
 
-def test_a_topic_has_a_reader_or_it_is_said_who_reads_what() -> None:
+def test_topic_without_a_reader_lists_the_readers() -> None:
     """By its name, or by a regular expression, of which each topic has a node of its own."""
     found = outline(reading(topic="in-.*", kafka_topic_wildcard_match=True))
     assert found.reader_of("in-1") == "lines"
@@ -101,7 +101,7 @@ def test_a_topic_has_a_reader_or_it_is_said_who_reads_what() -> None:
     ):
         found.reader_of("out")
     with pytest.raises(
-        ConfigError, match="'end' is no spout that reads Kafka; those that do: lines"
+        ConfigError, match="'end' is not a spout that reads Kafka; spouts that do: lines"
     ):
         found.reader_of("in-1", "end")
     two = Outline("t", [each(id) for id in ("a", "b")])

@@ -44,7 +44,7 @@ def topology(tasks: int, *fields: str) -> Topology:
     values=st.tuples(VALUES, VALUES),
     fields=st.sampled_from([("word",), ("day", "word")]),
 )
-def test_it_is_the_groupings_choice(
+def test_owner_is_chosen_by_the_grouping(
     tasks: int, values: tuple[Any, Any], fields: tuple[str, ...]
 ) -> None:
     """For any values, fields and number of tasks."""
@@ -56,7 +56,7 @@ def test_it_is_the_groupings_choice(
 
 
 @given(values=st.tuples(VALUES, VALUES))
-def test_a_list_of_json_as_the_key_is_what_was_grouped_by(values: tuple[Any, Any]) -> None:
+def test_json_list_in_the_key_gives_the_grouping_values(values: tuple[Any, Any]) -> None:
     """If it has so many values as the grouping has fields; else the key is the only one."""
     told = outline(topology(7, "word", "day"))
     assert owner(told, "count", likely_values(told, "count", json.dumps(values))) == owner(
@@ -68,7 +68,7 @@ def test_a_list_of_json_as_the_key_is_what_was_grouped_by(values: tuple[Any, Any
     assert likely_values(one, "count", "[5]") == [5]
 
 
-def test_it_is_not_told_where_inputs_are_grouped_otherwise() -> None:
+def test_owner_is_unknown_if_inputs_are_grouped_differently() -> None:
     """By another number of fields, or by none; one task alone has all there is."""
 
     def told(*grouped: list[str], tasks: int = 4) -> Outline:

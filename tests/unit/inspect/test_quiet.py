@@ -15,7 +15,7 @@ from tests.unit.inspect.test_verdict import MESSAGE, NOW, Raises, tree_of
 
 
 @pytest.mark.parametrize("quiet", [True, False])
-def test_neither_values_nor_the_texts_of_errors_are_left(quiet: bool) -> None:
+def test_values_and_error_texts_are_removed(quiet: bool) -> None:
     """Who failed it, by which error and where is."""
     tree = tree_of(Raises())
     shape = outline(topology(FeederSpout("sentence"), Raises()))
@@ -25,10 +25,8 @@ def test_neither_values_nor_the_texts_of_errors_are_left(quiet: bool) -> None:
     assert "(test_verdict.py:" in text
 
 
-@pytest.mark.parametrize(
-    ("kind", "said"), [("failed", "failed"), ("", "of a kind that is not known")]
-)
-def test_of_a_dead_letter_its_kind_is_left(kind: str, said: str) -> None:
+@pytest.mark.parametrize(("kind", "said"), [("failed", "failed"), ("", "of an unknown kind")])
+def test_dead_letter_keeps_only_its_kind(kind: str, said: str) -> None:
     """As its reason has the text of the error."""
     facts = Facts(now=NOW, timeout_ms=inf, letters=[Letter(17, "failed: no such word moon", kind)])
     assert (

@@ -20,7 +20,7 @@ from tests.unit.inspect.rebuilding import (
 )
 
 
-def test_a_complete_tree_proves_itself_and_has_every_tuple_at_its_place() -> None:
+def test_complete_tree_is_proven_and_has_every_tuple() -> None:
     """Init and acks cancel out; each tuple is below the one that it hangs on."""
     (tree,) = trees(["the cow jumped"], End())
     assert tree.outcome == "acked"
@@ -34,7 +34,7 @@ def test_a_complete_tree_proves_itself_and_has_every_tuple_at_its_place() -> Non
     ]
 
 
-def test_a_tree_of_its_own_of_each_message() -> None:
+def test_each_message_has_its_own_tree() -> None:
     """What is in one frame is told apart."""
     found = trees(["a b", "c", "d e f"], End())
     assert [len(tree.tuples) for tree in found] == [3, 2, 4]
@@ -42,7 +42,7 @@ def test_a_tree_of_its_own_of_each_message() -> None:
 
 
 @pytest.mark.parametrize("words", [3, 40, 600])
-def test_the_tuple_that_a_bolt_forgot_is_named(words: int) -> None:
+def test_forgotten_tuple_is_found(words: int) -> None:
     """In a tree of any size."""
     (tree,) = trees([" ".join(["moon", *(f"w{n}" for n in range(words))])], Forgets())
     assert tree.outcome == "open"
@@ -53,7 +53,7 @@ def test_the_tuple_that_a_bolt_forgot_is_named(words: int) -> None:
 
 
 @pytest.mark.parametrize("words", [3, 40, 100])
-def test_a_tuple_that_is_held_is_told_from_those_that_hang_on_it(words: int) -> None:
+def test_held_tuple_is_distinguished_from_its_children(words: int) -> None:
     """What it was sent for is acked already, and announced only with its ack."""
     sentence = " ".join(["moon", *(f"w{n}" for n in range(words))])
     (tree,) = trees([sentence], HoldsAndSends(), third=True)
@@ -63,7 +63,7 @@ def test_a_tuple_that_is_held_is_told_from_those_that_hang_on_it(words: int) -> 
     assert (waiting.strange, waiting.twice, waiting.among) == ([], [], ())
 
 
-def test_parents_are_exact_where_the_frame_says_them() -> None:
+def test_parents_are_exact_if_the_frame_has_them() -> None:
     """Otherwise there are several that it may be, if one task got several tuples of the tree."""
     feeder = FeederSpout("sentence")
     with LocalCluster(topology(feeder, HoldsAndSends(), third=True)) as cluster:
@@ -118,7 +118,7 @@ def _with_origin(record: Record) -> Record:
     )
 
 
-def test_what_is_read_twice_counts_once() -> None:
+def test_duplicate_records_count_once() -> None:
     """Records may come in any order, and again."""
     feeder = FeederSpout("sentence")
     with LocalCluster(topology(feeder, End())) as cluster:
@@ -131,7 +131,7 @@ def test_what_is_read_twice_counts_once() -> None:
         )
 
 
-def test_a_second_init_is_of_no_account() -> None:
+def test_second_init_is_ignored() -> None:
     """As in the ledger; else it would cancel out the first one."""
     feeder = FeederSpout("sentence")
     with LocalCluster(topology(feeder, End())) as cluster:

@@ -18,9 +18,7 @@ pytestmark = pytest.mark.filterwarnings(
 )  # schedules are broken off amid executions
 
 
-def test_of_a_hundred_schedules_each_acked_tree_is_proven_and_each_open_one_names_what_is_not_acked() -> (
-    None
-):
+def test_acked_trees_are_proven_and_open_trees_name_unacked_tuples() -> None:
     """At least once: three of four open trees have a tuple named for certain, and acks of all that are complete are told apart."""
     rebuilt = Rebuilt()
     for seed in SEEDS:
@@ -34,7 +32,7 @@ def test_of_a_hundred_schedules_each_acked_tree_is_proven_and_each_open_one_name
     assert not said["nothing"]
 
 
-def test_the_same_exactly_once() -> None:
+def test_trees_of_exactly_once_schedules() -> None:
     """Nothing is acked twice there, and nothing that nobody announced."""
     rebuilt = Rebuilt()
     for seed in range(40):
@@ -84,9 +82,7 @@ def _no_acks_cancel_out(tree: Tree) -> Waiting:
         ("tests.sim.trees.waits_for", _no_acks_cancel_out, 400),
     ],
 )
-def test_the_schedules_find_what_is_wrong(
-    where: str, mutant: Callable[..., object], within: int
-) -> None:
+def test_schedules_find_each_mutant(where: str, mutant: Callable[..., object], within: int) -> None:
     """Each rule taken out in turn is noticed."""
     with patch(where, mutant), pytest.raises(AssertionError, match=r"^seed \d+: "):
         _explore(within)

@@ -48,7 +48,7 @@ def without(topic: str) -> Callable[[list[Record]], list[Record]]:
 EXECUTED = {("t.count", partition): 9 for partition in range(2)}
 
 
-def test_a_tuple_that_its_bolt_forgot() -> None:
+def test_forgotten_tuple_is_held() -> None:
     """Its frame is committed, and nothing was heard of it."""
     verdict = asked(
         [tree_of(Forgets())],
@@ -62,17 +62,16 @@ def test_a_tuple_that_its_bolt_forgot() -> None:
     assert verdict.blocked[0].component == "count"
     assert f"count[{verdict.blocked[0].task}]" in verdict.said
     assert "it will be replayed" not in verdict.said
-    assert "was to be replayed" in verdict.said  # it is a minute old
+    assert "it should have been replayed by" in verdict.said  # it is a minute old
 
 
-def test_exactly_once_nothing_is_replayed_for_that() -> None:
-    """Nor where there is no time-out."""
+def test_no_replay_with_exactly_once_or_without_a_timeout() -> None:
     tree = tree_of(Forgets())
     for facts in ({"exactly_once": True}, {"timeout_ms": inf}):
         assert "replayed" not in asked([tree], committed=EXECUTED, **facts).said
 
 
-def test_a_tuple_in_a_queue_that_nobody_reads() -> None:
+def test_queued_tuple_without_a_process() -> None:
     """With the frames before it."""
     verdict = asked([tree_of(Forgets())], owners={("t.split", 0): "split-0"})
     assert verdict.kind is Kind.QUEUED
@@ -90,7 +89,7 @@ def test_a_tuple_in_a_queue_that_nobody_reads() -> None:
     assert "no process" not in asked([later]).said  # nobody has asked who is there
 
 
-def test_an_acker_that_is_behind() -> None:
+def test_acker_behind() -> None:
     """All is acked, and it has not read that."""
     tree = tree_of(End(), without("t.feeder.__completions"))
     verdict = asked([tree], ends={("t.__acker", 0): 52}, owners={("t.split", 0): "split-0"})
@@ -101,21 +100,21 @@ def test_an_acker_that_is_behind() -> None:
     assert asked([tree], committed={("t.__acker", 0): 52}).kind is Kind.NOT_TOLD
 
 
-def test_a_message_that_is_complete_and_not_stored() -> None:
+def test_complete_message_waits_for_its_offset() -> None:
     """It waits for those before it, or for the next write."""
     tree = tree_of(End())
     assert asked([tree]).kind is Kind.NOT_STORED
-    assert "the oldest that is not done is lines/3/17" in asked([tree], stored=17).said
+    assert "the oldest unfinished one is lines/3/17" in asked([tree], stored=17).said
     assert asked([tree], stored=101).kind is Kind.DONE
 
 
-def test_what_finished_ranges_say() -> None:
+def test_finished_range_gives_the_outcome() -> None:
     """Of a message that is below the stored offset."""
     of = FinishedRange(v=1, start=90, end=110, at=50_000, n={"acked": 20})
     said = asked([], stored=110, finished=[of]).said
     assert said == "done at 00:00:50 UTC (10.0 s ago)"
     empty = msgspec.structs.replace(of, empty=[(100, 101)])
-    assert "no tuple of it" in asked([], stored=110, finished=[empty]).said
+    assert "no tuple from it" in asked([], stored=110, finished=[empty]).said
     skipped = msgspec.structs.replace(
         of, skipped=[Skipped(100, 105, "kstorm offsets set", "anna@laptop")]
     )
@@ -126,7 +125,7 @@ def test_what_finished_ranges_say() -> None:
     )
 
 
-def test_a_failure_says_who_why_and_when_it_is_tried_again() -> None:
+def test_failure_shows_task_error_and_retry() -> None:
     """The note of the bolt's task comes with it."""
     tree = tree_of(Raises())
     retries = Retries(2000, 2.0, 60_000, 3)
@@ -147,11 +146,10 @@ def test_a_dead_letter_is_named() -> None:
     assert (verdict.kind, verdict.said) == (Kind.DEAD, "dead letter #17: failed 3 times")
 
 
-def test_a_message_that_was_not_read() -> None:
-    """And how far the spout is from it."""
+def test_unread_message_shows_its_distance() -> None:
     assert (
         asked([], stored=40, emitted_to=59).said
-        == "not read yet: the spout is 40 messages before it"
+        == "not read yet: 40 messages after the spout's position"
     )
     assert asked([], stored=40).kind is Kind.NOT_READ
     assert (
@@ -162,12 +160,11 @@ def test_a_message_that_was_not_read() -> None:
     assert asked([], stored=40, emitted_to=200).kind is Kind.NO_TREE
 
 
-def test_a_tuple_that_was_acked_twice() -> None:
-    """Such a tree is never complete, and its message is replayed."""
+def test_tuple_acked_twice_is_never_complete() -> None:
     verdict = asked([tree_of(Forgets(), _acked_again)], timeout_ms=90_000)
     assert verdict.kind is Kind.NEVER
     assert "executed twice by " in verdict.said
-    assert "it is never complete; it will be replayed at 00:01:3" in verdict.said
+    assert "it will never be complete; it will be replayed at 00:01:3" in verdict.said
 
 
 def _acked_again(found: list[Record]) -> list[Record]:
@@ -176,20 +173,19 @@ def _acked_again(found: list[Record]) -> list[Record]:
     return [*without("t.feeder.__completions")(found), last._replace(offset=last.offset + 1)]
 
 
-def test_a_tuple_that_is_in_no_record() -> None:
+def test_tuple_without_a_record() -> None:
     """It is on its way, or was lost with its process."""
     verdict = asked([tree_of(Forgets(), without("t.count"))])
     assert verdict.kind in (Kind.ON_ITS_WAY, Kind.UNSURE)
     assert "in no record" in verdict.said
 
 
-def test_a_tree_of_which_its_acker_has_not_heard() -> None:
-    """Its tuples are there, its init is not."""
+def test_tree_without_its_init() -> None:
     verdict = asked([tree_of(Forgets(), without("t.__acker"))])
     assert verdict.kind is Kind.ON_ITS_WAY
 
 
-def test_of_several_trees_of_an_attempt_the_one_that_is_not_complete_tells() -> None:
+def test_incomplete_tree_of_an_attempt_decides() -> None:
     """A message may be several tuples."""
     done, open_one = tree_of(End()), tree_of(Forgets())
     for trees in ([done, open_one], [open_one, done]):

@@ -18,14 +18,14 @@ def test_the_parts_of_a_sum_are_found() -> None:
         assert span.parts_of(reduce(xor, (ids[part] for part in parts), 0)) == parts
 
 
-def test_what_was_made_of_other_ids_has_no_parts() -> None:
+def test_unrelated_value_has_no_parts() -> None:
     """With a few ids there is no answer by chance."""
     random = Random(4)
     span = Span([random.getrandbits(64) for _ in range(20)])
     assert all(span.parts_of(random.getrandbits(64)) is None for _ in range(1000))
 
 
-def test_ids_that_depend_on_each_other_are_told() -> None:
+def test_dependent_ids_are_detected() -> None:
     """There is no one answer then."""
     assert not Span([1, 2, 3]).unique
     assert Span([1, 2, 4]).unique

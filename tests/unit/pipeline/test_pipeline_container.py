@@ -1,4 +1,4 @@
-"""What Spark on Kubernetes starts pods by: the command that an entry point becomes."""
+"""Commands of the driver and executor pods that Spark on Kubernetes starts."""
 
 from itertools import pairwise
 from pathlib import Path
@@ -24,8 +24,8 @@ TOLD = {
 }
 
 
-def test_an_executor_is_a_jvm_of_its_environment() -> None:
-    """Options of Java in their order, the heap, the classpath with what the driver says, and whom to call."""
+def test_executor_command_comes_from_the_environment() -> None:
+    """Java options in order, the heap, the classpath, and the arguments of the backend."""
     options = {f"SPARK_JAVA_OPT_{number}": f"-Dn={number}" for number in (10, 9, 0)}
     command = executor_command(
         {**TOLD, **options, "JAVA_HOME": "/java", "SPARK_CLASSPATH": "/jars/a.jar:/jars/b.jar"}
@@ -47,13 +47,12 @@ def test_an_executor_is_a_jvm_of_its_environment() -> None:
     }
 
 
-def test_spark_has_what_an_executor_becomes() -> None:
-    """The package brings the jars for Kubernetes."""
+def test_pyspark_has_the_kubernetes_jars() -> None:
     assert list((SPARK / "jars").glob("spark-kubernetes_*.jar"))
 
 
-def test_a_driver_is_spark_submit_with_the_jars_of_the_image(tmp_path: Path) -> None:
-    """What Spark says comes last, and wins."""
+def test_driver_is_spark_submit_with_the_image_jars(tmp_path: Path) -> None:
+    """Spark's own arguments come last, and win."""
     (tmp_path / "delta.jar").touch()
     environment = {
         "SPARK_DRIVER_BIND_ADDRESS": "10.0.0.1",
@@ -78,16 +77,15 @@ def test_a_driver_is_spark_submit_with_the_jars_of_the_image(tmp_path: Path) -> 
 
 
 @pytest.mark.parametrize("missing", sorted(TOLD))
-def test_an_executor_that_spark_did_not_start(missing: str) -> None:
-    """Says which variable it lacks."""
+def test_missing_executor_variable_is_named(missing: str) -> None:
     with pytest.raises(SettingsError, match=f"{missing} is not set"):
         executor_command({name: value for name, value in TOLD.items() if name != missing})
 
 
-def test_the_words_by_hand(
+def test_roles_without_sparks_environment_are_refused(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Cost a line, and say what to do."""
+    """In one line with the remedy."""
     for name in (*TOLD, "SPARK_DRIVER_BIND_ADDRESS"):
         monkeypatch.delenv(name, raising=False)
     for word in ("executor", "driver"):

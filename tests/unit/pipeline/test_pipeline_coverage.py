@@ -1,4 +1,4 @@
-"""Level 0 of the audit: which offsets are accounted for."""
+"""Level 0 of the audit: offsets that are accounted for."""
 
 from itertools import pairwise
 
@@ -12,10 +12,10 @@ PAIRS = st.tuples(NUMBERS, NUMBERS)
 
 
 @given(st.lists(st.tuples(st.booleans(), PAIRS), max_size=20), PAIRS)
-def test_intervals_are_a_set_of_numbers(
+def test_intervals_behave_like_a_set_of_numbers(
     steps: list[tuple[bool, tuple[int, int]]], asked: tuple[int, int]
 ) -> None:
-    """Added, removed and looked for as in a set; kept as few intervals, in order and apart."""
+    """They are kept as few disjoint intervals, in order."""
     intervals, plain = Intervals(), set[int]()
     for adds, (start, end) in steps:
         if adds:
@@ -35,24 +35,23 @@ def test_intervals_are_a_set_of_numbers(
     assert {number for run in intervals.within(*asked) for number in range(*run)} == wanted & plain
 
 
-def test_ranges_that_overlap_leave_no_gap() -> None:
-    """As after a crash; what is behind the stored offset is not due."""
+def test_overlapping_ranges_leave_no_gap() -> None:
+    """As after a crash. Offsets after the stored one are not due."""
     account = Account.of([Range(0, 10), Range(10, 20), Range(15, 30)])
     assert account.gaps(0, 100, 30) == []
     assert account.gaps(0, 100, 25) == []
     assert account.gaps(5, 12, 30) == []
 
 
-def test_an_offset_that_is_stored_and_in_no_range_is_a_gap() -> None:
-    """Between two ranges, before the first, and behind the last."""
+def test_stored_offset_in_no_range_is_a_gap() -> None:
+    """Between two ranges, before the first, and after the last."""
     account = Account.of([Range(5, 10), Range(12, 20)])
     assert account.gaps(0, 100, 23) == [(0, 5), (10, 12), (20, 23)]
     assert account.gaps(0, 100, None) == [(0, 5), (10, 12)]
     assert account.gaps(6, 11, 23) == [(10, 11)]
 
 
-def test_what_a_step_back_takes_away_has_to_come_again() -> None:
-    """With all that was said of it."""
+def test_step_back_invalidates_later_outcomes() -> None:
     first = Range(0, 20, dead=((3, 5), (11, 12)), empty=((12, 14),), skipped=(Skip(15, 17, "why"),))
     account = Account.of([first, Range(20, 10), Range(10, 13)])
     assert account.gaps(0, 20, 20) == [(13, 20)]

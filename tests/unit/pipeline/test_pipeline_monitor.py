@@ -1,4 +1,4 @@
-"""What a run says of itself at its pages: whether it is alive and ready, and that a query which stands still is noticed."""
+"""The pages of a run: liveness, readiness and stuck queries."""
 
 import socket
 import urllib.error
@@ -30,7 +30,7 @@ def clock() -> Clock:
 
 @pytest.fixture
 def monitor(clock: Clock) -> Monitor:
-    """Return the monitor of two queries that have begun."""
+    """The monitor of two queries that have caught up once."""
     monitor = Monitor(stalled_seconds=600, clock=clock)
     monitor.follow(["bronze", "refine"])
     for name in ("bronze", "refine"):
@@ -38,10 +38,8 @@ def monitor(clock: Clock) -> Monitor:
     return monitor
 
 
-def test_a_query_that_waits_for_its_time_does_not_stand_still(
-    monitor: Monitor, clock: Clock
-) -> None:
-    """For a day no record comes: each look finds it waiting."""
+def test_query_between_triggers_is_not_stuck(monitor: Monitor, clock: Clock) -> None:
+    """No record arrives for a day."""
     for _ in range(24):
         clock.now += 3600
         for name in ("bronze", "refine"):
@@ -49,9 +47,7 @@ def test_a_query_that_waits_for_its_time_does_not_stand_still(
         assert (monitor.stalled, monitor.not_ready) == (None, None)
 
 
-def test_a_long_batch_whose_tasks_end_one_by_one_does_not_stand_still(
-    monitor: Monitor, clock: Clock
-) -> None:
+def test_long_batch_with_progress_is_not_stuck(monitor: Monitor, clock: Clock) -> None:
     for done in range(100):
         clock.now += 59
         monitor.note("bronze", None, begun=True)
@@ -59,10 +55,10 @@ def test_a_long_batch_whose_tasks_end_one_by_one_does_not_stand_still(
         assert (monitor.stalled, monitor.not_ready) == (None, None)
 
 
-def test_a_query_at_work_without_a_sign_of_life_is_not_ready_and_then_not_alive(
+def test_query_without_progress_is_not_ready_and_later_not_alive(
     monitor: Monitor, clock: Clock
 ) -> None:
-    """The other one gets on, and hides nothing. One sign of life, and all is well."""
+    """The progress of the other query does not hide it. After progress it is ready again."""
     monitor.note("refine", ("Processing new data", 7), begun=True)
     for seconds, ready, alive in (
         (59, True, True),
@@ -74,18 +70,17 @@ def test_a_query_at_work_without_a_sign_of_life_is_not_ready_and_then_not_alive(
         monitor.note("bronze", None, begun=True)
         monitor.note("refine", ("Processing new data", 7), begun=True)
         assert (monitor.not_ready is None, monitor.stalled is None) == (ready, alive)
-    assert monitor.stalled == "refine has stood still for 601 s"
+    assert monitor.stalled == "refine has made no progress for 601 s"
     monitor.note("refine", ("Processing new data", 8), begun=True)
     assert monitor.not_ready is None
 
 
-def test_who_looks_may_be_what_hangs(monitor: Monitor, clock: Clock) -> None:
-    """No look for so long is no sign of life either."""
+def test_run_without_polls_is_stalled(monitor: Monitor, clock: Clock) -> None:
     clock.now += 601
     assert monitor.stalled is not None
 
 
-def test_a_run_is_ready_when_each_query_has_once_done_what_there_was(clock: Clock) -> None:
+def test_run_is_ready_once_each_query_has_caught_up(clock: Clock) -> None:
     monitor = Monitor(stalled_seconds=600, clock=clock)
     assert monitor.not_ready == "starting"
     monitor.follow(["bronze", "refine"])
@@ -96,7 +91,7 @@ def test_a_run_is_ready_when_each_query_has_once_done_what_there_was(clock: Cloc
     assert monitor.not_ready is None
 
 
-def test_the_clock_of_a_pulse_begins_with_it() -> None:
+def test_pulse_measures_from_its_creation() -> None:
     assert Pulse(now=5.0).still_for(7.5) == 2.5
 
 
@@ -113,8 +108,7 @@ def served(monitor: Monitor, port: int) -> Iterator[str]:
         yield f"http://127.0.0.1:{port}"
 
 
-def test_the_pages(served: str, monitor: Monitor, clock: Clock) -> None:
-    """Probes go by the status; a person reads why."""
+def test_pages_have_status_and_reason(served: str, monitor: Monitor, clock: Clock) -> None:
     assert answer(f"{served}/livez") == answer(f"{served}/readyz") == (200, "ok\n")
     monitor.metrics.add_batch("bronze", 12, 0.5)
     status, text = answer(f"{served}/metrics")
@@ -122,7 +116,7 @@ def test_the_pages(served: str, monitor: Monitor, clock: Clock) -> None:
     assert 'kstorm_pipeline_rows_total{table="bronze"} 12.0\n' in text
     assert "_created" not in text
     clock.now += 100
-    assert answer(f"{served}/readyz") == (503, "bronze has stood still for 100 s\n")
+    assert answer(f"{served}/readyz") == (503, "bronze has made no progress for 100 s\n")
     assert (
         'kstorm_pipeline_standing_still_seconds{query="bronze"} 100.0\n'
         in answer(f"{served}/metrics")[1]
@@ -131,7 +125,7 @@ def test_the_pages(served: str, monitor: Monitor, clock: Clock) -> None:
     assert answer(f"{served}/other") == (404, "there are /metrics, /livez and /readyz\n")
 
 
-def test_a_port_that_is_taken_is_named(served: str, monitor: Monitor, port: int) -> None:
+def test_taken_port_is_named(served: str, monitor: Monitor, port: int) -> None:
     problem = rf"--http-port {port} cannot be served: .*; give another, or 0 for none"
     with pytest.raises(PipelineError, match=problem), serving(monitor, port):
         pass

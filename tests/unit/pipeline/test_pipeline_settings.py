@@ -1,4 +1,4 @@
-"""Settings from flags and the environment: what is taken, and the one line that a mistake costs."""
+"""Settings from flags and the environment. Mistakes are explained in one line."""
 
 import json
 from pathlib import Path
@@ -15,15 +15,15 @@ RUN = ["run", "--tables", "tables", "--topic", "words", "--bootstrap-servers", "
 
 
 def loaded(*flags: str, **environment: str) -> Settings:
-    """The settings of a run with these flags and variables (without their prefix)."""
+    """Return the settings of a run with these flags and variables (without their prefix)."""
     variables = {f"KSTORM_PIPELINE_{name}": value for name, value in environment.items()}
     return load(
         make_parser().parse_args([*RUN, *flags]), variables, needs=("bootstrap_servers", "topic")
     )
 
 
-def test_a_flag_wins_over_the_environment() -> None:
-    """A setting comes from its flag, else from its variable, else it has its default."""
+def test_flag_overrides_the_environment() -> None:
+    """Otherwise the variable applies, or else the default."""
     assert loaded().max_records_per_batch == 500_000
     assert loaded(MAX_RECORDS_PER_BATCH="7").max_records_per_batch == 7
     assert (
@@ -31,8 +31,8 @@ def test_a_flag_wins_over_the_environment() -> None:
     )
 
 
-def test_pairs_come_from_flags_and_from_json() -> None:
-    """Options for Kafka and Spark may hold any character, and a flag adds to what the environment has."""
+def test_pairs_are_merged_from_flags_and_json() -> None:
+    """Options for Kafka and Spark may contain any character."""
     jaas = 'org.apache.kafka.common.security.plain.PlainLoginModule required username="a" password="b=c,d";'
     settings = loaded(
         "--kafka-option",
@@ -44,7 +44,7 @@ def test_pairs_come_from_flags_and_from_json() -> None:
 
 
 def test_the_login_of_the_schema_registry_is_not_shown() -> None:
-    """Neither that in the address nor that in the options."""
+    """Neither the one in the address nor the one in the options."""
     settings = loaded(
         "--schema-registry",
         "https://user:canary@one:1, http://two",
@@ -55,22 +55,20 @@ def test_the_login_of_the_schema_registry_is_not_shown() -> None:
     assert "canary" not in repr(settings)
 
 
-def test_every_setting_explains_itself() -> None:
-    """The help of each flag is the docstring under its field."""
+def test_every_setting_has_a_help_text() -> None:
+    """It is the docstring below the field."""
     assert set(help_texts()) == set(Settings.__dataclass_fields__)
 
 
-def test_places_do_not_depend_on_the_working_directory(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """A relative directory is taken from where the command was given; a URL stays as it is."""
+def test_relative_paths_are_made_absolute(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A URL stays unchanged."""
     monkeypatch.chdir(tmp_path)
     assert loaded().tables == str(tmp_path / "tables")
     assert loaded("--checkpoints", "s3a://bucket/c/").checkpoint_root == "s3a://bucket/c"
 
 
 def test_jars_may_be_given_by_a_pattern(tmp_path: Path) -> None:
-    """An image has its jars in one folder, under names with versions."""
+    """Images have all jars in one folder, under names with versions."""
     for name in ("b-1.jar", "a-2.jar", "notes.txt"):
         (tmp_path / name).touch()
     settings = loaded(JARS=f"{tmp_path}/*.jar,https://host/c.jar")
@@ -81,8 +79,8 @@ def test_jars_may_be_given_by_a_pattern(tmp_path: Path) -> None:
     )
 
 
-def test_pairs_come_by_file_too(tmp_path: Path) -> None:
-    """As a Secret is mounted; a flag wins over the file, and the file over the variable."""
+def test_pairs_are_read_from_a_mounted_file(tmp_path: Path) -> None:
+    """A flag overrides the file, and the file the variable."""
     file = tmp_path / "options.json"
     file.write_text('{"a": "file", "b": "file"}')
     settings = loaded(
@@ -110,10 +108,9 @@ def test_pairs_come_by_file_too(tmp_path: Path) -> None:
         "spark.hadoop.fs.s3a.proxy.port",
     ],
 )
-def test_a_file_for_spark_has_nothing_that_ends_on_a_command_line(
-    tmp_path: Path, name: str
-) -> None:
-    """Spark hands it to a JVM or a pod where others see it. It may come by the variable, where nobody takes it for a secret."""
+def test_mounted_spark_conf_refuses_settings_on_command_lines(tmp_path: Path, name: str) -> None:
+    """Spark passes them to a JVM or a pod, where others see them. They may be in the variable,
+    which is not secret."""
     file = tmp_path / "conf.json"
     file.write_text(json.dumps({"spark.hadoop.fs.s3a.secret.key": "canary-1", name: "canary-2"}))
     with pytest.raises(
@@ -124,8 +121,8 @@ def test_a_file_for_spark_has_nothing_that_ends_on_a_command_line(
     assert loaded(SPARK_CONF=json.dumps({name: "1"})).spark_conf == {name: "1"}
 
 
-def test_a_file_for_spark_has_secrets(tmp_path: Path) -> None:
-    """What Spark hands on by itself, and not by a command line."""
+def test_mounted_spark_conf_accepts_secrets(tmp_path: Path) -> None:
+    """Spark passes these on without a command line."""
     file = tmp_path / "conf.json"
     secrets = {
         "spark.hadoop.fs.s3a.secret.key": "a",
@@ -136,13 +133,11 @@ def test_a_file_for_spark_has_secrets(tmp_path: Path) -> None:
     assert loaded(SPARK_CONF_FILE=str(file)).spark_conf == secrets
 
 
-def test_an_encryption_that_loses_messages_is_refused(tmp_path: Path) -> None:
-    """That of the jar which `pyspark` 4.0.0 ships; nobody is told who does not encrypt."""
+def test_broken_encryption_is_refused(tmp_path: Path) -> None:
+    """The jar of `pyspark` 4.0.0 has the bug. Without encryption it is accepted."""
     jar = tmp_path / "spark-network-common_2.13-4.0.0.jar"
     jar.touch()
-    with pytest.raises(
-        PipelineError, match=f"{jar} cannot encrypt: put version 4.0.4 in its place"
-    ):
+    with pytest.raises(PipelineError, match=f"{jar} cannot encrypt: replace it by version 4.0.4"):
         refuse_unmended({"spark.network.crypto.enabled": "true"}, tmp_path)
     refuse_unmended({}, tmp_path)
     jar.rename(tmp_path / "spark-network-common_2.13-4.0.4.jar")
@@ -167,7 +162,7 @@ def test_an_encryption_that_loses_messages_is_refused(tmp_path: Path) -> None:
         ([*RUN, "--interval-seconds", "nan"], "is 'nan'; give seconds above 0"),
         ([*RUN, "--max-records-per-batch", "0"], "is '0'; give a whole number of 1 or more"),
         ([*RUN, "--allow-data-loss", "perhaps"], "is 'perhaps'; give true or false"),
-        ([*RUN, "--jars", "no.jar"], "has 'no.jar', and there is no such file"),
+        ([*RUN, "--jars", "no.jar"], "has 'no.jar', but there is no such file"),
         ([*RUN, "--driver-memory", "much"], "is 'much'; give a number followed by m or g"),
         (
             [*RUN, "--starting-offsets", "now"],
@@ -177,15 +172,15 @@ def test_an_encryption_that_loses_messages_is_refused(tmp_path: Path) -> None:
         ([*RUN, "--tables", __file__], "which is a file; give a directory"),
         (
             [*RUN, "--spark-conf", "spark.network.crypto.cipher=AES/CTR/NoPadding"],
-            "leave it out, it is AES/GCM/NoPadding",
+            "leave it out, the default is AES/GCM/NoPadding",
         ),
         (
             [*RUN, "--spark-conf", "spark.network.crypto.authEngineVersion=1"],
-            "leave it out, it is 2",
+            "leave it out, the default is 2",
         ),
         (
             [*RUN, "--spark-conf", "spark.network.crypto.saslFallback=true"],
-            "leave it out, it is false",
+            "leave it out, the default is false",
         ),
         (
             [*RUN, "--spark-conf", "alone"],
@@ -193,10 +188,10 @@ def test_an_encryption_that_loses_messages_is_refused(tmp_path: Path) -> None:
         ),
     ],
 )
-def test_a_wrong_setting_costs_one_line(
+def test_invalid_setting_is_explained_in_one_line(
     flags: list[str], message: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """The line names flag, variable, value and remedy; the exit code is 2; Spark is not started."""
+    """With flag, variable, value and remedy. The exit code is 2, and Spark is not started."""
     assert main(flags) == 2
     said = capsys.readouterr()
     assert message in said.err
@@ -204,10 +199,10 @@ def test_a_wrong_setting_costs_one_line(
     assert said.out == ""
 
 
-def test_a_broker_that_is_not_there_costs_one_line(capsys: pytest.CaptureFixture[str]) -> None:
-    """Spark would try for minutes; the pipeline tries the brokers first."""
+def test_missing_broker_is_explained_in_one_line(capsys: pytest.CaptureFixture[str]) -> None:
+    """Spark would try for minutes, so the pipeline checks the brokers first."""
     nobody = f"127.0.0.1:{reserve_port()}"
     assert main([*RUN, "--bootstrap-servers", nobody]) == 1
     said = capsys.readouterr().err
-    assert f"no Kafka broker answers ({nobody}: Connection refused)" in said
+    assert f"no Kafka broker responds ({nobody}: Connection refused)" in said
     assert said.count("\n") == 1

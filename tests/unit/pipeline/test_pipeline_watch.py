@@ -1,4 +1,4 @@
-"""What the log and the metrics have of a query's batches."""
+"""Batches of a query in the log and the metrics."""
 
 from types import SimpleNamespace
 from typing import Any
@@ -6,8 +6,8 @@ from typing import Any
 from kstorm_pipeline.watch import _Log
 
 
-def test_the_batch_after_an_idle_while_is_counted() -> None:
-    """Spark tells of idling by the number of the batch that comes next."""
+def test_batch_after_an_idle_period_is_counted() -> None:
+    """An idle query reports progress with the number of its next batch."""
     ran = {"durationMs": {"addBatch": 5}, "batchDuration": 1000, "name": "bronze"}
     idle = SimpleNamespace(
         batchId=1, numInputRows=0, durationMs={"latestOffset": 5}, batchDuration=5, name="bronze"

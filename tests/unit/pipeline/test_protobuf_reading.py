@@ -1,4 +1,4 @@
-"""What executors make of Protobuf's messages, without Spark: values, presence, what cannot be a column, and what is no message."""
+"""Decoding of Protobuf messages in executors, without Spark: values, presence, columns, invalid messages."""
 
 from contextlib import suppress
 from datetime import UTC, datetime
@@ -38,7 +38,7 @@ def reading(kind: Any, *, emit_defaults: bool = False) -> Reading:
 
 
 def row(kind: Any, body: bytes, **options: bool) -> dict[str, Any]:
-    """The columns of a message that can be read."""
+    """Return the columns of a readable message."""
     reason, values = read_message(reading(kind, **options), ALL, FIRST + body)
     assert reason is None
     columns = rows_of(kind.DESCRIPTOR, emit_defaults=False).columns
@@ -91,8 +91,8 @@ ABSENT = dict.fromkeys(
 ) | {"tags": [], "counts": {}, "texts": []}  # fmt: skip
 
 
-def test_what_is_not_there_is_null_and_so_is_what_cannot_say_so() -> None:
-    """As Spark's own reader has it by default; what was set to zero and says so is zero."""
+def test_absent_fields_and_zeros_without_presence_are_null() -> None:
+    """As in Spark's own reader. A zero in a field with presence is zero."""
     assert row(ORDER, b"") == ABSENT
     zero = ORDER(plain="", said="", box=0, inner={}, route=0, wrapped={})
     assert row(ORDER, zero.SerializeToString()) == ABSENT | {
@@ -103,7 +103,7 @@ def test_what_is_not_there_is_null_and_so_is_what_cannot_say_so() -> None:
     }
 
 
-def test_defaults_may_stand_for_what_cannot_say_whether_it_is_there() -> None:
+def test_emit_defaults_replaces_null_in_fields_without_presence() -> None:
     defaults = {
         "plain": "",
         "route": "LAND",
@@ -115,7 +115,7 @@ def test_defaults_may_stand_for_what_cannot_say_whether_it_is_there() -> None:
     assert row(ORDER, b"", emit_defaults=True) == ABSENT | defaults
 
 
-def test_a_default_that_is_declared_counts() -> None:
+def test_declared_default_is_used() -> None:
     file = File(syntax="proto2").message(
         "Old", "optional int32 size = 1", "optional string text = 2"
     )
@@ -123,7 +123,7 @@ def test_a_default_that_is_declared_counts() -> None:
     assert row(file.of("Old"), b"") == {"size": 7, "text": None}
 
 
-def test_values_of_every_form() -> None:
+def test_values_of_every_kind() -> None:
     order = ORDER(
         plain="Zoë", mail="a", inner={"size": -1}, tags=["x", ""], counts={"a": 0}, route=1, wrapped={"value": 2**64 - 1},
         raw=b"\xff", texts=[{"value": "a"}, {}],
@@ -146,7 +146,7 @@ TIMED = (
 )
 
 
-def test_a_time_is_one_that_python_has() -> None:
+def test_time_outside_pythons_range_is_refused() -> None:
     late = datetime(9999, 12, 31, 23, 59, 59, 999999, UTC)
     timed = TIMED()
     timed.at.FromDatetime(late)
@@ -156,7 +156,7 @@ def test_a_time_is_one_that_python_has() -> None:
         assert reason(TIMED, FIRST + wrong) == "field all has a time outside the years 1 to 9999"
 
 
-def test_what_cannot_be_columns_is_named() -> None:
+def test_message_that_cannot_be_columns_is_refused() -> None:
     tree = (
         File()
         .message("Tree", "string name = 1", ".shop.Branch branch = 2")
@@ -173,15 +173,15 @@ def test_what_cannot_be_columns_is_named() -> None:
     for kind, message in (
         (
             tree,
-            r"shop.Tree holds itself \(shop.Tree > shop.Branch > shop.Tree\).* give the records a schema= without that field",
+            r"shop.Tree contains itself \(shop.Tree > shop.Branch > shop.Tree\).* give the records a schema= without that field",
         ),
-        (struct_pb2.Struct, "google.protobuf.Struct holds itself"),
+        (struct_pb2.Struct, "google.protobuf.Struct contains itself"),
         (wide.of("F5"), "more than 5,000 columns"),
-        (deep.of("F100"), "more than 100 messages within each other"),
-        (File().message("Empty").of("Empty"), "no fields that columns could be made of"),
+        (deep.of("F100"), "more than 100 nested messages"),
+        (File().message("Empty").of("Empty"), "no fields that can be columns"),
         (
             File().message("Two", "int32 a = 1", "int32 A = 2").of("Two"),
-            "fields 'a' and 'A', which are one name to Spark",
+            "fields 'a' and 'A', which are the same name to Spark",
         ),
     ):
         with pytest.raises(PipelineError, match=message):
@@ -203,21 +203,21 @@ def test_a_message_without_fields_is_left_out() -> None:
     [b"", b"\x02", b"\x01\x00", b"\xff\xff\xff\xff\x0f", b"\x80", b"\x00\x0a\x05a", b"\x00\x0a\x01\xff", b"\x00\x0f", b"\x02\x01"],
     ids=lambda payload: payload.hex() or "nothing",
 )  # fmt: skip
-def test_what_is_no_message_has_a_reason(payload: bytes) -> None:
+def test_undecodable_payload_has_a_reason(payload: bytes) -> None:
     assert reason(ORDER, payload) == NOT_SO
 
 
-def test_text_that_is_none_has_a_reason_in_proto2_as_well() -> None:
+def test_invalid_utf8_has_a_reason_in_proto2() -> None:
     kind = (
         File(syntax="proto2")
         .message("Old", "optional string text = 1", "repeated string more = 2")
         .of("Old")
     )
     for wrong in (b"\x0a\x01\xff", b"\x12\x01a\x12\x01\xff"):
-        assert reason(kind, FIRST + wrong) == "a text in it is not UTF-8"
+        assert reason(kind, FIRST + wrong) == "a string in it is not UTF-8"
 
 
-def test_a_record_says_which_message_of_its_schema_it_is() -> None:
+def test_message_is_found_by_the_index_in_the_record() -> None:
     file = (
         File()
         .message("Order", "string a = 1")
@@ -254,26 +254,30 @@ def test_a_record_says_which_message_of_its_schema_it_is() -> None:
         (
             "int64 a = 1",
             "int32 a = 1",
-            "field 1 (shop.M.a) is int64 there, and int32 in the reader's",
+            "field 1 (shop.M.a) is int64 in the writer's schema, and int32 in the reader's",
         ),
-        ("int32 a = 1", "sint32 a = 1", "is int32 there, and sint32"),
-        ("int32 a = 1", "uint64 a = 1", "is int32 there, and uint64"),
-        ("string a = 1", "int64 a = 1", "is string there, and int64"),
-        ("repeated int32 a = 1", "int32 a = 1", "is repeated int32 there, and int32"),
+        ("int32 a = 1", "sint32 a = 1", "is int32 in the writer's schema, and sint32"),
+        ("int32 a = 1", "uint64 a = 1", "is int32 in the writer's schema, and uint64"),
+        ("string a = 1", "int64 a = 1", "is string in the writer's schema, and int64"),
+        (
+            "repeated int32 a = 1",
+            "int32 a = 1",
+            "is repeated int32 in the writer's schema, and int32",
+        ),
         (
             "map<string, string> a = 1",
             "repeated .shop.In a = 1",
-            "is map there, and repeated message",
+            "is map in the writer's schema, and repeated message",
         ),
         (
             "map<string, int64> a = 1",
             "map<string, string> a = 1",
-            "(shop.M.AEntry.value) is int64 there, and string",
+            "(shop.M.AEntry.value) is int64 in the writer's schema, and string",
         ),
     ],
 )
-def test_what_a_field_may_become(before: str, now: str, problem: str | None) -> None:
-    """What keeps its value, whatever that is."""
+def test_compatible_field_types(before: str, now: str, problem: str | None) -> None:
+    """Types that keep every value are compatible."""
     writer, reader = (
         File().message("In", "int32 x = 1").message("M", field).of("M").DESCRIPTOR
         for field in (before, now)
@@ -282,7 +286,7 @@ def test_what_a_field_may_become(before: str, now: str, problem: str | None) -> 
     assert (found is None) if problem is None else (problem in (found or ""))
 
 
-def test_what_is_within_is_compared_though_it_holds_itself() -> None:
+def test_recursive_messages_are_compared() -> None:
     def tree(field: str) -> Any:
         return File().message("Tree", field, "repeated .shop.Tree trees = 2").of("Tree").DESCRIPTOR
 
@@ -293,7 +297,7 @@ def test_what_is_within_is_compared_though_it_holds_itself() -> None:
 # Sets
 
 
-def test_a_set_of_descriptors_may_be_in_any_order() -> None:
+def test_descriptor_set_may_be_in_any_order() -> None:
     street = File(name="post/street.proto", package="post").message("Street", "string name = 1")
     order = File(street).message("Order", ".post.Street to = 1")
     found = open_message(
@@ -301,23 +305,23 @@ def test_a_set_of_descriptors_may_be_in_any_order() -> None:
         "shop.Order",
     )
     assert [field.name for field in found.fields] == ["to"]
-    with pytest.raises(PipelineError, match=r"imports 'post/street\.proto', which is not there"):
+    with pytest.raises(PipelineError, match=r"imports 'post/street\.proto', which is missing"):
         files_of_set(FileDescriptorSet(file=[order.proto]).SerializeToString())
     for data in (b"", b"\xff", b"syntax"):
-        with pytest.raises(PipelineError, match="is no set of descriptors: make one by protoc"):
+        with pytest.raises(PipelineError, match="is not a descriptor set: make one with protoc"):
             files_of_set(data)
     with pytest.raises(PipelineError, match=r"no message 'shop.Other': correct message="):
         open_message(files_of_class(order.of("Order")), "shop.Other")
 
 
-def test_files_that_make_no_sense_are_refused() -> None:
+def test_inconsistent_files_are_refused() -> None:
     one = File(name="a.proto")
     one.proto.dependency.append("b.proto")
     two = File(one, name="b.proto")
     with pytest.raises(PipelineError, match=r"import each other: b.proto"):
         files_of_set(FileDescriptorSet(file=[one.proto, two.proto]).SerializeToString())
     wrong = File().message("Order", ".shop.Missing to = 1")
-    with pytest.raises(PipelineError, match=r"makes no sense: .*Missing"):
+    with pytest.raises(PipelineError, match=r"is inconsistent: .*Missing"):
         open_message(
             files_of_set(FileDescriptorSet(file=[wrong.proto]).SerializeToString()), "shop.Order"
         )
@@ -344,8 +348,8 @@ def bombs() -> Any:
 
 BOMB = bombs()
 TOO_MUCH = {
-    "values": "it holds more than 400,000 values",
-    "fields": "its messages have more than 4,000,000 fields, be they there or not",
+    "values": "it has more than 400,000 values",
+    "fields": "its messages have more than 4,000,000 fields, present or not",
 }
 BOMBS: dict[str, tuple[str, bytes]] = {
     "wide messages": ("fields", b"\x0a\0" * 100_000),
@@ -366,7 +370,7 @@ BOMBS: dict[str, tuple[str, bytes]] = {
 
 
 @pytest.mark.parametrize("name", BOMBS)
-def test_a_bomb_is_refused_before_it_is_decoded(name: str) -> None:
+def test_too_large_message_is_refused_before_decoding(name: str) -> None:
     what, body = BOMBS[name]
     payload = FIRST + body
     found: list[str | None] = []
@@ -374,7 +378,7 @@ def test_a_bomb_is_refused_before_it_is_decoded(name: str) -> None:
     assert found == [TOO_MUCH[what]]
 
 
-def test_as_much_as_may_be_is_read() -> None:
+def test_largest_allowed_messages_are_read() -> None:
     assert row(BOMB, long(2, b"\x01" * (MOST_VALUES - 1)))["loose"] == [1] * (MOST_VALUES - 1)
     wides = row(BOMB, b"\x0a\0" * (MOST_PLACES // 500 - 1))["wides"]
     assert len(wides) == MOST_PLACES // 500 - 1
@@ -396,7 +400,7 @@ def test_as_much_as_may_be_is_read() -> None:
     ],
     ids=lambda tail: tail[:4].hex(),
 )
-def test_what_is_long_and_no_message_is_refused_by_the_walk(tail: bytes) -> None:
+def test_long_damaged_message_is_refused_before_decoding(tail: bytes) -> None:
     body = long(4, bytes(MOST_VALUES)) + tail
     with pytest.raises(DamagedError):
         Extent(BOMB.DESCRIPTOR).check(body)
@@ -424,7 +428,7 @@ def bodies(draw: st.DrawFn) -> bytes:
 
 
 @given(bodies())
-def test_whatever_the_bytes_are_nothing_raises_and_the_walk_refuses_nothing_good(
+def test_random_bytes_never_raise_and_valid_messages_pass(
     body: bytes,
 ) -> None:
     read_message(reading(BOMB), ALL, body)

@@ -1,4 +1,4 @@
-"""The web port of a run of the pipeline: what a stranger can hold of it. Needs no Spark."""
+"""Limits of a run's web port. Needs no Spark."""
 
 import socket
 import threading
@@ -19,7 +19,7 @@ HALF = b"GET /livez HTTP/1.1\r\nHost: kstorm\r\n"
 
 
 class Served:
-    """The server of a run, and who asks it."""
+    """The server of a run, and its clients."""
 
     def __init__(self, server: WebServer, port: int, open_ones: ExitStack) -> None:
         self.server, self._port, self._open = server, port, open_ones
@@ -39,7 +39,7 @@ class Served:
         server.process_request_thread = noted  # type: ignore[method-assign]
 
     def connect(self, sent: bytes) -> socket.socket:
-        """Open a connection, and send this."""
+        """Open a connection and send `sent`."""
         made = self._open.enter_context(
             socket.create_connection(("127.0.0.1", self._port), timeout=30)
         )
@@ -47,11 +47,11 @@ class Served:
         return made
 
     def get(self, path: str) -> bytes:
-        """All that is answered until the connection ends."""
+        """Return the response until the connection closes."""
         return ended(self.connect(f"GET {path} HTTP/1.1\r\nHost: kstorm\r\n\r\n".encode()))
 
     def until(self, open_connections: int, *, of: int) -> None:
-        """Wait until so many are left `of` those that were made, and as many threads."""
+        """Wait until `open_connections` of `of` accepted ones are open, and as many threads run."""
         deadline = time.monotonic() + 30
         while (self.accepted, self.server.connections, self._threads) != (
             of,
@@ -66,7 +66,7 @@ class Served:
 
     @property
     def _threads(self) -> int:
-        """Of this server alone: another test's registry, kept alive by its client, may be served in this process as well."""
+        """Threads of this server only. Other tests may keep servers alive in this process."""
         return sum(thread.is_alive() for thread in self._served_by)
 
 
@@ -75,7 +75,7 @@ Said = Callable[[], str]
 
 @pytest.fixture
 def said(caplog: pytest.LogCaptureFixture, capfd: pytest.CaptureFixture[str]) -> Said:
-    """Tell all that was logged or printed."""
+    """Return a function that returns everything logged or printed."""
     return lambda: caplog.text + "".join(capfd.readouterr())
 
 
@@ -88,7 +88,7 @@ def served(limits: WebLimits, monitor: Monitor | None = None) -> Iterator[Served
 
 
 def ended(connection: socket.socket) -> bytes:
-    """What came until the other side ended the connection."""
+    """Return everything received until the server closed the connection."""
     came = b""
     with suppress(ConnectionResetError):
         while data := connection.recv(1 << 16):
@@ -97,7 +97,7 @@ def ended(connection: socket.socket) -> bytes:
 
 
 def test_probes_are_answered_while_a_stranger_holds_half_sent_requests(said: Said) -> None:
-    """However many he opens: the oldest make room, and there are never more threads than that."""
+    """The oldest connections make room. The number of threads stays limited."""
     with served(LONG) as run:
         held = [run.connect(HALF) for _ in range(100)]
         for each in held[:84]:
@@ -110,7 +110,7 @@ def test_probes_are_answered_while_a_stranger_holds_half_sent_requests(said: Sai
 
 
 class Talkative(Monitor):
-    """Its metrics are more than a connection takes at once."""
+    """Its metrics exceed a socket's buffers."""
 
     def __init__(self) -> None:
         super().__init__(600)
@@ -122,8 +122,8 @@ class Talkative(Monitor):
     [b"", b"GET", HALF, b"GET /metrics HTTP/1.1\r\nHost: kstorm\r\n\r\n"],
     ids=["nothing", "half a line", "half a request", "a request, and its answer is not taken"],
 )
-def test_what_does_not_go_on_is_cut(sent: bytes, said: Said) -> None:
-    """After its time, without a word in the log."""
+def test_stuck_connection_is_closed(sent: bytes, said: Said) -> None:
+    """After the time limit, without a log line."""
     with served(SHORT, Talkative()) as run:
         begun = time.monotonic()
         held = [run.connect(sent) for _ in range(3)]
@@ -134,8 +134,8 @@ def test_what_does_not_go_on_is_cut(sent: bytes, said: Said) -> None:
     assert said() == ""
 
 
-def test_a_request_that_comes_byte_by_byte_is_cut_as_well() -> None:
-    """Each byte is a sign of life, and none begins the time anew."""
+def test_slow_request_is_closed() -> None:
+    """A byte does not restart the time limit."""
     with served(SHORT) as run:
         connection = run.connect(HALF)
         connection.settimeout(0.01)
@@ -148,16 +148,16 @@ def test_a_request_that_comes_byte_by_byte_is_cut_as_well() -> None:
         run.until(0, of=1)
 
 
-def test_a_connection_is_for_one_request() -> None:
-    """None stays open for a next one, whatever the client wants."""
+def test_connection_serves_one_request() -> None:
+    """It is closed even if the client asks for keep-alive."""
     with served(LONG) as run:
         request = b"GET /livez HTTP/1.1\r\nHost: kstorm\r\nConnection: keep-alive\r\n\r\n"
         assert ended(run.connect(request)).count(b"HTTP/1") == 1
         run.until(0, of=1)
 
 
-def test_a_request_without_end_is_not_kept() -> None:
-    """Its head is read so far and no further."""
+def test_endless_request_is_refused() -> None:
+    """Only a limited part of its head is read."""
     with served(LONG) as run:
         head = (
             HALF
@@ -178,8 +178,8 @@ def test_a_request_without_end_is_not_kept() -> None:
     ],
     ids=["TLS", "no version", "no header", "a long path"],
 )
-def test_what_is_no_http_ends_its_connection_without_a_trace(sent: bytes, said: Said) -> None:
-    """A stranger writes nothing into the log, and reads nothing of the process."""
+def test_invalid_http_is_closed_silently(sent: bytes, said: Said) -> None:
+    """Nothing is logged, and the response contains nothing about the process."""
     with served(LONG) as run:
         assert b"Traceback" not in ended(run.connect(sent))
         run.until(0, of=1)

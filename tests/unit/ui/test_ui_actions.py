@@ -1,4 +1,4 @@
-"""What forms mean, what is remembered of what was done, and whose it was; without servers."""
+"""Actions: parsing of forms, and the list of background actions. Without servers."""
 
 import threading
 from collections.abc import Callable
@@ -27,7 +27,7 @@ SETTINGS = Settings(topology="", bootstrap_servers="nowhere:1")
 
 @pytest.fixture
 def state() -> TopologyState:
-    """A topology that somebody looked at."""
+    """A topology after one poll."""
     source = MadeUp(topology("shop", {"lines": "spout"}, [], bootstrap="nowhere:1"))
     collector = Collector(source)
     collector._learn(collector._ask())
@@ -36,23 +36,22 @@ def state() -> TopologyState:
 
 @pytest.fixture
 def site() -> Site:
-    """Of a page that may do everything, on this machine."""
+    """A web UI for this machine that may run all actions."""
     return Site(Collector(MadeUp()), True, frozenset(ACTIONS))
 
 
-def test_actions_are_named_by_a_value() -> None:
-    """With commas between; by default none is, and a name that there is not is refused."""
+def test_actions_are_a_comma_separated_list() -> None:
+    """By default there are none. An unknown name is refused."""
     assert from_environment({}).actions == frozenset()
     assert from_environment({"KSTORM_UI_ACTIONS": "drain, replay"}).actions == {"drain", "replay"}
     with pytest.raises(
-        ConfigError, match="KSTORM_UI_ACTIONS has 'kill, replya': give some of activate,deactivate"
+        ConfigError, match="KSTORM_UI_ACTIONS has 'kill, replya': choose from activate,deactivate"
     ):
         from_environment({"KSTORM_UI_ACTIONS": "replya,drain,kill"})
 
 
-def test_who_edits_sees_values() -> None:
-    """So that has to be said too."""
-    with pytest.raises(ConfigError, match="set KSTORM_UI_SHOW_VALUES=true, or leave it out"):
+def test_edit_needs_show_values() -> None:
+    with pytest.raises(ConfigError, match="set KSTORM_UI_SHOW_VALUES=true, or leave edit out"):
         from_environment({"KSTORM_UI_ACTIONS": "edit"})
     assert from_environment(
         {"KSTORM_UI_ACTIONS": "edit", "KSTORM_UI_SHOW_VALUES": "true"}
@@ -62,31 +61,31 @@ def test_who_edits_sees_values() -> None:
 @pytest.mark.parametrize(
     ("verb", "fields", "said"),
     [
-        ("drain", {"timeout": "-1"}, "timeout: '-1' is no number"),
-        ("drain", {"timeout": "nan"}, "timeout: 'nan' is no number"),
-        ("drain", {"timeout": "1e99"}, "timeout: '1e99' is no number"),
+        ("drain", {"timeout": "-1"}, "timeout: '-1' is not a number from 0 to 1,000,000,000"),
+        ("drain", {"timeout": "nan"}, "timeout: 'nan' is not a number"),
+        ("drain", {"timeout": "1e99"}, "timeout: '1e99' is not a number"),
         ("replay", {"limit": "0"}, "limit: '0': give a whole number from 1"),
         ("replay", {"limit": "1.5"}, "limit: '1.5': give a whole number from 1"),
-        ("replay", {"rate": "0"}, "rate: '0': give 0.001 a second or more"),
-        ("replay", {"number": "٣"}, "number: '٣' is no number of a letter"),
-        ("replay", {"until": "-1"}, "until: '-1' is no number of a letter"),
-        ("discard", {}, "Which letters"),
-        ("discard", {"kind": "failed"}, "Which letters"),
-        ("edit", {"value": "x"}, "Which letter"),
+        ("replay", {"rate": "0"}, "rate: '0': give 0.001 per second or more"),
+        ("replay", {"number": "٣"}, "number: '٣' is not the number of a dead letter"),
+        ("replay", {"until": "-1"}, "until: '-1' is not the number of a dead letter"),
+        ("discard", {}, "Choose one dead letter, or a group"),
+        ("discard", {"kind": "failed"}, "Choose one dead letter, or a group"),
+        ("edit", {"value": "x"}, "Choose one dead letter"),
     ],
 )
-def test_what_cannot_be_meant(
+def test_invalid_fields_are_rejected(
     site: Site, state: TopologyState, verb: str, fields: dict[str, str], said: str
 ) -> None:
-    """The field is named, and what may be given."""
+    """The message has the field, its value, and the valid values."""
     with pytest.raises(ConfigError, match=said):
         ordered.ordered(site, state, verb, fields, "anna")
 
 
-def test_what_a_form_means(
+def test_form_fields_are_parsed(
     site: Site, state: TopologyState, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Its numbers, its note, and a value with lines that end as they did before a browser sent them."""
+    """The value gets the line ends that it had before the browser submitted it."""
     given: list[Any] = []
     for name in ("replay", "edit", "drain"):
         monkeypatch.setattr(acting, name, lambda *words, **more: given.append((words[1:], more)))
@@ -109,8 +108,8 @@ def test_what_a_form_means(
     assert given[2][0] == (state.outline, 7, b"a\nb\n", "")
 
 
-def test_letters_that_come_later_are_not_meant(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A form says up to which it was shown."""
+def test_later_dead_letters_are_not_selected(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A form has the number of the last dead letter that existed when it was shown."""
     letter = DeadLetter(topology="shop", component="lines", task=0, reason="failed", kind="failed")
     there = [Numbered(number, letter) for number in (1, 4, 9)]
     monkeypatch.setattr(meant, "letters_of", lambda *_: Found(there, False))
@@ -121,7 +120,7 @@ def test_letters_that_come_later_are_not_meant(monkeypatch: pytest.MonkeyPatch) 
     assert [one.number for one in meant_by({"number": "9"}).letters(SETTINGS, "shop")] == [9]
     assert meant_by({"number": "9"}).query == "?number=9"
     for fields in ({"number": "2"}, {"kind": "timed_out"}):
-        with pytest.raises(ControlError, match="has no dead letter that is meant"):
+        with pytest.raises(ControlError, match="has no dead letter that matches the selection"):
             meant_by(fields).letters(SETTINGS, "shop")
 
 
@@ -136,13 +135,14 @@ def test_letters_that_come_later_are_not_meant(monkeypatch: pytest.MonkeyPatch) 
         (b"\0", None),
     ],
 )
-def test_a_form_holds_only_what_it_gives_back(value: bytes | None, text: str | None) -> None:
-    """What it would change is not put into it."""
+def test_form_shows_only_values_that_it_submits_unchanged(
+    value: bytes | None, text: str | None
+) -> None:
     assert form_text(value) == text
 
 
-def test_discarding_many_is_offered_for_a_group() -> None:
-    """And only what the page may do."""
+def test_many_are_discarded_only_by_group() -> None:
+    """Only allowed actions are offered."""
     assert offers.on_letters(frozenset(ACTIONS), "") == ["replay"]
     assert offers.on_letters(frozenset(ACTIONS), "d487") == ["replay", "discard"]
     assert offers.on_letter(frozenset({"edit"})) == ["edit"]
@@ -151,7 +151,7 @@ def test_discarding_many_is_offered_for_a_group() -> None:
 
 
 class Held:
-    """An act that goes on until it is released."""
+    """An action that runs until it is released."""
 
     def __init__(self, outcome: Callable[[], str] = lambda: "all is well") -> None:
         self.released, self._outcome = threading.Event(), outcome
@@ -161,12 +161,12 @@ class Held:
         return self._outcome()
 
 
-def test_one_of_a_kind_at_a_time() -> None:
-    """Of a topology; another kind, and another topology, may go on."""
+def test_one_action_of_a_kind_per_topology() -> None:
+    """Actions of another kind, or of another topology, run at the same time."""
     deeds, held = Deeds(), Held()
     deed = deeds.start("shop", "drain", "", "anna", held)
     with pytest.raises(
-        ControlError, match=r"anna has begun to drain at .* UTC, and that is under way"
+        ControlError, match=r"drain is already under way: anna started it at .* UTC"
     ):
         deeds.start("shop", "drain", "", "bert", held)
     others = [
@@ -180,8 +180,8 @@ def test_one_of_a_kind_at_a_time() -> None:
     assert [each.who for each in deeds.of("shop")] == ["bert", "bert", "anna"]
 
 
-def test_the_last_twenty_are_kept() -> None:
-    """And what is under way."""
+def test_last_twenty_actions_are_kept() -> None:
+    """Actions that still run are kept too."""
     deeds, held = Deeds(), Held()
     first = deeds.start("shop", "drain", "", "anna", held)
     for number in range(MOST_KEPT + 5):
@@ -191,8 +191,8 @@ def test_the_last_twenty_are_kept() -> None:
     held.released.set()
 
 
-def test_what_fails_says_why(caplog: pytest.LogCaptureFixture) -> None:
-    """A mistake of the page's own is in its log."""
+def test_failed_action_has_the_reason(caplog: pytest.LogCaptureFixture) -> None:
+    """The traceback of an unexpected error is in the web UI's log."""
 
     def refuse() -> str:
         raise ControlError("the spout has died")
@@ -206,21 +206,20 @@ def test_what_fails_says_why(caplog: pytest.LogCaptureFixture) -> None:
     assert ended.wait(60)
     broken = deeds.start("shop", "drain", "", "anna", lambda deed: str(1 // 0))
     assert broken.over.wait(60)
-    assert broken.said == "ZeroDivisionError: the page's log has more of it"
+    assert broken.said == "ZeroDivisionError: see the web UI's log"
     assert "ZeroDivisionError" in caplog.text
 
 
-def test_at_the_pages_end_nobody_waits_on() -> None:
-    """It is said, so that it can be noted."""
+def test_shutdown_ends_waiting_actions() -> None:
+    """They end with a reason, so that an event can record it."""
     deeds, held = Deeds(), Held()
     deed = deeds.start("shop", "drain", "", "anna", held)
     deeds.close()
     assert deed.over.is_set()
-    assert (deed.state, deed.said) == ("failed", "the page has ended meanwhile; 3 in flight")
+    assert (deed.state, deed.said) == ("failed", "the web UI stopped during the wait; 3 in flight")
 
 
-async def test_what_was_changed_is_asked_anew() -> None:
-    """The answer before it was kept for seconds else."""
+async def test_actions_discard_cached_answers() -> None:
     asked, answers = Asked(1), iter(range(3))
     assert await asked.answer("letters", lambda: next(answers)) == (0, "")
     assert await asked.answer("letters", lambda: next(answers)) == (0, "")

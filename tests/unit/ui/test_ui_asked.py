@@ -1,4 +1,4 @@
-"""What is asked when somebody looks: once for all who look, and not for longer than somebody does."""
+"""Queries on demand: shared by concurrent viewers, and only while someone views the page."""
 
 import asyncio
 from collections.abc import Sequence
@@ -24,8 +24,8 @@ class Nothing:
         return []
 
 
-def test_many_who_look_at_the_same_ask_once() -> None:
-    """Also those who come while the answer is under way; a fresh one is asked for once they want one, and by one of them."""
+def test_viewers_share_a_query() -> None:
+    """Also viewers who come while it runs. A fresh answer needs one more query."""
     asked: list[int] = []
     go = Event()
 
@@ -51,10 +51,9 @@ def test_many_who_look_at_the_same_ask_once() -> None:
     ("error", "status"),
     [(AbsentError("no such message"), 404), (BrokerError("Kafka is away"), 503)],
 )
-def test_what_is_not_there_is_another_thing_than_nobody_who_says(
+def test_status_of_absent_objects_and_of_unavailable_servers_differs(
     error: KstormError, status: int
 ) -> None:
-    """Each in words."""
 
     def ask() -> None:
         raise error
@@ -64,7 +63,6 @@ def test_what_is_not_there_is_another_thing_than_nobody_who_says(
 
 
 def test_an_answer_has_no_problem() -> None:
-    """Nor words."""
     found, problem = asyncio.run(Asked(1).answer("x", lambda: 7))
     assert (found, bool(problem), problem.status) == (7, False, 200)
 
@@ -72,7 +70,7 @@ def test_an_answer_has_no_problem() -> None:
 def follow(
     looks: Sequence[tuple[str, bool]], most_secs: float = 60.0, slow: Event | None = None
 ) -> str:
-    """What is sent to one who follows what looks like this, one after the other."""
+    """Return everything that is sent to a viewer if the polls return `looks`."""
     left = list(looks)
 
     async def look(is_last: bool) -> tuple[str, bool]:
@@ -96,8 +94,8 @@ def follow(
     return asyncio.run(asyncio.wait_for(run(), 60))
 
 
-def test_what_grows_is_sent_until_it_is_over() -> None:
-    """And who follows is told not to come again."""
+def test_fragments_are_sent_until_the_last() -> None:
+    """A final event tells the viewer not to reconnect."""
     sent = follow([("one", False), ("two", False), ("three", True), ("four", True)])
     assert [line for line in sent.splitlines() if line] == [
         "retry: 2000",
@@ -108,14 +106,14 @@ def test_what_grows_is_sent_until_it_is_over() -> None:
     ]
 
 
-def test_what_does_not_end_is_not_followed_for_ever() -> None:
-    """The last piece can say so."""
+def test_following_ends_after_the_limit() -> None:
+    """The query knows which fragment is the last."""
     assert "data: one last\n\nevent: over" in follow(
         [("one", False), ("two", False)], most_secs=0.0
     )
 
 
-def test_who_waits_for_a_slow_look_hears_something(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Else the page would say that its server is gone."""
+def test_slow_query_keeps_the_connection_alive(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Otherwise the page would report a lost connection."""
     monkeypatch.setattr(stream, "_SLOW_SECS", 0.01)
     assert "event: looking\n\n" in follow([("one", True)], slow=Event())

@@ -1,4 +1,5 @@
-"""Actions of a page that has a kubeconfig and no Kafka: a pod of the topology does and notes them, for who asked the page."""
+"""Actions of a web UI with a kubeconfig but without Kafka. A pod of the topology runs and records
+them on behalf of the operator."""
 
 import asyncio
 from collections.abc import Iterator
@@ -21,19 +22,19 @@ from tests.exec_stub import ended
 from tests.from_kubeconfig import from_kubeconfig
 from tests.kubernetes_stub import KubernetesStub
 
-WHO = "anna, by the page"
+WHO = "anna, by the web UI"
 
 
 @pytest.fixture
 def cluster(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[KubernetesStub]:
-    """Give a cluster with a word count; no Kafka is named."""
+    """A cluster with a word count. Kafka's address is not set."""
     with from_kubeconfig(tmp_path, monkeypatch) as stub:
         yield stub
 
 
 @pytest.fixture
 def site(cluster: KubernetesStub) -> Site:
-    """Of a page that has looked at the cluster, and may do everything."""
+    """A web UI that has polled the cluster, and may run all actions."""
     collector = Collector(KubernetesSource(open_cluster(None, None), inside=False))
     collector._learn(collector._ask())
     return Site(collector, True, frozenset(ACTIONS))
@@ -45,7 +46,6 @@ def state(site: Site) -> TopologyState:
 
 
 def done(site: Site, state: TopologyState, verb: str, fields: dict[str, str]) -> Deed:
-    """What came of a form."""
     found = site.deeds.start(state.name, verb, "", WHO, ordered(site, state, verb, fields, WHO).act)
     assert found.over.wait(60)
     return found
@@ -60,7 +60,7 @@ def done(site: Site, state: TopologyState, verb: str, fields: dict[str, str]) ->
         ("drain", {"timeout": "2.5"}, "drain --timeout=2.5 -- wordcount"),
     ],
 )
-def test_a_pod_does_it(
+def test_pod_runs_the_action(
     cluster: KubernetesStub,
     site: Site,
     state: TopologyState,
@@ -68,7 +68,7 @@ def test_a_pod_does_it(
     fields: dict[str, str],
     words: str,
 ) -> None:
-    """For who asked; the last line is what came of it."""
+    """On behalf of the operator. The last line of its output is the result."""
     cluster.on_exec = lambda pod, command: iter(
         [(1, b"7 trees in flight\nwordcount is done\n"), ended(0)]
     )
@@ -80,10 +80,10 @@ def test_a_pod_does_it(
     ]
 
 
-def test_what_it_could_not_do_is_said(
+def test_failure_in_the_pod_is_reported(
     cluster: KubernetesStub, site: Site, state: TopologyState
 ) -> None:
-    """In the command's own words; so is that there is no pod."""
+    """In the command's own words. If there is no pod, that is reported too."""
     cluster.on_exec = lambda pod, command: iter(
         [(2, b"kstorm: 'wordcount' still has 7 trees\n"), ended(3)]
     )
@@ -95,10 +95,7 @@ def test_what_it_could_not_do_is_said(
     assert (found.state, found.said[:22]) == ("failed", "no spout or acker of '")
 
 
-def test_scaling_is_noted_by_a_pod(
-    cluster: KubernetesStub, site: Site, state: TopologyState
-) -> None:
-    """As at a terminal."""
+def test_pod_records_scaling(cluster: KubernetesStub, site: Site, state: TopologyState) -> None:
     assert done(site, state, "scale", {"component": "split", "pods": "3"}).said == "split: 1 → 3"
     ((pod, command),) = cluster.commands
     assert pod == "wc-acker-0"
@@ -107,16 +104,16 @@ def test_scaling_is_noted_by_a_pod(
 
 
 @pytest.mark.parametrize("verb", ["replay", "discard"])
-def test_letters_take_kafka(site: Site, state: TopologyState, verb: str) -> None:
-    """They are not to be seen without it either."""
-    with pytest.raises(ConfigError, match="This page was not told where Kafka is"):
+def test_dead_letter_actions_need_kafka(site: Site, state: TopologyState, verb: str) -> None:
+    with pytest.raises(ConfigError, match="The web UI does not know Kafka's address"):
         ordered(site, state, verb, {"number": "1"}, WHO)
 
 
-def test_the_collector_goes_on_meanwhile(
+def test_pod_command_has_its_own_client(
     cluster: KubernetesStub, site: Site, state: TopologyState, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """By a client of its own: while one opens a connection to a pod it can ask for nothing else."""
+    """While a client opens a connection to a pod, it cannot send other requests. So polling would
+    stop."""
     used: list[Any] = []
 
     def execute(core: Any, *_: Any) -> int:

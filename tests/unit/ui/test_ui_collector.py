@@ -1,4 +1,4 @@
-"""The one that looks goes on to look, whatever it meets."""
+"""The collector continues to poll after any error."""
 
 import asyncio
 from collections.abc import Mapping, Sequence
@@ -13,7 +13,7 @@ from kstorm_ui.sources.report import ProcessReport, TopologyReport
 
 
 class Moody:
-    """A source whose looks end as they are told."""
+    """A source whose polls end with the given errors. None: it succeeds."""
 
     def __init__(self, *ends: Exception | None) -> None:
         self._ends = list(ends)
@@ -31,8 +31,8 @@ class Moody:
         return [TopologyReport("t", "here", [], [])]
 
 
-def test_it_looks_again_after_a_look_that_failed(caplog: pytest.LogCaptureFixture) -> None:
-    """What is not a user's mistake is in the log, once; the page says that something is wrong."""
+def test_collector_polls_again_after_a_failure(caplog: pytest.LogCaptureFixture) -> None:
+    """An unexpected error is logged once, and is a problem on the pages."""
     source = Moody(ControlError("no cluster"), KeyError("status"), KeyError("status"), None)
     problems = []
 
@@ -44,13 +44,12 @@ def test_it_looks_again_after_a_look_that_failed(caplog: pytest.LogCaptureFixtur
         return collector
 
     assert list(asyncio.run(look()).memories) == ["t"]
-    failed = "the page could not look at the moody source: KeyError, see its log"
+    failed = "the web UI could not poll the moody source: KeyError, see its log"
     assert problems == ["no cluster", failed, failed, ""]
-    assert [record.message for record in caplog.records] == ["looking at the moody source"]
+    assert [record.message for record in caplog.records] == ["polling the moody source failed"]
 
 
-def test_what_cannot_be_taken_in_is_no_end_either() -> None:
-    """A report may hold what nobody foresaw."""
+def test_collector_survives_errors_of_the_lag_query() -> None:
 
     def lag_of(report: TopologyReport) -> dict[str, dict[int, int]]:
         raise ZeroDivisionError
@@ -62,12 +61,13 @@ def test_what_cannot_be_taken_in_is_no_end_either() -> None:
 
     assert (
         asyncio.run(look())
-        == "the page could not look at the moody source: ZeroDivisionError, see its log"
+        == "the web UI could not poll the moody source: ZeroDivisionError, see its log"
     )
 
 
-def test_a_process_that_waits_for_kafka_has_no_lag_yet(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Its `/status` says why it waits, and nothing of its tasks: so it is when a release is installed."""
+def test_process_that_waits_for_kafka_has_no_lag(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its `/status` has the reason why it waits, and no tasks. This is the case while a release is
+    installed."""
     asked: list[Mapping[str, int]] = []
 
     class Asked:

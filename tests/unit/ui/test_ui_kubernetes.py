@@ -1,4 +1,4 @@
-"""The page on Kubernetes, by the real client, on a stub of the API server."""
+"""The web UI on Kubernetes, with the real client and a stub of the API server."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -18,7 +18,7 @@ from tests.kubernetes_stub import KubernetesStub
 
 @pytest.fixture
 def stub(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[KubernetesStub]:
-    """Give a cluster with two topologies."""
+    """A cluster with two topologies."""
     with KubernetesStub() as stub:
         stub.add("lines", "spout")
         stub.add("split", "bolt", 2)
@@ -29,8 +29,9 @@ def stub(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Kubernetes
         yield stub
 
 
-def test_from_outside_pods_are_asked_by_the_api_server(stub: KubernetesStub) -> None:
-    """Each topology of the namespace with its components, the ackers under their own name; a pod that does not answer says so."""
+def test_pods_are_queried_through_the_api_server_from_outside(stub: KubernetesStub) -> None:
+    """Each topology of the namespace has its components, including the ackers. A pod without a
+    response has that as its trouble."""
     found = {
         each.name: each for each in KubernetesSource(open_cluster(None, None), inside=False).look()
     }
@@ -50,10 +51,10 @@ def test_from_outside_pods_are_asked_by_the_api_server(stub: KubernetesStub) -> 
     )
 
 
-def test_inside_pods_are_asked_by_their_addresses(
+def test_pods_are_queried_by_address_inside(
     stub: KubernetesStub, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Which takes no right to the proxy; one that has none yet is not asked."""
+    """This needs no right to the proxy. A pod without an address is not queried."""
     asked: list[str] = []
 
     def ask(url: str, page: str = "status") -> dict[str, Any]:
@@ -76,14 +77,15 @@ def test_inside_pods_are_asked_by_their_addresses(
     assert [each.name for each in processes if each.status is None] == ["wc-lines-0"]
 
 
-def test_logs_are_of_the_container_and_of_the_one_before(stub: KubernetesStub) -> None:
-    """Asked of a pod that was seen; the one before only after a restart. What cannot be had is said."""
+def test_logs_of_the_current_and_the_previous_container(stub: KubernetesStub) -> None:
+    """Only of pods that were seen, and of the previous container only after a restart. Failures are
+    reported."""
     source = KubernetesSource(open_cluster(None, None), inside=False)
     stub.lines["wc-split-0"] = ["now"]
     (container,) = next(pod for pod in stub.pods if pod["metadata"]["name"] == "wc-split-0")[
         "status"
     ]["containerStatuses"]
-    with pytest.raises(AbsentError, match="there is no pod wc-split-0 of wordcount"):
+    with pytest.raises(AbsentError, match="the pod wc-split-0 of wordcount does not exist"):
         source.log("wordcount", "wc-split-0")
     source.look()
     assert [each.lines for each in source.log("wordcount", "wc-split-0")] == [["now"]]
@@ -102,11 +104,9 @@ def test_logs_are_of_the_container_and_of_the_one_before(stub: KubernetesStub) -
         source.log("wordcount", "wc-split-0")
 
 
-def test_a_pod_tells_once_what_the_topology_declares(
-    stub: KubernetesStub, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """And another one is asked when that one is gone or began anew, as its code may be another. One of an older release has no such
-    page."""
+def test_outline_is_queried_once(stub: KubernetesStub, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Another pod is queried if that one is gone or restarted, because its code may have changed. A
+    pod of an older release has no such page."""
     asked: list[str] = []
     begun = {"wc-split-0": 1.0, "wc-split-1": 1.0}
     source = KubernetesSource(open_cluster(None, None), inside=False)

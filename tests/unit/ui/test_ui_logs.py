@@ -1,4 +1,4 @@
-"""The last lines of a log: of two lives, and not more than a page can bear."""
+"""The last lines of a log, from two runs, limited to what a page can display."""
 
 from pathlib import Path
 
@@ -14,8 +14,8 @@ def start(number: int, *lines: str) -> str:
     )
 
 
-def test_a_log_is_cut_into_lives(tmp_path: Path) -> None:
-    """The last two, the newest first, each from the line that says how it was started."""
+def test_log_is_split_into_runs(tmp_path: Path) -> None:
+    """The last two runs, newest first, each from the line with its command."""
     log = tmp_path / "count-0.log"
     log.write_text(start(1, "old") + start(2, "Traceback", "killed") + start(3, "ready"))
     newest, before = lives_in(log)
@@ -31,8 +31,7 @@ def test_a_log_is_cut_into_lives(tmp_path: Path) -> None:
         lives_in(tmp_path / "none.log")
 
 
-def test_the_life_before_is_found_behind_a_talkative_one(tmp_path: Path) -> None:
-    """However much more that has said than is shown."""
+def test_previous_run_is_found_before_a_long_one(tmp_path: Path) -> None:
     log = tmp_path / "count-0.log"
     log.write_text(
         start(1, "the last words") + start(2, *(f"line {number}" for number in range(200_000)))
@@ -42,8 +41,8 @@ def test_the_life_before_is_found_behind_a_talkative_one(tmp_path: Path) -> None
     assert before.lines[-1] == "the last words"
 
 
-def test_not_more_is_kept_than_a_page_can_bear() -> None:
-    """By lines, by bytes and in one line; the newest stay. What is no text does not end it."""
+def test_log_is_limited_by_lines_bytes_and_line_length() -> None:
+    """The newest lines are kept."""
     told = last_of("one", ("é" * 4000 for _ in range(100)))
     assert sum(len(line.encode()) + 1 for line in told.lines) <= MOST_BYTES
     assert (len(told.lines), told.is_cut) == (31, True)
@@ -51,9 +50,9 @@ def test_not_more_is_kept_than_a_page_can_bear() -> None:
     assert len(line) == 8001
 
 
-def test_what_is_no_text_is_shown_as_far_as_it_is(tmp_path: Path) -> None:
-    """A line ends where a line feed is, and nowhere else: what else would end one is for the page to show."""
+def test_undecodable_bytes_are_replaced(tmp_path: Path) -> None:
+    """A line ends only at a line feed. Other control characters are left to the page."""
     log = tmp_path / "count-0.log"
     log.write_bytes(b"half a line \xff\rover\x0b it\n")
     [life] = lives_in(log)
-    assert (life.name, life.lines) == ("an older start", ["half a line \ufffd\rover\x0b it"])
+    assert (life.name, life.lines) == ("an earlier start", ["half a line \ufffd\rover\x0b it"])

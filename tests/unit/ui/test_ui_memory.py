@@ -1,4 +1,4 @@
-"""What the page makes of looks: counts that never go down, rates, windows, lines that are held back."""
+"""State computed from polls: counts that never decrease, rates, windows, bottlenecks."""
 
 from typing import Any
 
@@ -17,7 +17,7 @@ _POINT = Point(1.0, 1.0, 1.0, 0.0, 0.0, None, None, None)
 
 
 def page(pid: int = 1, **more: Any) -> dict[str, Any]:
-    """A `/status`."""
+    """Return a `/status` response."""
     return {
         "kind": "bolt",
         "pid": pid,
@@ -32,7 +32,7 @@ def page(pid: int = 1, **more: Any) -> dict[str, Any]:
 def report(
     *pages: dict[str, Any] | None, wanted: int = 1, kind: str = "bolt", names: tuple[str, ...] = ()
 ) -> TopologyReport:
-    """A topology of a spout and `count`, whose processes say that."""
+    """Return a topology of a spout and `count`, whose processes return these pages."""
     processes = [
         ProcessReport(names[number] if names else f"count-{number}", "count", found)
         for number, found in enumerate(pages)
@@ -49,8 +49,8 @@ def count_of(memory: Memory) -> Any:
     return found
 
 
-def test_what_a_dead_process_counted_stays_counted() -> None:
-    """It begins at zero in its next life, and what was pending may be another's by then."""
+def test_counts_of_a_dead_process_are_kept() -> None:
+    """The next run starts at zero. Its pending tuples may have moved to other processes."""
     lives = Lives()
     lives.learn(page(executed=10, pending=4))
     lives.learn(None)
@@ -60,8 +60,8 @@ def test_what_a_dead_process_counted_stays_counted() -> None:
     assert lives.starts == 2
 
 
-def test_a_pod_that_is_gone_leaves_what_it_counted() -> None:
-    """Its successor has another name; no rate comes of the change."""
+def test_counts_of_a_deleted_pod_are_kept() -> None:
+    """Its successor has another name. The change does not show up in rates."""
     memory = Memory(0.0)
     memory.learn(report(page(executed=500), names=("count-a",)), {}, 0.0, 200.0)
     for second in range(2, 90, 2):
@@ -73,8 +73,8 @@ def test_a_pod_that_is_gone_leaves_what_it_counted() -> None:
     assert [each.name for each in memory.state.processes["count"]] == ["count-b"]
 
 
-def test_rates_are_of_the_last_seconds_and_begin_with_the_second_look() -> None:
-    """What a process had counted before it was first seen is not new."""
+def test_rates_begin_with_the_second_poll() -> None:
+    """Counts from before a process was first seen are not new."""
     memory = Memory(0.0)
     memory.learn(report(page(executed=1_000_000)), {}, 0.0, 200.0)
     assert count_of(memory).execute_rate == 0
@@ -85,8 +85,8 @@ def test_rates_are_of_the_last_seconds_and_begin_with_the_second_look() -> None:
     assert count_of(memory).executed == 6_000_400
 
 
-def test_a_window_says_how_far_it_reaches() -> None:
-    """Counts of that time alone, but of all time the whole; pending is what it is now."""
+def test_window_has_the_time_that_it_covers() -> None:
+    """Its counts are of that time only. Pending is the current value."""
     memory = Memory(0.0)
     for minute in range(31):
         memory.learn(report(page(executed=100 * minute, pending=7)), {}, 60.0 * minute, 200.0)
@@ -96,15 +96,13 @@ def test_a_window_says_how_far_it_reaches() -> None:
     three = window(memory, "10800", 1800.0)
     assert three.figures["count"].executed == 3000
     assert (
-        three.says
-        == "The page has watched for 30 min, so these are counts of that time, not of 3 h."
+        three.says == "The web UI has watched for 30 min, so the counts cover that time, not 3 h."
     )
     assert window(memory, "all", 1800.0).figures["count"].executed == 3000
     assert window(memory, "nonsense", 1800.0).key == "all"
 
 
 def test_an_hour_of_samples_and_a_day_of_minutes_are_kept() -> None:
-    """Nothing more, however long it runs."""
     history = History()
     for second in range(0, 100_000, 50):
         history.add(
@@ -126,10 +124,10 @@ def test_an_hour_of_samples_and_a_day_of_minutes_are_kept() -> None:
         (
             {"not_ready": "tasks [0] are being recovered"},
             0,
-            "no process of count is ready, of 1 that should be",
+            "no process of count is ready (0 of 1)",
         ),
         ({}, 500, "count reads nothing, lag 500 records and rising by 250/s"),
-        ({}, 9, ""),  # marks of transactions, which no group commits
+        ({}, 9, ""),  # transaction markers, which no group commits
         (
             {"frames_in": 200},
             5000,
@@ -145,10 +143,10 @@ def test_an_hour_of_samples_and_a_day_of_minutes_are_kept() -> None:
         ),
     ],
 )
-def test_a_line_is_held_back_by_what_holds_its_target(
+def test_edge_is_held_back_by_its_targets_bottleneck(
     more: dict[str, Any], lag: int, why: str
 ) -> None:
-    """As `kstorm causes` says it, and so does the list above the table."""
+    """With the text of `kstorm causes`, as in the list above the table."""
     memory = Memory(0.0)
     memory.learn(report(page(frames_in=0, busy_seconds=0.0)), {"count": {0: 0}}, 0.0, 200.0)
     memory.learn(report(page(**{"busy_seconds": 0.0, **more})), {"count": {0: lag}}, 2.0, 200.0)
@@ -158,8 +156,8 @@ def test_a_line_is_held_back_by_what_holds_its_target(
     assert [cause.said.partition(";")[0] for cause in held(memory.state)] == ([why] if why else [])
 
 
-def test_a_line_to_who_waits_is_not_held_back() -> None:
-    """It is not the waiting that holds things back; nor is one that was deactivated slow."""
+def test_edge_to_a_waiting_component_is_not_held_back() -> None:
+    """Waiting is not a bottleneck, and neither is a deactivated spout."""
     memory = Memory(0.0)
     for at, waited in ((0.0, 0.0), (2.0, 1.9)):
         told = page(waits={"pending_limit": waited}, kind="spout", active=False)
@@ -169,7 +167,8 @@ def test_a_line_to_who_waits_is_not_held_back() -> None:
 
 
 def test_causes_are_of_the_last_seconds() -> None:
-    """Who has become busy is one, however long it was idle before, and is none soon after."""
+    """A component that becomes busy is a cause however long it was idle, and stops being one soon
+    after."""
     memory = Memory(0.0)
     told = {}
     for second in range(0, 60, 2):
@@ -185,8 +184,8 @@ def test_causes_are_of_the_last_seconds() -> None:
     )
 
 
-def test_ackers_that_are_behind_are_told_of() -> None:
-    """With what to do."""
+def test_lagging_ackers_are_a_cause() -> None:
+    """With the remedy."""
     memory = Memory(0.0)
     memory.learn(report(page(frames_in=0), kind="acker"), {}, 0.0, 200.0)
     memory.learn(report(page(frames_in=200), kind="acker"), {"count": {0: 5000}}, 2.0, 200.0)
@@ -195,8 +194,7 @@ def test_ackers_that_are_behind_are_told_of() -> None:
     ]
 
 
-def test_counts_of_edges_are_added_over_processes_and_lives() -> None:
-    """An edge that only `/status` knows is one too."""
+def test_edge_counts_are_summed_over_processes_and_runs() -> None:
     first = Counts.of(
         {"edges": [{"stream": "s", "target": "t", "tuples": 5}], "waits": {"queue": 1.0}}
     )
@@ -209,21 +207,20 @@ def test_counts_of_edges_are_added_over_processes_and_lives() -> None:
     assert Counts.of({}).busy is None
 
 
-def test_health_says_what_is_wrong_and_is_the_same_while_nothing_changes() -> None:
-    """A process that does not answer, one that is missing, a topology that is gone."""
+def test_health_names_missing_and_unready_processes() -> None:
     memory = Memory(0.0)
     memory.learn(report(page()), {}, 0.0, 200.0)
-    assert health(memory.state) == "All 2 processes do their share."
+    assert health(memory.state) == "All 2 processes are ready."
     memory.learn(report(page(), None, wanted=3), {}, 2.0, 200.0)
     assert health(memory.state) == (
-        "Not there or not ready: count-1: does not answer; count has fewer processes than it should."
+        "Missing or not ready: count-1: does not answer; count has fewer processes than it should."
     )
     memory.lost()
-    assert health(memory.state).startswith("It is not found any more")
+    assert health(memory.state).startswith("The topology is not found any more")
 
 
-def test_skew_is_the_busiest_task_over_the_middle_one() -> None:
-    """Of what tasks tell; None where they do not."""
+def test_skew_is_the_maximum_load_over_the_median() -> None:
+    """None if tasks report no load."""
     memory = Memory(0.0)
     told = {str(7 + task): {"executed": 90 if task == 2 else 10} for task in range(3)}
     memory.learn(report(page(tasks=[0, 1, 2], by_task=told)), {}, 0.0, 200.0)
@@ -232,8 +229,9 @@ def test_skew_is_the_busiest_task_over_the_middle_one() -> None:
     assert skew(memory.state.tasks["count"]) is None
 
 
-def test_tasks_are_told_by_the_ids_of_the_topology() -> None:
-    """Those of a component follow each other; a process that still recovers one of its tasks does not shift the others."""
+def test_counts_of_tasks_are_found_by_topology_wide_ids() -> None:
+    """A component's ids are consecutive. A process that still recovers a task does not shift the
+    others."""
     memory = Memory(0.0)
     whole = page(tasks=[0, 2], by_task={"11": {"executed": 5}, "13": {"executed": 7}})
     recovers = page(tasks=[1, 3], by_task={"14": {"executed": 9}})

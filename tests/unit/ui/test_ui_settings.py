@@ -1,4 +1,4 @@
-"""The page's settings: what cannot work is one line, and nobody is let in by mistake."""
+"""Settings of the web UI: errors have one line, and access is never open by mistake."""
 
 from pathlib import Path
 
@@ -9,8 +9,8 @@ from kstorm_ui.settings import from_environment
 
 
 @pytest.mark.parametrize("host", ["0.0.0.0", "::", "10.1.2.3", "page.example"])
-def test_where_others_reach_it_it_has_a_login(host: str) -> None:
-    """A token or a proxy's header; at this machine's own addresses neither is needed."""
+def test_addresses_of_other_machines_need_a_login(host: str) -> None:
+    """A token or a proxy's header. This machine's own addresses need neither."""
     with pytest.raises(ConfigError, match="set KSTORM_UI_TOKEN_FILE or KSTORM_UI_USER_HEADER"):
         from_environment({"KSTORM_UI_HOST": host})
     assert (
@@ -25,8 +25,7 @@ def test_a_port_is_a_number(port: str) -> None:
         from_environment({"KSTORM_UI_PORT": port})
 
 
-def test_values_are_shown_only_if_that_is_said() -> None:
-    """By a word that leaves no doubt."""
+def test_values_are_shown_only_if_set() -> None:
     assert not from_environment({}).show_values
     assert not from_environment({"KSTORM_UI_SHOW_VALUES": "false"}).show_values
     assert from_environment({"KSTORM_UI_SHOW_VALUES": "true"}).show_values
@@ -34,8 +33,8 @@ def test_values_are_shown_only_if_that_is_said() -> None:
         from_environment({"KSTORM_UI_SHOW_VALUES": "yes"})
 
 
-def test_logs_are_shown_of_this_machine_to_this_machine() -> None:
-    """Else only if that is said; and not if the contrary is."""
+def test_local_logs_are_shown_locally_by_default() -> None:
+    """Otherwise only if set. `false` hides them everywhere."""
     here, login = (
         {"KSTORM_UI_RUNS": ".kstorm/runs"},
         {"KSTORM_UI_HOST": "0.0.0.0", "KSTORM_UI_USER_HEADER": "X-User"},
@@ -49,8 +48,8 @@ def test_logs_are_shown_of_this_machine_to_this_machine() -> None:
         from_environment({"KSTORM_UI_LOGS": "1"})
 
 
-def test_a_token_is_long_and_in_a_file(tmp_path: Path) -> None:
-    """Without the space around it."""
+def test_token_is_read_from_a_file(tmp_path: Path) -> None:
+    """It has 16 characters or more, without surrounding space."""
     file = tmp_path / "token"
     settings = from_environment({"KSTORM_UI_TOKEN_FILE": str(file)})
     with pytest.raises(ConfigError, match="cannot be read"):

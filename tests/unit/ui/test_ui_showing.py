@@ -1,4 +1,4 @@
-"""What is said of letters and events, and what is left out."""
+"""What the pages show of dead letters and events, and what they hide."""
 
 from typing import Any
 
@@ -30,15 +30,14 @@ def letter(number: int = 0, message: str = "no user 'anna' of 17", **changes: An
     return Numbered(number, DeadLetter(**{**parts, **changes}), b"k")
 
 
-def test_what_may_quote_the_message_is_left_out() -> None:
-    """The error's text, and the reason."""
+def test_error_texts_and_reasons_are_hidden() -> None:
     assert error_of(letter()) == "ValueError (price.py:41)"
     assert ("error", "ValueError (price.py:41)") in list(facts(letter()))
     assert "anna" not in repr(list(facts(letter())))
 
 
-def test_nobody_finds_by_a_search_what_is_not_shown() -> None:
-    """Else a text could be tried letter by letter."""
+def test_search_covers_only_displayed_fields() -> None:
+    """Otherwise a hidden text could be guessed letter by letter."""
     assert Wanted(text="anna").of([letter()]) == []
     assert Wanted(text="VALUEERROR").of([letter()]) == [letter()]
     assert Wanted(text="in/3/100").of([letter(), letter(1)]) == [letter()]
@@ -46,16 +45,16 @@ def test_nobody_finds_by_a_search_what_is_not_shown() -> None:
     assert Wanted(component="lines").of([letter()]) == []
 
 
-def test_a_group_has_its_letters_by_the_hour() -> None:
-    """Of the last day; older ones count in the group, and have no bar."""
+def test_group_has_hourly_bars_of_the_last_day() -> None:
+    """Older dead letters count in the group, but have no bar."""
     times = (100 * HOUR, 100 * HOUR - 1, 99 * HOUR, 50 * HOUR)
     (group,) = grouped([letter(at=at) for at in times], 100 * HOUR)
     assert (group.count, sum(group.trend.bars), group.trend.bars[-2:]) == (4, 3, [1, 2])
     assert group.trend.heights[-1] == (92, 20)
 
 
-def test_events_of_a_letter_are_those_of_its_number_and_of_its_place() -> None:
-    """A message that failed again has a letter with another number."""
+def test_events_of_a_dead_letter_match_its_number_or_coordinates() -> None:
+    """A message that failed again has a dead letter with another number."""
     ordered = Event(at=1, who="a", verb="replay", what="1, 20, 3 (group 3f2a)")
     ended = Event(
         at=2,

@@ -1,4 +1,4 @@
-"""What a page shows of a tree."""
+"""Trees as the pages show them."""
 
 from kstorm.runtime.tracing.outlines import outline
 from kstorm.testing import FeederSpout
@@ -9,8 +9,8 @@ from tests.unit.inspect.test_verdict import tree_of
 _SHAPE = outline(topology(FeederSpout("sentence"), End()))
 
 
-def test_a_bar_is_within_its_place() -> None:
-    """However short it is; and the critical path is said in words."""
+def test_bar_fits_its_column() -> None:
+    """However short it is. The critical path is also in words."""
     found = shown_tree(tree_of(End()), _SHAPE, 0, values=False)
     assert [row.name.partition(":")[0] for row in found.rows] == [
         "feeder",
@@ -26,8 +26,7 @@ def test_a_bar_is_within_its_place() -> None:
     assert any(row.row.critical for row in found.rows)
 
 
-def test_a_tuple_that_is_not_acked_reaches_to_the_end() -> None:
-    """And it says so."""
+def test_bar_of_an_unacked_tuple_extends_to_the_end() -> None:
     found = shown_tree(tree_of(Forgets()), _SHAPE, 0, values=True)
     (held,) = (row for row in found.rows if row.row.depth == 2 and row.row.end is None)
     assert held.x + held.width == BAR
@@ -38,8 +37,8 @@ def test_a_tuple_that_is_not_acked_reaches_to_the_end() -> None:
     )
 
 
-def test_an_open_tree_grows_with_the_time() -> None:
-    """So what was acked takes less and less of it, and one that is complete stays as it is."""
+def test_open_tree_grows_over_time() -> None:
+    """So bars of acked tuples shrink. A complete tree does not change."""
     for bolt, waits in ((Forgets(), True), (End(), False)):
         tree = tree_of(bolt)
         soon, late = (

@@ -179,17 +179,17 @@ def _report_after_run(arguments: argparse.Namespace, spark: SparkSession, tables
 
 def make_parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
-        prog="kstorm_pipeline", description="Turns the sink topic into Delta tables with Spark."
+        prog="kstorm_pipeline", description="Write the sink topic into Delta tables with Spark."
     )
     commands = parser.add_subparsers(dest="command", required=True)
     of_run = commands.add_parser(
-        "run", help="bring the tables up to date with the topic, or keep them so"
+        "run", help="bring the tables up to date with the topic, or keep them up to date"
     )
     of_run.add_argument(
         "--report",
         type=Path,
         metavar="FILE",
-        help="afterwards write how many rows each table has, as JSON",
+        help="afterwards write the number of rows of each table, as JSON",
     )
     of_run.add_argument(
         "--export",
@@ -203,61 +203,61 @@ def make_parser() -> argparse.ArgumentParser:
         "--audit",
         type=Path,
         metavar="FILE",
-        help="afterwards account for every message that --topology has read, and write what is found, as JSON; exit code 1 if one"
-        " is missing",
+        help="afterwards account for every message that --topology has read, and write the findings "
+        "as JSON; exit code 1 if there is a fault",
     )
     of_rebuild = commands.add_parser(
-        "rebuild", help="build a gold table anew from silver, for the next run to put in its place"
+        "rebuild", help="rebuild a gold table from silver; the next run puts it in place"
     )
     of_rebuild.add_argument("table", metavar="TABLE", help="a gold table of the pipeline")
     of_audit = commands.add_parser(
         "audit",
-        help="account for every message that a topology has read; exit code 1 if one is missing",
+        help="account for every message that a topology has read; exit code 1 if there is a fault",
     )
     of_audit.add_argument(
         "--from",
         dest="since",
         type=_time,
         metavar="TIME",
-        help="messages from this time on, such as 2026-11-23T10:00 (UTC)",
+        help="audit messages from this time on, such as 2026-11-23T10:00 (UTC)",
     )
     of_audit.add_argument(
         "--last",
         type=_positive,
         metavar="HOURS",
-        help="messages of so many hours, up to now, instead of --from",
+        help="audit the messages of the last HOURS hours, instead of --from",
     )
     of_audit.add_argument(
-        "--to", dest="until", type=_time, metavar="TIME", help="and before this one"
+        "--to", dest="until", type=_time, metavar="TIME", help="audit messages before this time"
     )
     of_audit.add_argument(
         "--expect",
         type=_count,
         default=0,
         metavar="N",
-        help="how many records of the sink each acked message must have at least",
+        help="report an acked message as a fault if the sink has fewer than N records of it",
     )
     of_audit.add_argument(
-        "--report", type=Path, metavar="FILE", help="write what is printed to a file too"
+        "--report", type=Path, metavar="FILE", help="also write the report to this file"
     )
     of_maintain = commands.add_parser(
         "maintain",
-        help="put small files together, delete old ones, drop old records of bronze; beside a run if need be",
+        help="combine small files, delete old files and old records of bronze; safe during a run",
     )
     of_describe = commands.add_parser(
         "describe",
         help="print columns, rows, files, size, last batch and declaration of tables, as JSON",
     )
     of_describe.add_argument(
-        "table", metavar="TABLE", nargs="?", help="such as silver; without, all"
+        "table", metavar="TABLE", nargs="?", help="a table, such as silver (default: all)"
     )
     of_show = commands.add_parser("show", help="print rows of a table, as JSON lines")
-    of_show.add_argument("table", metavar="TABLE", help="such as silver")
+    of_show.add_argument("table", metavar="TABLE", help="a table, such as silver")
     of_show.add_argument(
-        "--n", type=_positive, default=_SHOWN, metavar="N", help=f"how many (default {_SHOWN})"
+        "--n", type=_positive, default=_SHOWN, metavar="N", help=f"print N rows (default {_SHOWN})"
     )
     of_show.add_argument(
-        "--by", metavar="COLUMN", help="those with the greatest values of a column"
+        "--by", metavar="COLUMN", help="print the rows with the greatest values of this column"
     )
     of_summary = commands.add_parser(
         "summary", help="print the number of rows of every table, as JSON"
@@ -271,7 +271,7 @@ def _add_settings(command: argparse.ArgumentParser) -> None:
     """Add a flag for each setting. Flags default to None, so that the environment applies."""
     texts = help_texts()
     group = command.add_argument_group(
-        "settings", f"each also from the environment, as {PREFIX}NAME"
+        "settings", f"each can also be set in the environment, as {PREFIX}NAME"
     )
     for each in fields(Settings):
         text = texts[each.name].replace("%", "%%")
@@ -295,13 +295,13 @@ def _time(text: str) -> datetime:
         return parse_time(text)
     except ValueError:
         raise argparse.ArgumentTypeError(
-            f"{text!r} is no time such as 2026-11-23T10:00 or 2026-11-23"
+            f"{text!r} is not a time: give one such as 2026-11-23T10:00 or 2026-11-23"
         ) from None
 
 
 def _count(text: str) -> int:
     if not text.isdigit():
-        raise argparse.ArgumentTypeError(f"{text!r} is not a whole number from 0")
+        raise argparse.ArgumentTypeError(f"{text!r} is not a whole number of 0 or more")
     return int(text)
 
 

@@ -83,9 +83,9 @@ class _AvroDecoder(Decoder):
         text = inlined(schema)
         problem = _incompatible(spark, self._plain, text)
         if problem is None:
-            return text, "the value is not what that schema says"
+            return text, "the value does not match that schema"
         logger.warning(
-            "schema id %d cannot always become the reader's schema: %s", schema.id, problem
+            "schema id %d does not always resolve to the reader's schema: %s", schema.id, problem
         )
         return text, f"it does not resolve to the reader's schema: {problem}"
 
@@ -100,7 +100,7 @@ class _AvroDecoder(Decoder):
             rows = rows.withColumn("__value", value)
         except Py4JJavaError as error:
             raise PipelineError(
-                f"Spark makes no columns of the reader's Avro schema: {_said(error)}"
+                f"Spark cannot make columns of the reader's Avro schema: {_said(error)}"
             ) from None
         rows = rows.withColumns({name: sf.col("__value").getField(name) for name in self._fields})
         was_read = sf.col("__value").getField(_READ).isNotNull()
@@ -113,7 +113,7 @@ def _with_sentinel(schema: str) -> tuple[list[str], str]:
         record = json.loads(schema)
         names = [each["name"] for each in record["fields"]]
     except (ValueError, TypeError, KeyError):
-        raise PipelineError("the reader's Avro schema is not that of a record, as JSON") from None
+        raise PipelineError("the reader's Avro schema is not a record schema in JSON") from None
     more = {"name": _READ, "type": "boolean", "default": True}
     return check_columns(names), json.dumps({**record, "fields": [*record["fields"], more]})
 

@@ -24,7 +24,10 @@ if TYPE_CHECKING:
     from kstorm_pipeline.settings import Settings
     from kstorm_pipeline.tables import Tables
 
-ANEW = "have all but bronze built anew: delete the checkpoint refine, silver, quarantine and the gold tables"
+ANEW = (
+    "rebuild all tables except bronze: "
+    "delete the checkpoint refine, silver, quarantine and the gold tables"
+)
 
 
 def checkpoint(settings: Settings, query: str) -> str:
@@ -50,7 +53,10 @@ def check_checkpoints(
     """
     for query, names in written_by(pipeline).items():
         place = checkpoint(settings, query)
-        remedy = f"put it back, or delete {place} and the tables {', '.join(names)} to have them built anew"
+        remedy = (
+            f"restore it, or delete {place} and the tables {', '.join(names)}, "
+            "and the next run rebuilds them"
+        )
         if has_begun(spark, settings, query):
             missing = [
                 name for name in names if name not in rebuilt and not tables.exists(spark, name)
@@ -58,16 +64,17 @@ def check_checkpoints(
             if missing and missing[0] in pipeline.golds:
                 if tables.is_empty(spark, "silver"):
                     continue
-                remedy = f"put it back, or {how_to_build(pipeline, missing[0])}"
+                remedy = f"restore it, or {how_to_build(pipeline, missing[0])}"
             if missing:
                 raise PipelineError(
-                    f"the table {tables.path(missing[0])} is missing, its checkpoint is not: {remedy}"
+                    f"the table {tables.path(missing[0])} is missing, but its checkpoint exists: "
+                    f"{remedy}"
                 )
         else:
             for name in names:
                 if tables.exists(spark, name) and not tables.is_empty(spark, name):
                     raise PipelineError(
-                        f"the checkpoint {place} is missing, its table {name} is not: {remedy}"
+                        f"the checkpoint {place} is missing, but its table {name} has rows: {remedy}"
                     )
 
 
@@ -76,8 +83,14 @@ def how_to_build(pipeline: Pipeline, name: str) -> str:
     if name not in pipeline.golds:
         return ANEW
     if pipeline.golds[name].replays:
-        return f"{ANEW} (`rebuild` cannot build {name}: it has replays=True, and silver has no replays)"
-    return f"have it built from silver by `rebuild {name}`, beside a run with the old pipeline if need be, and start again"
+        return (
+            f"{ANEW} (`rebuild` cannot build {name}: "
+            "it has replays=True, and silver has no replays)"
+        )
+    return (
+        f"rebuild it from silver with `rebuild {name}`, even during a run with the old pipeline, "
+        "and start again"
+    )
 
 
 def has_half_a_batch(spark: SparkSession, settings: Settings, query: str) -> bool:

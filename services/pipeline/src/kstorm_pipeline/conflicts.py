@@ -32,7 +32,7 @@ def commit_again(spark: SparkSession, table: str, commit: Callable[[], _T]) -> _
         except Py4JJavaError as error:
             if not (left and is_conflict(spark, error)):
                 raise
-            logger.info("%s has got another commit meanwhile: committing again", table)
+            logger.info("another process has committed to %s: committing again", table)
     raise AssertionError("the last try returns or raises")
 
 

@@ -115,6 +115,7 @@ def _variable(environment: Mapping[str, str], name: str) -> str:
     """Return the value of a variable that Spark sets. Raises SettingsError if it is missing."""
     if not environment.get(name):
         raise SettingsError(
-            f"{name} is not set: Spark on Kubernetes starts drivers and executors; start the pipeline by `run`"
+            f"{name} is not set: Spark on Kubernetes starts drivers and executors; "
+            "start the pipeline with `run`"
         )
     return environment[name]

@@ -37,8 +37,8 @@ def refuse_unmended(conf: Mapping[str, str], jars: Path = _JARS) -> None:
     on = conf.get("spark.network.crypto.enabled", "").strip().lower() == "true"
     if on and (found := sorted(jars.glob(_LOSES_MESSAGES))):
         raise PipelineError(
-            f"spark.network.crypto.enabled is true, but {found[0]} cannot encrypt: put version 4.0.4 in its place, as ./run and the"
-            " images do, or leave it off"
+            f"spark.network.crypto.enabled is true, but {found[0]} cannot encrypt: "
+            "replace it by version 4.0.4, as ./run and the images do, or leave encryption off"
         )
 
 
@@ -48,6 +48,7 @@ def refuse_weaker(spark_conf: Mapping[str, str]) -> None:
         given = spark_conf.get(name, strong).strip()
         if given.casefold() != strong.casefold():
             raise SettingsError(
-                f"--spark-conf (KSTORM_PIPELINE_SPARK_CONF) has {name}={given}, which would let a stranger in the network"
-                f" change what driver and executors say to each other; leave it out, it is {strong}"
+                f"--spark-conf (KSTORM_PIPELINE_SPARK_CONF) has {name}={given}, which would let "
+                "others in the network change messages between driver and executors: "
+                f"leave it out, the default is {strong}"
             )

@@ -58,16 +58,20 @@ _NO_STORAGE = (
 _NO_MEMORY = ("OutOfMemoryError.*",)
 
 _LINES = {
-    _FULL: "there is no room left for {places} ({cause}): give the volume more room, or have `maintain` delete what is needed no"
-    " more, and start again",
-    _FORBIDDEN: "{places} cannot be written ({cause}): correct the rights or the login of the storage, and start again",
-    _NO_PLACE: "{places} cannot be opened ({cause}): correct --tables, or give the jars of this file system by --jars",
-    _STRANGER: "Kafka at {servers} refuses the pipeline's user ({cause}): correct the login by --kafka-option, or the user's rights"
-    " to read the topic {topic!r}",
-    _NO_KAFKA: "Kafka at {servers} no longer answers ({cause}): when it is up, start again, which goes on from here",
-    _NO_STORAGE: "the storage of {places} does not answer ({cause}): when it is up, start again, which goes on from here",
-    _NO_MEMORY: "the heap is too small ({cause}): give --driver-memory more than {memory}, or --max-records-per-batch less than"
-    " {batch}",
+    _FULL: "there is no space left for {places} ({cause}): "
+    "enlarge the volume, or delete old files with `maintain`, and start again",
+    _FORBIDDEN: "{places} cannot be written ({cause}): "
+    "correct the permissions or the login of the storage, and start again",
+    _NO_PLACE: "{places} cannot be opened ({cause}): "
+    "correct --tables, or give the jars of this file system with --jars",
+    _STRANGER: "Kafka at {servers} refuses the pipeline's user ({cause}): "
+    "correct the login with --kafka-option, or allow the user to read the topic {topic!r}",
+    _NO_KAFKA: "Kafka at {servers} no longer responds ({cause}): "
+    "when it is up, start again; the run continues from here",
+    _NO_STORAGE: "the storage of {places} does not respond ({cause}): "
+    "when it is up, start again; the run continues from here",
+    _NO_MEMORY: "the heap is too small ({cause}): "
+    "set --driver-memory above {memory}, or --max-records-per-batch below {batch}",
 }
 """The explanations by the patterns that identify an error. Causes precede their consequences."""
 _LONGEST = 200
@@ -91,7 +95,9 @@ def blame(error: Exception) -> str | None:
         return None
     where, said = frames[-1], str(error).strip().split("\n", 1)[0]
     raised = f"{where.name} ({where.filename}:{where.lineno}) raised {type(error).__name__}: {said}"
-    return f"the pipeline's function {raised}. Correct it and start again, which goes on from here"
+    return (
+        f"the pipeline's function {raised}. Correct it and start again; the run continues from here"
+    )
 
 
 def last_raised(text: str) -> str:
@@ -120,4 +126,5 @@ def explain(text: str, settings: Settings) -> str | None:
 
 
 def _places(settings: Settings) -> str:
-    return f"tables or checkpoints ({', '.join(filter(None, (settings.tables, settings.checkpoints)))})"
+    places = ", ".join(filter(None, (settings.tables, settings.checkpoints)))
+    return f"tables or checkpoints ({places})"

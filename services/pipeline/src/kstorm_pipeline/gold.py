@@ -78,8 +78,9 @@ def _merge_once(batch: Batch, gold: Gold, rows: DataFrame) -> int:
     declared = log.property(DEFINITION)
     if declared not in (None, gold.declared):
         raise PipelineError(
-            f"the table {path} was put in place with another declaration while this run went on: it is {declared}, and this run has"
-            f" {gold.declared}. End this run; only one may write the tables"
+            f"the table {path} was replaced by one with another declaration during this run: "
+            f"it is {declared}, and this run has {gold.declared}. "
+            "End this run: only one run may write the tables"
         )
     return merge(
         batch.spark, path, gold, rows, BatchId(query_id_of(batch.spark), batch.number), log

@@ -95,7 +95,7 @@ class JsonRecords:
         times = [each.name for each in columns if isinstance(each.dataType, TimestampType)]
         if wrong := [name for name in self.millis if name not in times]:
             raise PipelineError(
-                f"json_records: millis names {wrong[0]!r}, which is no TIMESTAMP among its columns"
+                f"json_records: millis has {wrong[0]!r}, which is not a TIMESTAMP column"
             )
         return [
             StructField(each.name, LongType(), each.nullable) if each.name in self.millis else each
@@ -122,7 +122,8 @@ def json_records(
     """
     if not isinstance(schema, str):
         raise PipelineError(
-            f"json_records takes columns as SQL, such as 'customer STRING, amount DECIMAL(18,2)', not {schema!r}"
+            "json_records takes columns as SQL, such as 'customer STRING, amount DECIMAL(18,2)', "
+            f"not {schema!r}"
         )
     return JsonRecords(
         schema, dict(reject or {}), key, (millis,) if isinstance(millis, str) else tuple(millis)
@@ -136,8 +137,8 @@ def read_json(rows: DataFrame, value: Column, fields: list[StructField], reason:
     """
     if taken := [each.name for each in fields if each.name.lower() in ("record", "reason")]:
         raise PipelineError(
-            f"records of JSON cannot have a column {taken[0]!r}: the pipeline has one of that name beside them. Leave it out, and"
-            " write a reader of your own if you need it"
+            f"JSON records cannot have a column {taken[0]!r}: the pipeline has its own of that name. "
+            "Leave it out, or write your own reader if you need it"
         )
     rows = rows.withColumns(
         {"__bytes": value, "__large": too_large(value), "__text": value.cast("string")}
@@ -259,7 +260,7 @@ def _json_type(kind: DataType) -> tuple[tuple[str, ...], str]:
     for kinds, names, words in _JSON_TYPES:
         if isinstance(kind, kinds):
             return names, words
-    raise PipelineError(f"JSON has nothing for a column of the type {kind.simpleString()}")
+    raise PipelineError(f"JSON has no values for a column of the type {kind.simpleString()}")
 
 
 def _raw(name: str) -> str:
@@ -274,5 +275,7 @@ def _type(name: str) -> str:
 
 def _path(name: str) -> str:
     if "'" in name:
-        raise PipelineError(f"a field of JSON cannot be called {name!r} here, since it has a quote")
+        raise PipelineError(
+            f"a JSON field cannot be called {name!r} here, because the name has a quote"
+        )
     return f"$['{name}']"

@@ -45,7 +45,7 @@ def columns_of_schema(text: str, references: Mapping[str, str]) -> StructType:
     kind, _ = _Types(documents).of(documents[""], "", ())
     if not isinstance(kind, StructType):
         raise PipelineError(
-            "the reader's JSON Schema has no properties that columns could be made of: give the records columns="
+            "the reader's JSON Schema has no properties that can be columns: give the records columns="
         )
     return kind
 

@@ -34,7 +34,8 @@ def load_pipeline(reference: str) -> Pipeline:
                 f"the pipeline {reference!r} needs the module {error.name!r}, which is not installed"
             ) from None
         raise SettingsError(
-            f"the pipeline {reference!r}: there is no module {error.name!r} in {Path.cwd()} or on PYTHONPATH"
+            f"the pipeline {reference!r}: "
+            f"there is no module {error.name!r} in {Path.cwd()} or on PYTHONPATH"
         ) from None
     except AttributeError:
         raise SettingsError(

@@ -76,11 +76,11 @@ def maintain(
                 DeltaTable.forPath(session, tables.path(name)).vacuum()
         except (PySparkException, Py4JError) as error:
             again = (
-                "another commit came between"
+                "another process has committed"
                 if is_conflict(session, error)
                 else str(error).partition("\n")[0]
             )
-            logger.warning("maintain: %s is left until the next time: %s", name, again)
+            logger.warning("maintain: %s is skipped until the next time: %s", name, again)
         seconds = round(time.monotonic() - started, 1)
         after = DeltaLog(session, tables.path(name)).files
         yield {
@@ -141,7 +141,8 @@ def _has_read_old_files(spark: SparkSession, tables: Tables, read: int) -> bool:
     if read >= log.version or (written is not None and time.time() - written < log.file_retention):
         return True
     logger.warning(
-        "maintain: old files of bronze stay, as `refine` has not read all that bronze had %d s ago",
+        "maintain: old files of bronze stay, because `refine` has not read all rows that bronze had "
+        "%d s ago",
         log.file_retention,
     )
     return False
@@ -157,8 +158,8 @@ def may_commit(spark: SparkSession, tables: Tables) -> bool:
     if scheme not in ("s3", "s3a", "s3n") or spark.conf.get(setting, ""):
         return True
     logger.warning(
-        "maintain: old files are deleted, and nothing else is done: on S3 a commit of this process and one of the pipeline could"
-        " overwrite each other. Set %s for both (Delta's S3DynamoDBLogStore)",
+        "maintain: only old files are deleted, because on S3 a commit of this process and one of "
+        "the pipeline could overwrite each other. Set %s for both (Delta's S3DynamoDBLogStore)",
         setting,
     )
     return False

@@ -20,14 +20,14 @@ if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
 
 NAMED = """
-    occurrence STRING COMMENT 'what the record is of: <source topic>-<partition>-<offset>-<part>, or the identity; null: itself',
-    kafka_partition INT COMMENT 'where the record lies in the topic',
+    occurrence STRING COMMENT 'name of the record: <source topic>-<partition>-<offset>-<part>, or the identity; null if none',
+    kafka_partition INT COMMENT 'coordinates of the record in the topic',
     kafka_offset BIGINT,
     kafka_timestamp TIMESTAMP,
-    source_topic STRING COMMENT 'the source topic inside occurrence, null if that has another form',
-    source_partition INT COMMENT 'the source partition inside occurrence',
-    source_offset BIGINT COMMENT 'the source offset inside occurrence',
-    source_bucket INT COMMENT 'made of source topic and partition; files hold one bucket each, so look-ups skip most of them',
+    source_topic STRING COMMENT 'source topic in occurrence; null if that has another form',
+    source_partition INT COMMENT 'source partition in occurrence',
+    source_offset BIGINT COMMENT 'source offset in occurrence',
+    source_bucket INT COMMENT 'from source topic and partition; a file has only one bucket, so look-ups skip most files',
     batch BIGINT COMMENT 'the batch that added the row'
 """
 """The columns that silver has for every record, in addition to its reader's."""

@@ -59,7 +59,7 @@ def open_origin(spark: SparkSession, settings: Settings, tables: Tables) -> Iter
         admin = spark._jvm.org.apache.kafka.clients.admin.Admin.create(properties)  # type: ignore[union-attr]
     except Py4JJavaError as error:
         raise PipelineError(
-            f"the settings for Kafka's client do not work: {_cause(error)}"
+            f"Kafka's client refuses its settings: {_cause(error)}; correct --kafka-option"
         ) from error
     try:
         yield Origin(spark, settings, tables, admin)
@@ -97,13 +97,13 @@ class Origin:
         name = known.get(_NAME, self._settings.topic)
         if name != self._settings.topic:
             raise PipelineError(
-                f"the tables at {self._settings.tables} are made of the topic {name!r}, not of {self._settings.topic!r}:"
-                " correct --topic, or give --tables another place"
+                f"the tables at {self._settings.tables} were made from the topic {name!r}, not from "
+                f"{self._settings.topic!r}: correct --topic, or set --tables to another location"
             )
         if self._first == _NO_ID:
             logger.warning(
-                "the brokers give topics no ids, so a topic %r that is deleted and made anew will not be noticed;"
-                " Kafka 2.8 and later do",
+                "the brokers give topics no ids, so the pipeline will not notice if the topic %r is "
+                "deleted and recreated; Kafka 2.8 and later give ids",
                 self._settings.topic,
             )
             return
@@ -112,7 +112,7 @@ class Origin:
         if _ID not in known:
             if begun:
                 logger.info(
-                    "the tables do not say of which topic they are; they are taken to be of %s",
+                    "the tables do not record the id of their topic; assuming %s",
                     self._first,
                 )
             if not self.properties.items() <= noted.items():
@@ -160,15 +160,16 @@ class Origin:
             cause = _cause(error)
             if "UnknownTopicOrPartitionException" in cause:
                 raise PipelineError(
-                    f"there is no topic {topic!r} at {self._settings.bootstrap_servers}: create it or correct --topic"
+                    f"there is no topic {topic!r} at {self._settings.bootstrap_servers}: "
+                    "create it or correct --topic"
                 ) from error
             remedy = (
-                "; give the pipeline's user DESCRIBE and READ of it"
+                "; grant the pipeline's user DESCRIBE and READ on it"
                 if "AuthorizationException" in cause
                 else ""
             )
             raise PipelineError(
-                f"Kafka does not say what the topic {topic!r} is: {cause}{remedy}"
+                f"Kafka does not describe the topic {topic!r}: {cause}{remedy}"
             ) from error
 
     def _made_anew(self, before: str, now: str) -> PipelineError:
@@ -179,8 +180,9 @@ class Origin:
             else f"{tables} and {checkpoints}"
         )
         return PipelineError(
-            f"the topic {self._settings.topic!r} was deleted and made anew: its id is {now}, and the tables are made of {before}."
-            f" Give --tables another place for the new topic, or delete {places} to start over"
+            f"the topic {self._settings.topic!r} was deleted and recreated: its id is {now}, and the "
+            f"tables were made from {before}. Set --tables to another location for the new topic, "
+            f"or delete {places} to start over"
         )
 
 

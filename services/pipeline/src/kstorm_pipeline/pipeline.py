@@ -183,7 +183,7 @@ class Pipeline:
         """
         if self.silver_function is not None:
             raise PipelineError(
-                f"a pipeline has one silver function: {self.silver_function.__name__} is it already"
+                f"a pipeline has only one silver function, and {self.silver_function.__name__} is it"
             )
         self.silver_function = function
         return function
@@ -266,16 +266,19 @@ def _names(given: Iterable[str]) -> tuple[str, ...]:
 def _check(name: str, columns: list[str], golds: Mapping[str, Gold]) -> None:
     if not _NAME.fullmatch(name) or name in _TAKEN:
         raise PipelineError(
-            f"a gold table cannot be called {name!r}: give small letters, digits and '_', and none of {', '.join(_TAKEN)}"
+            f"a gold table cannot be called {name!r}: "
+            f"use lowercase letters, digits and '_', and none of {', '.join(_TAKEN)}"
         )
     if name in golds:
         raise PipelineError(f"there are two gold tables {name!r}: give one of them another name")
     twice = sorted({column for column in columns if columns.count(column) > 1})
     if twice:
         raise PipelineError(
-            f"the gold table {name!r} names {', '.join(twice)} twice: a column is a key or has one rule"
+            f"the gold table {name!r} names {', '.join(twice)} twice: "
+            "a column is a key or has one rule"
         )
     if POSITION in columns:
         raise PipelineError(
-            f"the gold table {name!r} cannot have a column {POSITION!r}: the pipeline has one of that name"
+            f"the gold table {name!r} cannot have a column {POSITION!r}: "
+            "the pipeline has one of that name"
         )

@@ -61,7 +61,7 @@ def _same(value: Any) -> Any:
 def _text(value: Any) -> Any:
     """Reject a proto2 string that is not UTF-8, which the decoder returns as bytes."""
     if value.__class__ is bytes:
-        raise UnfitError("a text in it is not UTF-8")
+        raise UnfitError("a string in it is not UTF-8")
     return value
 
 
@@ -117,7 +117,7 @@ def rows_of(descriptor: Any, *, emit_defaults: bool) -> Rows:
     found = _Making(emit_defaults).message(descriptor, ())
     if found is None:
         raise PipelineError(
-            f"the Protobuf message {descriptor.full_name} has no fields that columns could be made of"
+            f"the Protobuf message {descriptor.full_name} has no fields that can be columns"
         )
     return found
 
@@ -134,12 +134,13 @@ class _Making:
         """
         if descriptor.full_name in above:
             raise PipelineError(
-                f"the Protobuf message {descriptor.full_name} holds itself ({' > '.join([*above, descriptor.full_name])}), which no"
-                " column can: give the records a schema= without that field, which is skipped then"
+                f"the Protobuf message {descriptor.full_name} contains itself "
+                f"({' > '.join([*above, descriptor.full_name])}), which a column cannot: "
+                "give the records a schema= without that field, which is then skipped"
             )
         if len(above) == _MOST_LEVELS:
             raise PipelineError(
-                f"the Protobuf message {above[0]} has more than {_MOST_LEVELS} messages within each other"
+                f"the Protobuf message {above[0]} has more than {_MOST_LEVELS} nested messages"
             )
         columns: list[StructField] = []
         empty, places = [], {}
@@ -157,8 +158,8 @@ class _Making:
         self._columns += 1
         if self._columns > MOST_COLUMNS:
             raise PipelineError(
-                f"the Protobuf message {above[0]} has more than {MOST_COLUMNS:,} columns, those within others counted too: give the"
-                " records a schema= with fewer"
+                f"the Protobuf message {above[0]} has more than {MOST_COLUMNS:,} columns, including "
+                "nested ones: give the records a schema= with fewer"
             )
         if field.message_type is not None and field.message_type.GetOptions().map_entry:
             return self._map(field.message_type.fields_by_name, above)
@@ -218,6 +219,7 @@ def _check_names(descriptor: Any, columns: list[StructField]) -> None:
         other = seen.setdefault(each.name.lower(), each.name)
         if other != each.name:
             raise PipelineError(
-                f"the Protobuf message {descriptor.full_name} has fields {other!r} and {each.name!r}, which are one name to Spark:"
-                " give the records a schema= that calls one of them otherwise"
+                f"the Protobuf message {descriptor.full_name} has fields {other!r} and {each.name!r}, "
+                "which are the same name to Spark: "
+                "give the records a schema= with another name for one of them"
             )

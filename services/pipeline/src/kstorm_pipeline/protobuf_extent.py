@@ -111,7 +111,7 @@ class _Walk:
         self._places += kind.places
         if self._places > MOST_PLACES:
             raise TooLargeError(
-                f"its messages have more than {MOST_PLACES:,} fields, be they there or not"
+                f"its messages have more than {MOST_PLACES:,} fields, present or not"
             )
         while at < end:
             tag, at = self._number(at)
@@ -177,7 +177,7 @@ class _Walk:
     def _add(self, values: int) -> None:
         self._values += values
         if self._values > MOST_VALUES:
-            raise TooLargeError(f"it holds more than {MOST_VALUES:,} values")
+            raise TooLargeError(f"it has more than {MOST_VALUES:,} values")
 
     def _number(self, at: int) -> tuple[int, int]:
         """Return a number and its end."""

@@ -84,7 +84,8 @@ def files_of_set(data: bytes) -> bytes:
         files = []
     if not files:
         raise PipelineError(
-            "the reader's Protobuf schema is no set of descriptors: make one by protoc --include_imports --descriptor_set_out"
+            "the reader's Protobuf schema is not a descriptor set: "
+            "make one with protoc --include_imports --descriptor_set_out"
         )
     return _sorted(files, "the reader's Protobuf schema")
 
@@ -111,7 +112,7 @@ def open_message(files: bytes, name: str, whose: str = "the reader's Protobuf sc
     except KeyError:
         raise PipelineError(f"{whose} has no message {name!r}: correct message=") from None
     except TypeError as error:
-        raise PipelineError(f"{whose} makes no sense: {' '.join(str(error).split())}") from None
+        raise PipelineError(f"{whose} is inconsistent: {' '.join(str(error).split())}") from None
 
 
 def _named(
@@ -128,8 +129,8 @@ def _parsed(schema: Schema, name: str) -> FileDescriptorProto:
         file = FileDescriptorProto.FromString(base64.b64decode(schema.text, validate=True))
     except (ValueError, DecodeError):
         raise PipelineError(
-            f"the schema registry does not give schema id {schema.id} as a serialized descriptor (format=serialized): take one that"
-            " does, from which the other clients of Protobuf read as well"
+            f"the schema registry does not give schema id {schema.id} as a serialized descriptor "
+            "(format=serialized): use one that does, which other Protobuf clients can use too"
         ) from None
     file.name = name
     return file
@@ -168,5 +169,6 @@ def _imported(name: str, whose: str) -> FileDescriptorProto:
         return _copied(descriptor_pool.Default().FindFileByName(name))
     except KeyError:
         raise PipelineError(
-            f"{whose} imports {name!r}, which is not there: register it and refer to it, or give the records a schema= that has it"
+            f"{whose} imports {name!r}, which is missing: "
+            "register it and refer to it, or give the records a schema= that has it"
         ) from None

@@ -16,7 +16,7 @@ from kstorm_pipeline.protobuf_files import open_message
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-NOT_SO = "the value is not what that schema says"
+NOT_SO = "the value does not match that schema"
 _MOST_INDEXES = 100
 """The most nested messages in a record's message index."""
 

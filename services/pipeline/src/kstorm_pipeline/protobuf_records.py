@@ -71,7 +71,8 @@ class ProtobufRecords(RegistryRecords):
         names = message_names(files)
         if not names and not self.message:
             raise PipelineError(
-                "the reader's Protobuf schema has no message: correct subject= or schema=, or give message="
+                "the reader's Protobuf schema has no message: "
+                "correct subject= or schema=, or give message="
             )
         return files, self.message or names[0,]
 
@@ -107,7 +108,8 @@ def protobuf_records(
     """
     if schema is not None and not isinstance(schema, bytes) and not hasattr(schema, "DESCRIPTOR"):
         raise PipelineError(
-            f"protobuf_records takes as schema= a generated class or bytes of a set of descriptors, not {schema!r}"
+            "protobuf_records takes a generated class or the bytes of a descriptor set as schema=, "
+            f"not {schema!r}"
         )
     return ProtobufRecords(
         registry, subject, dict(reject or {}), key, schema, message, emit_defaults
@@ -135,7 +137,7 @@ class _ProtobufDecoder(Decoder):
         if problem is None:
             return None
         logger.warning(
-            "schema id %d cannot always become the reader's schema: %s", schema.id, problem
+            "schema id %d does not always resolve to the reader's schema: %s", schema.id, problem
         )
         return f"it does not resolve to the reader's schema: {problem}"
 

@@ -55,7 +55,8 @@ def _of_field(written: Any, field: Any, seen: set[tuple[str, str]]) -> str | Non
         or (written.is_repeated and not field.is_repeated)
     ):
         return (
-            f"field {field.number} ({field.full_name}) is {before} there, and {now} in the reader's"
+            f"field {field.number} ({field.full_name}) is {before} in the writer's schema, "
+            f"and {now} in the reader's"
         )
     if field.message_type is not None and written.message_type is not None:
         return _difference(written.message_type, field.message_type, seen)

@@ -55,7 +55,8 @@ def read_rows(pipeline: Pipeline, rows: DataFrame) -> DataFrame:
     read = _reader_of(pipeline, rows)(wrapped)
     if "record" not in read.columns:
         raise PipelineError(
-            "the pipeline's records: the function left out the column `record`; add columns to its rows"
+            "the pipeline's records: the function left out the column `record`; "
+            "keep it, and add columns to the rows"
         )
     if "reason" not in read.columns:
         read = read.withColumn("reason", sf.lit(None).cast("string"))
@@ -64,7 +65,7 @@ def read_rows(pipeline: Pipeline, rows: DataFrame) -> DataFrame:
         lacking = [name for name in names if name not in read.columns]
         if lacking:
             raise PipelineError(
-                f"the pipeline's {whose} names {lacking[0]!r}, which is no column of its records"
+                f"the pipeline's {whose} names {lacking[0]!r}, which is not a column of its records"
             )
     return name_occurrences(read, pipeline.identity_columns)
 
@@ -83,8 +84,8 @@ def refine_rows(pipeline: Pipeline, rows: DataFrame) -> DataFrame:
     lost = [name for name in kept if name not in made.columns]
     if lost:
         raise PipelineError(
-            f"the silver function {pipeline.silver_function.__name__} left out {', '.join(lost)}: change its rows by"
-            " withColumn, where and drop, or select '*' too"
+            f"the silver function {pipeline.silver_function.__name__} left out {', '.join(lost)}: "
+            "change its rows with withColumn, where and drop, or select '*' too"
         )
     typed = [name for name in made.columns if name not in kept]
     _check_names(f"the rows of the silver function {pipeline.silver_function.__name__}", typed)
@@ -123,7 +124,7 @@ def _check_names(whose: str, names: list[str]) -> None:
     taken = [name for name in names if name.lower() in own]
     if taken:
         raise PipelineError(
-            f"{whose} have a column {taken[0]!r}, which silver has of its own: rename it"
+            f"{whose} have a column {taken[0]!r}, but silver has its own: rename it"
         )
 
 

@@ -66,18 +66,21 @@ def rebuild(
     query = query_id(spark, settings, "refine")
     if query is None or not tables.exists(spark, "silver"):
         raise PipelineError(
-            f"there is no silver at {tables.root} with its checkpoint: run the pipeline first, or correct --tables"
+            f"there is no silver at {tables.root} with its checkpoint: "
+            "run the pipeline first, or correct --tables"
         )
     problem = find_problem(spark, tables, pipeline, schemas, "silver")
     if problem is not None:
         raise PipelineError(
-            f"the table {tables.path('silver')} has another form than the pipeline: {problem}. Undo the change, or {ANEW}"
+            f"the table {tables.path('silver')} does not match the pipeline: {problem}. "
+            f"Undo the change, or {ANEW}"
         )
     session = spark.newSession()
     last = _last_batch(session, tables, query)
     if last is None:
         raise PipelineError(
-            f"silver has no rows: delete {tables.path(name)} if it is there, and run the pipeline, which makes it"
+            f"silver has no rows: delete {tables.path(name)} if it exists, and run the pipeline, "
+            "which creates it"
         )
     logger.info("rebuild: %s from silver up to batch %d", name, last)
     if not _is_table(spark, tables.beside(), name):
@@ -127,7 +130,7 @@ def put_in_place(
     assert last is not None, "silver had rows when the table was built"
     log = DeltaLog(session, built)
     has = max(int(log.property(_BATCH) or 0), log.last_batch(query) or 0)
-    logger.info("%s was built anew up to batch %d, silver is at %d", gold.name, has, last)
+    logger.info("%s was rebuilt up to batch %d, silver is at %d", gold.name, has, last)
     if has < last:
         merge(
             session, built, gold, _silver(session, tables, schemas, has, last), BatchId(query, last)
@@ -154,9 +157,10 @@ def switch(spark: SparkSession, tables: Tables, gold: Gold, query: str, last: in
         commit_again(spark, gold.name, lambda: _replace(spark, tables, gold.name, rows, says))
     if DeltaLog(spark, tables.path(gold.name)).property(_ID) != says[_ID]:
         raise PipelineError(
-            f"the table {tables.path(gold.name)} was written by another run while this one started: end that run, and start again"
+            f"the table {tables.path(gold.name)} was written by another run while this one started: "
+            "end that run, and start again"
         )
-    logger.info("%s: what was built anew is in place, with all batches up to %d", gold.name, last)
+    logger.info("%s: the rebuilt table is in place, with all batches up to %d", gold.name, last)
 
 
 def _find(pipeline: Pipeline, name: str) -> Gold:
@@ -166,7 +170,8 @@ def _find(pipeline: Pipeline, name: str) -> Gold:
     gold = pipeline.golds[name]
     if gold.replays:
         raise PipelineError(
-            f"{name} has replays=True, and silver, which tables are built from, has no replays: {ANEW}"
+            f"{name} has replays=True, but tables are rebuilt from silver, which has no replays: "
+            f"{ANEW}"
         )
     return gold
 
@@ -204,7 +209,7 @@ def _is_ready(
     ):
         return True
     logger.warning(
-        "%s is of another declaration, or of another silver: `rebuild %s` builds it again",
+        "%s has another declaration, or is from another silver: run `rebuild %s` again",
         beside.path(gold.name),
         gold.name,
     )

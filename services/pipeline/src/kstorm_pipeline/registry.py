@@ -64,7 +64,7 @@ class Registry:
         unknown = sorted(set(options) - set(OPTIONS))
         if unknown:
             raise SettingsError(
-                f"the schema registry's option {unknown[0]!r} is none of {', '.join(OPTIONS)}"
+                f"the schema registry has no option {unknown[0]!r}: give one of {', '.join(OPTIONS)}"
             )
         self._addresses = [address.strip().rstrip("/") for address in url.split(",")]
         self.shown = ",".join(map(without_login, self._addresses))
@@ -134,8 +134,10 @@ class Registry:
             except _NoAnswerError as error:
                 reasons.append(f"{without_login(address)}: {error}")
         raise PipelineError(
-            f"the schema registry does not tell {what} ({'; '.join(reasons)}). No record is lost or quarantined for it: see that it"
-            " is up, that --schema-registry is right and --schema-registry-option has its login, then run again"
+            f"the schema registry does not return {what} ({'; '.join(reasons)}). "
+            "No record is lost or quarantined because of this: check that it is up, that "
+            "--schema-registry is right and that --schema-registry-option has its login, "
+            "then run again"
         )
 
     def _get(self, address: str, path: str) -> Any:
@@ -181,7 +183,7 @@ def _object(data: bytes, status: str) -> Any:
     except ValueError:
         found = None
     if not isinstance(found, dict):
-        raise _NoAnswerError(f"{status}, and the answer is none of a registry's")
+        raise _NoAnswerError(f"{status}, and the response is not from a registry")
     return found
 
 

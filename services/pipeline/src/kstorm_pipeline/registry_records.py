@@ -82,7 +82,8 @@ class RegistryRecords(ABC):
         url = self.registry or settings.schema_registry
         if not url:
             raise SettingsError(
-                "the pipeline's records need a schema registry: give --schema-registry (KSTORM_PIPELINE_SCHEMA_REGISTRY)"
+                "the pipeline's records need a schema registry: "
+                "give --schema-registry (KSTORM_PIPELINE_SCHEMA_REGISTRY)"
             )
         registry = Registry(url, settings.schema_registry_options)
         if self.declared:
@@ -104,15 +105,15 @@ class RegistryRecords(ABC):
         if choice:
             found, what = registry.schema(int(choice)), f"schema id {choice}"
             logger.info(
-                "the records become the columns of %s, by which a batch was begun; the next run takes the latest",
+                "the columns are from %s, with which a batch was begun; the next run uses the latest",
                 what,
             )
         else:
             found, what = registry.latest(subject), f"subject {subject!r}"
         if found is None:
             raise PipelineError(
-                f"the schema registry at {registry.shown} has no {what}: correct --schema-registry, or give the records their"
-                " subject= or schema="
+                f"the schema registry at {registry.shown} has no {what}: "
+                "correct --schema-registry, or give the records their subject= or schema="
             )
         if found.kind != self.kind:
             raise PipelineError(
@@ -120,7 +121,7 @@ class RegistryRecords(ABC):
             )
         if not choice:
             logger.info(
-                "the records become the columns of schema id %d, the latest of %s",
+                "the columns are from schema id %d, the latest of %s",
                 found.id,
                 subject,
             )
@@ -154,7 +155,7 @@ class OpenRecords:
         if unknown:
             shown = ", ".join(map(str, unknown[:_SHOWN])) + (" …" if len(unknown) > _SHOWN else "")
             logger.warning(
-                "the schema registry at %s does not know %d schema ids: %s",
+                "the schema registry at %s does not have %d schema ids: %s",
                 self._registry.shown,
                 len(unknown),
                 shown,
@@ -172,7 +173,7 @@ class OpenRecords:
             self._others[id] = schema.kind
         else:
             self._writers[id] = self._decoder.learn(spark, schema)
-            logger.info("schema id %d is known from now on", id)
+            logger.info("schema id %d was found in the schema registry", id)
         return True
 
     def _read(
@@ -193,7 +194,7 @@ class OpenRecords:
             sf.when(sf.col("record.value").isNull(), "the value is null")
             .when(
                 sf.col(ID).isNull(),
-                "the value does not begin with the id of a schema: byte 0, and 4 more",
+                "the value does not begin with a schema id: byte 0, and 4 more",
             )
             .when(of_id.isNotNull(), sf.concat(sf.lit("schema id "), ID, sf.lit(": "), of_id))
         )
@@ -209,7 +210,7 @@ class OpenRecords:
 
 def _reason(writers: Mapping[int, Any], typed: list[StructField]) -> Column:
     """Return why a record with an id is unreadable, or null."""
-    reason = sf.when(~sf.col(ID).isin(*writers), "the schema registry does not know it")
+    reason = sf.when(~sf.col(ID).isin(*writers), "the schema registry does not have it")
     reason = reason.when(sf.col(BROKEN).isNotNull(), sf.col(BROKEN))
     for each in typed:
         fits = times_fit(sf.col(f"`{each.name}`"), each.dataType)
@@ -226,7 +227,7 @@ def check_columns(names: list[str]) -> list[str]:
     for name in names:
         if name.lower() in _OURS:
             raise PipelineError(
-                f"the schema has a field {name!r}, which the pipeline has a column of its own for"
+                f"the schema has a field {name!r}, but the pipeline has its own column of that name"
             )
     return names
 

@@ -145,7 +145,9 @@ def _follow(
         except StreamingQueryException as error:
             raise _explained(error, settings, running) from error
         if running.stop.is_set() and settings.trigger == "available-now":
-            raise PipelineError("stopped before everything was read; run again to go on from here")
+            raise PipelineError(
+                "stopped before everything was read; run again to continue from here"
+            )
 
 
 @contextmanager
@@ -159,10 +161,12 @@ def _looks_taken(
     bronze = BronzeLag(spark, settings, tables.path("bronze"))
     with closing(TopicLag(spark, settings)) as topic:
         looks = {
-            "how far the tables are behind": partial(
+            "the lag of the tables": partial(
                 at_lag, metrics, {"bronze": topic.find, "silver": bronze.find}
             ),
-            "what the last audits found": partial(at_audits, metrics, spark, tables.path(COMPLETE)),
+            "the results of the last audits": partial(
+                at_audits, metrics, spark, tables.path(COMPLETE)
+            ),
         }
         with looking(looks):
             yield
@@ -250,18 +254,20 @@ def _explained(
         return running.problems[0]
     if "long overflow" in text and (places := running.origin.records_after_all_time()):
         return PipelineError(
-            f"Spark cannot read records of the topic {settings.topic!r} whose Kafka timestamp is after the year 294247: the first"
-            f" are at {'; '.join(places)}. Delete the records up to these (kafka-delete-records) and give --allow-data-loss true"
-            " once; the topic's message.timestamp.after.max.ms keeps others out"
+            f"Spark cannot read records of the topic {settings.topic!r} whose Kafka timestamp is "
+            f"after the year 294247: the first are at {'; '.join(places)}. "
+            "Delete the records up to these (kafka-delete-records) and give --allow-data-loss true "
+            "once. The topic's message.timestamp.after.max.ms prevents further ones"
         )
     if "UnknownTopicOrPartitionException" in text:
         return PipelineError(
-            f"there is no topic {settings.topic!r} at {settings.bootstrap_servers}: create it or correct --topic"
+            f"there is no topic {settings.topic!r} at {settings.bootstrap_servers}: "
+            "create it or correct --topic"
         )
     if "failOnDataLoss" in text:
         return PipelineError(
-            f"the topic {settings.topic!r} no longer has records that were not read yet;"
-            " --allow-data-loss true goes on without them"
+            f"the topic {settings.topic!r} no longer has some records that were not read yet;"
+            " --allow-data-loss true continues without them"
         )
     if line := explain(text, settings):
         return PipelineError(line)
@@ -285,5 +291,6 @@ def check_brokers(settings: Settings) -> None:
         else:
             return
     raise PipelineError(
-        f"no Kafka broker answers ({'; '.join(reasons)}); is it up and --bootstrap-servers right?"
+        f"no Kafka broker responds ({'; '.join(reasons)}): "
+        "check that Kafka is up and that --bootstrap-servers is right"
     )

@@ -45,7 +45,7 @@ def find_schemas(spark: SparkSession, pipeline: Pipeline) -> dict[str, StructTyp
         silver = rows.drop("replay")
         golds = {name: _gold_columns(gold, rows) for name, gold in pipeline.golds.items()}
     except (AnalysisException, ParseException) as error:
-        raise PipelineError(f"the pipeline cannot be carried out: {_one_line(error)}") from error
+        raise PipelineError(f"the pipeline is invalid: {_one_line(error)}") from error
     own = {
         "bronze": bronze,
         "silver": _silver_columns(silver.schema),
@@ -71,8 +71,8 @@ def check_tables(
         problem = find_problem(spark, tables, pipeline, schemas, name)
         if problem is not None:
             raise PipelineError(
-                f"the table {tables.path(name)} has another form than the pipeline: {problem}. Undo the change, or"
-                f" {how_to_build(pipeline, name)}"
+                f"the table {tables.path(name)} does not match the pipeline: {problem}. "
+                f"Undo the change, or {how_to_build(pipeline, name)}"
             )
     if "silver" in there:
         found = tables.read(spark, "silver").schema.names
@@ -115,10 +115,10 @@ def _difference(found: StructType, wanted: StructType, *, may_grow: bool) -> str
         return f"it has no column {new[0]!r}"
     for each in found:
         if each.name not in wanted.names:
-            return f"the pipeline gives it no column {each.name!r}"
+            return f"the pipeline does not make its column {each.name!r}"
         before, now = each.dataType.simpleString(), wanted[each.name].dataType.simpleString()
         if before != now:
-            return f"its column {each.name!r} is {before}, now it would be {now}"
+            return f"its column {each.name!r} is {before}, but the pipeline makes it {now}"
     return None
 
 
@@ -136,7 +136,7 @@ def _grow(spark: SparkSession, tables: Tables, new: list[StructField]) -> None:
         columns = ", ".join(
             f"{quoted([each.name])[0]} {each.dataType.simpleString()}" for each in new
         )
-        logger.info("silver gets new columns, null in the rows that it has: %s", columns)
+        logger.info("silver gets new columns, which are null in existing rows: %s", columns)
         spark.sql(f"ALTER TABLE {tables.sql_name('silver')} ADD COLUMNS ({columns})")
 
 
@@ -151,23 +151,26 @@ def _gold_columns(gold: Gold, rows: DataFrame) -> StructType:
     lacking = [name for name in wanted if name not in made]
     if lacking and lacking[0] in PLACES:
         raise PipelineError(
-            f"the gold table {gold.name!r}: `latest` asks where a row comes from, and the function {gold.function.__name__} left"
-            f" out {lacking[0]!r}. Return rows without grouping them, the pipeline does that by the keys; or give order= a column"
+            f"the gold table {gold.name!r}: `latest` needs the origin of a row, but the function "
+            f"{gold.function.__name__} left out {lacking[0]!r}. Return rows without grouping them, "
+            "because the pipeline groups them by the keys, or give order= a column"
         )
     if lacking:
         raise PipelineError(
-            f"the gold table {gold.name!r}: the function {gold.function.__name__} returns no column {lacking[0]!r};"
-            f" it returns {', '.join(made)}"
+            f"the gold table {gold.name!r}: the function {gold.function.__name__} returns no column "
+            f"{lacking[0]!r}; it returns {', '.join(made)}"
         )
     if POSITION in made:
         raise PipelineError(
-            f"the gold table {gold.name!r}: a column cannot be called {POSITION!r}: the pipeline has one of that name"
+            f"the gold table {gold.name!r}: a column cannot be called {POSITION!r}: "
+            "the pipeline has one of that name"
         )
     for name in gold.columns_by("add"):  # Spark would convert text to numbers
         kind = returned.schema[name].dataType
         if not isinstance(kind, NumericType):
             raise PipelineError(
-                f"the gold table {gold.name!r}: `add` takes numbers, and {name!r} is {kind.simpleString()}"
+                f"the gold table {gold.name!r}: `add` takes numbers, but {name!r} is "
+                f"{kind.simpleString()}"
             )
     return _nullable(gather(gold, returned).schema)
 

@@ -240,7 +240,7 @@ def _registries(name: str, text: str) -> str:
 def _topic(name: str, text: str) -> str:
     if not _TOPIC.fullmatch(text):
         raise SettingsError(
-            f"{_name(name)} is {text!r}; a topic has letters, digits, '.', '_' and '-', at most 249"
+            f"{_name(name)} is {text!r}; give at most 249 letters, digits, '.', '_' and '-'"
         )
     return text
 
@@ -275,7 +275,9 @@ def _days(name: str, text: str) -> float:
     except ValueError:
         days = -1.0
     if not 0 <= days <= 36500:
-        raise SettingsError(f"{_name(name)} is {text!r}; give days, 0 to keep all, at most 36500")
+        raise SettingsError(
+            f"{_name(name)} is {text!r}; give days, at most 36500, or 0 to keep all"
+        )
     return days
 
 
@@ -285,7 +287,7 @@ def _percent(name: str, text: str) -> float:
     except ValueError:
         percent = -1.0
     if not 0 <= percent <= 100:
-        raise SettingsError(f"{_name(name)} is {text!r}; give percent, from 0 to 100")
+        raise SettingsError(f"{_name(name)} is {text!r}; give a percentage from 0 to 100")
     return percent
 
 
@@ -330,7 +332,7 @@ def find_jars(name: str, text: str) -> tuple[str, ...]:
             else sorted(map(str, [path] if path.is_file() else path.parent.glob(path.name)))
         )
         if not found:
-            raise SettingsError(f"{_name(name)} has {jar!r}, and there is no such file")
+            raise SettingsError(f"{_name(name)} has {jar!r}, but there is no such file")
         jars += found
     return tuple(jars)
 
@@ -368,8 +370,8 @@ def _mounted(name: str, file: str) -> dict[str, str]:
     for key in found if name == "spark_conf" else ():
         if _AT_START.fullmatch(key):
             raise SettingsError(
-                f"{PREFIX}SPARK_CONF_FILE has {key}, which Spark needs at its start or writes on command lines: put it into"
-                f" {PREFIX}SPARK_CONF, and secrets alone into the file"
+                f"{PREFIX}SPARK_CONF_FILE has {key}, which Spark needs at its start or writes on "
+                f"command lines: put it into {PREFIX}SPARK_CONF, and only secrets into the file"
             )
     return {key: Mounted(value) for key, value in found.items()}
 

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 BRONZE = """
     key BINARY,
-    value BINARY COMMENT 'the value of the record, untouched',
+    value BINARY COMMENT 'the value of the record, unchanged',
     topic STRING, partition INT, offset BIGINT,
     timestamp TIMESTAMP COMMENT 'the Kafka timestamp; in bronze it may be after the year 9999, which Python cannot read',
     headers ARRAY<STRUCT<key: STRING, value: BINARY>>

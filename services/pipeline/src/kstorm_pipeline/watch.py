@@ -46,7 +46,7 @@ def watch(
                 log.look()
                 monitor.look(query)
         if stop.is_set():
-            logger.info("stopping after the batch in hand")
+            logger.info("stopping after the current batch")
             _finish_batches(queries)
     finally:
         ending.set()
@@ -85,7 +85,9 @@ class _Log:
             self._began = self._spoke = now
         elif now - self._spoke >= _SILENT_SECONDS:
             self._spoke = now
-            logger.info("%s: at work on a batch for %.0f s", self._query.name, now - self._began)
+            logger.info(
+                "%s: the current batch has taken %.0f s so far", self._query.name, now - self._began
+            )
 
 
 def _finish_batches(queries: Sequence[StreamingQuery]) -> None:

@@ -47,7 +47,7 @@ class ZooKeeperTls:
                 why = getattr(error, "reason", None) or error
                 raise self._unusable(
                     "certfile",
-                    f"its key does not fit ({why}): see to keyfile and keyfile_password_file",
+                    f"its key does not fit ({why}): check keyfile and keyfile_password_file",
                 ) from None
         return context
 
@@ -55,7 +55,7 @@ class ZooKeeperTls:
         """Called if the key has a password. Without it OpenSSL would prompt at the terminal."""
         if not self.keyfile_password_file:
             raise self._unusable(
-                "certfile", "its key has a password: name a file with it in keyfile_password_file"
+                "certfile", "its key has a password: give a file with it as keyfile_password_file"
             )
         return self._text_of("keyfile_password_file").rstrip("\r\n")
 
@@ -87,7 +87,8 @@ def parse_tls(name: str, text: str) -> ZooKeeperTls:
     ):
         names = ", ".join(kinds)
         raise SettingsError(
-            f"{name} cannot be read; give a JSON object with some of {names}: texts, but for check_hostname, which is true or false"
+            f"{name} cannot be read; give a JSON object with some of {names}: "
+            "strings, except check_hostname, which is true or false"
         )
     tls = ZooKeeperTls(**found)
     tls.context()

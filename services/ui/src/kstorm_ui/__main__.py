@@ -34,12 +34,20 @@ def _settings(found: UiSettings) -> UiSettings:
         "--runs",
         type=Path,
         metavar="DIR",
-        help="the folder of a run of this machine, or of several",
+        help="show topologies of this machine: the folder of one run, or of several",
     )
-    parser.add_argument("--namespace", "-n", help="on Kubernetes; else the context's")
-    parser.add_argument("--context", help="of the kubeconfig; else its current one")
     parser.add_argument(
-        "--port", type=int, help=f"where to listen; 0 for any that is free ({found.port})"
+        "--namespace",
+        "-n",
+        help="show the topologies of this Kubernetes namespace (default: the context's)",
+    )
+    parser.add_argument(
+        "--context", help="use this context of the kubeconfig (default: its current one)"
+    )
+    parser.add_argument(
+        "--port",
+        type=int,
+        help=f"listen on this port; 0 selects a free one (default: {found.port})",
     )
     given: Mapping[str, object] = {
         name: value for name, value in vars(parser.parse_args()).items() if value is not None

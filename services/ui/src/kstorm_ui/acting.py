@@ -94,7 +94,7 @@ def by_pod(cluster: Cluster, name: str, who: str, verb: str, *options: str) -> A
         if pod.run(verb, *options, "--", name, out=out, errors=errors, quiet=True, who=who):
             raise ControlError(
                 " ".join(errors.getvalue().removeprefix("kstorm: ").split())
-                or f"{pod} could not do that"
+                or f"{pod} could not run the command"
             )
         return deed.said
 
@@ -148,7 +148,7 @@ def replay(
             )
             letters = found[:limit]
             if not letters:
-                raise ControlError(f"nothing was ordered: {'; '.join(others)}")
+                raise ControlError(f"no replay was ordered: {'; '.join(others)}")
             told.what = named(letters, meant.wanted.group)
             begin = _end_of_events(where)
             many = by_stages and meant.number is None and len(letters) > 1
@@ -235,7 +235,7 @@ def _followed(
         for told in _outcomes(deed, where, letters, begin):
             deed.said = f"{ordered}: {told}"
     except KstormError as error:
-        return f"{deed.said}; what became of the others is not known: {error}"
+        return f"{deed.said}; the other outcomes are not known: {error}"
     finally:
         _following.release()
     return deed.said

@@ -53,10 +53,10 @@ class Collector:
             self.problem = str(error)
         except Exception as error:
             problem = (
-                f"the page could not look at {self.source}: {type(error).__name__}, see its log"
+                f"the web UI could not poll {self.source}: {type(error).__name__}, see its log"
             )
             if problem != self.problem:
-                log.exception("looking at %s", self.source)
+                log.exception("polling %s failed", self.source)
             self.problem = problem
         else:
             self.problem = ""

@@ -49,7 +49,7 @@ class Deed:
         while (left := look()) and time.monotonic() < deadline:
             self.said = left
             if self._closing.wait(LOOK_SECS):
-                raise ControlError(f"the page has ended meanwhile; {left}")
+                raise ControlError(f"the web UI stopped during the wait; {left}")
         return left
 
     @property
@@ -92,8 +92,9 @@ class Deeds:
         for other in kept:
             if other.verb == verb and not other.over.is_set():
                 raise ControlError(
-                    f"{other.who} has begun to {verb}{other.what and f' {other.what}'} at {texts.moment(other.begun)} UTC, and "
-                    "that is under way: wait until it is over"
+                    f"{verb}{other.what and f' {other.what}'} is already under way: "
+                    f"{other.who} started it at {texts.moment(other.begun)} UTC; "
+                    "wait until it is over"
                 )
         deed = Deed(verb, what, who, self._closing, self._ended)
         kept.insert(0, deed)
@@ -120,4 +121,4 @@ class Deeds:
             deed.end(FAILED, str(error))
         except Exception as error:
             log.exception("%s %s", deed.verb, deed.what)
-            deed.end(FAILED, f"{type(error).__name__}: the page's log has more of it")
+            deed.end(FAILED, f"{type(error).__name__}: see the web UI's log")

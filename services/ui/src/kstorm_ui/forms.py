@@ -19,11 +19,11 @@ async def fields_of(request: Request, most: int = MOST_BYTES) -> Mapping[str, st
     async for chunk in request.stream():
         body += chunk
         if len(body) > most:
-            raise ConfigError(f"what was sent is longer than {most:,} bytes")
+            raise ConfigError(f"the form is longer than {most:,} bytes: send less")
     try:
         found = parse_qs(
             body.decode(), keep_blank_values=True, max_num_fields=_MOST_FIELDS, errors="strict"
         )
     except ValueError as error:
-        raise ConfigError("what was sent is no form") from error
+        raise ConfigError("the request body is not a form") from error
     return {name: values[0] for name, values in found.items()}

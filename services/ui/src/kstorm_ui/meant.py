@@ -55,7 +55,8 @@ class Meant(msgspec.Struct, frozen=True):
             found = [one for one in there if self.until is None or one.number <= self.until]
         if not found:
             raise ControlError(
-                f"{topology!r} has no dead letter that is meant ({self}): it was discarded, or replaced by a newer one"
+                f"{topology!r} has no dead letter that matches the selection ({self}): "
+                "it was discarded, or a newer one has replaced it"
             )
         return found
 
@@ -75,5 +76,5 @@ def _number(fields: Mapping[str, str], name: str) -> int | None:
     if not text:
         return None
     if not (text.isascii() and text.isdigit() and len(text) < 19):
-        raise ConfigError(f"{name}: {text!r} is no number of a letter")
+        raise ConfigError(f"{name}: {text!r} is not the number of a dead letter")
     return int(text)

@@ -36,25 +36,32 @@ def about(verb: str) -> str:
 _ABOUT: Final = {
     "activate": "Its spouts emit again.",
     "deactivate": (
-        "Its spouts stop to emit, and what is in flight finishes. It stays so over restarts and upgrades, until it is activated."
+        "Its spouts stop emitting, and trees in flight finish. "
+        "It stays deactivated across restarts and upgrades until you activate it."
     ),
     "drain": (
-        "It is deactivated, and this page waits until nothing is in flight. It stays deactivated until it is activated."
+        "It is deactivated, and the web UI waits until nothing is in flight. "
+        "It stays deactivated until you activate it."
     ),
     "scale": (
-        "A component gets another number of pods, and its tasks move. With none, what waits for it waits, or times out; of more "
-        "pods than tasks some stand by. The next helm upgrade writes the chart's number again."
+        "Changes a component's number of pods, and its tasks move. "
+        "Without pods, its input waits or times out. Pods in excess of its tasks stand by. "
+        "The next helm upgrade restores the chart's number."
     ),
     "replay": (
-        "The spout emits what is meant again, at its own coordinates. A letter whose message is processed then is discarded; if "
-        "that fails again, a new letter takes its place."
+        "The spout emits the selected messages again, at their own coordinates. "
+        "If a message is then processed, its dead letter is discarded. "
+        "If it fails again, a new dead letter takes the place of the old one."
     ),
     "edit": (
-        "The spout emits the message again with this value, at its own coordinates. Its scheme reads the value only then: what it "
-        "cannot read, or what fails again, becomes a new letter with the new value. That takes the place of this one, whose value "
-        "is in no letter then. In a terminal kstorm dlq edit has the scheme read it first."
+        "The spout emits the message again with this value, at its own coordinates. "
+        "Its scheme reads the value only then. If the scheme cannot read it, or the message "
+        "fails again, a new dead letter with the new value takes the place of this one. "
+        "The old value is then in no dead letter. "
+        "In a terminal, kstorm dlq edit makes the scheme read the value first."
     ),
     "discard": (
-        "What is meant is no longer shown, and Kafka deletes what it holds when it next compacts the topic. Nothing brings it back."
+        "The selected dead letters are no longer shown. Kafka deletes their contents when it next "
+        "compacts the topic. You cannot undo this."
     ),
 }

@@ -10,10 +10,11 @@ from kstorm_ui.acting import Where
 from kstorm_ui.deeds import Act
 from kstorm_ui.meant import Meant, meant_by
 from kstorm_ui.settings import settings_of
-from kstorm_ui.site import NOT_TOLD, Site
+from kstorm_ui.site import NOT_TOLD, Site, no_outline
 from kstorm_ui.state import TopologyState
 
 MOST_PODS: Final = 99_999
+_MOST: Final = 10**9
 _MOST_NOTE: Final = 2_000
 _BY_POD: Final = ("activate", "deactivate", "drain", "scale")
 
@@ -36,7 +37,7 @@ def ordered(
     if verb == "scale" and site.cluster is not None:
         component, pods = fields.get("component", ""), _whole(fields, "pods", 0, MOST_PODS)
         if state.component(component) is None or pods is None:
-            raise ConfigError("Which component, and how many pods of it?")
+            raise ConfigError("Choose a component, and enter its number of pods")
         return Ordered(
             f"{component} to {pods}",
             acting.scale(site.cluster, settings, state.name, who, component, pods),
@@ -54,24 +55,24 @@ def ordered(
     meant, note = meant_by(fields), fields.get("note", "").strip()[:_MOST_NOTE]
     match verb:
         case "replay":
-            rate, limit = _number(fields, "rate"), _whole(fields, "limit", 1, 10**9)
+            rate, limit = _number(fields, "rate"), _whole(fields, "limit", 1, _MOST)
             if rate is not None and rate < 0.001:
                 raise ConfigError(
-                    f"rate: {fields['rate']!r}: give 0.001 a second or more, or nothing"
+                    f"rate: {fields['rate']!r}: give 0.001 per second or more, or nothing"
                 )
             act = acting.replay(
                 where, meant, rate=rate, limit=limit, note=note, by_stages="stages" in fields
             )
         case "edit":
-            if meant.number is None or state.outline is None:
-                raise ConfigError(
-                    "Which letter? And has a process told yet what the topology declares?"
-                )
+            if meant.number is None:
+                raise ConfigError("Choose one dead letter")
+            if state.outline is None:
+                raise ConfigError(no_outline(state.name))
             value = fields.get("value", "").replace("\r\n", "\n").encode()
             act = acting.edit(where, state.outline, meant.number, value, note)
         case _:
             if meant.number is None and not meant.wanted.group:
-                raise ConfigError("Which letters? Choose one, or a group")
+                raise ConfigError("Choose one dead letter, or a group")
             act = acting.discard(where, meant, note)
     return Ordered(str(meant), act, meant)
 
@@ -99,8 +100,8 @@ def _number(fields: Mapping[str, str], name: str) -> float | None:
         found = float(text)
     except ValueError:
         found = -1.0
-    if not 0 <= found <= 10**9:
-        raise ConfigError(f"{name}: {text!r} is no number that will do")
+    if not 0 <= found <= _MOST:
+        raise ConfigError(f"{name}: {text!r} is not a number from 0 to {_MOST:,}")
     return found
 
 

@@ -18,7 +18,7 @@ from kstorm_ui.acting import why_no_edit
 from kstorm_ui.meant import Meant, meant_by
 from kstorm_ui.ordered import done_by_pod
 from kstorm_ui.settings import settings_of
-from kstorm_ui.site import NOT_TOLD, Site
+from kstorm_ui.site import NOT_TOLD, Site, no_outline
 from kstorm_ui.state import TopologyState
 
 _OF_LETTERS: Final = ("replay", "edit", "discard")
@@ -48,9 +48,9 @@ async def preview(
     meant = meant_by(fields)
     if verb == "edit":
         if meant.number is None:
-            raise ConfigError("Which letter? Choose one")
+            raise ConfigError("Choose one dead letter")
         if state.outline is None:
-            raise ConfigError(f"No process of {state.name} has told yet what the topology declares")
+            raise ConfigError(no_outline(state.name))
         ask = partial(_edited, outline=state.outline, meant=meant)
     else:
         ask = partial(_replayed if verb == "replay" else _discarded, meant=meant)
@@ -61,7 +61,7 @@ async def preview(
 def _replayed(settings: Settings, topology: str, meant: Meant) -> Preview:
     letters, others = replayable(settings, topology, meant.letters(settings, topology), force=False)
     if not letters:
-        raise ControlError(f"None of them can be replayed: {'; '.join(others)}")
+        raise ControlError(f"None of these dead letters can be replayed: {'; '.join(others)}")
     return _of(meant, letters, others)
 
 

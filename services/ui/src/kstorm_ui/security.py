@@ -65,21 +65,25 @@ class Guard:
         path = scope["path"]
         if self._user_header:
             if path != "/livez" and not headers.get(self._user_header):
-                return PlainTextResponse("no user: come through the proxy that logs you in\n", 401)
+                return PlainTextResponse(
+                    "no user: open the web UI through the proxy that logs you in\n", 401
+                )
         elif self._token:
             if path not in _OPEN and not self._knows(scope, headers):
                 looks = scope["method"] == "GET" and not path.startswith("/api/")
                 return (
-                    RedirectResponse("/login", 303) if looks else PlainTextResponse("log in\n", 401)
+                    RedirectResponse("/login", 303)
+                    if looks
+                    else PlainTextResponse("log in, or send Authorization: Bearer TOKEN\n", 401)
                 )
         elif not is_own(_host(headers)):
             # Otherwise any website could read this one, by a host name of its own that resolves to
             # this machine.
             return PlainTextResponse(
-                "without a login the page answers to localhost and 127.0.0.1 alone\n", 421
+                "without a login, the web UI is available only as localhost or 127.0.0.1\n", 421
             )
         if scope["method"] not in ("GET", "HEAD") and not _same_origin(headers):
-            return PlainTextResponse("this came from another page\n", 403)
+            return PlainTextResponse("refused: the request came from another site\n", 403)
         return None
 
     def _knows(self, scope: Scope, headers: Headers) -> bool:
@@ -111,10 +115,10 @@ def who_asks(request: Request, user_header: str, token: str) -> str:
     """
     if user_header:
         name = request.headers.get(user_header, "").encode("latin-1").decode(errors="replace")
-        return f"{name[:_MOST_NAME]}, by the page"
+        return f"{name[:_MOST_NAME]}, by the web UI"
     if token:
-        return f"the page, from {request.client.host if request.client else '?'}"
-    return f"{operator()}, by the page"
+        return f"the web UI, from {request.client.host if request.client else '?'}"
+    return f"{operator()}, by the web UI"
 
 
 def _host(headers: Headers) -> str:

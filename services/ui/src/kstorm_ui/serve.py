@@ -39,7 +39,7 @@ def serve(settings: UiSettings, say: Callable[[str], None]) -> None:
     )
     listener = _listen(settings)
     host, port = listener.getsockname()[:2]
-    say(f"the page is at http://{'localhost' if host == '127.0.0.1' else host}:{port}/")
+    say(f"the web UI is at http://{'localhost' if host == '127.0.0.1' else host}:{port}/")
     server.run(sockets=[listener])
 
 
@@ -78,7 +78,8 @@ def _source(settings: UiSettings) -> Source:
     if settings.runs is not None:
         if not settings.runs.is_dir():
             raise ConfigError(
-                f"--runs {settings.runs}: there is no such folder; start a topology by ./run topology"
+                f"--runs {settings.runs}: the folder does not exist; "
+                "start a topology with ./run topology"
             )
         return LocalSource(settings.runs)
     cluster = open_cluster(settings.namespace, settings.context)
@@ -96,7 +97,8 @@ def _listen(settings: UiSettings) -> socket.socket:
     except OSError as error:
         listener.close()
         raise ConfigError(
-            f"cannot listen at {settings.host}:{settings.port} ({error.strerror}): give another --port, or 0 for any"
+            f"cannot listen at {settings.host}:{settings.port} ({error.strerror}): "
+            "give another --port, or 0 for any free one"
         ) from None
     return listener
 

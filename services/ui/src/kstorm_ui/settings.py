@@ -68,7 +68,8 @@ class UiSettings:
             ) from None
         if len(token) < 16:
             raise ConfigError(
-                f"KSTORM_UI_TOKEN_FILE: the token in {self.token_file} is shorter than 16 characters"
+                f"KSTORM_UI_TOKEN_FILE: the token in {self.token_file} is shorter than "
+                "16 characters"
             )
         return token
 
@@ -83,7 +84,8 @@ def from_environment(environ: Mapping[str, str] = os.environ) -> UiSettings:
         if name == "port":
             if not (text.isdigit() and int(text) < 65_536):
                 raise ConfigError(
-                    f"KSTORM_UI_PORT is {text!r}: give a port, such as {DEFAULT_PORT}, or 0 for any"
+                    f"KSTORM_UI_PORT is {text!r}: "
+                    f"give a port, such as {DEFAULT_PORT}, or 0 for any free one"
                 )
             values[name] = int(text)
         elif name in ("show_values", "logs"):
@@ -97,11 +99,13 @@ def from_environment(environ: Mapping[str, str] = os.environ) -> UiSettings:
     settings = UiSettings(**values)  # type: ignore[arg-type]
     if "edit" in settings.actions and not settings.show_values:
         raise ConfigError(
-            "KSTORM_UI_ACTIONS has edit, whose form shows what a message holds: set KSTORM_UI_SHOW_VALUES=true, or leave it out"
+            "KSTORM_UI_ACTIONS has edit, whose form shows a message's value: "
+            "set KSTORM_UI_SHOW_VALUES=true, or leave edit out"
         )
     if not is_own(settings.host) and not settings.token_file and not settings.user_header:
         raise ConfigError(
-            f"KSTORM_UI_HOST is {settings.host!r}, where others reach the page: set KSTORM_UI_TOKEN_FILE or KSTORM_UI_USER_HEADER"
+            f"KSTORM_UI_HOST is {settings.host!r}, so other machines can reach the web UI: "
+            "set KSTORM_UI_TOKEN_FILE or KSTORM_UI_USER_HEADER"
         )
     return settings
 
@@ -111,7 +115,8 @@ def _actions(text: str) -> frozenset[str]:
     unknown = ", ".join(sorted(found - {*ACTIONS}))
     if unknown:
         raise ConfigError(
-            f"KSTORM_UI_ACTIONS has {unknown!r}: give some of {','.join(ACTIONS)}, with commas between"
+            f"KSTORM_UI_ACTIONS has {unknown!r}: "
+            f"choose from {','.join(ACTIONS)}, separated by commas"
         )
     return found
 

@@ -59,7 +59,7 @@ class Trend(msgspec.Struct, frozen=True):
     @property
     def said(self) -> str:
         """Text alternative for screen readers."""
-        return f"{sum(self.bars):,} in the last day, at most {max(self.bars):,} an hour"
+        return f"{sum(self.bars):,} in the last day, at most {max(self.bars):,} per hour"
 
     @property
     def heights(self) -> Sequence[tuple[int, int]]:

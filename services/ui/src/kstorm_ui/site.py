@@ -30,9 +30,17 @@ from kstorm_ui.windows import WINDOWS
 HERE: Final = Path(__file__).parent
 API: Final = "/api/v1"
 NOT_TOLD: Final = (
-    "This page was not told where Kafka is: set KSTORM_BOOTSTRAP_SERVERS, or, of a release on Kubernetes, use the page in it "
-    "(ui.enabled)"
+    "The web UI does not know Kafka's address: set KSTORM_BOOTSTRAP_SERVERS. "
+    "For a release on Kubernetes, use the release's own web UI (ui.enabled)"
 )
+
+
+def no_outline(topology: str) -> str:
+    """Return the problem of a topology whose outline is not known."""
+    return (
+        f"No process of {topology} has reported yet what the topology declares: "
+        "wait until one is ready"
+    )
 
 
 class Site:

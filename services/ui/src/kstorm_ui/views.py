@@ -25,12 +25,12 @@ def health(state: TopologyState) -> str:
     The text stays the same as long as nothing changes, because screen readers announce it.
     """
     if not state.answered:
-        return "It is not found any more; what stands here is the last that was seen."
+        return "The topology is not found any more. This page shows its last known state."
     if state.troubles or state.missing:
         parts = [f"{name}: {why}" for name, why in state.troubles]
         parts += [f"{component} has fewer processes than it should" for component in state.missing]
-        return f"Not there or not ready: {'; '.join(parts)}."
-    return f"All {sum(map(len, state.processes.values()))} processes do their share."
+        return f"Missing or not ready: {'; '.join(parts)}."
+    return f"All {sum(map(len, state.processes.values()))} processes are ready."
 
 
 def held(state: TopologyState) -> Sequence[HoldUp]:
@@ -143,7 +143,7 @@ def _node(topology: str, state: ComponentState) -> dict[str, Any]:
         facts.append(f"lag {texts.count(state.lag)}")
     spoken = [
         f"{state.component}, {state.kind}",
-        f"{texts.rate(rate)} tuples a second",
+        f"{texts.rate(rate)} tuples per second",
         f"{up} processes ready",
     ]
     if state.lag is not None:
@@ -160,12 +160,15 @@ def _node(topology: str, state: ComponentState) -> dict[str, Any]:
 
 
 def _edge(state: EdgeState) -> dict[str, Any]:
-    about = "" if state.counted else "emitted in all, "
+    about = "" if state.counted else "total emitted, "
     streams = ", ".join(
         f"{stream} ({grouping})" if grouping else stream
         for stream, grouping in zip(state.streams, state.groupings, strict=True)
     )
-    says = f"{state.source} to {state.target}: {about}{texts.rate(state.rate)} tuples a second; {streams}"
+    says = (
+        f"{state.source} to {state.target}: {about}{texts.rate(state.rate)} tuples per second; "
+        f"{streams}"
+    )
     return {
         "source": state.source,
         "target": state.target,

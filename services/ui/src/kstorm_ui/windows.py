@@ -17,8 +17,6 @@ WINDOWS: Final[Mapping[str, tuple[str, float | None]]] = {
     ALL: ("all time", None),
 }
 """Label and seconds of each window, by its name in a URL."""
-_SLACK_SECS: Final = 90.0
-"""Windows start at a full minute of the history."""
 
 
 class Window(msgspec.Struct, frozen=True):
@@ -38,7 +36,7 @@ def window(memory: Memory, key: str, now: float) -> Window:
         return Window(
             key,
             memory.totals,
-            "Counts since each process first started, as far as this page has seen.",
+            "Counts of all runs of the processes that the web UI has seen.",
         )
     before = memory.history.before(now - secs)
     since, figures = before if before is not None else (now, {})
@@ -53,7 +51,8 @@ def window(memory: Memory, key: str, now: float) -> Window:
     return Window(
         key,
         shown,
-        f"The page has watched for {format_age(span)}, so these are counts of that time, not of {label}.",
+        f"The web UI has watched for {format_age(span)}, "
+        f"so the counts cover that time, not {label}.",
     )
 
 

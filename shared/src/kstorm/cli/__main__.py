@@ -35,7 +35,7 @@ from kstorm.runtime.terminal import guarded
 
 app = typer.Typer(
     name="kstorm",
-    help="Looks after kstorm's topologies.",
+    help="Manage kstorm's topologies.",
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,

@@ -26,7 +26,9 @@ from kstorm.runtime.zookeeper.topologies import Topologies, open_topologies
 
 ZooKeeper = Annotated[
     str | None,
-    typer.Option("--zookeeper", metavar="HOST:PORT", help="ZooKeeper; else KSTORM_ZOOKEEPER."),
+    typer.Option(
+        "--zookeeper", metavar="HOST:PORT", help="ZooKeeper's address. Default: KSTORM_ZOOKEEPER."
+    ),
 ]
 
 
@@ -55,7 +57,7 @@ def drain(
     timeout: Annotated[
         float | None,
         typer.Option(
-            metavar="SECS", min=0, help="Longest wait; else as long as a tree may be in flight."
+            metavar="SECS", min=0, help="Longest wait. Default: as long as a tree can be in flight."
         ),
     ] = None,
     zookeeper: ZooKeeper = None,

@@ -51,13 +51,15 @@ def open_askable(
     far = namespace is not None or context is not None
     if place is not None and far:
         raise ConfigError(
-            "a folder of runs is of this machine, a namespace or a context of Kubernetes: give one or the other"
+            "a folder of runs selects a topology on this machine, a namespace or context one on "
+            "Kubernetes: give one or the other"
         )
     if place is not None or (not far and any(each.name == name for each in find(runs()))):
         return OnThisMachine(place or runs(), name)
     if not far and not is_named():
         raise ControlError(
-            f"no topology {name!r} runs from {runs()} ({_names(runs())}), and there is no kubeconfig: name the folder of its run"
+            f"no topology {name!r} runs from {runs()} ({_names(runs())}), and there is no "
+            "kubeconfig: give the folder of its run"
         )
     return OnKubernetes(open_cluster(namespace, context), name)
 
@@ -103,7 +105,7 @@ class OnThisMachine:
             if each.name == self._name:
                 return each
         raise ControlError(
-            f"there is no topology {self._name!r} that runs from {self._place} ({_names(self._place)})"
+            f"no topology {self._name!r} runs from {self._place} ({_names(self._place)})"
         )
 
 
@@ -126,7 +128,8 @@ class OnKubernetes:
                 if found is not None:
                     return found
         raise ControlError(
-            f"no pod of {self._name!r} tells its wiring: see `kstorm topology status {self._name}`"
+            f"no pod of {self._name!r} returned its wiring: "
+            f"see `kstorm topology status {self._name}`"
         )
 
     def processes(self, component: str) -> Sequence[Process]:
@@ -152,4 +155,5 @@ def ask_each(processes: Sequence[Process], page: str) -> Sequence[dict[str, Any]
 
 
 def _names(place: Path) -> str:
-    return ", ".join(sorted(each.name for each in find(place))) or "nothing does"
+    names = ", ".join(sorted(each.name for each in find(place)))
+    return f"running there: {names or 'none'}"

@@ -66,7 +66,8 @@ class Asking:
             if not numbers:
                 raise AbsentError(f"Kafka has no topic {topic!r}")
             raise AbsentError(
-                f"topic {topic!r} has the partitions {numbers[0]} to {numbers[-1]}, but no {partition}"
+                f"topic {topic!r} has partitions {numbers[0]} to {numbers[-1]}, but no partition "
+                f"{partition}"
             )
         if offset >= log.end:
             raise AbsentError(

@@ -36,7 +36,10 @@ def await_work(topology: Topology, settings: Settings, seconds: float) -> str:
     admin = Admin(settings)
     there = admin.partition_counts()
     wrong = [
-        f"the topology {topology.name!r} has no topic {name!r} at {settings.bootstrap_servers}: is it installed?"
+        (
+            f"the topology {topology.name!r} has no topic {name!r} at "
+            f"{settings.bootstrap_servers}: is it installed?"
+        )
         for name in topology.topics() | topology.changelogs()
         if name not in there
     ]
@@ -48,12 +51,15 @@ def await_work(topology: Topology, settings: Settings, seconds: float) -> str:
         if time.monotonic() > deadline:
             named = "; ".join(f"{component} {tasks}" for component, tasks in idle.items())
             raise ControlError(
-                f"tasks of {topology.name!r} run nowhere, {seconds:g} s long: {named}; look at the pods, and at "
-                f"`kstorm topology status {topology.name}`"
+                f"tasks of {topology.name!r} have no process after {seconds:g} s: {named}; check "
+                f"the pods, and `kstorm topology status {topology.name}`"
             )
         time.sleep(_LOOK_SECS)
     total = sum(group.tasks for group in groups.values())
-    return f"{topology.name}: its {total} tasks are at work, and the topics that it reads and writes are there"
+    return (
+        f"{topology.name}: all {total} tasks have a process, and the topics that it reads and "
+        "writes exist"
+    )
 
 
 def _groups(topology: Topology) -> Iterator[_Group]:

@@ -14,7 +14,11 @@ Topic = Annotated[
 ]
 Bootstrap = Annotated[
     str | None,
-    typer.Option("--bootstrap", metavar="HOST:PORT", help="Kafka; else KSTORM_BOOTSTRAP_SERVERS."),
+    typer.Option(
+        "--bootstrap",
+        metavar="HOST:PORT",
+        help="Kafka's address. Default: KSTORM_BOOTSTRAP_SERVERS.",
+    ),
 ]
 
 
@@ -33,6 +37,7 @@ def num_partitions(settings: Settings, topic: str) -> int:
     found = Admin(settings).partition_counts().get(topic)
     if not found:
         raise BrokerError(
-            f"Kafka at {settings.bootstrap_servers!r} has no topic {topic!r}: create it, or name another"
+            f"Kafka at {settings.bootstrap_servers!r} has no topic {topic!r}: create it, or give "
+            "another topic"
         )
     return found

@@ -32,16 +32,16 @@ def causes(
             "--window",
             min=0.1,
             metavar="SECONDS",
-            help="How long to look: between two looks at each process.",
+            help="Seconds between the two snapshots of each process.",
         ),
     ] = 5.0,
-    json: Annotated[bool, typer.Option("--json", help="For programs.")] = False,
+    json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
     from_runs: Annotated[
         Path | None,
         typer.Option(
             "--runs",
             metavar="DIR",
-            help="One of this machine, from the folder of its run, or of several.",
+            help="Look on this machine, in the folder of one run or of several.",
         ),
     ] = None,
     bootstrap: Bootstrap = None,
@@ -62,7 +62,7 @@ def causes(
         for line in cause.evidence:
             print(printable(f"    {line}"))
     if not found:
-        print(f"nothing holds {name} back: its processes are there, none is busy, and none waits")
+        print(f"nothing slows {name} down: all its processes run, none is busy, and none waits")
 
 
 def _watched(
@@ -75,16 +75,17 @@ def _watched(
     far = namespace is not None or context is not None
     if from_runs is not None and (far or bootstrap is not None):
         raise ConfigError(
-            "--runs is for a topology of this machine, whose run says where its Kafka is; --bootstrap, --namespace and --context "
-            "are for one on Kubernetes: give the one or the other"
+            "--runs is for a topology on this machine, whose run has the address of its Kafka; "
+            "--bootstrap, --namespace and --context are for one on Kubernetes: give one or the "
+            "other"
         )
     if from_runs is not None or (not far and any(each.name == name for each in find(runs()))):
         return OnThisMachine(from_runs or runs(), name)
     if not far and not is_named():
         there = ", ".join(sorted(each.name for each in find(runs()))) or "none"
         raise ControlError(
-            f"no topology {name!r} runs from {runs()} (there is {there}), and there is no kubeconfig: give the folder of its "
-            "run by --runs, or --context"
+            f"no topology {name!r} runs from {runs()} (running there: {there}), and there is no "
+            "kubeconfig: give the folder of its run with --runs, or --context"
         )
     here = bootstrap is not None or BOOTSTRAP in os.environ
     clusters = open_cluster(namespace, context), open_cluster(namespace, context)

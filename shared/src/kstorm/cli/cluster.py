@@ -265,8 +265,8 @@ class Cluster:
                 raise ControlError(_refusal(error)) from None
         except (HTTPError, OSError) as error:
             raise ControlError(
-                f"Kubernetes at {self._host} cannot be reached ({_innermost(error)}): is the cluster up, and is this the "
-                "right context?"
+                f"Kubernetes at {self._host} cannot be reached ({_innermost(error)}): is the "
+                "cluster up, and is this the right context?"
             ) from None
 
 
@@ -308,8 +308,8 @@ def open_cluster(namespace: str | None, context: str | None) -> Cluster:
     # A kubeconfig can be wrong in any way, and may run any login program.
     except Exception as error:  # noqa: BLE001
         raise ControlError(
-            f"no cluster: the kubeconfig {file or 'of this pod'} cannot be used ({_in_one_line(error)}); set KUBECONFIG or "
-            "--context"
+            f"no cluster: the kubeconfig {file or 'of this pod'} cannot be used "
+            f"({_in_one_line(error)}); set KUBECONFIG or --context"
         ) from None
     return Cluster(client.ApiClient(settings), namespace, context)
 
@@ -352,9 +352,15 @@ def _refusal(error: Any) -> str:
         where = re.search(r'in the namespace "([^"]*)"', message)
         of_group = f" of {group}" if group else ""
         in_namespace = f" in the namespace {where[1]}" if where else " in all namespaces"
-        return f"{user} may not {verb} {resource}{in_namespace}: a Role must allow the verb {verb} on {resource}{of_group}"
+        return (
+            f"{user} may not {verb} {resource}{in_namespace}: a Role must allow the verb "
+            f"{verb} on {resource}{of_group}"
+        )
     if error.status == 401:
-        return f"Kubernetes does not know this user ({message}): log in again, or choose another --context"
+        return (
+            f"Kubernetes does not accept this login ({message}): log in again, or choose "
+            "another --context"
+        )
     return f"Kubernetes refuses: {message}"
 
 

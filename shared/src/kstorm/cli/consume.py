@@ -23,11 +23,13 @@ _POLL_SECS: Final = 0.2
 def consume(
     topic: Topic,
     follow: Annotated[
-        bool, typer.Option("--follow", "-f", help="Go on with what comes, until Ctrl-C.")
+        bool, typer.Option("--follow", "-f", help="Continue with new records until Ctrl-C.")
     ] = False,
     tail: Annotated[
         int | None,
-        typer.Option(min=0, metavar="RECORDS", help="Only so many of each partition's last."),
+        typer.Option(
+            min=0, metavar="RECORDS", help="Print only the last RECORDS of each partition."
+        ),
     ] = None,
     bootstrap: Bootstrap = None,
 ) -> None:
@@ -49,7 +51,7 @@ def consume(
     except KeyboardInterrupt:
         return
     except KafkaException as error:
-        raise BrokerError(f"Kafka would not let {topic!r} be read: {error.args[0].str()}") from None
+        raise BrokerError(f"the topic {topic!r} cannot be read: {error.args[0].str()}") from None
     finally:
         consumer.close()
 

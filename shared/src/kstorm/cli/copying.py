@@ -21,6 +21,7 @@ from kstorm.cli.replaying import MOST_REPLAYS, open_orders, why_not_ordered, why
 from kstorm.core.dead_letters import DeadLetter
 from kstorm.errors import BrokerError, ConfigError, KstormError
 from kstorm.inspect.letters import Numbered
+from kstorm.inspect.words import many
 from kstorm.kafka import KafkaSpout, ProcessingGuarantee
 from kstorm.references import is_code
 from kstorm.runtime.kafka.admin import Admin
@@ -98,7 +99,7 @@ def copy_noted(
 
     Raises `BrokerError`.
     """
-    done, why = 0, "broken off"
+    done, why = 0, "interrupted"
     try:
         for count in _copied(options, copies, to=to, rate=rate):
             done += count
@@ -108,8 +109,11 @@ def copy_noted(
         raise
     finally:
         kept = sum(one.key is None for one in copies.letters)
-        of_them = f"; {kept:,} of kstorm 0.1 cannot be discarded" if kept else ""
-        outcome = f"{done:,} copied to {to or 'their topics'}, and their letters discarded{of_them}{why and f'; then: {why}'}"
+        of_them = f"; {many(kept, 'letter')} of kstorm 0.1 cannot be discarded" if kept else ""
+        outcome = (
+            f"{done:,} copied to {to or 'their topics'}, and their letters discarded"
+            f"{of_them}{why and f'; then: {why}'}"
+        )
         note_event(
             options.name, "replay", what, said=note, outcome=outcome, settings=options.settings
         )
@@ -144,7 +148,7 @@ def _copied(
         yield len(taken)
         if problem:
             raise BrokerError(
-                f"Kafka at {options.settings.bootstrap_servers!r} did not take a copy: {problem}"
+                f"Kafka at {options.settings.bootstrap_servers!r} did not accept a copy: {problem}"
             )
 
 
@@ -187,15 +191,18 @@ def _why_not(
     if letter.topic.startswith(f"{topology}."):
         return "it is a tuple, or a record of kstorm's own topics"
     if letter.topic and letter.offset < 0:
-        return "it is a record of a sink, and no message"
+        return "it is a record of a sink, not a message"
     if why := why_not_whole(one):
         return why
     if one.key in under_way:
-        return "it is under way"
+        return "its replay is in progress"
     if not letter.topic and to is None:
-        return "it came from no topic: say by --to TOPIC where its copy goes"
+        return "it did not come from a topic: give --to TOPIC for its copy"
     if to is None and letter.topic not in partitions:
-        return f"this Kafka has no topic {letter.topic!r}: give another by --to, or the Kafka that has it by --bootstrap"
+        return (
+            f"this Kafka has no topic {letter.topic!r}: give another topic with --to, or the "
+            "Kafka that has it with --bootstrap"
+        )
     return ""
 
 
@@ -217,8 +224,8 @@ def _why_ordered(
         return ""
     if code is None:
         return (
-            "a KafkaSpout can be ordered to emit it at its own coordinates: leave out --mode produce; if its spout is none, give "
-            "the code by --topology MODULE:ATTR, or --force"
+            "a KafkaSpout can emit it again at its own coordinates: leave out --mode produce; if "
+            "its spout is not a KafkaSpout, give the code with --topology MODULE:ATTR, or --force"
         )
     return _ORDER if _obeys(code, letter.component) else ""
 
@@ -240,8 +247,11 @@ def _code(options: TopologyOptions) -> Topology | None:
     )
     if not is_code(named or ""):
         return None
-    return code_of(options, "a copy is for a spout that carries out no orders")
+    return code_of(options, "copies are only for spouts that cannot replay")
 
 
-_ORDER: Final = "its spout can be ordered to emit it at its own coordinates: leave out --mode produce (--force copies it anyway)"
-_OFTEN: Final = f"it was replayed {MOST_REPLAYS} times, and failed again; --force copies it"
+_ORDER: Final = (
+    "its spout can emit it again at its own coordinates: leave out --mode produce (--force "
+    "copies it anyway)"
+)
+_OFTEN: Final = f"it was replayed {MOST_REPLAYS} times and failed again; --force copies it anyway"

@@ -16,8 +16,8 @@ def check_discardable(topology: str, letters: Sequence[Numbered]) -> None:
     keyless = [one for one in letters if one.key is None]
     if keyless:
         raise ControlError(
-            f"{named(keyless)} of {topology!r} cannot be discarded: kstorm 0.1 wrote them without a key. They go with their "
-            "topic's retention"
+            f"{named(keyless)} of {topology!r} cannot be discarded: kstorm 0.1 wrote them without "
+            "a key. They expire with their topic's retention"
         )
 
 
@@ -36,5 +36,8 @@ def when_deleted(settings: Settings, topology: str) -> str:
     """Return the end of a sentence about the letters' contents. Raises `BrokerError`."""
     topic = NamesOf(topology).dead_letters_topic
     if "compact" in Admin(settings).topic_settings([topic])[topic]["cleanup.policy"]:
-        return "; Kafka deletes what they hold when it next compacts the topic"
-    return f"; but Kafka keeps what they hold, as the topic {topic!r} is not compacted: docs/dead-letters.md says what to do"
+        return "; Kafka deletes their contents when it next compacts the topic"
+    return (
+        f"; but Kafka keeps their contents, because the topic {topic!r} is not compacted: see "
+        "docs/dead-letters.md"
+    )

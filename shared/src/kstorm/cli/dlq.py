@@ -56,32 +56,42 @@ from kstorm.inspect.letters import (
     groups,
     left,
 )
+from kstorm.inspect.words import many
 from kstorm.printable import printable
 from kstorm.runtime.kafka.one_partition import follow_topic
 from kstorm.runtime.terminal import Screen
 from kstorm.topology.names import NamesOf
 
-app = typer.Typer(
-    help="A topology's dead letters: what could not be processed, and why.", no_args_is_help=True
-)
+app = typer.Typer(help="Read, replay and discard a topology's dead letters.", no_args_is_help=True)
 
 Kind = Annotated[
-    str | None, typer.Option(metavar="KIND", help="Only undecodable, failed, timed_out, …")
+    str | None,
+    typer.Option(
+        metavar="KIND", help="Only letters of this kind: undecodable, failed, timed_out, …"
+    ),
 ]
-Component = Annotated[str | None, typer.Option(metavar="ID", help="Only those of this component.")]
+Component = Annotated[
+    str | None, typer.Option(metavar="ID", help="Only letters of this component.")
+]
 Since = Annotated[
-    str | None, typer.Option(metavar="TIME", help="Only from then on: 30m, 2h, 1d, or a time.")
+    str | None,
+    typer.Option(metavar="TIME", help="Only letters since then: 30m, 2h, 1d ago, or a time."),
 ]
 Match = Annotated[
-    str | None, typer.Option(metavar="RE", help="Only those whose reason or error has it.")
+    str | None, typer.Option(metavar="RE", help="Only letters whose reason or error matches.")
 ]
 OfGroup = Annotated[
     str | None,
-    typer.Option("--group", metavar="HEX", help="Only those of a group, by its beginning."),
+    typer.Option(
+        "--group", metavar="HEX", help="Only letters of this group. The first digits are enough."
+    ),
 ]
-Json = Annotated[bool, typer.Option("--json", help="A JSON object a line.")]
+Json = Annotated[bool, typer.Option("--json", help="Print one JSON object per line.")]
 
-_CANARY: Final = "Of --all and --group: first 1, then 10, then the rest; it stops when more than 20 % fail again."
+_CANARY: Final = (
+    "With --all and --group: replay 1 first, then 10, then the rest. Stop if more than 20 % "
+    "fail again."
+)
 
 
 @app.command("list")
@@ -89,7 +99,7 @@ _CANARY: Final = "Of --all and --group: first 1, then 10, then the rest; it stop
 def list_(
     options: TopologyOptions,
     group: Annotated[
-        bool, typer.Option("--group", help="A line for those that are alike.")
+        bool, typer.Option("--group", help="Print one line per group of similar letters.")
     ] = False,
     kind: Kind = None,
     component: Component = None,
@@ -120,15 +130,16 @@ def list_(
 def show(
     options: TopologyOptions,
     number: Annotated[
-        int, typer.Argument(metavar="NUMBER", min=0, help="Of the letter.", show_default=False)
+        int,
+        typer.Argument(metavar="NUMBER", min=0, help="Number of the letter.", show_default=False),
     ],
     raw: Annotated[
-        bool, typer.Option("--raw", help="The record as it is: JSON, the message in base64.")
+        bool, typer.Option("--raw", help="Print the record as JSON, with the message in base64.")
     ] = False,
     why: Annotated[
         bool,
         typer.Option(
-            "--why", help="Of one that timed out: find in the topics what its tree waited for."
+            "--why", help="For a timed-out message: find in the topics what its tree waited for."
         ),
     ] = False,
 ) -> None:
@@ -171,14 +182,15 @@ def export(
 def discard(
     options: TopologyOptions,
     numbers: Annotated[
-        list[int] | None, typer.Argument(metavar="NUMBER…", help="Of the letters.")
+        list[int] | None, typer.Argument(metavar="NUMBER…", help="Numbers of the letters.")
     ] = None,
     group: OfGroup = None,
     note: Annotated[
-        str, typer.Option(metavar="TEXT", help="Why; it is kept among the topology's events.")
+        str,
+        typer.Option(metavar="TEXT", help="The reason. It is recorded in the topology's events."),
     ] = "",
-    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only show which they are.")] = False,
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask for confirmation.")] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only show the letters.")] = False,
 ) -> None:
     """Discard letters. They are not listed anymore, and Kafka deletes their contents."""
     if bool(numbers) == bool(group):
@@ -214,34 +226,43 @@ def discard(
 def replay(
     options: TopologyOptions,
     numbers: Annotated[
-        list[int] | None, typer.Argument(metavar="NUMBER…", help="Of the letters.")
+        list[int] | None, typer.Argument(metavar="NUMBER…", help="Numbers of the letters.")
     ] = None,
     group: OfGroup = None,
-    every: Annotated[bool, typer.Option("--all", help="All that can be.")] = False,
+    every: Annotated[bool, typer.Option("--all", help="All letters that can be replayed.")] = False,
     limit: Annotated[
-        int | None, typer.Option(metavar="N", min=1, help="At most so many, the oldest.")
+        int | None,
+        typer.Option(metavar="N", min=1, help="Replay at most N letters, the oldest first."),
     ] = None,
     rate: Annotated[
-        float | None, typer.Option(metavar="N", min=0.001, help="So many a second; else at once.")
+        float | None,
+        typer.Option(
+            metavar="N", min=0.001, help="Replay at most N per second. Default: no limit."
+        ),
     ] = None,
     note: Annotated[
-        str, typer.Option(metavar="TEXT", help="Why; it is kept among the topology's events.")
+        str,
+        typer.Option(metavar="TEXT", help="The reason. It is recorded in the topology's events."),
     ] = "",
-    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask for confirmation.")] = False,
     force: Annotated[
-        bool, typer.Option("--force", help="Also what was replayed three times.")
+        bool, typer.Option("--force", help="Also replay messages that were replayed three times.")
     ] = False,
     mode: Annotated[
         Mode,
         typer.Option(
-            help="order: its spout emits it. produce: it is copied to a topic, if no spout can be ordered to."
+            help=(
+                "order: the spout emits the message again. produce: copy it to a topic, if no "
+                "spout can."
+            )
         ),
     ] = Mode.ORDER,
     to: Annotated[
-        str | None, typer.Option(metavar="TOPIC", help="Where copies go; else to their own topics.")
+        str | None,
+        typer.Option(metavar="TOPIC", help="Topic for the copies. Default: their own topics."),
     ] = None,
     canary: Annotated[bool, typer.Option("--canary/--no-canary", help=_CANARY)] = True,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only show which they are.")] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only show the letters.")] = False,
 ) -> None:
     """Replay the messages of dead letters through their spouts, at their own coordinates.
 
@@ -267,11 +288,12 @@ def replay(
     for why, count in others.items():
         print(f"kstorm: {count:,} not replayed: {why}", file=sys.stderr)
     if wanted and others:
-        raise ControlError(f"nothing was {'copied' if copies else 'ordered'}")
+        raise ControlError("nothing was copied" if copies else "no replay was requested")
     letters = letters[:limit]
     if not letters:
         raise ControlError(
-            f"no dead letter of {options.name!r} that is meant can be replayed; it has {len(found.letters):,}"
+            f"no selected dead letter of {options.name!r} can be replayed; it has "
+            f"{len(found.letters):,}"
         )
     _show_some(letters)
     if dry_run:
@@ -293,7 +315,7 @@ def replay(
             note=note,
             by_stages=by_stages,
         )
-    print(f"{deed.outcome}: `kstorm events` says what became of each")
+    print(f"{deed.outcome}: `kstorm events` shows the outcome of each")
 
 
 app.command()(edit)
@@ -304,7 +326,8 @@ app.command()(edit)
 def watch(
     options: TopologyOptions,
     timeout: Annotated[
-        float | None, typer.Option(metavar="SECS", min=0, help="End after so long; else at Ctrl-C.")
+        float | None,
+        typer.Option(metavar="SECS", min=0, help="Exit after this time. Default: at Ctrl-C."),
     ] = None,
     json: Json = False,
 ) -> None:
@@ -366,8 +389,9 @@ def _check_there(
     missing = set(numbers) - {one.number for one in letters}
     if missing:
         raise ControlError(
-            f"{options.name!r} has no dead letter {', '.join(map(str, sorted(missing)))}: it was discarded, or replaced by a newer "
-            "one of the same message; `kstorm dlq list` shows those there are. Nothing was changed"
+            f"{options.name!r} has no dead letter {', '.join(map(str, sorted(missing)))}: it was "
+            "discarded, or replaced by a newer one of the same message; `kstorm dlq list` lists "
+            "the current ones. Nothing was changed"
         )
 
 
@@ -381,7 +405,8 @@ def _check_discardable(
     _check_there(options, letters, numbers)
     if not letters:
         raise ControlError(
-            f"no dead letter of {options.name!r} is in the group {group}; it has {len(found.letters):,}"
+            f"no dead letter of {options.name!r} is in the group {group}; it has "
+            f"{len(found.letters):,}"
         )
     check_discardable(options.name, letters)
 
@@ -404,12 +429,13 @@ def _selection(
     """Raise `ConfigError` if an option is invalid."""
     if group is not None and not re.fullmatch(f"[0-9a-f]{{4,{FINGERPRINT_DIGITS}}}", group):
         raise ConfigError(
-            f"--group {group}: give 4 to {FINGERPRINT_DIGITS} hex digits, as `kstorm dlq list --group` shows"
+            f"--group {group}: give 4 to {FINGERPRINT_DIGITS} hex digits, as `kstorm dlq list "
+            "--group` prints them"
         )
     try:
         re.compile(match or "")
     except re.error as error:
-        raise ConfigError(f"--match {match}: it is no regular expression: {error}") from None
+        raise ConfigError(f"--match {match}: not a regular expression: {error}") from None
     return Selection(
         numbers=frozenset(numbers),
         group=group or "",
@@ -423,7 +449,7 @@ def _selection(
 def _chosen(found: Left, selection: Selection) -> list[Numbered]:
     if found.strange:
         print(
-            f"kstorm: {found.strange:,} records there are no dead letters, and are left out",
+            f"kstorm: left out {many(found.strange, 'invalid record')} of the dead-letter topic",
             file=sys.stderr,
         )
     return chosen(found, selection)

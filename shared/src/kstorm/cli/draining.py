@@ -5,6 +5,7 @@ from typing import Final
 
 from kstorm.cli.waiting import Wait
 from kstorm.errors import ControlError, OverdueError
+from kstorm.inspect.words import many
 from kstorm.runtime.zookeeper.topologies import SpoutReport, Topologies
 
 _OBEY_SECS: Final = 15.0
@@ -18,15 +19,15 @@ def activate(topologies: Topologies, name: str, wait: Wait) -> str:
     """Activate the spouts of a topology and return a summary. Raises like `obey`."""
     changed = topologies.activate(name)
     spouts = obey(topologies, name, True, wait)
-    return f"{name} is {'active again' if changed else 'active, as it was'}: {processes(spouts)}"
+    return f"{name} {'is active again' if changed else 'was already active'}: {processes(spouts)}"
 
 
 def deactivate(topologies: Topologies, name: str, who: str, wait: Wait) -> str:
     """Deactivate the spouts of a topology and return a summary. Raises like `obey`."""
     changed = topologies.deactivate(name, who)
     spouts = obey(topologies, name, False, wait)
-    said = "deactivated" if changed else "deactivated, as it was"
-    return f"{name} is {said}: {processes(spouts)}, {in_flight(spouts) or 'nothing in flight'}"
+    said = "is deactivated" if changed else "was already deactivated"
+    return f"{name} {said}: {processes(spouts)}, {in_flight(spouts) or 'nothing in flight'}"
 
 
 def drain(topologies: Topologies, name: str, timeout: float | None, who: str, wait: Wait) -> str:
@@ -46,12 +47,13 @@ def drain(topologies: Topologies, name: str, timeout: float | None, who: str, wa
 
     def look() -> str:
         if topologies.deactivation(name) is None:
-            raise ControlError(f"{name!r} is not drained: somebody has activated it meanwhile")
+            raise ControlError(f"{name!r} is not drained: an operator has activated it meanwhile")
         return in_flight(topologies.spouts(name))
 
     if left := wait(look, timeout):
         raise OverdueError(
-            f"{name!r} still has {left}, after {timeout:.0f} s; it stays deactivated, so drain it again or activate it"
+            f"{name!r} still has {left} after {timeout:.0f} s; it stays deactivated: drain it "
+            "again, or activate it"
         )
     spouts = topologies.spouts(name)
     return f"{name} is drained: {processes(spouts)}, nothing in flight{waiting(spouts)}"
@@ -65,11 +67,11 @@ def obey(topologies: Topologies, name: str, active: bool, wait: Wait) -> Sequenc
 
     def look() -> str:
         others = [spout for spout in topologies.spouts(name) if spout.active is not active]
-        return f"not heard yet by {_names(others)}" if others else ""
+        return f"no response yet from {_names(others)}" if others else ""
 
     if left := wait(look, _OBEY_SECS):
         raise OverdueError(
-            f"{name!r}: {left}, after {_OBEY_SECS:.0f} s; their /status says what is wrong"
+            f"{name!r}: {left} after {_OBEY_SECS:.0f} s; their /status shows the problem"
         )
     return topologies.spouts(name)
 
@@ -87,7 +89,8 @@ def forget(topologies: Topologies, name: str, wait: Wait) -> None:
 
     if left := wait(look, _END_SECS):
         raise OverdueError(
-            f"{left}, after {_END_SECS:.0f} s: {name!r} stays deactivated; activate it once they have ended"
+            f"still {left} after {_END_SECS:.0f} s: {name!r} stays deactivated; activate it once "
+            "they have ended"
         )
     topologies.forget(name)
 
@@ -97,14 +100,14 @@ def in_flight(spouts: Sequence[SpoutReport]) -> str:
     busy = [spout for spout in spouts if spout.pending]
     if not busy:
         return ""
-    return f"{sum(spout.pending for spout in busy):,} trees in flight ({_names(busy)})"
+    return f"{many(sum(spout.pending for spout in busy), 'tree')} in flight ({_names(busy)})"
 
 
 def waiting(spouts: Sequence[SpoutReport]) -> str:
     """Return the number of messages to retry as text, or empty if there are none."""
     messages = sum(spout.waiting for spout in spouts)
     return (
-        f"; {messages:,} messages that failed are emitted again once it is active"
+        f"; {many(messages, 'failed message')} will be emitted again once it is active"
         if messages
         else ""
     )

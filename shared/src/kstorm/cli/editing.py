@@ -41,25 +41,27 @@ _MOST_BYTES: Final = 1_000_000
 def edit(
     options: TopologyOptions,
     number: Annotated[
-        int, typer.Argument(metavar="NUMBER", min=0, help="Of the letter.", show_default=False)
+        int,
+        typer.Argument(metavar="NUMBER", min=0, help="Number of the letter.", show_default=False),
     ],
     value: Annotated[
         str | None,
-        typer.Option(metavar="TEXT", help="The new value; else $EDITOR shows the old one."),
+        typer.Option(metavar="TEXT", help="The new value. Default: edit the old one in $EDITOR."),
     ] = None,
     file: Annotated[
         Path | None, typer.Option(metavar="FILE", help="A file with the new value.", exists=True)
     ] = None,
     stdin: Annotated[int | None, typer.Option(min=0, max=_MOST_BYTES, hidden=True)] = None,
     note: Annotated[
-        str, typer.Option(metavar="TEXT", help="Why; it is kept among the topology's events.")
+        str,
+        typer.Option(metavar="TEXT", help="The reason. It is recorded in the topology's events."),
     ] = "",
-    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask for confirmation.")] = False,
     force: Annotated[
-        bool, typer.Option("--force", help="Also what was replayed three times.")
+        bool, typer.Option("--force", help="Also replay a message that was replayed three times.")
     ] = False,
     dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Only show the tuples that the new value makes.")
+        bool, typer.Option("--dry-run", help="Only show the tuples of the new value.")
     ] = False,
 ) -> None:
     """Replay a letter's message through its spout with another value, at its own coordinates.
@@ -67,13 +69,13 @@ def edit(
     The scheme must be able to read the value.
     """
     if sum(each is not None for each in (value, file, stdin)) > 1:
-        raise ConfigError("give the new value by --value or by --file, or neither for an editor")
+        raise ConfigError("give the new value with --value or --file, or neither to use an editor")
     given = _given(value, file, stdin)
     if options.is_far:
         _far(
             options, number, given, {"note": note or None, "force": force}, yes=yes, dry_run=dry_run
         )
-    topology = code_of(options, "its scheme has to check the new value")
+    topology = code_of(options, "its scheme must check the new value")
     one = read_one(options.settings, options.name, number)
     spout = _spout(topology, one)
     _check_replayable(options, one, force=force)
@@ -90,14 +92,15 @@ def edit(
         deed.outcome = order_edited(
             options.settings, options.name, one, new, who=operator(), note=note
         )
-    print(f"{deed.outcome}: `kstorm events` says what became of it")
+    print(f"{deed.outcome}: `kstorm events` shows the outcome")
 
 
 def check_other(one: Numbered, value: bytes) -> None:
     """Raise `ControlError` if a letter's new value is its old one."""
     if value == one.letter.value:
         raise ControlError(
-            f"that is the value which {one.number} has, and nothing was ordered: `kstorm dlq replay` has it tried again"
+            f"{one.number} already has this value, and no replay was requested: use `kstorm dlq "
+            "replay` to try it again"
         )
 
 
@@ -108,7 +111,8 @@ def ask(verb: str, name: str, count: int | None = None) -> None:
     """
     if not sys.stdin.isatty():
         raise ControlError(
-            f"nobody can be asked whether to {verb} dead letters of {name!r}, and nothing was changed: give --yes if that is right"
+            f"there is no terminal to ask whether to {verb} dead letters of {name!r}, and nothing "
+            "was changed: give --yes to confirm"
         )
     which = (
         "this dead letter"
@@ -133,7 +137,8 @@ def _given(value: str | None, file: Path | None, stdin: int | None) -> bytes | N
     found = sys.stdin.buffer.read(stdin)
     if len(found) < stdin:
         raise ControlError(
-            f"of the new value's {stdin} bytes only {len(found)} came, and nothing was ordered"
+            f"only {len(found)} of the new value's {stdin} bytes arrived, and no replay was "
+            "requested"
         )
     return found
 
@@ -158,7 +163,8 @@ def _far(
         value = _edited(base64.b64decode(json.loads(shown.getvalue()).get("value") or ""))
     if len(value) > _MOST_BYTES:
         raise ControlError(
-            f"the new value has {len(value):,} bytes, and an order has at most {_MOST_BYTES:,}"
+            f"the new value has {len(value):,} bytes, but a replay request takes at most "
+            f"{_MOST_BYTES:,}"
         )
     given = {**given, "stdin": len(value)}
     if not yes or dry_run:
@@ -185,7 +191,8 @@ def _spout(topology: Topology, one: Numbered) -> KafkaSpout:
     guarantee = spout.spout_config.processing_guarantee
     if guarantee is not ProcessingGuarantee.AT_LEAST_ONCE:
         raise ControlError(
-            f"{number} cannot be edited: {name!r} replays nothing, as its processing_guarantee is {guarantee}"
+            f"{number} cannot be edited: {name!r} replays nothing, because its "
+            f"processing_guarantee is {guarantee}"
         )
     return spout
 
@@ -204,7 +211,7 @@ def _edited(old: bytes) -> bytes:
     editor = next((found for name in _EDITORS if (found := os.environ.get(name))), None)
     if editor is None:
         raise ConfigError(
-            "EDITOR is not set: name your editor by it, or give the new value by --value or --file"
+            "EDITOR is not set: set it to your editor, or give the new value with --value or --file"
         )
     # The folder is readable by its owner only.
     with TemporaryDirectory(prefix="kstorm-") as folder:
@@ -217,7 +224,7 @@ def _edited(old: bytes) -> bytes:
             raise ConfigError(f"the editor {editor!r} cannot be used: {error}") from None
     if code:
         raise ControlError(
-            f"the editor {editor!r} ended with exit code {code}, and nothing was ordered"
+            f"the editor {editor!r} exited with code {code}, and no replay was requested"
         )
     return new.removesuffix(b"\n") if not old.endswith(b"\n") else new
 
@@ -235,19 +242,21 @@ def _tuples(spout: KafkaSpout, one: Numbered, value: bytes) -> Sequence[Values]:
         widths = {len(values) for values in tuples}
     except NotYetError as error:
         raise ControlError(
-            f"the scheme cannot tell yet whether it can read the new value ({error}); nothing was ordered"
+            f"the scheme cannot check the new value yet ({error}); no replay was requested"
         ) from None
     # Any exception of a user's scheme means that it cannot read the value.
     except Exception as error:  # noqa: BLE001
         told = f"{type(error).__name__}: {error}"
         raise ControlError(
-            f"the scheme of {one.letter.component!r} cannot read the new value: {told}; nothing was ordered"
+            f"the scheme of {one.letter.component!r} cannot read the new value: {told}; no replay "
+            "was requested"
         ) from None
     finally:
         close_scheme(config.scheme)
     if widths - {wanted}:
         raise ControlError(
-            f"the scheme makes tuples of {sorted(widths)} values of it, not of {wanted}; nothing was ordered"
+            f"the scheme makes tuples of {sorted(widths)} values from it, not of {wanted}; no "
+            "replay was requested"
         )
     return tuples
 
@@ -255,7 +264,10 @@ def _tuples(spout: KafkaSpout, one: Numbered, value: bytes) -> Sequence[Values]:
 def _show(spout: KafkaSpout, tuples: Sequence[Values]) -> None:
     names = spout.spout_config.scheme.output_fields.names
     if not tuples:
-        print("no tuple: with this value there is nothing to process, and the letter is discarded")
+        print(
+            "no tuple: the scheme finds nothing to process in this value, so the letter will be "
+            "discarded"
+        )
     for values in tuples:
         print(
             printable(

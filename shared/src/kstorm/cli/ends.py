@@ -32,7 +32,9 @@ def check_ends(topology: Topology, settings: Settings) -> None:
     Raises `BrokerError` if a Kafka or ZooKeeper does not respond.
     """
     if wrong := list(ends_amiss(topology, settings)):
-        hint = "to start all the same: --allow-missing-ends, in the chart prepare.allowMissingEnds=true"
+        hint = (
+            "to start anyway: --allow-missing-ends, or in the chart prepare.allowMissingEnds=true"
+        )
         raise TopicError("\n".join([*wrong, hint]))
 
 
@@ -80,7 +82,10 @@ def _of_spout(
                 if isinstance(hosts, ZkHosts)
                 else f"Kafka at {kafka.servers}"
             )
-            yield f"{does} every topic that matches {config.topic!r}, and {where} has none: create one, or correct the expression"
+            yield (
+                f"{does} every topic that matches {config.topic!r}, but {where} has none: "
+                "create one, or correct the expression"
+            )
             return
     partitions = hosts.partition_information.partition_map if isinstance(hosts, StaticHosts) else ()
     yield from kafka.amiss(topics, AclOperation.READ, partitions)
@@ -156,15 +161,20 @@ class _Kafka:
                 continue
             count, may = len(found.partitions), found.authorized_operations
             if not count:
-                yield f"{self.does} the topic {topic!r}, which has no partitions at {self.servers}: create it anew"
+                yield (
+                    f"{self.does} the topic {topic!r}, which has no partitions at "
+                    f"{self.servers}: create it again"
+                )
             elif beyond := [number for number in partitions if number >= count]:
                 yield (
-                    f"{self.does} the partitions {beyond} of the topic {topic!r}, which has {count} at {self.servers}: correct "
-                    "StaticHosts, or add partitions"
+                    f"{self.does} the partitions {beyond} of the topic {topic!r}, which has "
+                    f"{count} at {self.servers}: correct StaticHosts, or add partitions"
                 )
             # None means that the broker does not report operations.
             elif may is not None and right not in may:
-                yield f"{self.does} the topic {topic!r}, and may not: {self._remedy(right)}"
+                yield (
+                    f"{self.does} the topic {topic!r}, but is not allowed to: {self._remedy(right)}"
+                )
 
     def _why_not(self, topic: str, error: KafkaError, right: AclOperation) -> str:
         """Explain why a topic cannot be described.
@@ -175,13 +185,15 @@ class _Kafka:
         """
         match error.code():
             case KafkaError.UNKNOWN_TOPIC_OR_PART:
-                return f"and Kafka at {self.servers} has none of that name: create it, or correct the name"
+                return (
+                    f"but Kafka at {self.servers} has no such topic: create it, or correct the name"
+                )
             case KafkaError.TOPIC_AUTHORIZATION_FAILED:
-                return f"and may not even see whether it is there: {self._remedy(right)}"
+                return f"but is not even allowed to check that it exists: {self._remedy(right)}"
             case code if code == _OLD_BROKER:
                 return ""
         raise BrokerError(
-            f"Kafka at {self.servers} would not describe the topic {topic!r}: {error.str()}"
+            f"Kafka at {self.servers} did not describe the topic {topic!r}: {error.str()}"
         )
 
     def _remedy(self, right: AclOperation) -> str:

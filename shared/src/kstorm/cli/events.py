@@ -18,9 +18,10 @@ from kstorm.runtime.kafka.event_log import read_events
 from kstorm.runtime.terminal import Screen
 
 Since = Annotated[
-    str | None, typer.Option(metavar="TIME", help="Only from then on: 30m, 2h, 1d, or a time.")
+    str | None,
+    typer.Option(metavar="TIME", help="Only events since then: 30m, 2h, 1d ago, or a time."),
 ]
-Json = Annotated[bool, typer.Option("--json", help="A JSON object a line.")]
+Json = Annotated[bool, typer.Option("--json", help="Print one JSON object per line.")]
 
 
 @with_options(TopologyOptions)
@@ -42,4 +43,4 @@ def events(options: TopologyOptions, since: Since = None, json: Json = False) ->
             event.note,
             event.outcome,
         )
-    Screen(markup=False, emoji=False, highlight=False).print(table if found else "nothing is noted")
+    Screen(markup=False, emoji=False, highlight=False).print(table if found else "no events")

@@ -125,18 +125,20 @@ def _exit_code(pod: Pod, told: bytes) -> int:
     try:
         status = json.loads(told)
     except ValueError:
-        raise _unseen(pod, "no exit code was told") from None
+        raise _unseen(pod, "it returned no exit code") from None
     if status.get("status") == "Success":
         return 0
     for cause in (status.get("details") or {}).get("causes") or ():
         if cause.get("reason") == "ExitCode":
             return int(cause["message"])
     raise ControlError(
-        f"nothing could be run in the pod {pod.name}: {' '.join(str(status.get('message')).split())}"
+        f"the command could not run in the pod {pod.name}: "
+        f"{' '.join(str(status.get('message')).split())}"
     )
 
 
 def _unseen(pod: Pod, why: str) -> ControlError:
     return ControlError(
-        f"the connection to the pod {pod.name} has broken ({why}), and what was run there may go on: look what has come of it"
+        f"the connection to the pod {pod.name} broke ({why}), and the command may continue there: "
+        "check its effect"
     )

@@ -36,13 +36,18 @@ def export_traces(
     otlp_url: Annotated[
         str,
         typer.Option(
-            "--otlp", metavar="URL", help="The collector: OTLP over HTTP.", show_default=False
+            "--otlp",
+            metavar="URL",
+            help="URL of the collector, for OTLP over HTTP.",
+            show_default=False,
         ),
     ],
     follow: Annotated[
         bool,
         typer.Option(
-            "--follow", "-f", help="Go on until Ctrl-C; begin where it left off, else now."
+            "--follow",
+            "-f",
+            help="Continue until Ctrl-C. Start where the last --follow stopped, or else now.",
         ),
     ] = False,
     since: Annotated[
@@ -50,13 +55,15 @@ def export_traces(
         typer.Option(
             "--since",
             metavar="AGE",
-            help="Begin so long ago: 30s, 10m, 2h. Else 10m, or see --follow.",
+            help="Start this long ago: 30s, 10m, 2h. Default: 10m, or see --follow.",
         ),
     ] = None,
     slower_than: Annotated[
         str | None,
         typer.Option(
-            "--slower-than", metavar="TIME", help="Complete trees too that took longer: 500ms, 2s."
+            "--slower-than",
+            metavar="TIME",
+            help="Also send complete trees that took longer: 500ms, 2s.",
         ),
     ] = None,
     slowest_share: Annotated[
@@ -64,16 +71,22 @@ def export_traces(
         typer.Option(
             "--slowest-share",
             metavar="SHARE",
-            help="Or those slower than all but this share of the last: 0.01.",
+            help="Also send this share of recent complete trees, the slowest: 0.01.",
         ),
     ] = None,
     most: Annotated[
-        int, typer.Option("--most", min=1, metavar="TREES", help="Sent at most for each minute.")
+        int,
+        typer.Option(
+            "--most", min=1, metavar="TREES", help="Send at most this many trees per minute."
+        ),
     ] = 100,
     limit_mb: Annotated[
         int,
         typer.Option(
-            "--limit-mb", min=1, metavar="MB", help="Read at most for the trees of each minute."
+            "--limit-mb",
+            min=1,
+            metavar="MB",
+            help="Read at most this much for the trees of each minute.",
         ),
     ] = 512,
     max_lag: Annotated[
@@ -87,7 +100,7 @@ def export_traces(
         typer.Option(
             "--headers-file",
             metavar="FILE",
-            help="Headers for the collector, one NAME: VALUE a line.",
+            help="Headers for the collector, one NAME: VALUE per line.",
         ),
     ] = None,
 ) -> None:
@@ -114,7 +127,7 @@ def export_traces(
 
     url = otlp.check(otlp_url)
     headers = {} if headers_file is None else otlp.read_headers(headers_file)
-    reference = reference_of(options, "it says which topics the trees are in")
+    reference = reference_of(options, "it defines the topics of the trees")
     reading = TracingOptions(
         reference, bootstrap=options.bootstrap, limit_mb=_UNBOUNDED, within=float("inf")
     )
@@ -152,11 +165,13 @@ def _check_far(url: str, follow: bool, headers_file: Path | None) -> None:
     """Raise `ConfigError` if an option does not work in a pod."""
     if follow:
         raise ConfigError(
-            "--follow goes on for ever: set tracing.otlp.endpoint of its release, which runs that in a pod of its own"
+            "--follow runs forever: set tracing.otlp.endpoint in the values of its release, which "
+            "then runs it in a separate pod"
         )
     if headers_file is not None:
         raise ConfigError(
-            "--headers-file is read here, and a pod of the topology sends: set tracing.otlp of its release"
+            "--headers-file is on this machine, but a pod of the topology sends: set tracing.otlp "
+            "in the values of its release"
         )
     check_far_url(url)
 
@@ -189,9 +204,12 @@ def _tell_begin(tracing: Tracing, begin: int, now: int, url: str) -> None:
     from kstorm.inspect.words import moment
 
     print(
-        f"{tracing.topology.name}: sending to {url} what ends from now on"
+        f"{tracing.topology.name}: sending trees that end from now on to {url}"
         if begin == now
-        else f"{tracing.topology.name}: sending to {url} what ended since {moment(begin, now).removeprefix('at ')}",
+        else (
+            f"{tracing.topology.name}: sending trees that ended since "
+            f"{moment(begin, now).removeprefix('at ')} to {url}"
+        ),
         flush=True,
     )
 

@@ -133,13 +133,13 @@ class Exporter:
         sent = f"{many(tally.sent.total(), 'tree')} sent{spans}"
         limits = self._limits
         left_out = (
-            (tally.over, f"left out, more than {limits.trees:g} a minute"),
-            (tally.late, f"left out, older than {span(limits.lag_ms)}"),
+            (tally.over, f"left out (more than {limits.trees:g} per minute)"),
+            (tally.late, f"left out (older than {span(limits.lag_ms)})"),
             (tally.refused, "refused by the collector"),
-            (tally.cut, f"of them not wholly read, more than {limits.mb:g} MB a minute"),
-            (tally.unread, f"left out, not found or more than {limits.mb:g} MB a minute"),
-            (self._outcomes.unknown, "failed whose beginning was not seen"),
-            (self._outcomes.forgotten, "let go of, too many open at once"),
+            (tally.cut, f"sent incomplete (more than {limits.mb:g} MB per minute)"),
+            (tally.unread, f"left out (not found, or more than {limits.mb:g} MB per minute)"),
+            (self._outcomes.unknown, "failed and left out (beginning not seen)"),
+            (self._outcomes.forgotten, "dropped (too many open at once)"),
         )
         self._outcomes.unknown = self._outcomes.forgotten = 0
         said = [f"{number:,} {what}" for number, what in left_out if number]
@@ -206,9 +206,9 @@ class Exporter:
                 return False
             if self._now() - began >= self._limits.patience:
                 raise ControlError(
-                    f"{url} takes no spans: is there a collector that speaks OTLP over HTTP?"
+                    f"{url} does not accept spans: is there a collector for OTLP over HTTP?"
                 )
-            self.wait(tries, f"{url} takes no spans. What ends meanwhile waits in Kafka")
+            self.wait(tries, f"{url} does not accept spans, so trees wait in Kafka")
         raise AssertionError
 
 
@@ -220,7 +220,7 @@ def pause(tries: int, why: str, sleep: Callable[[float], None]) -> None:
     seconds = min(_LONGEST_WAIT_SECS, 2.0**tries)
     # tries + 1 is a power of two.
     if (tries + 1).bit_count() == 1:
-        print(f"kstorm: {why}: trying again, next in {seconds:g} s", file=sys.stderr, flush=True)
+        print(f"kstorm: {why}: next attempt in {seconds:g} s", file=sys.stderr, flush=True)
     sleep(seconds)
 
 

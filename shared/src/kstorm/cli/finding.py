@@ -14,10 +14,16 @@ Name = Annotated[
 ]
 Namespace = Annotated[
     str | None,
-    typer.Option("--namespace", "-n", metavar="NAMESPACE", help="Else the context's namespace."),
+    typer.Option(
+        "--namespace",
+        "-n",
+        metavar="NAMESPACE",
+        help="Kubernetes namespace. Default: the context's.",
+    ),
 ]
 Context = Annotated[
-    str | None, typer.Option(metavar="CONTEXT", help="Of the kubeconfig; else its current one.")
+    str | None,
+    typer.Option(metavar="CONTEXT", help="Context of the kubeconfig. Default: its current one."),
 ]
 
 
@@ -33,8 +39,8 @@ def find(cluster: Cluster, name: str) -> Sequence[Workload]:
     releases = sorted({workload.release for workload in found})
     if len(releases) > 1:
         raise ControlError(
-            f"the topology {name!r} is in several releases of the namespace {cluster.namespace}: {', '.join(releases)}. They "
-            "would share its topics: remove all but one"
+            f"the topology {name!r} is in several releases of the namespace {cluster.namespace}: "
+            f"{', '.join(releases)}. They would share its topics: remove all but one"
         )
     return found
 
@@ -64,19 +70,26 @@ def _not_there(cluster: Cluster, name: str, others: Sequence[Workload]) -> str:
     if components := [
         workload.component for workload in others if rest and workload.topology == topology
     ]:
-        return f"{there}; give components as words of their own: {topology}, and behind it some of {', '.join(components)}"
+        return (
+            f"{there}; give components as separate words: {topology}, followed by some of "
+            f"{', '.join(components)}"
+        )
     of_release = sorted({workload.topology for workload in others if workload.release == name})
     if of_release:
         return f"{there}; the release {name!r} runs the topology {', '.join(of_release)}"
     elsewhere = _elsewhere(cluster, name)
     if len(elsewhere) == 1:
-        return f"{there}, but in {elsewhere[0]}: add --namespace {elsewhere[0]}"
+        return f"{there}, but there is one in {elsewhere[0]}: add --namespace {elsewhere[0]}"
     if elsewhere:
-        return f"{there}, but in {' and '.join(elsewhere)}: choose one by --namespace"
+        return (
+            f"{there}, but there are some in {' and '.join(elsewhere)}: choose one with --namespace"
+        )
     if strangers := cluster.strangers(name):
-        return f"{there}; {', '.join(strangers)} is without kstorm's labels, and is left alone"
+        return (
+            f"{there}; kstorm ignores {', '.join(strangers)}, because kstorm's labels are missing"
+        )
     names = sorted({workload.topology for workload in others})
-    return f"{there}; those there are: {', '.join(names)}" if names else f"{there}, nor any other"
+    return f"{there}; it has {', '.join(names)}" if names else f"{there}, nor any other"
 
 
 def _elsewhere(cluster: Cluster, name: str) -> Sequence[str]:

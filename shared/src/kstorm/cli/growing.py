@@ -47,7 +47,7 @@ def watch_tree(tracing: Tracing, message: Message, seconds: float) -> None:
                 return
             if any(tree.outcome == "failed" for tree in trees):
                 raise ControlError(
-                    f"{message} has failed: `kstorm why {message}` says when it is tried again"
+                    f"{message} has failed: `kstorm why {message}` shows when it is retried"
                 )
             if time.monotonic() >= deadline:
                 raise ControlError(_late(message, trees, seconds))
@@ -55,6 +55,6 @@ def watch_tree(tracing: Tracing, message: Message, seconds: float) -> None:
 
 
 def _late(message: Message, trees: Sequence[Tree], seconds: float) -> str:
-    what = "its tree is not complete" if trees else "no tree of it is found"
+    what = "its tree is not complete" if trees else "no tree of it was found"
     sys.stdout.flush()
-    return f"{message}: {what} within {seconds:g} s: `kstorm why {message}` says who has it"
+    return f"{message}: {what} within {seconds:g} s: `kstorm why {message}` shows which task has it"

@@ -51,7 +51,7 @@ def find_or_hint(cluster: Cluster, name: str) -> Sequence[Workload]:
         return find(cluster, name)
     except ControlError as error:
         raise ControlError(
-            f"{error}. For one that is not on Kubernetes, give --zookeeper HOST:PORT"
+            f"{error}. For a topology outside Kubernetes, give --zookeeper HOST:PORT"
         ) from None
 
 
@@ -100,12 +100,12 @@ class PodCommand:
             command = ["env", f"{VARIABLE}={who or operator()}", *columns, "kstorm", *words]
             code = self._cluster.execute(self._pod, command, given, out, errors)
         except KeyboardInterrupt:
-            print(f"kstorm: what was begun in {self} goes on there", file=sys.stderr)
+            print(f"kstorm: the command continues in {self}", file=sys.stderr)
             raise typer.Exit(_INTERRUPTED) from None
         if code == _NO_COMMAND:
             raise ControlError(
-                f"{self} has no command kstorm: its image {self._workload.image} is older than this. Give ZooKeeper by "
-                "--zookeeper, or upgrade the release"
+                f"{self} has no kstorm command: its image {self._workload.image} is too old. Give "
+                "ZooKeeper with --zookeeper, or upgrade the release"
             )
         return code
 
@@ -114,8 +114,9 @@ def _is_far(zookeeper: str | None, namespace: str | None, context: str | None) -
     chosen = namespace is not None or context is not None
     if chosen and zookeeper is not None:
         raise ConfigError(
-            "--zookeeper is for a ZooKeeper that can be reached from here, --namespace and --context are for a topology on "
-            "Kubernetes, whose pod is asked: give the one or the other"
+            "--zookeeper is for a ZooKeeper that can be reached from here, --namespace and "
+            "--context are for a topology on Kubernetes, whose pod runs the command: give one or "
+            "the other"
         )
     return chosen or (not names_zookeeper(zookeeper) and is_named())
 
@@ -134,6 +135,7 @@ def _ready(
         f"; `kstorm scale {name} {ackers[0]}=1` starts one" if ackers and "acker" in kinds else ""
     )
     raise ControlError(
-        f"no {' or '.join(kinds)} of {workloads[0].topology!r} has a pod that is ready, to run this in: `kstorm topology status "
-        f"{name}` says why{start}. If ZooKeeper can be reached from here, give --zookeeper"
+        f"no {' or '.join(kinds)} of {workloads[0].topology!r} has a ready pod to run this in: "
+        f"`kstorm topology status {name}` shows why{start}. If ZooKeeper can be reached from here, "
+        "give --zookeeper"
     )

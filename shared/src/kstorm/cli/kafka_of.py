@@ -48,7 +48,7 @@ class TopologyOptions:
     def name(self) -> str:
         """The topology's name. Raises `ConfigError` if none is given."""
         if not self.topology:
-            raise ConfigError("which topology? Give its name by --topology, or by KSTORM_TOPOLOGY")
+            raise ConfigError("which topology? Give its name with --topology or KSTORM_TOPOLOGY")
         return load_topology(self.topology).name if is_code(self.topology) else self.topology
 
     @property
@@ -62,8 +62,8 @@ class TopologyOptions:
         chosen = self.namespace is not None or self.context is not None
         if chosen and (self.bootstrap is not None or is_code(self.topology or "")):
             raise ConfigError(
-                "--bootstrap and MODULE:ATTR are for a topology here, --namespace and --context for one on Kubernetes, whose pod "
-                "knows its Kafka: give the one or the other"
+                "--bootstrap and MODULE:ATTR are for a topology here, --namespace and --context "
+                "for one on Kubernetes, whose pod has the address of Kafka: give one or the other"
             )
         here = self.bootstrap is not None or BOOTSTRAP in os.environ or is_code(self.topology or "")
         return chosen or (not here and is_named())
@@ -84,12 +84,13 @@ def reference_of(options: TopologyOptions, why: str) -> str:
         reference = os.environ.get(_CODE, "")
     if not is_code(reference):
         raise ConfigError(
-            f"of {options.name!r} its code is needed, as {why}: give --topology MODULE:ATTR"
+            f"the code of {options.name!r} is needed, because {why}: give --topology MODULE:ATTR"
         )
     found = load_topology(reference).name
     if found != options.name:
         raise ConfigError(
-            f"{_CODE} is {reference}, which is {found!r}, not {options.name!r}: give --topology MODULE:ATTR"
+            f"{_CODE} is {reference}, which is the topology {found!r}, not {options.name!r}: give "
+            "--topology MODULE:ATTR"
         )
     return reference
 
@@ -117,7 +118,7 @@ def run_far(
         workloads = find(cluster, options.name)
     except ControlError as error:
         raise ControlError(
-            f"{error}. For one that is not on Kubernetes, give --bootstrap HOST:PORT"
+            f"{error}. For a topology outside Kubernetes, give --bootstrap HOST:PORT"
         ) from None
     words = [
         *command.split(),

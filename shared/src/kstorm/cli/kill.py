@@ -33,10 +33,10 @@ def kill(
         typer.Option(
             metavar="SECS",
             min=0,
-            help="Longest wait for what is in flight; else as long as it may be.",
+            help="Longest wait for tuples in flight. Default: as long as a tree can be in flight.",
         ),
     ] = None,
-    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask for confirmation.")] = False,
     zookeeper: ZooKeeper = None,
     namespace: Namespace = None,
     context: Context = None,
@@ -61,8 +61,9 @@ def _is_autoscaled(cluster: Cluster, workload: Workload) -> bool:
     scaler = cluster.autoscaler(workload)
     if scaler is not None and scaler.scaled_object:
         raise ControlError(
-            f"{workload.component!r} is scaled by {scaler}, which would start it again; nothing was changed. Pause it before, by "
-            "its annotation autoscaling.keda.sh/paused, or remove the release by helm uninstall"
+            f"{workload.component!r} is scaled by {scaler}, which would start it again; nothing "
+            "was changed. Pause it first with its annotation autoscaling.keda.sh/paused, or "
+            "remove the release with helm uninstall"
         )
     return scaler is not None
 
@@ -89,7 +90,8 @@ def _ask(name: str, yes: bool) -> None:
         return
     if not sys.stdin.isatty():
         raise ControlError(
-            f"nobody can be asked whether to kill {name!r} there, and nothing was changed: give --yes if that is right"
+            f"there is no terminal to ask whether to kill {name!r} there, and nothing was changed: "
+            "give --yes to confirm"
         )
     if not typer.confirm(f"Kill {name} there?"):
         print("nothing was changed")
@@ -102,7 +104,8 @@ def _drain(way: Way, wait: float | None) -> None:
         way.drain(wait)
     except OverdueError as error:
         print(
-            f"{error}. It is killed all the same; what was in flight is emitted again when it is started again"
+            f"{error}. It is killed anyway; messages in flight will be emitted again when it is "
+            "started again"
         )
 
 
@@ -133,8 +136,8 @@ def _await_end(cluster: Cluster, spouts: Sequence[Workload]) -> None:
 
     if left := on_screen()(look, _END_SECS):
         raise OverdueError(
-            f"{left}, after {_END_SECS:.0f} s: {spouts[0].topology!r} stays deactivated. When it has ended, kill it again, or "
-            "activate it"
+            f"still {left} after {_END_SECS:.0f} s: {spouts[0].topology!r} stays deactivated. Once "
+            "they have ended, kill it again, or activate it"
         )
 
 
@@ -142,9 +145,12 @@ def _what_is_left(workload: Workload, autoscaled: Sequence[str]) -> str:
     if not workload.release:
         return "its workloads are still there, without pods"
     where = f"{workload.release} --namespace {workload.namespace}"
-    told = f"its release is still there, without pods: `helm uninstall {where}` removes it, `helm upgrade` starts it again"
+    told = (
+        f"its release is still there, without pods: `helm uninstall {where}` removes it, `helm "
+        "upgrade` starts it again"
+    )
     # The chart sets no replicas for these, and an autoscaler does nothing at 0.
     if autoscaled:
         pairs = " ".join(f"{component}=1" for component in autoscaled)
-        told += f" but for what is scaled by itself: `kstorm scale {workload.topology} {pairs}`"
+        told += f", except autoscaled components: `kstorm scale {workload.topology} {pairs}`"
     return told

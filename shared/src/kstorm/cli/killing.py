@@ -64,9 +64,10 @@ class _Direct:
         # two deployments of the same name.
         if pods and nodes and not {*pods} & {*nodes}:
             raise ControlError(
-                f"{self._name!r} is another deployment in ZooKeeper at {self._topologies.connect}, with the spouts "
-                f"{', '.join(nodes)}, than in {self._cluster}, with {', '.join(pods)}. Nothing was changed; "
-                "give the ZooKeeper of these pods by --zookeeper"
+                f"{self._name!r} in ZooKeeper at {self._topologies.connect}, with the spouts "
+                f"{', '.join(nodes)}, is not the deployment in {self._cluster}, with the spouts "
+                f"{', '.join(pods)}. Nothing was changed; give the ZooKeeper of these pods with "
+                "--zookeeper"
             )
         return f"{self._topologies.connect}; spouts: {', '.join(nodes) or 'none'}"
 
@@ -95,13 +96,15 @@ class _ByPod:
             raise OverdueError(f"{self._name!r} is not drained")
         if code:
             raise ConfigError(
-                f"{self._pod} could not drain {self._name!r}, as it says above; nothing was scaled"
+                f"{self._pod} could not drain {self._name!r}, for the reason above; nothing was "
+                "scaled"
             )
 
     def forget(self) -> None:
         if self._pod.run("forget", "--", self._name):
             raise ControlError(
-                f"{self._name!r} stays deactivated, as {self._pod} says above: activate it once it is started again"
+                f"{self._name!r} stays deactivated, because of the error of {self._pod} above: "
+                "activate it once it is started again"
             )
 
 
@@ -114,6 +117,7 @@ def _check_known(topologies: Topologies, cluster: Cluster, name: str) -> None:
         topologies.check(name)
     except ConfigError as error:
         raise ConfigError(
-            f"{error}. Nothing was changed. Give the ZooKeeper of the topology in {cluster} by --zookeeper; if its spouts "
-            "have never run, there is nothing to drain, and `kstorm scale` or `helm uninstall` is enough"
+            f"{error}. Nothing was changed. Give the ZooKeeper of the topology in {cluster} with "
+            "--zookeeper; if its spouts have never run, there is nothing to drain, and `kstorm "
+            "scale` or `helm uninstall` is enough"
         ) from None

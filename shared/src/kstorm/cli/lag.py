@@ -28,7 +28,10 @@ def lag(
         list[str], typer.Argument(metavar="COMPONENT…", help="Bolts, and __acker.")
     ],
     window: Annotated[
-        float, typer.Option("--window", min=0.0, metavar="SECONDS", help="Between the two looks.")
+        float,
+        typer.Option(
+            "--window", min=0.0, metavar="SECONDS", help="Seconds between the two snapshots."
+        ),
     ] = 5.0,
 ) -> None:
     """Print the lag twice as JSON: by component the time and the records per partition."""

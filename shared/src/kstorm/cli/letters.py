@@ -78,8 +78,8 @@ def read_one(settings: Settings, topology: str, number: int) -> Numbered:
     for one in read_whole(settings, topology, found):
         return one
     raise AbsentError(
-        f"{topology!r} has no dead letter {number}: it was discarded, or replaced by a newer one of the same message, or there "
-        "never was one; `kstorm dlq list` shows those there are"
+        f"{topology!r} has no dead letter {number}: it was discarded, was replaced by a newer one "
+        "of the same message, or never existed; `kstorm dlq list` lists the current ones"
     )
 
 
@@ -132,8 +132,8 @@ def line_of(one: Numbered) -> str:
     """Format a letter as one line for `watch`."""
     letter = one.letter
     return (
-        f"#{one.number} {shown(letter.at)} {kind_of(letter) or '–'} {component_of(letter)} {place_of(letter)} "
-        f"[{fingerprint(letter)[:4]}] {_short(error_text(letter))}"
+        f"#{one.number} {shown(letter.at)} {kind_of(letter) or '–'} {component_of(letter)} "
+        f"{place_of(letter)} [{fingerprint(letter)[:4]}] {_short(error_text(letter))}"
     )
 
 
@@ -168,10 +168,13 @@ def pages_of(one: Numbered) -> Iterator[tuple[str, str]]:
         yield "error", f"{error.type}: {error.message}" if error.type else error.message
         yield (
             "raised",
-            f"in {error.component or '?'}, task {error.task}{error.where and f', at {error.where}'}",
+            (
+                f"in {error.component or '?'}, task {error.task}"
+                f"{error.where and f', at {error.where}'}"
+            ),
         )
     yield "message", place_of(letter)
-    yield "its time", f"{shown(letter.timestamp)} UTC" if letter.timestamp else "–"
+    yield "timestamp", f"{shown(letter.timestamp)} UTC" if letter.timestamp else "–"
     yield "attempts", str(letter.attempts or "–")
     yield "replays", str(letter.replays or "")
     yield "roots", ", ".join(letter.roots)
@@ -186,7 +189,7 @@ def pages_of(one: Numbered) -> Iterator[tuple[str, str]]:
 
 def _hint(letter: DeadLetter) -> Iterator[str]:
     if kind_of(letter) == TIMED_OUT:
-        yield "(--why looks for it in the topics)"
+        yield "(--why finds it in the topics)"
 
 
 def place_of(letter: DeadLetter) -> str:

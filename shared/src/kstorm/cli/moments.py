@@ -20,8 +20,8 @@ def parse_since(text: str, now: int) -> int:
         moment = None
     if moment is None:
         raise ConfigError(
-            f"--since {text}: give so long ago (30m, 2h, 1d), a time (2026-03-01T08:00, UTC unless it says another zone), or a "
-            "Unix time in ms (@1772352000000)"
+            f"--since {text}: give an age (30m, 2h, 1d), a time (2026-03-01T08:00, in UTC unless "
+            "it has a zone), or a Unix time in ms (@1772352000000)"
         )
     return moment
 

@@ -58,7 +58,7 @@ def note_moves(
             )
         except BrokerError as error:
             raise BrokerError(
-                f"{error}. It says what is skipped; without it no offset was changed"
+                f"{error}. Without this record of the skipped messages, no offset was changed"
             ) from None
     missing = sorted(records.keys() - there.keys())
     return f"there is no topic {', '.join(missing)}" if missing else ""

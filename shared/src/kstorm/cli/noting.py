@@ -93,4 +93,7 @@ def note(
     try:
         write_event(settings, topology, event, _WITHIN_SECS)
     except KstormError as error:
-        print(f"kstorm: this is not among the events of {topology!r}: {error}", file=sys.stderr)
+        print(
+            f"kstorm: this action is not recorded in the events of {topology!r}: {error}",
+            file=sys.stderr,
+        )

@@ -58,6 +58,11 @@ def _note(cluster: Cluster, topology: str, verb: str, what: str, outcome: str, w
             who=who,
         )
         if code:
-            raise ControlError(f"{pod} could not note it; its image may be older than this command")
+            raise ControlError(
+                f"{pod} could not record it; its image may be older than this command"
+            )
     except KstormError as error:
-        print(f"kstorm: this is not among the events of {topology!r}: {error}", file=sys.stderr)
+        print(
+            f"kstorm: this action is not recorded in the events of {topology!r}: {error}",
+            file=sys.stderr,
+        )

@@ -31,7 +31,9 @@ from kstorm.kafka.ports import Partition
 from kstorm.runtime.terminal import Screen
 from kstorm.runtime.zookeeper.nodes import OffsetNode, OffsetNodes, open_nodes
 
-app = typer.Typer(help="How far a KafkaSpout has come, as ZooKeeper has it.", no_args_is_help=True)
+app = typer.Typer(
+    help="Show and move the offsets of a KafkaSpout in ZooKeeper.", no_args_is_help=True
+)
 
 _of_a_reading = with_options(ReadingOptions)
 
@@ -59,7 +61,9 @@ def show(options: ReadingOptions) -> None:
 @_of_a_reading
 def set_(
     options: ReadingOptions,
-    pairs: Annotated[list[str], typer.Argument(metavar="PARTITION=OFFSET…", help="What to store.")],
+    pairs: Annotated[
+        list[str], typer.Argument(metavar="PARTITION=OFFSET…", help="Offsets to store.")
+    ],
 ) -> None:
     """Store offsets for the given partitions. The spout continues from there."""
     offsets = dict(map(parse_pair, pairs))
@@ -84,11 +88,11 @@ def reset(
         typer.Option(
             "--to",
             metavar="earliest|latest|TIME|OFFSET",
-            help="Where to; TIME as 2026-03-01T08:00 or @ms.",
+            help="The new offset. TIME is 2026-03-01T08:00 or @ms.",
         ),
     ],
     partition: Annotated[
-        list[int] | None, typer.Option("--partition", help="Only this one; may be given again.")
+        list[int] | None, typer.Option("--partition", help="Only this partition. May be repeated.")
     ] = None,
 ) -> None:
     """Store an offset for every partition.
@@ -143,11 +147,11 @@ def _move(
     for name in topologies if reading.group is None else (reading.topology.name,):
         note(name, what, outcome=", ".join(moves), settings=reading.settings)
     if unsaid:
-        print(f"an audit will not know who has moved them: {unsaid}", file=sys.stderr)
+        print(f"an audit will not show who moved the offsets: {unsaid}", file=sys.stderr)
     if left_behind:
         print(
-            f"the position of the group {group!r} in Kafka moves there when the spout starts; it could not be moved now: "
-            f"{left_behind}"
+            f"the position of the group {group!r} in Kafka will move there when the spout starts; "
+            f"it could not be moved now: {left_behind}"
         )
 
 
@@ -175,13 +179,13 @@ def _partition(logs: Mapping[Partition, Log], number: int) -> Partition:
     topics = list(dict.fromkeys(partition.topic for partition in logs))
     if len(topics) > 1:
         raise ConfigError(
-            f"the spout reads several topics ({', '.join(topics)}): name one by --root (with the spout's id behind it), "
-            "--id and --topic (both the topic's name)"
+            f"the spout reads several topics ({', '.join(topics)}): select one with --root (its "
+            "zk_root/id), --id and --topic (both the topic's name)"
         )
     partition = Partition(topics[0], number)
     if partition not in logs:
         raise ConfigError(
-            f"topic {topics[0]!r} has the partitions 0 to {len(logs) - 1}, but no {number}"
+            f"topic {topics[0]!r} has partitions 0 to {len(logs) - 1}, but no partition {number}"
         )
     return partition
 
@@ -198,8 +202,8 @@ def _offsets(
         there = logs[partition]
         if target.offset is not None and not there.start <= target.offset <= there.end:
             raise ConfigError(
-                f"{partition.topic}[{partition.partition}] has the offsets {there.start} to {there.end}: "
-                f"{target.offset} is out of range, and nothing was changed"
+                f"{partition.topic}[{partition.partition}] has the offsets {there.start} to "
+                f"{there.end}: {target.offset} is out of range, and nothing was changed"
             )
     return wanted
 
@@ -242,13 +246,13 @@ def _what_counts(
     ]
     if following:
         yield (
-            f"partitions {following}: the spout goes on at its position, the offset of the group {group!r} in Kafka; what is "
-            "stored follows that, with the oldest unfinished message"
+            f"partitions {following}: the spout continues at its position, the offset of the group "
+            f"{group!r} in Kafka; the stored offset follows it, at the oldest unfinished message"
         )
     if newer:
         yield (
-            f"partitions {newer}: the spout goes on at what is stored, which is newer than its position, the offset of the group "
-            f"{group!r} in Kafka"
+            f"partitions {newer}: the spout continues at the stored offset, which is newer than "
+            f"its position, the offset of the group {group!r} in Kafka"
         )
 
 
@@ -259,7 +263,7 @@ def _table(
     positions: Mapping[Partition, int] | None,
 ) -> Table:
     table = Table(
-        title=f"{reading.config.topic}, read as {reading.config.zk_path}", title_justify="left"
+        title=f"{reading.config.topic}, offsets in {reading.config.zk_path}", title_justify="left"
     )
     for name in (
         "partition",
@@ -283,7 +287,7 @@ def _table(
         table.add_row(
             *_cells(name, offset, *position, log.start, log.end, lag, nodes[partition].holder)
         )
-    table.caption = f"lag in all: {sum(lags)}"
+    table.caption = f"total lag: {sum(lags)}"
     return table
 
 

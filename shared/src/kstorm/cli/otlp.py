@@ -48,8 +48,8 @@ def check(url: str) -> str:
     """
     if MISSING:
         raise ConfigError(
-            "--otlp needs OpenTelemetry, which is not here: pip install 'kstorm[otel]', or run it where the image is made FROM a "
-            "kstorm-spout of this release, which has it"
+            "--otlp needs OpenTelemetry, which is not installed: pip install 'kstorm[otel]', or "
+            "run it in an image FROM the kstorm-spout of this release, which has it"
         )
     parts = urlsplit(url)
     if parts.scheme not in ("http", "https") or not parts.netloc:
@@ -74,7 +74,7 @@ def read_headers(path: Path) -> dict[str, str]:
         )
         if header is None:
             raise ConfigError(
-                f"--headers-file {path}: line {number} is no header: give a NAME: VALUE in ASCII"
+                f"--headers-file {path}: line {number} is not a header: give NAME: VALUE in ASCII"
             )
         found[header[1]] = header[2]
     return found
@@ -126,7 +126,7 @@ def export(trees: Sequence[Tree], topology: Outline, url: str, parent_of: Parent
     with Collector(url) as collector:
         if not collector.takes(spans):
             raise ControlError(
-                f"{url} takes no spans: is there a collector that speaks OTLP over HTTP?"
+                f"{url} does not accept spans: is there a collector for OTLP over HTTP?"
             )
     return len(spans)
 

@@ -18,13 +18,14 @@ from kstorm.errors import ControlError
 def logs(
     name: Name,
     names: Annotated[
-        list[str] | None, typer.Argument(metavar="[COMPONENT…]", help="Else all of them.")
+        list[str] | None, typer.Argument(metavar="[COMPONENT…]", help="Components. Default: all.")
     ] = None,
     follow: Annotated[
-        bool, typer.Option("--follow", "-f", help="Go on until the pods end, or Ctrl-C.")
+        bool, typer.Option("--follow", "-f", help="Continue until the pods end, or Ctrl-C.")
     ] = False,
     tail: Annotated[
-        int | None, typer.Option(min=0, metavar="LINES", help="Only so many of each pod.")
+        int | None,
+        typer.Option(min=0, metavar="LINES", help="Print only the last LINES of each pod."),
     ] = None,
     namespace: Namespace = None,
     context: Context = None,

@@ -36,7 +36,8 @@ def positions_of(
         raise_first_error(found)
     except KafkaException as error:
         raise BrokerError(
-            f"Kafka at {settings.bootstrap_servers} would not tell the offsets of the group {group!r}: {error.args[0].str()}"
+            f"Kafka at {settings.bootstrap_servers} did not return the offsets of the group "
+            f"{group!r}: {error.args[0].str()}"
         ) from None
     return {
         Partition(place.topic, place.partition): place.offset

@@ -25,26 +25,29 @@ _PAUSE_SECS: Final = 1.0
 
 def prepare(
     values: Annotated[
-        str, typer.Option("--values", metavar="JSON", help="What the chart believes; compared.")
+        str,
+        typer.Option(
+            "--values", metavar="JSON", help="The chart's values, to compare with the code."
+        ),
     ] = "",
     check_only: Annotated[
-        bool, typer.Option("--check-only", help="Compare, and ask no Kafka.")
+        bool, typer.Option("--check-only", help="Only compare. Do not connect to Kafka.")
     ] = False,
     ends: Annotated[
         int,
         typer.Option(
-            "--ends", metavar="N", help="Create source and sink topics too, with N partitions."
+            "--ends", metavar="N", help="Also create source and sink topics, with N partitions."
         ),
     ] = 0,
     allow_missing_ends: Annotated[
         bool,
         typer.Option(
             "--allow-missing-ends",
-            help="Say which source and sink topics cannot be used, and go on.",
+            help="Print the unusable source and sink topics, and continue.",
         ),
     ] = False,
     wait: Annotated[
-        float, typer.Option("--wait", metavar="SECONDS", help="How long to wait for Kafka.")
+        float, typer.Option("--wait", metavar="SECONDS", help="Longest wait for Kafka.")
     ] = 0.0,
 ) -> None:
     """Compare a chart's values with the code in KSTORM_TOPOLOGY, and create the topology's topics.
@@ -58,7 +61,7 @@ def prepare(
     if values:
         compare(settings.topology, parse_shape(values), shape_of(topology))
     if check_only:
-        print(f"the values fit {settings.topology}")
+        print(f"the values match {settings.topology}")
         return
     # A user who creates topics with --ends may create other ones later.
     tolerant = allow_missing_ends or bool(ends)
@@ -77,8 +80,8 @@ def compare(reference: str, said: Shape, code: Shape) -> None:
     if found := list(said.differences(code)):
         named = Path(reference).name if is_file(reference) else reference
         raise ConfigError(
-            f"the chart's values are not those of {reference}: {'; '.join(found)}. "
-            f"Write them anew by `kstorm values {named}`"
+            f"the chart's values differ from {reference}: {'; '.join(found)}. Write them again "
+            f"with `kstorm values {named}`"
         )
 
 
@@ -100,9 +103,7 @@ def _when_kafka_answers(
             print(f"still waiting: {error}", flush=True)
             time.sleep(_PAUSE_SECS)
         else:
-            print(
-                f"{topology.name}: created {', '.join(sorted(created)) or 'no topic, all are there'}"
-            )
+            print(f"{topology.name}: created {', '.join(sorted(created)) or 'no topic, all exist'}")
             return
 
 
@@ -110,15 +111,15 @@ def _check_alone(topology: Topology, settings: Settings) -> None:
     try:
         check_alone(topology, settings)
     except BrokerError as error:
-        print(f"not looked whether another release is at work: {error}", flush=True)
+        print(f"not checked whether another release is running: {error}", flush=True)
 
 
 def _tell_ends(topology: Topology, settings: Settings) -> None:
     try:
         for line in ends_amiss(topology, settings):
-            print(f"not as it should be: {line}", flush=True)
+            print(f"warning: {line}", flush=True)
     except BrokerError as error:
-        print(f"not looked at all source and sink topics: {error}", flush=True)
+        print(f"not all source and sink topics were checked: {error}", flush=True)
 
 
 def _check_transactions(topology: Topology, settings: Settings) -> None:
@@ -126,4 +127,4 @@ def _check_transactions(topology: Topology, settings: Settings) -> None:
     try:
         check_transactions(topology, settings)
     except TransactionalIdError as error:
-        print(f"not tried whether Kafka keeps transactions: {error}", flush=True)
+        print(f"not checked whether Kafka allows transactions: {error}", flush=True)

@@ -35,34 +35,38 @@ def probe(
     source: Annotated[
         str,
         typer.Option(
-            "--source", metavar="TOPIC", help="The topic that a spout reads, to send a message to."
+            "--source", metavar="TOPIC", help="Send the message to this topic, which a spout reads."
         ),
     ] = "",
     sink: Annotated[
         str,
-        typer.Option("--sink", metavar="TOPIC", help="The topic that a bolt writes, to see it."),
+        typer.Option(
+            "--sink",
+            metavar="TOPIC",
+            help="Wait for the result in this topic, which a bolt writes.",
+        ),
     ] = "",
     message: Annotated[
         str,
         typer.Option(
             "--message",
-            help="What to send; {marker} stands for a word that nobody has sent before.",
+            help="Text to send. {marker} is replaced by a new unique word.",
         ),
     ] = _MARKER,
     expect: Annotated[
         str,
         typer.Option(
             "--expect",
-            help="What the sink's record has in its key or value; empty: any new record.",
+            help="Text in the key or value of the sink's record. Empty: any new record.",
         ),
     ] = _MARKER,
     timeout: Annotated[
-        float, typer.Option("--timeout", metavar="SECONDS", help="How long to wait for it.")
+        float, typer.Option("--timeout", metavar="SECONDS", help="Longest wait.")
     ] = 60.0,
     trace: Annotated[
         bool,
         typer.Option(
-            "--trace", help="Show the message's tree as it grows; --sink may be left out."
+            "--trace", help="Show the message's tree as it grows. --sink is then optional."
         ),
     ] = False,
 ) -> None:
@@ -71,10 +75,10 @@ def probe(
     With --source and --sink, send a message to the source and wait for its result in the sink.
     """
     if trace and not source:
-        raise ConfigError("--trace shows the tree of a message that is sent: give --source")
+        raise ConfigError("--trace shows the tree of the sent message: give --source")
     if not trace and bool(source) != bool(sink):
         raise ConfigError(
-            "--source and --sink go together: give both to send a message, or neither to look"
+            "--source and --sink go together: give both to send a message, or neither to only check"
         )
     if sink:
         _check(message, expect)
@@ -87,9 +91,7 @@ def probe(
     }
     in_pod(options, "probe", {**(sent if source else {}), "timeout": timeout})
     if not source:
-        print(
-            await_work(code_of(options, "it says which tasks there are"), options.settings, timeout)
-        )
+        print(await_work(code_of(options, "it defines the tasks"), options.settings, timeout))
         return
     if trace:
         _probe_traced(options, source, sink, message, expect, timeout)
@@ -109,7 +111,7 @@ def _probe_traced(
 ) -> None:
     """Send a message and show its tree. Without a sink, the probe ends with the tree."""
     marker = f"probe{uuid.uuid4().hex}"
-    reference = reference_of(options, "it says which topics the message's tuples are in")
+    reference = reference_of(options, "it defines the topics of the message's tuples")
     reading = TracingOptions(reference, bootstrap=options.bootstrap)
     with open_tracing(reading) as tracing, ExitStack() as stack:
         consumer = stack.enter_context(_end_of(tracing.settings, sink)) if sink else None
@@ -127,7 +129,7 @@ def _probe_traced(
 def _check(message: str, expect: str) -> None:
     if _MARKER in expect and _MARKER not in message:
         raise ConfigError(
-            f"--expect has {_MARKER}, but --message {message!r} has not: it cannot come out"
+            f"--expect has {_MARKER}, but --message {message!r} does not: the result cannot have it"
         )
 
 
@@ -148,7 +150,7 @@ def _end_of(settings: Settings, topic: str) -> Iterator[Consumer]:
         consumer.assign(places)
         yield consumer
     except KafkaException as error:
-        raise BrokerError(f"Kafka would not let {topic!r} be read: {error.args[0].str()}") from None
+        raise BrokerError(f"the topic {topic!r} cannot be read: {error.args[0].str()}") from None
     finally:
         consumer.close()
 
@@ -168,7 +170,8 @@ def _send(settings: Settings, topic: str, value: bytes) -> SourceMessage:
     producer.produce(topic, value, on_delivery=delivered)
     if producer.flush(_ASK_SECS) or not places:
         raise BrokerError(
-            f"Kafka did not take a message for {topic!r}: {refusals[0] if refusals else 'no answer'}"
+            f"Kafka did not accept a message for {topic!r}: "
+            f"{refusals[0] if refusals else 'no answer'}"
         )
     return places[0]
 
@@ -183,8 +186,9 @@ def _await(consumer: Consumer, wanted: bytes, source: str, sink: str, seconds: f
             return record
         others += 1
     raise BrokerError(
-        f"what was sent to {source!r} did not come out in {sink!r} within {seconds:g} s; {others} other records came: "
-        "is the topology running (kubectl get pods), and does what is expected fit what it writes?"
+        f"the message sent to {source!r} had no result in {sink!r} within {seconds:g} s; {others} "
+        "other records arrived: is the topology running (kubectl get pods), and does --expect "
+        "match what it writes?"
     )
 
 

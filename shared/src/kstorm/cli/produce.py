@@ -43,5 +43,5 @@ def _send(settings: Settings, topic: str, lines: Iterable[bytes]) -> None:
     if producer.flush(_FLUSH_SECS) or refused:
         told = refused[0] if refused else "no answer"
         raise BrokerError(
-            f"Kafka at {settings.bootstrap_servers!r} did not take all messages: {told}"
+            f"Kafka at {settings.bootstrap_servers!r} did not accept all messages: {told}"
         )

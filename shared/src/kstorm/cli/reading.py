@@ -40,20 +40,30 @@ class ReadingOptions:
     ] = None
     root: Annotated[
         str | None,
-        typer.Option("--root", help="In place of a topology: the zk_root of its SpoutConfig,"),
+        typer.Option("--root", help="Instead of --topology: the SpoutConfig's zk_root."),
     ] = None
-    id: Annotated[str | None, typer.Option("--id", help="the id of it,")] = None
-    topic: Annotated[str | None, typer.Option("--topic", help="and the topic.")] = None
+    id: Annotated[
+        str | None, typer.Option("--id", help="Instead of --topology: the SpoutConfig's id.")
+    ] = None
+    topic: Annotated[
+        str | None, typer.Option("--topic", help="Instead of --topology: the SpoutConfig's topic.")
+    ] = None
     bootstrap: Annotated[
         str | None,
         typer.Option(
-            "--bootstrap", metavar="HOST:PORT", help="Kafka; else KSTORM_BOOTSTRAP_SERVERS."
+            "--bootstrap",
+            metavar="HOST:PORT",
+            help="Kafka's address. Default: KSTORM_BOOTSTRAP_SERVERS.",
         ),
     ] = None
     """Kafka's bootstrap servers. None means the environment's."""
     zookeeper: Annotated[
         str | None,
-        typer.Option("--zookeeper", metavar="HOST:PORT", help="ZooKeeper; else KSTORM_ZOOKEEPER."),
+        typer.Option(
+            "--zookeeper",
+            metavar="HOST:PORT",
+            help="ZooKeeper's address. Default: KSTORM_ZOOKEEPER.",
+        ),
     ] = None
     """ZooKeeper's connect string. None means the environment's."""
     namespace: Namespace = None
@@ -94,7 +104,8 @@ def find_reading(options: ReadingOptions) -> Reading:
     if options.root is not None or options.id is not None or options.topic is not None:
         if options.root is None or options.id is None or options.topic is None:
             raise ConfigError(
-                "--root, --id and --topic go together: give all three, or --topology and --component"
+                "--root, --id and --topic go together: give all three, or --topology and "
+                "--component"
             )
         config = SpoutConfig(KafkaHosts(), options.topic, options.root, options.id)
         return Reading(
@@ -102,7 +113,8 @@ def find_reading(options: ReadingOptions) -> Reading:
         )
     if not options.topology:
         raise ConfigError(
-            "whose offsets? Give --topology package.module:attribute, or its name on Kubernetes; or --root, --id and --topic"
+            "whose offsets? Give --topology package.module:attribute, or its name on Kubernetes; "
+            "or --root, --id and --topic"
         )
     return _of_topology(options.topology, options.component or settings.component, settings)
 
@@ -118,8 +130,8 @@ def _of_topology(reference: str, component: str, settings: Settings) -> Reading:
         component = next(iter(spouts))
     if component not in spouts:
         names = ", ".join(map(repr, spouts)) or "none"
-        said = f"{component!r} is no spout that reads Kafka" if component else "give --component"
-        raise ConfigError(f"the topology {topology.name!r}: {said}; those that do: {names}")
+        said = f"{component!r} is not a spout that reads Kafka" if component else "give --component"
+        raise ConfigError(f"the topology {topology.name!r}: {said}; spouts that do: {names}")
     config = spouts[component].spout_config
     group = topology.group(component) if topology.config.exactly_once else ""
     return Reading(

@@ -62,15 +62,16 @@ def pod_of(
     if not name or is_code(name):
         if chosen:
             raise ConfigError(
-                "--namespace and --context are for a topology on Kubernetes: give its name by --topology"
+                "--namespace and --context are for a topology on Kubernetes: give its name with "
+                "--topology"
             )
         return None
     if not chosen and not is_named():
         return None
     if options.zookeeper is not None or options.bootstrap is not None:
         raise ConfigError(
-            f"--topology {name} is one on Kubernetes, whose pod knows its servers: leave out --zookeeper and --bootstrap, or give "
-            "--topology package.module:attribute"
+            f"--topology {name} is on Kubernetes, and its pod has the addresses of its servers: "
+            "leave out --zookeeper and --bootstrap, or give --topology package.module:attribute"
         )
     cluster = open_cluster(options.namespace, options.context)
     workloads = find_or_hint(cluster, name)

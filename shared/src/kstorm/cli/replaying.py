@@ -12,6 +12,7 @@ from kstorm.cli.letters import now_ms, read_whole
 from kstorm.core.dead_letters import UNDECODABLE, is_cut
 from kstorm.errors import ControlError
 from kstorm.inspect.letters import Numbered, kind_of
+from kstorm.inspect.words import many
 from kstorm.kafka.orders import Order, encode_order
 from kstorm.kafka.stages import stages_of
 from kstorm.runtime.kafka.admin import Admin
@@ -59,8 +60,9 @@ def order(
     topic = NamesOf(topology).orders_topic
     if topic not in Admin(settings).partition_counts():
         raise ControlError(
-            f"no spout of {topology!r} carries out orders, as there is no topic {topic!r}: it has no KafkaSpout, or has "
-            "not run with this release; --mode produce copies messages"
+            f"no spout of {topology!r} handles replay requests, because there is no topic "
+            f"{topic!r}: the topology has no KafkaSpout, or has not run with this release; --mode "
+            "produce copies messages"
         )
     begin, batch = now_ms(), secrets.token_hex(8) if by_stages else ""
     counts = Counter(one.letter.component for one in letters)
@@ -81,7 +83,7 @@ def order(
             yield one.key, encode_order(ordered)
 
     write_topic(settings, topic, records())
-    return f"{len(letters):,} ordered"
+    return f"{many(len(letters), 'replay')} requested"
 
 
 def _stage_of(stages: Sequence[int], place: int) -> int:
@@ -97,7 +99,7 @@ def order_edited(
     """
     edited = replace(order_of(one, who=who, note=note), value=value)
     write_topic(settings, NamesOf(topology).orders_topic, [(one.key, encode_order(edited))])
-    return "1 ordered"
+    return "1 replay requested"
 
 
 def order_of(one: Numbered, *, after: int = 0, who: str = "", note: str = "") -> Order:
@@ -126,8 +128,8 @@ def why_not_ordered(one: Numbered, topology: str, under_way: set[bytes]) -> str:
     if one.key is None:
         return "kstorm 0.1 wrote the letter without a key"
     if letter.offset < 0 or letter.topic.startswith(f"{topology}."):
-        return "it is no message of a source topic"
-    return why_not_whole(one) or ("it is under way" if one.key in under_way else "")
+        return "it is not a message of a source topic"
+    return why_not_whole(one) or ("its replay is in progress" if one.key in under_way else "")
 
 
 def why_not_edited(one: Numbered, topology: str, *, exactly_once: bool, by_kafka: bool) -> str:
@@ -137,27 +139,28 @@ def why_not_edited(one: Numbered, topology: str, *, exactly_once: bool, by_kafka
     """
     if exactly_once:
         return (
-            "exactly once, bolts give tuples up, and no spout can emit those. Produce a message with the right value to the "
-            "source topic, then `kstorm dlq discard` it"
+            "with exactly-once processing, bolts give tuples up, and no spout can emit these. "
+            "Produce a message with the right value to the source topic, then discard the letter "
+            "with `kstorm dlq discard`"
         )
     return (
         ""
         if by_kafka
-        else f"{one.letter.component!r}, which gave it up, is no KafkaSpout of {topology!r}"
+        else f"{one.letter.component!r}, which gave it up, is not a KafkaSpout of {topology!r}"
     )
 
 
 def why_not_whole(one: Numbered) -> str:
     """Return why the letter's message is incomplete. Empty if it is complete."""
     if kind_of(one.letter) == UNDECODABLE and not one.has_value:
-        return "nothing of the message could be read"
+        return "no part of the message could be read"
     return "the letter has only the beginning of the message" if is_cut(one.letter) else ""
 
 
 def _why_not_again(one: Numbered, *, force: bool) -> str:
     if one.letter.replays < MOST_REPLAYS or force:
         return ""
-    return f"it was replayed {MOST_REPLAYS} times, and failed again; --force replays it"
+    return f"it was replayed {MOST_REPLAYS} times and failed again; --force replays it anyway"
 
 
 def open_orders(settings: Settings, topology: str) -> set[bytes]:

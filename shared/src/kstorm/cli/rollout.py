@@ -25,7 +25,7 @@ def scale(
     name: Name,
     pairs: Annotated[
         list[str] | None,
-        typer.Argument(metavar="COMPONENT=PODS…", help="How many pods each shall have."),
+        typer.Argument(metavar="COMPONENT=PODS…", help="New number of pods of each component."),
     ] = None,
     namespace: Namespace = None,
     context: Context = None,
@@ -65,7 +65,7 @@ def scaled(workload: Workload, pods: int) -> str:
 def restart(
     name: Name,
     names: Annotated[
-        list[str] | None, typer.Argument(metavar="[COMPONENT…]", help="Else all of them.")
+        list[str] | None, typer.Argument(metavar="[COMPONENT…]", help="Components. Default: all.")
     ] = None,
     namespace: Namespace = None,
     context: Context = None,
@@ -90,7 +90,7 @@ def _chosen(
     if not wanted:
         names = ", ".join(workload.component for workload in found)
         raise ControlError(
-            f"{name}: how many pods of what? Give COMPONENT=PODS, such as split=4, for some of {names}"
+            f"{name}: which components? Give COMPONENT=PODS, such as split=4, for some of {names}"
         )
     return {component(found, id): pods for id, pods in wanted.items()}
 
@@ -109,15 +109,15 @@ def _check_nobody_else_scales(cluster: Cluster, workload: Workload) -> None:
     scaler = cluster.autoscaler(workload)
     if scaler is not None and (workload.replicas or scaler.scaled_object):
         raise ControlError(
-            f"{workload.component!r} is scaled by {scaler}, which would undo it; nothing was changed. Change its bounds in the "
-            "chart's values, or turn it off there"
+            f"{workload.component!r} is scaled by {scaler}, which would undo the change; nothing "
+            "was changed. Change its bounds in the chart's values, or turn it off there"
         )
 
 
 def _warn(cluster: Cluster, workload: Workload, pods: int) -> None:
     if pods == 0:
         print(
-            f"kstorm: {workload.component!r} runs nowhere then: what waits for it waits, or times out",
+            f"kstorm: {workload.component!r} will have no pod: its tuples will wait, or time out",
             file=sys.stderr,
         )
         return
@@ -126,6 +126,6 @@ def _warn(cluster: Cluster, workload: Workload, pods: int) -> None:
         surplus = pods - tasks
         stand = f"{surplus} pods stand" if surplus > 1 else "1 pod stands"
         print(
-            f"kstorm: {workload.component!r} has {tasks} tasks: {stand} by, for when another dies",
+            f"kstorm: {workload.component!r} has {tasks} tasks: {stand} by until another dies",
             file=sys.stderr,
         )

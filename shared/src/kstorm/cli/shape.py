@@ -62,7 +62,7 @@ def parse_shape(text: str) -> Shape:
     try:
         return msgspec.json.decode(text, type=Shape)
     except msgspec.DecodeError as error:
-        raise ConfigError(f"--values is not what the chart gives there: {error}") from None
+        raise ConfigError(f"--values is not what the chart passes: {error}") from None
 
 
 def _both(name: str, said: object, is_so: object) -> str:

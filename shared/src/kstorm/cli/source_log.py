@@ -75,7 +75,8 @@ class SourceLog:
             self._raise_faults()
             if time.monotonic() > deadline:
                 raise BrokerError(
-                    f"Kafka did not tell about topic {self._topic!r} within {_PATIENCE_SECS:.0f} s"
+                    f"Kafka did not describe the topic {self._topic!r} "
+                    f"within {_PATIENCE_SECS:.0f} s"
                 )
             time.sleep(_LOOK_SECS)
         return found

@@ -26,15 +26,15 @@ from kstorm.printable import printable
 from kstorm.runtime.service.settings import with_or_without_topology
 from kstorm.runtime.terminal import Screen
 
-app = typer.Typer(help="What the stateful bolts of a running topology keep.", no_args_is_help=True)
+app = typer.Typer(help="Read the state of a running topology's bolts.", no_args_is_help=True)
 
 _Component = Annotated[
     str, typer.Argument(metavar="COMPONENT", help="A stateful bolt.", show_default=False)
 ]
 _Every = Annotated[
-    float, typer.Option(min=0.05, metavar="SECONDS", help="With --follow: how often to look.")
+    float, typer.Option(min=0.05, metavar="SECONDS", help="With --follow: seconds between queries.")
 ]
-_Json = Annotated[bool, typer.Option("--json", help="A JSON object a line.")]
+_Json = Annotated[bool, typer.Option("--json", help="Print one JSON object per line.")]
 
 
 @dataclass(frozen=True)
@@ -44,7 +44,7 @@ class StateOptions:
     runs: Annotated[
         Path | None,
         typer.Option(
-            metavar="DIR", help="One of this machine, from the folder of its run, or of several."
+            metavar="DIR", help="Look on this machine, in the folder of one run or of several."
         ),
     ] = None
     namespace: Namespace = None
@@ -52,7 +52,7 @@ class StateOptions:
     token_file: Annotated[
         Path | None,
         typer.Option(
-            metavar="FILE", help="The token of the services; else KSTORM_STATE_TOKEN_FILE."
+            metavar="FILE", help="File with the services' token. Default: KSTORM_STATE_TOKEN_FILE."
         ),
     ] = None
 
@@ -75,17 +75,18 @@ def get(
     name: Name,
     component: _Component,
     key: Annotated[
-        str, typer.Argument(metavar="KEY", help="As the bolt puts it.", show_default=False)
+        str,
+        typer.Argument(metavar="KEY", help="The key, as the bolt stores it.", show_default=False),
     ],
     by: Annotated[
         str | None,
         typer.Option(
             metavar="JSON",
-            help="The values that the input is grouped by, as a list; else the key is the only one.",
+            help="Values of the input's grouping fields, as a JSON list. Default: the key.",
         ),
     ] = None,
     follow: Annotated[
-        bool, typer.Option("--follow", help="Whenever it changes, until Ctrl-C.")
+        bool, typer.Option("--follow", help="Print it again whenever it changes, until Ctrl-C.")
     ] = False,
     every: _Every = 0.5,
     json: _Json = False,
@@ -109,10 +110,12 @@ def scan(
     options: StateOptions,
     name: Name,
     component: _Component,
-    prefix: Annotated[str, typer.Option(metavar="TEXT", help="Only keys that begin so.")] = "",
-    limit: Annotated[int, typer.Option(min=1, metavar="KEYS", help="At most so many.")] = 100,
+    prefix: Annotated[str, typer.Option(metavar="TEXT", help="Only keys with this prefix.")] = "",
+    limit: Annotated[
+        int, typer.Option(min=1, metavar="KEYS", help="Print at most this many.")
+    ] = 100,
     follow: Annotated[
-        bool, typer.Option("--follow", help="Then those that change, a line each, until Ctrl-C.")
+        bool, typer.Option("--follow", help="Then print each change on a line, until Ctrl-C.")
     ] = False,
     every: _Every = 0.5,
     json: _Json = False,
@@ -126,12 +129,14 @@ def scan(
 
 
 def _say_missing(client: StateClient, component: str, key: str, looked: Sequence[Found]) -> None:
-    where = (
-        client.name_of(looked[0].task) if len(looked) == 1 else f"{component}, with all its tasks,"
+    missing = (
+        f"{client.name_of(looked[0].task)} has no key"
+        if len(looked) == 1
+        else f"no task of {component} has the key"
     )
     oldest = min(each.as_of.time for each in looked)
     print(
-        printable(f"kstorm: {where} has no key {key!r}, as of {clock(oldest * 1000)}"),
+        printable(f"kstorm: {missing} {key!r}, as of {clock(oldest * 1000)}"),
         file=sys.stderr,
     )
 
@@ -144,7 +149,7 @@ def _show(client: StateClient, found: Iterable[Found], json: bool) -> None:
     table = Table("key", "value", "task", "as of", box=None, header_style="bold", pad_edge=False)
     for each in found:
         table.add_row(each.key, _text(each), client.name_of(each.task), _as_of(each))
-    _screen().print(table if table.row_count else "there is no such key")
+    _screen().print(table if table.row_count else "no such key")
 
 
 def _follow(client: StateClient, changes: Iterable[Sequence[Found]], json: bool) -> None:
@@ -207,4 +212,4 @@ def _values(text: str) -> list[Any]:
     try:
         return msgspec.json.decode(text, type=list[Any])
     except (msgspec.DecodeError, ValueError, RecursionError):
-        raise ConfigError(f"--by {text}: give a list of JSON, such as '[\"the\", 2]'") from None
+        raise ConfigError(f"--by {text}: give a JSON list, such as '[\"the\", 2]'") from None

@@ -84,7 +84,8 @@ class StateClient:
         if len(found) > 1:
             tasks = ", ".join(str(each.task) for each in found)
             raise ControlError(
-                f"several tasks of {component!r} have the key {key!r} ({tasks}): use find, or give by="
+                f"several tasks of {component!r} have the key {key!r} ({tasks}): "
+                "use find, or give by="
             )
         return found[0].read() if found else default
 
@@ -212,8 +213,8 @@ class StateClient:
         """
         if len(asked := urlencode(query)) > _MOST_CHARACTERS:
             raise ControlError(
-                f"{self._name}: such a key cannot be asked for: it takes {len(asked):,} characters of a URL, "
-                f"and {_MOST_CHARACTERS:,} are the most"
+                f"{self._name}: the key is too long for a query: it takes {len(asked):,} "
+                f"characters of a URL, and the limit is {_MOST_CHARACTERS:,}"
             )
         deadline = time.monotonic() + self._patience
         while True:
@@ -241,21 +242,25 @@ class StateClient:
 
     def _not_let_in(self) -> str:
         given = (
-            "the token that was given is another one than its services have"
+            "the token is not that of its services"
             if self._headers
-            else "a token is needed"
+            else "its services require a token"
         )
-        return f"{given}: name its file by --token-file or KSTORM_STATE_TOKEN_FILE, or set KSTORM_STATE_TOKEN (token=)"
+        return (
+            f"{given}: give its file with --token-file or KSTORM_STATE_TOKEN_FILE, or set "
+            "KSTORM_STATE_TOKEN (token=)"
+        )
 
     def _not_found(self, component: str, task: int, processes: int) -> str:
         said = (
-            "no process has it"
+            "no process has the task"
             if not processes
-            else "its process does not answer, or is recovering it"
+            else "its process does not answer, or is recovering the task"
         )
         return (
-            f"{self._name}: nobody tells the state of {self.name_of(task)} after {self._patience:g} s: {said}; "
-            f"`kstorm causes {self._name}` says who of {component!r} is missing"
+            f"{self._name}: no process returned the state of {self.name_of(task)} within "
+            f"{self._patience:g} s: {said}; `kstorm causes {self._name}` shows which processes of "
+            f"{component!r} are missing"
         )
 
     def _having(self, component: str, task: int) -> Sequence[Process]:
@@ -286,7 +291,7 @@ def _check_text(what: str, text: str) -> None:
         text.encode()
     except UnicodeEncodeError as error:
         raise ConfigError(
-            f"the {what} {text!r:.200} cannot be written as UTF-8: {error.reason}"
+            f"the {what} {text!r:.200} cannot be encoded as UTF-8: {error.reason}"
         ) from None
 
 

@@ -34,8 +34,8 @@ def parse_target(text: str) -> Target:
         milliseconds = -1
     if milliseconds < 0:
         raise ConfigError(
-            f"--to {text}: give earliest, latest, an offset (42), a time (2026-03-01T08:00, UTC unless it says another "
-            "zone), or a Unix time in ms (@1772352000000)"
+            f"--to {text}: give earliest, latest, an offset (42), a time (2026-03-01T08:00, in UTC "
+            "unless it has a zone), or a Unix time in ms (@1772352000000)"
         )
     return Target(time=milliseconds)
 

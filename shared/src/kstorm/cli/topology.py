@@ -28,7 +28,7 @@ from kstorm.runtime.service.figures import format_error, format_seconds
 from kstorm.runtime.terminal import Screen
 
 app = typer.Typer(
-    help="The topologies on a Kubernetes cluster, and how they stand.", no_args_is_help=True
+    help="List and inspect the topologies on a Kubernetes cluster.", no_args_is_help=True
 )
 
 _LOOK_SECS: Final = 2.0
@@ -39,13 +39,13 @@ class Output(Enum):
     JSON = "json"
 
 
-_Output = Annotated[Output, typer.Option("--output", "-o", help="A table for people, or JSON.")]
+_Output = Annotated[Output, typer.Option("--output", "-o", help="Print a table or JSON.")]
 
 
 @app.command("list")
 def list_(
     everywhere: Annotated[
-        bool, typer.Option("--all-namespaces", "-A", help="In all namespaces.")
+        bool, typer.Option("--all-namespaces", "-A", help="List the topologies of all namespaces.")
     ] = False,
     output: _Output = Output.TABLE,
     namespace: Namespace = None,
@@ -73,7 +73,8 @@ def list_(
         _console().print(_list_table(rows))
     else:
         print(
-            f"there is no topology in {'any namespace' if everywhere else f'the namespace {cluster.namespace}'}"
+            "there is no topology in "
+            f"{'any namespace' if everywhere else f'the namespace {cluster.namespace}'}"
         )
 
 
@@ -106,7 +107,7 @@ def describe(
 def status(
     name: Name,
     watch: Annotated[
-        bool, typer.Option("--watch", "-w", help="Anew every two seconds, until Ctrl-C.")
+        bool, typer.Option("--watch", "-w", help="Refresh every two seconds, until Ctrl-C.")
     ] = False,
     output: _Output = Output.TABLE,
     namespace: Namespace = None,
@@ -181,7 +182,10 @@ def _description(found: Mapping[str, Any]) -> RenderableType:
             str(pod.restarts),
             pod.node,
         )
-    head = f"\n{workload.kind} {workload.component}: {workload}, {workload.replicas} wanted{scaler}\n  {workload.image}"
+    head = (
+        f"\n{workload.kind} {workload.component}: {workload}, {workload.replicas} "
+        f"wanted{scaler}\n  {workload.image}"
+    )
     return Group(Text(printable(head)), *([table] if found["pods"] else []))
 
 

@@ -25,7 +25,7 @@ def python_files(names: Iterable[str]) -> dict[str, str]:
     paths = {key: path for name in names for key, path in _paths(name)}
     if not paths:
         raise ConfigError(
-            f"{_WHOLE}, and {', '.join(map(repr, names)) or 'no module'} has none: {_REMEDY}"
+            f"{_WHOLE}, but {', '.join(map(repr, names)) or 'no module'} has none: {_REMEDY}"
         )
     return _within({key: path.read_text() for key, path in paths.items()})
 
@@ -47,8 +47,9 @@ def key_of(path: Path, wiring: Wiring) -> str:
     key = os.path.relpath(path, wiring.files[0].parent)
     if not _KEY.fullmatch(key):
         raise ConfigError(
-            f"{path} cannot be part of the chart's values: put it into {wiring.files[0].parent.resolve()} or below it, "
-            "under a name of letters, digits, '.', '-' and '_'"
+            f"{path} cannot be part of the chart's values: put it into "
+            f"{wiring.files[0].parent.resolve()} or below it, with a name of letters, digits, '.', "
+            "'-' and '_'"
         )
     return key
 
@@ -78,7 +79,7 @@ def _is_installed(name: str) -> bool:
 def _within(files: Mapping[str, str]) -> dict[str, str]:
     size = sum(len(text.encode()) for text in files.values())
     if size > _MOST_BYTES:
-        raise ConfigError(f"{_WHOLE}, and they have {size} bytes: {_REMEDY}")
+        raise ConfigError(f"{_WHOLE}, but they have {size} bytes: {_REMEDY}")
     return dict(files)
 
 

@@ -46,23 +46,27 @@ def trace(
     message: Coordinates = None,
     attempt: Annotated[
         int | None,
-        typer.Option("--attempt", min=1, metavar="N", help="Which attempt at it; else the newest."),
+        typer.Option("--attempt", min=1, metavar="N", help="Attempt to show. Default: the newest."),
     ] = None,
     root: Annotated[
-        str | None, typer.Option("--root", metavar="HEX", help="The tree of a root instead.")
+        str | None,
+        typer.Option("--root", metavar="HEX", help="Show the tree of this root instead."),
     ] = None,
     sink: Annotated[
         str | None,
         typer.Option(
             "--sink",
             metavar="TOPIC/PARTITION/OFFSET",
-            help="The trees that a record with lineage comes from.",
+            help="Show the trees that this record with lineage comes from.",
         ),
     ] = None,
     slowest: Annotated[
         int | None,
         typer.Option(
-            "--slowest", min=1, metavar="N", help="The trees that took longest, since --since."
+            "--slowest",
+            min=1,
+            metavar="N",
+            help="Show the N trees that took longest since --since.",
         ),
     ] = None,
     since: Annotated[
@@ -73,16 +77,16 @@ def trace(
             help="How far to look back for --root and --slowest: 30s, 10m, 2h.",
         ),
     ] = "10m",
-    values: Annotated[bool, typer.Option("--values", help="Show what tuples hold.")] = False,
+    values: Annotated[bool, typer.Option("--values", help="Show the values of tuples.")] = False,
     all_: Annotated[
-        bool, typer.Option("--all", help="Show each tuple, however many are alike.")
+        bool, typer.Option("--all", help="Show each tuple. Do not group similar ones.")
     ] = False,
-    json: Annotated[bool, typer.Option("--json", help="For programs.")] = False,
-    dot: Annotated[bool, typer.Option("--dot", help="A graph for Graphviz.")] = False,
+    json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+    dot: Annotated[bool, typer.Option("--dot", help="Print a graph for Graphviz.")] = False,
     otlp_url: Annotated[
         str | None,
         typer.Option(
-            "--otlp", metavar="URL", help="Send it to a collector of OpenTelemetry, as spans."
+            "--otlp", metavar="URL", help="Send it as spans to this OpenTelemetry collector."
         ),
     ] = None,
 ) -> None:
@@ -169,7 +173,7 @@ class _Asked:
         found = find_slowest(tracing.topology, tracing.log, self._begin, self._slowest or 1)
         if not found:
             raise ControlError(
-                f"no tree was completed in the last {self._said}: look further back by --since"
+                f"no tree was completed in the last {self._said}: look further back with --since"
             )
         return [tracing.tracer.tree(root, begun) for root, begun in found]
 
@@ -186,7 +190,8 @@ class _Asked:
         if not found:
             limit = tracing.log.budget.exhausted
             raise ControlError(
-                f"no tree of {message} is found{limit and f', and not all was read: {limit}'}; `kstorm why {message}` says more"
+                f"no tree of {message} was found"
+                f"{limit and f', but not everything was read: {limit}'}; see `kstorm why {message}`"
             )
         return found
 
@@ -194,7 +199,8 @@ class _Asked:
         begun = tracing.tracer.find(root, since)
         if begun is None:
             raise ControlError(
-                f"no tree of the root {root:016x} began in the last {self._said}: look further back by --since"
+                f"no tree of the root {root:016x} began in the last {self._said}: look further "
+                "back with --since"
             )
         return tracing.tracer.tree(root, begun.timestamp, begun.task)
 
@@ -203,7 +209,7 @@ class _Asked:
         roots = next((value for name, value in headers if name == ROOTS), "")
         if not roots:
             raise ControlError(
-                f"{sink} has no header {ROOTS}: have its KafkaBolt write it by with_lineage()"
+                f"{sink} has no header {ROOTS}: make its KafkaBolt write it, using with_lineage()"
             )
         patience = max(spout.timeout_ms / 1000 for spout in tracing.topology.spouts)
         since = int(written - 1000 * 2 * min(patience, _UNITS["d"]))
@@ -249,7 +255,7 @@ def _printed(
         yield from map(printable, draw(tree, tracing.topology, values, everything))
     if any(tree.outcome == "open" for tree in trees[-1:]) and trees[-1].origin:
         print(
-            f"kstorm: `kstorm why {Message(*trees[-1].origin[:3])}` says who has it",
+            f"kstorm: `kstorm why {Message(*trees[-1].origin[:3])}` shows which task has it",
             file=sys.stderr,
         )
 

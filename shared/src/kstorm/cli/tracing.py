@@ -33,7 +33,7 @@ Coordinates = Annotated[
     str | None,
     typer.Argument(
         metavar="TOPIC/PARTITION/OFFSET",
-        help="A message of the source: sentences/3/10482.",
+        help="A message of a source topic: sentences/3/10482.",
         show_default=False,
     ),
 ]
@@ -60,19 +60,27 @@ class TracingOptions:
     bootstrap: Annotated[
         str | None,
         typer.Option(
-            "--bootstrap", metavar="HOST:PORT", help="Kafka; else KSTORM_BOOTSTRAP_SERVERS."
+            "--bootstrap",
+            metavar="HOST:PORT",
+            help="Kafka's address. Default: KSTORM_BOOTSTRAP_SERVERS.",
         ),
     ] = None
     zookeeper: Annotated[
         str | None,
-        typer.Option("--zookeeper", metavar="HOST:PORT", help="ZooKeeper; else KSTORM_ZOOKEEPER."),
+        typer.Option(
+            "--zookeeper",
+            metavar="HOST:PORT",
+            help="ZooKeeper's address. Default: KSTORM_ZOOKEEPER.",
+        ),
     ] = None
     limit_mb: Annotated[
         int,
-        typer.Option("--limit-mb", min=1, metavar="MB", help="Most that is read of the topics."),
+        typer.Option(
+            "--limit-mb", min=1, metavar="MB", help="Read at most this much from the topics."
+        ),
     ] = 2048
     within: Annotated[
-        float, typer.Option("--within", min=0.1, metavar="SECONDS", help="How long may be read.")
+        float, typer.Option("--within", min=0.1, metavar="SECONDS", help="Longest time to read.")
     ] = 60.0
     namespace: Namespace = None
     context: Context = None
@@ -87,7 +95,8 @@ def check_far_url(url: str) -> None:
     """Raise `ConfigError` if the URL of a collector is local, because a pod could not reach it."""
     if urlsplit(url).hostname in ("localhost", "127.0.0.1", "::1"):
         raise ConfigError(
-            f"--otlp {url}: a pod of the topology sends, for which that is the pod itself: give a URL that pods know"
+            f"--otlp {url}: a pod of the topology sends, and this address is the pod itself: give "
+            "a URL that pods can reach"
         )
 
 
@@ -178,7 +187,8 @@ def open_tracing(options: TracingOptions) -> Iterator[Tracing]:
     missing = topology.topics().keys() - Admin(settings).partition_counts().keys()
     if missing:
         raise TopicError(
-            f"the topology {topology.name!r} has no topic {min(missing)!r} at {settings.bootstrap_servers}: is it installed?"
+            f"the topology {topology.name!r} has no topic {min(missing)!r} at "
+            f"{settings.bootstrap_servers}: is it installed?"
         )
     with Progress() as progress:
         budget = Budget(options.limit_mb * 1_000_000, options.within, progress.tell)
@@ -186,4 +196,4 @@ def open_tracing(options: TracingOptions) -> Iterator[Tracing]:
             shape = outline(topology)
             yield Tracing(topology, shape, settings, log, Tracer(shape, log))
     if budget.exhausted:
-        print(f"kstorm: not all was read: {budget.exhausted}", file=sys.stderr)
+        print(f"kstorm: not everything was read: {budget.exhausted}", file=sys.stderr)

@@ -25,17 +25,17 @@ def ui(
         typer.Option(
             "--runs",
             metavar="DIR",
-            help="What runs on this machine instead: the folder of its runs.",
+            help="Show topologies on this machine instead, from this folder of runs.",
         ),
     ] = None,
     port: Annotated[
-        int | None, typer.Option("--port", help="Where to listen; 0: any that is free.")
+        int | None, typer.Option("--port", help="Port to listen on. 0: any free port.")
     ] = None,
 ) -> None:
     """Show topologies in a browser until Ctrl-C."""
     if importlib.util.find_spec("kstorm_ui") is None:
         raise ConfigError(
-            "the page is a package of its own, which is not installed: install kstorm-service-ui"
+            "the web UI is a separate package, which is not installed: install kstorm-service-ui"
         )
     given = {"--namespace": namespace, "--context": context, "--runs": runs, "--port": port}
     options = [f"{name}={value}" for name, value in given.items() if value is not None]

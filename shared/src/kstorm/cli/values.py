@@ -33,7 +33,7 @@ def values(
         bool,
         typer.Option(
             "--files",
-            help="Add the Python files of its top package, for images that do not have them.",
+            help="Add the Python files of its top-level package, for images without them.",
         ),
     ] = False,
     properties: Annotated[
@@ -56,7 +56,10 @@ def values(
     else:
         found = _values_of_code(reference, files=files)
     print(
-        f"# Written by `kstorm values {reference}`: do so again when the topology has changed.\n{to_yaml(found)}",
+        (
+            f"# Written by `kstorm values {reference}`. Run it again when the topology has "
+            f"changed.\n{to_yaml(found)}"
+        ),
         end="",
     )
 
@@ -76,7 +79,8 @@ def _values_of_file(path: Path, properties: str, *, files: bool) -> dict[str, An
     found["topologyFiles"] = wiring_files(wiring, properties)
     if files and wiring.resources:
         raise ConfigError(
-            f"{path} includes {wiring.resources[0]} as a resource, which --files does not add: include it without resource"
+            f"{path} includes {wiring.resources[0]} as a resource, which --files does not add: "
+            "include it without resource"
         )
     if files:
         found["topologyFiles"] |= python_files(modules_of(wiring))

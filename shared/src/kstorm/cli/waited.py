@@ -27,9 +27,10 @@ def waited(options: TopologyOptions, letter: DeadLetter) -> Sequence[str]:
     """
     if kind_of(letter) != TIMED_OUT or not letter.at:
         raise ControlError(
-            f"--why is for letters of the kind {TIMED_OUT}, and this one is {kind_of(letter) or 'of none'}"
+            f"--why is for letters of the kind {TIMED_OUT}, but this one is "
+            f"{kind_of(letter) or 'of no kind'}"
         )
-    topology = code_of(options, "that says which topics its tuples are in")
+    topology = code_of(options, "it defines the topics of its tuples")
     message, timeout = (
         Message(letter.topic, letter.partition, letter.offset),
         topology.longest_message_timeout_secs,
@@ -51,6 +52,6 @@ def waited(options: TopologyOptions, letter: DeadLetter) -> Sequence[str]:
                 or f"frames are kept for {hours:g} hours (topology_trace_retention_hours)"
             )
             raise ControlError(
-                f"no tree of attempt {letter.attempts} at {message} is found any more: {limit}"
+                f"no tree of attempt {letter.attempts} at {message} was found: {limit}"
             )
         return waited_for(mine, letter.at)

@@ -69,7 +69,7 @@ def look_twice(watched: Watched, window: float) -> Seen:
             first, second, no_broker = {}, {}, str(error)
         except (KstormError, typer.Exit) as error:
             first, second = {}, {}
-            print(f"kstorm: how far groups are behind is not known: {error}", file=sys.stderr)
+            print(f"kstorm: the lag of the consumer groups is unknown: {error}", file=sys.stderr)
     replace = msgspec.structs.replace
     return Seen(
         between(replace(before, backlogs=first), replace(after, backlogs=second)), no_broker
@@ -105,10 +105,9 @@ class OnThisMachine:
         for each in there:
             if each.name == self._name:
                 return each
-        names = ", ".join(sorted(each.name for each in there))
-        said = f"those there are: {names}" if names else "nor any other"
+        names = ", ".join(sorted(each.name for each in there)) or "none"
         raise ControlError(
-            f"there is no topology {self._name!r} that runs from {self._place}; {said}"
+            f"no topology {self._name!r} runs from {self._place} (running there: {names})"
         )
 
 
@@ -144,7 +143,7 @@ class OnKubernetes:
         try:
             first, second = map(decode, shown.getvalue().splitlines())
         except (ValueError, msgspec.DecodeError):
-            raise ControlError(f"{pod} did not say it (exit code {code})") from None
+            raise ControlError(f"{pod} did not print it (exit code {code})") from None
         return first, second
 
     def _process(self, pod: Pod) -> Process:

@@ -32,9 +32,10 @@ def why(
     options: TracingOptions,
     message: Coordinates = None,
     oldest: Annotated[
-        bool, typer.Option("--oldest", help="The oldest that is not done, of each partition.")
+        bool,
+        typer.Option("--oldest", help="Explain the oldest unfinished message of each partition."),
     ] = False,
-    json: Annotated[bool, typer.Option("--json", help="For programs.")] = False,
+    json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
     """Explain why a message is not done, and which task has or lost its tuples."""
     if oldest == (message is not None):
@@ -53,7 +54,7 @@ def why(
         for line in lines(verdict):
             print(line)
     if not verdicts:
-        print("nothing is left: the stored offsets are at the ends of all partitions")
+        print("no message is unfinished: the stored offsets are at the ends of all partitions")
 
 
 def lines(verdict: Verdict) -> Iterator[str]:

@@ -173,5 +173,5 @@ def _trouble(container: Any) -> str:
     if state.waiting is not None:
         return ": ".join(filter(None, (state.waiting.reason, state.waiting.message)))
     if state.terminated is not None:
-        return f"ended with exit code {state.terminated.exit_code}"
+        return f"exited with code {state.terminated.exit_code}"
     return ""

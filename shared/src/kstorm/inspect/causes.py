@@ -71,7 +71,10 @@ def in_words(cause: HoldUp, now: float) -> str:
     """Describe a cause, including its start time if known. `now` is the Unix time."""
     if cause.since is None:
         return cause.said
-    return f"{cause.said}; since {clock(cause.since * 1000)} ({span(max(0.0, now - cause.since) * 1000)})"
+    return (
+        f"{cause.said}; since {clock(cause.since * 1000)} "
+        f"({span(max(0.0, now - cause.since) * 1000)})"
+    )
 
 
 # Causes that stop a component or all of them.
@@ -135,13 +138,13 @@ def _of(component: Component) -> Iterator[HoldUp]:
 
 
 def _scaled_to_0(component: Component) -> HoldUp:
-    said = f"{component.name} is scaled to 0: no process of it is wanted"
+    said = f"{component.name} is scaled to 0: no process should run"
     lag = component.said_of_lag()
     return HoldUp(component.name, "scaled to 0", said, [lag] if lag else [], 1.0)
 
 
 def _nobody_there(component: Component, unready: Sequence[Process]) -> HoldUp:
-    said = f"no process of {component.name} is ready, of {component.processes} that should be"
+    said = f"no process of {component.name} is ready (0 of {component.processes})"
     return HoldUp(
         component.name,
         "not there",
@@ -166,9 +169,7 @@ def _silent(component: Component) -> Iterator[HoldUp]:
         )
     hanging = [page for page in pages if page.get("input_waits")]
     if hanging:
-        said = (
-            f"{component.name} waits for a transaction that hangs: nobody reads what is behind it"
-        )
+        said = f"{component.name} waits for a stuck transaction, which blocks the records after it"
         evidence = list(dict.fromkeys(str(page["input_waits"]) for page in hanging))
         times = [
             float(page["input_waits_since"]) for page in hanging if page.get("input_waits_since")
@@ -254,7 +255,10 @@ def _hot(component: Component) -> Iterator[HoldUp]:
         return
     task, most = max(executed.items(), key=lambda item: item[1])
     if most >= _HOT * total / len(executed) or most >= _NEARLY_ALL * total:
-        said = f"{component.name}: one of its {len(executed)} tasks has {_percent(most / total)} of the tuples, as one key is hot"
+        said = (
+            f"{component.name}: one of its {len(executed)} tasks has {_percent(most / total)} "
+            "of the tuples, because one key is hot"
+        )
         evidence = [f"task {task}: {most:,} of {many(total, 'tuple')}", *_of_lag(component)]
         yield HoldUp(component.name, "hot task", said, evidence, 0.6)
 
@@ -287,8 +291,11 @@ def _spout(component: Component, slow: Sequence[str]) -> Iterator[HoldUp]:
         said = (
             f"{component.name} waits for {', '.join(slow)}"
             if slow
-            else f"{component.name} has as many trees in flight as topology_max_spout_pending allows, and nobody is busy: "
-            "raise it, or see by `kstorm why --oldest` what holds them"
+            else (
+                f"{component.name} has as many trees in flight as topology_max_spout_pending "
+                "allows, and no component is busy: raise it, or find out with `kstorm why "
+                "--oldest` what holds them"
+            )
         )
         since = _holds_since(component, "pending_limit")
         yield HoldUp(component.name, "pending limit", said, evidence, 0.2 if slow else 0.6, since)
@@ -297,9 +304,9 @@ def _spout(component: Component, slow: Sequence[str]) -> Iterator[HoldUp]:
     if slow or not component.lags or late is None or (late <= _LATE_SECS and growth <= 0):
         return
     pace = (
-        "and emits none"
+        "and emits nothing"
         if late == float("inf")
-        else f"some {span(late * 1000)} of work, and nobody it sends to is busy"
+        else f"about {span(late * 1000)} of work, and no component that it sends to is busy"
     )
     said = f"{component.name} is behind its source: {component.said_of_lag()}, {pace}"
     yield HoldUp(component.name, "behind", said, (), 0.45 if growth > 0 else 0.3)
@@ -376,11 +383,11 @@ def _reached(name: str, targets: Mapping[str, set[str]]) -> set[str]:
 
 
 _WAITS: Final[Mapping[str, tuple[str, str]]] = {
-    "producer_queue": ("producer queue", "waits for Kafka to take its records"),
+    "producer_queue": ("producer queue", "waits for Kafka to accept its records"),
     "epoch": ("transactions", "waits for its transactions to end"),
     "input_throttled": (
         "too much in flight",
-        "reads nothing, as too much of what it has read is not finished",
+        "has paused reading, because too much of its input is unfinished",
     ),
 }
 """Cause and description of each wait, keyed by its name in `/status`."""

@@ -35,7 +35,7 @@ def draw(
         end = f"{'–':>6}   " if row.end is None else f"{row.end:>6,} ms"
         yield f"{label:<{width}}  {_bar(row, length)} {end}  {', '.join(said_of(row, values))}".rstrip()
     if len(rows) > _MOST_ROWS:
-        yield f"… and {many(len(rows) - _MOST_ROWS, 'row')} more: --json has all of them"
+        yield f"… and {many(len(rows) - _MOST_ROWS, 'more row')}: --json has all of them"
     if any(row.critical for row in rows):
         yield f"{_CRITICAL * 2} the critical path: the end of the tree waited for these"
 
@@ -46,7 +46,10 @@ def headline(tree: Tree, topology: Outline) -> str:
     about = f"{Message(*origin[:3])} attempt {origin.attempt}, " if origin else ""
     took = f" in {span(tree.ended - tree.begun)}" if tree.ended is not None else ""
     began = f", begun {clock(tree.begun)}" if tree.begun else ""
-    return f"{about}root {tree.root:016x}{began}: {outcome(tree, topology)}{took}, {many(len(tree.tuples), 'tuple')}"
+    return (
+        f"{about}root {tree.root:016x}{began}: {outcome(tree, topology)}{took}, "
+        f"{many(len(tree.tuples), 'tuple')}"
+    )
 
 
 def outcome(tree: Tree, topology: Outline) -> str:
@@ -61,8 +64,8 @@ def outcome(tree: Tree, topology: Outline) -> str:
             "✗ failed" if note is None else f"✗ failed{failure(note, topology.name_of(note.task))}"
         )
     if any(ending.kind == "acked" for ending in tree.endings):
-        return "✓ acked, and no proof of it: records of it are gone"
-    return "… open" if proof.begun else "… not heard of by its acker"
+        return "✓ acked, but without proof: some of its records are gone"
+    return "… open" if proof.begun else "… not received by its acker"
 
 
 def _label(row: Row, topology: Outline) -> str:

@@ -145,7 +145,8 @@ class Gatherer:
         tasks = self._topology.task_ids(target)
         if place.partition >= len(tasks):
             raise FrameError(
-                f"a frame in partition {place.partition} of {place.topic!r}, which is no task's"
+                f"a frame in partition {place.partition} of {place.topic!r}, "
+                "which belongs to no task"
             )
         edges, roots = unpack_ids(frame.edges), unpack_ids(frame.roots)
         rows = [(row, edges[row]) for row, root in enumerate(roots) if root == self._root]

@@ -33,29 +33,44 @@ def waited_for(trees: Sequence[Tree], ms: int) -> Sequence[str]:
 def _waited_for(tree: Tree, ms: int) -> Iterator[str]:
     then = at_moment(tree, ms)
     if then.outcome == "acked":
-        yield f"nothing: the tree {tree.root:016x} was complete, and its spout had not heard of it"
+        yield (
+            f"nothing: the tree {tree.root:016x} was complete, but its spout had not received "
+            "the completion"
+        )
         return
     if not then.proof.begun:
-        yield f"its acker, which had not heard of the tree {tree.root:016x}"
+        yield f"its acker, which had not received the tree {tree.root:016x}"
         return
     waiting = waits_for(then)
     for edge in waiting.unacked:
         yield f"{_place(then, edge)}: {_sent(then, edge, ms)}, and {_acked(tree, edge, ms)}"
     for edge in [*waiting.twice, *waiting.strange]:
-        yield f"{_place(then, edge)}: it was executed again after a crash, so the tree could never be complete"
+        yield (
+            f"{_place(then, edge)}: it was executed again after a crash, so the tree could "
+            "never be complete"
+        )
     for edge in waiting.doubtful:
         yield f"most likely {_place(then, edge)}: {_sent(then, edge, ms)}"
     if waiting.among:
         lost = "a tuple that is in no record, or for " if waiting.lost else ""
-        yield f"{lost}one of {many(len(waiting.among), 'tuple')}, such as {_place(then, waiting.among[0])}"
+        yield (
+            f"{lost}one of {many(len(waiting.among), 'tuple')}, such as "
+            f"{_place(then, waiting.among[0])}"
+        )
     if not any((waiting.unacked, waiting.twice, waiting.strange, waiting.doubtful, waiting.among)):
-        yield "a tuple that is in no record: it was lost with the process that sent it, or was still on its way"
+        yield (
+            "a tuple that is in no record: it was lost with the process that sent it, or was "
+            "still on its way"
+        )
 
 
 def _place(tree: Tree, edge: int) -> str:
     seen = tree.tuples[edge].first
     place = seen.place
-    return f"{seen.target}[{place.partition}], row {seen.row} of {place.topic}/{place.partition}/{place.offset}"
+    return (
+        f"{seen.target}[{place.partition}], row {seen.row} of "
+        f"{place.topic}/{place.partition}/{place.offset}"
+    )
 
 
 def _sent(tree: Tree, edge: int, ms: int) -> str:

@@ -180,7 +180,7 @@ class Component(Struct, frozen=True):
         if not self.lags or self.lag is None:
             return ""
         growth = self.growth
-        trend = "" if growth is None else " and level"
+        trend = "" if growth is None else " and steady"
         if growth:
             trend = f" and {'rising' if growth > 0 else 'falling'} by {max(1, abs(growth)):,.0f}/s"
         return f"lag {many(self.lag, 'message' if self.kind == 'spout' else 'record')}{trend}"

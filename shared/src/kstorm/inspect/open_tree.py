@@ -74,7 +74,10 @@ def _blocked(tree: Tree, edge: int, facts: Facts, cause: Cause, lost: bool = Fal
     by = runs if facts.owners else ""
     match cause:
         case Cause.HELD:
-            said = f"executed by {owner or task} (committed) and neither acked nor failed: the bolt holds or forgot it"
+            said = (
+                f"executed by {owner or task} (committed) and neither acked nor failed: the "
+                "bolt holds or forgot it"
+            )
             said += f"; {task}" if owner else ""
         case Cause.QUEUED:
             queue = (
@@ -84,7 +87,10 @@ def _blocked(tree: Tree, edge: int, facts: Facts, cause: Cause, lost: bool = Fal
         case Cause.TWICE:
             said = f"executed twice by {task}, after a crash"
         case Cause.STRANGE:
-            said = f"acked by {task}, and announced by nobody: the process that emitted it died, and executed its input again"
+            said = (
+                f"acked by {task}, but never announced: the process that emitted it died, and "
+                "executed its input again"
+            )
         case _:
             at = "executed by" if committed > seen.place.offset else "queued at"
             said = f"{at} {task}{by and f', {by}'}"

@@ -131,11 +131,11 @@ class Outline(Names, msgspec.Struct, frozen=True, omit_defaults=True):
         readings = self.readings
         if not readings or (component and component not in readings):
             said = (
-                f"{component!r} is no spout that reads Kafka"
+                f"{component!r} is not a spout that reads Kafka"
                 if component
                 else "no spout reads Kafka"
             )
-            names = f"; those that do: {', '.join(readings)}" if readings else ""
+            names = f"; spouts that do: {', '.join(readings)}" if readings else ""
             raise AbsentError(f"the topology {self.name!r}: {said}{names}")
 
     def reader_of(self, topic: str, component: str | None = None) -> str:

@@ -28,8 +28,7 @@ def without_values(tree: Tree) -> Tree:
 def without_quotes(trees: Sequence[Tree], facts: Facts) -> tuple[Sequence[Tree], Facts]:
     """Redact the inputs of a verdict. A dead letter keeps only its kind."""
     letters = [
-        letter._replace(reason=letter.kind or "of a kind that is not known")
-        for letter in facts.letters
+        letter._replace(reason=letter.kind or "of an unknown kind") for letter in facts.letters
     ]
     return [without_values(tree) for tree in trees], replace(facts, letters=letters)
 

@@ -119,9 +119,9 @@ def _finished(message: Message, facts: Facts) -> Said | None:
         skip = next(skip for skip in newest.skipped if skip.start <= message.offset < skip.end)
         return Said(Kind.SKIPPED, f"skipped: {skip.why}{f' by {skip.who}' if skip.who else ''}")
     if _in(newest.dead, message.offset):
-        return Said(Kind.DEAD, "a dead letter, which is not among those that are kept")
+        return Said(Kind.DEAD, "a dead letter, which is no longer stored")
     if _in(newest.empty, message.offset):
-        return Said(Kind.DONE, "done: its scheme made no tuple of it")
+        return Said(Kind.DONE, "done: its scheme made no tuple from it")
     return Said(Kind.DONE, f"done {moment(newest.at, facts.now)}")
 
 
@@ -137,13 +137,15 @@ def _without_tree(message: Message, facts: Facts) -> Said:
     if following is not None and message.offset < following:
         return Said(
             Kind.NO_TREE,
-            f"offsets up to {following:,} were emitted, and no tree of this one is found: its scheme made no tuple of it, or the "
-            "records of its tree are gone",
+            (
+                f"offsets below {following:,} were emitted, but no tree of this one was found: its "
+                "scheme made no tuple from it, or the records of its tree are gone"
+            ),
         )
     behind = (
         ""
         if following is None
-        else f": the spout is {many(message.offset - following, 'message')} before it"
+        else f": {many(message.offset - following, 'message')} after the spout's position"
     )
     return Said(Kind.NOT_READ, f"not read yet{behind}{_spout_trouble(facts)}")
 
@@ -169,17 +171,26 @@ def _complete(message: Message, tree: Tree, facts: Facts) -> Said:
             )
         return Said(
             Kind.NOT_TOLD,
-            f"complete, and its acker has read that; no record tells the spout{_replayed(tree, facts)}",
+            (
+                "complete, and its acker has read that, but no completion was sent to the "
+                f"spout{_replayed(tree, facts)}"
+            ),
         )
     if facts.stored is not None and facts.stored < message.offset:
         return Said(
             Kind.NOT_STORED,
-            f"complete {moment(told.place.timestamp, facts.now)}; the offset waits for those before it: the oldest that is not "
-            f"done is {message.topic}/{message.partition}/{facts.stored}",
+            (
+                f"complete {moment(told.place.timestamp, facts.now)}; the offset waits for earlier "
+                "messages: the oldest unfinished one is "
+                f"{message.topic}/{message.partition}/{facts.stored}"
+            ),
         )
     return Said(
         Kind.NOT_STORED,
-        f"complete {moment(told.place.timestamp, facts.now)}; the offset is not stored yet{_spout_trouble(facts)}",
+        (
+            f"complete {moment(told.place.timestamp, facts.now)}; the offset is not stored "
+            f"yet{_spout_trouble(facts)}"
+        ),
     )
 
 
@@ -215,13 +226,19 @@ def _open(tree: Tree, facts: Facts) -> Said:
     if not tree.proof.begun:
         return Said(
             Kind.ON_ITS_WAY,
-            f"its acker has not heard of it; it is on its way, or its spout died{_replayed(tree, facts)}",
+            (
+                "its acker has not received it; it is on its way, or its spout "
+                f"died{_replayed(tree, facts)}"
+            ),
         )
     blocked = blocked_by(tree, facts)
     if not blocked:
         return Said(
             Kind.ON_ITS_WAY,
-            f"it waits for a tuple that is in no record: it is on its way, or was lost with its process{_replayed(tree, facts)}",
+            (
+                "it waits for a tuple that is in no record: the tuple is on its way, or was lost "
+                f"with its process{_replayed(tree, facts)}"
+            ),
         )
     first = blocked[0]
     more = f"; and {len(blocked) - 1} more" if len(blocked) > 1 else ""
@@ -232,7 +249,9 @@ def _open(tree: Tree, facts: Facts) -> Said:
             return Said(Kind.HELD, f"{first.said}{more}{_replayed(tree, facts)}", blocked)
         case Cause.TWICE | Cause.STRANGE:
             return Said(
-                Kind.NEVER, f"{first.said}; it is never complete{_replayed(tree, facts)}", blocked
+                Kind.NEVER,
+                f"{first.said}; it will never be complete{_replayed(tree, facts)}",
+                blocked,
             )
         case Cause.DOUBTFUL:
             return Said(
@@ -241,8 +260,12 @@ def _open(tree: Tree, facts: Facts) -> Said:
         case Cause.AMONG:
             return Said(
                 Kind.UNSURE,
-                f"it waits for {'a tuple that is in no record, or for ' if first.lost else ''}one of "
-                f"{many(len(blocked), 'tuple')}, such as this: {first.said}{_replayed(tree, facts)}",
+                (
+                    "it waits for "
+                    f"{'a tuple that is in no record, or for ' if first.lost else ''}one of "
+                    f"{many(len(blocked), 'tuple')}, such as this: "
+                    f"{first.said}{_replayed(tree, facts)}"
+                ),
                 blocked,
             )
 
@@ -253,12 +276,12 @@ def _replayed(tree: Tree, facts: Facts) -> str:
     if facts.exactly_once or facts.timeout_ms == float("inf"):
         return ""
     if init is None:
-        return "; it is replayed when its spout begins anew"
+        return "; it will be replayed when its spout restarts"
     resets = [ending.place.timestamp for ending in tree.endings if ending.kind == "reset"]
     since = max([init.place.timestamp, *resets])
     first, last = since + facts.timeout_ms, since + _LONGEST * facts.timeout_ms
     if last < facts.now:
-        return f"; it was to be replayed until {_bare(last, facts.now)}{_spout_trouble(facts)}"
+        return f"; it should have been replayed by {_bare(last, facts.now)}{_spout_trouble(facts)}"
     return f"; it will be replayed {moment(max(first, facts.now), facts.now)} or soon after"
 
 

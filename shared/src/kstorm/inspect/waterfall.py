@@ -74,11 +74,12 @@ class _Waterfall:
         ]
         self._marks = {
             **dict.fromkeys(
-                failed, "✗ failed it" if len(failed) == 1 else "✗ one of these failed it"
+                failed,
+                "✗ failed the tree" if len(failed) == 1 else "✗ one of these failed the tree",
             ),
             **dict.fromkeys(waiting.among, "◆ one of these is not acked"),
             **dict.fromkeys(waiting.doubtful, "◆ most likely not acked"),
-            **dict.fromkeys(waiting.strange, "◆ acked, and announced by nobody"),
+            **dict.fromkeys(waiting.strange, "◆ acked, but never announced"),
             **dict.fromkeys(waiting.twice, "◆ acked twice"),
             **dict.fromkeys(waiting.unacked, "◆ not acked: the tree waits for it"),
         }

@@ -121,7 +121,7 @@ class ArrowWay:
         files = [each for outcome in outcomes for each in outcome.files]
         doubt = next((outcome.doubt for outcome in outcomes if outcome.doubt), "")
         if doubt:
-            logger.info("refine: batch %d: Spark reads it, as %s", number, doubt)
+            logger.info("refine: batch %d: Spark reads it, because %s", number, doubt)
             self._resting = _REST
             _delete(self._tables, files)
             return None

@@ -49,7 +49,7 @@ def read_objects(values: Sequence[bytes | None]) -> list[dict[str, Any]]:
         # The decoder also refuses None.
         objects: list[Any] = list(map(_decode, values))  # type: ignore[arg-type]
     except (msgspec.DecodeError, TypeError, ValueError, RecursionError) as error:
-        raise DoubtfulError(f"a value is not plainly JSON: {error}") from None
+        raise DoubtfulError(f"a value is not plain JSON: {error}") from None
     if not set(map(type, objects)) <= {dict}:
         raise DoubtfulError("a value is not a JSON object")
     for text, found in zip(cast("Sequence[bytes]", values), objects, strict=True):
@@ -89,7 +89,7 @@ def _look_closer(text: bytes, fields: int) -> None:
         or _LONG_NUMBER.search(text)
         or text.count(b"[") + text.count(b"{") > _DEEP
     ):
-        raise DoubtfulError("a value is very large, or deep")
+        raise DoubtfulError("a value is very large or deeply nested")
     if text.count(b'":') != fields or _SPACED_NAME.search(text):
         json.loads(text, object_pairs_hook=_without_twins)
 
@@ -97,13 +97,13 @@ def _look_closer(text: bytes, fields: int) -> None:
 def _without_twins(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     found = dict(pairs)
     if len(found) != len(pairs):
-        raise DoubtfulError("a field is there twice")
+        raise DoubtfulError("a value has a field twice")
     return found
 
 
 def _only(field: Field, kinds: set[type], *allowed: type) -> None:
     if not kinds <= set(allowed):
-        raise DoubtfulError(f"field {field.name} has another JSON type")
+        raise DoubtfulError(f"field {field.name} has an unexpected JSON type")
 
 
 def _string(field: Field, values: list[Any], kinds: set[type], texts: object) -> pa.Array:
@@ -127,9 +127,7 @@ def _double(field: Field, values: list[Any], kinds: set[type], texts: object) ->
         if each is not None and not (
             abs(each) < _EXACT_WHOLE if type(each) is int else _plain(each)
         ):
-            raise DoubtfulError(
-                f"field {field.name} has a number at the end of what a double can say"
-            )
+            raise DoubtfulError(f"field {field.name} has a number near the limits of a double")
     return pa.array([None if each is None else float(each) for each in values], pa.float64())
 
 
@@ -154,7 +152,7 @@ def _exact(field: Field, value: str | int | float, text: bytes | None) -> Decima
         raise DoubtfulError(f"field {field.name} has many digits")
     written = value if isinstance(value, str) else repr(value)
     if not _DECIMAL.fullmatch(written):
-        raise DoubtfulError(f"field {field.name} is not plainly a decimal")
+        raise DoubtfulError(f"field {field.name} is not a plain decimal")
     number = Decimal(written)
     whole, _, part = written.lstrip("-").partition(".")
     if isinstance(value, float) and part == "0":
@@ -171,11 +169,11 @@ def _moment(field: Field, values: list[Any], kinds: set[type], texts: object) ->
 
 def _time(field: Field, text: str) -> datetime:
     if not _TIME.fullmatch(text):
-        raise DoubtfulError(f"field {field.name} is not plainly a time")
+        raise DoubtfulError(f"field {field.name} is not a plain time")
     found = datetime.fromisoformat(text)
     found = found.replace(tzinfo=UTC) if found.tzinfo is None else found.astimezone(UTC)
     if found.year < _FIRST_YEAR:
-        raise DoubtfulError(f"field {field.name} is long ago")
+        raise DoubtfulError(f"field {field.name} is before {_FIRST_YEAR}")
     return found
 
 
@@ -183,7 +181,7 @@ def _millis(field: Field, values: list[Any], kinds: set[type], texts: object) ->
     _only(field, kinds, int)
     there = [each for each in values if each is not None]
     if there and not (min(there) >= 0 and max(there) <= LAST_MILLISECOND):
-        raise DoubtfulError(f"field {field.name} is no time")
+        raise DoubtfulError(f"field {field.name} is not a time")
     return pa.array(values, pa.int64()).cast(pa.timestamp("ms", tz="UTC")).cast(MOMENT)
 
 
@@ -194,7 +192,7 @@ def _date(field: Field, values: list[Any], kinds: set[type], texts: object) -> p
 
 def _day(field: Field, text: str) -> date:
     if not _DATE.fullmatch(text) or int(text[:4]) < _FIRST_YEAR:
-        raise DoubtfulError(f"field {field.name} is not plainly a date")
+        raise DoubtfulError(f"field {field.name} is not a plain date")
     return date.fromisoformat(text)
 
 

@@ -67,12 +67,12 @@ def _lineage(headers: pa.Array, rows: int) -> pa.Array | None:
         return None
     there = [each.is_valid().to_numpy(zero_copy_only=False) for each in found]
     if not all(np.array_equal(there[0], each) for each in there):
-        raise DoubtfulError("a record has a part of the lineage in its headers")
+        raise DoubtfulError("a record has only a part of the lineage in its headers")
     topic, partition, offset, part = found
     whole = (pc.match_substring_regex(each, _NUMBER) for each in (partition, offset))
     told = (pc.greater(pc.binary_length(each), 0) for each in (topic, part))
     if not all(pc.all(each).as_py() for each in (*whole, *told)):
-        raise DoubtfulError("the lineage in headers has another form")
+        raise DoubtfulError("the lineage in headers has an unexpected form")
     return pc.binary_join_element_wise(topic, partition, offset, part, "-")
 
 
@@ -103,9 +103,7 @@ def _declared(identity: list[pa.Array]) -> pa.Array:
 
 def _listed(row: tuple[str, ...]) -> str:
     if not all(row) or any(_TO_BE_ESCAPED.search(each) for each in row):
-        raise DoubtfulError(
-            "a part of a name is empty, or has a character that JSON writes in another way"
-        )
+        raise DoubtfulError("a part of a name is empty, or has a character that JSON escapes")
     return json.dumps(row, ensure_ascii=False, separators=(",", ":"))
 
 

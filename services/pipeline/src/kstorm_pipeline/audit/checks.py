@@ -29,7 +29,7 @@ def cover(judges: Mapping[Reading, Judge]) -> Iterator[Finding]:
     """
     for reading, judge in judges.items():
         for first, end in judge.account.gaps(judge.window.first, judge.window.bound, judge.stored):
-            note = "" if judge.stored is None else f"{judge.stored} is stored"
+            note = "" if judge.stored is None else f"the stored offset is {judge.stored}"
             yield Finding(0, "gap", True, reading, first, end, note)
         for each in judge.account.skipped:
             first, end = max(each.start, judge.window.first), min(each.end, judge.window.bound)
@@ -48,7 +48,7 @@ def population(judges: Mapping[Reading, Judge], counts: Iterable[Count]) -> Iter
         for place, said in enumerate(judge.chain):
             found, absent = there[reading, place], said.counts.get("absent", 0)
             if found > said.end - said.start - absent:
-                note = f"{found} messages, and {absent} offsets are said to have none"
+                note = f"{found} messages exist, but the range has {absent} offsets without one"
                 yield Finding(
                     1, "a message was passed over", True, reading, said.start, said.end, note
                 )
@@ -56,7 +56,10 @@ def population(judges: Mapping[Reading, Judge], counts: Iterable[Count]) -> Iter
             if gone > 0:
                 fewer.append((said, gone))
         if fewer:
-            note = f"{sum(gone for _, gone in fewer)} of them: the topic was compacted, or deletes records"
+            note = (
+                f"{sum(gone for _, gone in fewer)} of them: "
+                "the topic was compacted, or deletes records"
+            )
             yield Finding(
                 1, "messages are gone", False, reading, fewer[0][0].start, fewer[-1][0].end, note
             )

@@ -22,36 +22,36 @@ for, in seconds since 1970.
 """
 
 _WINDOWS = """
-    checked TIMESTAMP COMMENT 'when this was found; all rows of one audit have the same',
+    checked TIMESTAMP COMMENT 'time of the audit, the same in all of its rows',
     topology STRING,
-    node STRING COMMENT 'of ZooKeeper: whose reading it is',
+    node STRING COMMENT 'ZooKeeper node of the reading',
     topic STRING,
     partition INT,
-    first BIGINT COMMENT 'the first offset of the window that has a message',
-    `end` BIGINT COMMENT 'one more than the last',
-    stored BIGINT COMMENT 'the offset that is stored in ZooKeeper; null if that was not asked',
-    messages BIGINT COMMENT 'how many there are',
+    first BIGINT COMMENT 'first offset of the window that has a message',
+    `end` BIGINT COMMENT 'last such offset plus one',
+    stored BIGINT COMMENT 'offset stored in ZooKeeper; null if it was not read',
+    messages BIGINT COMMENT 'number of messages',
     done BIGINT COMMENT 'acked, committed or claimed',
     dead BIGINT,
     empty BIGINT,
     skipped BIGINT,
     not_due BIGINT,
     gap BIGINT,
-    outputs BIGINT COMMENT 'records of silver that were made of them; null without silver',
-    without_output BIGINT COMMENT 'how many of done have none',
-    findings BIGINT COMMENT 'how many exceptions are faults'
+    outputs BIGINT COMMENT 'records of silver made from these messages; null without silver',
+    without_output BIGINT COMMENT 'number of done messages without such a record',
+    findings BIGINT COMMENT 'number of exceptions that are faults'
 """
 _EXCEPTIONS = """
     checked TIMESTAMP,
     topology STRING,
     level INT COMMENT '0 cover, 1 population, 2 dead, 3 output, 4 proof',
     what STRING,
-    fault BOOLEAN COMMENT 'whether it must not be; else it is worth knowing',
+    fault BOOLEAN COMMENT 'true for a fault, false for a finding worth knowing',
     node STRING,
     topic STRING,
     partition INT,
-    first BIGINT COMMENT 'the first offset',
-    `end` BIGINT COMMENT 'the one behind the last',
+    first BIGINT COMMENT 'first offset',
+    `end` BIGINT COMMENT 'last offset plus one',
     note STRING
 """
 

@@ -85,8 +85,8 @@ def _check_that_frames_are_read(rows: DataFrame, topic: str) -> None:
     first = rows.select("value").limit(_LOOKED_AT).collect()
     if first and not any(_reads(row) for row in first):
         raise PipelineError(
-            f"none of the first {len(first)} records of topic {topic!r} is a frame that this release audits: is the pipeline of "
-            "the same release as the topology's services?"
+            f"none of the first {len(first)} records of topic {topic!r} is a frame that this "
+            "release audits: run the pipeline in the release of the topology's services"
         )
 
 
@@ -112,13 +112,14 @@ def compare(said: DataFrame, told: DataFrame, heads: DataFrame) -> Proof:
             findings: list[Finding] = []
             if unproven:
                 findings += _findings(
-                    known.where(~sf.col("closed")), "said to be complete, and it is not"
+                    known.where(~sf.col("closed")), "reported as complete, but it is not"
                 )
             # If Kafka has deleted nothing, every reported tree must have a beginning.
             if said.count() > size and not facts_of(heads, sf.max("head"))[0]:
                 begun = told.where("init")
                 findings += _findings(
-                    said.join(begun, "root", "left_anti"), "said to be complete, and it never began"
+                    said.join(begun, "root", "left_anti"),
+                    "reported as complete, but it never began",
                 )
             return Proof(size, trees.where("closed").count(), findings)
         finally:

@@ -55,7 +55,11 @@ def readings(spark: SparkSession, settings: Settings) -> list[Reading]:
         )
     for *_, version, seq in found:
         if version != 1:
-            what = "no finished range" if version is None else f"of version {version}"
+            what = (
+                "not a finished range"
+                if version is None
+                else f"a finished range of version {version}"
+            )
             raise PipelineError(
                 f"the record at offset {seq} of {topic!r} is {what}; this release audits version 1"
             )

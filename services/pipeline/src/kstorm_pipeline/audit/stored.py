@@ -31,8 +31,8 @@ def stored_offsets(
         from kstorm_pipeline.audit.client import make_client
     except ImportError:
         raise SettingsError(
-            "--zookeeper needs the package kazoo: install it, or leave the setting out (then what is behind the last range counts"
-            " as not yet due)"
+            "--zookeeper needs the package kazoo: install it, or leave the setting out "
+            "(then messages after the last range count as not yet due)"
         ) from None
     client, handler = make_client(hosts, _SECONDS, tls)
     found: dict[Reading, int] = {}
@@ -50,8 +50,8 @@ def stored_offsets(
         why = handler.problem or str(error) or type(error).__name__
         way = "without TLS" if tls is None else "with TLS"
         raise PipelineError(
-            f"the stored offsets cannot be read from ZooKeeper at {hosts}, {way}: {why}. Correct --zookeeper and --zookeeper-tls,"
-            " or see that it is up"
+            f"the stored offsets cannot be read from ZooKeeper at {hosts}, {way}: {why}. "
+            "Correct --zookeeper and --zookeeper-tls, or check that ZooKeeper is up"
         ) from None
     finally:
         client.stop()
@@ -64,5 +64,5 @@ def _offset(data: bytes, path: str) -> int:
         return int(json.loads(data)["offset"])
     except (ValueError, KeyError, TypeError):
         raise PipelineError(
-            f"{path} of ZooKeeper holds {data[:200]!r}, which is no stored offset"
+            f"the ZooKeeper node {path} has {data[:200]!r}, which is not a stored offset"
         ) from None

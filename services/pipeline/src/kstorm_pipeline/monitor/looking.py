@@ -43,7 +43,7 @@ def looking(
                     take()
                 except (PipelineError, Py4JError, OSError, ValueError) as error:
                     if not done.is_set():
-                        logger.warning("%s cannot be told: %s", at, _line(error))
+                        logger.warning("cannot update %s: %s", at, _line(error))
             if done.wait(every):
                 return
 

@@ -69,5 +69,5 @@ class Monitor:
         for name, pulse in self._pulses.items():
             seconds = pulse.still_for(now)
             if seconds > limit:
-                return f"{name} has stood still for {seconds:.0f} s"
+                return f"{name} has made no progress for {seconds:.0f} s"
         return None

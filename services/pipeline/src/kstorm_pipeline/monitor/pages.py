@@ -37,10 +37,11 @@ def serving(monitor: Monitor, port: int, limits: WebLimits = _LIMITS) -> Iterato
         server = WebServer(port, Pages(monitor), limits)
     except OSError as error:
         raise PipelineError(
-            f"--http-port {port} cannot be served: {error.strerror or error}; give another, or 0 for none"
+            f"--http-port {port} cannot be served: {error.strerror or error}; "
+            "give another, or 0 for none"
         ) from None
     threading.Thread(target=server.serve, name="pages", daemon=True).start()
-    logger.info("metrics at port %d", port)
+    logger.info("serving metrics on port %d", port)
     try:
         yield server
     finally:

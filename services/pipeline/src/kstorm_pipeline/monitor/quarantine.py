@@ -19,8 +19,9 @@ def watch_quarantine(metrics: Metrics, refined: Refined, number: int, percent: f
         return
     metrics.add_mostly_quarantined()
     logger.warning(
-        "refine: batch %d: %d of %d records cannot be read, more than %g %% (--quarantine-percent), for example: %s. Does the"
-        " pipeline declare what is in this topic? They are in the table quarantine, each with its reason",
+        "refine: batch %d: %d of %d records cannot be read, more than %g %% "
+        "(--quarantine-percent), for example: %s. Check that the pipeline's declaration matches "
+        "this topic. The records are in the table quarantine, each with its reason",
         number,
         quarantined,
         refined.size,

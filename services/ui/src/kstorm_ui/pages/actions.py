@@ -75,7 +75,11 @@ class _Pages:
         if verb in self._site.actions:
             return None
         here = verb == "scale" and self._site.cluster is None
-        why = "it shows no cluster" if here else "KSTORM_UI_ACTIONS does not name that"
+        why = (
+            "scaling needs Kubernetes, and the web UI shows topologies of this machine"
+            if here
+            else f"KSTORM_UI_ACTIONS does not include {verb}"
+        )
         return self._site.page("refused.html", 403, state=state, verb=verb, why=why)
 
     async def _page(

@@ -21,9 +21,7 @@ def routes(site: Site, token: str) -> list[Route]:
 
 async def not_found(site: Site, request: Request, error: HTTPException) -> Response:
     if request.url.path.startswith(f"{API}/"):
-        return json(
-            {"error": "there is no such address, nor a topology or a component of that name"}, 404
-        )
+        return json({"error": "this path, or a topology or component in it, does not exist"}, 404)
     return site.page("not_found.html", 404)
 
 

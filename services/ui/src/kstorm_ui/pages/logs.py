@@ -39,7 +39,7 @@ async def _log(site: Site, request: Request) -> Shown:
     if process not in names:
         raise HTTPException(404)
     problem = Problem(
-        "Logs are not shown here: KSTORM_UI_LOGS=true, or ui.logs of the chart, shows them",
+        "Logs are not shown: to show them, set KSTORM_UI_LOGS=true, or ui.logs in the chart",
         _FORBIDDEN,
     )
     lives: Sequence[Life] | None = None

@@ -90,7 +90,8 @@ class _Following:
         )
         if is_last and values["follows"]:
             values["says"] = (
-                f"This page has followed it for {texts.age(FOLLOWED_SECS)}: load it again to go on."
+                f"This page has followed the message for {texts.age(FOLLOWED_SECS)}: "
+                "reload it to continue."
             )
         is_over = is_last or problem.status == ABSENT or not (problem or values["follows"])
         return self._site.render(
@@ -134,9 +135,9 @@ def _values(site: Site, outline: Outline, found: MessageAnswer, root: str) -> di
         ],
         "bar": BAR,
         "follows": follows,
-        "says": "This page follows it until it is done."
+        "says": "This page follows the message until it is done."
         if follows
-        else "Nothing more is to come of it.",
+        else "This is final: the page is not updated any more.",
     }
 
 

@@ -13,7 +13,7 @@ from kstorm.runtime.service.settings import Settings
 from kstorm_ui import texts
 from kstorm_ui.asked import Problem
 from kstorm_ui.settings import settings_of
-from kstorm_ui.site import API, NOT_TOLD, Site, json
+from kstorm_ui.site import API, NOT_TOLD, Site, json, no_outline
 from kstorm_ui.sources.messages import OldestAnswer, oldest_of
 from kstorm_ui.state import TopologyState
 
@@ -58,5 +58,5 @@ def topics_of(state: TopologyState) -> tuple[Settings, Outline]:
     if settings is None:
         raise ConfigError(NOT_TOLD)
     if state.outline is None:
-        raise ConfigError(f"No process of {state.name} has told yet what the topology declares")
+        raise ConfigError(no_outline(state.name))
     return settings, state.outline

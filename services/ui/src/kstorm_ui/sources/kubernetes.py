@@ -40,7 +40,7 @@ class KubernetesSource:
         """Fetch the log from the API server. Needs the verb get on pods/log."""
         pod = self._pods.get(topology, {}).get(process)
         if pod is None:
-            raise AbsentError(f"there is no pod {process} of {topology} any more")
+            raise AbsentError(f"the pod {process} of {topology} does not exist any more")
         found = [self._life(pod, previous=False)]
         if pod.restarts:
             found.append(self._life(pod, previous=True))
@@ -49,7 +49,7 @@ class KubernetesSource:
         return found
 
     def _life(self, pod: Pod, *, previous: bool) -> Life:
-        name = f"before restart {pod.restarts}" if previous else "its present container"
+        name = f"before restart {pod.restarts}" if previous else "current container"
         try:
             lines = self.cluster.logs(
                 pod, False, MOST_LINES + 1, previous=previous, most_bytes=_MOST_FETCHED

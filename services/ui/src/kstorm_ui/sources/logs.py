@@ -62,7 +62,7 @@ def lives_in(file: Path) -> list[Life]:
     begins = list(_BEGIN.finditer(text))
     cuts = [0, *(found.start() for found in begins), len(text)]
     parts = [text[start:end] for start, end in pairwise(cuts)]
-    names = ["an older start", *(f"start {found[1].decode()}" for found in begins)]
+    names = ["an earlier start", *(f"start {found[1].decode()}" for found in begins)]
     found = [
         last_of(
             name,

@@ -1,4 +1,5 @@
-// Charts of the last hour by uPlot. The server has the past; each sample adds a point. A table on the page says the same.
+// Charts of the last hour, drawn by uPlot. The server has the history, and each sample adds a point. A table on the page has the
+// same data.
 const COLOURS = ["--first", "--second", "--third"];
 const HOUR = 3600;
 
@@ -16,7 +17,7 @@ async function start(place) {
   document.addEventListener("sample", (event) => {
     const point = JSON.parse(event.detail.data).point;
     const now = Date.now() / 1000;
-    if (!point || now - (columns[0].at(-1) ?? 0) < 1) return; // the first comes at once, and was in the past already
+    if (!point || now - (columns[0].at(-1) ?? 0) < 1) return; // the first sample arrives immediately and is in the history already
     columns[0].push(now);
     keys.forEach((key, number) => columns[number + 1].push(point[key] ?? null));
     while (columns[0][0] < columns[0].at(-1) - HOUR) columns.forEach((column) => column.shift());
@@ -27,13 +28,13 @@ async function start(place) {
   new ResizeObserver(() => plot.setSize({ width: place.clientWidth, height: 180 })).observe(place);
 }
 
-// Without it, the server being away, a chart begins now.
+// Returns the history. If the server does not respond, the chart starts now.
 async function past(where, keys) {
   try {
     const answer = await fetch(where);
     if (answer.ok) return await answer.json();
   } catch (error) {
-    console.warn(`no past from ${where}: ${error}`);
+    console.warn(`no history from ${where}: ${error}`);
   }
   return Object.fromEntries(["ago", ...keys].map((name) => [name, []]));
 }
@@ -46,7 +47,7 @@ function draw(place, columns, names) {
     stroke: colour(COLOURS[number]),
     width: 2,
     points: { show: false },
-    dash: number ? [8 / number, 4] : undefined, // told apart without colour too
+    dash: number ? [8 / number, 4] : undefined, // distinguishable without colour
     value: (_, value) => (value == null ? "–" : value.toLocaleString("en", { maximumFractionDigits: 1 })),
   }));
   const options = {

@@ -1,5 +1,5 @@
-// The graph of a topology: dagre says where everything goes, this draws it as SVG. It is laid out anew only when components or lines
-// come or go; a sample changes texts, widths and dashes where they are.
+// Draws the graph of a topology as SVG. dagre computes the layout again only when components or lines are added or removed. A sample
+// changes texts, widths and dashes in place.
 import { Graph, layout } from "./vendor/dagre.esm.js";
 
 const SVG = "http://www.w3.org/2000/svg";

@@ -1,4 +1,4 @@
-// What a page does by itself beside what htmx does: it draws graph and charts, sorts tables, and says when it hears nothing more.
+// The page's own scripts, in addition to htmx: draws graph and charts, sorts tables, and shows when the connection is lost.
 import { drawGraph } from "./graph.js";
 import { startCharts } from "./chart.js";
 import { startSorting } from "./sorting.js";
@@ -12,13 +12,13 @@ startCharts();
 startSorting();
 
 const link = document.getElementById("link");
-const SILENCE_MS = 20_000; // the server sends something every 15 s at least
+const SILENCE_MS = 20_000; // the server sends an event or a heartbeat at least every 15 s
 let heard = Date.now();
 const live = () => { heard = Date.now(); link.hidden = true; };
 document.addEventListener("htmx:sse:after:message", live);
-let over = false; // nothing more is to come
+let over = false; // no further events will arrive
 document.addEventListener("htmx:sse:close", (event) => { over = event.detail.reason === "message"; });
 document.addEventListener("htmx:sse:error", () => { link.hidden = false; });
 document.addEventListener("visibilitychange", () => { heard = Date.now(); });
-// A page that is not live says nothing by itself, and is not old for that.
+// A page without a live connection receives no events, which does not mean that its data is old.
 if (document.querySelector("[hx-sse\\:connect]")) setInterval(() => { if (!over && !document.hidden && Date.now() - heard > SILENCE_MS) link.hidden = false; }, 1000);

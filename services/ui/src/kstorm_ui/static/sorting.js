@@ -1,5 +1,5 @@
-// Tables sorted by a click or a key on a column's name. A piece that arrives is sorted before it takes its place, so rows do not jump
-// and what has the focus keeps it.
+// Sorts tables when a column's name is clicked or its key pressed. A fragment that arrives is sorted before it is swapped in, so rows
+// do not jump and the focus stays.
 
 const orders = new Map(); // by the table's id: { column, ascending }
 
