@@ -278,7 +278,7 @@ def test_queued_tuple_without_a_process(engine: Engine, capsys: pytest.CaptureFi
     assert "no process runs it" in run(capsys, "why", last)
 
 
-def test_why_with_exactly_once(
+def test_why_names_the_forgotten_tuple_with_exactly_once(
     kafka: EmbeddedKafka,
     zookeeper: EmbeddedZooKeeper,
     tmp_path: Path,
