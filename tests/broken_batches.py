@@ -1,4 +1,7 @@
-"""Batches that are damaged in every way, with the right checksum: from a stranger who knows Kafka's protocol."""
+"""Batches that are damaged in every way but have a valid checksum.
+
+A client that speaks Kafka's protocol can write them.
+"""
 
 import random
 import time
@@ -15,7 +18,10 @@ CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
 
 
 def good_batch(bootstrap: str, topic: str, codec: str) -> bytes:
-    """One record, as a client writes it into an empty topic. (Of several, a client may make several batches.)"""
+    """Return a batch of one record, as a client writes it into an empty topic.
+
+    With several records a client may write several batches.
+    """
     producer = Producer({"bootstrap.servers": bootstrap, "compression.type": codec})
     producer.produce(topic, b"a value that is easily compressed " * 60, partition=0)
     assert producer.flush(30) == 0
@@ -25,7 +31,10 @@ def good_batch(bootstrap: str, topic: str, codec: str) -> bytes:
 
 
 def broken(whole: bytes, chance: random.Random) -> bytes:
-    """With a byte turned, a piece lost or added, another codec's name, another number of records, or with something else in it."""
+    """Return a damaged copy of a batch.
+
+    It has a flipped byte, lost or added bytes, another codec or record count, or other content.
+    """
     codec, records, payload = parts(whole)
     at = chance.randrange(len(payload))
     match chance.randrange(6):
@@ -47,7 +56,10 @@ def broken(whole: bytes, chance: random.Random) -> bytes:
 
 
 def read_past_all(bootstrap: str, topic: str) -> tuple[set[int], list[tuple[int, int]]]:
-    """Appends one more record and reads up to it, as a spout does: offsets that came, and what was passed over."""
+    """Append one more record and read up to it, as a spout does.
+
+    Returns the offsets that arrived, and the ranges that were skipped.
+    """
     producer = Producer({"bootstrap.servers": bootstrap})
     producer.produce(topic, _LAST, partition=0)
     assert producer.flush(30) == 0

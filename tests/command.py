@@ -1,4 +1,6 @@
-"""A command of `./run` as a user starts it: in a process group of its own, as a shell would, with a home of its own."""
+"""Starts a command of `./run` as a user does: in a process group and with a home directory of its
+own.
+"""
 
 import os
 import subprocess
@@ -19,13 +21,13 @@ class Command:
 
     @property
     def said(self) -> str:
-        """All that it has written so far."""
+        """Return the output so far."""
         return self.log.read_text()
 
 
 @contextmanager
 def started(module: str, *arguments: object, home: Path) -> Iterator[Command]:
-    """Runs a module with the directory `home` for its runs; ended at the end if it is still at work."""
+    """Run a module with `home` for its runs, and end it if it is still running at the end."""
     log = home / "out"
     with (
         log.open("wb") as out,
@@ -46,7 +48,7 @@ def started(module: str, *arguments: object, home: Path) -> Iterator[Command]:
 
 
 def _end(process: "subprocess.Popen[bytes]") -> None:
-    """Lets it stop what it has started; it is killed if that takes too long."""
+    """Let the command stop the processes that it started, and kill it if that takes too long."""
     process.terminate()
     try:
         process.wait(_GRACE_SECS)

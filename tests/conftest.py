@@ -1,4 +1,5 @@
-"""Fixtures and hooks of all suites: the shared servers, who runs which test, and profiles of Hypothesis.
+"""Fixtures and hooks of all suites: the shared servers, the scheduling of tests, and profiles of
+Hypothesis.
 
 `./run test unit --hypothesis-profile=long` tries a hundred times as many examples.
 """
@@ -34,7 +35,7 @@ settings.register_profile(
 
 
 def pytest_configure_node(node: Any) -> None:
-    """Tell a worker of pytest-xdist where it gets the servers' addresses."""
+    """Pass the servers' addresses to a worker of pytest-xdist."""
     config: pytest.Config = node.config
     if _SERVICE not in config.stash:
         directory = config._tmp_path_factory.mktemp("servers")  # type: ignore[attr-defined]
@@ -64,7 +65,10 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> FilesInTurn:
 
 @pytest.fixture(scope="session", autouse=True)
 def interruptible() -> None:
-    """A script's background jobs ignore Ctrl-C and so do their children. The commands under test must not."""
+    """Restore SIGINT.
+
+    Background jobs of a script ignore it, and the commands under test must not.
+    """
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
 

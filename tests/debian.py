@@ -1,4 +1,7 @@
-"""Debian's packages of the programs that tests drive: found, or installed first if this user may."""
+"""Finds Debian's packages of the programs that tests drive.
+
+If this user may, it installs missing ones.
+"""
 
 import os
 import shutil
@@ -13,11 +16,11 @@ _INSTALL_SECS: Final = 300
 
 
 def find_program(package: str, look: Callable[[], str | None]) -> Path | str:
-    """Where `look` finds it; or why there is none, and what to do."""
+    """Return the program that `look` finds. If there is none, return the reason and the remedy."""
     how_to = f"install Debian's package: apt-get install {package}"
     with exclusive(
         cache_directory() / f"{package}.lock"
-    ):  # processes of one test run may want it at the same time
+    ):  # several processes of a test run may want it
         if found := look():
             return Path(found)
         if os.geteuid() != 0 or shutil.which("apt-get") is None:

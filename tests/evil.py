@@ -1,16 +1,18 @@
-"""Texts that a terminal would obey."""
+"""Texts with control characters that a terminal would execute."""
 
 import io
 
 ESCAPES = "\x1b]0;owned\x07 \x1b[2J \x9b31m \u202egnp.exe \r\x08"
-"""Sets the title, clears the screen, colours by a C1 character, turns the order around, writes over what is there."""
+"""Sets the title, clears the screen, colours by a C1 character, reverses the text, and overwrites
+it.
+"""
 
 SHOWN = "\\u001b]0;owned\\u0007 \\u001b[2J \\u009b31m \\u202egnp.exe \\u000d\\u0008"
-"""What is to be seen of it."""
+"""The text that a command may show instead."""
 
 
 class Screenful(io.StringIO):
-    """Somebody's terminal."""
+    """A stream that claims to be a terminal."""
 
     def isatty(self) -> bool:
         return True

@@ -1,4 +1,4 @@
-"""Kubernetes' exec from the server's side: a WebSocket of which each frame is a channel's number and bytes of it."""
+"""The server side of Kubernetes' exec: a WebSocket whose frames hold a channel number and bytes."""
 
 import hashlib
 import json
@@ -10,14 +10,14 @@ from collections.abc import Callable, Iterator, Mapping
 from http.server import BaseHTTPRequestHandler
 
 Frames = Iterator[tuple[int, bytes]]
-"""Channel and content: 1 is the command's output, 2 its errors, 3 what Kubernetes says of its end."""
+"""Channel and content. Channel 1 is the command's output, 2 its errors, 3 its exit status."""
 
 _GUID = "258EAFA5-E914-47DA-95CA-C5AB0DC85B11"
 _BINARY, _CLOSE = 0x82, 0x88
 
 
 def ended(code: int) -> tuple[int, bytes]:
-    """The last frame, as Kubernetes sends it."""
+    """Return the last frame that Kubernetes sends."""
     if not code:
         return 3, b'{"metadata":{},"status":"Success"}'
     return 3, json.dumps(
@@ -34,7 +34,10 @@ def ended(code: int) -> tuple[int, bytes]:
 def run_here(
     environ: Mapping[str, str], read_input: Callable[[int], bytes] = lambda length: b""
 ) -> Callable[[str, list[str]], Frames]:
-    """Really runs what is to be run in a pod, with the pod's variables; so much of its input is read as `--stdin` says."""
+    """Return a function that runs the pod's command on this machine with the pod's variables.
+
+    It reads as many bytes of input as `--stdin` names.
+    """
 
     def run(pod: str, command: list[str]) -> Frames:
         python = {name: os.environ[name] for name in ("PATH", "PYTHONPATH") if name in os.environ}
@@ -57,7 +60,7 @@ def run_here(
 
 
 def serve_exec(handler: BaseHTTPRequestHandler, frames: Frames) -> None:
-    """Sends all of it, and ends the connection well if there was a last frame; else it breaks."""
+    """Send all frames. Close the connection properly after a last frame, and break it otherwise."""
     key = handler.headers["Sec-WebSocket-Key"]
     handler.send_response(101)
     handler.send_header("Upgrade", "websocket")
@@ -75,7 +78,7 @@ def serve_exec(handler: BaseHTTPRequestHandler, frames: Frames) -> None:
 
 
 def read_input(handler: BaseHTTPRequestHandler, length: int) -> bytes:
-    """So many bytes of the command's input, which clients send masked."""
+    """Return `length` bytes of the command's input, which clients send masked."""
     found = b""
     while len(found) < length:
         kind, size = handler.rfile.read(2)

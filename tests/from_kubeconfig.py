@@ -1,4 +1,7 @@
-"""A cluster whose kubeconfig is all that commands have: where servers and code are, only its pods know."""
+"""A cluster that commands know only by its kubeconfig.
+
+Only its pods know the servers and the code.
+"""
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -24,7 +27,10 @@ def from_kubeconfig(
     ),
     variables: Mapping[str, str] | None = None,
 ) -> Iterator[KubernetesStub]:
-    """Components are given with their kinds; with variables, what is run in a pod is really run, and has these."""
+    """Serve a cluster with these components and kinds.
+
+    With `variables`, a command in a pod really runs, with these variables.
+    """
     with KubernetesStub() as stub:
         for component, kind in components:
             stub.add(component, kind, topology=topology)
@@ -38,7 +44,7 @@ def from_kubeconfig(
 
 
 def given(cluster: KubernetesStub) -> list[tuple[str, str]]:
-    """Pod and command of all that was run, who gave it left out."""
+    """Return pod and command of each exec, without the name of the operator."""
     for _, command in cluster.commands:
         assert command[:3] == ["env", "KSTORM_OPERATOR=anna@laptop", "kstorm"]
     return [(pod, " ".join(command[3:])) for pod, command in cluster.commands]

@@ -1,6 +1,6 @@
-"""Programs that tests run and no package of ours brings: Go builds them from their modules, once for all checkouts.
+"""Programs that tests run and that have no Python package. Go builds them once for all checkouts.
 
-Go proves by its database of sums that a module is what everyone else gets under that version.
+Go's checksum database proves that a module has the same content for everyone.
 """
 
 import json
@@ -15,16 +15,16 @@ from kstorm.local.paths import cache_directory, exclusive
 
 
 def go_program(package: str, version: str) -> Path:
-    """The program of a Go package, such as `example.org/tool/cmd/tool`, of its module's version; it needs no library of C's.
+    """Return the program of a Go package, such as `example.org/tool/cmd/tool`, in a module version.
 
-    It is in kstorm's cache, and is built there if it is not yet: minutes on two cores. Raises `LocalError` without Go, or with what
-    Go complains of.
+    Needs no C library. The program is in kstorm's cache. If it is missing, Go builds it, which
+    takes minutes on two cores. Raises `LocalError` if Go is missing or reports an error.
     """
     folder = cache_directory() / f"{package.replace('/', '-')}-{version}"
     program = folder / package.rpartition("/")[2]
     with exclusive(folder / ".lock"):
         if not program.exists():
-            # Not `go install`, which refuses a module that replaces another.
+            # `go install` rejects a module that replaces another.
             with tempfile.TemporaryDirectory(dir=folder) as module:
                 _go(module, "mod", "init", "build")
                 _go(module, "get", f"{package}@{version}")
@@ -34,7 +34,7 @@ def go_program(package: str, version: str) -> Path:
 
 
 def go_source(module: str, version: str) -> Path:
-    """The folder with the source of a module, for what it has besides programs."""
+    """Return the folder with a module's source, for its other files."""
     return Path(
         json.loads(_go(tempfile.gettempdir(), "mod", "download", "-json", f"{module}@{version}"))[
             "Dir"

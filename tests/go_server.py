@@ -1,4 +1,4 @@
-"""A server that Go has built, as a process of a test's own."""
+"""A server that Go has built, as a child process of a test."""
 
 import time
 from types import TracebackType
@@ -12,10 +12,13 @@ _START_SECS: Final = 60.0
 
 
 class GoServer:
-    """Serves while it is entered. Raises `LocalError` with the end of its log if it does not begin to."""
+    """Runs the server as a context manager.
+
+    Raises `LocalError` with the end of its log if it does not start.
+    """
 
     def __init__(self, process: ManagedProcess, health: str) -> None:
-        """`health`: a URL that answers once it serves."""
+        """`health`: a URL that responds once the server is ready."""
         self.process, self._health = process, health
 
     def __enter__(self) -> Self:

@@ -1,4 +1,6 @@
-"""What the stubs of other servers share: a real HTTP server on a free port, which answers what `answer` returns."""
+"""The common part of the HTTP stubs: a real server on a free port that responds with the result of
+`answer`.
+"""
 
 import json
 import threading
@@ -8,15 +10,15 @@ from typing import Any, Self
 
 
 class HttpStub:
-    """Listens while it is entered."""
+    """Listens while its context is open."""
 
     content_type = "application/json"
 
     def __init__(self, port: int = 0) -> None:
         self.requests: list[str] = []
-        """Method and path of each."""
+        """Method and path of each request."""
         self.headers: list[dict[str, str]] = []
-        """The headers of each."""
+        """The headers of each request."""
         self._lock = threading.Lock()
         stub = self
 
@@ -76,7 +78,7 @@ class HttpStub:
         self._server.server_close()
 
     def read(self, body: bytes) -> Any:
-        """What a request has in it: JSON, unless it says otherwise."""
+        """Decode the body of a request. The default is JSON."""
         return json.loads(body)
 
     def handle(self, method: str, path: str, body: dict[str, Any]) -> tuple[int, Any]:
@@ -85,6 +87,9 @@ class HttpStub:
             return self.answer(method, path, body)
 
     def answer(self, method: str, path: str, body: dict[str, Any]) -> tuple[int, Any]:
-        """The status and the content: bytes as they are, what can be called with the handler answers by itself, all else is JSON.
-        Called by one thread at a time."""
+        """Return the status and the content.
+
+        Bytes are sent unchanged. A callable gets the handler and sends its own response. Everything
+        else is sent as JSON. One thread at a time calls this method.
+        """
         raise NotImplementedError

@@ -1,4 +1,4 @@
-"""Jaeger, a real collector of OpenTelemetry with a place to ask for traces: Go builds it from its module, once."""
+"""Jaeger, a real OpenTelemetry collector with a query API. Go builds it once from its module."""
 
 import json
 from pathlib import Path
@@ -15,16 +15,16 @@ from tests.go_program import go_program
 from tests.go_server import GoServer
 
 VERSION: Final = "v1.76.0"
-"""Of the module; the program is Jaeger 2."""
+"""Version of the module. The program is Jaeger 2."""
 
 
 class Jaeger(GoServer):
-    """A process that keeps traces in memory; a context manager."""
+    """A process that keeps traces in memory, as a context manager."""
 
     def __init__(self, workdir: Path) -> None:
         takes, asked, grpc = (f"127.0.0.1:{reserve_port()}" for _ in range(3))
         self.url = f"http://{takes}"
-        """OTLP over HTTP."""
+        """URL for OTLP over HTTP."""
         self._asked = f"http://{asked}"
         config = {
             "service": {
@@ -53,11 +53,11 @@ class Jaeger(GoServer):
         super().__init__(process, f"{self._asked}/api/services")
 
     def services(self) -> list[str]:
-        """Those that it has heard of."""
+        """Return the services whose spans Jaeger has received."""
         return self._ask("services")["data"] or []
 
     def trace(self, trace_id: str) -> list[dict[str, Any]]:
-        """The spans of a trace, as its page gets them; none if it does not know it."""
+        """Return the spans of a trace, as Jaeger's UI gets them. An unknown trace has none."""
         try:
             found = self._ask(f"traces/{trace_id}")["data"]
         except HTTPError as error:
@@ -67,7 +67,7 @@ class Jaeger(GoServer):
         return [span for trace in found for span in trace["spans"]]
 
     def find(self, service: str, **tags: str) -> list[str]:
-        """The ids of the traces of a service that have a span with these tags."""
+        """Return the ids of a service's traces that have a span with these tags."""
         said = quote(json.dumps(tags))
         found = self._ask(f"traces?service={service}&limit=1000&lookback=2h&tags={said}")["data"]
         return [trace["traceID"] for trace in found]

@@ -1,4 +1,7 @@
-"""Speaks Kafka's protocol itself, to write and read batches as they are: no client library writes a broken one."""
+"""Speaks Kafka's protocol to write and read raw batches.
+
+No client library writes a broken batch.
+"""
 
 import socket
 import time
@@ -9,12 +12,17 @@ _PRODUCE, _PRODUCE_VERSION = 0, 7
 _FETCH, _FETCH_VERSION = 1, 4
 _NO_LEADER_YET: Final = (3, 5, 6)
 _HEAD: Final = ">qiibIhiqqqhii"
-"""Of a batch: offset, length, epoch, version, checksum, attributes, last offset, two times, producer (three), count."""
+"""Header of a batch: offset, length, epoch, version, checksum, attributes, last offset, two times,
+producer (three), count.
+"""
 _BEFORE_LENGTH: Final = 8 + 4
 
 
 def offer(bootstrap: str, topic: str, partition: int, batch: bytes) -> tuple[int, int]:
-    """Has the leader at `bootstrap` append a batch; returns Kafka's error, 0 for none, and the batch's first offset."""
+    """Make the leader at `bootstrap` append a batch.
+
+    Returns Kafka's error code (0 for none) and the first offset of the batch.
+    """
     body = (
         pack(">hhi", -1, -1, 30_000)
         + pack(">i", 1)
@@ -33,7 +41,7 @@ def offer(bootstrap: str, topic: str, partition: int, batch: bytes) -> tuple[int
 
 
 def fetch(bootstrap: str, topic: str, partition: int, offset: int) -> bytes:
-    """The batches from an offset on, as they are."""
+    """Return the raw batches from an offset."""
     body = (
         pack(">iiiib", -1, 1000, 1, 1 << 26, 0)
         + pack(">i", 1)
@@ -48,25 +56,28 @@ def fetch(bootstrap: str, topic: str, partition: int, offset: int) -> bytes:
 
 
 def batch(codec: int, records: int, payload: bytes) -> bytes:
-    """So many records of this moment, compressed as `codec` says. Kafka deletes older ones than it keeps at any moment."""
+    """Return a batch of `records` records, with compressed `payload`.
+
+    The records have the present time, because Kafka may delete older ones at any moment.
+    """
     now = time.time_ns() // 1_000_000
     rest = pack(">hiqqqhii", codec, records - 1, now, now, -1, -1, -1, records) + payload
     return pack(">qiibI", 0, 4 + 1 + 4 + len(rest), 0, 2, _crc32c(rest)) + rest
 
 
 def parts(batch: bytes) -> tuple[int, int, bytes]:
-    """Codec, number of records and payload of the first batch there."""
+    """Return codec, record count and payload of the first batch."""
     length, attributes, records = (unpack_from(_HEAD, batch)[index] for index in (1, 5, 12))
     return attributes & 7, records, batch[calcsize(_HEAD) : _BEFORE_LENGTH + length]
 
 
 def text(text: str) -> bytes:
-    """A string of the protocol."""
+    """Encode a string of the protocol."""
     return pack(">h", len(text)) + text.encode()
 
 
 def varint(number: int) -> bytes:
-    """Signed, seven bits each."""
+    """Encode a signed number with seven bits per byte."""
     left, found = (number << 1) ^ (number >> 63), bytearray()
     while left > 0x7F:
         found.append(left & 0x7F | 0x80)

@@ -1,8 +1,9 @@
-"""A stub of the Kubernetes API server's HTTP, for the real client: workloads, pods, logs, autoscalers, the proxy to pods, and what
-is run in them.
+"""A stub of the Kubernetes API server's HTTP for the real client.
 
-It keeps objects as the API has them, selects by labels, applies the merge patches that are sent to it, and denies what
-the test wants with the API server's own words. It starts no pod: a workload that is scaled to 0 loses its pods at once.
+It serves workloads, pods, logs, autoscalers, the proxy to pods, and exec. It keeps objects in the
+API's form, selects by labels, and applies merge patches. It denies the requests that a test names,
+with the API server's own texts. It starts no pod: a workload that is scaled to 0 loses its pods at
+once.
 """
 
 import json
@@ -21,7 +22,7 @@ _PLURALS = {"deployments": "Deployment", "statefulsets": "StatefulSet"}
 
 
 class KubernetesStub(HttpStub):
-    """Listens on a free port while it is entered."""
+    """Listens on a free port while its context is open."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -33,28 +34,28 @@ class KubernetesStub(HttpStub):
         self.on_page: Callable[[str, str, dict[str, str]], tuple[int, Any] | None] = (
             lambda pod, page, query: None
         )
-        """Answers for a pod's page, by its path and query; None: as `pages` says."""
+        """Answers for a pod's URL, by path and query. None means the answer in `pages`."""
         self.lines: dict[str, list[str]] = {}
         """Logs by pod."""
         self.past_lines: dict[str, list[str]] = {}
-        """Those of containers before a restart."""
+        """Logs of containers before a restart."""
         self.denied: set[tuple[str, str]] = set()
-        """Verb and resource."""
+        """Denied requests: verb and resource."""
         self.patches: list[tuple[str, Object]] = []
         self.commands: list[tuple[str, list[str]]] = []
-        """What was run in pods: pod and command."""
+        """Commands that were run in pods: pod and command."""
         self.on_exec: Callable[[str, list[str]], Frames] = lambda pod, command: iter([ended(0)])
         self.read_input: Callable[[int], bytes] = lambda length: b""
-        """Reads so much of the input of what is being run."""
+        """Reads this many bytes of input of a running command."""
         self.on_scale: Callable[[str, int], object] = lambda name, replicas: None
         self.user = "operator"
         self.status: int | None = None
-        """Answers this to everything."""
+        """If set, the answer to every request."""
 
-    # What a test sets up.
+    # Setup by a test.
 
     def write_kubeconfig(self, path: Path, namespace: str = "streams") -> Path:
-        """A kubeconfig for it, in JSON, which is YAML too."""
+        """Write a kubeconfig for this server. It is JSON, which is valid YAML."""
         config = {
             "apiVersion": "v1",
             "kind": "Config",
@@ -83,7 +84,10 @@ class KubernetesStub(HttpStub):
         release: str = "wc",
         labels: dict[str, str] | None = None,
     ) -> None:
-        """A component as the chart installs it, with its pods running; other `labels` in place of the chart's."""
+        """Add a component as the chart installs it, with running pods.
+
+        `labels` replace those of the chart.
+        """
         type = "Deployment" if kind == "bolt" else "StatefulSet"
         name = f"{release}-{component}"
         ours = {
@@ -121,7 +125,7 @@ class KubernetesStub(HttpStub):
     def autoscale(
         self, component: str, type: str = "Deployment", scaled_object: str | None = None
     ) -> None:
-        """A HorizontalPodAutoscaler of the workload, perhaps one that KEDA made."""
+        """Add a HorizontalPodAutoscaler of the workload. `scaled_object` names its KEDA owner."""
         owner = {
             "apiVersion": "keda.sh/v1alpha1",
             "kind": "ScaledObject",
@@ -148,7 +152,7 @@ class KubernetesStub(HttpStub):
         )
 
     def trouble(self, pod: str, reason: str, message: str) -> None:
-        """The pod's container waits, and does not answer."""
+        """Make the pod's container wait, so that it does not respond."""
         found = next(each for each in self.pods if each["metadata"]["name"] == pod)
         (container,) = found["status"]["containerStatuses"]
         container |= {"ready": False, "state": {"waiting": {"reason": reason, "message": message}}}
@@ -171,7 +175,7 @@ class KubernetesStub(HttpStub):
             "status": {"phase": "Running", "containerStatuses": [status]},
         }
 
-    # What it answers.
+    # Answers.
 
     def answer(self, method: str, path: str, body: Object) -> tuple[int, Any]:
         parts = urlsplit(path)
@@ -286,7 +290,7 @@ class KubernetesStub(HttpStub):
 
 
 def _selected(found: Object, selector: str) -> bool:
-    """`a=b`, `a`, and `a in (b,c)`, joined by commas."""
+    """Match `a=b`, `a`, and `a in (b,c)`, joined by commas."""
     labels = found["metadata"].get("labels", {})
     for term in filter(None, re.split(r",(?![^(]*\))", selector)):
         among = re.fullmatch(r"(\S+) in \((.*)\)", term)

@@ -1,4 +1,4 @@
-"""A collector of OpenTelemetry, as far as a test needs one: it reads what it gets by OTLP's own messages."""
+"""An OpenTelemetry collector for tests. It decodes requests with OTLP's own messages."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -9,24 +9,24 @@ from tests.http_stub import HttpStub
 
 
 class OtlpCollector(HttpStub):
-    """Takes what is sent to it while it is entered."""
+    """Receives spans while its context is open."""
 
     content_type = "application/x-protobuf"
 
     def __init__(self, port: int = 0) -> None:
         super().__init__(port)
         self.spans: list[Any] = []
-        """As OTLP has them, in the order in which they came."""
+        """The received OTLP spans, in order."""
         self.status = 200
-        """The answer to all."""
+        """The status of every answer."""
         self.refused = b""
-        """A trace's id: a request that has it is refused."""
+        """A trace id. Requests that contain it are rejected."""
 
     def read(self, body: bytes) -> Any:
         return ExportTraceServiceRequest.FromString(body)
 
     def answer(self, method: str, path: str, body: Any) -> tuple[int, bytes]:
-        """Keeps the spans of a request."""
+        """Keep the spans of a request."""
         spans = [
             span for one in body.resource_spans for scope in one.scope_spans for span in scope.spans
         ]
@@ -37,7 +37,7 @@ class OtlpCollector(HttpStub):
         return self.status, b""
 
     def messages(self) -> Mapping[tuple[str, int, int], Any]:
-        """By coordinates, the span of each message that has come."""
+        """Return the span of each received message, by coordinates."""
         found = {}
         for span in self.spans:
             said = attributes(span)
@@ -50,5 +50,5 @@ class OtlpCollector(HttpStub):
 
 
 def attributes(span: Any) -> dict[str, Any]:
-    """Of a span of OTLP's."""
+    """Return the attributes of an OTLP span."""
     return {one.key: getattr(one.value, one.value.WhichOneof("value")) for one in span.attributes}

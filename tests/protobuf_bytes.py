@@ -1,8 +1,8 @@
-"""Bytes of Protobuf as no library would write them."""
+"""Protobuf bytes that no library writes."""
 
 
 def number(value: int) -> bytes:
-    """A varint."""
+    """Encode a varint."""
     out = bytearray()
     while value > 127:
         out.append(value & 127 | 128)
@@ -11,5 +11,5 @@ def number(value: int) -> bytes:
 
 
 def long(tag: int, content: bytes) -> bytes:
-    """A field that says how long it is."""
+    """Encode a length-delimited field."""
     return number(tag << 3 | 2) + number(len(content)) + content

@@ -1,8 +1,10 @@
-"""A stub of a schema registry's HTTP protocol: it keeps schemas by id, and answers as the test wants.
+"""A stub of a schema registry's HTTP API. It keeps schemas by id, and a test can change its
+answers.
 
-No real registry can be had from the package registries that `./run` uses. The stub has the routes that confluent-kafka's
-serdes call, with the documented answers and error codes; it checks no compatibility. Protobuf is registered as serialized
-descriptors, and given out so to who asks for that (`?format=serialized`); others get a text, as from a real one.
+The package registries that `./run` uses have no real schema registry. The stub has the routes that
+confluent-kafka's serdes call, with the documented answers and error codes. It checks no
+compatibility. Protobuf is registered as serialized descriptors. With `?format=serialized` the stub
+returns them. Otherwise it returns a text, like a real registry.
 """
 
 from typing import Any
@@ -14,7 +16,10 @@ TYPE = "application/vnd.schemaregistry.v1+json"
 
 
 class RegistryStub(HttpStub):
-    """Listens on a free port while it is entered. `answers` is a status that it gives instead of any other answer."""
+    """Listens on a free port while its context is open.
+
+    `answers` is a status that replaces every answer.
+    """
 
     content_type = TYPE
 
@@ -24,7 +29,7 @@ class RegistryStub(HttpStub):
         self.subjects: dict[str, list[int]] = {}
         self.answers: int | None = None
         self.serializes = True
-        """Whether it knows `format=serialized`."""
+        """True if the registry supports `format=serialized`."""
 
     def answer(self, method: str, path: str, body: dict[str, Any]) -> tuple[int, Any]:
         parts = [unquote(part) for part in urlsplit(path).path.strip("/").split("/")]

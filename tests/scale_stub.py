@@ -1,4 +1,7 @@
-"""A stub of the Kubernetes API server as a pod meets it: TLS by an authority that the pod's account names, a token, and scales."""
+"""A stub of the Kubernetes API server as a pod sees it.
+
+It has TLS with the authority in the pod's service account, a token, and scales.
+"""
 
 import ssl
 from pathlib import Path
@@ -14,25 +17,28 @@ TOKEN = "a-token"
 
 
 class ScaleStub(HttpStub):
-    """Says of the StatefulSets in the namespace `words` how many replicas they are to have."""
+    """Serves the desired replicas of the StatefulSets in the namespace `words`."""
 
     def __init__(self, authority: Authority, certificate: Path, account: Path) -> None:
-        """`certificate` is signed by `authority`; `account` is where this process's account will be."""
+        """`certificate` is signed by `authority`.
+
+        `account` is the folder of this process's service account.
+        """
         super().__init__()
         self.replicas: dict[str, int] = {}
-        """By StatefulSet; none that is not here exists."""
+        """Replicas by StatefulSet. All others do not exist."""
         self.refusal: tuple[int, Any] | None = None
-        """Answers this to everything."""
+        """If set, the answer to every request."""
         own = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
         own.load_cert_chain(certificate)
         self._server.socket = own.wrap_socket(
             self._server.socket, server_side=True, do_handshake_on_connect=False
         )
-        self._server.handle_error = lambda *_: None  # type: ignore[method-assign]  # who does not trust it hangs up
+        self._server.handle_error = lambda *_: None  # type: ignore[method-assign]  # an untrusting client hangs up
         self._authority, self._account = authority, account
 
     def make_this_a_pod(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        """Of its cluster."""
+        """Make this process a pod of the cluster."""
         self._account.mkdir()
         (self._account / "namespace").write_text("words")
         (self._account / "token").write_text(TOKEN)
@@ -49,7 +55,8 @@ class ScaleStub(HttpStub):
         )
         if method != "GET" or name not in self.replicas:
             return 404, {"kind": "Status", "apiVersion": "v1", "reason": "NotFound", "code": 404}
-        spec = {"replicas": self.replicas[name]} if self.replicas[name] else {}  # it leaves a 0 out
+        # the API leaves out a 0
+        spec = {"replicas": self.replicas[name]} if self.replicas[name] else {}
         return 200, {
             "kind": "Scale",
             "apiVersion": "autoscaling/v1",

@@ -64,12 +64,15 @@ _Remote.register("pool")
 
 
 class PoolService:
-    """Serves a `ServerPool` to the workers of this run. It listens on the loopback interface from creation to `close`."""
+    """Serves a `ServerPool` to the workers of this run.
+
+    It listens on the loopback interface until `close`.
+    """
 
     def __init__(self, directory: Path) -> None:
         self.pool = ServerPool(directory)
         self.key = secrets.token_hex()
-        """What a worker must know to be answered."""
+        """The key that a worker needs to connect."""
 
         class Local(BaseManager):
             """Exposes this pool."""
@@ -84,7 +87,7 @@ class PoolService:
         self.pool.close()
 
     def _serve(self) -> None:
-        with suppress(SystemExit):  # how a manager's server ends
+        with suppress(SystemExit):  # the way a manager's server ends
             self._server.serve_forever()
 
 

@@ -1,6 +1,8 @@
-"""What `KafkaSpout` relies on in a `SourceReader`: held by the real one on a real broker, and by the tests' fake.
+"""The contract of a `SourceReader` with `KafkaSpout`. The real reader fulfils it on a real broker,
+and so does the tests' fake.
 
-A test of the spout against the fake says something only if the fake has these ways. Each class of tests gives `log`.
+Tests of the spout with the fake are only valid if the fake fulfils the contract. Each test class
+provides `log`.
 """
 
 import time
@@ -17,26 +19,26 @@ T = TypeVar("T")
 
 
 class Log(Protocol):
-    """A topic of two partitions, and a reader of it."""
+    """A topic of two partitions, and its reader."""
 
     name: str
     reader: SourceReader
 
     def write(self, partition: int, count: int) -> None:
-        """Appends messages to a partition."""
+        """Append messages to a partition."""
 
     def write_undecodable(self, partition: int, count: int) -> None:
-        """Appends a batch of messages that no reader can decode."""
+        """Append a batch of messages that no reader can decode."""
 
     def expire(self, partition: int, before: int) -> None:
-        """Deletes the messages before an offset."""
+        """Delete the messages before an offset."""
 
 
 class SourceContract:
-    """The tests."""
+    """The tests of the contract."""
 
-    def test_partitions_are_looked_up_when_that_is_asked_for(self, log: Log) -> None:
-        """In order; the answer is the same object until another look-up has ended."""
+    def test_refresh_looks_up_partitions(self, log: Log) -> None:
+        """They are sorted. `partitions` returns the same object until another look-up ends."""
         reader = log.reader
         assert reader.partitions(log.name) is None
         reader.refresh(log.name)
@@ -47,8 +49,8 @@ class SourceContract:
         again = at_last(lambda: other_than(found, reader.partitions(log.name)))
         assert again == found
 
-    def test_an_offset_is_looked_up_anew_once_it_was_handed_out(self, log: Log) -> None:
-        """The beginning and the end."""
+    def test_each_offset_lookup_is_used_once(self, log: Log) -> None:
+        """The next call looks up the earliest and the latest offset again."""
         log.write(0, 3)
         look_up = partial(log.reader.offset_for, at(log, 0))
         assert (at_last(lambda: look_up(EARLIEST_TIME)), at_last(lambda: look_up(LATEST_TIME))) == (
@@ -62,16 +64,16 @@ class SourceContract:
             4,
         )
 
-    def test_it_reads_from_the_offset_that_it_is_given(self, log: Log) -> None:
-        """And no more at once than is asked for."""
+    def test_reading_starts_at_the_assigned_offset(self, log: Log) -> None:
+        """A call returns at most the requested number of messages."""
         log.write(0, 10)
         log.reader.assign(at(log, 0), 4)
         first = at_last(lambda: log.reader.read(2))
         assert [message.offset() for message in first] == [4, 5][: len(first)]
         assert offsets(log, 6 - len(first)) == [4, 5, 6, 7, 8, 9][len(first) :]
 
-    def test_a_partition_that_is_assigned_again_starts_anew(self, log: Log) -> None:
-        """Nothing that was fetched for the old position comes after it."""
+    def test_second_assignment_restarts_at_its_offset(self, log: Log) -> None:
+        """Messages that were fetched for the old position are dropped."""
         log.write(0, 100)
         log.reader.assign(at(log, 0), 0)
         assert offsets(log, 10) == list(range(10))
@@ -80,8 +82,8 @@ class SourceContract:
         log.reader.assign(at(log, 0), 20)
         assert offsets(log, 80) == list(range(20, 100))
 
-    def test_a_partition_that_is_not_assigned_is_not_read(self, log: Log) -> None:
-        """Before and after; a second `unassign` is none."""
+    def test_unassigned_partition_is_not_read(self, log: Log) -> None:
+        """A second `unassign` has no effect."""
         log.write(0, 5)
         log.write(1, 5)
         log.reader.unassign(at(log, 0))
@@ -94,8 +96,11 @@ class SourceContract:
         log.write(1, 1)
         assert read(log, 1) == [(1, 5)]
 
-    def test_a_paused_partition_keeps_its_place(self, log: Log) -> None:
-        """Nothing comes while it is paused, also of what had been fetched, and nothing is missing after."""
+    def test_paused_partition_keeps_its_position(self, log: Log) -> None:
+        """It returns no messages while it is paused, not even fetched ones.
+
+        After `resume` none is missing.
+        """
         log.write(0, 10)
         log.reader.assign(at(log, 0), 0)
         log.reader.assign(at(log, 1), 0)
@@ -106,8 +111,11 @@ class SourceContract:
         log.reader.resume(at(log, 0))
         assert offsets(log, 6) == [4, 5, 6, 7, 8, 9]
 
-    def test_a_pause_ends_with_the_assignment(self, log: Log) -> None:
-        """Given up while it was paused, and taken back, a partition is read: librdkafka's own pause would last for ever."""
+    def test_pause_ends_with_the_assignment(self, log: Log) -> None:
+        """A partition that was unassigned while paused is read after the next assignment.
+
+        librdkafka's own pause would outlast the assignment.
+        """
         log.write(0, 10)
         log.reader.assign(at(log, 0), 0)
         assert offsets(log, 4) == [0, 1, 2, 3]
@@ -122,8 +130,11 @@ class SourceContract:
         log.write(0, 1)
         assert offsets(log, 1) == [10]
 
-    def test_a_pause_just_before_the_end_of_an_assignment(self, log: Log) -> None:
-        """Before anything was fetched: many times, as clients do this on threads of their own."""
+    def test_pause_just_before_the_end_of_an_assignment(self, log: Log) -> None:
+        """Nothing is fetched yet.
+
+        The test repeats this because clients work on threads of their own.
+        """
         log.write(0, 3)
         for _ in range(20):
             log.reader.assign(at(log, 0), 0)
@@ -132,8 +143,10 @@ class SourceContract:
         log.reader.assign(at(log, 0), 1)
         assert offsets(log, 2) == [1, 2]
 
-    def test_an_offset_that_has_expired_is_told_and_nothing_is_read(self, log: Log) -> None:
-        """Until the partition is assigned anew: nobody but the spout decides where to go on."""
+    def test_expired_offset_is_reported_and_nothing_is_read(self, log: Log) -> None:
+        """The partition stays unread until the spout assigns it again: only the spout chooses the
+        offset.
+        """
         log.write(0, 5)
         log.write(1, 1)
         log.expire(0, 3)
@@ -147,8 +160,8 @@ class SourceContract:
         log.reader.assign(at(log, 0), 3)
         assert offsets(log, 2) == [3, 4]
 
-    def test_an_offset_beyond_the_end_is_told(self, log: Log) -> None:
-        """As of a topic that was made anew. An offset right at the end is none of these."""
+    def test_offset_beyond_the_end_is_reported(self, log: Log) -> None:
+        """This happens with a recreated topic. An offset exactly at the end is valid."""
         log.write(0, 5)
         log.reader.assign(at(log, 0), 77)
         assert at_last(partial(out_of_range, log)).partition == at(log, 0)
@@ -158,10 +171,13 @@ class SourceContract:
         assert list(log.reader.faults()) == []
 
     @pytest.mark.parametrize("count", [1, 2, 37])
-    def test_what_cannot_be_decoded_is_told_and_nothing_behind_it_is_read(
+    def test_undecodable_batch_is_reported_and_stops_the_partition(
         self, log: Log, count: int
     ) -> None:
-        """To its last offset, after all that is before it, and not again; until the partition is assigned anew."""
+        """The report comes once, after all messages before the batch, and names its last offset.
+
+        The partition stays unread until it is assigned again.
+        """
         log.write(0, 3)
         log.write_undecodable(0, count)
         log.write(0, 2)
@@ -178,10 +194,10 @@ class SourceContract:
         assert offsets(log, 2) == [3 + count, 4 + count]
         assert list(log.reader.faults()) == []
 
-    def test_of_two_that_cannot_be_decoded_the_second_is_told_when_the_first_is_behind(
+    def test_second_undecodable_batch_is_reported_after_the_first_is_skipped(
         self, log: Log
     ) -> None:
-        """They lie side by side, and the second is the last that the partition has."""
+        """The batches are adjacent, and the second one is the end of the partition."""
         log.write_undecodable(0, 4)
         log.write_undecodable(0, 3)
         log.reader.assign(at(log, 0), 0)
@@ -192,18 +208,16 @@ class SourceContract:
         log.write(0, 1)
         assert offsets(log, 1) == [7]
 
-    def test_what_cannot_be_decoded_is_all_of_its_batch_wherever_one_begins_to_read(
-        self, log: Log
-    ) -> None:
-        """And again after the partition was given up."""
+    def test_undecodable_range_is_the_whole_batch_from_any_start(self, log: Log) -> None:
+        """The range is the same after the partition was unassigned."""
         log.write_undecodable(0, 9)
         for begin in (5, 8, 0):
             log.reader.assign(at(log, 0), begin)
             assert at_last(partial(undecodable, log)).undecodable == (0, 9)
             log.reader.unassign(at(log, 0))
 
-    def test_the_end_is_known_once_something_was_read(self, log: Log) -> None:
-        """Without asking."""
+    def test_reading_reveals_the_end_offset(self, log: Log) -> None:
+        """The reader sends no request for it."""
         log.write(0, 5)
         assert log.reader.end_offset(at(log, 0)) is None
         log.reader.assign(at(log, 0), 0)
@@ -212,12 +226,12 @@ class SourceContract:
 
 
 def at(log: Log, partition: int) -> Partition:
-    """A partition of the topic."""
+    """Return a partition of the topic."""
     return Partition(log.name, partition)
 
 
 def at_last(ask: Callable[[], Any], timeout: float = 20.0) -> Any:
-    """Asks until there is an answer that is not None and not empty."""
+    """Call `ask` until it returns something other than None or an empty list."""
     deadline = time.monotonic() + timeout
     while (found := ask()) is None or found == []:
         assert time.monotonic() < deadline, "no answer"
@@ -230,7 +244,7 @@ def other_than(known: T, found: T) -> T | None:
 
 
 def read(log: Log, count: int) -> list[tuple[int, int]]:
-    """The next messages: partition and offset."""
+    """Return partition and offset of the next messages."""
     got: list[tuple[int, int]] = []
     while len(got) < count:
         got += [
@@ -240,19 +254,19 @@ def read(log: Log, count: int) -> list[tuple[int, int]]:
 
 
 def offsets(log: Log, count: int) -> list[int]:
-    """The offsets of the next messages, all of one partition."""
+    """Return the offsets of the next messages, which must belong to one partition."""
     found = read(log, count)
     assert len({partition for partition, _ in found}) <= 1, found
     return [offset for _, offset in found]
 
 
 def undecodable(log: Log) -> SourceFault | None:
-    """A fault of that kind."""
+    """Return a fault of this kind."""
     log.reader.read(1)
     return next((fault for fault in log.reader.faults() if fault.undecodable is not None), None)
 
 
 def out_of_range(log: Log) -> SourceFault | None:
-    """A fault of that kind."""
+    """Return a fault of this kind."""
     log.reader.read(1)
     return next((fault for fault in log.reader.faults() if fault.out_of_range), None)

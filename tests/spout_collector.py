@@ -1,4 +1,4 @@
-"""The base of the collectors that tests give to a spout."""
+"""The base class of the spout collectors in tests."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
@@ -10,7 +10,7 @@ from kstorm.topology import Note, Placed
 
 @dataclass
 class SpoutCollector(ABC):
-    """Takes a batch apart, and keeps errors."""
+    """Splits a batch into tuples, and keeps errors."""
 
     capacity: int = 1_000_000
     errors: list[BaseException] = field(default_factory=list)
@@ -25,7 +25,7 @@ class SpoutCollector(ABC):
         stream: str = "default",
         task: int | None = None,
     ) -> Sequence[int]:
-        """Keeps a tuple in some way."""
+        """Keep a tuple."""
 
     def emit_batch(
         self,
@@ -40,7 +40,7 @@ class SpoutCollector(ABC):
 
     @abstractmethod
     def dead_letter(self, reason: str, **letter: Any) -> None:
-        """Keeps a dead letter in some way."""
+        """Keep a dead letter."""
 
     def report_error(self, error: BaseException) -> None:
         self.errors.append(error)

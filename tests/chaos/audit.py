@@ -1,8 +1,8 @@
 """Compares the output with the input, without knowledge of the topology or its services.
 
-The rule: a message of the source topic is finished when all outputs that it must have are in the
-sink topics, or when it is in the dead letters. With exactly-once processing, a single tuple of it
-may be in the dead letters. All other outputs of the message are still required. The expected
+A message of the source topic is finished when all of its expected outputs are in the sink topics.
+It is also finished when it is in the dead letters. With exactly-once processing, a single tuple of
+it may be in the dead letters. All other outputs of the message are still required. The expected
 outputs are computed here independently.
 
 A second output of one kind is a duplicate. An output that belongs to no message is corrupted. The

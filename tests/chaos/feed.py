@@ -64,7 +64,7 @@ class Feed(threading.Thread):
                 "linger.ms": 5,
                 "message.timeout.ms": 0,  # an outage may be long
                 "reconnect.backoff.max.ms": 1000,
-                "metadata.recovery.strategy": "none",  # as the services' producers have it
+                "metadata.recovery.strategy": "none",  # like the services' producers
                 # A stopping broker may report that there are no brokers. The client then forgets
                 # the only one, and the run would end by its time limit.
                 "topic.metadata.refresh.interval.ms": 5000,

@@ -1,7 +1,7 @@
 """A proxy that parses the boundaries of Kafka's requests, and makes selected ones fail.
 
-A request is four bytes of size, the API key, the API version, the correlation id, the client id,
-and then data that does not matter here. A response is a size and the correlation id.
+A request is four bytes of size, the API key, the API version, the correlation id and the client id.
+Its other data does not matter here. A response is a size and the correlation id.
 """
 
 import asyncio

@@ -1,8 +1,8 @@
 """A complete chaos run.
 
-The steps: start servers, create topics, start processes, feed at a steady rate with one fault after
-the other, wait until everything is finished, produce the last counts, audit, report. In all cases
-started processes are stopped, and damage is repaired.
+It starts servers, creates topics, starts processes, and feeds messages at a steady rate with one
+fault after the other. Then it waits until everything is finished, produces the last counts, audits
+and reports. In all cases it stops started processes and repairs damage.
 """
 
 import logging

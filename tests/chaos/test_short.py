@@ -12,8 +12,8 @@ LONG = 480  # it takes three minutes on an idle machine
 
 @pytest.mark.slow
 @pytest.mark.timeout(LONG + 60)
-def test_each_role_is_killed_once_and_nothing_is_lost(tmp_path: Path) -> None:
-    """Exit code 0, a table row for each role, and the large log files deleted."""
+def test_killing_each_role_loses_nothing(tmp_path: Path) -> None:
+    """The exit code is 0, the table has a row per role, and the large log files are deleted."""
     page = tmp_path / "page.md"
     with started("tests.chaos", "--short", "--report", page, home=tmp_path) as chaos:
         assert chaos.process.wait(LONG) == 0, chaos.said

@@ -11,8 +11,8 @@ LONG = 480  # it took 256 s at a load of 35, and 112 s of CPU
 
 @pytest.mark.slow
 @pytest.mark.timeout(LONG + 60)
-def test_a_process_of_each_role_is_killed_and_all_is_exact(tmp_path: Path) -> None:
-    """Exit code 0, with each count, window and pair recomputed."""
+def test_killing_each_role_keeps_streams_exact(tmp_path: Path) -> None:
+    """The exit code is 0, and each count, window and pair is recomputed."""
     page = tmp_path / "page.md"
     arguments = ("--short", "--topology", "all", "--faults", "kill-together", "--report", page)
     with started("tests.chaos", *arguments, home=tmp_path) as chaos:

@@ -1,6 +1,8 @@
-"""What Prometheus knows of a word count that is well, and of one that is ill in one way: series for `promtool test rules`.
+"""Prometheus series of a healthy word count, and of one with a single fault, for `promtool test
+rules`.
 
-Values are in promtool's notation: `0+30x120` is 0 and 120 more samples, each 30 higher than the one before.
+Values are in promtool's notation: `0+30x120` is 0 and 120 more samples, each 30 higher than the one
+before.
 """
 
 from collections.abc import Mapping
@@ -14,28 +16,28 @@ PIPELINE = 'namespace="words",pod="wordcount-pipeline-7d4b9-x2x1z"'
 
 
 def of_component(metric: str, component: str, more: str = "") -> str:
-    """A series that a pod of that component shows."""
+    """Return the name of a series that a pod of the component exports."""
     pod = f"wordcount-{component.strip('_')}-0"
     return f'{metric}{{namespace="words",topology="wordcount",component="{component}",pod="{pod}"{more}}}'
 
 
 def of_pipeline(metric: str, more: str = "") -> str:
-    """A series that the pipeline's driver shows."""
+    """Return the name of a series that the pipeline's driver exports."""
     return f"{metric}{{{PIPELINE}{more}}}"
 
 
 def steady(value: float) -> str:
-    """A gauge that stays as it is, for an hour."""
+    """A gauge with a constant value for an hour."""
     return f"{value:g}x240"
 
 
 def growing(by: float) -> str:
-    """A counter that grows so much from one scrape to the next, for an hour."""
+    """A counter that grows by this amount per scrape, for an hour."""
     return f"0+{by:g}x240"
 
 
 def once(at: int, by: float = 1) -> str:
-    """A counter that grows at the scrape of that number, and never again."""
+    """A counter that grows once, at this scrape."""
     return f"0x{at} {by:g}x{240 - at}"
 
 
@@ -66,29 +68,29 @@ WELL: Series = {
     FAILED: growing(6),  # one in a hundred
     OLDEST: steady(2),
     LETTERS: once(20, 0),
-    ERRORS: once(20),  # a single one is told of by the log alone
+    ERRORS: once(20),  # a single error only appears in the log
     STILL: steady(9),
-    BEHIND: "0+15x10 " * 20,  # as batches come and go
+    BEHIND: "0+15x10 " * 20,  # it falls with each batch
     QUARANTINE: steady(0),
     MOSTLY: steady(0),
 }
-"""An hour of scrapes, each 15 s after the one before."""
+"""An hour of scrapes at intervals of 15 s."""
 
 
 @dataclass(frozen=True, slots=True)
 class Illness:
-    """What is otherwise than in `WELL` while one alert is to fire."""
+    """The difference from `WELL` that must fire one alert."""
 
     alert: str
     fires: int
-    """The minute at which it fires, and at which no other alert does."""
+    """The minute at which only this alert fires."""
     labels: Mapping[str, str]
-    """Of the alert, besides its severity."""
+    """Labels of the alert, apart from its severity."""
     series: Series
     silent: int | None = None
-    """The minute until which it is silent, though it is ill already: its patience."""
+    """The minute until which the alert stays silent despite the fault: its `for`."""
     leaves_out: tuple[str, ...] = field(default=())
-    """Metrics that nobody shows."""
+    """Metrics that no pod exports."""
 
 
 def _spout(**more: str) -> Mapping[str, str]:
@@ -140,11 +142,14 @@ ILLNESSES = (
         silent=4,
     ),
 )
-"""One for each alert of the chart."""
+"""One per alert of the chart."""
 
 YOUNG = (
     Illness("KstormDeadLetters", 6, {"component": "split"}, {LETTERS: "_x20 1x220"}, silent=4),
     Illness("KstormPipelineQuarantine", 6, {}, {QUARANTINE: "_x20 7x220"}, silent=4),
     Illness("KstormPipelineMostlyQuarantined", 6, {}, {MOSTLY: "_x20 1x220"}, silent=4),
 )
-"""The same, of a process that did it before it was scraped for the first time: nobody saw its counter at 0."""
+"""The same for a process whose event happened before its first scrape.
+
+Prometheus never saw the counter at 0.
+"""

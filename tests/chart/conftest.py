@@ -1,4 +1,4 @@
-"""The chart as helm renders it. Helm is the user's own, or the one that a cluster of this machine brought."""
+"""The chart as helm renders it. Helm is the user's, or the one that the local cluster installed."""
 
 import os
 import shutil
@@ -21,7 +21,7 @@ Render = Callable[..., Objects]
 
 @pytest.fixture(scope="session")
 def helm() -> Callable[..., subprocess.CompletedProcess[str]]:
-    """Run helm, and return what came of it."""
+    """Run helm and return its result."""
     cache = Path(os.environ.get("CLUSTER_CACHE", Path.home() / ".cache" / "cluster"))
     found = shutil.which("helm") or shutil.which("helm", path=cache / "bin")
     if found is None:
@@ -47,7 +47,9 @@ def helm() -> Callable[..., subprocess.CompletedProcess[str]]:
 def template(
     helm: Callable[..., subprocess.CompletedProcess[str]],
 ) -> Callable[..., subprocess.CompletedProcess[str]]:
-    """Render with one of the CI files (`minimal` unless said) and more values over it, as a dict."""
+    """Render with one of the CI files (default: `minimal`) and with further values over it, as a
+    dict.
+    """
 
     @cache
     def rendered(values: str, base: str, release: str) -> subprocess.CompletedProcess[str]:
@@ -65,7 +67,7 @@ def template(
 
 @pytest.fixture(scope="session")
 def render(template: Callable[..., subprocess.CompletedProcess[str]]) -> Render:
-    """Return the objects that `template` makes, parsed."""
+    """Return the parsed objects of `template`."""
 
     def run(more: dict[str, Any] | None = None, **how: str) -> Objects:
         done = template(more, **how)
@@ -79,12 +81,12 @@ def render(template: Callable[..., subprocess.CompletedProcess[str]]) -> Render:
     scope="session", params=CI_VALUES, ids=lambda path: path.name.removesuffix("-values.yaml")
 )
 def objects(request: pytest.FixtureRequest, render: Render) -> Objects:
-    """Give the objects of each CI file in turn."""
+    """Return the objects of each CI file in turn."""
     return render(base=request.param.name.removesuffix("-values.yaml"))
 
 
 def one(objects: Objects, kind: str, name: str) -> dict[str, Any]:
-    """The object of that kind and name."""
+    """Return the object of this kind and name."""
     (found,) = [
         each for each in objects if (each["kind"], each["metadata"]["name"]) == (kind, name)
     ]
@@ -92,7 +94,7 @@ def one(objects: Objects, kind: str, name: str) -> dict[str, Any]:
 
 
 def pod_specs(objects: Objects) -> dict[str, dict[str, Any]]:
-    """The spec of everything that becomes pods, by kind and name; that of Spark's pods lacks what Spark adds itself."""
+    """Return all pod specs by kind and name. Spark's pods lack the parts that Spark adds."""
     specs = {}
     for each in objects:
         if each["kind"] == "Pod":
@@ -114,10 +116,10 @@ def pod_specs(objects: Objects) -> dict[str, dict[str, Any]]:
 
 
 def containers(spec: dict[str, Any]) -> list[dict[str, Any]]:
-    """All containers of a pod, init containers too."""
+    """Return all containers of a pod, including init containers."""
     return [*spec.get("initContainers", []), *spec["containers"]]
 
 
 def environment(container: dict[str, Any]) -> dict[str, str]:
-    """The variables that have a value of their own."""
+    """Return the variables that have a literal value."""
     return {each["name"]: each["value"] for each in container["env"] if "value" in each}

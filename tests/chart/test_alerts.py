@@ -1,6 +1,7 @@
-"""Each alert of the chart, evaluated by Prometheus' own `promtool`: it fires where it should, and only there.
+"""Each alert of the chart fires for its fault, and only for it. Prometheus' own `promtool`
+evaluates them.
 
-`./run test chart -m go` runs them. They need Go, which builds promtool, once.
+`./run test chart -m go` runs these tests. They need Go, which builds promtool once.
 """
 
 import re
@@ -26,7 +27,7 @@ Promtool = Callable[..., subprocess.CompletedProcess[str]]
 
 @pytest.fixture(scope="module")
 def rules(render: Render) -> list[dict[str, Any]]:
-    """The rules of a release with a pipeline."""
+    """Return the rules of a release with a pipeline."""
     values = {
         "monitoring": {"prometheusRule": {"enabled": True}},
         "pipeline": {"enabled": True, "topic": "word-counts"},
@@ -37,7 +38,10 @@ def rules(render: Render) -> list[dict[str, Any]]:
 
 @pytest.fixture(scope="module")
 def rule_file(rules: list[dict[str, Any]], tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The rules as a file of Prometheus'; promtool takes paths in a test as relative to the test."""
+    """Return the rules as a Prometheus file.
+
+    In a test promtool resolves paths relative to the test.
+    """
     path = tmp_path_factory.mktemp("rules") / "rules.yml"
     path.write_text(yaml.safe_dump({"groups": [{"name": "wordcount", "rules": rules}]}))
     return path
@@ -45,7 +49,7 @@ def rule_file(rules: list[dict[str, Any]], tmp_path_factory: pytest.TempPathFact
 
 @pytest.fixture(scope="module")
 def promtool() -> Promtool:
-    """Run promtool, and return what came of it."""
+    """Run promtool and return its result."""
     program = go_program("github.com/prometheus/prometheus/cmd/promtool", PROMETHEUS)
 
     def run(*arguments: str | Path) -> subprocess.CompletedProcess[str]:
@@ -56,16 +60,16 @@ def promtool() -> Promtool:
     return run
 
 
-def test_the_rules_are_rules(promtool: Promtool, rule_file: Path) -> None:
+def test_alert_rules_are_valid(promtool: Promtool, rule_file: Path) -> None:
     done = promtool("check", "rules", "--lint-fatal", rule_file)
     assert done.returncode == 0, done.stdout + done.stderr
 
 
-def test_each_alert_has_an_illness(rules: list[dict[str, Any]]) -> None:
+def test_each_alert_has_a_test_case(rules: list[dict[str, Any]]) -> None:
     assert sorted(each["alert"] for each in rules) == sorted(each.alert for each in ILLNESSES)
 
 
-def test_whoever_is_well_is_not_told_of(promtool: Promtool, rule_file: Path) -> None:
+def test_healthy_release_fires_no_alert(promtool: Promtool, rule_file: Path) -> None:
     silence = [{"expr": FIRING, "eval_time": f"{minute}m"} for minute in range(0, 60, 2)]
     test = {"interval": "15s", "input_series": _input(WELL.items()), "promql_expr_test": silence}
     _hold(promtool, rule_file, [test])
@@ -74,10 +78,10 @@ def test_whoever_is_well_is_not_told_of(promtool: Promtool, rule_file: Path) -> 
 @pytest.mark.parametrize(
     "illness", [*ILLNESSES, *YOUNG], ids=lambda one: f"{one.alert}{'-young' * (one in YOUNG)}"
 )
-def test_who_is_ill_is_told_of(
+def test_fault_fires_only_its_alert(
     illness: Illness, promtool: Promtool, rule_file: Path, rules: list[dict[str, Any]]
 ) -> None:
-    """By this alert alone, with the names of what is ill in its texts, and not before its patience is over."""
+    """The alert's texts name the faulty part. It fires only after its `for` duration."""
     (rule,) = [each for each in rules if each["alert"] == illness.alert]
     labels = {**rule["labels"], **illness.labels}
     texts = {name: _filled_in(text, labels) for name, text in rule["annotations"].items()}
@@ -124,7 +128,7 @@ def _input(series: Iterable[tuple[str, str]]) -> list[dict[str, str]]:
 
 
 def _filled_in(text: str, labels: dict[str, str]) -> str:
-    """The text as Prometheus is to fill it in; a label that the alert does not have is a KeyError."""
+    """Fill in the text as Prometheus does. A label that the alert lacks is a KeyError."""
     return re.sub(r"\{\{ \$labels\.(\w+) \}\}", lambda found: labels[found[1]], text)
 
 

@@ -1,4 +1,4 @@
-"""The helm commands of the documentation, with the values files that stand beside them, are ones that the chart takes."""
+"""The chart accepts the helm commands of the documentation, with the values files on the same page."""
 
 import re
 import shlex
@@ -21,7 +21,7 @@ PAGES = [
 
 
 def blocks(page: Path) -> Iterator[str]:
-    """The indented blocks of a page, without their indentation."""
+    """Yield the indented blocks of a page, without their indentation."""
     lines = page.read_text().splitlines()
     for indented, block in groupby(lines, lambda line: line.startswith("    ")):
         if indented:
@@ -29,7 +29,7 @@ def blocks(page: Path) -> Iterator[str]:
 
 
 def helm_commands(page: Path) -> Iterator[list[str]]:
-    """Each install and upgrade, in words."""
+    """Yield each install and upgrade command as a list of words."""
     for block in blocks(page):
         for line in block.replace("\\\n", " ").splitlines():
             if re.match(r"helm (install|upgrade) ", line):
@@ -37,13 +37,12 @@ def helm_commands(page: Path) -> Iterator[list[str]]:
 
 
 def values_files(page: Path) -> Iterator[str]:
-    """What stands for `cluster.yaml`: the blocks that say so in their first line, or nothing."""
+    """Yield the contents of `cluster.yaml`: the blocks whose first line names it, or an empty text."""
     found = [block for block in blocks(page) if block.startswith("# cluster.yaml\n")]
     yield from found or [""]
 
 
-def test_there_are_commands() -> None:
-    """On the pages that are about it."""
+def test_pages_about_helm_have_commands() -> None:
     assert {page.name for page in PAGES if list(helm_commands(page))} >= {
         "README.md",
         "kubernetes.md",
@@ -53,14 +52,14 @@ def test_there_are_commands() -> None:
 @pytest.mark.parametrize(
     "page", [page for page in PAGES if list(helm_commands(page))], ids=lambda page: page.stem
 )
-def test_what_is_documented_can_be_installed(
+def test_documented_commands_can_be_installed(
     helm: Callable[..., subprocess.CompletedProcess[str]],
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
     page: Path,
 ) -> None:
-    """With what the page says is in `cluster.yaml`, and what `kstorm values` writes into `wordcount.yaml`."""
+    """The page defines `cluster.yaml`, and `kstorm values` writes `wordcount.yaml`."""
     (tmp_path / "helm").symlink_to(ROOT / "helm")
     monkeypatch.chdir(tmp_path)
     with pytest.raises(SystemExit):

@@ -1,4 +1,4 @@
-"""The end-to-end run's own values make a release of each topology that Kubernetes would take."""
+"""The values of the end-to-end run make a valid release of each topology."""
 
 import subprocess
 from collections.abc import Callable
@@ -20,8 +20,12 @@ Helm = Callable[..., subprocess.CompletedProcess[str]]
 
 @pytest.mark.parametrize("pipeline", [False, True], ids=["without pipeline", "with pipeline"])
 @pytest.mark.parametrize("trial", [WORDCOUNT, ORDERS], ids=lambda trial: trial.name)
-def test_a_release_of_each(helm: Helm, trial: Trial, pipeline: bool, tmp_path: Path) -> None:
-    """Its components are those that are disturbed; the pipeline reads its sink, by its tables; helm's test sends its message."""
+def test_release_of_each_topology(helm: Helm, trial: Trial, pipeline: bool, tmp_path: Path) -> None:
+    """The disturbances name components of the release. The pipeline reads the release's sink with
+    its tables.
+
+    Helm's test sends the topology's message.
+    """
     place = ["--kube-version", KUBERNETES, "--set-string", "image.tag=e2e-1"]
     done = helm(
         "template",
@@ -56,6 +60,9 @@ def test_a_release_of_each(helm: Helm, trial: Trial, pipeline: bool, tmp_path: P
 
 
 @pytest.mark.parametrize("trial", [WORDCOUNT, ORDERS], ids=lambda trial: trial.name)
-def test_what_is_fed_fits_into_a_pod(trial: Trial) -> None:
-    """`kubectl apply` keeps a copy of the ConfigMap in an annotation, and Kubernetes no annotations above 256 KiB."""
+def test_input_fits_into_a_config_map(trial: Trial) -> None:
+    """`kubectl apply` copies the ConfigMap into an annotation.
+
+    Kubernetes limits annotations to 256 KiB.
+    """
     assert len("\n".join(trial.lines()).encode()) < 160_000

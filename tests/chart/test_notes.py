@@ -1,4 +1,4 @@
-"""What helm prints after an install names the objects of the release, with commands that can be pasted."""
+"""Helm's notes after an install name the objects of the release, with commands that can be pasted."""
 
 import re
 import shutil
@@ -16,7 +16,10 @@ Notes = Callable[..., str]
 
 @pytest.fixture
 def notes(helm: Callable[..., subprocess.CompletedProcess[str]], tmp_path: Path) -> Notes:
-    """Render the notes with one of the CI files: helm shows them only of what it installs, so here they are a template."""
+    """Render the notes with one of the CI files.
+
+    Helm shows notes only of an installed release, so here they are a template.
+    """
     copy = tmp_path / "kstorm"
     shutil.copytree(CHART, copy)
     text = (copy / "templates" / "NOTES.txt").read_text()
@@ -44,8 +47,10 @@ def notes(helm: Callable[..., subprocess.CompletedProcess[str]], tmp_path: Path)
 
 
 @pytest.mark.parametrize("base", ["minimal", "prod", "keda", "dev"])
-def test_each_workload_can_be_scaled(notes: Notes, render: Render, base: str) -> None:
-    """Up to its number of tasks, by hand; or it is said that it scales by itself."""
+def test_notes_explain_how_to_scale_each_workload(notes: Notes, render: Render, base: str) -> None:
+    """They give the command with the number of tasks, or state that the workload scales
+    automatically.
+    """
     wanted = {}
     for each in render(base=base):
         if "kstorm.io/tasks" in each["metadata"].get("annotations", {}):
@@ -63,8 +68,11 @@ def test_each_workload_can_be_scaled(notes: Notes, render: Render, base: str) ->
     }
 
 
-def test_produce_watch_and_remove(notes: Notes) -> None:
-    """In the spout's pod, which has the command and knows where Kafka is; if it is known what to send."""
+def test_notes_explain_produce_watch_and_remove(notes: Notes) -> None:
+    """The commands run in the spout's pod, which has `kstorm` and Kafka's address.
+
+    `produce` needs a test message.
+    """
     text = notes("dev")
     for command in (
         "kubectl -n words get pods -l app.kubernetes.io/instance=wordcount",
@@ -85,8 +93,8 @@ def test_produce_watch_and_remove(notes: Notes) -> None:
     assert "Its topics (wordcount.*) and its offsets in ZooKeeper stay" in notes("prod")
 
 
-def test_how_the_state_is_asked(notes: Notes) -> None:
-    """Of each bolt that keeps one, where it may be; and which Secret has the token."""
+def test_notes_explain_state_queries(notes: Notes) -> None:
+    """They list each stateful bolt and the Secret with the token, if state queries are enabled."""
     text = notes("dev", "stateQueries.enabled=true", "stateQueries.existingSecret.name=ask")
     said = "    kstorm state scan hello count --namespace words    # set KSTORM_STATE_TOKEN to the token of the Secret ask\n"
     assert text.count("kstorm state scan") == text.count(said) == 1
@@ -102,8 +110,8 @@ def test_helm_test_is_described(notes: Notes) -> None:
     assert checks in notes("prod")
 
 
-def test_a_prometheus_that_is_not_let_in_is_told_of(notes: Notes) -> None:
-    """It would see nothing, and nobody would know why."""
+def test_notes_warn_of_a_prometheus_without_access(notes: Notes) -> None:
+    """Otherwise it would scrape nothing, without an error."""
     line = "Only this namespace may read the metrics. Name a Prometheus in another namespace in networkPolicy.metricsFrom."
     scraped = "monitoring.podMonitor.enabled=true"
     assert line in notes("minimal", scraped)

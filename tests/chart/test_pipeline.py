@@ -1,4 +1,6 @@
-"""The pipeline: all in one pod, with executors in pods of their own, or as a SparkApplication for the operator."""
+"""The pipeline in one pod, with executors in their own pods, and as a SparkApplication for the
+operator.
+"""
 
 import json
 from typing import Any
@@ -20,28 +22,28 @@ NAME = "wordcount-pipeline"
 
 
 def driver_of(objects: Objects) -> dict[str, Any]:
-    """The only container of the driver that is a Deployment's pod."""
+    """Return the container of the driver in the Deployment's pod."""
     (container,) = one(objects, "Deployment", NAME)["spec"]["template"]["spec"]["containers"]
     return dict(container)
 
 
 def spark_conf(objects: Objects) -> dict[str, str]:
-    """The settings of Spark that this driver is given."""
+    """Return the Spark settings of this driver."""
     return dict(json.loads(environment(driver_of(objects))["KSTORM_PIPELINE_SPARK_CONF"]))
 
 
 def executor_pod(objects: Objects) -> dict[str, Any]:
-    """What its executors are made from."""
+    """Return the pod template of the executors."""
     return dict(yaml.safe_load(one(objects, "ConfigMap", NAME)["data"]["executor.yaml"]))
 
 
 def application(objects: Objects) -> dict[str, Any]:
-    """The spec of the SparkApplication."""
+    """Return the spec of the SparkApplication."""
     return dict(one(objects, "SparkApplication", NAME)["spec"])
 
 
 def assert_valid(pod: dict[str, Any]) -> None:
-    """By the schema of Kubernetes, no field unknown; Spark adds the image."""
+    """Validate by the Kubernetes schema, without unknown fields. Spark adds the image."""
     for container in pod["spec"]["containers"]:
         container["image"] = "image:1"
     kubernetes_validate.validate(
@@ -49,8 +51,8 @@ def assert_valid(pod: dict[str, Any]) -> None:
     )
 
 
-def test_one_writer_of_the_tables(render: Render) -> None:
-    """With a volume that outlives the release, and with no variables but those of its settings."""
+def test_tables_have_one_writer(render: Render) -> None:
+    """Its volume outlives the release, and all of its variables are settings."""
     objects = render(base="tls-sasl")
     deployment = one(objects, "Deployment", NAME)["spec"]
     assert (deployment["replicas"], deployment["strategy"]) == (1, {"type": "Recreate"})
@@ -62,8 +64,8 @@ def test_one_writer_of_the_tables(render: Render) -> None:
     assert given["KSTORM_PIPELINE_TOPIC"] == "word-counts"
 
 
-def test_how_much_may_be_quarantined(render: Render) -> None:
-    """Without a warning; a share of a percent too."""
+def test_quarantine_limit_is_passed_on(render: Render) -> None:
+    """A fraction of a percent is allowed."""
     for given, told in (
         ({}, "50"),
         ({"quarantinePercent": 12.5}, "12.5"),
@@ -74,8 +76,8 @@ def test_how_much_may_be_quarantined(render: Render) -> None:
 
 
 @pytest.mark.parametrize("base", ["tls-sasl", "executors", "operator"])
-def test_the_driver_is_probed(render: Render, base: str) -> None:
-    """At the pages that its settings have it serve; not while it sleeps."""
+def test_driver_has_probes(render: Render, base: str) -> None:
+    """They use the port of its settings. In diagnostic mode there is none."""
     objects = render({"pipeline": {"stalledSeconds": 90}}, base=base)
     if base == "operator":
         (driver,) = application(objects)["driver"]["template"]["spec"]["containers"]
@@ -94,8 +96,11 @@ def test_the_driver_is_probed(render: Render, base: str) -> None:
         )
 
 
-def test_the_driver_alone_has_the_login_of_the_schema_registry(render: Render) -> None:
-    """With all that is in the Secret, so that certificates may be there too; executors never ask the registry."""
+def test_only_the_driver_has_the_schema_registry_login(render: Render) -> None:
+    """The whole Secret is mounted, so it may also hold certificates.
+
+    Executors never call the registry.
+    """
     given = environment(driver_of(render(base="tls-sasl")))
     assert given["KSTORM_PIPELINE_SCHEMA_REGISTRY"] == "https://registry.example.com:8081"
     options = json.loads(given["KSTORM_PIPELINE_SCHEMA_REGISTRY_OPTIONS"])
@@ -112,8 +117,11 @@ def test_the_driver_alone_has_the_login_of_the_schema_registry(render: Render) -
     assert "registry" not in [each["name"] for each in executor_pod(objects)["spec"]["volumes"]]
 
 
-def test_a_pipeline_of_ones_own_is_mounted_where_topologies_are(render: Render) -> None:
-    """In the driver and in its executors, from the ConfigMap that is named or made; without one nothing is."""
+def test_own_pipeline_is_mounted_like_a_topology(render: Render) -> None:
+    """The driver and its executors mount the named or created ConfigMap.
+
+    Without one they mount nothing.
+    """
 
     def mounted(pod: dict[str, Any]) -> tuple[list[str], list[dict[str, Any]]]:
         spec = pod["spec"]
@@ -137,8 +145,8 @@ def test_a_pipeline_of_ones_own_is_mounted_where_topologies_are(render: Render) 
     assert "KSTORM_PIPELINE_PIPELINE" not in environment(driver_of(objects))
 
 
-def test_new_code_of_the_pipeline_restarts_its_driver(render: Render) -> None:
-    """By a checksum of the files, which are one ConfigMap with the topology's."""
+def test_new_pipeline_code_restarts_the_driver(render: Render) -> None:
+    """The pod has a checksum of the files, which share a ConfigMap with the topology."""
 
     def template(text: str) -> dict[str, Any]:
         values = {"topologyFiles": {"tables.py": text}, "existingTopologyConfigMap": ""}
@@ -156,8 +164,8 @@ def test_new_code_of_the_pipeline_restarts_its_driver(render: Render) -> None:
     assert one_text == other
 
 
-def test_a_driver_that_makes_no_pods_has_no_rights(render: Render) -> None:
-    """Nor any setting about executors."""
+def test_driver_without_executor_pods_has_no_rights(render: Render) -> None:
+    """It has no settings for executors either."""
     objects = render(base="tls-sasl")
     roles = [
         each["metadata"]["name"] for each in objects if each["kind"] in ("Role", "RoleBinding")
@@ -171,8 +179,8 @@ def test_a_driver_that_makes_no_pods_has_no_rights(render: Render) -> None:
     assert "KSTORM_PIPELINE_SPARK_CONF" not in environment(driver_of(objects))
 
 
-def test_the_driver_may_make_pods_and_nothing_else(render: Render) -> None:
-    """By an account that no other pod has; its executors have the release's, without a token."""
+def test_driver_may_only_manage_pods(render: Render) -> None:
+    """No other pod has its account. Its executors have the release's account, without a token."""
     objects = render(base="executors")
     (rule,) = one(objects, "Role", NAME)["rules"]
     assert (rule["apiGroups"], rule["resources"]) == ([""], ["pods"])
@@ -194,8 +202,11 @@ def test_the_driver_may_make_pods_and_nothing_else(render: Render) -> None:
     assert executor_pod(objects)["spec"]["serviceAccountName"] == "wordcount"
 
 
-def test_executors_are_what_the_values_say(render: Render) -> None:
-    """In number and size, of the driver's image; they are deleted with the driver's pod."""
+def test_executors_follow_the_values(render: Render) -> None:
+    """The values give number and size.
+
+    The image is the driver's. Kubernetes deletes them with the driver's pod.
+    """
     objects = render(base="executors")
     conf = spark_conf(objects)
     assert (
@@ -225,8 +236,8 @@ def test_executors_are_what_the_values_say(render: Render) -> None:
     )
 
 
-def test_executors_ask_for_nothing_that_the_driver_may_not_make(render: Render) -> None:
-    """No ConfigMap, no Service, no claim."""
+def test_executors_need_only_pods(render: Render) -> None:
+    """They need no ConfigMap, no Service and no claim, because the driver may not create them."""
     conf = spark_conf(render(base="executors"))
     assert conf["spark.kubernetes.executor.disableConfigMap"] == "true"
     for name in (
@@ -238,7 +249,7 @@ def test_executors_ask_for_nothing_that_the_driver_may_not_make(render: Render) 
 
 
 def test_executors_have_tables_certificates_and_code_but_no_login(render: Render) -> None:
-    """The driver sends them what they must know of Kafka; a valid pod, with the labels of the release."""
+    """Their pod is valid and has the release's labels. The driver sends them the Kafka settings."""
     objects = render(base="executors")
     pod = executor_pod(objects)
     assert_valid(pod)
@@ -251,8 +262,8 @@ def test_executors_have_tables_certificates_and_code_but_no_login(render: Render
     assert spec["tolerations"] == [{"key": "spot", "operator": "Exists", "effect": "NoSchedule"}]
 
 
-def test_new_executors_need_a_new_driver(render: Render) -> None:
-    """It reads what they are made from once."""
+def test_changed_executor_template_restarts_the_driver(render: Render) -> None:
+    """The driver reads the template once."""
 
     def annotations(more: dict[str, Any]) -> Any:
         return one(render(more, base="executors"), "Deployment", NAME)["spec"]["template"][
@@ -266,8 +277,8 @@ def test_new_executors_need_a_new_driver(render: Render) -> None:
 
 
 @pytest.mark.parametrize(("mode", "beside"), [("ReadWriteOnce", True), ("ReadWriteMany", False)])
-def test_a_volume_of_one_node_has_all_on_it(render: Render, mode: str, beside: bool) -> None:
-    """With another volume executors may be anywhere."""
+def test_volume_of_one_node_keeps_all_pods_on_it(render: Render, mode: str, beside: bool) -> None:
+    """With a shared volume executors may run on any node."""
     objects = render({"pipeline": {"storage": {"accessMode": mode}}}, base="executors")
     assert one(objects, "PersistentVolumeClaim", NAME)["spec"]["accessModes"] == [mode]
     affinity = executor_pod(objects)["spec"].get("affinity")
@@ -279,8 +290,8 @@ def test_a_volume_of_one_node_has_all_on_it(render: Render, mode: str, beside: b
         assert term["labelSelector"]["matchLabels"].items() <= driver.items()
 
 
-def test_an_object_store_needs_no_volume(render: Render) -> None:
-    """For tables and checkpoints both."""
+def test_object_store_needs_no_volume(render: Render) -> None:
+    """This holds if both tables and checkpoints are there."""
     more: dict[str, Any] = {"pipeline": {"tables": "s3a://tables/wordcount"}}
     objects = render(more, base="executors")
     assert not [each for each in objects if each["kind"] == "PersistentVolumeClaim"]
@@ -289,8 +300,8 @@ def test_an_object_store_needs_no_volume(render: Render) -> None:
     assert one(render(more, base="executors"), "PersistentVolumeClaim", NAME)
 
 
-def test_own_settings_of_spark_win(render: Render) -> None:
-    """As text, whatever they were; what Spark needs is kept beside them."""
+def test_own_spark_settings_win(render: Render) -> None:
+    """All values become text. The settings that Spark needs remain."""
     own = {"spark.authenticate": False, "spark.task.maxFailures": 8}
     for base, found in (
         ("executors", spark_conf),
@@ -302,7 +313,7 @@ def test_own_settings_of_spark_win(render: Render) -> None:
 
 
 def test_driver_and_executors_encrypt_strongly(render: Render) -> None:
-    """As the pipeline itself does it, whoever starts the driver."""
+    """The settings are those of the pipeline itself, for a Deployment and for the operator."""
     for base, found in (
         ("executors", spark_conf),
         ("operator", lambda objects: application(objects)["sparkConf"]),
@@ -312,8 +323,8 @@ def test_driver_and_executors_encrypt_strongly(render: Render) -> None:
         assert STRONG.items() <= conf.items()
 
 
-def test_the_driver_may_ask_the_api_server(render: Render) -> None:
-    """Where traffic from the pods is forbidden otherwise; executors may not."""
+def test_driver_may_reach_the_api_server(render: Render) -> None:
+    """The rule applies if egress is restricted. Executors have no such rule."""
     objects = render({"networkPolicy": {"egress": {"enabled": True}}}, base="executors")
     policy = one(objects, "NetworkPolicy", NAME)["spec"]
     selected = policy["podSelector"]["matchLabels"].items()
@@ -326,8 +337,8 @@ def test_the_driver_may_ask_the_api_server(render: Render) -> None:
     assert policy["egress"] == [{"ports": [{"port": 443}, {"port": 6443}]}]
 
 
-def test_the_policy_lets_driver_and_executors_talk(render: Render) -> None:
-    """As pods of one release."""
+def test_policy_allows_traffic_between_driver_and_executors(render: Render) -> None:
+    """They are pods of one release."""
     objects = render(base="executors")
     policy = one(objects, "NetworkPolicy", "wordcount")["spec"]
     assert {"from": [{"podSelector": policy["podSelector"]}]} in policy["ingress"]
@@ -339,8 +350,8 @@ def test_the_policy_lets_driver_and_executors_talk(render: Render) -> None:
     )
 
 
-def test_a_spark_application_in_place_of_a_deployment(render: Render) -> None:
-    """Submitted again whenever its driver ends, of the same image and by the same account."""
+def test_spark_application_replaces_the_deployment(render: Render) -> None:
+    """The operator submits it again when its driver ends. It has the same image and account."""
     objects = render(base="operator")
     assert not [
         each
@@ -362,8 +373,8 @@ def test_a_spark_application_in_place_of_a_deployment(render: Render) -> None:
     assert all(isinstance(value, str) for value in spec["sparkConf"].values())
 
 
-def test_the_pods_of_a_spark_application(render: Render) -> None:
-    """Are valid, named as the operator wants, and with the variables that a Deployment's would have."""
+def test_pods_of_a_spark_application_are_valid(render: Render) -> None:
+    """They have the names that the operator requires, and the variables of a Deployment."""
     objects = render(base="operator")
     plain = render({"pipeline": {"sparkApplication": {"enabled": False}}}, base="operator")
     spec = application(objects)
@@ -385,7 +396,7 @@ def test_the_pods_of_a_spark_application(render: Render) -> None:
 
 
 def test_diagnostic_mode_suspends_a_spark_application(render: Render) -> None:
-    """Whose pods are not the chart's to let sleep."""
+    """The chart does not control its pods, so they cannot sleep."""
     assert application(render(base="operator"))["suspend"] is False
     assert (
         application(render({"diagnosticMode": {"enabled": True}}, base="operator"))["suspend"]
@@ -394,14 +405,14 @@ def test_diagnostic_mode_suspends_a_spark_application(render: Render) -> None:
 
 
 def maintaining(objects: Objects) -> dict[str, Any]:
-    """The pod of the CronJob."""
+    """Return the pod of the CronJob."""
     return dict(
         one(objects, "CronJob", "wordcount-maintain")["spec"]["jobTemplate"]["spec"]["template"]
     )
 
 
-def test_tables_are_maintained_now_and_then(render: Render) -> None:
-    """By one pod at a time, with the tables and checkpoints of the driver, as the values say; or not at all."""
+def test_maintenance_runs_on_the_schedule_of_the_values(render: Render) -> None:
+    """One pod at a time has the driver's tables and checkpoints. The values can disable it."""
     objects = render(
         {"pipeline": {"maintain": {"schedule": "@hourly", "bronzeDays": 30}}}, base="executors"
     )
@@ -434,7 +445,7 @@ def test_tables_are_maintained_now_and_then(render: Render) -> None:
 
 
 def test_maintenance_has_the_keys_of_the_object_store(render: Render) -> None:
-    """And the place of the checkpoints, which tell how far bronze is read."""
+    """It also has the checkpoints' location, which shows the position in bronze."""
     (container,) = maintaining(render(base="operator"))["spec"]["containers"]
     given = environment(container)
     assert given["KSTORM_PIPELINE_CHECKPOINTS"] == "s3a://tables/wordcount-checkpoints"
@@ -447,8 +458,10 @@ def test_maintenance_has_the_keys_of_the_object_store(render: Render) -> None:
 
 
 @pytest.mark.parametrize(("mode", "beside"), [("ReadWriteOnce", True), ("ReadWriteMany", False)])
-def test_maintenance_is_where_the_volume_is(render: Render, mode: str, beside: bool) -> None:
-    """On the driver's node, if no other can have it."""
+def test_maintenance_runs_on_the_node_of_the_volume(
+    render: Render, mode: str, beside: bool
+) -> None:
+    """A shared volume does not restrict the node."""
     objects = render({"pipeline": {"storage": {"accessMode": mode}}}, base="executors")
     affinity = maintaining(objects)["spec"].get("affinity")
     assert affinity == executor_pod(objects)["spec"].get("affinity")
@@ -459,7 +472,7 @@ AUDITED = {"pipeline": {"audit": {"enabled": True}}}
 
 
 def auditing(objects: Objects) -> dict[str, Any]:
-    """The pod of the CronJob."""
+    """Return the pod of the CronJob."""
     return dict(
         one(objects, "CronJob", "wordcount-audit")["spec"]["jobTemplate"]["spec"]["template"][
             "spec"
@@ -467,8 +480,11 @@ def auditing(objects: Objects) -> dict[str, Any]:
     )
 
 
-def test_every_message_is_accounted_for_each_hour(render: Render) -> None:
-    """If it is asked for: by one pod, which fails if one is missing. It knows the topology, Kafka, ZooKeeper and the tables."""
+def test_audit_runs_every_hour_if_enabled(render: Render) -> None:
+    """Its pod fails if a message is missing.
+
+    It has the topology, Kafka, ZooKeeper and the tables.
+    """
     audit = {"enabled": True, "hours": 3, "expect": 1}
     objects = render(
         {"pipeline": {"audit": audit, "storage": {"accessMode": "ReadWriteOnce"}}}, base="executors"
@@ -496,8 +512,11 @@ def test_every_message_is_accounted_for_each_hour(render: Render) -> None:
     ]
 
 
-def test_the_audit_logs_in_to_kafka_as_the_driver_does(render: Render) -> None:
-    """It does not ask a ZooKeeper that wants a login: what is behind the last range counts as not yet due then."""
+def test_audit_has_the_kafka_login_of_the_driver(render: Render) -> None:
+    """It does not query a ZooKeeper that requires a login.
+
+    Messages after the last finished range then count as not yet due.
+    """
     (container,) = auditing(render(AUDITED, base="tls-sasl"))["containers"]
     driver = driver_of(render(base="tls-sasl"))
     same = "KSTORM_PIPELINE_KAFKA_OPTIONS_FILE"

@@ -1,4 +1,7 @@
-"""Values that contradict each other are refused before anything is installed: each complaint names the value and the remedy."""
+"""Contradictory values are rejected before the install.
+
+Each error names the value and the remedy.
+"""
 
 import subprocess
 from collections.abc import Callable
@@ -124,16 +127,17 @@ REFUSED: list[tuple[str, dict[str, Any], str]] = [
 
 
 @pytest.mark.parametrize(("base", "more", "complaint"), REFUSED, ids=lambda part: str(part)[:40])
-def test_refused(template: Template, base: str, more: dict[str, Any], complaint: str) -> None:
-    """By the one complaint that it deserves."""
+def test_contradictory_values_are_rejected(
+    template: Template, base: str, more: dict[str, Any], complaint: str
+) -> None:
+    """The output has the expected error."""
     done = template(more, base=base)
     assert done.returncode != 0
     assert "these values cannot work:" in done.stderr
     assert complaint in done.stderr
 
 
-def test_all_complaints_come_at_once(template: Template) -> None:
-    """Nobody has to try again for each."""
+def test_all_errors_are_reported_at_once(template: Template) -> None:
     done = template(
         {"ackers": {"replicas": 9}, "image": {"tag": "latest"}, "zookeeper": {"connect": ""}}
     )
@@ -153,7 +157,6 @@ def test_all_complaints_come_at_once(template: Template) -> None:
     ],
     ids=lambda part: str(part)[:40],
 )  # fmt: skip
-def test_not_refused(template: Template, more: dict[str, Any]) -> None:
-    """What only looks like one of these."""
+def test_similar_valid_values_are_accepted(template: Template, more: dict[str, Any]) -> None:
     done = template(more)
     assert done.returncode == 0, done.stderr

@@ -1,4 +1,4 @@
-"""Every CI file renders to objects that Kubernetes accepts, and that the restricted profile lets run."""
+"""Every CI file renders to objects that Kubernetes accepts and that the restricted profile allows."""
 
 import re
 import subprocess
@@ -26,34 +26,33 @@ CUSTOM = {"PodMonitor", "PrometheusRule", "ScaledObject", "SparkApplication"}
 OLDEST = "1.27"
 
 
-def test_there_is_a_file_for_every_way_to_run_it() -> None:
-    """So that what is below tries each."""
+def test_there_is_a_ci_file_for_each_deployment_mode() -> None:
+    """The tests below use each file."""
     names = {path.name.removesuffix("-values.yaml") for path in CI_VALUES}
     assert names == {"minimal", "tls-sasl", "prod", "keda", "dev", "executors", "operator"}
 
 
 @pytest.mark.parametrize("values", CI_VALUES, ids=lambda path: path.name)
-def test_lint(helm: Helm, values: Path) -> None:
-    """Helm itself has nothing against it."""
+def test_lint_accepts_the_chart(helm: Helm, values: Path) -> None:
     done = helm("lint", "--strict", "--kube-version", KUBERNETES, str(CHART), "-f", str(values))
     assert done.returncode == 0, done.stdout + done.stderr
 
 
 @pytest.mark.parametrize("version", [OLDEST, KUBERNETES])
 def test_every_object_is_valid(objects: Objects, version: str) -> None:
-    """By the schemas of Kubernetes, no field unknown; custom resources are of kinds that we know."""
+    """The schemas of Kubernetes know all fields, and custom resources have known kinds."""
     for each in objects:
         if each["kind"] not in CUSTOM:
             kubernetes_validate.validate(each, version, strict=True)
 
 
-def test_the_oldest_version_is_the_one_that_the_chart_says() -> None:
-    """Helm refuses older ones."""
+def test_chart_declares_the_oldest_tested_version() -> None:
+    """Helm rejects older ones."""
     assert yaml.safe_load((CHART / "Chart.yaml").read_text())["kubeVersion"] == f">={OLDEST}.0-0"
 
 
-def test_every_object_says_whose_it_is(objects: Objects) -> None:
-    """The recommended labels, one namespace, and no name twice."""
+def test_every_object_has_labels_and_namespace(objects: Objects) -> None:
+    """The labels are the recommended ones, and no name occurs twice."""
     named = [(each["kind"], each["metadata"]["name"]) for each in objects]
     assert len(set(named)) == len(named)
     for each in objects:
@@ -72,7 +71,10 @@ def test_every_object_says_whose_it_is(objects: Objects) -> None:
 
 
 def test_pods_pass_the_restricted_profile(objects: Objects) -> None:
-    """Not root, nothing gained, nothing kept, seccomp on, a root that is read-only, only harmless volumes."""
+    """They do not run as root, gain no privileges and drop all capabilities.
+
+    They have a seccomp profile, a read-only root and only harmless volumes.
+    """
     for spec in pod_specs(objects).values():
         assert spec["securityContext"]["runAsNonRoot"] is True
         assert spec["securityContext"]["runAsUser"] == spec["securityContext"]["fsGroup"] == 10001
@@ -88,8 +90,11 @@ def test_pods_pass_the_restricted_profile(objects: Objects) -> None:
             assert context["capabilities"] == {"drop": ["ALL"]}
 
 
-def test_pods_have_no_rights_and_no_surprises(objects: Objects) -> None:
-    """A token only by a Role, no variables of services, limits on memory, an image that can be chosen, a reason at the end."""
+def test_pods_have_no_unneeded_rights(objects: Objects) -> None:
+    """A token needs a Role. There are no service variables.
+
+    The image is configurable, and the termination message has the reason.
+    """
     bound = {
         subject["name"]
         for each in objects
@@ -116,8 +121,8 @@ def test_pods_have_no_rights_and_no_surprises(objects: Objects) -> None:
                 assert "memory" in container["resources"]["limits"], name
 
 
-def test_what_is_mounted_is_there(objects: Objects) -> None:
-    """Every mount has its volume, and /tmp and /data can be written."""
+def test_every_mount_has_a_volume(objects: Objects) -> None:
+    """The pods can write to /tmp and /data."""
     for name, spec in pod_specs(objects).items():
         claims = [
             claim["metadata"]["name"]
@@ -133,8 +138,7 @@ def test_what_is_mounted_is_there(objects: Objects) -> None:
             assert {"/tmp", "/data"} <= paths, name
 
 
-def test_no_selector_takes_pods_of_another_workload(objects: Objects) -> None:
-    """Each workload's selector matches its own template, and no other's."""
+def test_selectors_match_only_their_own_pods(objects: Objects) -> None:
     workloads = [each for each in objects if each["kind"] in ("Deployment", "StatefulSet")]
     for each in workloads:
         selector = each["spec"]["selector"]["matchLabels"].items()
@@ -146,8 +150,11 @@ def test_no_selector_takes_pods_of_another_workload(objects: Objects) -> None:
         assert taken == [each["metadata"]["name"]]
 
 
-def test_every_pod_that_has_a_name_in_dns_is_the_topology_s(objects: Objects) -> None:
-    """The headless Service takes spouts, bolts and ackers, ready or not, and neither servers nor the pipeline."""
+def test_headless_service_selects_only_the_topology(objects: Objects) -> None:
+    """It selects spouts, bolts and ackers, ready or not.
+
+    It selects neither servers nor the pipeline.
+    """
     service = one(objects, "Service", "wordcount")["spec"]
     assert (service["clusterIP"], service["publishNotReadyAddresses"]) == ("None", True)
     for each in objects:
@@ -159,8 +166,8 @@ def test_every_pod_that_has_a_name_in_dns_is_the_topology_s(objects: Objects) ->
             )
 
 
-def test_accounts(render: Render) -> None:
-    """One of the release's own, whose token is where a pod asks for it alone, or one that is there."""
+def test_release_creates_or_uses_an_account(render: Render) -> None:
+    """Its own account mounts a token only for pods that need it."""
     own = one(render(), "ServiceAccount", "wordcount")
     assert own["automountServiceAccountToken"] is False
     objects = render({"serviceAccount": {"create": False, "name": "streams"}})

@@ -1,4 +1,6 @@
-"""Who may ask Kubernetes for what: pods of StatefulSets for the scale of these, to know whether they come back."""
+"""Kubernetes API access: pods of StatefulSets may read the scale, to find out if they will come
+back.
+"""
 
 from typing import Any
 
@@ -13,10 +15,10 @@ def of_kind(objects: Objects, *kinds: str) -> list[dict[str, Any]]:
     return [each for each in objects if each["kind"] in kinds]
 
 
-def test_the_account_may_get_the_scale_of_its_own_stateful_sets_and_nothing_else(
+def test_account_may_only_get_the_scale_of_its_stateful_sets(
     render: Render,
 ) -> None:
-    """Each by name: no other release's, no list, and nothing of what is in the pods."""
+    """The role names each one. It has no list verb and no access to pods or other releases."""
     objects = render()
     (role,) = of_kind(objects, "Role", "ClusterRole")
     (rule,) = role["rules"]
@@ -38,8 +40,7 @@ def test_the_account_may_get_the_scale_of_its_own_stateful_sets_and_nothing_else
     ]
 
 
-def test_the_token_is_where_it_is_asked_with(render: Render) -> None:
-    """Pods of Deployments and the Job's have none."""
+def test_only_stateful_sets_mount_the_token(render: Render) -> None:
     specs = pod_specs(render())
     with_token = {name for name, spec in specs.items() if spec["automountServiceAccountToken"]}
     assert with_token == {f"StatefulSet/{name}" for name in SETS}
@@ -48,8 +49,11 @@ def test_the_token_is_where_it_is_asked_with(render: Render) -> None:
 
 
 @pytest.mark.parametrize("asks", [False, True])
-def test_an_account_that_exists_asks_if_it_is_told_that_it_may(render: Render, asks: bool) -> None:
-    """It may have rights that nobody thought of, so its token is mounted on request, and nothing is added to its rights."""
+def test_existing_account_gets_a_token_on_request(render: Render, asks: bool) -> None:
+    """It may have unexpected rights, so the chart mounts its token only on request.
+
+    The chart adds no rights.
+    """
     objects = render({"serviceAccount": {"create": False, "name": "streams", "asksScale": asks}})
     assert of_kind(objects, "Role", "RoleBinding") == []
     for name, spec in pod_specs(objects).items():
@@ -58,8 +62,8 @@ def test_an_account_that_exists_asks_if_it_is_told_that_it_may(render: Render, a
         assert ("KSTORM_STATEFUL_SET" in environment(spec["containers"][0])) is does, name
 
 
-def test_where_policies_forbid_all_else_these_pods_reach_the_api_server(render: Render) -> None:
-    """Those of StatefulSets, and of no Deployment; anywhere, or where the values say that it is."""
+def test_egress_policy_allows_stateful_sets_to_reach_the_api_server(render: Render) -> None:
+    """Deployments have no such rule. The values may restrict the address."""
     closed: dict[str, Any] = {"enabled": True}
     for peers in ([], [{"ipBlock": {"cidr": "192.0.2.10/32"}}]):
         objects = render({"networkPolicy": {"egress": closed | {"apiServer": peers}}})
@@ -78,8 +82,8 @@ def test_where_policies_forbid_all_else_these_pods_reach_the_api_server(render: 
             assert chosen == (each["kind"] == "StatefulSet"), each["metadata"]["name"]
 
 
-def test_where_nobody_asks_no_way_is_opened(render: Render) -> None:
-    """Nor where nothing is forbidden."""
+def test_no_api_server_rule_without_need(render: Render) -> None:
+    """This holds without scale queries and without an egress policy."""
     closed = {"networkPolicy": {"egress": {"enabled": True}}}
     for values in ({}, closed | {"serviceAccount": {"create": False}}):
         assert "wordcount-scale" not in [

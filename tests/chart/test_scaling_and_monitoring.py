@@ -11,8 +11,8 @@ from tests.chart.conftest import Render, one
 SOURCES = Path(__file__).parents[2] / "shared" / "src" / "kstorm" / "runtime"
 
 
-def test_what_is_scaled_by_itself_has_no_number_of_its_own(render: Render) -> None:
-    """Else every upgrade would set it back."""
+def test_autoscaled_workload_has_no_replicas(render: Render) -> None:
+    """Otherwise every upgrade would reset the number."""
     objects = render(base="prod")
     assert "replicas" not in one(objects, "Deployment", "wordcount-split")["spec"]
     assert one(objects, "Deployment", "wordcount-sink")["spec"]["replicas"] == 2
@@ -28,10 +28,10 @@ def test_what_is_scaled_by_itself_has_no_number_of_its_own(render: Render) -> No
     assert down["policies"] == [{"type": "Pods", "value": 1, "periodSeconds": 60}]
 
 
-def test_keda_asks_for_the_lag_of_the_group_that_is_named_or_that_a_bolt_has(
+def test_keda_uses_the_lag_of_the_named_group_or_of_the_bolt(
     render: Render,
 ) -> None:
-    """Without a name, the topic and the group are those that the runtime gives the bolt."""
+    """Without a name, the trigger has the topic and group that the runtime gives the bolt."""
     objects = render(base="keda")
     wanted = {
         "wordcount-split": ("Deployment", "sentences", "wordcount", "1000", 2, 6),
@@ -70,8 +70,7 @@ def test_keda_asks_for_the_lag_of_the_group_that_is_named_or_that_a_bolt_has(
     assert topology.bolt_topic("count") == "wordcount.count"
 
 
-def test_budgets(render: Render) -> None:
-    """One pod of a workload at a time, of every workload."""
+def test_disruption_budgets_allow_one_pod_per_workload(render: Render) -> None:
     budgets = [each for each in render(base="prod") if each["kind"] == "PodDisruptionBudget"]
     assert len(budgets) == 5
     for each in budgets:
@@ -79,8 +78,8 @@ def test_budgets(render: Render) -> None:
         assert each["spec"]["selector"]["matchLabels"]["kstorm.io/component"]
 
 
-def test_metrics_are_fetched_from_the_pods_that_have_them(render: Render) -> None:
-    """And only if asked for."""
+def test_pod_monitor_selects_the_pods_with_metrics(render: Render) -> None:
+    """It exists only on request."""
     objects = render(base="prod")
     selector = one(objects, "PodMonitor", "wordcount")["spec"]["selector"]["matchLabels"].items()
     for each in objects:
@@ -93,8 +92,8 @@ def test_metrics_are_fetched_from_the_pods_that_have_them(render: Render) -> Non
     assert not [each for each in render() if each["kind"] in ("PodMonitor", "PrometheusRule")]
 
 
-def test_the_pipeline_has_a_monitor_of_its_own(render: Render) -> None:
-    """Its driver is no component of the topology; nothing else has its labels."""
+def test_pipeline_has_its_own_pod_monitor(render: Render) -> None:
+    """Its driver is not a component of the topology. No other pod has its labels."""
     objects = render({"monitoring": {"podMonitor": {"enabled": True}}}, base="executors")
     selector = one(objects, "PodMonitor", "wordcount-pipeline")["spec"]["selector"][
         "matchLabels"
@@ -116,7 +115,7 @@ def test_the_pipeline_has_a_monitor_of_its_own(render: Render) -> None:
 
 
 def shown_metrics() -> set[str]:
-    """The names of all metrics that a service shows."""
+    """Return the names of all metrics that a service exports."""
     text = "".join(path.read_text() for path in SOURCES.rglob("*.py"))
     plain = {f"kstorm_{name}" for name in re.findall(r'yield \(?\s*"([a-z_]+)"', text)}
     endings = {"counter": "_total", "histogram": "_bucket", "gauge": ""}
@@ -128,8 +127,7 @@ def shown_metrics() -> set[str]:
     )
 
 
-def test_alerts_and_dashboard_ask_for_metrics_that_there_are(render: Render) -> None:
-    """Every name in an expression is one that a service shows."""
+def test_alerts_and_dashboard_use_existing_metrics(render: Render) -> None:
     objects = render(base="prod")
     (group,) = one(objects, "PrometheusRule", "wordcount")["spec"]["groups"]
     dashboard = json.loads(
@@ -151,7 +149,7 @@ def test_alerts_and_dashboard_ask_for_metrics_that_there_are(render: Render) -> 
         assert expression.count("(") == expression.count(")")
 
 
-def test_a_pipeline_has_alerts_and_a_release_without_one_has_none(render: Render) -> None:
+def test_only_a_release_with_a_pipeline_has_pipeline_alerts(render: Render) -> None:
     monitoring = {"monitoring": {"prometheusRule": {"enabled": True, "lagSeconds": 90}}}
     found = []
     for enabled in (True, False):
@@ -166,8 +164,8 @@ def test_a_pipeline_has_alerts_and_a_release_without_one_has_none(render: Render
     assert not found[1]
 
 
-def test_a_missing_task_is_told_of_every_component(render: Render) -> None:
-    """With the number of tasks that it must have."""
+def test_missing_task_alert_covers_every_component(render: Render) -> None:
+    """It compares with the component's number of tasks."""
     (group,) = one(render(base="prod"), "PrometheusRule", "wordcount")["spec"]["groups"]
     (rule,) = [rule for rule in group["rules"] if rule["alert"] == "KstormTasksMissing"]
     found = dict(re.findall(r'kstorm_tasks\{component="(\w+)"[^}]*\}\) < (\d+)', rule["expr"]))
@@ -175,6 +173,6 @@ def test_a_missing_task_is_told_of_every_component(render: Render) -> None:
 
 
 def test_extra_objects_are_templates(render: Render) -> None:
-    """In their strings."""
+    """Their strings are rendered."""
     found = one(render(base="prod"), "ConfigMap", "wordcount-extra")
     assert found["data"] == {"topology": "wordcount"}

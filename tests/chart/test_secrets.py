@@ -1,4 +1,7 @@
-"""Secrets are no values: each is refused in one line that says where it belongs. Secrets that are named are mounted as files."""
+"""Secrets in values are rejected.
+
+The error is one line that names the right place. Named Secrets are mounted as files.
+"""
 
 import subprocess
 from collections.abc import Callable
@@ -20,7 +23,7 @@ FROM = "with a secret value: take it from an existing Secret, by valueFrom.secre
 
 
 def variable(name: str, value: str = CANARY) -> list[dict[str, Any]]:
-    """One more variable, in plain text."""
+    """Return one more variable, in plain text."""
     return [{"name": name, "value": value}]
 
 
@@ -104,10 +107,13 @@ REFUSED: list[tuple[dict[str, Any], str, str]] = [
 
 
 @pytest.mark.parametrize(("more", "says", "instead"), REFUSED, ids=lambda part: str(part)[:60])
-def test_a_secret_is_refused(
+def test_secret_in_values_is_rejected(
     template: Template, more: dict[str, Any], says: str, instead: str
 ) -> None:
-    """In one line with where it is, its name and where it belongs; the secret itself is in no output."""
+    """The error has one line with the place, the name and the remedy.
+
+    The secret itself is in no output.
+    """
     done = template(more, base="tls-sasl")
     assert done.returncode != 0
     (line,) = [line for line in done.stderr.splitlines() if line.startswith("  - ")]
@@ -139,14 +145,14 @@ def test_a_secret_is_refused(
     ],
     ids=lambda part: str(part)[:60],
 )  # fmt: skip
-def test_what_is_no_secret_is_not_refused(template: Template, more: dict[str, Any]) -> None:
-    """What says where a secret is, or how long, and what only sounds like one."""
+def test_similar_harmless_values_are_accepted(template: Template, more: dict[str, Any]) -> None:
+    """They name a secret's location or length, or only resemble a secret."""
     done = template(more, base="tls-sasl")
     assert done.returncode == 0, done.stderr
 
 
-def test_no_value_of_the_chart_is_secret_by_its_own_rule(objects: Objects) -> None:
-    """In none of the files that are tested has a container a variable in plain text that is named like a secret."""
+def test_chart_has_no_plain_variable_named_like_a_secret(objects: Objects) -> None:
+    """This holds for all CI files."""
     for spec in pod_specs(objects).values():
         for container in containers(spec):
             plain = (
@@ -181,8 +187,13 @@ def test_no_value_of_the_chart_is_secret_by_its_own_rule(objects: Objects) -> No
         ("operator", ["Spark/driver", "CronJob/wordcount-maintain", "CronJob/wordcount-audit"]),
     ],
 )
-def test_secret_settings_of_spark_are_a_file(render: Render, base: str, made: list[str]) -> None:
-    """Of all that run Spark but the executors, which hear of them from the driver; nobody else has the Secret."""
+def test_secret_spark_settings_are_mounted_as_a_file(
+    render: Render, base: str, made: list[str]
+) -> None:
+    """All pods that start Spark mount it.
+
+    Executors get these settings from the driver. No other pod has the Secret.
+    """
     pipeline = {
         "audit": {"enabled": True},
         "sparkConfSecret": {"name": "store", "key": "conf.json"},
@@ -206,8 +217,7 @@ def test_secret_settings_of_spark_are_a_file(render: Render, base: str, made: li
         assert volume["secret"] == {"secretName": "store"}
 
 
-def test_without_a_secret_there_is_no_file(render: Render) -> None:
-    """Nor a volume of it."""
+def test_without_a_secret_there_is_no_file_and_no_volume(render: Render) -> None:
     objects = render(base="executors")
     driver = one(objects, "Deployment", "wordcount-pipeline")["spec"]["template"]["spec"]
     assert "KSTORM_PIPELINE_SPARK_CONF_FILE" not in environment(driver["containers"][0])

@@ -1,4 +1,6 @@
-"""Kafka and ZooKeeper: somebody else's, with logins from Secrets, or the release's own; what comes before the pods."""
+"""Kafka and ZooKeeper: external with logins from Secrets, or part of the release, and the Job that
+runs before the pods.
+"""
 
 import json
 
@@ -14,7 +16,7 @@ PROMETHEUS = {"namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name
 
 
 def test_logins_come_from_secrets(render: Render) -> None:
-    """As files; what is no secret as properties that point to them."""
+    """They are files. Properties point to these files."""
     spec = one(render(base="tls-sasl"), "Deployment", "wordcount-split")["spec"]["template"]["spec"]
     (container,) = spec["containers"]
     given = environment(container)
@@ -42,9 +44,11 @@ def test_logins_come_from_secrets(render: Render) -> None:
     assert not [each for each in render(base="tls-sasl") if each["kind"] == "Secret"]
 
 
-def test_tls_to_zookeeper(render: Render) -> None:
-    """In the words of the services, who take it as it is; the files are where these say. With nothing but `enabled` the
-    authorities are those of the image."""
+def test_zookeeper_tls_settings_are_passed_on(render: Render) -> None:
+    """The services read the settings unchanged, and the files are at these paths.
+
+    With `enabled` alone, the authorities are those of the image.
+    """
     base = "/etc/kstorm/zookeeper-tls"
     given = {
         "ca": f"{base}/ca.crt",
@@ -77,8 +81,8 @@ def test_tls_to_zookeeper(render: Render) -> None:
     )
 
 
-def test_the_audit_speaks_tls_to_zookeeper(render: Render) -> None:
-    """Where it asks ZooKeeper at all: as the services do, with the same files. The driver, which asks nothing there, has none."""
+def test_audit_uses_tls_to_zookeeper(render: Render) -> None:
+    """It has the files of the services. The driver does not query ZooKeeper and has none."""
     tls = {"enabled": True, "existingSecret": "zookeeper-tls", "clientCertificate": True}
     values = {"zookeeper": {"existingSecret": {"name": ""}, "tls": tls | {"keyPasswordKey": ""}}}
     objects = render(AUDITED | values, base="tls-sasl")
@@ -98,16 +102,15 @@ def test_the_audit_speaks_tls_to_zookeeper(render: Render) -> None:
     assert "zookeeper-tls" not in str(logged_in)
 
 
-def test_the_job_and_the_test_log_in_as_well(render: Render) -> None:
-    """As the services do."""
+def test_job_and_test_have_the_logins_of_the_services(render: Render) -> None:
     wanted = {"source": "sentences", "sink": "word-counts"}
     for name, spec in pod_specs(render({"test": wanted}, base="tls-sasl")).items():
-        if "pipeline" not in name and not name.startswith("CronJob"):  # those have Spark's client
+        if "pipeline" not in name and not name.startswith("CronJob"):  # Spark has its own client
             assert "KSTORM_KAFKA_PROPERTIES_FILE" in environment(spec["containers"][0]), name
 
 
-def test_an_own_kafka_and_zookeeper(render: Render) -> None:
-    """Under the addresses that all pods get, also from Kafka itself."""
+def test_release_with_its_own_kafka_and_zookeeper(render: Render) -> None:
+    """All pods, and Kafka's metadata, have the same addresses."""
     objects = render(base="dev")
     (kafka,) = one(objects, "StatefulSet", "wordcount-kafka")["spec"]["template"]["spec"][
         "containers"
@@ -130,8 +133,8 @@ def test_an_own_kafka_and_zookeeper(render: Render) -> None:
     assert not [each for each in render() if "kafka" in each["metadata"]["name"]]
 
 
-def test_a_kafka_that_is_there_is_asked_before_anything_changes(render: Render) -> None:
-    """The Job compares the values with the code, and makes the topics: before an install and before an upgrade."""
+def test_job_checks_an_existing_kafka_before_install_and_upgrade(render: Render) -> None:
+    """It compares the values with the code and creates the topics."""
     job = one(render(), "Job", "wordcount-prepare")
     assert job["metadata"]["annotations"]["helm.sh/hook"] == "pre-install,pre-upgrade"
     assert "hook-failed" not in job["metadata"]["annotations"]["helm.sh/hook-delete-policy"], (
@@ -155,8 +158,11 @@ def test_a_kafka_that_is_there_is_asked_before_anything_changes(render: Render) 
     assert job["spec"]["backoffLimit"] == 0
 
 
-def test_why_an_install_is_refused_is_shown(render: Render) -> None:
-    """By helm itself, and else in the Job, which goes by itself a day later; the same of a test that fails."""
+def test_reason_of_a_failed_install_is_shown(render: Render) -> None:
+    """Helm prints the log.
+
+    Otherwise it is in the Job, which is deleted after a day. The same holds for a failed test.
+    """
     objects = render(base="prod")
     job, test = one(objects, "Job", "wordcount-prepare"), one(objects, "Pod", "wordcount-test")
     for each in (job, test):
@@ -168,8 +174,8 @@ def test_why_an_install_is_refused_is_shown(render: Render) -> None:
     assert all(labels["app.kubernetes.io/instance"] == "wordcount" for labels in left)
 
 
-def test_source_and_sink_may_come_later(render: Render) -> None:
-    """If the values say so, the Job goes on without them."""
+def test_source_and_sink_may_be_created_later(render: Render) -> None:
+    """On request the Job succeeds without them."""
     job = one(render({"prepare": {"allowMissingEnds": True}}), "Job", "wordcount-prepare")
     assert job["spec"]["template"]["spec"]["containers"][0]["args"][1:] == [
         "--allow-missing-ends",
@@ -177,8 +183,11 @@ def test_source_and_sink_may_come_later(render: Render) -> None:
     ]
 
 
-def test_the_job_needs_nothing_of_the_release(render: Render) -> None:
-    """Since nothing of it exists yet: its code is in a hook of its own that comes first, its account is not the chart's."""
+def test_job_needs_nothing_of_the_release(render: Render) -> None:
+    """The release does not exist yet.
+
+    An earlier hook creates its code. Its account is not the chart's.
+    """
     objects = render(base="dev")
     job = one(objects, "Job", "wordcount-prepare")
     spec = job["spec"]["template"]["spec"]
@@ -196,8 +205,11 @@ def test_the_job_needs_nothing_of_the_release(render: Render) -> None:
     )
 
 
-def test_a_kafka_of_the_same_release_is_waited_for(render: Render) -> None:
-    """At the install the Job cannot ask it; the pods wait for it by themselves, and make the topics and their ends."""
+def test_pods_wait_for_the_kafka_of_the_release(render: Render) -> None:
+    """The Job cannot reach it at the install.
+
+    The pods create the topics, the source and the sink.
+    """
     objects = render(base="dev")
     (container,) = one(objects, "Job", "wordcount-prepare")["spec"]["template"]["spec"][
         "containers"
@@ -212,8 +224,7 @@ def test_a_kafka_of_the_same_release_is_waited_for(render: Render) -> None:
     assert "KSTORM_END_PARTITIONS" not in str(render())
 
 
-def test_files_of_the_topology(render: Render) -> None:
-    """Are mounted under their paths, wherever its code is loaded."""
+def test_topology_files_are_mounted_where_its_code_is_loaded(render: Render) -> None:
     files = {"examples/__init__.py": "", "examples/deep/er.py": "x = 1\n"}
     objects = render({"topologyFiles": files})
     for name, spec in pod_specs(objects).items():
@@ -230,8 +241,8 @@ def test_files_of_the_topology(render: Render) -> None:
 WIRED = {"t.yaml": "name: t\n", "sites/here.yaml": "", "here.properties": "a: 1\n"}
 
 
-def test_files_that_wire_a_topology_are_beside_its_code(render: Render) -> None:
-    """Where /topology is an image's own; each pod that loads the topology has them, and is told where they are."""
+def test_topology_yaml_is_mounted_next_to_the_code_of_the_image(render: Render) -> None:
+    """If /topology is part of the image, all pods that load the topology get the files' paths."""
     more = {"topology": "t.yaml", "topologyFilter": "here.properties", "topologyFiles": WIRED}
     objects = render(more)
     for name, spec in pod_specs(objects).items():
@@ -248,8 +259,8 @@ def test_files_that_wire_a_topology_are_beside_its_code(render: Render) -> None:
             assert told["KSTORM_TOPOLOGY_FILTER"] == "/etc/kstorm/topology/here.properties", name
 
 
-def test_files_that_wire_a_topology_come_with_its_code(render: Render) -> None:
-    """The rest of the files is at /topology; a path that is none of them is left as it is."""
+def test_topology_yaml_and_code_are_mounted_separately(render: Render) -> None:
+    """All other files are at /topology. A path that is not among them stays unchanged."""
     objects = render({"topology": "t.yaml", "topologyFiles": WIRED | {"words.py": "x = 1\n"}})
     spec = pod_specs(objects)["Deployment/wordcount-split"]
     volumes = {each["name"]: each for each in spec["volumes"]}
@@ -262,8 +273,8 @@ def test_files_that_wire_a_topology_come_with_its_code(render: Render) -> None:
     assert "KSTORM_TOPOLOGY_FILTER" not in environment(container)
 
 
-def test_the_policy_lets_in_only_metrics_and_the_release(objects: Objects) -> None:
-    """And, with egress, out only to DNS, the release, and where Kafka and ZooKeeper are."""
+def test_policy_allows_only_metrics_and_the_release(objects: Objects) -> None:
+    """With egress, it allows only DNS, the release, and the addresses of Kafka and ZooKeeper."""
     policy = one(objects, "NetworkPolicy", "wordcount")["spec"]
     metrics, own = policy["ingress"]
     assert metrics["ports"] == [{"port": 6066}]
@@ -289,10 +300,10 @@ def test_the_policy_lets_in_only_metrics_and_the_release(objects: Objects) -> No
     ],
     ids=["nothing is said", "nobody", "another namespace", "both", "all"],
 )
-def test_metrics_are_for_the_own_namespace_unless_others_are_named(
+def test_policy_allows_metrics_to_the_own_namespace_or_named_peers(
     render: Render, said: dict[str, object], allowed: list[dict[str, object]]
 ) -> None:
-    """The pages have no login. A rule without `from` would let in everybody."""
+    """The web ports have no login. A rule without `from` would allow every pod."""
     for base in ("minimal", "dev", "executors"):
         metrics, _ = one(render({"networkPolicy": said}, base=base), "NetworkPolicy", "wordcount")[
             "spec"
@@ -300,8 +311,8 @@ def test_metrics_are_for_the_own_namespace_unless_others_are_named(
         assert metrics == {"ports": [{"port": 6066}], "from": allowed}, base
 
 
-def test_helm_test(render: Render) -> None:
-    """Sends what the values say, and else nothing: it looks."""
+def test_helm_test_sends_the_message_of_the_values(render: Render) -> None:
+    """Without a message it only checks the status."""
     objects = render({"test": {"message": "a {marker}"}}, base="prod")
     (container,) = one(objects, "Pod", "wordcount-test")["spec"]["containers"]
     assert container["command"] == ["kstorm", "probe"]
@@ -318,7 +329,10 @@ def test_helm_test(render: Render) -> None:
 
 
 def test_own_servers_end_after_the_services(render: Render) -> None:
-    """All pods are told to stop at once. Each server waits for its clients, as long as it is given to stop and a little less."""
+    """Kubernetes stops all pods at once.
+
+    Each server waits for its clients until just before its grace period ends.
+    """
     objects = render(base="dev")
     for part, port in (("kafka", 9092), ("zookeeper", 2181)):
         spec = one(objects, "StatefulSet", f"wordcount-{part}")["spec"]["template"]["spec"]

@@ -1,4 +1,6 @@
-"""skaffold.yaml names only what exists: files, images, values of the chart, and the output of the chart's test."""
+"""skaffold.yaml names only existing files, images, chart values, and the output of the chart's
+test.
+"""
 
 import re
 from pathlib import Path
@@ -23,7 +25,7 @@ RELEASES = [
 
 
 def patched(config: dict[str, Any], profile: dict[str, Any]) -> dict[str, Any]:
-    """The release's values that a profile's patches leave."""
+    """Return the release's values after the patches of a profile."""
     values = dict(config["deploy"]["helm"]["releases"][0]["setValues"])
     for patch in profile.get("patches", []):
         place, _, name = patch["path"].rpartition("/")
@@ -33,7 +35,7 @@ def patched(config: dict[str, Any], profile: dict[str, Any]) -> dict[str, Any]:
 
 
 def nested(flat: dict[str, Any]) -> dict[str, Any]:
-    """Dotted names as helm's --set reads them."""
+    """Expand dotted names as helm's --set does."""
     found: dict[str, Any] = {}
     for name, value in flat.items():
         *parents, last = name.split(".")
@@ -44,14 +46,13 @@ def nested(flat: dict[str, Any]) -> dict[str, Any]:
     return found
 
 
-def test_the_profiles() -> None:
-    """Those that are promised."""
+def test_documented_profiles_exist() -> None:
     assert CONFIG["apiVersion"] == "skaffold/v4beta13"
     assert [profile["name"] for profile in CONFIG["profiles"]] == ["dev", "ci", "debug", "prod"]
 
 
-def test_every_file_is_there() -> None:
-    """Charts and values; those that a variable names are the user's."""
+def test_every_file_exists() -> None:
+    """These are charts and values. A file that a variable names is the user's."""
     for release in RELEASES:
         assert (ROOT / release["chartPath"] / "Chart.yaml").is_file()
         for path in release["valuesFiles"]:
@@ -59,7 +60,7 @@ def test_every_file_is_there() -> None:
 
 
 def test_every_image_is_built() -> None:
-    """What is required, deployed or run by verify is an artifact, and each artifact is used."""
+    """Each required, deployed or verified image is an artifact, and each artifact is used."""
     built = {artifact["image"] for artifact in CONFIG["build"]["artifacts"]}
     required = {
         each["image"]
@@ -75,8 +76,7 @@ def test_every_image_is_built() -> None:
     assert required | deployed | verified == built
 
 
-def test_every_target_is_a_stage() -> None:
-    """Of the Dockerfile that the artifact names."""
+def test_every_target_is_a_stage_of_its_dockerfile() -> None:
     for artifact in CONFIG["build"]["artifacts"]:
         if target := artifact["docker"].get("target"):
             stages = re.findall(
@@ -87,8 +87,11 @@ def test_every_target_is_a_stage() -> None:
             assert target in stages
 
 
-def test_an_image_is_made_from_the_one_that_it_requires() -> None:
-    """skaffold passes that under its alias, but only if there is such an ARG; a default would be looked for before it is built."""
+def test_image_is_built_from_its_required_image() -> None:
+    """Skaffold passes the required image as an ARG with its alias.
+
+    A default value would be resolved before that image is built.
+    """
     for artifact in CONFIG["build"]["artifacts"]:
         for required in artifact.get("requires", []):
             lines = (ROOT / artifact["docker"]["dockerfile"]).read_text().splitlines()
@@ -97,8 +100,8 @@ def test_an_image_is_made_from_the_one_that_it_requires() -> None:
 
 
 @pytest.mark.parametrize("name", ["dev", "ci", "debug", "prod"])
-def test_the_values_can_be_rendered(render: Render, name: str) -> None:
-    """Those of each profile, with a name in place of each template."""
+def test_values_of_each_profile_can_be_rendered(render: Render, name: str) -> None:
+    """Each template is replaced by a name."""
     profile = next(profile for profile in CONFIG["profiles"] if profile["name"] == name)
     own = (
         profile.get("deploy", {})
@@ -121,7 +124,7 @@ def test_the_values_can_be_rendered(render: Render, name: str) -> None:
 
 
 def test_only_dev_and_debug_replace_files_in_pods() -> None:
-    """The patches take away exactly the artifacts' syncs."""
+    """The patches remove exactly the artifacts' syncs."""
     synced = {
         number for number, artifact in enumerate(CONFIG["build"]["artifacts"]) if "sync" in artifact
     }
@@ -133,8 +136,8 @@ def test_only_dev_and_debug_replace_files_in_pods() -> None:
     assert patched(CONFIG, ci)["dev.sync"] is False
 
 
-def test_verify_is_the_test_of_the_chart(render: Render) -> None:
-    """The same command and topics."""
+def test_verify_runs_the_test_of_the_chart(render: Render) -> None:
+    """The command and the topics are the same."""
     (case,) = CONFIG["verify"]
     values = yaml.safe_load((ROOT / "examples" / "wordcount" / "values.yaml").read_text())
     objects = render({"test": {**values["test"], "message": "{marker}"}})
@@ -143,17 +146,19 @@ def test_verify_is_the_test_of_the_chart(render: Render) -> None:
     assert set(case["container"]["args"]) <= set(container["args"])
 
 
-def test_the_values_of_the_word_count_are_those_of_its_code(
+def test_word_count_values_equal_the_output_of_kstorm_values(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    """As `kstorm values` writes them, to the letter."""
     with pytest.raises(SystemExit):
         main(["values", "examples.wordcount.topology:topology"])
     assert (ROOT / "examples" / "wordcount" / "values.yaml").read_text() == capsys.readouterr().out
 
 
-def test_code_that_is_replaced_is_a_copy(render: Render) -> None:
-    """Of the image's own, made before the service starts, where files may be written: the root is read-only."""
+def test_synced_code_is_a_copy(render: Render) -> None:
+    """It is copied from the image to a writable volume before the service starts.
+
+    The root is read-only.
+    """
     servers = {"kafka": {"bootstrapServers": ""}, "zookeeper": {"connect": ""}}
     spec = one(
         render({"dev": {"enabled": True, "sync": True}, **servers}), "Deployment", "wordcount-split"

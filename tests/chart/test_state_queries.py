@@ -1,4 +1,7 @@
-"""Asking for the state: off unless it is asked for, and then with a token, which is in a Secret alone."""
+"""State queries are off by default.
+
+If enabled, they need a token, which comes from a Secret only.
+"""
 
 from typing import Any
 
@@ -11,7 +14,7 @@ ON = {"stateQueries": {"enabled": True, "existingSecret": {"name": "ask", "key":
 
 
 def told(objects: Objects) -> dict[str, dict[str, str]]:
-    """By pod, what it has of it."""
+    """Return the variables of state queries by pod."""
     found = {
         name: {
             key: value
@@ -24,13 +27,12 @@ def told(objects: Objects) -> dict[str, dict[str, str]]:
     return {name: variables for name, variables in found.items() if variables}
 
 
-def test_it_is_off(objects: Objects) -> None:
-    """In every file of values that is tested."""
+def test_state_queries_are_off_in_all_ci_files(objects: Objects) -> None:
     assert told(objects) == {}
 
 
-def test_bolts_alone_have_the_token(render: Render) -> None:
-    """As a file: neither spouts nor ackers keep what could be asked for."""
+def test_only_bolts_have_the_token(render: Render) -> None:
+    """It is a file. Spouts and ackers have no state to query."""
     objects = render(ON)
     variables = {
         "KSTORM_STATE_QUERIES": "true",
@@ -61,7 +63,7 @@ def test_bolts_alone_have_the_token(render: Render) -> None:
 @pytest.mark.parametrize(
     ("own", "secret"), [({}, "page"), ({"existingSecret": {"name": "ask"}}, "ask")]
 )
-def test_the_pages_token_is_taken_if_there_is_no_other(
+def test_token_of_the_web_ui_is_the_default(
     render: Render, own: dict[str, Any], secret: str
 ) -> None:
     objects = render(

@@ -1,4 +1,6 @@
-"""The pod of a release that sends traces: off unless a collector is named, one, with no rights, and with the services' logins."""
+"""The pod that exports traces: off without a collector, with one replica, without rights, and with
+the services' logins.
+"""
 
 from typing import Any
 
@@ -21,19 +23,19 @@ def pod(objects: Objects) -> dict[str, Any]:
     return found
 
 
-def test_without_a_collector_there_is_none(render: Render) -> None:
-    """Nor a policy."""
+def test_without_a_collector_there_is_no_trace_exporter(render: Render) -> None:
+    """There is no policy for it either."""
     assert not [each for each in render(base="dev") if each["metadata"]["name"].endswith("-traces")]
 
 
-def test_there_is_never_a_second_one(render: Render) -> None:
-    """It would send the same; so the old one goes first at an upgrade."""
+def test_trace_exporter_is_replaced_not_rolled(render: Render) -> None:
+    """A second one would send the same traces. So an upgrade stops the old pod first."""
     spec = one(render(tracing()), "Deployment", "wordcount-traces")["spec"]
     assert (spec["replicas"], spec["strategy"]) == (1, {"type": "Recreate"})
 
 
-def test_it_goes_on_for_ever_as_it_is_told(render: Render) -> None:
-    """Each option is one that the command has."""
+def test_exporter_runs_continuously_with_the_configured_options(render: Render) -> None:
+    """The command has each of these options."""
     for more, own in (
         ({}, []),
         ({"slowerThan": "500ms"}, ["--slower-than=500ms"]),
@@ -53,13 +55,13 @@ def _options() -> set[str]:
     return {name for option in command.params for name in option.opts}
 
 
-def test_it_has_no_rights_on_kubernetes(render: Render) -> None:
-    """It asks Kafka and the collector alone."""
+def test_exporter_has_no_rights_on_kubernetes(render: Render) -> None:
+    """It connects only to Kafka and the collector."""
     assert pod(render(tracing()))["automountServiceAccountToken"] is False
 
 
-def test_it_is_a_spout_s_image_with_the_spout_s_code_and_logins(render: Render) -> None:
-    """As it needs the topology, and reads its topics as the services do."""
+def test_exporter_has_image_code_and_logins_of_a_spout(render: Render) -> None:
+    """It loads the topology, and reads its topics like the services."""
     objects = render(base="tls-sasl")
     traces = pod(objects)
     spout = one(objects, "StatefulSet", "wordcount-sentences")["spec"]["template"]["spec"]
@@ -80,8 +82,8 @@ def test_it_is_a_spout_s_image_with_the_spout_s_code_and_logins(render: Render) 
     assert all(each in own["volumeMounts"] for each in mounts)
 
 
-def test_a_login_for_the_collector_is_a_file(render: Render) -> None:
-    """Of a Secret that exists, and on no command line."""
+def test_collector_login_is_a_file(render: Render) -> None:
+    """It comes from an existing Secret, and is on no command line."""
     traces = pod(render(tracing(existingSecret={"name": "collector", "key": "login"})))
     [container] = traces["containers"]
     [mount] = [each for each in container["volumeMounts"] if each["name"] == "otlp"]
@@ -100,10 +102,8 @@ def test_a_login_for_the_collector_is_a_file(render: Render) -> None:
         ("http://[fd00::1]:4318/a:9", 4318),
     ],
 )
-def test_where_traffic_is_forbidden_it_reaches_the_collector(
-    render: Render, endpoint: str, port: int
-) -> None:
-    """At its port, and it alone; at the peers that are named."""
+def test_egress_policy_allows_the_collector(render: Render, endpoint: str, port: int) -> None:
+    """Only the exporter may use its port, for the named peers if there are any."""
     peers = [{"namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": "monitoring"}}}]
     for named, expected in (([], {}), (peers, {"to": peers})):
         policy = {"networkPolicy": {"egress": {"enabled": True, "collector": named}}}
@@ -123,16 +123,16 @@ def test_where_traffic_is_forbidden_it_reaches_the_collector(
     ]
 
 
-def test_it_is_no_component_of_the_topology(render: Render) -> None:
-    """So `kstorm topology status` and `scale` know nothing of it."""
+def test_exporter_is_not_a_component_of_the_topology(render: Render) -> None:
+    """So `kstorm topology status` and `scale` ignore it."""
     labels = one(render(tracing()), "Deployment", "wordcount-traces")["spec"]["template"][
         "metadata"
     ]["labels"]
     assert not [name for name in labels if name.startswith("kstorm.io/")]
 
 
-def test_a_changed_topology_is_read_anew(render: Render) -> None:
-    """Where its code is in the values."""
+def test_changed_topology_restarts_the_exporter(render: Render) -> None:
+    """This holds if the values contain its code."""
     texts = [{"topologyFiles": {"hello.py": text}} for text in ("a = 1", "a = 2")]
     found = [
         one(render({**tracing(), **files}), "Deployment", "wordcount-traces") for files in texts

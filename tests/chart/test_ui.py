@@ -1,4 +1,4 @@
-"""The page of a release: off unless it is asked for, with a login, and with rights to look and nothing else."""
+"""The web UI of a release: off by default, with a login, and with read-only rights."""
 
 import subprocess
 from collections.abc import Callable
@@ -16,13 +16,16 @@ def named(objects: Objects, kind: str) -> list[str]:
     return [each["metadata"]["name"] for each in objects if each["kind"] == kind]
 
 
-def test_without_being_asked_for_there_is_none(render: Render) -> None:
-    """Nor an account, nor a policy."""
+def test_web_ui_is_off_by_default(render: Render) -> None:
+    """There is no account and no policy for it either."""
     assert not [each for each in render() if each["metadata"]["name"].endswith("-ui")]
 
 
-def test_its_role_lets_it_look_and_nothing_else(render: Render) -> None:
-    """Workloads and pods may be listed, of its own namespace; no Secret, no log, no proxy to what a pod serves."""
+def test_role_is_read_only(render: Render) -> None:
+    """It may list workloads and pods of its namespace.
+
+    It has no access to Secrets, logs or the pod proxy.
+    """
     rules = one(render(_ON), "Role", "wordcount-ui")["rules"]
     allowed = {
         (resource, verb)
@@ -34,8 +37,8 @@ def test_its_role_lets_it_look_and_nothing_else(render: Render) -> None:
     assert "wordcount-ui" not in named(render(_ON), "ClusterRole")
 
 
-def test_it_reads_logs_only_if_told_to(render: Render) -> None:
-    """The right and the page's setting come together."""
+def test_logs_are_read_only_on_request(render: Render) -> None:
+    """The value sets both the right and the UI's setting."""
     for logs in (False, True):
         objects = render({"ui": {**_ON["ui"], "logs": logs}})
         rules = one(objects, "Role", "wordcount-ui")["rules"]
@@ -48,8 +51,8 @@ def test_it_reads_logs_only_if_told_to(render: Render) -> None:
         )
 
 
-def test_its_token_is_its_own(render: Render) -> None:
-    """The pod's account is not that of the topology's pods, and the token for people comes from a file."""
+def test_web_ui_has_its_own_account_and_token(render: Render) -> None:
+    """The account is not that of the topology's pods. The users' token comes from a file."""
     objects = render(_ON)
     pod = one(objects, "Deployment", "wordcount-ui")["spec"]["template"]["spec"]
     assert (pod["serviceAccountName"], pod["automountServiceAccountToken"]) == (
@@ -63,8 +66,8 @@ def test_its_token_is_its_own(render: Render) -> None:
     assert {name for name in environment if name.startswith("KSTORM_UI_")} <= known
 
 
-def test_an_account_that_is_there_is_taken(render: Render) -> None:
-    """Then no Role is made for it either."""
+def test_existing_account_is_used(render: Render) -> None:
+    """The chart then creates no Role for it."""
     more = {"ui": {**_ON["ui"], "serviceAccount": {"create": False, "name": "viewer"}}}
     objects = render(more)
     assert "wordcount-ui" not in [*named(objects, "ServiceAccount"), *named(objects, "Role")]
@@ -72,8 +75,8 @@ def test_an_account_that_is_there_is_taken(render: Render) -> None:
     assert pod["serviceAccountName"] == "viewer"
 
 
-def test_only_who_is_named_comes_to_it(render: Render) -> None:
-    """By its port; without a name the release's own namespace."""
+def test_only_named_peers_reach_the_web_ui(render: Render) -> None:
+    """The default is the release's own namespace."""
     peers = [{"podSelector": {"matchLabels": {"app": "login"}}}]
     for given, expected in (([], [{"podSelector": {}}]), (peers, peers)):
         objects = render({"ui": {**_ON["ui"], "from": given}})
@@ -81,16 +84,16 @@ def test_only_who_is_named_comes_to_it(render: Render) -> None:
         assert rule == {"ports": [{"port": 8480}], "from": expected}
 
 
-def test_its_service_finds_it_alone(render: Render) -> None:
-    """And the topology's headless Service does not."""
+def test_service_selects_only_the_web_ui(render: Render) -> None:
+    """The topology's headless Service does not select it."""
     objects = render(_ON)
     labels = one(objects, "Deployment", "wordcount-ui")["spec"]["template"]["metadata"]["labels"]
     assert one(objects, "Service", "wordcount-ui")["spec"]["selector"].items() <= labels.items()
     assert "kstorm.io/topology" not in labels
 
 
-def test_it_reaches_kafka_and_zookeeper_as_the_services_do(render: Render) -> None:
-    """With the same logins: who has a message, and where offsets are, it asks of both."""
+def test_web_ui_has_the_logins_of_the_services(render: Render) -> None:
+    """It queries Kafka for messages and ZooKeeper for offsets."""
     objects = render(base="tls-sasl")
     pods = [one(objects, *which)["spec"]["template"]["spec"] for which in _PODS]
     logins = [
@@ -113,8 +116,8 @@ def test_it_reaches_kafka_and_zookeeper_as_the_services_do(render: Render) -> No
         assert page
 
 
-def test_it_shows_values_only_if_told_to(render: Render) -> None:
-    """Pages of messages hide them else."""
+def test_values_are_shown_only_on_request(render: Render) -> None:
+    """Otherwise the pages of messages hide them."""
     for more, told in (({}, []), ({"showValues": True}, ["true"])):
         pod = one(render({"ui": {**_ON["ui"], **more}}), "Deployment", "wordcount-ui")["spec"][
             "template"
@@ -123,8 +126,7 @@ def test_it_shows_values_only_if_told_to(render: Render) -> None:
         assert [each["value"] for each in env if each["name"] == "KSTORM_UI_SHOW_VALUES"] == told
 
 
-def test_it_does_only_what_is_named(render: Render) -> None:
-    """Nothing else is."""
+def test_only_named_actions_are_enabled(render: Render) -> None:
     for actions, told in (([], []), (["drain", "replay"], ["drain,replay"])):
         pod = one(render({"ui": {**_ON["ui"], "actions": actions}}), "Deployment", "wordcount-ui")[
             "spec"
@@ -133,18 +135,17 @@ def test_it_does_only_what_is_named(render: Render) -> None:
         assert [each["value"] for each in env if each["name"] == "KSTORM_UI_ACTIONS"] == told
 
 
-def test_the_actions_are_those_of_the_page(
+def test_schema_allows_exactly_the_actions_of_the_web_ui(
     template: Callable[..., subprocess.CompletedProcess[str]],
 ) -> None:
-    """The schema lets each through, and no other."""
     every = {"ui": {**_ON["ui"], "showValues": True, "actions": [*ACTIONS]}}
     assert template(every).returncode == 0
     every["ui"]["actions"] = ["kill"]
     assert template(every).returncode != 0
 
 
-def test_who_scales_may_scale_this_release_and_nothing_else(render: Render) -> None:
-    """By the scale subresource of its own workloads; any other action takes no right more."""
+def test_scale_action_may_only_scale_this_release(render: Render) -> None:
+    """It has the scale subresource of its own workloads. No other action adds a right."""
     looks = one(render(_ON), "Role", "wordcount-ui")["rules"]
     others = [name for name in ACTIONS if name not in ("scale", "edit")]
     assert (

@@ -1,4 +1,7 @@
-"""values.yaml, its schema and its comments say the same, key by key; the schema lets nothing else through."""
+"""values.yaml, its schema and its comments agree on every key.
+
+The schema rejects all other keys.
+"""
 
 import json
 import re
@@ -21,30 +24,30 @@ Template = Callable[..., subprocess.CompletedProcess[str]]
 SCHEMA: dict[str, Any] = json.loads((CHART / "values.schema.json").read_text())
 VALUES: dict[str, Any] = yaml.safe_load((CHART / "values.yaml").read_text())
 LINES = (CHART / "values.yaml").read_text().splitlines()
-FREE = {"global"}  # what helm adds when this chart is a part of another
+FREE = {"global"}  # helm adds it to a subchart
 KUBERNETES_OWN = {
     "preStop",
     "postStart",
     "nodeAffinity",
     "podAffinity",
     "podAntiAffinity",
-}  # the API server's to check
+}  # checked by the API server
 WITHOUT_DEFAULT = (".ephemeral-storage", ".limits.cpu")
 USERS_OWN = (
     ".labels.grafana_dashboard",
     ".alertLabels.severity",
-)  # examples in maps that are the user's
-OWN = {"image"}  # that a workload may have, and has none by default
+)  # examples in free-form maps
+OWN = {"image"}  # keys that a workload may have without a default
 
 
 def resolved(schema: dict[str, Any]) -> dict[str, Any]:
-    """What a reference stands for."""
+    """Resolve a reference."""
     name = schema.get("$ref", "").removeprefix("#/$defs/")
     return SCHEMA["$defs"][name] if name else schema
 
 
 def objects(schema: dict[str, Any], path: str = "") -> Iterator[tuple[str, dict[str, Any]]]:
-    """Every schema of an object, with its path."""
+    """Yield every object schema with its path."""
     schema = resolved(schema)
     if schema.get("type") == "object":
         yield path, schema
@@ -55,20 +58,20 @@ def objects(schema: dict[str, Any], path: str = "") -> Iterator[tuple[str, dict[
 
 
 def keys(values: dict[str, Any], path: str = "") -> Iterator[str]:
-    """Every path in values, but not into maps that are the user's."""
+    """Yield every path of the values, except inside free-form maps."""
     for name, value in values.items():
         yield f"{path}.{name}"
         if isinstance(value, dict):
             yield from keys(value, f"{path}.{name}")
 
 
-def test_the_schema_is_one() -> None:
-    """Of the draft that helm knows."""
+def test_schema_is_valid() -> None:
+    """Helm supports this draft."""
     jsonschema.Draft7Validator.check_schema(SCHEMA)
 
 
-def test_the_schema_is_strict() -> None:
-    """Of each object it is known what may be in it: fixed names and no others, or a map of things of one type."""
+def test_schema_is_strict() -> None:
+    """Each object has fixed names only, or is a map with values of one type."""
     open_ended = [
         path
         for path, schema in objects(SCHEMA)
@@ -77,8 +80,8 @@ def test_the_schema_is_strict() -> None:
     assert [path for path in open_ended if path.rpartition(".")[2] not in KUBERNETES_OWN] == []
 
 
-def test_every_value_is_in_the_schema_and_the_other_way_round() -> None:
-    """The defaults name every key that may be set, and those of a component are named in the comment above them."""
+def test_schema_and_defaults_have_the_same_keys() -> None:
+    """The keys of a component are named in the comment above `components`."""
     known = {
         f"{path}.{name}"
         for path, schema in objects(SCHEMA)
@@ -98,14 +101,14 @@ def test_every_value_is_in_the_schema_and_the_other_way_round() -> None:
 
 
 def is_of_a_workload(path: str) -> bool:
-    """Whether a path is one that a component or the ackers have from the defaults, or beside them."""
+    """True for a key that a component or the ackers inherit from the defaults."""
     parts = path.removeprefix(".components.*").removeprefix(".ackers").split(".")
     names = {*VALUES["defaults"], *OWN, "autoscaling"}
     return path.startswith((".components.*.", ".ackers.")) and parts[1] in names
 
 
 def comment_above(key: str) -> str:
-    """The lines of comment above a key of the first level."""
+    """Return the comment above a top-level key."""
     at = next(number for number, line in enumerate(LINES) if line.startswith(f"{key}:"))
     first = at
     while LINES[first - 1].startswith("#"):
@@ -113,8 +116,8 @@ def comment_above(key: str) -> str:
     return "\n".join(LINES[first:at])
 
 
-def test_the_readme_has_a_line_for_every_value() -> None:
-    """Of the first level: the first sentence of the comment above it."""
+def test_readme_lists_every_top_level_value() -> None:
+    """The description is the first sentence of the comment above the value."""
     rows = re.findall(r"^\| `(\w+)` \| (.*) \|$", (CHART / "README.md").read_text(), re.MULTILINE)
     comments = {key: comment_above(key).replace("\n", " ").replace("# ", "") for key in VALUES}
     assert rows == [
@@ -123,7 +126,7 @@ def test_the_readme_has_a_line_for_every_value() -> None:
 
 
 def test_every_value_has_a_comment() -> None:
-    """In the line above it."""
+    """It is in the line above."""
     bare = [
         line
         for before, line in pairwise(LINES)
@@ -171,8 +174,10 @@ def test_every_value_has_a_comment() -> None:
     ],
     ids=str,
 )
-def test_the_schema_refuses(template: Template, more: dict[str, Any], where: str) -> None:
-    """Unknown names, wrong types, values out of range; and says where."""
+def test_schema_rejects_invalid_values(
+    template: Template, more: dict[str, Any], where: str
+) -> None:
+    """These are unknown names, wrong types and values out of range. The error names the place."""
     done = template(more)
     assert done.returncode != 0
     assert (
@@ -182,16 +187,16 @@ def test_the_schema_refuses(template: Template, more: dict[str, Any], where: str
     assert where in done.stderr
 
 
-def test_the_values_of_the_development_file_are_those_of_its_code(
+def test_dev_values_equal_the_output_of_kstorm_values(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """`kstorm values --files` writes them, to the letter; only dev.enabled and what the test sends are a person's."""
+    """`kstorm values --files` writes all of them, except `dev.enabled` and the test's message."""
     given = yaml.safe_load((CHART / "ci" / "dev-values.yaml").read_text())
     (tmp_path / "hello.py").write_text(given["topologyFiles"]["hello.py"])
     monkeypatch.syspath_prepend(str(tmp_path))
     monkeypatch.delitem(
         sys.modules, "hello", raising=False
-    )  # other tests have a module of this name
+    )  # other tests have a module with this name
     with pytest.raises(SystemExit):
         main(["values", "hello:topology", "--files"])
     written = yaml.safe_load(capsys.readouterr().out)
@@ -202,10 +207,10 @@ def test_the_values_of_the_development_file_are_those_of_its_code(
 @pytest.mark.parametrize(
     "reference", ["examples.wordcount.topology:topology", "examples/wordcount/topology.yaml"]
 )
-def test_what_kstorm_values_writes_can_be_installed(
+def test_output_of_kstorm_values_can_be_installed(
     template: Template, capsys: pytest.CaptureFixture[str], reference: str
 ) -> None:
-    """With nothing more than a Kafka and a ZooKeeper."""
+    """Only Kafka and ZooKeeper are added."""
     with pytest.raises(SystemExit):
         main(["values", reference, "--files"])
     written = yaml.safe_load(capsys.readouterr().out)

@@ -1,4 +1,4 @@
-"""What becomes of a component: its kind of workload, its name and labels, how it gets its settings, how it is started and ended."""
+"""The workload of a component: its kind, name, labels, settings, start and end."""
 
 import json
 from typing import Any
@@ -9,8 +9,8 @@ from kstorm.runtime.service.settings import Settings
 from kstorm.topology import Config
 from tests.chart.conftest import Objects, Render, containers, environment, one, pod_specs
 
-RELEASE_SECS = 60.0  # what lets go of tasks may take so long (driver.py), and then
-FLUSH_SECS = 10.0  # the last records (driver.py)
+RELEASE_SECS = 60.0  # the release of tasks may take this long (driver.py)
+FLUSH_SECS = 10.0  # then the last records (driver.py)
 
 
 @pytest.mark.parametrize(
@@ -23,8 +23,12 @@ FLUSH_SECS = 10.0  # the last records (driver.py)
         ("wordcount-acker", "StatefulSet", True),
     ],
 )
-def test_kinds(render: Render, name: str, kind: str, claims: bool) -> None:
-    """What comes back under its name is a StatefulSet, and what has a table has a volume; its pods start side by side."""
+def test_kind_of_workload_and_volume(render: Render, name: str, kind: str, claims: bool) -> None:
+    """A component whose pods keep their names is a StatefulSet. A component with a table has a
+    volume.
+
+    Its pods start in parallel.
+    """
     found = one(render(), kind, name)
     assert ("volumeClaimTemplates" in found["spec"]) == claims
     if kind == "StatefulSet":
@@ -38,8 +42,11 @@ def test_kinds(render: Render, name: str, kind: str, claims: bool) -> None:
         assert kept == {"whenDeleted": "Retain", "whenScaled": "Delete"}
 
 
-def test_how_a_process_comes_back(render: Render) -> None:
-    """By its pod's name; a Deployment's leaves its group when it is stopped, and a StatefulSet's asks whether to."""
+def test_process_identity_is_the_pod_name(render: Render) -> None:
+    """A Deployment's process leaves its group when it is stopped.
+
+    A StatefulSet's process reads the scale first.
+    """
     for name, spec in pod_specs(render()).items():
         kind = name.partition("/")[0]
         if kind in ("Deployment", "StatefulSet"):
@@ -53,8 +60,8 @@ def test_how_a_process_comes_back(render: Render) -> None:
             assert instance["valueFrom"] == {"fieldRef": {"fieldPath": "metadata.name"}}
 
 
-def test_whose_a_process_is(render: Render) -> None:
-    """The same of the Job and of the pods, and over upgrades: by it the Job tells its own release's pods from another's."""
+def test_release_name_is_the_same_in_the_job_and_in_pods(render: Render) -> None:
+    """The Job distinguishes the pods of its release by it. It stays the same over upgrades."""
     for base in ("minimal", "dev"):
         for name, spec in pod_specs(render(base=base)).items():
             for container in containers(spec):
@@ -62,8 +69,8 @@ def test_whose_a_process_is(render: Render) -> None:
                     assert environment(container)["KSTORM_RELEASE"] == "words/wordcount", name
 
 
-def test_memory_is_not_lost_to_arenas(objects: Objects) -> None:
-    """Of glibc, of which every service has two."""
+def test_services_limit_malloc_arenas(objects: Objects) -> None:
+    """glibc has two in every service."""
     for name, spec in pod_specs(objects).items():
         for container in spec["containers"]:
             if container["name"] in ("spout", "bolt", "acker"):
@@ -71,7 +78,7 @@ def test_memory_is_not_lost_to_arenas(objects: Objects) -> None:
 
 
 def test_every_variable_is_a_setting(objects: Objects) -> None:
-    """Nothing is set that no service reads; a bolt knows its component, an acker has none."""
+    """A bolt has a component, and an acker has none."""
     known = {f"KSTORM_{name.upper()}" for name in Settings.__dataclass_fields__}
     known |= {f"{name}_FILE" for name in ("KSTORM_KAFKA_PROPERTIES", "KSTORM_ZOOKEEPER_AUTH")}
     for name, spec in pod_specs(objects).items():
@@ -84,8 +91,8 @@ def test_every_variable_is_a_setting(objects: Objects) -> None:
                 assert ("KSTORM_COMPONENT" in given) == (container["name"] != "acker"), name
 
 
-def test_labels_that_the_commands_select_by(render: Render) -> None:
-    """Of the workload and of its pods, and never of what is no part of the topology."""
+def test_workloads_and_pods_have_the_labels_that_commands_select(render: Render) -> None:
+    """Objects outside the topology do not have them."""
     objects = render(base="dev", release="hello")
     shown = {}
     for each in objects:
@@ -109,8 +116,11 @@ def test_labels_that_the_commands_select_by(render: Render) -> None:
     }
 
 
-def test_probes(render: Render) -> None:
-    """Startup lasts as long as a recovery may; liveness asks for the event loop alone; readiness for the tasks."""
+def test_probes_match_recovery_and_event_loop(render: Render) -> None:
+    """Startup allows for a long recovery.
+
+    Liveness checks only the event loop. Readiness checks the tasks.
+    """
     (container,) = one(render(), "StatefulSet", "wordcount-count")["spec"]["template"]["spec"][
         "containers"
     ]
@@ -127,16 +137,16 @@ def test_probes(render: Render) -> None:
     )
 
 
-def test_the_end_is_given_time(render: Render) -> None:
-    """For what a process does at its end: drain, let go of its tasks, deliver."""
+def test_grace_period_covers_the_end_of_a_process(render: Render) -> None:
+    """A process drains, releases its tasks and delivers its last records."""
     needed = max(Config().topology_drain_timeout_secs, RELEASE_SECS) + FLUSH_SECS
     for name in ("wordcount-split", "wordcount-sink"):
         spec = one(render(), "Deployment", name)["spec"]["template"]["spec"]
         assert spec["terminationGracePeriodSeconds"] > needed
 
 
-def test_defaults_and_what_a_component_says_itself(render: Render) -> None:
-    """A component's own values are added to the defaults, and win, be they false or zero."""
+def test_values_of_a_component_override_the_defaults(render: Render) -> None:
+    """This includes false and zero."""
     objects = render(
         {
             "defaults": {
@@ -170,8 +180,8 @@ def test_defaults_and_what_a_component_says_itself(render: Render) -> None:
     assert {"name": "data", "emptyDir": {}} in count["template"]["spec"]["volumes"]
 
 
-def test_images(render: Render) -> None:
-    """Registry, tag and digest; a component's own image; the chart's version if nothing is said."""
+def test_image_has_registry_tag_and_digest(render: Render) -> None:
+    """A component may have its own image. The default tag is the chart's version."""
     objects = render(base="prod")
     digest = "sha256:" + "0123456789abcdef" * 4
     images = {name: spec["containers"][0]["image"] for name, spec in pod_specs(objects).items()}
@@ -192,8 +202,8 @@ def test_images(render: Render) -> None:
     assert plain["image"] == "kstorm-bolt:0.1.0"
 
 
-def test_ids_become_names(render: Render) -> None:
-    """A component's id may be no DNS label; the id itself stays in labels and variables."""
+def test_component_ids_become_dns_names(render: Render) -> None:
+    """Labels and variables keep the original id."""
     objects = render({"components": {"Split_Lines": {"kind": "bolt", "tasks": 1}}})
     found = one(objects, "Deployment", "wordcount-split-lines")
     assert found["metadata"]["labels"]["kstorm.io/component"] == "Split_Lines"
@@ -201,14 +211,13 @@ def test_ids_become_names(render: Render) -> None:
     assert environment(container)["KSTORM_COMPONENT"] == "Split_Lines"
 
 
-def test_no_ackers(render: Render) -> None:
-    """A topology without tracking has none."""
+def test_topology_without_tracking_has_no_ackers(render: Render) -> None:
     names = [each["metadata"]["name"] for each in render({"ackers": {"tasks": 0, "replicas": 0}})]
     assert "wordcount-acker" not in names
 
 
-def test_new_code_restarts_pods(render: Render) -> None:
-    """And nothing else does: neither the revision nor the chart's version is in a pod."""
+def test_only_new_code_restarts_pods(render: Render) -> None:
+    """Pods contain neither the revision nor the chart's version."""
 
     def template(text: str) -> dict[str, Any]:
         objects = render({"topologyFiles": {"examples/wordcount/topology.py": text}})
@@ -223,9 +232,7 @@ def test_new_code_restarts_pods(render: Render) -> None:
     assert "0.1.0" not in json.dumps(one_text["metadata"])
 
 
-def test_new_wiring_restarts_pods(render: Render) -> None:
-    """A topology's YAML file is its code."""
-
+def test_new_topology_yaml_restarts_pods(render: Render) -> None:
     def checksum(text: str) -> str:
         objects = render({"topology": "t.yaml", "topologyFiles": {"t.yaml": text}})
         found = one(objects, "Deployment", "wordcount-split")["spec"]["template"]["metadata"][
@@ -236,8 +243,11 @@ def test_new_wiring_restarts_pods(render: Render) -> None:
     assert checksum("name: a") != checksum("name: b")
 
 
-def test_an_upgrade_changes_nothing_that_kubernetes_keeps(render: Render) -> None:
-    """Else it would be refused: what selects pods, and what a StatefulSet asks of volumes, which no version is in."""
+def test_upgrade_changes_no_immutable_field(render: Render) -> None:
+    """Kubernetes would reject it.
+
+    These are selectors and a StatefulSet's claims, which contain no version.
+    """
     fixed = ("selector", "serviceName", "podManagementPolicy", "volumeClaimTemplates")
     changed = {
         "topologyId": "{{ .Release.Revision }}",
@@ -255,8 +265,8 @@ def test_an_upgrade_changes_nothing_that_kubernetes_keeps(render: Render) -> Non
             assert "0.1.0" not in json.dumps(kept)
 
 
-def test_diagnostic_mode(render: Render) -> None:
-    """Containers sleep, and nobody asks them how they are."""
+def test_diagnostic_mode_makes_containers_sleep(render: Render) -> None:
+    """They have no probes."""
     for name, spec in pod_specs(render({"diagnosticMode": {"enabled": True}})).items():
         if name.startswith(("Deployment", "StatefulSet")):
             (container,) = spec["containers"]

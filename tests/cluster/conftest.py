@@ -1,4 +1,4 @@
-"""Releases on the cluster of KUBECONFIG, each in a namespace of its own."""
+"""Releases on the cluster of KUBECONFIG, each in its own namespace."""
 
 import os
 from collections.abc import Callable, Iterator, Mapping
@@ -13,21 +13,23 @@ from tests.e2e.wordcount import WORDCOUNT
 from tests.go_program import go_source
 
 TAG = "e2e-1"
-"""Of the images, which the cluster has."""
+"""Tag of the images, which the cluster has."""
 
 Install = Callable[..., AbstractContextManager[Release]]
 
 
 @pytest.fixture(scope="session", autouse=True)
 def cluster() -> None:
-    """Fail at once where there is none."""
+    """Fail at once if there is no cluster."""
     if "KUBECONFIG" not in os.environ:
         pytest.fail("KUBECONFIG names no cluster: see tests/cluster/__init__.py")
 
 
 @pytest.fixture(scope="session")
 def install(tmp_path_factory: pytest.TempPathFactory) -> Install:
-    """Return what installs a word count with some more values into a namespace, once that is prepared, and removes both."""
+    """Return a context manager that installs a word count with further values into a namespace, and
+    removes both.
+    """
 
     @contextmanager
     def installed(
@@ -50,7 +52,7 @@ def install(tmp_path_factory: pytest.TempPathFactory) -> Install:
 
 
 def define(kube: Kube, module: str, version: str, folder: str, *names: str) -> None:
-    """Gives the cluster the kinds of objects that a Go module's source defines in these files of a folder."""
+    """Create the custom resource definitions in these files of a Go module's source."""
     for name in names:
         kube.kubectl(
             "apply",

@@ -1,4 +1,7 @@
-"""kube-router's firewall, which enforces NetworkPolicies beside any network of pods, by iptables and ipset."""
+"""kube-router's firewall.
+
+It enforces NetworkPolicies on any pod network with iptables and ipset.
+"""
 
 import os
 import re
@@ -18,7 +21,7 @@ _OURS: Final = re.compile(r"KUBE-(ROUTER|NWPLCY|POD-FW)-")
 
 
 class Enforcer:
-    """A process of this machine, the cluster's only node; a context manager, after which nothing is forbidden any more."""
+    """A process of this machine, the only node of the cluster. On exit all rules are removed."""
 
     def __init__(self, kube: Kube, workdir: Path) -> None:
         if os.geteuid() != 0 or shutil.which("ipset") is None:

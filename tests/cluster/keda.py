@@ -1,4 +1,4 @@
-"""KEDA, as its own kustomization has it, with programs that Go has built on this machine."""
+"""KEDA from its own kustomization, with programs that Go has built on this machine."""
 
 import json
 from collections.abc import Iterator
@@ -18,7 +18,9 @@ _PROGRAMS: Final = {"keda-operator": "operator", "keda-metrics-apiserver": "adap
 
 @contextmanager
 def running_keda(image: str) -> Iterator[None]:
-    """Installs the operator and the server of metrics, in pods of any image that the cluster has; removes them in the end."""
+    """Install the operator and the metrics server into pods of any image of the cluster, and remove
+    them at the end.
+    """
     said = run(["kubectl", "kustomize", str(go_source(MODULE, VERSION) / "config" / "minimal")])
     objects = [_adapted(each, image) for each in yaml.safe_load_all(said)]
     manifest = json.dumps({"apiVersion": "v1", "kind": "List", "items": objects})
@@ -34,7 +36,10 @@ def running_keda(image: str) -> Iterator[None]:
 
 
 def _adapted(each: dict[str, Any], image: str) -> dict[str, Any]:
-    """The object; of a Deployment, with the program from this machine's cache, since no image of KEDA's can be pulled."""
+    """Return the object.
+
+    A Deployment gets the program from this machine's cache, because KEDA's image cannot be pulled.
+    """
     if each["kind"] == "Deployment":
         program = go_program(f"{MODULE}/cmd/{_PROGRAMS[each['metadata']['name']]}", VERSION)
         spec = each["spec"]["template"]["spec"]

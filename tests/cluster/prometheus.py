@@ -1,4 +1,6 @@
-"""Prometheus, which finds and scrapes a release's pods as its PodMonitors say, and evaluates its rules."""
+"""A Prometheus that finds and scrapes a release's pods through its PodMonitors, and evaluates its
+rules.
+"""
 
 import json
 import os
@@ -19,11 +21,11 @@ from tests.go_server import GoServer
 
 VERSION: Final = "v0.316.0"
 EVERY: Final = "5s"
-"""Between two scrapes, and two evaluations."""
+"""Interval of scrapes and evaluations."""
 
 
 class Prometheus(GoServer):
-    """A process on this machine, which reaches the cluster's pods; a context manager."""
+    """A process on this machine that can reach the cluster's pods, as a context manager."""
 
     def __init__(self, kube: Kube, workdir: Path) -> None:
         self._address = f"127.0.0.1:{reserve_port()}"
@@ -57,16 +59,16 @@ class Prometheus(GoServer):
         )
 
     def samples(self, expression: str) -> list[tuple[Mapping[str, str], float]]:
-        """What an expression gives now: labels and value of each series."""
+        """Evaluate an expression, and return labels and value of each series."""
         found = self._ask("query", query=expression)["result"]
         return [(one["metric"], float(one["value"][1])) for one in found]
 
     def rules(self) -> list[dict[str, Any]]:
-        """The rules, with their `health` and `lastError`."""
+        """Return the rules with their `health` and `lastError`."""
         return [rule for group in self._ask("rules")["groups"] for rule in group["rules"]]
 
     def firing(self) -> set[tuple[str, str]]:
-        """The alerts that fire, each with its summary."""
+        """Return the firing alerts, each with its summary."""
         alerts = self._ask("alerts")["alerts"]
         return {
             (each["labels"]["alertname"], each["annotations"]["summary"])
@@ -75,7 +77,7 @@ class Prometheus(GoServer):
         }
 
     def targets(self) -> dict[str, str]:
-        """By pod, whether it was scraped well the last time: `up`, or what was wrong."""
+        """Return the result of the last scrape by pod: `up`, or the error."""
         found = self._ask("targets", state="active")["activeTargets"]
         return {each["labels"]["pod"]: each["lastError"] or each["health"] for each in found}
 
@@ -88,7 +90,7 @@ class Prometheus(GoServer):
 
 
 def _job(monitor: Mapping[str, Any], endpoint: Mapping[str, Any]) -> dict[str, Any]:
-    """What the Prometheus operator makes of a PodMonitor."""
+    """Convert a PodMonitor as the Prometheus operator does."""
     place = monitor["metadata"]
 
     def keep(label: str, value: str) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""KEDA scales a bolt that is too slow, by what waits in the source topic, up and down again."""
+"""KEDA scales a bolt that is too slow up and down, by the lag in the source topic."""
 
 import time
 from collections.abc import Callable
@@ -17,7 +17,9 @@ pytestmark = pytest.mark.timeout(3600)
 NAMESPACE = "kstorm-keda"
 MOST = 3
 BUSY, QUIET = 1200.0, 20.0
-"""Sentences a second: more than two pods of the slow bolt take, and fewer than one does."""
+"""Sentences per second: more than two pods of the slow bolt can process, and fewer than one pod
+can.
+"""
 SLOW = {"requests": {"cpu": "30m", "memory": "128Mi"}, "limits": {"cpu": "30m"}}
 VALUES: dict[str, Any] = {
     "keda": {"pollingInterval": 5},
@@ -38,8 +40,11 @@ VALUES: dict[str, Any] = {
 }
 
 
-def test_a_bolt_is_scaled_by_what_waits_in_the_source(install: Install) -> None:
-    """All pods that it may have while too much comes, one when little does; every word is counted once meanwhile."""
+def test_bolt_scales_by_the_lag_of_the_source(install: Install) -> None:
+    """It has the maximum of pods under high load and one under low load.
+
+    Every word is counted once.
+    """
     with running_keda(f"kstorm-spout:{TAG}"), install(NAMESPACE, VALUES) as release:
         assert _pods(release) == 1
         release.feed(BUSY)
@@ -56,7 +61,7 @@ def test_a_bolt_is_scaled_by_what_waits_in_the_source(install: Install) -> None:
 
 
 def _pods(release: Release) -> int:
-    """How many pods of split are ready, and none is about to end or to come."""
+    """Return the number of ready pods of split, provided that none is starting or ending."""
     status = release.kube.get(f"deployment/{WORDCOUNT.name}-split")["status"]
     ready: int = status.get("readyReplicas", 0)
     return ready if ready == status.get("replicas") else -1

@@ -1,4 +1,4 @@
-"""Who reaches whom, with the chart's NetworkPolicies enforced, as docs/security.md says it."""
+"""The chart's NetworkPolicies, enforced, allow exactly the connections that docs/security.md lists."""
 
 import json
 from collections.abc import Iterator, Mapping
@@ -33,7 +33,7 @@ print(json.dumps({place: reaches(place) for place in sys.argv[1:]}))
 
 @dataclass(frozen=True)
 class Places:
-    """Pods that try to reach each other."""
+    """Pods that try to connect to each other."""
 
     release: Release
     elsewhere: Kube
@@ -49,7 +49,7 @@ class Places:
         return f"{kube.get(f'pod/{pod}')['status']['podIP']}:{port}"
 
     def reached(self, kube: Kube, pod: str, *places: str) -> dict[str, bool]:
-        """Whether a pod can connect to each of these places, `host:port`."""
+        """Try to connect from a pod to each place, `host:port`."""
         found: dict[str, bool] = json.loads(
             kube.kubectl("exec", pod, "--", "python3", "-c", TRY, *places)
         )
@@ -57,12 +57,12 @@ class Places:
 
     @property
     def page(self) -> str:
-        """The page of a bolt."""
+        """Return the web port of a bolt."""
         return self.address(self.own, self.pod_of("split"), 6066)
 
     @property
     def servers(self) -> list[str]:
-        """The release's Kafka and ZooKeeper."""
+        """Return the release's Kafka and ZooKeeper."""
         return [
             f"{WORDCOUNT.name}-{name}.{NAMESPACE}.svc:{port}"
             for name, port in (("kafka", 9092), ("zookeeper", 2181))
@@ -70,13 +70,13 @@ class Places:
 
     @property
     def outside(self) -> str:
-        """A server of another namespace."""
+        """Return a server of another namespace."""
         return self.address(self.elsewhere, "stranger", 8080)
 
 
 @pytest.fixture(scope="module")
 def places(install: Install) -> Iterator[Places]:
-    """A release whose pods may not reach everything, a stranger in its namespace, and one in another."""
+    """A release with restricted pods, a stranger in its namespace, and one in another namespace."""
     with install(NAMESPACE, {"networkPolicy": {"egress": {"enabled": True}}}) as release:
         elsewhere = Kube(ELSEWHERE)
         elsewhere.apply({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": ELSEWHERE}})
@@ -93,7 +93,7 @@ def places(install: Install) -> Iterator[Places]:
 
 @pytest.fixture(scope="module")
 def enforced(places: Places, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Places]:
-    """The same, once everybody has reached everything, and from then on with the policies enforced."""
+    """Check that every pod can reach every place, then enforce the policies."""
     everything = [places.page, *places.servers, places.outside]
     assert all(places.reached(places.elsewhere, "stranger", *everything).values())
     assert all(places.reached(places.own, places.pod_of("split"), *everything, API_SERVER).values())
@@ -101,21 +101,23 @@ def enforced(places: Places, tmp_path_factory: pytest.TempPathFactory) -> Iterat
         yield places
 
 
-def test_a_stranger_reaches_nothing(enforced: Places, eventually: Eventually) -> None:
-    """Of another namespace: neither the pages nor the servers for development."""
+def test_stranger_in_another_namespace_reaches_nothing(
+    enforced: Places, eventually: Eventually
+) -> None:
+    """It reaches neither the web ports nor the development servers."""
     wanted = [enforced.page, *enforced.servers]
     eventually(
         lambda: not any(enforced.reached(enforced.elsewhere, "stranger", *wanted).values()), 60
     )
 
 
-def test_the_own_namespace_reaches_pages_and_servers(enforced: Places) -> None:
+def test_pods_of_the_namespace_reach_web_ports_and_servers(enforced: Places) -> None:
     found = enforced.reached(enforced.own, "neighbour", enforced.page, *enforced.servers)
     assert all(found.values()), found
 
 
-def test_the_release_reaches_itself(enforced: Places) -> None:
-    """By name too, so DNS as well."""
+def test_release_reaches_itself(enforced: Places) -> None:
+    """The test connects by name, so DNS works too."""
     for component in ("sentences", "split", "count", "sink", "acker"):
         found = enforced.reached(
             enforced.own, enforced.pod_of(component), enforced.page, *enforced.servers
@@ -123,8 +125,10 @@ def test_the_release_reaches_itself(enforced: Places) -> None:
         assert all(found.values()), (component, found)
 
 
-def test_egress_is_to_nobody_else(enforced: Places, eventually: Eventually) -> None:
-    """But the API server, for pods that ask it whether they come back."""
+def test_egress_reaches_nothing_outside_the_release(
+    enforced: Places, eventually: Eventually
+) -> None:
+    """Only pods that query their scale reach the API server."""
 
     def found() -> Mapping[str, Any]:
         asked = (enforced.outside, API_SERVER)
@@ -138,13 +142,12 @@ def test_egress_is_to_nobody_else(enforced: Places, eventually: Eventually) -> N
 
 
 def test_pods_stay_ready_and_work(enforced: Places) -> None:
-    """The kubelet reaches their probes, and messages go through."""
+    """The kubelet reaches their probes, and messages are processed."""
     enforced.release.await_ready()
     enforced.release.test()
 
 
-def test_whom_metrics_from_names(enforced: Places, eventually: Eventually) -> None:
-    """It stands in place of the own namespace."""
+def test_metrics_from_replaces_the_own_namespace(enforced: Places, eventually: Eventually) -> None:
     peer = {"namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": ELSEWHERE}}}
     enforced.release.set_value("networkPolicy.metricsFrom", [peer])
     page = enforced.page

@@ -1,4 +1,6 @@
-"""A real Prometheus scrapes a release with a pipeline, and evaluates its alerts and its dashboard."""
+"""A real Prometheus scrapes a release with a pipeline, and evaluates its alerts and dashboard
+queries.
+"""
 
 import json
 import math
@@ -37,7 +39,7 @@ VALUES = {
     },
 }
 ONLY_IN_TROUBLE = {"kstorm_kafka_away_seconds"}
-"""What a release that is well does not show."""
+"""Metrics that a healthy release does not have."""
 
 WRITE = """
 import sys
@@ -56,7 +58,7 @@ class Watched:
 
 @pytest.fixture(scope="module")
 def watched(install: Install, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Watched]:
-    """A release that is fed and watched."""
+    """A release with input and monitoring."""
     with install(NAMESPACE, VALUES, lambda kube: define(kube, *OPERATOR, *KINDS)) as release:
         release.feed(40)
         release.pipeline.await_batch()
@@ -65,7 +67,7 @@ def watched(install: Install, tmp_path_factory: pytest.TempPathFactory) -> Itera
 
 
 def test_every_pod_is_scraped(watched: Watched, eventually: Eventually) -> None:
-    """Those of the spout, the bolts, the ackers and the pipeline; the servers have no metrics."""
+    """These are the spout, the bolts, the ackers and the pipeline. The servers have no metrics."""
     label = f"app.kubernetes.io/instance={WORDCOUNT.name},app.kubernetes.io/component in (spout,bolt,acker,pipeline)"
     pods = {pod["metadata"]["name"] for pod in watched.release.kube.items("pods", "-l", label)}
     assert len(pods) == 6
@@ -73,7 +75,7 @@ def test_every_pod_is_scraped(watched: Watched, eventually: Eventually) -> None:
 
 
 def test_every_panel_of_the_dashboard_has_data(watched: Watched, eventually: Eventually) -> None:
-    """Each of its expressions gives a number, with the variables filled in as Grafana does."""
+    """Each expression returns a number. The variables are filled in as Grafana does."""
     found = watched.release.kube.get(f"configmap/{WORDCOUNT.name}-dashboard")["data"][
         f"{WORDCOUNT.name}.json"
     ]
@@ -93,7 +95,7 @@ def test_every_panel_of_the_dashboard_has_data(watched: Watched, eventually: Eve
 
 
 def test_every_rule_is_evaluated_and_none_fires(watched: Watched, eventually: Eventually) -> None:
-    """Each finds what it looks at; whoever is well is not told of."""
+    """Each rule finds its metrics. A healthy release fires no alert."""
     eventually(lambda: {rule["health"] for rule in watched.prometheus.rules()} == {"ok"}, 60)
     rules = watched.prometheus.rules()
     assert len(rules) == 13
@@ -107,8 +109,8 @@ def test_every_rule_is_evaluated_and_none_fires(watched: Watched, eventually: Ev
     assert watched.prometheus.firing() == set()
 
 
-def test_a_dead_letter_is_told_of(watched: Watched, eventually: Eventually) -> None:
-    """A message that is no text, from the source topic to the alert."""
+def test_dead_letter_fires_an_alert(watched: Watched, eventually: Eventually) -> None:
+    """The message is not valid text. It goes from the source topic to the alert."""
     watched.release.kube.kubectl(
         "exec", "feed", "--", "python3", "-c", WRITE, f"{WORDCOUNT.name}-kafka:9092"
     )

@@ -1,4 +1,7 @@
-"""`./run bench` as a user starts it, with few sentences: every figure is there; their values are not checked."""
+"""`./run bench` as a user starts it, with few sentences.
+
+All results must be present. Their values are not checked.
+"""
 
 import json
 from pathlib import Path
@@ -17,8 +20,8 @@ LONG = 240
 
 @pytest.mark.slow
 @pytest.mark.timeout(LONG + 60)
-def test_kstorm_beside_a_loop(tmp_path: Path) -> None:
-    """Both count correctly, every figure is found out, and kstorm's ratios are there."""
+def test_kstorm_next_to_a_loop(tmp_path: Path) -> None:
+    """Both count correctly. The report has all measurements, and kstorm's ratios."""
     path = tmp_path / "report.json"
     options = ["--rounds", 1, "--sentences", 30_000, "--only", "loop,kstorm", "--report", path]
     with started("tests.bench", *options, home=tmp_path) as bench:
@@ -36,8 +39,8 @@ def test_kstorm_beside_a_loop(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 @pytest.mark.timeout(LONG + 60)
-def test_trident_beside_the_same_by_hand(tmp_path: Path) -> None:
-    """All three count a skewed corpus correctly, and fewer tuples travel where they are combined before."""
+def test_trident_next_to_the_same_topology_by_hand(tmp_path: Path) -> None:
+    """All three count a skewed corpus correctly, and combining reduces the number of tuples."""
     path = tmp_path / "report.json"
     names = "by-hand,trident,trident-uncombined"
     options = [
@@ -67,8 +70,8 @@ def test_trident_beside_the_same_by_hand(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 @pytest.mark.timeout(LONG + 60)
-def test_what_a_message_costs_the_spout(tmp_path: Path) -> None:
-    """Tracked and untracked, in parts that add up to the whole."""
+def test_cost_of_a_message_for_the_spout(tmp_path: Path) -> None:
+    """The parts add up to the whole, for tracked and untracked messages."""
     path = tmp_path / "report.json"
     options = ["--messages", 60_000, "--rounds", 1, "--report", path]
     with started("tests.bench", "spout", *options, home=tmp_path) as bench:

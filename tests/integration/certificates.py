@@ -1,4 +1,6 @@
-"""Certificates as an administrator makes them, with openssl: an authority, and what it signed."""
+"""Certificates that openssl creates, as an administrator would: an authority, and the certificates
+that it signs.
+"""
 
 import subprocess
 from pathlib import Path
@@ -7,13 +9,13 @@ _HERE = "IP:127.0.0.1,DNS:localhost"
 
 
 class Authority:
-    """Signs certificates, for 127.0.0.1 if for no other. Needs `openssl` on PATH."""
+    """Signs certificates, by default for 127.0.0.1. Needs `openssl` on PATH."""
 
     def __init__(self, directory: Path, name: str) -> None:
         directory.mkdir(parents=True, exist_ok=True)
         self._directory, self.name = directory, name
         self.certificate = directory / f"{name}.crt"
-        """What clients have to trust: their `ssl.ca.location`."""
+        """The certificate that clients must trust: their `ssl.ca.location`."""
         self._key = directory / f"{name}.key"
         _openssl(
             "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-subj", f"/CN={name}", "-days", "2",
@@ -21,8 +23,11 @@ class Authority:
         )  # fmt: skip
 
     def sign(self, name: str, *, expired: bool = False, of: str = _HERE) -> Path:
-        """A PEM file with a new key and its certificate, valid from now for a day, or for a day in 2020. `of`: for which hosts, as
-        openssl has them. A name may be signed once in a directory."""
+        """Return a PEM file with a new key and its certificate.
+
+        The certificate is valid for one day from now, or for one day in 2020. `of` names its hosts
+        in openssl's format. Each name can be signed once per directory.
+        """
         key, request, certificate = (
             self._directory / f"{self.name}-{name}.{end}" for end in ("key", "csr", "crt")
         )
@@ -51,7 +56,7 @@ class Authority:
 
 
 def locked_key(file: str | Path, password: str, to: Path) -> Path:
-    """The key in a PEM file, in a file of its own that needs a password."""
+    """Copy the key of a PEM file into a file with a password."""
     _openssl("pkey", "-in", file, "-aes256", "-passout", f"pass:{password}", "-out", to)
     return to
 

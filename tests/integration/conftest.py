@@ -1,4 +1,4 @@
-"""What the integration tests share: names and topics that no other test has."""
+"""Shared fixtures of the integration tests: unique names and topics."""
 
 import re
 import uuid
@@ -21,7 +21,7 @@ RunTopology = Callable[..., AbstractContextManager[Engine]]
 
 @pytest.fixture
 def way(zookeeper: EmbeddedZooKeeper) -> Iterator[Proxy]:
-    """A proxy to the session's ZooKeeper, whose connection can be cut; the test itself connects directly."""
+    """A proxy to the session's ZooKeeper, which can be cut. The test itself connects directly."""
     with Proxy() as proxy:
         proxy.target = int(zookeeper.connect.rpartition(":")[2])
         yield proxy
@@ -30,14 +30,14 @@ def way(zookeeper: EmbeddedZooKeeper) -> Iterator[Proxy]:
 
 @pytest.fixture
 def topic_prefix(request: pytest.FixtureRequest) -> str:
-    """Return a name no other test has, for its topics, its topology and its nodes in ZooKeeper."""
+    """Return a unique name for the topics, the topology and the ZooKeeper nodes of a test."""
     name = re.sub(r"[^a-z0-9]+", "-", request.node.name.lower().removeprefix("test_"))
     return f"{name[:40].strip('-')}-{uuid.uuid4().hex[:8]}"
 
 
 @pytest.fixture
 def topic(kafka: EmbeddedKafka, topic_prefix: str) -> Iterator[Topic]:
-    """Name a topic that no other test has; the test creates it."""
+    """Return a unique topic name. The test creates the topic."""
     made = Topic(topic_prefix, kafka)
     yield made
     made.close()
@@ -45,7 +45,7 @@ def topic(kafka: EmbeddedKafka, topic_prefix: str) -> Iterator[Topic]:
 
 @pytest.fixture
 def client(zookeeper: EmbeddedZooKeeper, topic_prefix: str) -> Iterator[KazooClient]:
-    """Give a client of ZooKeeper that has made the topology's node, as its spouts do."""
+    """A ZooKeeper client. It has created the topology's node, as spouts do."""
     found = KazooClient(zookeeper.connect)
     found.start(30)
     found.ensure_path(spouts_path(topic_prefix))
@@ -62,7 +62,7 @@ def run_topology(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> RunTopology:
-    """Return a function that runs a topology of `topologies` as `running` does, under a name that no other test has."""
+    """Return a function that runs a topology of `topologies` under a unique name, like `running`."""
 
     def run(reference: str, **how: Any) -> AbstractContextManager[Engine]:
         return running(reference, topic_prefix, kafka, zookeeper, tmp_path, monkeypatch, **how)

@@ -1,4 +1,4 @@
-"""A real database of a test's own, Debian's, in a folder that goes with it."""
+"""A real database of Debian's for one test, in a temporary folder."""
 
 import os
 import shutil
@@ -21,13 +21,13 @@ _STOP_SECS: Final = 30.0
 
 
 class DatabaseServer(AbstractContextManager["DatabaseServer"]):
-    """Runs while the block does, but for what lies between `kill` and `start`."""
+    """Runs during its context, except between `kill` and `start`."""
 
     kind: ClassVar[str]
     package: ClassVar[str]
     crash: ClassVar[signal.Signals] = signal.SIGKILL
     user: ClassVar[str | None] = None
-    """Whom it runs as, if this is root."""
+    """The user that runs it if this process is root."""
 
     def __init__(self, look: Callable[[], str | None]) -> None:
         found = find_program(self.package, look)
@@ -42,7 +42,7 @@ class DatabaseServer(AbstractContextManager["DatabaseServer"]):
 
     @property
     def name(self) -> str:
-        """For `tests.integration.databases`."""
+        """Return the name for `tests.integration.databases`."""
         return f"{self.kind}:{self.port}"
 
     def __enter__(self) -> Self:
@@ -60,12 +60,12 @@ class DatabaseServer(AbstractContextManager["DatabaseServer"]):
         shutil.rmtree(self.folder, ignore_errors=True)
 
     def kill(self) -> None:
-        """Ends it at once; what it has acknowledged stays."""
+        """End it at once. Acknowledged data stays."""
         self._process.send_signal(self.crash)
         self._process.wait(_STOP_SECS)
 
     def start(self) -> None:
-        """Starts it, with what it had."""
+        """Start it with its earlier data."""
         with (self.folder / "log").open("ab") as log:
             self._process = subprocess.Popen(
                 self.command(), cwd=self.folder, stdout=log, stderr=log, **self.as_user
@@ -83,12 +83,12 @@ class DatabaseServer(AbstractContextManager["DatabaseServer"]):
                 return
 
     def make(self) -> None:
-        """Fills the folder, once."""
+        """Create the data folder once."""
 
     def command(self) -> list[str]:
-        """What runs it."""
+        """Return the command that runs it."""
         raise NotImplementedError
 
     def greet(self) -> None:
-        """Raises while it does not answer."""
+        """Raise an exception if it does not respond."""
         raise NotImplementedError

@@ -1,4 +1,7 @@
-"""How tests, and the services that they start, reach the databases of states: what is named `postgres:PORT` or `redis:PORT`."""
+"""Access to the state databases for tests and the services that they start.
+
+The names are `postgres:PORT` and `redis:PORT`.
+"""
 
 from functools import partial
 from typing import Any, Final
@@ -14,19 +17,19 @@ TABLE: Final = "counts"
 
 
 def connect(port: int) -> Any:
-    """A connection of Python's DB-API to PostgreSQL."""
+    """Return a DB-API connection to PostgreSQL."""
     return pg8000.dbapi.connect(
         SUPERUSER, host="127.0.0.1", port=port, database="postgres", timeout=30
     )
 
 
 def redis_client(port: int, **settings: Any) -> Any:
-    """A client of Redis."""
+    """Return a Redis client."""
     return redis.Redis("127.0.0.1", port, socket_timeout=30, **settings)
 
 
 def backing(name: str) -> BackingMap:
-    """The database of a state."""
+    """Return the database of a state."""
     kind, port = name.split(":")
     if kind == "redis":
         return RedisMap(partial(redis_client, int(port)), TABLE)
@@ -34,7 +37,7 @@ def backing(name: str) -> BackingMap:
 
 
 def stored(name: str) -> dict[str, Any]:
-    """All that is stored, by key."""
+    """Return all stored values by key."""
     kind, port = name.split(":")
     if kind == "redis":
         client = redis_client(int(port))

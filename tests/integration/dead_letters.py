@@ -1,4 +1,4 @@
-"""Dead letters on a real Kafka, as engines write them, in topics as they are made."""
+"""Dead letters on a real Kafka, in the format of engines, with topics as kstorm creates them."""
 
 from typing import Any
 
@@ -18,7 +18,7 @@ SECRET = b"card 4111"
 
 
 class Letters:
-    """The dead letters of a topology that has run, and the place of its events."""
+    """The dead letters of a topology, and its topic of events."""
 
     def __init__(self, kafka: EmbeddedKafka, name: str, **changed: str) -> None:
         self.kafka, self.name = kafka, name
@@ -69,14 +69,14 @@ class Letters:
         return DeadLetter(**{**parts, **changes})
 
     def strange(self, offset: int, **changes: Any) -> DeadLetter:
-        """Of another group."""
+        """Return a letter of another group."""
         reason = "cannot be deserialized: \x1b[31mred"
         return self.letter(
             offset, kind="undecodable", reason=reason, error=None, attempts=1, **changes
         )
 
     def kept(self) -> dict[int, tuple[bytes | None, bytes | None]]:
-        """What Kafka has still: key and value by offset."""
+        """Return the remaining records of the topic: key and value by offset."""
         consumer = Consumer(
             {
                 "bootstrap.servers": self.kafka.bootstrap,

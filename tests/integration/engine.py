@@ -1,4 +1,7 @@
-"""A topology on real servers, one process for each service. Plain clients fill its source and read its sink."""
+"""A topology on real servers, with one process per service.
+
+Plain clients write its source and read its sink.
+"""
 
 import json
 import os
@@ -29,14 +32,14 @@ _ROOT = Path(__file__).parents[2]
 
 
 class Engine:
-    """What a test does to a running topology, and what it asks of it."""
+    """Operations and queries of a test on a running topology."""
 
     def __init__(self, processes: LocalProcesses, bootstrap: str, source: str, sink: str) -> None:
         self.processes, self.bootstrap, self.source, self.sink = processes, bootstrap, source, sink
         self.produced = 0
 
     def produce(self, messages: Iterable[str], headers: Sequence[tuple[str, str]] = ()) -> None:
-        """Writes messages to the source topic, evenly over its partitions, each with these headers."""
+        """Write messages with these headers to the source topic, evenly over its partitions."""
         producer = Producer(
             {
                 "bootstrap.servers": self.bootstrap,
@@ -57,29 +60,32 @@ class Engine:
         return next(worker for worker in self.processes.workers if worker.name == name)
 
     def life(self, name: str) -> tuple[int, float] | None:
-        """What stays the same until a process dies or begins anew; None if it does not answer."""
+        """Return a value that changes when a process dies or restarts its work.
+
+        It is None without a response.
+        """
         status = self.worker(name).status()
         return None if status is None else life_of(status)
 
     def total(self, component: str, key: str) -> int:
-        """A count summed over the processes of a component, as far as they answer."""
+        """Return the sum of a count over the responding processes of a component."""
         statuses = (worker.status() for worker in self.processes.of(component))
         return sum(status[key] for status in statuses if status is not None)
 
     def total_tasks(self, component: str, number: int) -> int:
-        """How many tasks one process of a component runs."""
+        """Return the number of tasks in one process of a component."""
         status = self.processes.of(component)[number].status()
         return 0 if status is None else len(status["tasks"])
 
     def members(self, component: str) -> list[str]:
-        """The instance names in a component's group, as the broker has them."""
+        """Return the instance names in a component's group, from the broker."""
         group = self.processes.topology.group(component)
         admin = AdminClient({"bootstrap.servers": self.bootstrap, "log_level": 0})
         found = admin.describe_consumer_groups([group], request_timeout=30)[group].result()
         return [member.group_instance_id for member in found.members]
 
     def await_spread(self, component: str, timeout: float = 90.0) -> None:
-        """Waits until every process of a component has tasks."""
+        """Wait until every process of a component has tasks."""
         numbers = range(len(self.processes.of(component)))
         self.until(
             lambda: all(self.total_tasks(component, number) for number in numbers),
@@ -88,7 +94,7 @@ class Engine:
         )
 
     def await_total(self, component: str, key: str, at_least: int, timeout: float = 120.0) -> None:
-        """Waits until a count is reached."""
+        """Wait until a count is reached."""
         self.until(
             lambda: self.total(component, key) >= at_least,
             timeout,
@@ -96,7 +102,10 @@ class Engine:
         )
 
     def await_done(self, spout: str, timeout: float = 180.0) -> None:
-        """Waits until every message of the source is finished: the stored offsets are at the ends of the partitions."""
+        """Wait until every message of the source is finished.
+
+        The stored offsets are then at the ends of the partitions.
+        """
         expected = {
             p: len(range(p, self.produced, SOURCE_PARTITIONS)) for p in range(SOURCE_PARTITIONS)
         }
@@ -104,7 +113,7 @@ class Engine:
         self.until(lambda: self.total(spout, "pending") == 0, 30, "nothing pending")
 
     def offsets(self) -> dict[int, int]:
-        """The offsets in ZooKeeper, read by a plain client."""
+        """Return the offsets in ZooKeeper, from a plain client."""
         login = self.processes.environment.get("KSTORM_ZOOKEEPER_AUTH", "").removeprefix("digest:")
         client = KazooClient(
             self.processes.zookeeper, auth_data=[("digest", login)] if login else None
@@ -125,12 +134,12 @@ class Engine:
 
     @property
     def _offsets_at(self) -> str:
-        """The node of the topology's `KafkaSpout`."""
+        """Return the node of the topology's `KafkaSpout`."""
         spouts = [spec.component for spec in self.processes.topology.spouts]
         return next(spout.spout_config.zk_path for spout in spouts if isinstance(spout, KafkaSpout))
 
     def until(self, condition: Callable[[], bool], timeout: float, what: object) -> None:
-        """Waits for a condition; says what, and where everything stands if it does not come true."""
+        """Wait for a condition. A failure names it, and has the state of the topology."""
         deadline = time.monotonic() + timeout
         while not condition():
             if time.monotonic() > deadline:
@@ -159,7 +168,7 @@ class Engine:
         }
 
     def records(self, topic: str | None = None, partitions: int = SINK_PARTITIONS) -> list[Any]:
-        """Every record of a topic, decoded from JSON."""
+        """Return all records of a topic, decoded from JSON."""
         consumer = Consumer(
             {"bootstrap.servers": self.bootstrap, "group.id": "audit", "log_level": 0}
         )
@@ -179,7 +188,10 @@ class Engine:
 
 
 def check_words(engine: Engine, sentences: Iterable[str]) -> Counter[str]:
-    """Asserts that no word's count falls short and no occurrence is missing; returns by how much counts exceed."""
+    """Assert that no count is too low and no occurrence is missing.
+
+    Returns the excess of the counts.
+    """
     truth = Counter(word for sentence in sentences for word in sentence.split())
     highest: Counter[str] = Counter()
     ids = set()
@@ -208,10 +220,11 @@ def running(
     settings: Mapping[str, str] | None = None,
     anew: bool = True,
 ) -> Iterator[Engine]:
-    """Runs `topologies:<reference>`, or a YAML file's topology, until the block ends; its workers are ready when it begins.
+    """Run `topologies:<reference>`, or the topology of a YAML file, during the context.
 
-    `bootstrap` is the listener that the services use, by default the one without TLS, which the test's own clients use
-    in any case. `settings` are further variables of the services. `anew=False`: source and sink are there.
+    All workers are ready at its start. `bootstrap` is the listener for the services. The test's own
+    clients always use the listener without TLS, which is the default. `settings` are further
+    variables of the services. With `anew=False` the source and the sink exist already.
     """
     _name, source, sink = topologies.names(prefix)
     environment = {

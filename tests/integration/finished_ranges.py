@@ -1,4 +1,4 @@
-"""Reads what spouts and operators have said to be finished."""
+"""Reads the ranges that spouts and operators have finished."""
 
 from confluent_kafka import Consumer, TopicPartition
 
@@ -6,7 +6,7 @@ from kstorm.kafka.finished import FinishedRange, decode_range
 
 
 def finished_ranges(bootstrap: str, topic: str) -> list[FinishedRange]:
-    """All records of a topic of finished ranges."""
+    """Return all records of a topic of finished ranges."""
     reader = Consumer({"bootstrap.servers": bootstrap, "group.id": "nobody"})
     try:
         end = reader.get_watermark_offsets(TopicPartition(topic, 0), timeout=20)[1]
@@ -19,5 +19,5 @@ def finished_ranges(bootstrap: str, topic: str) -> list[FinishedRange]:
 
 
 def offsets_in(ranges: list[FinishedRange]) -> set[int]:
-    """The offsets that are in any of the ranges."""
+    """Return the offsets in the ranges."""
     return {offset for found in ranges for offset in range(found.start, found.end)}

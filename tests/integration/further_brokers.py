@@ -1,4 +1,4 @@
-"""More brokers than one, so that coordinators and leaders can move from one to the other, and back."""
+"""Further brokers, so that coordinators and leaders can move between them."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -7,7 +7,7 @@ from kstorm.local.servers import EmbeddedKafka
 
 
 def replicated(times: int) -> dict[str, str]:
-    """Settings of all brokers: the coordinators' topics have the replicas that the broker which makes them is set to."""
+    """Return settings for all brokers. The coordinators' topics have this many replicas."""
     factors = ("offsets.topic.replication.factor", "transaction.state.log.replication.factor")
     return dict.fromkeys(factors, str(times))
 
@@ -17,12 +17,14 @@ SAFE: Mapping[str, str] = {
     "min.insync.replicas": "2",
     "transaction.state.log.min.isr": "2",
 }
-"""Settings of three brokers of which one may be away."""
+"""Settings of three brokers, one of which may be down."""
 
 
 class FurtherBroker(EmbeddedKafka):
-    """A broker of the cluster of `first`, which must be running when this one starts and is the controller; it can be killed and
-    come back."""
+    """A broker of the cluster of `first`, which is the controller and must be running.
+
+    It can be killed and restarted.
+    """
 
     def __init__(
         self,

@@ -1,4 +1,7 @@
-"""A process of a group that is asked to let go of tasks, says so, and never does: `python -m … BOOTSTRAP TOPIC INSTANCE`."""
+"""A group member that confirms the revocation of its tasks and never completes it.
+
+Usage: `python -m … BOOTSTRAP TOPIC INSTANCE`.
+"""
 
 import sys
 import threading
@@ -7,13 +10,13 @@ from confluent_kafka import Consumer, TopicPartition
 
 
 def hang(consumer: Consumer, places: list[TopicPartition]) -> None:
-    """Until it is killed."""
+    """Hang until the process is killed."""
     print("revoking", sorted(place.partition for place in places), flush=True)
     threading.Event().wait()
 
 
 def main(bootstrap: str, topic: str, instance: str) -> None:
-    """Joins as `TaskConsumer` does."""
+    """Join the group as `TaskConsumer` does."""
     consumer = Consumer(
         {
             "bootstrap.servers": bootstrap,

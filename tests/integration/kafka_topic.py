@@ -1,4 +1,4 @@
-"""A topic on a real broker, for the tests of Kafka's ends."""
+"""A topic on a real broker, for the tests of Kafka spouts and bolts."""
 
 import time
 from dataclasses import dataclass, field
@@ -16,7 +16,7 @@ from kstorm.runtime.kafka.source import KafkaSource
 
 @dataclass
 class Topic:
-    """A topic on a real broker, and the source that reads it."""
+    """A topic on a real broker, and the sources that read it."""
 
     name: str
     kafka: EmbeddedKafka
@@ -60,7 +60,7 @@ class Topic:
 
 
 def read(source: KafkaSource, count: int, timeout: float = 20.0) -> list[tuple[int, bytes | None]]:
-    """Offset and value of the next messages."""
+    """Return offset and value of the next messages."""
     got: list[tuple[int, bytes | None]] = []
     deadline = time.monotonic() + timeout
     while len(got) < count and time.monotonic() < deadline:

@@ -1,9 +1,10 @@
-"""A stand-in for a Kestrel server, enough for a reader of queues, since none is packaged.
+"""A replacement for a Kestrel server, sufficient for queue readers. There is no package of Kestrel.
 
-It speaks the memcache text protocol as Kestrel's guide and its `MemcacheHandler` have it: `set`, `get` with `/open`,
-`/close`, `/abort`, `/peek` and `/t=`, and `quit`; one open read a connection and queue, another one is an `ERROR` that
-ends the connection; what is open goes back to the head of its queue when it is aborted or the connection ends. Items do
-not expire. What it holds survives `stop` and `start`, as Kestrel's journal does.
+It speaks the memcache text protocol of Kestrel's guide and its `MemcacheHandler`: `set`, `quit`,
+and `get` with `/open`, `/close`, `/abort`, `/peek` and `/t=`. A connection can open one item per
+queue. Another open is an `ERROR` and ends the connection. Open items return to the head of their
+queue at an abort or at the end of the connection. Items do not expire. They survive `stop` and
+`start`, as in Kestrel's journal.
 """
 
 import asyncio
@@ -18,31 +19,33 @@ _LOOK_SECS = 0.01
 
 
 class KestrelServer(Listener):
-    """Its methods may be called from any thread but its own."""
+    """Its methods may be called from any thread except its own."""
 
     def __init__(self) -> None:
         super().__init__()
         self.connections = 0
-        """How many connections there are."""
+        """The number of connections."""
         self.accepted = 0
-        """How many there ever were."""
+        """The number of connections since the start."""
         self.refusing = False
-        """Whether it answers every request as a server that is shutting down: SERVER_ERROR, and the connection ends."""
+        """If true, it fails every request like a server that is shutting down: SERVER_ERROR, then
+        the end of the connection.
+        """
         self.silent = False
-        """Whether it answers nothing."""
+        """If true, it does not respond."""
         self._queues: defaultdict[str, deque[bytes]] = defaultdict(deque)
         self._open: defaultdict[str, list[bytes]] = defaultdict(list)
 
     def put(self, queue: str, *items: bytes) -> None:
-        """Adds items at the queue's end."""
+        """Append items to the queue."""
         self._call(lambda: self._queues[queue].extend(items))
 
     def waiting(self, queue: str) -> list[bytes]:
-        """The items that nobody has open, the head first."""
+        """Return the items that no connection has open, from the head."""
         return self._call(lambda: list(self._queues[queue]))
 
     def open(self, queue: str) -> list[bytes]:
-        """The items that some connection has open."""
+        """Return the open items."""
         return self._call(lambda: list(self._open[queue]))
 
     def drop(self) -> None:
@@ -77,7 +80,7 @@ class KestrelServer(Listener):
 
 
 class _Session:
-    """One connection, and what it has open."""
+    """A connection and its open items."""
 
     def __init__(
         self,
@@ -92,7 +95,7 @@ class _Session:
         self._open: dict[str, bytes] = {}
 
     async def serve_one(self) -> bool:
-        """Answers one request; whether the connection stays open."""
+        """Handle a request. Returns False if the connection must end."""
         line = await self._reading.readline()
         if not line.endswith(b"\r\n"):
             return False
@@ -114,7 +117,7 @@ class _Session:
                 return self._end(b"CLIENT_ERROR")
 
     def abort_all(self) -> None:
-        """The connection has ended."""
+        """Abort all open items at the end of the connection."""
         for queue in list(self._open):
             self._abort(queue)
 
@@ -135,7 +138,7 @@ class _Session:
                 return self._answer(None, queue)
         if (
             queue in self._open and not peeking
-        ):  # a second open read, or one that would not be reliable beside it
+        ):  # a second open read, or an unreliable read during an open one
             return self._end(b"ERROR")
         return self._answer(await self._next(queue, wait, opening=opening, peeking=peeking), queue)
 
@@ -155,7 +158,10 @@ class _Session:
         return item
 
     async def _look(self) -> None:
-        """Lets a moment pass; raises `EOFError` if the client has gone, so that nothing is given to nobody."""
+        """Wait a moment.
+
+        Raises `EOFError` if the client has gone, so that no item is given to it.
+        """
         await asyncio.sleep(_LOOK_SECS)
         if self._reading.at_eof() or self._writing.is_closing():
             raise EOFError

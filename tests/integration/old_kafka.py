@@ -1,6 +1,6 @@
-"""A Kafka as it was until 3.9: its brokers register in ZooKeeper, where `ZkHosts` finds them.
+"""A Kafka 3.9 with ZooKeeper. Its brokers register there, and `ZkHosts` finds them.
 
-Its jars are fetched when the first one starts, and only then.
+Its jars are downloaded when the first one starts.
 """
 
 from collections.abc import Mapping, Sequence
@@ -19,7 +19,7 @@ _LOGGING = {
 
 
 class OldKafka(EmbeddedKafka):
-    """One broker on 127.0.0.1, of the cluster that has its metadata at `zookeeper`: `host:port/chroot`."""
+    """A broker on 127.0.0.1, of the cluster with its metadata at `zookeeper`: `host:port/chroot`."""
 
     def __init__(
         self,
@@ -49,7 +49,7 @@ class OldKafka(EmbeddedKafka):
             **BROKER,
             "broker.id": str(self._broker),
             "zookeeper.connect": self._zookeeper,
-            # A killed broker loses its partitions to another one, or may come back, once its session is over.
+            # A killed broker loses its partitions, or may return, after its session has expired.
             "zookeeper.session.timeout.ms": "3000",
             "listeners": f"PLAINTEXT://{self.bootstrap}",
             "log.dirs": str(self.data_directory / "log"),

@@ -1,4 +1,4 @@
-"""A real PostgreSQL of a test's own."""
+"""A real PostgreSQL for one test."""
 
 import signal
 import subprocess
@@ -9,18 +9,18 @@ from tests.integration.databases import SUPERUSER, connect
 
 
 class PostgresServer(DatabaseServer):
-    """As root it runs as the user `postgres`, since it refuses root."""
+    """As root it runs with the user `postgres`, because PostgreSQL refuses root."""
 
     kind = "postgres"
     package = "postgresql"
-    crash = signal.SIGQUIT  # its children end with it, without a word
+    crash = signal.SIGQUIT  # its children end with it, without a message
     user = "postgres"
 
     def __init__(self) -> None:
         super().__init__(_newest)
 
     def make(self) -> None:
-        """A cluster of databases."""
+        """Create a database cluster."""
         data = self.folder / "data"
         make = [
             self.program / "initdb",
@@ -43,7 +43,10 @@ class PostgresServer(DatabaseServer):
         )
 
     def command(self) -> list[str]:
-        """Of it alone; what it writes outlives it, as the machine goes on."""
+        """Return the command without fsync.
+
+        Writes survive the process, because the machine does not crash.
+        """
         return [
             str(self.program / "postgres"),
             *(
@@ -58,7 +61,7 @@ class PostgresServer(DatabaseServer):
         ]
 
     def greet(self) -> None:
-        """Connects."""
+        """Open a connection."""
         connect(self.port).close()
 
 

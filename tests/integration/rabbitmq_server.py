@@ -1,4 +1,7 @@
-"""Debian's `rabbitmq-server` on free ports of 127.0.0.1, with its data, its cookie and its epmd in a folder of its own."""
+"""Debian's `rabbitmq-server` on free ports of 127.0.0.1.
+
+Its data, cookie and epmd have their own folder.
+"""
 
 import os
 import shutil
@@ -17,18 +20,21 @@ from kstorm.errors import LocalError
 from kstorm.local.ports import reserve_port
 from kstorm.local.processes import ManagedProcess
 
-_SCRIPTS: Final = Path("/usr/lib/rabbitmq/bin")  # those in /usr/sbin change the user
+_SCRIPTS: Final = Path("/usr/lib/rabbitmq/bin")  # the scripts in /usr/sbin change the user
 _START_SECS: Final = 120.0
 _HOW_TO: Final = "install Debian's package: apt-get install rabbitmq-server"
 
 
 def find_scripts() -> Path | str:
-    """Where RabbitMQ's scripts are, installed first if this user may; or why there are none, and what to do."""
+    """Return the folder of RabbitMQ's scripts, which are installed first if this user may.
+
+    If there are none, return the reason and the remedy.
+    """
     if (_SCRIPTS / "rabbitmq-server").exists():
         return _SCRIPTS
     if os.geteuid() != 0 or shutil.which("apt-get") is None:
         return f"there is no {_SCRIPTS}/rabbitmq-server, and this user cannot install it: {_HOW_TO}"
-    # A run level of 1 keeps the package from starting a server of its own.
+    # In run level 1 the package does not start its own server.
     environment = os.environ | {"DEBIAN_FRONTEND": "noninteractive", "RUNLEVEL": "1"}
     for command in (
         ["update", "-q"],
@@ -49,9 +55,10 @@ def find_scripts() -> Path | str:
 
 
 class RabbitMQServer:
-    """One node. Keeps its ports and its data over `stop`, `kill` and `start`.
+    """One node. It keeps its ports and its data over `stop`, `kill` and `start`.
 
-    With a `certificate` (a PEM file with its key, and the file of the authority that signed it) it also listens with TLS.
+    A `certificate` enables TLS. It is a PEM file with the key, and the file of the signing
+    authority.
     """
 
     def __init__(
@@ -79,7 +86,7 @@ class RabbitMQServer:
         }
         (self._home / "enabled_plugins").write_text("[].\n")
         (self._home / "rabbitmq.conf").write_text("\n".join(self._settings(certificate)) + "\n")
-        # Started here, in the foreground: one that the node started by itself would outlive it.
+        # It runs in the foreground. A process that the node starts itself would outlive it.
         self._epmd = ManagedProcess(
             "epmd", ["epmd", "-port", str(epmd_port)], workdir=workdir, environment=environment
         )
@@ -92,7 +99,7 @@ class RabbitMQServer:
         return f"127.0.0.1:{self.port}"
 
     def start(self) -> Self:
-        """Starts it and waits until it lets one log in."""
+        """Start the node and wait until a login succeeds."""
         if not self._epmd.alive:
             self._epmd.start()
         self._node.start()
@@ -107,13 +114,14 @@ class RabbitMQServer:
         return self
 
     def stop(self) -> None:
-        """Stops the node by SIGTERM; it can be started again."""
+        """Stop the node with SIGTERM. It can be started again."""
         self._node.stop(30)
 
     def kill(self) -> None:
-        """Kills the node, once the definitions of its queues are on disk; it can be started again.
+        """Kill the node after the definitions of its queues are on disk. It can be started again.
 
-        Mnesia, which keeps them, answers before that: a queue of the last second would be gone with the node.
+        Mnesia stores them, but responds earlier. Without the wait, a queue of the last second would
+        be lost.
         """
         control: list[str | Path] = [self._scripts / "rabbitmqctl", "eval", "mnesia:sync_log()."]
         subprocess.run(
@@ -126,29 +134,29 @@ class RabbitMQServer:
         self._node.kill()
 
     def pause(self) -> None:
-        """Freezes the node: its connections stay, and nothing comes by them."""
+        """Pause the node: its connections stay open, without traffic."""
         self._node.pause()
 
     def resume(self) -> None:
         self._node.resume()
 
     def close(self) -> None:
-        """Ends the node and its epmd."""
+        """End the node and its epmd."""
         self.stop()
         self._epmd.stop()
 
     def declare(self, queue: str) -> None:
-        """Makes a queue whose messages outlive the node."""
+        """Create a durable queue."""
         with self.channel() as channel:
             channel.queue_declare(queue, durable=True)
 
     def delete(self, queue: str) -> None:
-        """Removes a queue with its messages."""
+        """Delete a queue with its messages."""
         with self.channel() as channel:
             channel.queue_delete(queue)
 
     def publish(self, queue: str, *bodies: bytes) -> None:
-        """Writes messages that outlive the node; returns when it has them."""
+        """Write persistent messages, and wait for their confirmation."""
         with self.channel() as channel:
             channel.confirm_delivery()
             for body in bodies:
@@ -157,14 +165,14 @@ class RabbitMQServer:
                 )
 
     def ready(self, queue: str) -> int:
-        """How many messages the queue has that nobody has open."""
+        """Return the number of messages that no consumer has open."""
         with self.channel() as channel:
             count: int = channel.queue_declare(queue, passive=True).method.message_count
             return count
 
     @contextmanager
     def channel(self) -> Iterator[Any]:
-        """A channel of a connection for this block."""
+        """Open a channel on a new connection."""
         connection = pika.BlockingConnection(pika.ConnectionParameters("127.0.0.1", self.port))
         try:
             yield connection.channel()

@@ -1,4 +1,4 @@
-"""Tables on a real disk, recovered from a real changelog."""
+"""Tables on a real disk that recover from a real changelog."""
 
 import time
 from collections.abc import Callable
@@ -23,7 +23,10 @@ def make_table(
     now: Callable[[], float] = time.time,
     **settings: Any,
 ) -> RecoveringTable:
-    """A stateful bolt's table of one partition, in a process of its own; `settings` are those of the process."""
+    """Return a stateful bolt's table with one partition, in its own process.
+
+    `settings` are those of the process.
+    """
     made = Settings(topology="a:b", bootstrap_servers=kafka.bootstrap, data_dir=folder, **settings)
     service: Any = None
     app = make_app("tables", made, service)
@@ -40,7 +43,7 @@ async def checkpoint(
     offsets: dict[int, int],
     now: Callable[[], float],
 ) -> None:
-    """Writes a checkpoint as the driver of a bolt does."""
+    """Write a checkpoint as a bolt's driver does."""
     store = TaskStore(table, changelog, structlog.get_logger(), now)
     store.lend(writer)
     effect = Transact(changes, offsets)

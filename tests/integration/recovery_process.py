@@ -1,4 +1,7 @@
-"""Recovers a table in a process of its own, and prints what that took: records, and bytes of memory before and at most."""
+"""Recovers a table in its own process.
+
+It prints the number of records, and the memory before and at the peak.
+"""
 
 import asyncio
 import sys
@@ -12,13 +15,13 @@ STATUS = Path("/proc/self/status")
 
 
 def most_memory() -> int:
-    """Bytes of the most that this process has had resident."""
+    """Return the peak of the resident memory in bytes."""
     (line,) = (line for line in STATUS.read_text().splitlines() if line.startswith("VmHWM:"))
     return int(line.split()[1]) * 1024
 
 
 async def recover(bootstrap: str, changelog: str, folder: str) -> None:
-    """Opens partition 0."""
+    """Open partition 0."""
     kafka: Any = SimpleNamespace(bootstrap=bootstrap)
     table = make_table(kafka, Path(folder), changelog)
     before = most_memory()

@@ -1,4 +1,4 @@
-"""A real Redis of a test's own."""
+"""A real Redis for one test."""
 
 import shutil
 
@@ -7,7 +7,7 @@ from tests.integration.databases import redis_client
 
 
 class RedisServer(DatabaseServer):
-    """It keeps what it acknowledges."""
+    """It keeps acknowledged data."""
 
     kind = "redis"
     package = "redis-server"
@@ -16,7 +16,7 @@ class RedisServer(DatabaseServer):
         super().__init__(lambda: shutil.which("redis-server"))
 
     def command(self) -> list[str]:
-        """With a log that is written before each answer."""
+        """Return the command. It writes the log before each answer."""
         return [
             *(
                 str(self.program),
@@ -31,7 +31,7 @@ class RedisServer(DatabaseServer):
         ]
 
     def greet(self) -> None:
-        """Asks it, which it does not answer while it reads its log."""
+        """Send a ping. Redis does not respond while it loads its log."""
         client = redis_client(self.port)
         client.ping()
         client.close()

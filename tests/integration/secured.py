@@ -1,4 +1,4 @@
-"""A Kafka with TLS, logins and rights, and what its clients need to know."""
+"""A Kafka with TLS, logins and ACLs, and the settings of its clients."""
 
 from collections.abc import Iterable
 from pathlib import Path
@@ -20,11 +20,11 @@ STRANGER = "stranger"
 USER, PASSWORD = "kstorm", "scram-Pa55"
 
 _Right = tuple[ResourceType, str, ResourcePatternType, AclOperation]
-"""Of what kind of thing, called how, by which pattern, to do what."""
+"""Type, name and pattern of the resource, and the operation."""
 
 
 class Secured:
-    """A Kafka with TLS, and what its clients need to know."""
+    """A Kafka with TLS, and the settings of its clients."""
 
     def __init__(self, directory: Path) -> None:
         self.authority = Authority(directory / "certificates", "authority")
@@ -41,12 +41,12 @@ class Secured:
             certificates=certificates,
             settings={
                 "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
-                "super.users": "User:ANONYMOUS",  # whoever comes without TLS: the tests themselves
+                "super.users": "User:ANONYMOUS",  # clients without TLS: the tests themselves
             },
         )
 
     def properties(self, **changes: str) -> dict[str, str]:
-        """What a client that is let in sets."""
+        """Return the settings of a client with access."""
         return {
             "security.protocol": "SASL_SSL",
             "sasl.mechanism": "SCRAM-SHA-512",
@@ -57,7 +57,10 @@ class Secured:
         }
 
     def allow(self, prefix: str, *, transactions: bool = True) -> None:
-        """Gives the user what docs/security.md says that one needs, for the topology of a test; or all but its `transactions`."""
+        """Grant the user the rights of docs/security.md for a test's topology.
+
+        `transactions=False` leaves out the rights for transactions.
+        """
         name, source, sink = topologies.names(prefix)
         topic, group, transaction = (
             ResourceType.TOPIC,
@@ -80,11 +83,11 @@ class Secured:
         self._grant(USER, needed)
 
     def let_write(self, user: str, topic: str) -> None:
-        """Gives a user the right to write one topic."""
+        """Allow a user to write one topic."""
         self.let(user, topic, AclOperation.WRITE)
 
     def let(self, user: str, topic: str, to: AclOperation) -> None:
-        """Gives a user one right on one topic."""
+        """Grant a user one right on one topic."""
         self._grant(user, [(ResourceType.TOPIC, topic, ResourcePatternType.LITERAL, to)])
 
     def _grant(self, user: str, rights: Iterable[_Right]) -> None:
@@ -98,5 +101,5 @@ class Secured:
             made.result(30)
 
     def refusals(self) -> int:
-        """How many connections the broker refused so far."""
+        """Return the number of connections that the broker has rejected."""
         return self.kafka.log_path.read_text().count("Failed authentication with")

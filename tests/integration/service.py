@@ -1,4 +1,4 @@
-"""Runs one service that cannot work, and returns what it says."""
+"""Runs a service that cannot start, and returns its output."""
 
 import os
 import subprocess
@@ -11,7 +11,7 @@ _ROOT = Path(__file__).parents[2]
 def start_service(
     kind: str, tmp_path: Path, **environment: str
 ) -> "subprocess.CompletedProcess[str]":
-    """Runs `kstorm_<kind>` for the word count until it ends by itself."""
+    """Run `kstorm_<kind>` for the word count until it exits."""
     settings = {
         "KSTORM_TOPOLOGY": "tests.integration.topologies:wordcount",
         "KSTORM_TEST_PREFIX": "unused",
@@ -29,7 +29,7 @@ def start_service(
 
 
 def assert_refused(ended: "subprocess.CompletedProcess[str]", *says: str) -> None:
-    """It ended with exit code 2, and the last line of what it wrote says all this."""
+    """Assert exit code 2, and that the last line of the output contains these texts."""
     last = ended.stderr.strip().splitlines()[-1]
     assert ended.returncode == 2, ended.stderr
     assert "Traceback" not in ended.stderr

@@ -1,4 +1,4 @@
-"""A `KafkaSpout` with real clients and a collector that keeps what it gets, for tests that need no more of the engine."""
+"""A `KafkaSpout` with real clients and a simple collector, for tests that need no further engine."""
 
 import asyncio
 import json
@@ -28,7 +28,7 @@ FINISHED = "words.__finished"
 
 @dataclass
 class Collector(SpoutCollector):
-    """A spout's collector that keeps what it gets, and stores dead letters at once."""
+    """A spout's collector that keeps its calls and stores dead letters at once."""
 
     emitted: dict[int, Any] = field(default_factory=dict)
     ids: list[Any] = field(default_factory=list)
@@ -54,13 +54,16 @@ class Collector(SpoutCollector):
 
 
 class PolledWriter:
-    """A `RecordWriter` for the topic of finished ranges, without an event loop; it is polled by whoever has the process."""
+    """A `RecordWriter` for the topic of finished ranges, without an event loop.
+
+    Its process polls it.
+    """
 
     def __init__(self, topic: Topic) -> None:
         admin = AdminClient(topic.client_config)  # the request ends with its client
         admin.create_topics([NewTopic(FINISHED, 1, 1)])[FINISHED].exception(
             30
-        )  # another process has made it, perhaps
+        )  # another process may have created it
         self.producer = Producer({**topic.client_config, "linger.ms": 0})
 
     def write(
@@ -72,7 +75,7 @@ class PolledWriter:
     def write_batch(
         self, topic: str, keys: Any, values: Any, on_done: Any, headers: Any = None
     ) -> None:
-        """No spout does that."""
+        """Not supported: spouts do not call it."""
         raise NotImplementedError
 
     async def close(self) -> None:
@@ -81,8 +84,10 @@ class PolledWriter:
 
 
 class SpoutProcess:
-    """A spout task as a process of its own would have it: own clients, own session. `zookeeper` and `kafka` are where the
-    process has those, by default Kafka is where the topic is."""
+    """A spout task with its own clients and session, like in a process of its own.
+
+    `zookeeper` and `kafka` are the servers of the process. The default Kafka is that of the topic.
+    """
 
     def __init__(
         self,
@@ -119,12 +124,12 @@ class SpoutProcess:
         )
 
     def next_tuple(self) -> None:
-        """Once; what Kafka has answered is heard of."""
+        """Call it once, and handle Kafka's answers."""
         self.spout.next_tuple()
         self.writer.producer.poll(0)
 
     def until(self, condition: Callable[[], object], timeout: float = 20.0) -> None:
-        """Calls `next_tuple` until the condition is true."""
+        """Call `next_tuple` until the condition is true."""
         deadline = time.monotonic() + timeout
         while not condition():
             assert time.monotonic() < deadline, (
@@ -134,16 +139,16 @@ class SpoutProcess:
             time.sleep(0.002)
 
     def emit(self, count: int) -> None:
-        """Calls `next_tuple` until so many tuples have been emitted in all."""
+        """Call `next_tuple` until `count` tuples have been emitted in total."""
         self.until(lambda: len(self.collector.values) >= count)
 
     def ack(self, *offsets: int) -> None:
-        """Acks the newest attempts at some messages."""
+        """Ack the newest attempts at these messages."""
         for offset in offsets:
             self.spout.ack(self.collector.emitted[offset])
 
     def until_stored(self, offset: int, timeout: float = 20.0) -> None:
-        """Calls `next_tuple` until ZooKeeper has this offset of partition 0."""
+        """Call `next_tuple` until ZooKeeper has this offset of partition 0."""
         partition = Partition(self.spout.spout_config.topic, 0)
         self.until(lambda: self.spout._offsets.stored_offset(partition) == offset, timeout)
 
@@ -154,7 +159,7 @@ class SpoutProcess:
 
 @contextmanager
 def zookeeper_client(zookeeper: str) -> Iterator[KazooClient]:
-    """A client that knows nothing of kstorm."""
+    """Open a ZooKeeper client that is independent of kstorm."""
     client = KazooClient(zookeeper, timeout=10.0)
     client.start(timeout=30)
     try:
@@ -165,6 +170,6 @@ def zookeeper_client(zookeeper: str) -> Iterator[KazooClient]:
 
 
 def stored_offset(zookeeper: str, topic: Topic, partition: int = 0) -> Any:
-    """What ZooKeeper holds of a partition."""
+    """Return the content of a partition's node in ZooKeeper."""
     with zookeeper_client(zookeeper) as client:
         return json.loads(client.get(f"{topic.config().zk_path}/partition_{partition}")[0])

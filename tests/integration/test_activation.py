@@ -1,5 +1,6 @@
-"""`kstorm activate|deactivate|drain|kill` on real servers: who emits, which processes learn of it, and what happens to
-messages in flight."""
+"""`kstorm activate|deactivate|drain|kill` on real servers: which spouts emit, and what happens to
+messages in flight.
+"""
 
 import json
 import re
@@ -34,7 +35,7 @@ Command = Callable[..., tuple[object, str, str]]
 
 @pytest.fixture
 def kstorm(zookeeper: EmbeddedZooKeeper, capsys: pytest.CaptureFixture[str]) -> Command:
-    """Give the command: exit code, output, errors."""
+    """A function that runs the command and returns exit code, output and errors."""
 
     def run(*arguments: str) -> tuple[object, str, str]:
         with pytest.raises(SystemExit) as ended:
@@ -70,7 +71,7 @@ def name_of(engine: Engine) -> str:
 
 
 def ready(engine: Engine) -> str:
-    """What `/readyz` of the spout says, which answers 200."""
+    """Return the text of the spout's `/readyz`, which has status 200."""
     port = engine.worker("sentences-0").web_port
     with urllib.request.urlopen(f"http://127.0.0.1:{port}/readyz", timeout=5) as answer:
         text: bytes = answer.read()
@@ -84,7 +85,10 @@ def sentences(count: int) -> list[str]:
 def test_deactivated_topology_finishes_trees_in_flight_and_emits_nothing(
     engine: Engine, kstorm: Command
 ) -> None:
-    """Nothing is replayed, and the offsets of what finished are stored. Activated again, it continues from there."""
+    """It emits nothing more and replays nothing.
+
+    It stores the offsets of finished messages, where it resumes later.
+    """
     name, text = name_of(engine), sentences(6000)
     engine.produce(text[:5000])
     engine.await_total("sentences", "acked", 500)
@@ -115,7 +119,7 @@ def test_deactivated_topology_finishes_trees_in_flight_and_emits_nothing(
 
 
 def test_spout_started_while_deactivated_emits_nothing(engine: Engine, kstorm: Command) -> None:
-    """Killed or not: that a topology is deactivated outlives its processes."""
+    """The deactivation outlives the processes, even killed ones."""
     name, text = name_of(engine), sentences(300)
     assert kstorm("deactivate", name)[0] == 0
     spout = engine.worker("sentences-0")
@@ -138,8 +142,11 @@ def test_spout_started_while_deactivated_emits_nothing(engine: Engine, kstorm: C
     assert check_words(engine, text) == Counter()
 
 
-def test_drain_waits_until_nothing_is_in_flight(engine: Engine, kstorm: Command) -> None:
-    """It says how much is left; after its timeout it says where, and the topology stays deactivated."""
+def test_drain_waits_for_messages_in_flight(engine: Engine, kstorm: Command) -> None:
+    """It prints their number.
+
+    After its timeout it names their places, and the topology stays deactivated.
+    """
     name, text = name_of(engine), sentences(3000)
     split = engine.worker("split-0").process
     split.pause()
@@ -170,11 +177,11 @@ def test_drain_waits_until_nothing_is_in_flight(engine: Engine, kstorm: Command)
 def cluster(
     engine: Engine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> Iterator[KubernetesStub]:
-    """Give the API server of a cluster on which the word count is; its pods are the processes here."""
+    """The API server of a cluster with the word count. Its pods are the local processes."""
     with KubernetesStub() as stub:
         for component, kind in (("sentences", "spout"), ("split", "bolt"), ("acker", "acker")):
             stub.add(component, kind, topology=name_of(engine))
-        stub.pods[0]["metadata"]["name"] = "sentences-0"  # as a process is called after its pod
+        stub.pods[0]["metadata"]["name"] = "sentences-0"  # a process has the name of its pod
 
         def scale(name: str, replicas: int) -> None:
             component = name.removeprefix("wc-")
@@ -189,7 +196,7 @@ def cluster(
 def test_kill_drains_scales_to_0_and_forgets(
     engine: Engine, kstorm: Command, cluster: KubernetesStub
 ) -> None:
-    """No earlier than the last spout has ended; what is started by that name later emits."""
+    """It waits for the end of the last spout. A later topology with this name emits."""
     name, text = name_of(engine), sentences(2000)
     engine.produce(text[:1500])
     engine.await_total("sentences", "acked", 100)
@@ -226,7 +233,7 @@ def test_kill_drains_scales_to_0_and_forgets(
 def test_kill_with_unfinished_trees(
     engine: Engine, kstorm: Command, cluster: KubernetesStub
 ) -> None:
-    """It waits as long as `--wait` says, names what is left, and continues; nothing of that is lost."""
+    """It waits for `--wait` seconds and names the remaining trees, which are not lost."""
     cluster.autoscale("split")
     name, text = name_of(engine), sentences(200)
     split = engine.worker("split-0").process
@@ -255,7 +262,7 @@ def test_kill_with_unfinished_trees(
 def test_kill_refuses_components_scaled_by_keda(
     engine: Engine, kstorm: Command, cluster: KubernetesStub
 ) -> None:
-    """It would be started again at once. Nothing is deactivated or scaled."""
+    """KEDA would restart it at once. Nothing is deactivated or scaled."""
     cluster.autoscale("split", scaled_object="wc-split")
     code, _, error = kstorm("kill", name_of(engine), "--yes")
     assert (code, cluster.patches) == (2, [])
@@ -269,7 +276,7 @@ def test_kill_refuses_components_scaled_by_keda(
 def test_zookeeper_outage_keeps_the_topology_as_it_is(
     engine: Engine, kstorm: Command, way: Proxy
 ) -> None:
-    """`/status` says so; what was asked meanwhile is heard when it is back."""
+    """`/status` reports the outage. Commands take effect after it."""
     name, text = name_of(engine), sentences(200)
     assert kstorm("deactivate", name)[0] == 0
     engine.produce(text)
@@ -292,7 +299,7 @@ def test_zookeeper_outage_keeps_the_topology_as_it_is(
 
 
 def reports(engine: Engine) -> list[str]:
-    """The nodes of the spout's processes."""
+    """Return the nodes of the spout's processes."""
     client = KazooClient(engine.processes.zookeeper)
     client.start(30)
     found: list[str] = client.get_children(spouts_path(name_of(engine)))
@@ -322,7 +329,10 @@ def test_unknown_name_lists_known_topologies(
 def test_each_topology_is_deactivated_separately(
     kstorm: Command, zookeeper: EmbeddedZooKeeper, topic_prefix: str, eventually: Eventually
 ) -> None:
-    """Two share a ZooKeeper, and one of them is deactivated; its process says so as soon as it obeys."""
+    """Two topologies share a ZooKeeper.
+
+    A process reports its deactivation as soon as it stops emitting.
+    """
     names = [f"{topic_prefix}-{number}" for number in (1, 2)]
     watches = [TopologyWatch(zookeeper.connect, "", name) for name in names]
     onlooker = KazooClient(zookeeper.connect)
@@ -368,7 +378,10 @@ def test_login_prevents_others_from_deactivating(
     eventually: Eventually,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """Two users share a ZooKeeper, whoever came first; here under a chroot that anybody may use."""
+    """Two users share a ZooKeeper and a chroot that everyone may use.
+
+    The order of their start does not matter.
+    """
     connect = f"{zookeeper.connect}/{topic_prefix}"
     onlooker = KazooClient(zookeeper.connect)
     onlooker.start(30)
@@ -411,7 +424,7 @@ def test_login_prevents_others_from_deactivating(
 def test_activated_topology_is_not_drained(
     zookeeper: EmbeddedZooKeeper, topic_prefix: str, eventually: Eventually
 ) -> None:
-    """It would be waited for in vain, and be said to stay deactivated."""
+    """Otherwise it would wait without success, and report a deactivated topology."""
     with open_topologies(zookeeper.connect) as topologies:
         watch = TopologyWatch(zookeeper.connect, "", topic_prefix)
         watch.tell(SpoutReport("lines", "lines-0", False, 1, 0, 30.0))
@@ -431,8 +444,8 @@ def test_activated_topology_is_not_drained(
         watch.close()
 
 
-def test_without_zookeeper_a_topology_is_active(eventually: Eventually) -> None:
-    """After it has waited a few seconds for ZooKeeper's answer."""
+def test_topology_is_active_without_zookeeper(eventually: Eventually) -> None:
+    """It first waits a few seconds for ZooKeeper's answer."""
     watch = TopologyWatch("127.0.0.1:1", "", "alone")
     watch.start()
     assert not watch.active
@@ -449,7 +462,7 @@ def test_topology_in_a_chroot(
     eventually: Eventually,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """The first spout makes it; a user who may not use it gets an error with the node and the remedy."""
+    """A user without access gets an error with the node and the remedy."""
     connect = f"{zookeeper.connect}/{topic_prefix}"
     watch = TopologyWatch(connect, "digest:her:secret", "hers")
     watch.tell(SpoutReport("lines", "lines-0", True, 0, 0, 30.0))

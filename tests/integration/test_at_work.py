@@ -1,4 +1,6 @@
-"""Whether a topology of real processes works: as `kstorm probe` sees it, which only looks, and as its spouts say themselves."""
+"""A topology of real processes works, according to `kstorm probe`, which sends nothing, and to its
+spouts.
+"""
 
 import pytest
 from confluent_kafka import Consumer, TopicPartition
@@ -17,7 +19,7 @@ def test_probe_of_a_running_topology_sends_no_message(
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    """Every task of every component and of the ackers has a process."""
+    """Every task has a process, including those of the ackers."""
     monkeypatch.setenv("KSTORM_TOPOLOGY", "tests.integration.topologies:wordcount")
     monkeypatch.setenv("KSTORM_BOOTSTRAP_SERVERS", kafka.bootstrap)
     with run_topology("wordcount"):
@@ -42,7 +44,10 @@ def test_probe_of_a_running_topology_sends_no_message(
 def test_spout_reports_its_missing_topic(
     run_topology: RunTopology, kafka: EmbeddedKafka, topic_prefix: str
 ) -> None:
-    """At `/status`, ready as it is; until it is there, and then it reads."""
+    """`/status` has the report while the spout is ready.
+
+    When the topic exists, the spout reads it.
+    """
     _, source, sink = topologies.names(topic_prefix)
     with run_topology("wordcount", anew=False) as engine:
         (spout, *_) = engine.processes.of("sentences")

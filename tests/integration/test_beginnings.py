@@ -1,4 +1,4 @@
-"""Where a task begins on real brokers: where its group has committed, and with exactly once nowhere else."""
+"""Start offsets of tasks on real brokers: the committed offset, and with exactly once no other."""
 
 import asyncio
 import time
@@ -22,7 +22,7 @@ from tests.integration.test_consumer import Owner
 
 
 class Beginning(Owner):
-    """Keeps where its tasks begin."""
+    """Keeps the start offsets of its tasks."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -36,7 +36,7 @@ class Beginning(Owner):
 async def begins(
     kafka: EmbeddedKafka, topic: str, *, from_committed: bool
 ) -> dict[int, int] | Exception:
-    """Where the only process of a component begins, or why it does not."""
+    """Return the start offsets of a component's only process, or its error."""
     owner = Beginning()
     consumer = TaskConsumer(
         Settings(
@@ -73,7 +73,7 @@ def produce(kafka: EmbeddedKafka, topic: str, *partitions: int) -> None:
 
 
 def commit(kafka: EmbeddedKafka, group: str, offsets: Mapping[int, int]) -> None:
-    """For a group named like its topic, as soon as the broker knows who coordinates it."""
+    """Commit for a group named like its topic, as soon as the group has a coordinator."""
     admin = AdminClient({"bootstrap.servers": kafka.bootstrap})
     places = [TopicPartition(group, *place) for place in offsets.items()]
     deadline = time.monotonic() + 30
@@ -98,10 +98,10 @@ def committed(kafka: EmbeddedKafka, group: str, partitions: int) -> list[int]:
 
 
 @pytest.mark.parametrize("from_committed", [False, True], ids=["at least once", "exactly once"])
-async def test_an_offset_beyond_the_end_of_the_log_begins_no_task(
+async def test_committed_offset_beyond_the_end_is_an_error(
     kafka: EmbeddedKafka, topic_prefix: str, from_committed: bool
 ) -> None:
-    """librdkafka would begin at 0 and say nothing, and the group would stay where it never was."""
+    """librdkafka would silently start at 0, and the group's offset would stay wrong."""
     make_topics(kafka.bootstrap, {topic_prefix: 2})
     produce(kafka, topic_prefix, 0, 0, 1)
     commit(kafka, topic_prefix, {0: 2, 1: 5})
@@ -113,8 +113,13 @@ async def test_an_offset_beyond_the_end_of_the_log_begins_no_task(
     assert await begins(kafka, topic_prefix, from_committed=from_committed) == {0: 2, 1: 1}
 
 
-async def test_an_offset_that_is_missing(kafka: EmbeddedKafka, topic_prefix: str) -> None:
-    """At least once it all is executed again; exactly once it is not known what was."""
+async def test_missing_offset_is_an_error_with_exactly_once(
+    kafka: EmbeddedKafka, topic_prefix: str
+) -> None:
+    """With at least once all records are executed again.
+
+    With exactly once the processed ones are unknown.
+    """
     make_topics(kafka.bootstrap, {topic_prefix: 2})
     produce(kafka, topic_prefix, 0, 1)
     commit(kafka, topic_prefix, {0: 1})
@@ -126,16 +131,19 @@ async def test_an_offset_that_is_missing(kafka: EmbeddedKafka, topic_prefix: str
 
 @pytest.fixture
 def topology(topic_prefix: str, monkeypatch: pytest.MonkeyPatch) -> Topology:
-    """Build one that is processed exactly once."""
+    """A topology with exactly once."""
     monkeypatch.setenv("KSTORM_TEST_PREFIX", topic_prefix)
     monkeypatch.setenv("KSTORM_TEST_GUARANTEE", "exactly_once")
     return topologies.wordcount()
 
 
-def test_what_is_new_has_an_offset_before_anything_is_in_it(
+def test_empty_topic_gets_an_offset_before_its_first_record(
     kafka: EmbeddedKafka, topology: Topology
 ) -> None:
-    """Also if whoever made the topics died at once. Later only what holds nothing gets one, and nobody's is moved."""
+    """This also happens if the creator of the topics died at once.
+
+    Later only empty partitions get an offset, and none is moved.
+    """
     settings = Settings(topology="a:b", bootstrap_servers=kafka.bootstrap)
     count = topology.component("count").num_tasks
     topic = topology.bolt_topic("count")
@@ -148,8 +156,8 @@ def test_what_is_new_has_an_offset_before_anything_is_in_it(
     assert committed(kafka, topic, count) == [1, *[0] * (count - 1)]
 
 
-def test_what_holds_records_gets_no_offset(kafka: EmbeddedKafka, topology: Topology) -> None:
-    """It had one, which was lost; of a log whose records are all gone the end is right."""
+def test_topic_with_records_gets_no_offset(kafka: EmbeddedKafka, topology: Topology) -> None:
+    """Its offset was lost. If all records were deleted, the end is correct."""
     topic = topology.bolt_topic("count")
     count = topology.component("count").num_tasks
     make_topics(kafka.bootstrap, {topic: count})
@@ -161,7 +169,7 @@ def test_what_holds_records_gets_no_offset(kafka: EmbeddedKafka, topology: Topol
     assert committed(kafka, topic, count) == [-1001, 2, *[0] * (count - 2)]
 
 
-def test_at_least_once_no_group_is_touched(
+def test_at_least_once_commits_no_initial_offset(
     kafka: EmbeddedKafka, topic_prefix: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("KSTORM_TEST_PREFIX", topic_prefix)
@@ -170,14 +178,17 @@ def test_at_least_once_no_group_is_touched(
     assert committed(kafka, topology.bolt_topic("sink"), 1) == [-1001]
 
 
-def test_a_service_whose_offsets_have_expired_ends_and_says_so(
+def test_expired_offsets_end_an_exactly_once_service(
     kafka: EmbeddedKafka,
     zookeeper: EmbeddedZooKeeper,
     topic_prefix: str,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """As after a week in which the topology was stopped: it does not count everything again."""
+    """This happens if the topology was stopped for a week.
+
+    The service does not count everything again.
+    """
     settings = {"KSTORM_TEST_GUARANTEE": "exactly_once", "KSTORM_LEAVE_ON_STOP": "true"}
     with running(
         "wordcount", topic_prefix, kafka, zookeeper, tmp_path, monkeypatch, settings=settings

@@ -1,5 +1,7 @@
-"""What a broker takes of a stranger's broken batches: a spout reads it, or passes it over. (That over which librdkafka would end
-the process, it refuses.)"""
+"""A broker accepts some broken batches of a client. A spout reads or skips each of them.
+
+The broker rejects the batches that would end a process through librdkafka.
+"""
 
 import random
 
@@ -13,7 +15,7 @@ from tests.kafka_wire import offer
 
 
 @pytest.mark.parametrize("codec", CODECS)
-def test_nothing_that_is_broken_holds_up_what_is_behind_it(
+def test_broken_batch_does_not_block_later_records(
     kafka: EmbeddedKafka, topic_prefix: str, codec: str
 ) -> None:
     topic, chance = f"{topic_prefix}.{codec}", random.Random(codec)
@@ -34,4 +36,4 @@ def test_nothing_that_is_broken_holds_up_what_is_behind_it(
 
 
 _TAKEN = 12
-"""So many of the broken ones, of some hundred."""
+"""The number of accepted broken batches, out of some hundred."""

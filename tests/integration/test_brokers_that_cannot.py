@@ -1,4 +1,6 @@
-"""Brokers that keep no transactions, or no offsets of groups: whoever needs them says which setting it is, and ends."""
+"""Brokers that cannot store transactions or group offsets: a service that needs them names the
+setting and exits.
+"""
 
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -23,7 +25,7 @@ from tests.integration.service import start_service
 
 @pytest.fixture
 def topology(topic_prefix: str, monkeypatch: pytest.MonkeyPatch) -> Topology:
-    """Build one that is processed exactly once."""
+    """A topology with exactly once."""
     monkeypatch.setenv("KSTORM_TEST_PREFIX", topic_prefix)
     monkeypatch.setenv("KSTORM_TEST_GUARANTEE", "exactly_once")
     return topologies.wordcount()
@@ -35,7 +37,7 @@ def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def hurry(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Wait for seconds where a service waits for a minute."""
+    """Shorten the waits of a service from a minute to seconds."""
     monkeypatch.setattr(transactions, "_CALL_SECS", 2.0)
     monkeypatch.setattr(internal_topics, "_STARTING_SECS", 3.0)
     monkeypatch.setattr(internal_topics, "_PATIENCE_SECS", 5.0)
@@ -54,8 +56,8 @@ def refused(
 
 
 @pytest.mark.usefixtures("impatient")
-def test_more_replicas_than_there_are_brokers(topology: Topology, tmp_path: Path) -> None:
-    """Kafka's own defaults, on one broker: no topic of Kafka's own can be made."""
+def test_too_high_replication_factor_is_named(topology: Topology, tmp_path: Path) -> None:
+    """With Kafka's defaults, a single broker cannot create its internal topics."""
     too_many = {
         "transaction.state.log.replication.factor": "3",
         "offsets.topic.replication.factor": "2",
@@ -77,7 +79,7 @@ def test_more_replicas_than_there_are_brokers(topology: Topology, tmp_path: Path
         )
 
 
-def test_fewer_replicas_in_sync_than_a_record_needs(
+def test_missing_in_sync_replica_is_named(
     topology: Topology,
     topic_prefix: str,
     zookeeper: EmbeddedZooKeeper,
@@ -85,7 +87,7 @@ def test_fewer_replicas_in_sync_than_a_record_needs(
     eventually: Eventually,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """One broker of two is away: it is named. When it is back all goes on, without anybody's doing."""
+    """One of two brokers is down. The work continues without help when it is back."""
     connect = f"{zookeeper.connect}/{topic_prefix}"
     both = {"transaction.state.log.replication.factor": "2", "transaction.state.log.min.isr": "2"}
     one, two = (OldKafka(tmp_path, connect, broker=number, settings=both) for number in (1, 2))
@@ -104,13 +106,16 @@ def test_fewer_replicas_in_sync_than_a_record_needs(
         waiting.result()
 
 
-def test_transactions_that_are_not_allowed_to_take_so_long(
+def test_too_low_transaction_timeout_is_named(
     topology: Topology,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    """A service ends at once, with one line; `kstorm prepare` does so before, however long it is to wait."""
+    """A service exits at once with one line.
+
+    `kstorm prepare` finds it earlier, whatever its wait.
+    """
     with EmbeddedKafka(
         tmp_path, quick_start=True, settings={"transaction.max.timeout.ms": "5000"}
     ) as kafka:

@@ -1,7 +1,8 @@
-"""A canary in every input that may hold a secret, each broken in another way: no command, service or pipeline sings it.
+"""A canary in every input that may hold a secret, each broken in another way. No output may contain
+it.
 
-What they say while all is well is in `test_security.py` and in `tests/pipeline/test_secrets.py`, what the chart renders in
-`tests/chart/test_secrets.py`.
+`test_security.py` and `tests/pipeline/test_secrets.py` check the outputs without errors.
+`tests/chart/test_secrets.py` checks the chart.
 """
 
 import json
@@ -31,13 +32,13 @@ UNREADABLE = {
     ),
     "KSTORM_STATE_TOKEN": (CANARY, f"{CANARY} and more"),
 }
-"""What is no setting at all, as a variable and as a file."""
+"""Invalid settings, as a variable and as a file."""
 UNUSABLE = (
     {"sasl.pasword": CANARY},
     {"security.protocol": "ssl", "ssl.key.pem": CANARY},
     {"security.protocol": "ssl", "ssl.ca.pem": CANARY},
 )
-"""What librdkafka refuses as soon as a client is made."""
+"""Settings that librdkafka rejects when a client is created."""
 ASK_KAFKA = (
     ("produce", "words"),
     ("consume", "words"),
@@ -62,7 +63,7 @@ ASK_KUBERNETES = (
 
 
 def given(tmp_path: Path, variable: str, text: str) -> Iterator[dict[str, str]]:
-    """The setting as a variable, and as a file."""
+    """Yield the setting as a variable and as a file."""
     yield {variable: text}
     file = tmp_path / "mounted"
     file.write_text(text)
@@ -71,7 +72,7 @@ def given(tmp_path: Path, variable: str, text: str) -> Iterator[dict[str, str]]:
 
 @pytest.fixture
 def bare(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """Set what the commands need, and no login; nobody listens at these addresses."""
+    """Set the required variables without a login. No server listens at these addresses."""
     monkeypatch.chdir(tmp_path)
     for name in (
         "KAFKA_PROPERTIES",
@@ -87,7 +88,7 @@ def bare(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
 
 
 def sung(capfd: pytest.CaptureFixture[str], words: tuple[str, ...]) -> str:
-    """All that a command of `kstorm` writes; it ends in one line."""
+    """Return the whole output of a `kstorm` command, which ends in one line."""
     with pytest.raises(SystemExit) as ended:
         main(words)
     told = capfd.readouterr()
@@ -105,7 +106,6 @@ def test_no_command_prints_a_secret(
     capfd: pytest.CaptureFixture[str],
     tmp_path: Path,
 ) -> None:
-    """Whatever is wrong with a login."""
     for variable, texts in UNREADABLE.items():
         for text in texts:
             for setting in given(tmp_path, variable, text):
@@ -120,7 +120,9 @@ def test_no_command_prints_a_secret(
 
 
 def wrong_keys(directory: Path) -> Iterator[dict[str, str]]:
-    """A certificate for ZooKeeper with a password that does not open its key, that is no text, or stands where none belongs."""
+    """Yield certificates for ZooKeeper with a password that is wrong, not text, or at a wrong
+    place.
+    """
     key, certificate, password = (
         directory / name for name in ("zookeeper.key", "zookeeper.crt", "password")
     )
@@ -147,7 +149,7 @@ def test_no_command_prints_the_password_of_its_key(
     capfd: pytest.CaptureFixture[str],
     tmp_path: Path,
 ) -> None:
-    """Whose password is wrong; and nobody is asked for it."""
+    """The password is wrong. The command does not prompt for it."""
     for setting in wrong_keys(tmp_path):
         with monkeypatch.context() as patch:
             for name, value in setting.items():
@@ -165,7 +167,7 @@ def test_no_command_prints_the_token_of_its_cluster(
     capfd: pytest.CaptureFixture[str],
     tmp_path: Path,
 ) -> None:
-    """Whose token is refused, or whose kubeconfig is broken right behind it."""
+    """The API server rejects the token, or the kubeconfig is broken after it."""
     with KubernetesStub() as stub:
         stub.status = 401
         file = stub.write_kubeconfig(tmp_path / "config")
@@ -183,7 +185,6 @@ def test_no_command_prints_the_token_of_its_cluster(
 
 @pytest.mark.parametrize("kind", ["spout", "bolt", "acker"])
 def test_no_service_prints_a_secret(kind: str, tmp_path: Path) -> None:
-    """Of what it cannot start with."""
     texts = [(variable, text) for variable, texts in UNREADABLE.items() for text in texts[:2]]
     broken = [setting for variable, text in texts for setting in given(tmp_path, variable, text)][
         ::3
@@ -206,7 +207,7 @@ def test_no_service_prints_a_secret(kind: str, tmp_path: Path) -> None:
 def test_no_pipeline_prints_a_secret(
     name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    """Of settings that it cannot read, or may not have from a file."""
+    """It cannot read these settings, or must not take them from a file."""
     texts = [f'{{"a.password": "{CANARY}', f'["{CANARY}"]', CANARY]
     for text in texts:
         for setting in given(tmp_path, f"KSTORM_PIPELINE_{name}", text):

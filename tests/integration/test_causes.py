@@ -1,4 +1,4 @@
-"""`kstorm causes` of a topology that runs on this machine, on real servers."""
+"""`kstorm causes` for a topology of local processes on real servers."""
 
 import json
 import os
@@ -23,8 +23,10 @@ def test_slow_bolt_is_named_with_its_lag(
     tmp_path: Path,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    """Nothing holds it back while it has nothing to do. Fed, it is the bottleneck, and its lag rises. When it answers no more, what
-    waits for it is told."""
+    """Without input there is no cause. With input the bolt is the bottleneck, and its lag rises.
+
+    If the bolt does not respond, its waiting messages are reported.
+    """
 
     def found() -> list[dict[str, Any]]:
         with pytest.raises(SystemExit) as ended:
@@ -52,12 +54,12 @@ def test_slow_bolt_is_named_with_its_lag(
         assert stopped["said"] == "no process of slow is ready (0 of 1)"
         assert stopped["evidence"][0] == "slow-0: does not answer"
         assert stopped["evidence"][1].startswith("lag ")
-        engine.processes.kill()  # else what is left is worked off first
+        engine.processes.kill()  # otherwise the topology would finish its messages first
 
 
 @contextmanager
 def _fed(engine: Engine) -> Iterator[None]:
-    """With some four hundred sentences a second, four times what the bolt can do."""
+    """Feed about four hundred sentences per second, four times the capacity of the bolt."""
     ended = threading.Event()
 
     producer = Producer({"bootstrap.servers": engine.bootstrap, "log_level": 0})

@@ -1,4 +1,6 @@
-"""What a checkpoint does first: no offset is handed in before the records that it stands for are in the changelog."""
+"""The order of a checkpoint: its offsets are sent after the records that they stand for are in the
+changelog.
+"""
 
 import asyncio
 import threading
@@ -21,7 +23,7 @@ __all__ = ["topics"]
 
 
 class Sleepy(Producer):
-    """Sends its records late, but for what is flushed, and sleeps before it commits until it is woken."""
+    """Delays its records until a flush, and sleeps before a commit until it is woken."""
 
     asleep, woken = threading.Event(), threading.Event()
 
@@ -35,7 +37,7 @@ class Sleepy(Producer):
 
 
 def end_of(kafka: EmbeddedKafka, topic: str) -> int:
-    """The end of its partition 0, with what is in open transactions."""
+    """Return the end of partition 0, including open transactions."""
     asking = Consumer(
         {
             "bootstrap.servers": kafka.bootstrap,
@@ -49,11 +51,14 @@ def end_of(kafka: EmbeddedKafka, topic: str) -> int:
         asking.close()
 
 
-async def test_an_heir_never_starts_behind_records_that_it_could_not_read(
+async def test_successor_never_starts_after_unread_records(
     kafka: EmbeddedKafka, topics: tuple[str, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A process sleeps amid a checkpoint and loses its place; it wakes up when the heir has recovered, or waits for the
-    open transaction. The state that the heir has and the offset behind which it goes on must fit."""
+    """A process sleeps during a checkpoint and loses its place.
+
+    It wakes up when its successor has recovered, or waits for the open transaction. The successor's
+    state and start offset must match.
+    """
     topic, changelog = topics
     async with process(kafka, topic, "place", "first") as old:
         await old.write(changelog, Transact({0: [(b"count", b"1")]}, {0: 1}))
@@ -81,7 +86,7 @@ async def test_an_heir_never_starts_behind_records_that_it_could_not_read(
 
 
 class Stuck(Producer):
-    """Hands in offsets for ever, the first time; then as it should."""
+    """The first call to send offsets hangs. Later calls work."""
 
     released = threading.Event()
     stuck = 0
@@ -93,10 +98,13 @@ class Stuck(Producer):
         super().send_offsets_to_transaction(*arguments)
 
 
-async def test_offsets_that_are_handed_in_for_ever_are_written_again(
+async def test_stuck_offsets_are_written_by_another_producer(
     kafka: EmbeddedKafka, topics: tuple[str, str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """By another producer, once, long before a checkpoint is given up. The stuck one is refused when it comes back."""
+    """This happens once, long before the checkpoint fails.
+
+    The broker rejects the stuck producer later.
+    """
     topic, changelog = topics
     monkeypatch.setattr(checkpoints, "Producer", Stuck)
     monkeypatch.setattr(checkpoints, "_STUCK_SECS", 0.5)
@@ -114,7 +122,10 @@ async def test_offsets_that_are_handed_in_for_ever_are_written_again(
 
 
 async def test_offsets_alone_are_fenced(kafka: EmbeddedKafka, topics: tuple[str, str]) -> None:
-    """A checkpoint without changes is a transaction all the same if it has offsets; with neither it is nothing."""
+    """A checkpoint with offsets but without changes is a transaction.
+
+    Without both there is no transaction.
+    """
     topic, changelog = topics
     async with process(kafka, topic, "place", "first") as old:
         assert await old.write(changelog, Transact({0: []}, {0: 5})) == {}
@@ -127,10 +138,10 @@ async def test_offsets_alone_are_fenced(kafka: EmbeddedKafka, topics: tuple[str,
         assert await asyncio.to_thread(committed, kafka, changelog, topic) == ([], 7)
 
 
-async def test_a_writer_that_cannot_begin_says_who_wanted_what(
+async def test_writer_that_cannot_start_names_server_and_id(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """Nobody listens at port 1."""
+    """No server listens at port 1."""
     monkeypatch.setattr(transactions, "_CALL_SECS", 0.2)
     for name, seconds in {
         "_ANSWER_SECS": 0.2,

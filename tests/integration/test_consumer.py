@@ -1,4 +1,7 @@
-"""A consumer that Kafka has shut out for good ends its process: one that stayed would be ready, and read nothing."""
+"""A consumer that Kafka has fenced ends its process.
+
+Otherwise the process would be ready and read nothing.
+"""
 
 import asyncio
 from collections.abc import Mapping, Sequence
@@ -16,7 +19,7 @@ from tests.integration.engine import make_topics
 
 
 class Owner:
-    """Of tasks that need nothing."""
+    """An owner of tasks without work."""
 
     def __init__(self) -> None:
         self.ready = asyncio.Event()
@@ -30,16 +33,16 @@ class Owner:
         self.ready.set()
 
     async def revoked(self, partitions: Sequence[int]) -> None:
-        """These tasks have nothing to finish."""
+        """Do nothing."""
 
     async def lost(self, partitions: Sequence[int]) -> None:
-        """These tasks have nothing to stop."""
+        """Do nothing."""
 
     def deliver(self, records: list[Message]) -> None:
-        """The test reads no records."""
+        """Drop the records."""
 
     def pass_over(self, partition: int, batch: Undecodable) -> None:
-        """There is none."""
+        """Do nothing: there are no such batches."""
 
 
 def member(
@@ -51,7 +54,7 @@ def member(
     session_secs: int = 6,
     **settings: Any,
 ) -> TaskConsumer:
-    """A process of a component, by the one name that all of these have; with other settings if need be."""
+    """Return a process of a component. All of them have one name, and possibly other settings."""
     consumer = TaskConsumer(
         Settings(topology="a:b", bootstrap_servers=bootstrap, instance=instance, **settings),
         topic=topic,
@@ -67,10 +70,10 @@ def member(
     return consumer
 
 
-async def test_of_two_processes_with_one_name_the_first_ends(
+async def test_second_process_with_the_same_name_ends_the_first(
     kafka: EmbeddedKafka, topic_prefix: str
 ) -> None:
-    """Kafka shuts it out, which librdkafka tells by an error among the records."""
+    """Kafka fences it, and librdkafka reports this as an error among the records."""
     make_topics(kafka.bootstrap, {topic_prefix: 1})
     first, second = Owner(), Owner()
     consumers = []
@@ -90,10 +93,10 @@ async def test_of_two_processes_with_one_name_the_first_ends(
             await asyncio.to_thread(consumer.stop)
 
 
-async def test_a_transaction_that_hangs_is_named_until_it_is_over(
+async def test_open_transaction_is_reported_until_it_ends(
     kafka: EmbeddedKafka, topic_prefix: str
 ) -> None:
-    """By whoever waits for it."""
+    """The waiting process reports it."""
     make_topics(kafka.bootstrap, {topic_prefix: 1})
     dead = Producer({"bootstrap.servers": kafka.bootstrap, "transactional.id": topic_prefix})
     dead.init_transactions(30)

@@ -20,7 +20,7 @@ COORDINATORS = ("__transaction_state", "__consumer_offsets")
 
 
 class Cluster:
-    """Two brokers, and what their admin client says of them."""
+    """Two brokers and their admin client."""
 
     def __init__(self, one: EmbeddedKafka, two: EmbeddedKafka) -> None:
         self.one, self.two = one, two
@@ -28,40 +28,40 @@ class Cluster:
         self.admin = AdminClient({"bootstrap.servers": self.bootstrap, "log_level": 0})
 
     def complete(self) -> bool:
-        """Whether both brokers take part."""
+        """True if both brokers are members."""
         return len(self.admin.list_topics(timeout=10).brokers) == 2
 
     def create(self, topics: dict[str, int]) -> None:
-        """Topics with a replica on each broker."""
+        """Create topics with a replica on each broker."""
         for future in self.admin.create_topics(
             [NewTopic(name, count, 2) for name, count in topics.items()]
         ).values():
             future.result(30)
 
     def leaders(self, topic: str) -> set[int]:
-        """The brokers that lead its partitions."""
+        """Return the brokers that lead the topic's partitions."""
         found = self.admin.list_topics(topic, timeout=10).topics[topic].partitions
         return {partition.leader for partition in found.values()}
 
     def coordinate(self, brokers: set[int]) -> bool:
-        """Whether just these have the coordinators, of transactions and of groups."""
+        """True if exactly these brokers have the coordinators of transactions and groups."""
         return all(self.leaders(topic) == brokers for topic in COORDINATORS)
 
     def in_sync(self) -> bool:
-        """Whether each broker has each record."""
+        """True if each broker has every record."""
         topics = self.admin.list_topics(timeout=10).topics.values()
         return all(
             len(partition.isrs) == 2 for topic in topics for partition in topic.partitions.values()
         )
 
     def elect(self) -> None:
-        """Each partition is led by its first replica again."""
+        """Make the first replica of each partition its leader again."""
         self.admin.elect_leaders(ElectionType.PREFERRED, None).result(30)
 
 
 @pytest.fixture
 def cluster(tmp_path: Path, eventually: Eventually) -> Iterator[Cluster]:
-    """Two brokers that serve."""
+    """Two running brokers."""
     with (
         EmbeddedKafka(tmp_path, quick_start=True, heap="256m", settings=replicated(2)) as one,
         FurtherBroker(tmp_path, one) as two,
@@ -72,14 +72,14 @@ def cluster(tmp_path: Path, eventually: Eventually) -> Iterator[Cluster]:
 
 
 @pytest.mark.slow
-def test_coordinators_move_amid_the_work(
+def test_coordinators_move_during_the_work(
     cluster: Cluster,
     zookeeper: EmbeddedZooKeeper,
     topic_prefix: str,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """Once since their broker is killed, and once since the other is to have them while both are well."""
+    """They move once because their broker is killed, and once to a broker that is preferred."""
     _name, source, sink = topologies.names(topic_prefix)
     cluster.create({source: SOURCE_PARTITIONS, sink: SINK_PARTITIONS})
     places = (cluster.one, zookeeper, tmp_path, monkeypatch)

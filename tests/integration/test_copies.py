@@ -1,4 +1,6 @@
-"""`kstorm dlq replay --mode produce` on a real Kafka: what is copied, what a copy says of itself, and what is refused."""
+"""`kstorm dlq replay --mode produce` on a real Kafka: the copies, their headers, and the rejected
+letters.
+"""
 
 import json
 import time
@@ -27,7 +29,7 @@ Command = Callable[..., tuple[object, str, str]]
 
 @pytest.fixture
 def source(kafka: EmbeddedKafka, topic_prefix: str) -> str:
-    """Give a topic of four partitions."""
+    """Create a topic with four partitions."""
     name = f"{topic_prefix}-source"
     make_topics(kafka.bootstrap, {name: 4})
     return name
@@ -42,7 +44,7 @@ def letters(kafka: EmbeddedKafka, topic_prefix: str) -> Letters:
 def replay(
     kafka: EmbeddedKafka, topic_prefix: str, capsys: pytest.CaptureFixture[str], monkeypatch: Any
 ) -> Command:
-    """Give the command in that mode, for the test's topology: exit code, output, errors."""
+    """A function that runs the command in this mode and returns exit code, output and errors."""
     monkeypatch.setenv("KSTORM_OPERATOR", "anna@laptop")
 
     def run(*words: str) -> tuple[object, str, str]:
@@ -68,7 +70,7 @@ def left(letters: Letters) -> list[int]:
 
 
 def written(letters: Letters, topic: str) -> list[Message]:
-    """All records of a topic."""
+    """Return all records of a topic."""
     consumer = Consumer(
         {
             "bootstrap.servers": letters.kafka.bootstrap,
@@ -97,7 +99,10 @@ def headers(message: Message) -> Mapping[str, bytes | str | None]:
 def test_copy_names_its_original(
     letters: Letters, replay: Command, source: str, capsys: Any
 ) -> None:
-    """Of a queue's message, which has no coordinates, the place of its letter; and the letter is discarded."""
+    """A message of a queue has no coordinates, so the copy has those of its letter.
+
+    The letter is discarded.
+    """
     queue = letters.letter(
         -1, topic="", partition=-1, key=b"k", headers=[("a", "b"), ("none", None)]
     )
@@ -144,7 +149,10 @@ def test_copy_names_its_original(
 def test_letter_of_a_missing_partition_is_copied(
     letters: Letters, replay: Command, source: str
 ) -> None:
-    """No spout holds it, so a copy is made; with --force also of what could be ordered, in its own partition."""
+    """No spout can emit it.
+
+    `--force` also copies messages that a spout could emit, into their partition.
+    """
     letters.write(
         letters.letter(7, topic=source, partition=17), letters.letter(8, topic=source, partition=3)
     )
@@ -170,6 +178,7 @@ def test_code_decides_if_the_spout_can_replay(
     monkeypatch: pytest.MonkeyPatch,
     kafka_spout: bool,
 ) -> None:
+    """A KafkaSpout can. Other spouts cannot."""
     builder = TopologyBuilder(letters.name)
     config = SpoutConfig(KafkaHosts(), source, id="lines")
     builder.set_spout("lines", KafkaSpout(config) if kafka_spout else FeederSpout("line"))
@@ -184,7 +193,11 @@ def test_code_decides_if_the_spout_can_replay(
 
 
 def test_letters_that_cannot_be_copied(letters: Letters, replay: Command, source: str) -> None:
-    """With --force neither: a tuple, a sink's record, what is cut, what could not be read, what is under way, another Kafka's."""
+    """These are tuples, records of a sink, cut or unreadable values, replays under way, and
+    messages of another Kafka.
+
+    `--force` does not help.
+    """
     letters.write(
         letters.letter(1, topic=f"{letters.name}.count", row=3),
         letters.letter(-1, topic=source, partition=-1),
@@ -215,7 +228,10 @@ def test_letters_that_cannot_be_copied(letters: Letters, replay: Command, source
 def test_copy_that_failed_three_times_requires_force(
     letters: Letters, replay: Command, source: str
 ) -> None:
-    """A copy that is given up again is told by its header: after three it takes --force. It stays a copy of the first message."""
+    """A header counts the copies.
+
+    After three `--force` is required. It still names the first message.
+    """
     told = [(copying.REPLAY_OF, "lines/0/1"), (copying.REPLAYS, "3")]
     letters.write(letters.letter(9, topic=source, partition=17, headers=told))
     code, _, complained = replay("0", "--yes")
@@ -231,7 +247,7 @@ def test_copy_that_failed_three_times_requires_force(
 def test_letters_of_kstorm_0_1_are_copied_and_remain(
     kafka: EmbeddedKafka, topic_prefix: str, replay: Command, source: str
 ) -> None:
-    """As they have no key, they cannot be discarded; it is said."""
+    """They have no key. The output has a note."""
     letters = Letters(kafka, topic_prefix, **{"cleanup.policy": "delete"})
     write_topic(
         letters.settings, letters.topic, [(None, encode_letter(letters.letter(9, topic=source)))]
@@ -245,7 +261,7 @@ def test_letters_of_kstorm_0_1_are_copied_and_remain(
 
 
 def test_rate_and_limit_of_copies(letters: Letters, replay: Command, source: str) -> None:
-    """The oldest first."""
+    """The oldest come first."""
     letters.write(*(letters.letter(number, topic=source, partition=17) for number in range(4)))
     begun = time.monotonic()
     assert replay("--all", "--rate", "2", "--limit", "3", "--yes")[0] == 0
@@ -256,7 +272,7 @@ def test_rate_and_limit_of_copies(letters: Letters, replay: Command, source: str
 def test_letter_remains_if_kafka_refuses_its_copy(
     letters: Letters, replay: Command, source: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Only what it has is discarded; the event says how far it came."""
+    """Only the letters of written copies are discarded. The event has the number."""
     letters.write(*(letters.letter(number, topic=source, partition=17) for number in range(3)))
     monkeypatch.setattr(copying, "write_copies", _takes_the_first)
     code, shown, complained = replay("--all", "--yes")
@@ -270,6 +286,7 @@ def _takes_the_first(_settings: object, _copies: list[Copy]) -> tuple[set[int], 
 
 
 def test_to_requires_the_mode_produce(kafka: EmbeddedKafka, letters: Letters, capsys: Any) -> None:
+    """A replay request uses the message's own coordinates."""
     words = [
         "dlq",
         "replay",

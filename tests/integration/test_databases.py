@@ -1,4 +1,6 @@
-"""Counts of a stream in a real PostgreSQL and a real Redis: whatever is killed amid commits, they are the truth."""
+"""Counts of a stream in a real PostgreSQL and a real Redis stay exact if processes are killed
+during commits.
+"""
 
 from collections import Counter
 from functools import partial
@@ -20,7 +22,7 @@ Server = type[PostgresServer] | type[RedisServer]
 
 
 def sentences(number: int) -> list[str]:
-    """Some text."""
+    """Return some text."""
     return [f"the {WORDS[(number + each) % 7]} {WORDS[each % 5]}" for each in range(SHARE)]
 
 
@@ -28,10 +30,10 @@ def sentences(number: int) -> list[str]:
 @pytest.mark.parametrize(
     "server", [PostgresServer, pytest.param(RedisServer, marks=pytest.mark.slow)]
 )
-def test_kills_amid_commits(
+def test_kills_during_commits_leave_counts_exact(
     run_topology: RunTopology, monkeypatch: pytest.MonkeyPatch, state: str, server: Server
 ) -> None:
-    """Of the processes that write to the database, in turn, without a pause."""
+    """The processes that write to the database are killed in turn, without a pause."""
     text: list[str] = []
     with server() as database:
         monkeypatch.setenv("KSTORM_TEST_DATABASE", database.name)
@@ -56,11 +58,14 @@ def test_kills_amid_commits(
 
 @pytest.mark.slow
 @pytest.mark.parametrize("server", [PostgresServer, RedisServer])
-def test_a_database_that_is_away_for_a_while(
+def test_database_outage_is_survived(
     run_topology: RunTopology, monkeypatch: pytest.MonkeyPatch, server: Server
 ) -> None:
-    """At the end of an epoch: who cannot write ends, and comes again until it can, without anybody's help. Nothing is counted
-    twice, or left out."""
+    """It happens at the end of an epoch. A process that cannot write exits and restarts until it
+    can.
+
+    No word is lost or counted twice.
+    """
     text: list[str] = []
     with server() as database:
         monkeypatch.setenv("KSTORM_TEST_DATABASE", database.name)
@@ -71,7 +76,7 @@ def test_a_database_that_is_away_for_a_while(
                 engine.produce(sentences(number))
                 engine.await_done(
                     "sentences"
-                )  # now all words are known, and only what is to be written needs the database
+                )  # all words are known, so only writes need the database
                 before = lives(engine)
                 database.kill()
                 engine.produce(sentences(number))
@@ -89,8 +94,10 @@ def test_a_database_that_is_away_for_a_while(
             )
 
 
-def test_a_life_of_redis_that_has_ended_writes_nothing() -> None:
-    """As of SQL in `tests/unit/trident/test_outside.py`: all or nothing, however many keys."""
+def test_fenced_writer_of_redis_writes_nothing() -> None:
+    """The same holds for SQL in `tests/unit/trident/test_outside.py`: a write is atomic for any
+    number of keys.
+    """
     with RedisServer() as server:
         database = backing(server.name)
         database.open()
@@ -119,17 +126,17 @@ def test_a_life_of_redis_that_has_ended_writes_nothing() -> None:
 
 
 def lives(engine: Engine) -> list[int]:
-    """How often each process that writes was started."""
+    """Return the number of starts of each writing process."""
     return [worker.process.starts for worker in engine.processes.of("count")]
 
 
 def truth(text: list[str]) -> Counter[str]:
-    """How often each word is in it."""
+    """Return the number of occurrences of each word."""
     return Counter(word for sentence in text for word in sentence.split())
 
 
 def counts(database: str, state: str) -> dict[str, int]:
-    """What the database has."""
+    """Return the counts in the database."""
     return {
         word: row[1][0] if state == "opaque" else row[1] for word, row in stored(database).items()
     }

@@ -1,4 +1,4 @@
-"""`kstorm dlq` and `kstorm events` on a real Kafka, with letters as engines write them."""
+"""`kstorm dlq` and `kstorm events` on a real Kafka, with letters in the format of engines."""
 
 import json
 import re
@@ -36,7 +36,9 @@ def letters(kafka: EmbeddedKafka, topic_prefix: str) -> Letters:
 def kstorm(
     kafka: EmbeddedKafka, topic_prefix: str, capsys: pytest.CaptureFixture[str], monkeypatch: Any
 ) -> Command:
-    """Give the command, for the test's topology: exit code, output, errors."""
+    """A function that runs the command for the test's topology and returns exit code, output and
+    errors.
+    """
     monkeypatch.setenv("KSTORM_OPERATOR", "anna@laptop")
     monkeypatch.setenv("COLUMNS", "250")
 
@@ -49,7 +51,7 @@ def kstorm(
 
 
 def events(kstorm: Command) -> list[Mapping[str, Any]]:
-    """Those that are noted, without when."""
+    """Return the recorded events without their times."""
     found = [json.loads(line) for line in kstorm("events", "--json")[1].splitlines()]
     assert all(event.pop("at") > 1_700_000_000_000 for event in found)
     return found
@@ -112,7 +114,7 @@ def test_list_groups_similar_letters(letters: Letters, kstorm: Command) -> None:
 
 
 def test_show_prints_everything_escaped(letters: Letters, kstorm: Command) -> None:
-    """What a stranger wrote does not reach the terminal as it is."""
+    """A client's control characters must not reach the terminal."""
     odd = letters.letter(
         7,
         value=b"\x1b]0;title\x07 " + SECRET,
@@ -138,7 +140,7 @@ def test_show_prints_everything_escaped(letters: Letters, kstorm: Command) -> No
 
 
 def test_show_of_a_missing_letter(letters: Letters, kstorm: Command) -> None:
-    """Be it discarded, or replaced by a newer one."""
+    """The letter was discarded, or replaced by a newer one."""
     letters.write(letters.letter(7), letters.letter(7, attempts=9))
     for number in ("0", "2"):
         code, _, complained = kstorm("dlq", "show", number)
@@ -161,7 +163,7 @@ def test_export_prints_complete_letters(letters: Letters, kstorm: Command) -> No
 
 
 def test_discard_writes_a_tombstone_and_an_event(letters: Letters, kstorm: Command) -> None:
-    """Of the letter that is named and no other."""
+    """Other letters stay."""
     letters.write(letters.letter(7), letters.letter(8))
     code, shown, _ = kstorm("dlq", "discard", "1", "--yes", "--note", "gone for good")
     assert code == 0
@@ -185,8 +187,8 @@ def test_discard_writes_a_tombstone_and_an_event(letters: Letters, kstorm: Comma
     assert (code, "has no dead letter 1:" in complained, len(letters.kept())) == (2, True, 3)
 
 
-def test_discard_of_a_group(letters: Letters, kstorm: Command) -> None:
-    """First it may be shown; nobody is asked where nobody is."""
+def test_discard_of_a_group_asks_first(letters: Letters, kstorm: Command) -> None:
+    """`--dry-run` lists the letters. Without a terminal the command requires `--yes`."""
     letters.write(letters.letter(7), letters.strange(8), letters.letter(9))
     group = fingerprint(letters.letter(0))[:5]
     assert kstorm("dlq", "discard", "--group", group, "--dry-run")[1].count("no such product") == 2
@@ -205,7 +207,7 @@ def test_discard_of_a_group(letters: Letters, kstorm: Command) -> None:
 def test_kafka_deletes_discarded_letters(
     kafka: EmbeddedKafka, topic_prefix: str, kstorm: Command, eventually: Eventually
 ) -> None:
-    """Kafka compacts the topic as it is set, here without its patience."""
+    """The topic has Kafka's compaction, here without delays."""
     letters = Letters(kafka, topic_prefix)
     letters.write(letters.letter(7), letters.letter(8))
     assert kstorm("dlq", "discard", "0", "--yes")[0] == 0
@@ -223,7 +225,7 @@ def test_kafka_deletes_discarded_letters(
     numbers = iter(range(100, 1000))
 
     def gone() -> bool:
-        letters.write(letters.letter(next(numbers)))  # a segment ends when the next record comes
+        letters.write(letters.letter(next(numbers)))  # the next record ends a segment
         return 0 not in letters.kept()
 
     eventually(gone, 90)
@@ -260,7 +262,7 @@ def test_letters_of_kstorm_0_1_are_listed_but_not_discarded(
 def test_watch_ends_at_a_new_group(
     letters: Letters, kstorm: Command, capsys: pytest.CaptureFixture[str], eventually: Eventually
 ) -> None:
-    """What is there already is not shown, and what is alike does not end it."""
+    """Existing letters are not shown, and similar ones do not end it."""
     letters.write(letters.letter(7))
     found: list[tuple[object, str, str]] = []
     watching = Thread(target=lambda: found.append(kstorm("dlq", "watch", "--timeout", "60")))
@@ -294,7 +296,7 @@ def test_missing_topic_is_named(kafka: EmbeddedKafka, topic_prefix: str, kstorm:
 def cluster(
     kafka: EmbeddedKafka, topic_prefix: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> Iterator[KubernetesStub]:
-    """Give a cluster with a topology whose pods alone know Kafka."""
+    """A cluster with a topology. Only its pods know Kafka."""
     components, variables = (
         (("lines", "spout"), ("acker", "acker")),
         {"KSTORM_BOOTSTRAP_SERVERS": kafka.bootstrap},
@@ -303,10 +305,10 @@ def cluster(
         yield stub
 
 
-def test_a_kubeconfig_is_enough(
+def test_commands_work_with_a_kubeconfig_alone(
     cluster: KubernetesStub, letters: Letters, topic_prefix: str, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    """A pod of the topology does it; who has discarded is the one outside."""
+    """A pod of the topology runs them. The event names the operator outside."""
 
     def run(*words: str) -> tuple[object, str]:
         with pytest.raises(SystemExit) as ended:

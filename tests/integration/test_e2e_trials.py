@@ -1,5 +1,7 @@
-"""What the end-to-end run feeds and audits with, on this machine: its topologies, undisturbed, and then a sink and dead letters
-that are not as they should be."""
+"""The feed and the audit of the end-to-end run, on this machine.
+
+First its topologies run undisturbed. Then the test damages copies of sink and dead letters.
+"""
 
 import json
 import subprocess
@@ -28,7 +30,7 @@ _ROOT = Path(__file__).parents[2]
 _PARTITIONS = 2
 _RATE = 100
 _MESSAGES = 200
-"""At least so many are fed: each kind of poison is among them."""
+"""The minimum number of messages. It includes each kind of bad message."""
 _PATIENCE_SECS = 60
 
 
@@ -67,7 +69,7 @@ def running(
 
 
 def feed(trial: Trial, bootstrap: str, workdir: Path, eventually: Eventually) -> int:
-    """Posts some messages, as the pod would; how many."""
+    """Post some messages as the pod does, and return their number."""
     lines, stop, log = workdir / "lines.txt", workdir / "stop", workdir / "feed.log"
     lines.write_text("\n".join(trial.lines()))
     arguments = ["feed", bootstrap, trial.source, trial.sink, str(_RATE), str(lines), str(stop)]
@@ -84,7 +86,7 @@ def feed(trial: Trial, bootstrap: str, workdir: Path, eventually: Eventually) ->
 def audit(
     trial: Trial, bootstrap: str, sink: str, letters: str, patience: int = _PATIENCE_SECS
 ) -> Findings:
-    """What the pod would print."""
+    """Return the result that the pod would print."""
     arguments = [trial.audit, bootstrap, trial.source, sink, letters, str(patience)]
     done = subprocess.run(
         _command(arguments), cwd=_ROOT, capture_output=True, text=True, timeout=180, check=True
@@ -96,14 +98,13 @@ def audit(
 @pytest.mark.parametrize(
     "trial", [WORDCOUNT, pytest.param(ORDERS, marks=pytest.mark.slow)], ids=lambda trial: trial.name
 )
-def test_undisturbed_nothing_is_wrong(
+def test_audit_of_an_undisturbed_run_finds_only_injected_faults(
     trial: Trial,
     kafka: EmbeddedKafka,
     zookeeper: EmbeddedZooKeeper,
     tmp_path: Path,
     eventually: Eventually,
 ) -> None:
-    """Whatever is found of the orders is found by the audit, and not by the topology: so what is there is changed then."""
     with running(trial, kafka, zookeeper, tmp_path):
         posted = feed(trial, kafka.bootstrap, tmp_path, eventually)
         found = audit(trial, kafka.bootstrap, trial.sink, trial.dead_letters)
@@ -118,7 +119,7 @@ def test_undisturbed_nothing_is_wrong(
 
 
 def check_copies(trial: Trial, bootstrap: str, change: "Change", said: str) -> None:
-    """Asserts what is said of copies of sink and dead letters that are not as they should be."""
+    """Assert the audit's findings for damaged copies of sink and dead letters."""
     sink, letters = f"{trial.sink}-{change.__name__}", f"{trial.dead_letters}-{change.__name__}"
     written = [_read(bootstrap, topic) for topic in (trial.sink, trial.dead_letters)]
     change(*written)
@@ -160,7 +161,7 @@ CHANGES: dict[Change, str] = {
     add_up_wrongly: "the sink is wrong: ",
     lose_a_letter: "no dead letter is about orders-",
 }
-"""What is done to sink and dead letters, and what the audit then says."""
+"""The damage to sink and dead letters, and the audit's finding."""
 
 
 def _read(bootstrap: str, topic: str) -> list[Written]:
@@ -186,7 +187,7 @@ def _command(arguments: list[str]) -> list[str]:
 
 
 def _last(log: Path) -> dict[str, int]:
-    """What the feed said last."""
+    """Return the last counts of the feed."""
     lines = log.read_text().splitlines()
     found: dict[str, int] = json.loads(lines[-1]) if lines else {"taken": 0, "sink": 0}
     return found

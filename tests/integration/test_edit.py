@@ -1,4 +1,6 @@
-"""`kstorm dlq edit` on a real Kafka: the new value is checked by the scheme, ordered, and is on no command line."""
+"""`kstorm dlq edit` on a real Kafka: the scheme checks the new value, the spout emits it, and no
+command line has it.
+"""
 
 import json
 from collections.abc import Callable, Iterator
@@ -49,7 +51,7 @@ def letters(kafka: EmbeddedKafka, topic_prefix: str) -> Letters:
 
 @pytest.fixture
 def code(topic_prefix: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
-    """Give the module that has the topology."""
+    """Return the name of the topology's module."""
     module = f"code_{abs(hash(topic_prefix))}"
     (tmp_path / f"{module}.py").write_text(CODE.replace("{name!r}", repr(topic_prefix)))
     monkeypatch.syspath_prepend(str(tmp_path))
@@ -62,7 +64,7 @@ def code(topic_prefix: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
 
 @pytest.fixture
 def edit(kafka: EmbeddedKafka, code: str, capsys: pytest.CaptureFixture[str]) -> Command:
-    """Give the command: exit code, output, errors."""
+    """A function that runs the command and returns exit code, output and errors."""
 
     def run(*words: str, topology: str = f"{code}:topology") -> tuple[object, str, str]:
         with pytest.raises(SystemExit) as ended:
@@ -83,7 +85,7 @@ def said(letters: Letters) -> list[tuple[str, str, str, str, str]]:
 
 
 def editor(tmp_path: Path, script: str) -> str:
-    """One that works by itself; `$1` is the file."""
+    """Return an editor that runs a script. `$1` is the file."""
     path = tmp_path / "editor"
     path.write_text(f"#!/bin/sh\n{script}\n")
     path.chmod(0o755)
@@ -93,7 +95,7 @@ def editor(tmp_path: Path, script: str) -> str:
 def test_replay_with_a_value_that_the_scheme_can_read(
     letters: Letters, edit: Command, tmp_path: Path
 ) -> None:
-    """Who has edited is told, never what."""
+    """The event has the operator, but no values."""
     letters.write(letters.letter(7, value=OLD, key=b"k", headers=[("a", "b")]))
     code, shown, _ = edit("0", "--value", NEW, "--dry-run")
     assert (code, shown) == (0, "item='cow', price=7\n")
@@ -125,7 +127,7 @@ def test_replay_with_a_value_that_the_scheme_can_read(
 def test_editor_shows_the_old_value(
     letters: Letters, edit: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """In a file that is gone afterwards; the newline that many put at the end is not meant."""
+    """The file is deleted afterwards. A newline at its end is ignored."""
     letters.write(letters.letter(7, value=OLD))
     assert "EDITOR is not set" in edit("0", "--yes")[2]
     monkeypatch.setenv("EDITOR", editor(tmp_path, "exit 3"))
@@ -144,7 +146,7 @@ def test_editor_shows_the_old_value(
 
 
 def test_letters_that_cannot_be_edited(letters: Letters, edit: Command, code: str) -> None:
-    """Each with a line that says why, and no order."""
+    """Each error has one line with the reason."""
     letters.write(
         letters.letter(1, value=OLD, component="fed"),
         letters.letter(2, value=OLD, component="once"),
@@ -179,7 +181,7 @@ def test_letters_that_cannot_be_edited(letters: Letters, edit: Command, code: st
 def cluster(
     kafka: EmbeddedKafka, letters: Letters, code: str, tmp_path: Path, monkeypatch: Any
 ) -> Iterator[KubernetesStub]:
-    """Give a cluster with the topology, whose pods alone know Kafka and have the code."""
+    """A cluster with the topology. Only its pods have the code and know Kafka."""
     variables = {"KSTORM_BOOTSTRAP_SERVERS": kafka.bootstrap, "KSTORM_TOPOLOGY": f"{code}:topology"}
     with from_kubeconfig(
         tmp_path, monkeypatch, letters.name, [("lines", "spout")], variables
@@ -194,7 +196,7 @@ def test_pod_receives_the_value_on_standard_input(
     monkeypatch: Any,
     capfd: pytest.CaptureFixture[str],
 ) -> None:
-    """And never on a command line, which all on the node may read; the editor is here."""
+    """All users of the node can read a command line. The editor runs locally."""
 
     def run(*words: str) -> tuple[object, str]:
         with pytest.raises(SystemExit) as ended:

@@ -1,4 +1,4 @@
-"""Services beside a Kafka that is part of their release make the source and sink topics."""
+"""Services with a Kafka in their release create the source and sink topics."""
 
 from pathlib import Path
 
@@ -9,14 +9,14 @@ from kstorm.local.servers import EmbeddedKafka, EmbeddedZooKeeper
 from tests.integration.engine import SOURCE_PARTITIONS, running
 
 
-def test_processes_make_the_ends_where_nobody_else_does(
+def test_processes_create_source_and_sink_topics(
     kafka: EmbeddedKafka,
     zookeeper: EmbeddedZooKeeper,
     topic_prefix: str,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """All at the same time; and there is work to do at once."""
+    """They start at the same time, and there is work at once."""
     settings = {"KSTORM_END_PARTITIONS": str(SOURCE_PARTITIONS)}
     with running(
         "wordcount",

@@ -1,4 +1,6 @@
-"""The guarantee on real servers: processes are killed, moved and poisoned, and every message is accounted for."""
+"""The guarantee on real servers: processes are killed, moved and paused, and every message is
+accounted for.
+"""
 
 import re
 import time
@@ -15,11 +17,12 @@ from kstorm.local.servers import EmbeddedKafka, EmbeddedZooKeeper
 from tests.integration.engine import Engine, check_words, running
 
 Run = Callable[..., Engine]
-LONG_SECS = 120.0  # a message timeout that no tree reaches on a busy machine, where the test says that nothing is replayed
+# a message timeout that no tree reaches on a busy machine, for tests without replays
+LONG_SECS = 120.0
 
 
 def sentences(count: int) -> list[str]:
-    """Ten words each out of 499, so that every process sees every word again and again."""
+    """Return sentences of ten words out of 499, so that every process sees every word repeatedly."""
     return [" ".join(f"w{(i * 7 + j * j) % 499}" for j in range(10)) for i in range(count)]
 
 
@@ -31,7 +34,7 @@ def run(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> Iterator[Run]:
-    """Start a topology for this test."""
+    """A function that starts a topology for this test."""
     with ExitStack() as stack:
 
         def start(reference: str, **options: Any) -> Engine:
@@ -43,8 +46,8 @@ def run(
         yield start
 
 
-def test_every_word_is_counted_exactly_once_when_nothing_fails(run: Run) -> None:
-    """Without faults nothing is replayed, so the counts are the truth."""
+def test_counts_are_exact_without_faults(run: Run) -> None:
+    """Nothing is replayed."""
     engine, text = run("wordcount", timeout_secs=LONG_SECS), sentences(4000)
     engine.produce(text)
     engine.await_done("sentences")
@@ -53,8 +56,8 @@ def test_every_word_is_counted_exactly_once_when_nothing_fails(run: Run) -> None
     assert engine.total("sentences", "acked") == 4000
 
 
-def test_a_killed_acker_costs_no_replay(run: Run) -> None:
-    """The ledger outlives its process: its trees complete after the restart."""
+def test_killed_acker_causes_no_replay(run: Run) -> None:
+    """The ledger outlives its process, and its trees complete after the restart."""
     engine, text = run("wordcount", timeout_secs=LONG_SECS), sentences(6000)
     engine.produce(text[:5000])
     engine.await_total("sentences", "acked", 500)
@@ -67,8 +70,11 @@ def test_a_killed_acker_costs_no_replay(run: Run) -> None:
 
 
 @pytest.mark.parametrize("victim", ["split-0", "count-0", "sink-0", "sentences-0"])
-def test_a_killed_process_loses_nothing(run: Run, victim: str) -> None:
-    """SIGKILL in the middle of the work: every word is counted at least once, and the state of the count is kept."""
+def test_killed_process_loses_nothing(run: Run, victim: str) -> None:
+    """It is killed during the work.
+
+    Every word is counted at least once, and the counts are kept.
+    """
     engine, text = run("wordcount", timeout_secs=8), sentences(6000)
     engine.produce(text[:5000])
     engine.await_total("split", "acked", 500)
@@ -80,7 +86,7 @@ def test_a_killed_process_loses_nothing(run: Run, victim: str) -> None:
 
 
 def test_processes_join_and_leave_under_load(run: Run) -> None:
-    """Scaling while messages flow: tasks move to the new processes and back, and nothing is lost."""
+    """Tasks move to the new processes and back, and nothing is lost."""
     engine, text = run("wordcount", timeout_secs=20), sentences(12000)
     engine.produce(text[:4000])
     engine.await_total("split", "acked", 500)
@@ -96,13 +102,13 @@ def test_processes_join_and_leave_under_load(run: Run) -> None:
     check_words(engine, text)
 
 
-def test_a_dead_process_loses_its_tasks_to_another_within_ten_seconds(run: Run) -> None:
-    """A process that does not come back is found dead after its session timeout."""
+def test_tasks_of_a_dead_process_move_within_ten_seconds(run: Run) -> None:
+    """The group notices the death after the session timeout."""
     engine = run("wordcount")
     engine.processes.scale("split", 2)
     engine.await_spread("split")
     before = engine.total_tasks("split", 0)
-    engine.worker("split-1").process.stop(0)  # SIGKILL at once, and not to be restarted
+    engine.worker("split-1").process.stop(0)  # SIGKILL at once, without a restart
     died = time.monotonic()
     engine.until(lambda: engine.total_tasks("split", 0) == 4, 30, "split-0 has all four tasks")
     took = time.monotonic() - died
@@ -110,10 +116,13 @@ def test_a_dead_process_loses_its_tasks_to_another_within_ten_seconds(run: Run) 
     assert took < 10 + 15  # fifteen for a busy test machine
 
 
-def test_a_stopped_process_leaves_the_group_if_it_is_told_to(
+def test_stopped_process_leaves_the_group_on_request(
     run: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Others have its tasks at once; else its place would be kept for its session timeout, as it may come back."""
+    """Other processes get its tasks at once.
+
+    By default its place is kept until the session timeout, because it may return.
+    """
     monkeypatch.setenv("KSTORM_LEAVE_ON_STOP", "true")
     engine, text = run("wordcount", timeout_secs=LONG_SECS), sentences(4000)
     engine.processes.scale("split", 2)
@@ -126,8 +135,8 @@ def test_a_stopped_process_leaves_the_group_if_it_is_told_to(
     assert check_words(engine, text) == Counter()
 
 
-def test_a_diamond_with_a_join_ends_with_every_message_acked(run: Run) -> None:
-    """Multi-anchored tuples, tuples held and acked later, and a bolt that fails every seventh message once."""
+def test_diamond_with_a_join_acks_every_message(run: Run) -> None:
+    """Tuples have several anchors, are held and acked later, and every seventh message fails once."""
     engine = run("diamond", timeout_secs=15)
     orders = [f"order-{number}" for number in range(2100)]
     engine.produce(orders)
@@ -138,9 +147,12 @@ def test_a_diamond_with_a_join_ends_with_every_message_acked(run: Run) -> None:
     assert engine.total("orders", "acked") == 2100
 
 
-def test_a_paused_process_that_wakes_up_writes_nothing(run: Run) -> None:
-    """Longer asleep than its session: another process has its tasks; awake, it finds that out and begins anew in its place. The
-    state that is recovered in the end, after every counting process was killed, falls short of nothing."""
+def test_paused_process_writes_nothing_after_it_wakes_up(run: Run) -> None:
+    """It was paused beyond its session, so another process has its tasks. It notices this and
+    restarts its work.
+
+    After a kill of all counting processes, the recovered counts are not too low.
+    """
     engine, text = run("wordcount", timeout_secs=8), sentences(9000)
     engine.processes.scale("count", 2)
     engine.await_spread("count")
@@ -163,10 +175,10 @@ def test_a_paused_process_that_wakes_up_writes_nothing(run: Run) -> None:
     check_words(engine, text)
 
 
-def test_a_killed_broker_delays_and_loses_nothing(
+def test_killed_broker_loses_nothing(
     topic_prefix: str, zookeeper: EmbeddedZooKeeper, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """SIGKILL of the only broker during the work: processes that cannot continue start anew, and all is counted."""
+    """The only broker is killed during the work. Processes that cannot continue restart."""
     text = sentences(6000)
     with (
         EmbeddedKafka(tmp_path, quick_start=True) as kafka,
@@ -183,8 +195,8 @@ def test_a_killed_broker_delays_and_loses_nothing(
         check_words(engine, text)
 
 
-def test_a_stalled_spout_says_why(run: Run) -> None:
-    """By a gauge at once, by a line in the log when no tree has completed for a while (METRON-1888); then it continues."""
+def test_stalled_spout_reports_the_reason(run: Run) -> None:
+    """A gauge shows it at once, and the log after a while without completed trees (METRON-1888)."""
     engine, text = run("wordcount", timeout_secs=120), [f"w{number}" for number in range(6000)]
     spout, split = engine.worker("sentences-0"), engine.worker("split-0")
 

@@ -1,4 +1,7 @@
-"""What operators do to a topology is among its events, and stops nobody where that cannot be."""
+"""Operators' actions are recorded as events of the topology.
+
+A missing event never blocks an action.
+"""
 
 from collections.abc import Callable
 
@@ -23,7 +26,7 @@ def kstorm(
     topic_prefix: str,
     monkeypatch: pytest.MonkeyPatch,
 ) -> Command:
-    """Give a command about a topology that ZooKeeper knows; it returns the exit code."""
+    """A function that runs a command for a topology in ZooKeeper and returns the exit code."""
     monkeypatch.setenv("KSTORM_OPERATOR", "anna@laptop")
     monkeypatch.setenv("KSTORM_BOOTSTRAP_SERVERS", kafka.bootstrap)
     monkeypatch.setenv("KSTORM_ZOOKEEPER", zookeeper.connect)
@@ -39,7 +42,9 @@ def kstorm(
 def test_actions_are_recorded_with_operator_and_outcome(
     kafka: EmbeddedKafka, topic_prefix: str, client: KazooClient, kstorm: Command
 ) -> None:
-    """A drain that takes too long as well; `kill` ends with `forget` in a pod, `scale` with `note`."""
+    """This includes a drain that takes too long, `kill` by `forget` in a pod, and `scale` by
+    `note`.
+    """
     letters = Letters(kafka, topic_prefix)
     for verb in ("deactivate", "activate"):
         assert kstorm(verb) == 0
@@ -66,7 +71,7 @@ def test_action_succeeds_if_its_event_cannot_be_recorded(
     capsys: pytest.CaptureFixture[str],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """Where nothing is there to be noted in, nothing is said of it."""
+    """Without a topic for events there is no message."""
     assert kstorm("deactivate") == 0
     assert capsys.readouterr().err == ""
     monkeypatch.setenv("KSTORM_BOOTSTRAP_SERVERS", "localhost:1")

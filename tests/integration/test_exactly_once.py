@@ -1,4 +1,4 @@
-"""Exactly once on real servers: whatever is killed, each word is counted once and written once."""
+"""Exactly once on real servers: despite kills each word is counted once and written once."""
 
 import re
 from collections import Counter
@@ -16,8 +16,10 @@ TEXT = [f"one two w{number % 7}" for number in range(8_000)]
 
 
 def check_exactly(engine: Engine, text: list[str], times: int = 1) -> None:
-    """Asserts that the sink has each occurrence of each word once, and of each word the counts 1, 2, … n. `times`: how often a
-    message was to be processed at most."""
+    """Assert that the sink has each occurrence once, with the counts 1, 2, … n of each word.
+
+    `times` is the maximum number of times that a message was processed.
+    """
     truth = Counter(word for sentence in text for word in sentence.split())
     records = engine.records()
     counts: dict[str, list[int]] = {}
@@ -30,7 +32,7 @@ def check_exactly(engine: Engine, text: list[str], times: int = 1) -> None:
     assert max(Counter(record["id"] for record in records).values()) == times
 
 
-def test_kills_of_every_kind(
+def test_kills_of_every_kind_of_process(
     kafka: EmbeddedKafka,
     zookeeper: EmbeddedZooKeeper,
     topic_prefix: str,
@@ -44,13 +46,13 @@ def test_kills_of_every_kind(
 
 
 @pytest.mark.slow
-def test_kills_of_every_kind_on_kafka_3_9(
+def test_kills_of_every_kind_of_process_on_kafka_3_9(
     zookeeper: EmbeddedZooKeeper,
     topic_prefix: str,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """The last series before 4, with its metadata in ZooKeeper."""
+    """This is the last series with metadata in ZooKeeper."""
     with (
         OldKafka(tmp_path, f"{zookeeper.connect}/{topic_prefix}") as old,
         running(
@@ -60,14 +62,14 @@ def test_kills_of_every_kind_on_kafka_3_9(
         kill_each_kind(engine)
 
 
-def test_frames_of_transactions_are_counted_as_sent(
+def test_bytes_sent_in_transactions_are_counted(
     kafka: EmbeddedKafka,
     zookeeper: EmbeddedZooKeeper,
     topic_prefix: str,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """Of whoever sends tuples, at least the bytes of what it sends; a sink's records are no frames."""
+    """They include the tuples. The records of a sink are not frames."""
 
     def sent_bytes(name: str) -> float:
         with urlopen(f"http://127.0.0.1:{engine.worker(name).web_port}/metrics", timeout=5) as page:
@@ -93,7 +95,7 @@ def test_frames_of_transactions_are_counted_as_sent(
 
 
 def kill_each_kind(engine: Engine) -> None:
-    """SIGKILL to each kind of process amid the work, twice; then asserts that everything counts once."""
+    """Kill each kind of process twice during the work, then assert that every word is counted once."""
     names = [worker.name for worker in engine.processes.workers]
     share = len(TEXT) // (2 * len(names))
     for number, name in enumerate(names * 2):

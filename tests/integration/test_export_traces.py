@@ -1,4 +1,6 @@
-"""`kstorm export-traces` on real servers: what failed and what timed out is sent, and what is done in time is not."""
+"""`kstorm export-traces` on real servers sends failed and timed out trees, but no trees that were
+done in time.
+"""
 
 import os
 import re
@@ -35,7 +37,9 @@ PRODUCER = f"00-{'ab' * 16}-{'cd' * 8}-01"
 def engine(
     kafka: EmbeddedKafka, zookeeper: EmbeddedZooKeeper, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Engine]:
-    """Give a topology at work that is done but for a sentence that timed out, and one that failed."""
+    """A running topology that has finished all sentences except one that timed out and one that
+    failed.
+    """
     with pytest.MonkeyPatch.context() as patch:
         folder: Path = tmp_path_factory.mktemp("exported")
         with running(
@@ -60,7 +64,7 @@ def place(engine: Engine, number: int) -> tuple[str, int, int]:
 
 
 def run(capsys: pytest.CaptureFixture[str], *words: str, code: int = 0) -> str:
-    """What a command prints."""
+    """Run a command and return its output."""
     with pytest.raises(SystemExit) as ended:
         main(words)
     said = capsys.readouterr()
@@ -71,7 +75,7 @@ def run(capsys: pytest.CaptureFixture[str], *words: str, code: int = 0) -> str:
 def export_all(
     capsys: pytest.CaptureFixture[str], eventually: Eventually, url: str, *words: str
 ) -> str:
-    """Exports until a tree is known to have timed out, as that is after a while; what is said then."""
+    """Export until a tree has timed out, which takes a while, and return the last output."""
     said = [""]
 
     def has_timed_out() -> bool:
@@ -84,7 +88,7 @@ def export_all(
 
 @pytest.fixture
 def collector() -> Iterator[OtlpCollector]:
-    """Give one that listens."""
+    """A listening collector."""
     with OtlpCollector() as found:
         yield found
 
@@ -95,7 +99,7 @@ def test_failed_and_timed_out_trees_are_sent(
     eventually: Eventually,
     collector: OtlpCollector,
 ) -> None:
-    """With the reason, down to the tuple that was forgotten, linked to their producer; and no tree that was done in time."""
+    """They have the reason, down to the forgotten tuple, and a link to their producer."""
     said = export_all(capsys, eventually, collector.url)
     assert re.match(
         r"exported until \S+ UTC: \d+ trees sent \(1 failed, \d+ timed out; \d+ spans\)\n", said
@@ -125,14 +129,17 @@ def test_slow_trees_are_sent_on_request(
     eventually: Eventually,
     collector: OtlpCollector,
 ) -> None:
-    """No more than are allowed, those that failed first; the others are counted. Of a share, the slowest."""
+    """Their number is limited.
+
+    Failed trees come first, and the rest is counted. A share selects the slowest.
+    """
     said = export_all(capsys, eventually, collector.url, "--slower-than", "0.001ms", "--most", "10")
     found = re.search(
         r": (\d+) trees sent \(1 failed, \d+ timed out, \d+ slow; .* left out \(more than 10 per minute\)\n",
         said,
     )
     assert found
-    assert 10 <= int(found[1]) < 20  # there is a little more for each second that has gone by
+    assert 10 <= int(found[1]) < 20  # the limit grows with each second
     everyone = run(
         capsys,
         "export-traces",
@@ -146,9 +153,7 @@ def test_slow_trees_are_sent_on_request(
     few = run(
         capsys, "export-traces", "--otlp", collector.url, "--since", "5m", "--slowest-share", "0.1"
     )
-    assert _slow(few) < _slow(
-        everyone
-    )  # of trees that took the same time, none may be slower than the share
+    assert _slow(few) < _slow(everyone)  # trees with equal durations may not exceed the share
 
 
 def _slow(said: str) -> int:
@@ -162,7 +167,7 @@ def test_unread_trees_are_counted(
     collector: OtlpCollector,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """Trees are left out when no more may be read for them; half of one is marked as such."""
+    """Trees are left out after the read limit. A partly read tree is marked."""
     monkeypatch.setattr("kstorm.cli.exporting.Budget", lambda most, seconds: Budget(0, seconds))
     said = run(capsys, "export-traces", "--otlp", collector.url, "--since", "5m")
     assert re.search(
@@ -179,7 +184,7 @@ def test_unread_trees_are_counted(
 
 
 class OnlyNews(Budget):
-    """Enough for what the ackers heard."""
+    """A budget that suffices for the ackers' topics only."""
 
     @property
     def exhausted(self) -> str:
@@ -192,7 +197,7 @@ def test_collector_refuses_one_tree(
     eventually: Eventually,
     collector: OtlpCollector,
 ) -> None:
-    """The others are sent; it is told how many were refused."""
+    """The other trees are sent."""
     export_all(capsys, eventually, collector.url)
     collector.refused = collector.messages()[place(engine, BAD)].trace_id
     collector.spans.clear()
@@ -204,7 +209,7 @@ def test_collector_refuses_one_tree(
 def test_header_of_a_sink_record_is_a_span_of_the_trace(
     engine: Engine, capsys: pytest.CaptureFixture[str], collector: OtlpCollector
 ) -> None:
-    """So who reads the record goes on with the trace, without asking anybody."""
+    """A consumer of the record can continue the trace without a lookup."""
     partition, header = _header(engine)
     parent = parse(header)
     assert parent is not None
@@ -216,7 +221,7 @@ def test_header_of_a_sink_record_is_a_span_of_the_trace(
 
 
 def _header(engine: Engine) -> tuple[int, str]:
-    """The `traceparent` of the first record of a partition of the sink."""
+    """Return the `traceparent` of the first record in a partition of the sink."""
     consumer = Consumer(
         {"bootstrap.servers": engine.bootstrap, "group.id": "headers", "log_level": 0}
     )
@@ -237,7 +242,7 @@ def _header(engine: Engine) -> tuple[int, str]:
 
 
 class Following:
-    """`kstorm export-traces --follow` as a process of its own."""
+    """`kstorm export-traces --follow` as a separate process."""
 
     def __init__(self, url: str, *words: str, **settings: str) -> None:
         self._process = subprocess.Popen(
@@ -266,7 +271,7 @@ class Following:
         return self._process.stderr.readline()
 
     def end(self) -> str:
-        """By SIGTERM; what it said at last."""
+        """Send SIGTERM and return the last output."""
         self._process.send_signal(signal.SIGTERM)
         out, err = self._process.communicate(timeout=60)
         assert self._process.returncode == 0, err
@@ -274,7 +279,10 @@ class Following:
 
 
 def test_follow_resumes_at_the_stored_position(engine: Engine, eventually: Eventually) -> None:
-    """A collector that is away is waited for; what failed while it was not running is sent when it runs again."""
+    """It waits for an unavailable collector.
+
+    Trees that failed while it was stopped are sent later.
+    """
     port = reserve_port()
     following = Following(f"http://127.0.0.1:{port}")
     assert "sending trees that end from now on to" in following.first_line()
@@ -299,7 +307,7 @@ def test_follow_resumes_at_the_stored_position(engine: Engine, eventually: Event
 def test_trees_beyond_the_age_limit_are_left_out(
     engine: Engine, eventually: Eventually, collector: OtlpCollector
 ) -> None:
-    """If somebody follows: news are wanted first, and it is said how many were left out."""
+    """New trees matter most. The old ones are counted."""
     begun = int(time.time() * 1000)
     marks = Marks(Settings(topology="", bootstrap_servers=engine.bootstrap), "exported.__traces")
     following = Following(collector.url, "--since", "1h", "--max-lag", "1s")
@@ -311,7 +319,7 @@ def test_trees_beyond_the_age_limit_are_left_out(
 def test_follow_waits_for_the_topology(
     engine: Engine, topic_prefix: str, monkeypatch: pytest.MonkeyPatch, collector: OtlpCollector
 ) -> None:
-    """As its pods may start before others have made its topics; without `--follow` it is an error."""
+    """Its pod may start before the topics exist. Without `--follow` this is an error."""
     demo = {"KSTORM_TOPOLOGY": "examples.wordcount.topology:demo", "WORDCOUNT_NAME": topic_prefix}
     following = Following(collector.url, **demo)
     assert re.match(
@@ -327,18 +335,18 @@ def test_follow_waits_for_the_topology(
     following.end()
 
 
-def test_from_a_kubeconfig_alone(
+def test_commands_work_with_a_kubeconfig_alone(
     engine: Engine,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
     collector: OtlpCollector,
 ) -> None:
-    """A spout's pod sends the message, the trees, or one of them: it has code and servers."""
+    """A spout's pod has the code and the servers. It sends the message and the trees."""
     pod = {name: value for name, value in os.environ.items() if name.startswith("KSTORM_")}
     url = collector.url.replace(
         "127.0.0.1", "127.1"
-    )  # one that is not taken for the machine of who asks
+    )  # an address that the command does not take for its own machine
     with from_kubeconfig(tmp_path, monkeypatch, "exported", variables=pod) as cluster:
         of_it = ("--topology", "exported")
         drawn = run(
@@ -361,10 +369,13 @@ def test_from_a_kubeconfig_alone(
         assert {pod for pod, _ in cluster.commands} == {"wc-sentences-0"}
 
 
-def test_probe_shows_its_tree_as_it_grows(
+def test_probe_shows_its_tree_until_it_is_complete(
     engine: Engine, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Until it is complete, in the sink too if there is one; exit code 2 if it fails, or is held."""
+    """It waits for the sink too, if there is one.
+
+    If the tree fails or is held, the exit code is 2.
+    """
     probe = ("probe", "--source", engine.source, "--trace", "--message")
     done = run(capsys, *probe, "a {marker} cow", "--sink", engine.sink)
     assert done.count("✓ complete, proven (init ⊕ ") == 1
@@ -400,10 +411,9 @@ def test_probe_shows_its_tree_as_it_grows(
         ),
     ],
 )
-def test_mistakes_are_one_line(
+def test_mistake_is_one_line_with_the_remedy(
     engine: Engine, capsys: pytest.CaptureFixture[str], words: list[str], said: str
 ) -> None:
-    """That names the thing and what to do."""
     assert (
         run(capsys, "export-traces", "--otlp", "http://127.0.0.1:1", *words, code=2)
         == f"kstorm: {said}\n"
@@ -412,10 +422,10 @@ def test_mistakes_are_one_line(
 
 @pytest.mark.go
 @pytest.mark.timeout(1800)
-def test_jaeger_has_them(
+def test_jaeger_receives_the_traces(
     engine: Engine, capsys: pytest.CaptureFixture[str], eventually: Eventually, tmp_path: Path
 ) -> None:
-    """A real collector: what is sent by either command is found there, with parents, links and errors as they should be."""
+    """Both commands send to a real collector, with correct parents, links and errors."""
     with Jaeger(tmp_path) as jaeger:
         export_all(capsys, eventually, jaeger.url)
         eventually(lambda: "exported" in jaeger.services(), 30)
@@ -449,8 +459,11 @@ def test_jaeger_has_them(
 
 
 def _check_tree(spans: list[dict[str, Any]]) -> None:
-    """One is linked to the producer and hangs on nothing; each other hangs on one that is there. Jaeger complains of none, but for
-    tuples that are acked after those that they hang on: it takes that for a difference of clocks."""
+    """Check that one root is linked to the producer, and that every other span has an existing
+    parent.
+
+    Jaeger may only report clock skew, for tuples that are acked after their parents.
+    """
     ids = {span["spanID"] for span in spans}
     assert len(ids) == len(spans) > 3
     tops = []

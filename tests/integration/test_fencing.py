@@ -1,5 +1,7 @@
-"""No zombie writes a checkpoint: a process that lost its place in the group is refused, with all that it wanted to
-write."""
+"""No fenced process writes a checkpoint.
+
+The broker rejects all writes of a process that lost its place in the group.
+"""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -18,7 +20,7 @@ from tests.integration.engine import make_topics
 
 
 class Member:
-    """A member of a group, as `TaskConsumer` is one."""
+    """A group member like `TaskConsumer`."""
 
     def __init__(self, bootstrap: str, topic: str, instance: str) -> None:
         self.consumer = Consumer(
@@ -45,7 +47,10 @@ class Member:
 async def process(
     kafka: EmbeddedKafka, topic: str, instance: str, name: str, **settings: Any
 ) -> AsyncIterator[CheckpointWriter]:
-    """A process with tasks: `instance` is its place in the group, `name` that of its producer, `settings` are the producer's."""
+    """A process with tasks. `instance` is its place in the group, `name` the name of its producer.
+
+    `settings` are those of the producer.
+    """
     member: Any = Member(kafka.bootstrap, topic, instance)
     await member.joined()
     known: dict[str, Any] = {
@@ -65,14 +70,14 @@ async def process(
 
 @pytest.fixture
 def topics(kafka: EmbeddedKafka, topic_prefix: str) -> tuple[str, str]:
-    """An input topic and a changelog."""
+    """Create an input topic and a changelog."""
     names = f"{topic_prefix}-in", f"{topic_prefix}-changelog"
     make_topics(kafka.bootstrap, dict.fromkeys(names, 1))
     return names
 
 
 def committed(kafka: EmbeddedKafka, changelog: str, group: str) -> tuple[list[bytes | None], int]:
-    """The values that a recovery would read, and the group's offset."""
+    """Return the values that a recovery would read, and the group's offset."""
     reader = Consumer(
         {
             "bootstrap.servers": kafka.bootstrap,
@@ -95,7 +100,7 @@ def committed(kafka: EmbeddedKafka, changelog: str, group: str) -> tuple[list[by
 
 
 def counted(writer: CheckpointWriter) -> dict[str, float]:
-    """What it shows at `/metrics`."""
+    """Return the samples of `/metrics`."""
     return {name: value for name, _, value, _ in writer.samples()}
 
 
@@ -106,10 +111,13 @@ def counted(writer: CheckpointWriter) -> dict[str, float]:
         pytest.param("first", "first", id="its name is another's"),
     ],
 )
-async def test_a_process_that_was_replaced_writes_nothing(
+async def test_replaced_process_writes_nothing(
     kafka: EmbeddedKafka, topics: tuple[str, str], zombie: str, heir: str
 ) -> None:
-    """Neither to the changelog nor an offset; what it had written before stands, and only that is counted."""
+    """It writes neither to the changelog nor an offset.
+
+    Its earlier writes stay, and only they are counted.
+    """
     topic, changelog = topics
     async with process(kafka, topic, "place", zombie) as old:
         assert await old.write(changelog, Transact({0: [(b"k", b"1")]}, {0: 1})) == {0: 0}

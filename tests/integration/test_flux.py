@@ -1,4 +1,4 @@
-"""A topology in YAML on real servers: each service loads the file, and what it wires counts exactly once."""
+"""A topology in YAML on real servers. Each service loads the file, and the counts are exact."""
 
 from pathlib import Path
 
@@ -29,14 +29,14 @@ bolts:
         args: ["${{sink}}"]
     tasks: 2
 """
-"""The example, with topics of the test's own."""
+"""The example, with the test's own topics."""
 TEXT = [f"one two w{number % 7}" for number in range(3_000)]
 
 
-def test_the_word_count_of_a_file(
+def test_word_count_from_yaml_is_exact_despite_a_kill(
     topic_prefix: str, tmp_path: Path, run_topology: RunTopology
 ) -> None:
-    """Included, with values from a file of properties and the environment; a process is killed amid the work."""
+    """The file includes another one, with values from a properties file and the environment."""
     file, properties = tmp_path / "topology.yaml", tmp_path / "site.properties"
     file.write_text(WIRED)
     properties.write_text(f"source: {topic_prefix}-in\nsink: {topic_prefix}-out\n")

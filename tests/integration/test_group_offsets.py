@@ -1,4 +1,4 @@
-"""Asking what groups have committed, of a Kafka that has no coordinator for them yet."""
+"""Reading committed offsets from a Kafka without a group coordinator."""
 
 import subprocess
 import sys
@@ -24,9 +24,13 @@ for group in (f"group-{number}" for number in range(1_000_000)):
 """
 
 
-def test_a_kafka_without_a_coordinator_ends_nobody(tmp_path: Path) -> None:
-    """On a new Kafka the topic of offsets is made when somebody first asks, and its broker says for a moment that it is not the
-    coordinator, over which librdkafka takes the process along (see `Admin.group_offsets`). In the end there is an answer."""
+def test_missing_coordinator_does_not_end_the_process(tmp_path: Path) -> None:
+    """A new Kafka creates the offsets topic at the first request. For a moment its broker is not
+    the coordinator.
+
+    librdkafka aborts the process in this case (see `Admin.group_offsets`). Finally there is an
+    answer.
+    """
     with EmbeddedKafka(tmp_path) as kafka:
         asking = subprocess.run([sys.executable, "-c", _ASKS, kafka.bootstrap], timeout=200)
     assert asking.returncode == 7

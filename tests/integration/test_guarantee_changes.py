@@ -1,4 +1,4 @@
-"""A topology that has run with one guarantee goes on with another, and its position is moved, on real servers."""
+"""A topology changes its guarantee, and an operator moves its position, on real servers."""
 
 import re
 from collections.abc import Callable
@@ -28,7 +28,10 @@ def run(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> Run:
-    """Run the word count with a guarantee; each run goes on where the one before has stopped."""
+    """A function that runs the word count with a guarantee.
+
+    Each run resumes where the last one stopped.
+    """
     runs = iter(range(10))
 
     def start(guarantee: str) -> AbstractContextManager[Engine]:
@@ -48,7 +51,7 @@ def run(
 
 
 def positions(kafka: EmbeddedKafka, topology: str) -> set[int]:
-    """The offsets of the source that the spout's group has."""
+    """Return the source offsets of the spout's group."""
     consumer = Consumer({"bootstrap.servers": kafka.bootstrap, "group.id": f"{topology}.sentences"})
     try:
         places = [
@@ -62,7 +65,9 @@ def positions(kafka: EmbeddedKafka, topology: str) -> set[int]:
 def command(
     engine: Engine, capsys: pytest.CaptureFixture[str], *arguments: str, code: int = 0
 ) -> str:
-    """What `kstorm offsets` says of the topology's spout; if it ends with another code, what is wrong."""
+    """Return the output of `kstorm offsets` for the topology's spout, or its error for another exit
+    code.
+    """
     servers = ["--bootstrap", engine.bootstrap, "--zookeeper", engine.processes.zookeeper]
     with pytest.raises(SystemExit) as ended:
         main(["offsets", *arguments, "--topology", engine.processes.reference, *servers])
@@ -71,10 +76,10 @@ def command(
     return told.err if code else told.out
 
 
-def test_exactly_once_after_at_least_once_after_exactly_once(
+def test_return_to_exactly_once_counts_nothing_twice(
     run: Run, kafka: EmbeddedKafka, topic_prefix: str
 ) -> None:
-    """The position that the first run has left is old by then: what came since must not be counted again."""
+    """The position of the first run is outdated then."""
     text = [f"one two w{number % 7}" for number in range(1800)]
     done = 0
     for guarantee in ("exactly_once", "at_least_once", "exactly_once"):
@@ -89,10 +94,10 @@ def test_exactly_once_after_at_least_once_after_exactly_once(
     check_exactly(engine, text)
 
 
-def test_moving_the_position(
+def test_offsets_reset_moves_the_position(
     run: Run, kafka: EmbeddedKafka, topic_prefix: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """`kstorm offsets reset` moves what the spout starts from, and what the group shows; all is processed a second time."""
+    """It moves the spout's start and the group's offset. All messages are processed again."""
     text = [f"one two w{number % 7}" for number in range(600)]
     with run("exactly_once") as engine:
         engine.produce(text)
@@ -122,10 +127,13 @@ def test_moving_the_position(
         assert sum(found.n.get("acked", 0) + found.n.get("committed", 0) for found in own) == 160
 
 
-def test_what_exactly_once_has_left_unfinished_is_not_lost_by_at_least_once(
+def test_unfinished_exactly_once_tuples_block_at_least_once(
     run: Run, kafka: EmbeddedKafka, topic_prefix: str
 ) -> None:
-    """Neither with state nor without: the bolt does not start, and says what is left; when that is finished it does."""
+    """A bolt with or without state does not start and names the tuples.
+
+    It starts after they are finished.
+    """
     producer = Producer({"bootstrap.servers": kafka.bootstrap})
 
     def write(component: str, value: bytes | None) -> None:

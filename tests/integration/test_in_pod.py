@@ -1,5 +1,7 @@
-"""Commands that are given outside a cluster, on a real ZooKeeper that only its pods know. How they get there and back is in
-`tests/unit/cli/test_in_pod.py`."""
+"""Commands from outside a cluster, with a real ZooKeeper that only its pods know.
+
+`tests/unit/cli/test_in_pod.py` tests their way to the pod and back.
+"""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -27,14 +29,14 @@ from tests.kubernetes_stub import KubernetesStub
 def cluster(
     zookeeper: EmbeddedZooKeeper, topic_prefix: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> Iterator[KubernetesStub]:
-    """Give a cluster with a topology whose pods know the ZooKeeper."""
+    """A cluster with a topology. Its pods know the ZooKeeper."""
     variables = {"KSTORM_ZOOKEEPER": zookeeper.connect}
     with from_kubeconfig(tmp_path, monkeypatch, topic_prefix, variables=variables) as stub:
         yield stub
 
 
 def run(*words: str) -> object:
-    """The exit code."""
+    """Run a command and return the exit code."""
     with pytest.raises(SystemExit) as ended:
         main(words)
     return ended.value.code
@@ -61,7 +63,7 @@ def test_deactivation_records_the_local_operator(
 def test_timeout_has_its_own_exit_code(
     cluster: KubernetesStub, client: KazooClient, topic_prefix: str
 ) -> None:
-    """So that `kill` goes on then, and not if ZooKeeper is away, say."""
+    """`kill` continues after a timeout, but not after other errors."""
     report = SpoutReport("sentences", "wc-sentences-0", False, 7, 0, 30.0)
     client.create(report_path(topic_prefix, report), msgspec.json.encode(report), ephemeral=True)
     assert run("drain", topic_prefix, "--timeout", "0") == 3
@@ -72,7 +74,7 @@ def test_timeout_has_its_own_exit_code(
 def test_kill_forgets_the_topology_after_its_spouts_have_ended(
     cluster: KubernetesStub, client: KazooClient, topic_prefix: str
 ) -> None:
-    """By an acker's pod: ZooKeeper knows no such topology any more."""
+    """An acker's pod does it after the end of the spouts."""
     marks = []
     cluster.on_scale = lambda name, _: marks.append(
         (name, client.exists(deactivated_path(topic_prefix)) is not None)

@@ -1,4 +1,5 @@
-"""`KafkaBolt`'s ways of writing, against a real broker: serializers, headers, waiting, forgetting, and a broker that dies.
+"""The write modes of `KafkaBolt` on a real broker: serializers, headers, sync, fire-and-forget, and
+a broker that dies.
 
 The schema registry is a stub (`tests.registry_stub`).
 """
@@ -36,7 +37,7 @@ SOURCE = Source("split", "default", 1, Fields("key", "message", "partition", "of
 
 
 def prepared(topic: Topic, bolt: KafkaBolt, **properties: Any) -> Outcomes:
-    """Prepares the bolt for the topic."""
+    """Prepare the bolt for the topic."""
     outcomes = Outcomes()
     bolt.with_topic_selector(topic.name).prepare(
         Config(), bolt_context(topic, bolt, **properties), outcomes
@@ -45,7 +46,7 @@ def prepared(topic: Topic, bolt: KafkaBolt, **properties: Any) -> Outcomes:
 
 
 def records(topic: Topic, count: int) -> list[Message]:
-    """The first records of the topic's only partition."""
+    """Return the first records of the topic's only partition."""
     consumer = Consumer(
         {**topic.client_config, "group.id": topic.name, "enable.auto.commit": False}
     )
@@ -58,7 +59,7 @@ def records(topic: Topic, count: int) -> list[Message]:
 
 
 def ends(topic: Topic) -> int:
-    """How many records the topic has."""
+    """Return the number of records in the topic."""
     consumer = Consumer({**topic.client_config, "group.id": topic.name})
     try:
         _, end = consumer.get_watermark_offsets(TopicPartition(topic.name, 0), 10.0)
@@ -67,9 +68,12 @@ def ends(topic: Topic) -> int:
         consumer.close()
 
 
-async def test_no_tuple_is_acked_that_a_broker_which_dies_did_not_take(tmp_path: Path) -> None:
-    """It is killed while records are on their way, and comes back: each tuple is acked or failed, what was acked is there, and
-    what failed is written when it is replayed."""
+async def test_killed_broker_loses_no_acked_tuple(tmp_path: Path) -> None:
+    """The broker is killed during the writes and restarted.
+
+    Each tuple is acked or failed. Acked records exist, and failed tuples are written when they are
+    replayed.
+    """
     with EmbeddedKafka(tmp_path, quick_start=True) as kafka:
         topic = Topic("sink", kafka).create()
         bolt = KafkaBolt()
@@ -109,10 +113,10 @@ async def test_no_tuple_is_acked_that_a_broker_which_dies_did_not_take(tmp_path:
         assert any("are not written" in str(error) for error in outcomes.errors)
 
 
-async def test_a_tuple_without_a_topic_is_acked_and_counted(
+async def test_tuple_without_a_topic_is_acked_and_counted(
     topic: Topic, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """Nothing is written for it, and a warning says so; those that have one are written."""
+    """The bolt logs a warning and writes nothing for it. Tuples with a topic are written."""
     topic.create()
     bolt = KafkaBolt().with_topic_selector(FieldNameTopicSelector("key"))
     outcomes = Outcomes()
@@ -125,8 +129,8 @@ async def test_a_tuple_without_a_topic_is_acked_and_counted(
     assert "'sink': no topic was selected for 2 tuples: acked, not written" in caplog.text
 
 
-async def test_sync_has_one_record_on_its_way(topic: Topic) -> None:
-    """When `execute` has ended the broker has the record, and the tuple is acked."""
+async def test_sync_mode_writes_one_record_at_a_time(topic: Topic) -> None:
+    """When `execute` returns, the broker has the record and the tuple is acked."""
     topic.create()
     bolt = KafkaBolt().with_async(False)
     outcomes = prepared(topic, bolt)
@@ -138,8 +142,8 @@ async def test_sync_has_one_record_on_its_way(topic: Topic) -> None:
     assert [message.key() for message in records(topic, 3)] == [b"w0", b"w1", b"w2"]
 
 
-async def test_sync_fails_what_the_broker_does_not_take(topic: Topic) -> None:
-    """`execute` ends with the tuple failed, and the next one has its turn."""
+async def test_sync_mode_fails_rejected_records(topic: Topic) -> None:
+    """`execute` returns with the tuple failed, and the next tuple follows."""
     bolt = KafkaBolt().with_async(False)
     outcomes = prepared(topic, bolt, **{"message.timeout.ms": 1500})
     lost = bolt.execute(word("lost", "m"))
@@ -153,8 +157,8 @@ async def test_sync_fails_what_the_broker_does_not_take(topic: Topic) -> None:
     assert (outcomes.acked, outcomes.failed, ends(topic)) == (["written"], ["lost"], 1)
 
 
-async def test_fire_and_forget_loses_what_the_broker_does_not_take(topic: Topic) -> None:
-    """Acked at once; a topic that does not exist is counted, not failed. One that does has all records."""
+async def test_fire_and_forget_counts_lost_records(topic: Topic) -> None:
+    """Tuples are acked at once. A record for a missing topic is counted, not failed."""
     bolt = KafkaBolt().with_fire_and_forget()
     outcomes = prepared(topic, bolt, **{"message.timeout.ms": 1500})
     bolt.execute(word("a", "lost"))
@@ -173,7 +177,7 @@ async def test_fire_and_forget_loses_what_the_broker_does_not_take(topic: Topic)
 
 
 class Ends(ProducerCallback):
-    """Keeps how the records ended."""
+    """Keeps the result of each record."""
 
     found: list[tuple[str, RecordMetadata | None, BrokerError | None]]
 
@@ -186,8 +190,8 @@ class Ends(ProducerCallback):
         self.found.append((tuple["key"], metadata, error))
 
 
-async def test_a_callback_hears_where_each_record_is(topic: Topic) -> None:
-    """And why one is not written. The tuples are acked and failed as without it."""
+async def test_callback_gets_the_place_or_error_of_each_record(topic: Topic) -> None:
+    """It does not change which tuples are acked and failed."""
     ends = Ends()
     bolt = (
         KafkaBolt()
@@ -216,8 +220,8 @@ async def test_a_callback_hears_where_each_record_is(topic: Topic) -> None:
     await bolt.cleanup()
 
 
-async def test_serializers_and_lineage_are_in_the_records(topic: Topic) -> None:
-    """The same of a batch and of a single tuple; a record without headers has none."""
+async def test_records_have_serialized_values_and_lineage(topic: Topic) -> None:
+    """A batch and single tuples have equal results. A record without lineage has no headers."""
     topic.create()
     bolt = (
         KafkaBolt()
@@ -250,8 +254,8 @@ async def test_serializers_and_lineage_are_in_the_records(topic: Topic) -> None:
     assert dict(found[b"d"].headers() or []) == {"kstorm-source-topic": b"lines"}
 
 
-async def test_a_registry_that_comes_late_delays_and_loses_nothing(topic: Topic) -> None:
-    """Tuples wait while it is down; then their records are written in order, and a scheme reads them back."""
+async def test_late_registry_loses_nothing(topic: Topic) -> None:
+    """Tuples wait for it. Then their records are written in order, and a scheme can read them."""
     topic.create()
     with RegistryStub() as stub:
         registry, stub.answers = SchemaRegistry(stub.url), 503
@@ -289,8 +293,8 @@ async def test_a_registry_that_comes_late_delays_and_loses_nothing(topic: Topic)
 
 
 @pytest.mark.parametrize("count", [1, 300])
-async def test_a_batch_with_headers_fails_only_what_must(topic: Topic, count: int) -> None:
-    """As one without: what is too large fails, the others are written."""
+async def test_batch_with_headers_fails_only_too_large_records(topic: Topic, count: int) -> None:
+    """This equals a batch without headers."""
     topic.create()
     bolt = KafkaBolt().with_lineage("lines")
     outcomes = prepared(topic, bolt)

@@ -1,4 +1,4 @@
-"""`KafkaBolt` against a real broker, without the rest of the engine."""
+"""`KafkaBolt` on a real broker, without the rest of the engine."""
 
 import asyncio
 from collections.abc import Sequence
@@ -30,7 +30,7 @@ from tests.integration.kafka_topic import Topic, read
 
 @dataclass
 class Outcomes:
-    """A bolt's collector that keeps what was acked and failed."""
+    """A bolt's collector that keeps acked and failed tuples."""
 
     acked: list[Any] = field(default_factory=list)
     failed: list[Any] = field(default_factory=list)
@@ -62,7 +62,7 @@ class Outcomes:
 
 
 def bolt_context(topic: Topic, bolt: KafkaBolt, **properties: Any) -> TopologyContext:
-    """The context of a bolt's only task."""
+    """Return the context of a bolt's only task."""
     builder = TopologyBuilder("words")
     builder.set_spout("lines", KafkaSpout(topic.config()))
     builder.set_bolt("sink", bolt).shuffle_grouping("lines")
@@ -80,14 +80,14 @@ def word(key: str, message: Any) -> Tuple:
 
 
 async def outcome(outcomes: Outcomes, count: int) -> None:
-    """Waits until so many tuples were acked or failed."""
+    """Wait until `count` tuples were acked or failed."""
     async with asyncio.timeout(30):
         while len(outcomes.acked) + len(outcomes.failed) < count:
             await asyncio.sleep(0.005)
 
 
-async def test_the_bolt_acks_when_the_broker_has_the_record(topic: Topic) -> None:
-    """Neither before the broker has it nor for a record that is in another topic; one by one or a whole batch."""
+async def test_tuple_is_acked_when_the_broker_has_its_record(topic: Topic) -> None:
+    """This holds for single tuples and for a batch."""
     topic.create()
     bolt, outcomes = KafkaBolt().with_topic_selector(topic.name), Outcomes()
     bolt.prepare(Config(), bolt_context(topic, bolt), outcomes)
@@ -103,8 +103,8 @@ async def test_the_bolt_acks_when_the_broker_has_the_record(topic: Topic) -> Non
     assert sorted(int(value or b"") for _, value in read(source, 100)) == list(range(100))
 
 
-async def test_nothing_is_acked_while_the_broker_is_down(tmp_path: Path) -> None:
-    """Of a batch that is partly written all is open; when the broker is back, all is acked."""
+async def test_no_tuple_is_acked_while_the_broker_is_down(tmp_path: Path) -> None:
+    """When the broker is back, all tuples are acked."""
     with EmbeddedKafka(tmp_path, quick_start=True) as kafka:
         topic = Topic("sink", kafka)
         topic.create()
@@ -124,9 +124,12 @@ async def test_nothing_is_acked_while_the_broker_is_down(tmp_path: Path) -> None
         assert outcomes.failed == []
 
 
-async def test_the_bolt_fails_what_the_broker_refuses(topic: Topic) -> None:
-    """A record for a topic that does not exist fails its tuple; one too large to be queued raises, which fails it too.
-    In a batch the others are written all the same."""
+async def test_rejected_record_fails_its_tuple(topic: Topic) -> None:
+    """The topic of one record does not exist. A record that is too large raises, which fails its
+    tuple too.
+
+    The other records of a batch are written.
+    """
     bolt, outcomes = KafkaBolt().with_topic_selector(topic.name), Outcomes()
     bolt.prepare(Config(), bolt_context(topic, bolt, **{"message.timeout.ms": 3000}), outcomes)
     bolt.execute(word("lost", "x"))
@@ -142,8 +145,8 @@ async def test_the_bolt_fails_what_the_broker_refuses(topic: Topic) -> None:
     assert (sorted(outcomes.acked), outcomes.failed) == (["a", "b"], ["lost", "large"])
 
 
-async def test_a_producer_of_the_bolts_own_serves_itself(topic: Topic) -> None:
-    """Nobody has to poll it; a property that librdkafka refuses is named."""
+async def test_own_producer_of_a_bolt_polls_itself(topic: Topic) -> None:
+    """An unknown property is an error with its name."""
     topic.create()
     bolt, outcomes = (
         KafkaBolt().with_topic_selector(topic.name).with_producer_properties({"acks": "1"}),

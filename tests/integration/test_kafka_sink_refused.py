@@ -1,4 +1,4 @@
-"""A `KafkaBolt` whose user may not write, against a real broker with an authorizer."""
+"""A `KafkaBolt` without the right to write, on a real broker with an authorizer."""
 
 import asyncio
 from collections.abc import Iterator
@@ -15,7 +15,7 @@ from tests.integration.secured import STRANGER, Secured
 
 @pytest.fixture(scope="module")
 def secured(servers_directory: Path) -> Iterator[Secured]:
-    """Run a broker that asks who may what."""
+    """A broker with an authorizer."""
     made = Secured(servers_directory / "refusing")
     with made.kafka:
         yield made
@@ -28,8 +28,10 @@ def client(secured: Secured) -> dict[str, str]:
     }
 
 
-async def test_who_may_write_nothing_ends(secured: Secured, topic_prefix: str) -> None:
-    """An idempotent producer's refusal is final: nothing it is given will ever be written, so the process has to end."""
+async def test_idempotent_producer_without_rights_ends_the_process(
+    secured: Secured, topic_prefix: str
+) -> None:
+    """The rejection is final, so no record of it would ever be written."""
     Topic(topic_prefix, secured.kafka).create()
     fatal: list[Exception] = []
     writer = KafkaWriter(client(secured), None, fatal.append)
@@ -51,15 +53,13 @@ async def test_who_may_write_nothing_ends(secured: Secured, topic_prefix: str) -
     assert "scram" not in told
     await writer.close()
     assert not len(writer._producer)
-    # The service would be gone. Here confluent-kafka keeps the fatal error and thereby the client, which would go on to
-    # look for the broker, aloud, until the last test has run.
+    # A service would have exited. Here confluent-kafka keeps the fatal error and so the client,
+    # which would search for the broker and log until the last test.
     writer._producer.close()
 
 
-async def test_who_may_not_write_one_topic_fails_its_tuples(
-    secured: Secured, topic_prefix: str
-) -> None:
-    """Others of the bolt's topics may be allowed, so the process goes on."""
+async def test_topic_without_rights_fails_its_tuples(secured: Secured, topic_prefix: str) -> None:
+    """The bolt may write its other topics, so the process continues."""
     allowed, refused = f"{topic_prefix}-allowed", f"{topic_prefix}-refused"
     for name in (allowed, refused):
         Topic(name, secured.kafka).create()

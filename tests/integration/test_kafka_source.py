@@ -1,4 +1,4 @@
-"""The reader of a source topic against a real broker, without the rest of the engine."""
+"""The reader of a source topic on a real broker, without the rest of the engine."""
 
 import time
 from collections.abc import Callable
@@ -20,7 +20,7 @@ from tests.integration.kafka_topic import Topic, read
 
 
 def answer(ask: Callable[[], Any], timeout: float = 20.0) -> Any:
-    """Asks until there is an answer."""
+    """Call `ask` until it has an answer."""
     deadline = time.monotonic() + timeout
     while (found := ask()) is None:
         assert time.monotonic() < deadline, "no answer"
@@ -29,7 +29,7 @@ def answer(ask: Callable[[], Any], timeout: float = 20.0) -> Any:
 
 
 def fault(source: KafkaSource, timeout: float = 20.0) -> SourceFault:
-    """The next thing that goes wrong."""
+    """Return the next fault."""
 
     def ask() -> SourceFault | None:
         source.read(1)
@@ -39,8 +39,8 @@ def fault(source: KafkaSource, timeout: float = 20.0) -> SourceFault:
     return found
 
 
-def test_it_finds_the_partitions_and_their_leaders(topic: Topic) -> None:
-    """In order, with the address of each one's leader."""
+def test_partitions_and_their_leaders_are_found(topic: Topic) -> None:
+    """They are sorted, with the address of the leader."""
     topic.create(3)
     source = topic.source()
     assert source.partitions(topic.name) is None
@@ -50,8 +50,8 @@ def test_it_finds_the_partitions_and_their_leaders(topic: Topic) -> None:
     assert {f"{leader.host}:{leader.port}" for leader in found.values()} == {topic.kafka.bootstrap}
 
 
-def test_a_missing_topic_is_named_and_not_created(topic: Topic) -> None:
-    """Reading must not bring a topic with a wrong number of partitions into being."""
+def test_missing_topic_is_reported_and_not_created(topic: Topic) -> None:
+    """A created topic might have a wrong number of partitions."""
     source = topic.source()
     source.refresh(topic.name)
 
@@ -66,8 +66,11 @@ def test_a_missing_topic_is_named_and_not_created(topic: Topic) -> None:
     assert topic.name not in AdminClient(topic.client_config).list_topics(timeout=10).topics
 
 
-def test_it_finds_the_topics_that_match(topic: Topic, eventually: Eventually) -> None:
-    """In order of their names; none is no error; those that came or went are noticed at the next look-up."""
+def test_matching_topics_are_found(topic: Topic, eventually: Eventually) -> None:
+    """They are sorted by name.
+
+    No match is not an error. The next look-up notices new and deleted topics.
+    """
     pattern = f"{topic.name}-[ab]"
     source = topic.source(pattern=pattern)
     names = [f"{topic.name}-{letter}" for letter in "abc"]
@@ -89,16 +92,19 @@ def test_it_finds_the_topics_that_match(topic: Topic, eventually: Eventually) ->
     assert source.faults() == []
 
 
-def test_it_reads_from_the_offset_it_is_told(topic: Topic) -> None:
-    """Without a group, without a rebalance."""
+def test_reading_starts_at_the_assigned_offset(topic: Topic) -> None:
+    """There is no group and no rebalance."""
     topic.create().produce(b"a", b"b", b"c")
     source = topic.source()
     source.assign(topic.at(), 1)
     assert read(source, 2) == [(1, b"b"), (2, b"c")]
 
 
-def test_a_partition_that_is_assigned_again_starts_anew(topic: Topic) -> None:
-    """Nothing that was fetched for the old position comes out after it; the other partition is not disturbed."""
+def test_second_assignment_restarts_at_its_offset(topic: Topic) -> None:
+    """Messages that were fetched for the old position are dropped.
+
+    The other partition is not affected.
+    """
     topic.create(2)
     topic.produce(*(b"%d" % number for number in range(100)))
     topic.produce(*(b"%d" % number for number in range(100)), partition=1)
@@ -115,8 +121,8 @@ def test_a_partition_that_is_assigned_again_starts_anew(topic: Topic) -> None:
     assert zero == list(range(90, 100))
 
 
-def test_a_partition_is_read_no_more(topic: Topic) -> None:
-    """After `unassign` its messages do not come, and those of the others do."""
+def test_unassigned_partition_is_not_read(topic: Topic) -> None:
+    """The messages of the other partitions arrive."""
     topic.create(2)
     source = topic.source()
     source.assign(topic.at(0), 0)
@@ -130,8 +136,8 @@ def test_a_partition_is_read_no_more(topic: Topic) -> None:
     assert read(source, 1, timeout=0.5) == []
 
 
-def test_a_paused_partition_keeps_its_place(topic: Topic) -> None:
-    """Nothing comes while it is paused, and nothing is missing after."""
+def test_paused_partition_keeps_its_position(topic: Topic) -> None:
+    """It returns no messages while it is paused, and none is missing afterwards."""
     topic.create(2)
     source = topic.source()
     source.assign(topic.at(0), 0)
@@ -145,8 +151,8 @@ def test_a_paused_partition_keeps_its_place(topic: Topic) -> None:
     assert [offset for offset, _ in read(source, 6)] == [4, 5, 6, 7, 8, 9]
 
 
-def test_a_partition_starts_while_others_are_idle(topic: Topic) -> None:
-    """The broker holds back its answer for the idle one; the new one must not wait long for that."""
+def test_new_partition_starts_while_others_are_idle(topic: Topic) -> None:
+    """The broker delays its answer for the idle one. The new one must not wait long for it."""
     topic.create(2)
     topic.produce(b"here", partition=1)
     source = topic.source()
@@ -158,9 +164,12 @@ def test_a_partition_starts_while_others_are_idle(topic: Topic) -> None:
     assert time.monotonic() - begun < 5
 
 
-def test_offsets_by_time(topic: Topic) -> None:
-    """The oldest, the newest, the first at or after a time; past the last message it is the end."""
-    topic.create(retention_ms="-1")  # else the broker may delete what is so old at any moment
+def test_offset_for_a_time(topic: Topic) -> None:
+    """These are the oldest, the newest, and the first at or after a time.
+
+    After the last message it is the end.
+    """
+    topic.create(retention_ms="-1")  # otherwise the broker may delete old records at any moment
     for stamp in (1000, 2000, 3000):
         topic.produce(b"x", timestamp=stamp)
     source = topic.source()
@@ -172,8 +181,8 @@ def test_offsets_by_time(topic: Topic) -> None:
 
 
 @pytest.mark.parametrize("beyond", [4, 10_000])
-def test_an_offset_that_the_broker_does_not_have_is_told(topic: Topic, beyond: int) -> None:
-    """It is never silently replaced by another; the spout decides, and can then read on from elsewhere."""
+def test_offset_out_of_range_is_reported(topic: Topic, beyond: int) -> None:
+    """librdkafka never replaces it. The spout chooses another offset and continues."""
     topic.create().produce(b"a", b"b", b"c")
     source = topic.source()
     source.assign(topic.at(), beyond)
@@ -183,8 +192,8 @@ def test_an_offset_that_the_broker_does_not_have_is_told(topic: Topic, beyond: i
     assert read(source, 2) == [(1, b"b"), (2, b"c")]
 
 
-def test_an_offset_that_has_expired_is_told(topic: Topic) -> None:
-    """As after retention has deleted what the stored offset points at."""
+def test_expired_offset_is_reported(topic: Topic) -> None:
+    """Retention has deleted the record of the stored offset."""
     topic.create().produce(b"a", b"b", b"c")
     admin = AdminClient(topic.client_config)
     admin.delete_records([TopicPartition(topic.name, 0, 2)])[TopicPartition(topic.name, 0)].result(
@@ -196,8 +205,8 @@ def test_an_offset_that_has_expired_is_told(topic: Topic) -> None:
     assert answer(lambda: source.offset_for(topic.at(), EARLIEST_TIME)) == 2
 
 
-def test_the_end_of_the_log_is_known(topic: Topic) -> None:
-    """It comes with a fetch, without a request of its own."""
+def test_end_offset_comes_with_a_fetch(topic: Topic) -> None:
+    """The reader sends no extra request."""
     topic.create().produce(b"a", b"b", b"c")
     source = topic.source()
     assert source.end_offset(topic.at()) is None
@@ -206,8 +215,8 @@ def test_the_end_of_the_log_is_known(topic: Topic) -> None:
     assert source.end_offset(topic.at()) == 3
 
 
-def test_the_group_shows_the_offset(topic: Topic, eventually: Eventually) -> None:
-    """Lag tools see what the spout has committed."""
+def test_group_shows_the_committed_offset(topic: Topic, eventually: Eventually) -> None:
+    """Lag tools read it."""
     topic.create()
     source = topic.source()
     source.assign(topic.at(), 0)
@@ -219,16 +228,19 @@ def test_the_group_shows_the_offset(topic: Topic, eventually: Eventually) -> Non
     onlooker.close()
 
 
-def test_a_property_that_librdkafka_refuses_is_named(topic: Topic) -> None:
-    """With the spout and the topic it is for."""
+def test_unknown_property_is_named(topic: Topic) -> None:
+    """The error has the spout and the topic."""
     with pytest.raises(
         ConfigError, match=r"cannot read .*'no\.such\.thing'|No such configuration property"
     ):
         topic.source(kafka_properties={"no.such.thing": "1"})
 
 
-def test_a_broker_that_comes_back_is_read_on(tmp_path: Path) -> None:
-    """An outage is reported, closing during one does not hang, and after it nothing is missing or doubled."""
+def test_reading_continues_after_an_outage(tmp_path: Path) -> None:
+    """The outage is reported, and closing during it does not hang.
+
+    Afterwards no message is missing or doubled.
+    """
     with EmbeddedKafka(tmp_path, heap="256m", quick_start=True) as kafka:
         topic = Topic("outage", kafka).create()
         topic.produce(b"before")

@@ -1,4 +1,4 @@
-"""The reader of source topics keeps the contract, on a real broker."""
+"""The reader of source topics fulfils its contract on a real broker."""
 
 from dataclasses import dataclass
 
@@ -40,6 +40,6 @@ class TestKafkaSource(SourceContract):
 
     @pytest.fixture
     def log(self, topic: Topic) -> RealLog:
-        """Give a topic of its own."""
+        """A topic for this test."""
         topic.create(2)
         return RealLog(topic, topic.source())

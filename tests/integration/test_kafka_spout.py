@@ -1,4 +1,4 @@
-"""A whole `KafkaSpout` against a real broker and a real ZooKeeper, without the rest of the engine."""
+"""A complete `KafkaSpout` on a real broker and a real ZooKeeper, without the rest of the engine."""
 
 import json
 import time
@@ -15,11 +15,14 @@ from tests.integration.kafka_topic import Topic
 from tests.integration.spout_process import SpoutProcess, stored_offset, zookeeper_client
 
 
-def test_the_next_process_resumes_where_the_last_one_stopped(
+def test_next_process_resumes_where_the_last_one_stopped(
     topic: Topic, zookeeper: EmbeddedZooKeeper
 ) -> None:
-    """Acked messages are not emitted again, unfinished ones are; the node is that of Storm's documentation, and what is done above
-    the offset comes behind that."""
+    """Acked messages are not emitted again. Unfinished ones are.
+
+    The node has the format of Storm's documentation, followed by the finished ranges above the
+    offset.
+    """
     topic.create().produce(*(b"%d" % number for number in range(10)))
     first = SpoutProcess(topic, zookeeper.connect)
     first.until(lambda: len(first.collector.emitted) == 10)
@@ -47,7 +50,10 @@ def test_the_next_process_resumes_where_the_last_one_stopped(
 
 
 def test_two_processes_never_read_one_partition(topic: Topic, zookeeper: EmbeddedZooKeeper) -> None:
-    """The second waits for the lock, takes over when the first is closed, and the lag is 0 in the end."""
+    """The second process waits for the lock, and takes over when the first is closed.
+
+    Finally the lag is 0.
+    """
     topic.create().produce(*(b"%d" % number for number in range(5)))
     first = SpoutProcess(topic, zookeeper.connect)
     first.until(lambda: len(first.collector.emitted) == 5)
@@ -69,10 +75,10 @@ def test_two_processes_never_read_one_partition(topic: Topic, zookeeper: Embedde
     assert stored_offset(zookeeper.connect, topic)["offset"] == 6
 
 
-def test_gaps_of_transactions_do_not_hold_the_offset(
+def test_transaction_markers_do_not_block_the_offset(
     topic: Topic, zookeeper: EmbeddedZooKeeper
 ) -> None:
-    """Aborted messages are never emitted, and neither they nor the markers stop the offset (STORM-2505)."""
+    """Aborted messages are never emitted, and do not block the offset either (STORM-2505)."""
     topic.create()
     producer = Producer({**topic.client_config, "transactional.id": topic.name})
     producer.init_transactions(30)
@@ -84,7 +90,7 @@ def test_gaps_of_transactions_do_not_hold_the_offset(
         producer.begin_transaction()
         for value in values:
             producer.produce(topic.name, value)
-        assert producer.flush(30) == 0  # aborted or not, the broker has them
+        assert producer.flush(30) == 0  # the broker has all records, even aborted ones
         end(30)
     process = SpoutProcess(topic, zookeeper.connect)
     process.until(lambda: len(process.collector.values) == 3)
@@ -97,8 +103,10 @@ def test_gaps_of_transactions_do_not_hold_the_offset(
     assert stored_offset(zookeeper.connect, topic)["offset"] == last + 1
 
 
-def test_a_message_that_cannot_be_read_moves_on(topic: Topic, zookeeper: EmbeddedZooKeeper) -> None:
-    """The bad one becomes a dead letter, the good one behind it is emitted."""
+def test_undecodable_message_does_not_block_later_ones(
+    topic: Topic, zookeeper: EmbeddedZooKeeper
+) -> None:
+    """It becomes a dead letter, and the next message is emitted."""
     topic.create().produce(b"\xff", b"good")
     process = SpoutProcess(topic, zookeeper.connect)
     process.until(lambda: process.collector.values == ["good"])
@@ -108,10 +116,13 @@ def test_a_message_that_cannot_be_read_moves_on(topic: Topic, zookeeper: Embedde
     assert stored_offset(zookeeper.connect, topic)["offset"] == 2
 
 
-def test_a_topic_made_anew_is_read_from_its_start(
+def test_recreated_topic_is_read_from_its_start(
     topic: Topic, zookeeper: EmbeddedZooKeeper, eventually: Eventually
 ) -> None:
-    """It has fewer messages than the stored offset says: the spout starts over instead of waiting for ever."""
+    """It has fewer messages than the stored offset.
+
+    The spout starts over instead of waiting forever.
+    """
     topic.create().produce(*(b"%d" % number for number in range(8)))
     process = SpoutProcess(topic, zookeeper.connect)
     process.until(lambda: len(process.collector.emitted) == 8)
@@ -130,8 +141,8 @@ def test_a_topic_made_anew_is_read_from_its_start(
     assert stored_offset(zookeeper.connect, topic)["offset"] == 1
 
 
-def test_partitions_that_are_added_are_found(topic: Topic, zookeeper: EmbeddedZooKeeper) -> None:
-    """At the next refresh, without emitting anything of the old ones again."""
+def test_added_partitions_are_found(topic: Topic, zookeeper: EmbeddedZooKeeper) -> None:
+    """The next refresh finds them. Old messages are not emitted again."""
     topic.create().produce(b"old")
     process = SpoutProcess(topic, zookeeper.connect, hosts=KafkaHosts(refresh_freq_secs=0.5))
     process.until(lambda: process.collector.values == ["old"])
@@ -143,8 +154,13 @@ def test_partitions_that_are_added_are_found(topic: Topic, zookeeper: EmbeddedZo
     process.stop()
 
 
-def test_static_partitions_are_all_that_is_read(topic: Topic, zookeeper: EmbeddedZooKeeper) -> None:
-    """By the brokers that are named, whatever the service's own; the other partition waits for another spout."""
+def test_static_hosts_limit_partitions_and_brokers(
+    topic: Topic, zookeeper: EmbeddedZooKeeper
+) -> None:
+    """The spout uses the named brokers, not those of the service.
+
+    Another spout may read the other partition.
+    """
     topic.create(2).produce(b"mine", partition=1)
     topic.produce(b"not mine", partition=0)
     information = GlobalPartitionInformation(
@@ -160,10 +176,13 @@ def test_static_partitions_are_all_that_is_read(topic: Topic, zookeeper: Embedde
     process.stop()
 
 
-def test_topics_that_match_have_nodes_of_their_own(
+def test_matching_topics_have_separate_nodes(
     topic: Topic, zookeeper: EmbeddedZooKeeper, eventually: Eventually
 ) -> None:
-    """Partition 0 of each is locked and stored by itself; one that appears is found, one that is deleted given up."""
+    """Partition 0 of each topic has its own lock and offset.
+
+    New topics are found, deleted ones released.
+    """
     names = [f"{topic.name}-{letter}" for letter in "ba"]
     process = SpoutProcess(
         topic,

@@ -1,4 +1,4 @@
-"""A `KafkaSpout` whose broker freezes or dies: what it reports, and where it continues to read."""
+"""A `KafkaSpout` whose broker hangs or dies: its reports, and where it continues to read."""
 
 from pathlib import Path
 
@@ -16,15 +16,18 @@ from tests.integration.spout_process import FINISHED, SpoutProcess, stored_offse
 
 
 @pytest.mark.parametrize("kind", [KafkaHosts, ZkHosts])
-def test_a_new_leader_is_followed_and_nothing_is_read_again(
+def test_new_leader_is_followed_without_rereading(
     kind: type[BrokerHosts],
     tmp_path: Path,
     zookeeper: EmbeddedZooKeeper,
     topic_prefix: str,
     eventually: Eventually,
 ) -> None:
-    """The leader is killed with messages in flight, and leads again when it is back: those are acked as if nothing had been,
-    each further message is emitted once, and the node names who leads."""
+    """The leader is killed with messages in flight, and leads again after its restart.
+
+    These messages are acked normally, every further message is emitted once, and the node names the
+    leader.
+    """
     connect = f"{zookeeper.connect}/{topic_prefix}"
     with OldKafka(tmp_path, connect) as one, OldKafka(tmp_path, connect, broker=2) as two:
         both = f"{one.bootstrap},{two.bootstrap}"
@@ -79,10 +82,13 @@ def test_a_new_leader_is_followed_and_nothing_is_read_again(
         assert stored_offset(zookeeper.connect, topic)["offset"] == 5
 
 
-def test_a_broker_that_freezes_is_noticed_in_time(
+def test_hanging_broker_is_noticed_within_the_socket_timeout(
     tmp_path: Path, zookeeper: EmbeddedZooKeeper
 ) -> None:
-    """By `socket_timeout_ms`, without which librdkafka would wait for a minute; when it is back it is read on."""
+    """Without `socket_timeout_ms` librdkafka would wait for a minute.
+
+    Afterwards reading continues.
+    """
     with EmbeddedKafka(tmp_path) as kafka:
         topic = Topic("frozen", kafka).create()
         topic.produce(b"before")

@@ -1,4 +1,4 @@
-"""What a `KafkaSpout` does when the log has changed, and when messages fail: on a real broker, with real offsets."""
+"""A `KafkaSpout` after changes of the log and failed messages, on a real broker with real offsets."""
 
 import time
 from typing import Any
@@ -19,8 +19,11 @@ from tests.integration.kafka_topic import Topic
 from tests.integration.spout_process import SpoutProcess, stored_offset, zookeeper_client
 
 
-def test_messages_that_expired_are_skipped(topic: Topic, zookeeper: EmbeddedZooKeeper) -> None:
-    """Retention has deleted what the stored offset points at: reading continues at the oldest message that is left."""
+def test_expired_messages_are_skipped(topic: Topic, zookeeper: EmbeddedZooKeeper) -> None:
+    """Retention has deleted the record of the stored offset.
+
+    Reading continues at the oldest message.
+    """
     topic.create().produce(*(b"%d" % number for number in range(10)))
     process = SpoutProcess(topic, zookeeper.connect)
     process.emit(10)
@@ -39,8 +42,10 @@ def test_messages_that_expired_are_skipped(topic: Topic, zookeeper: EmbeddedZooK
     assert stored_offset(zookeeper.connect, topic)["offset"] == 10
 
 
-def test_an_offset_out_of_range_can_be_an_error(topic: Topic, zookeeper: EmbeddedZooKeeper) -> None:
-    """Without `use_start_offset_time_if_offset_out_of_range` nothing is skipped: it is reported, and nothing is emitted."""
+def test_offset_out_of_range_can_be_an_error(topic: Topic, zookeeper: EmbeddedZooKeeper) -> None:
+    """Without `use_start_offset_time_if_offset_out_of_range` the spout reports it and emits
+    nothing.
+    """
     topic.create().produce(*(b"%d" % number for number in range(4)))
     settings: dict[str, Any] = {
         "use_start_offset_time_if_offset_out_of_range": False,
@@ -61,10 +66,10 @@ def test_an_offset_out_of_range_can_be_an_error(topic: Topic, zookeeper: Embedde
     assert stored_offset(zookeeper.connect, topic)["offset"] == 1
 
 
-def test_a_topic_that_is_deleted_and_comes_back(
+def test_deleted_and_recreated_topic_is_read_from_its_start(
     topic: Topic, zookeeper: EmbeddedZooKeeper, eventually: Eventually
 ) -> None:
-    """Under a spout at work: it says that the topic is gone, and reads the new one from its start."""
+    """A running spout reports the missing topic, and then reads the new one."""
     topic.create().produce(*(b"%d" % number for number in range(5)))
     process = SpoutProcess(topic, zookeeper.connect, hosts=KafkaHosts(refresh_freq_secs=0.5))
     process.emit(5)
@@ -82,10 +87,10 @@ def test_a_topic_that_is_deleted_and_comes_back(
     assert stored_offset(zookeeper.connect, topic)["offset"] == 2
 
 
-def test_gaps_of_compaction_do_not_hold_the_offset(
+def test_compacted_records_do_not_block_the_offset(
     topic: Topic, zookeeper: EmbeddedZooKeeper, eventually: Eventually
 ) -> None:
-    """Of what was compacted away nothing is emitted, and nothing is waited for (STORM-2639)."""
+    """They are not emitted, and nothing waits for them (STORM-2639)."""
     admin = AdminClient(topic.client_config)
     backoff = ConfigEntry(
         "log.cleaner.backoff.ms", "100", incremental_operation=AlterConfigOpType.SET
@@ -101,7 +106,7 @@ def test_gaps_of_compaction_do_not_hold_the_offset(
     assert producer.flush(30) == 0
 
     def left() -> int:
-        time.sleep(0.2)  # older than segment_ms, so that this record begins another segment
+        time.sleep(0.2)  # longer than segment_ms, so that this record starts another segment
         producer.produce(topic.name, b"last", key=b"other", partition=0)
         producer.flush(30)
         onlooker = topic.source()
@@ -122,11 +127,13 @@ def test_gaps_of_compaction_do_not_hold_the_offset(
     assert stored_offset(zookeeper.connect, topic)["offset"] == max(process.collector.emitted) + 1
 
 
-def test_at_the_limit_failed_messages_are_still_retried(
+def test_failed_messages_are_retried_at_the_limit(
     topic: Topic, zookeeper: EmbeddedZooKeeper
 ) -> None:
-    """`max_uncommitted_offsets` of them fail at once: each is emitted again, nothing new is, and then all continues
-    (STORM-2343)."""
+    """`max_uncommitted_offsets` messages fail at once.
+
+    They are emitted again before new ones (STORM-2343).
+    """
     topic.create().produce(*(b"%d" % number for number in range(7)))
     process = SpoutProcess(topic, zookeeper.connect, max_uncommitted_offsets=3)
     process.emit(3)
@@ -146,10 +153,10 @@ def test_at_the_limit_failed_messages_are_still_retried(
     assert stored_offset(zookeeper.connect, topic)["offset"] == 7
 
 
-def test_a_message_that_always_fails_is_given_up(
+def test_message_that_always_fails_becomes_a_dead_letter(
     topic: Topic, zookeeper: EmbeddedZooKeeper
 ) -> None:
-    """After `retry_limit` further attempts, each later than the one before; then the offset moves on past it."""
+    """This takes `retry_limit` further attempts with growing delays. Then the offset passes it."""
     topic.create().produce(b"poison", b"good")
     process = SpoutProcess(
         topic,
@@ -173,8 +180,10 @@ def test_a_message_that_always_fails_is_given_up(
     assert stored_offset(zookeeper.connect, topic)["offset"] == 2
 
 
-def test_aborted_messages_can_be_asked_for(topic: Topic, zookeeper: EmbeddedZooKeeper) -> None:
-    """`kafka_properties` win: committed messages only is the default, and `isolation.level` changes it."""
+def test_isolation_level_can_include_aborted_messages(
+    topic: Topic, zookeeper: EmbeddedZooKeeper
+) -> None:
+    """`kafka_properties` win. The default is committed messages only."""
     topic.create()
     producer = Producer({**topic.client_config, "transactional.id": topic.name})
     producer.init_transactions(30)
@@ -199,10 +208,8 @@ def test_aborted_messages_can_be_asked_for(topic: Topic, zookeeper: EmbeddedZooK
     everything.stop()
 
 
-def test_a_message_larger_than_a_fetch_is_read_none_the_less(
-    topic: Topic, zookeeper: EmbeddedZooKeeper
-) -> None:
-    """`fetch_size_bytes` and `buffer_size_bytes` bound what is fetched at once, not what can be read."""
+def test_message_larger_than_a_fetch_is_read(topic: Topic, zookeeper: EmbeddedZooKeeper) -> None:
+    """`fetch_size_bytes` and `buffer_size_bytes` limit a fetch, not a message."""
     topic.create().produce(b"small", b"x" * 300_000, b"last")
     process = SpoutProcess(topic, zookeeper.connect, fetch_size_bytes=1000, buffer_size_bytes=4096)
     process.emit(3)
@@ -210,8 +217,8 @@ def test_a_message_larger_than_a_fetch_is_read_none_the_less(
     process.stop()
 
 
-def test_the_brokers_may_be_the_spouts_own(topic: Topic, zookeeper: EmbeddedZooKeeper) -> None:
-    """`KafkaHosts.bootstrap_servers` wins over the process's own Kafka."""
+def test_spout_may_have_its_own_brokers(topic: Topic, zookeeper: EmbeddedZooKeeper) -> None:
+    """`KafkaHosts.bootstrap_servers` wins over the Kafka of the process."""
     topic.create().produce(b"here")
     process = SpoutProcess(
         topic, zookeeper.connect, kafka="127.0.0.1:1", hosts=KafkaHosts(topic.kafka.bootstrap)
@@ -221,10 +228,10 @@ def test_the_brokers_may_be_the_spouts_own(topic: Topic, zookeeper: EmbeddedZooK
     process.stop()
 
 
-def test_a_partition_that_stood_at_its_limit_when_it_was_lost_is_read_again(
+def test_partition_lost_at_its_limit_is_read_again(
     topic: Topic, zookeeper: EmbeddedZooKeeper
 ) -> None:
-    """Its reader was told to fetch no more; then another process wrote its offset, and it came back."""
+    """Its reader was paused. Another process wrote its offset, and it came back."""
     topic.create().produce(*(b"%d" % number for number in range(1200)))
     process = SpoutProcess(topic, zookeeper.connect, max_uncommitted_offsets=5)
 

@@ -1,5 +1,4 @@
-"""Where a `KafkaSpout` begins to read, by its settings and by what earlier ones left in a real ZooKeeper; and what it
-leaves."""
+"""The start offset of a `KafkaSpout`, by its settings and the stored offsets in a real ZooKeeper."""
 
 from typing import Any
 
@@ -19,11 +18,14 @@ from tests.integration.spout_process import SpoutProcess, stored_offset, zookeep
     ("time", "first"),
     [(EARLIEST_TIME, 0), (1000, 0), (1001, 1), (2000, 1), (2001, 3), (LATEST_TIME, 3)],
 )
-def test_it_starts_at_a_time(
+def test_start_offset_time(
     topic: Topic, zookeeper: EmbeddedZooKeeper, time: int, first: int
 ) -> None:
-    """At the first message written then or later, if nothing is stored; it is stored at once."""
-    topic.create(retention_ms="-1")  # else the broker may delete what is so old at any moment
+    """Without a stored offset the spout starts at the first message of this time or later.
+
+    It stores the offset at once.
+    """
+    topic.create(retention_ms="-1")  # otherwise the broker may delete old records at any moment
     for stamp in (1000, 2000, 1500):
         topic.produce(b"old", timestamp=stamp)
     process = SpoutProcess(topic, zookeeper.connect, start_offset_time=time)
@@ -35,10 +37,10 @@ def test_it_starts_at_a_time(
 
 
 @pytest.mark.parametrize(("behind", "first"), [(9, 1), (8, 10)])
-def test_an_offset_too_far_behind_is_given_up(
+def test_offset_too_far_behind_is_dropped(
     topic: Topic, zookeeper: EmbeddedZooKeeper, behind: int, first: int
 ) -> None:
-    """`max_offset_behind` counts from where `start_offset_time` is now."""
+    """`max_offset_behind` counts from the present offset of `start_offset_time`."""
     topic.create().produce(*[b"x"] * 10)
     process = SpoutProcess(topic, zookeeper.connect)
     process.emit(10)
@@ -53,16 +55,16 @@ def test_an_offset_too_far_behind_is_given_up(
     process.stop()
 
 
-def test_processes_that_die_before_they_store_anything_lose_nothing(
+def test_processes_that_die_before_a_store_lose_nothing(
     topic: Topic, zookeeper: EmbeddedZooKeeper
 ) -> None:
-    """Several in a row: each takes the lock over, and with it the very offset (STORM-2675, STORM-3337)."""
+    """Several processes in a row take over the lock and the same offset (STORM-2675, STORM-3337)."""
     topic.create().produce(*(b"%d" % number for number in range(6)))
     process = SpoutProcess(topic, zookeeper.connect)
     process.emit(6)
     process.ack(0, 1, 2, 3)
     process.until_stored(4)
-    process.stores.close()  # as kill -9 does, once ZooKeeper has noticed
+    process.stores.close()  # like kill -9, after ZooKeeper has noticed
     for _ in range(3):
         process = SpoutProcess(topic, zookeeper.connect, start_offset_time=LATEST_TIME)
         process.emit(2)
@@ -71,11 +73,10 @@ def test_processes_that_die_before_they_store_anything_lose_nothing(
         process.stores.close()
 
 
-def test_what_it_has_in_zookeeper_is_an_offset_and_a_lock(
+def test_spout_has_only_offset_and_lock_in_zookeeper(
     topic: Topic, zookeeper: EmbeddedZooKeeper
 ) -> None:
-    """No signals, and no write while nothing is finished: a spout that stands still leaves ZooKeeper alone
-    (STORM-376, STORM-1949)."""
+    """Without progress it writes nothing (STORM-376, STORM-1949)."""
     topic.create().produce(*[b"x"] * 10)
     process = SpoutProcess(
         topic, zookeeper.connect, max_uncommitted_offsets=3, state_update_interval_ms=1
@@ -96,10 +97,10 @@ def test_what_it_has_in_zookeeper_is_an_offset_and_a_lock(
     process.stop()
 
 
-def test_the_group_of_the_spouts_id_shows_its_offset(
+def test_group_with_the_spouts_id_shows_its_offset(
     topic: Topic, zookeeper: EmbeddedZooKeeper, eventually: Eventually
 ) -> None:
-    """Lag tools see what ZooKeeper has, at work and after an orderly stop."""
+    """Lag tools see the offset of ZooKeeper, during the work and after a stop."""
     topic.create().produce(*[b"x"] * 10)
     process = SpoutProcess(topic, zookeeper.connect)
     onlooker = Consumer({**topic.client_config, "group.id": topic.config().id})
@@ -120,10 +121,10 @@ def test_the_group_of_the_spouts_id_shows_its_offset(
     onlooker.close()
 
 
-def test_what_is_found_later_is_read_from_its_beginning(
+def test_new_topics_and_partitions_are_read_from_the_start(
     topic: Topic, zookeeper: EmbeddedZooKeeper
 ) -> None:
-    """A topic that was not there when the spout was started, and then a partition that it did not have."""
+    """The topic did not exist when the spout started. Later it gets a partition."""
     hosts = KafkaHosts(refresh_freq_secs=1)
     process = SpoutProcess(topic, zookeeper.connect, start_offset_time=LATEST_TIME, hosts=hosts)
     process.until(lambda: process.collector.errors)

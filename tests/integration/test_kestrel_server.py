@@ -1,4 +1,4 @@
-"""The tests' Kestrel server follows each rule of Kestrel's guide that the spout relies on."""
+"""The tests' Kestrel server follows the rules of Kestrel's guide that the spout relies on."""
 
 import socket
 import time
@@ -18,14 +18,14 @@ def server() -> Iterator[KestrelServer]:
 
 
 class Client:
-    """A connection on which one asks and is answered."""
+    """A connection for requests and answers."""
 
     def __init__(self, server: KestrelServer) -> None:
         self._socket = socket.create_connection(("127.0.0.1", server.port), timeout=5)
         self._file = self._socket.makefile("rb")
 
     def ask(self, request: bytes) -> bytes:
-        """The answer to a request; what ended the connection if it ended."""
+        """Return the answer to a request, or the error that ended the connection."""
         self._socket.sendall(request + b"\r\n")
         line = self._file.readline()
         if not line.startswith(b"VALUE"):
@@ -36,7 +36,7 @@ class Client:
 
     @property
     def ended(self) -> bool:
-        """Whether the server has ended the connection."""
+        """True if the server has closed the connection."""
         return self._file.read(1) == b""
 
     def close(self) -> None:
@@ -44,7 +44,7 @@ class Client:
         self._socket.close()
 
 
-def test_what_is_set_is_got_in_order(server: KestrelServer) -> None:
+def test_items_are_returned_in_order(server: KestrelServer) -> None:
     client = Client(server)
     assert [
         client.ask(b"set q 0 0 %d\r\n%s" % (len(item), item))
@@ -62,8 +62,8 @@ def test_what_is_set_is_got_in_order(server: KestrelServer) -> None:
     assert [client.ask(b"get q/close"), client.ask(b"get q")] == [EMPTY, EMPTY]
 
 
-def test_an_open_item_is_nobody_elses_and_goes_back_to_the_head(server: KestrelServer) -> None:
-    """By an abort, and by the end of its connection; closing is what removes it."""
+def test_open_item_is_exclusive_and_returns_to_the_head(server: KestrelServer) -> None:
+    """An abort or the end of the connection returns it. Closing removes it."""
     server.put("q", b"a", b"b")
     one, two = Client(server), Client(server)
     assert one.ask(b"get q/open") == b"a"
@@ -81,8 +81,8 @@ def test_an_open_item_is_nobody_elses_and_goes_back_to_the_head(server: KestrelS
 
 
 @pytest.mark.parametrize("second", [b"get q/open", b"get q"])
-def test_a_connection_has_one_open_read(server: KestrelServer, second: bytes) -> None:
-    """A second one is an error, and ends the connection."""
+def test_connection_has_one_open_read(server: KestrelServer, second: bytes) -> None:
+    """A second one is an error and ends the connection."""
     server.put("q", b"a", b"b")
     client = Client(server)
     client.ask(b"get q/open")
@@ -90,7 +90,7 @@ def test_a_connection_has_one_open_read(server: KestrelServer, second: bytes) ->
     assert client.ended
 
 
-def test_closing_and_aborting_nothing_is_no_error(server: KestrelServer) -> None:
+def test_closing_or_aborting_without_an_open_item_is_allowed(server: KestrelServer) -> None:
     server.put("q", b"a")
     client = Client(server)
     assert [client.ask(b"get q/close"), client.ask(b"get q/abort")] == [EMPTY, EMPTY]
@@ -100,16 +100,14 @@ def test_closing_and_aborting_nothing_is_no_error(server: KestrelServer) -> None
 @pytest.mark.parametrize(
     "request_", [b"get /open", b"get q/peek/open", b"get q/abort/close", b"nonsense"]
 )
-def test_nonsense_is_an_error_and_ends_the_connection(
-    server: KestrelServer, request_: bytes
-) -> None:
+def test_invalid_request_ends_the_connection(server: KestrelServer, request_: bytes) -> None:
     client = Client(server)
     assert client.ask(request_) == b"CLIENT_ERROR\r\n"
     assert client.ended
 
 
-def test_a_read_may_wait(server: KestrelServer) -> None:
-    """Until something comes, or the time is over; and nothing is given to one who went while it waited."""
+def test_read_waits_for_an_item_or_its_timeout(server: KestrelServer) -> None:
+    """No item goes to a client that left during its wait."""
     gone, client = Client(server), Client(server)
     gone._socket.sendall(b"get q/open/t=60000\r\n")
     before = time.monotonic()

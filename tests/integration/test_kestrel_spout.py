@@ -1,4 +1,6 @@
-"""`KestrelSpout` and its reader on Kestrel servers: what is open, what is put back, which hosts are left alone."""
+"""`KestrelSpout` and its reader on Kestrel servers: open items, items that are put back, and the
+blacklist.
+"""
 
 import asyncio
 import time
@@ -28,7 +30,9 @@ def server() -> Iterator[KestrelServer]:
 
 @pytest.fixture
 async def read() -> AsyncIterator[Open]:
-    """Open readers of the queue `q`, started, with a blacklist of half a second."""
+    """A function that opens started readers of the queue `q`, with a blacklist time of half a
+    second.
+    """
     async with AsyncExitStack() as stack:
 
         def open_reader(
@@ -44,8 +48,8 @@ async def read() -> AsyncIterator[Open]:
         yield open_reader
 
 
-async def test_a_message_is_open_until_it_is_acked(server: KestrelServer, read: Open) -> None:
-    """Then it is gone, and the connection opens the next one."""
+async def test_message_is_open_until_it_is_acked(server: KestrelServer, read: Open) -> None:
+    """Then it is removed, and the connection opens the next one."""
     server.put("q", b"a\r\nEND\r\n", b"b")
     reader = read([server])
     (first,) = await take(reader)
@@ -57,10 +61,8 @@ async def test_a_message_is_open_until_it_is_acked(server: KestrelServer, read: 
     assert second.id != first.id
 
 
-async def test_a_message_that_is_put_back_comes_again_at_once(
-    server: KestrelServer, read: Open
-) -> None:
-    """At the head of the queue, as Kestrel does on an abort; under another id."""
+async def test_message_put_back_returns_at_once(server: KestrelServer, read: Open) -> None:
+    """It is at the head of the queue, as after an abort in Kestrel. It has another id."""
     server.put("q", b"a", b"b")
     reader = read([server])
     (first,) = await take(reader)
@@ -69,10 +71,8 @@ async def test_a_message_that_is_put_back_comes_again_at_once(
     assert (again.value, again.id != first.id) == (b"a", True)
 
 
-async def test_as_many_messages_are_open_as_there_are_connections(
-    server: KestrelServer, read: Open
-) -> None:
-    """One open read a connection: three of them have three open, and acks may come in any order."""
+async def test_each_connection_has_one_open_message(server: KestrelServer, read: Open) -> None:
+    """Three connections have three open messages. Acks may come in any order."""
     server.put("q", *(b"%d" % number for number in range(10)))
     reader = read([server], open_reads=3)
     messages = await take(reader, 3)
@@ -83,10 +83,8 @@ async def test_as_many_messages_are_open_as_there_are_connections(
     assert {message.value for message in await take(reader, 3)} == {b"3", b"4", b"5"}
 
 
-async def test_news_of_a_message_whose_connection_is_gone_is_ignored(
-    server: KestrelServer, read: Open
-) -> None:
-    """The queue has it again, and it comes again; an ack of the old opening must not remove it."""
+async def test_ack_for_a_closed_connection_is_ignored(server: KestrelServer, read: Open) -> None:
+    """The message is in the queue again. An ack of its earlier read must not remove it."""
     server.put("q", b"a")
     reader = read([server], blacklist_time_secs=0.05)
     (old,) = await take(reader)
@@ -100,10 +98,10 @@ async def test_news_of_a_message_whose_connection_is_gone_is_ignored(
     await until(lambda: (server.waiting("q"), server.open("q")) == ([b"a"], []))
 
 
-async def test_a_message_that_was_not_taken_before_its_connection_ended_is_not_handed_out(
+async def test_untaken_message_of_a_closed_connection_is_dropped(
     server: KestrelServer, read: Open
 ) -> None:
-    """It is in the queue again; to hand it out would be to process it twice for nothing."""
+    """It is in the queue again, so it would be processed twice."""
     server.put("q", b"a")
     reader = read([server])
     await until(lambda: server.open("q") == [b"a"])
@@ -113,10 +111,8 @@ async def test_a_message_that_was_not_taken_before_its_connection_ended_is_not_h
     assert server.waiting("q") == [b"a"]
 
 
-async def test_a_server_that_goes_and_comes_back_is_read_on(
-    server: KestrelServer, read: Open
-) -> None:
-    """Meanwhile the problem names it, for the readiness check; then it is gone, and no message is."""
+async def test_reading_continues_after_a_server_restart(server: KestrelServer, read: Open) -> None:
+    """Meanwhile the readiness check names the server. No message is lost."""
     server.put("q", b"a")
     reader = read([server])
     await take(reader)
@@ -133,10 +129,8 @@ async def test_a_server_that_goes_and_comes_back_is_read_on(
     assert again.value == b"a"
 
 
-async def test_a_host_that_fails_is_left_alone_for_a_while(
-    server: KestrelServer, read: Open
-) -> None:
-    """It is asked again no sooner than the blacklist's time is over, by none of the connections to it."""
+async def test_failed_host_is_blacklisted(server: KestrelServer, read: Open) -> None:
+    """No connection asks it again before the blacklist time is over."""
     server.refusing = True
     began = time.monotonic()
     reader = read([server], open_reads=4, blacklist_time_secs=1)
@@ -149,8 +143,8 @@ async def test_a_host_that_fails_is_left_alone_for_a_while(
     assert [message.value for message in await take(reader)] == [b"a"]
 
 
-async def test_a_host_that_does_not_answer_has_failed(server: KestrelServer, read: Open) -> None:
-    """After `timeout_secs`, and what it was allowed to wait."""
+async def test_silent_host_has_failed(server: KestrelServer, read: Open) -> None:
+    """This takes `timeout_secs` in addition to the allowed wait."""
     server.silent = True
     reader = read([server], timeout_secs=0.2)
     await until(lambda: reader.problem() is not None)
@@ -160,7 +154,7 @@ async def test_a_host_that_does_not_answer_has_failed(server: KestrelServer, rea
     assert [message.value for message in await take(reader)] == [b"a"]
 
 
-async def test_several_hosts_are_read_and_one_that_is_away_does_not_hold_up_the_others(
+async def test_unavailable_host_does_not_block_the_others(
     server: KestrelServer, read: Open
 ) -> None:
     with KestrelServer() as other:
@@ -178,10 +172,8 @@ async def test_several_hosts_are_read_and_one_that_is_away_does_not_hold_up_the_
         assert [message.value for message in await take(reader)] == [b"c"]
 
 
-async def test_a_paused_reader_opens_nothing_and_gives_back_what_was_not_taken(
-    server: KestrelServer, read: Open
-) -> None:
-    """What was taken stays open, and can be acked; then reading continues."""
+async def test_paused_reader_returns_untaken_messages(server: KestrelServer, read: Open) -> None:
+    """Taken messages stay open and can be acked. Then reading continues."""
     server.put("q", b"a", b"b")
     reader = read([server], open_reads=2)
     (message,) = await take(reader)
@@ -197,10 +189,8 @@ async def test_a_paused_reader_opens_nothing_and_gives_back_what_was_not_taken(
     assert {message.value for message in await take(reader, 2)} == set(server.open("q"))
 
 
-async def test_closing_sends_the_acks_and_gives_back_the_rest(
-    server: KestrelServer, read: Open
-) -> None:
-    """An ack that was said in the very moment before is not lost, or the message would be processed again."""
+async def test_close_sends_acks_and_returns_the_rest(server: KestrelServer, read: Open) -> None:
+    """An ack just before the close is not lost. Otherwise its message would be processed again."""
     server.put("q", b"a", b"b", b"c")
     reader = read([server], open_reads=2)
     messages = await take(reader, 2)
@@ -211,7 +201,7 @@ async def test_closing_sends_the_acks_and_gives_back_the_rest(
     assert (sorted(server.waiting("q")), server.open("q")) == ([b"b", b"c"], [])
 
 
-def test_nothing_is_lost_when_the_spouts_process_is_killed(
+def test_killed_spout_process_loses_nothing(
     server: KestrelServer,
     kafka: EmbeddedKafka,
     zookeeper: EmbeddedZooKeeper,
@@ -219,7 +209,7 @@ def test_nothing_is_lost_when_the_spouts_process_is_killed(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """A topology of services, its spout killed by SIGKILL among the messages: each one arrives, and none is left."""
+    """Each message arrives, and the queue is empty at the end."""
     count = 3000
     server.put(topic_prefix, *(b"%d" % number for number in range(count)))
     settings = {"KSTORM_TEST_QUEUE": server.address}

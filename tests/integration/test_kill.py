@@ -1,5 +1,8 @@
-"""What `kstorm kill` does before it does anything: it says which cluster and which ZooKeeper it would act on, asks, and refuses
-where one of them does not know the topology. What it does then is in `test_activation.py`."""
+"""The checks of `kstorm kill`: it names the cluster and the ZooKeeper and asks. It refuses if one
+does not know the topology.
+
+`test_activation.py` tests the kill itself.
+"""
 
 import io
 from collections.abc import Iterator
@@ -21,14 +24,14 @@ from tests.kubernetes_stub import KubernetesStub
 
 
 class Terminal(io.StringIO):
-    """Somebody who answers."""
+    """A terminal with an answer."""
 
     def isatty(self) -> bool:
         return True
 
 
 class Both:
-    """A cluster and a ZooKeeper that know one topology, with no spout at work."""
+    """A cluster and a ZooKeeper with one topology, without a running spout."""
 
     def __init__(
         self, cluster: KubernetesStub, zookeeper: str, name: str, capsys: pytest.CaptureFixture[str]
@@ -39,14 +42,14 @@ class Both:
         self.client.ensure_path(spouts_path(name))
 
     def kill(self, *more: str, name: str = "") -> tuple[object, str, str]:
-        """Exit code, output, errors."""
+        """Return exit code, output and errors."""
         with pytest.raises(SystemExit) as ended:
             main(["kill", name or self.name, "--zookeeper", self.zookeeper, *more])
         return ended.value.code, *self._capsys.readouterr()
 
     @property
     def untouched(self) -> bool:
-        """Whether nothing was scaled, and nothing deactivated or forgotten."""
+        """True if nothing was scaled, deactivated or forgotten."""
         known = self.client.exists(spouts_path(self.name)) is not None
         return (
             known
@@ -63,7 +66,7 @@ def both(
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> Iterator[Both]:
-    """Give them."""
+    """The cluster and the ZooKeeper."""
     with KubernetesStub() as stub:
         for component, kind in (("sentences", "spout"), ("split", "bolt"), ("acker", "acker")):
             stub.add(component, kind, topology=topic_prefix)
@@ -78,7 +81,7 @@ def both(
 def test_kill_prints_the_place_and_asks_on_a_terminal(
     both: Both, monkeypatch: pytest.MonkeyPatch, answer: str, code: int
 ) -> None:
-    """Context, namespace and ZooKeeper, and the spouts that each knows; without a yes nothing is done."""
+    """It lists context, namespace, ZooKeeper and their spouts. Without a yes nothing happens."""
     monkeypatch.setattr("sys.stdin", Terminal(answer))
     ended, told, _ = both.kill()
     assert ended == code
@@ -105,7 +108,7 @@ def test_kill_without_a_terminal_requires_yes(both: Both) -> None:
 
 
 def test_wrong_zookeeper_is_refused(both: Both) -> None:
-    """It has not heard of the topology; to scale it to 0 without draining it is not what was asked for."""
+    """It does not know the topology. Scaling to 0 without draining is not what the user wants."""
     both.client.delete(spouts_path(both.name), recursive=True)
     both.client.delete(spouts_path(both.name).rpartition("/")[0])
     code, told, error = both.kill("--yes")
@@ -121,7 +124,7 @@ def test_wrong_zookeeper_is_refused(both: Both) -> None:
 
 
 def test_other_deployment_of_the_same_name_is_refused(both: Both) -> None:
-    """A ZooKeeper for tests knows the topology too: its spouts are other processes than the cluster's pods."""
+    """A ZooKeeper for tests knows the topology too, but its spouts are not the cluster's pods."""
     report = SpoutReport("sentences", "test-sentences-0", True, 0, 0, 30.0)
     both.client.create(report_path(both.name, report), msgspec.json.encode(report), ephemeral=True)
     code, told, error = both.kill("--yes")
@@ -138,6 +141,7 @@ def test_other_deployment_of_the_same_name_is_refused(both: Both) -> None:
 
 
 def test_wrong_cluster_is_refused(both: Both) -> None:
+    """Nothing is deactivated."""
     code, told, error = both.kill("--yes", "--namespace", "elsewhere")
     assert (code, told, error.count("\n")) == (2, "", 1)
     assert (

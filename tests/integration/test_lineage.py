@@ -1,4 +1,4 @@
-"""What a topology writes into its records' headers, when every message is processed twice."""
+"""The headers of a topology's records if every message is processed twice."""
 
 import urllib.request
 from collections import defaultdict
@@ -25,14 +25,17 @@ def records(engine: Engine) -> list[Message]:
         consumer.close()
 
 
-def test_attempts_at_a_message_have_its_coordinates_and_roots_of_their_own(
+def test_attempts_share_coordinates_and_have_their_own_roots(
     kafka: EmbeddedKafka,
     zookeeper: EmbeddedZooKeeper,
     topic_prefix: str,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """So whoever drops records of a name that he has keeps every word once: half a first attempt is made whole by the second."""
+    """A consumer that drops known names gets every word once.
+
+    The second attempt completes the first one.
+    """
     text = [
         f"s{number} " + " ".join(f"w{number}-{place}" for place in range(1, 6))
         for number in range(300)

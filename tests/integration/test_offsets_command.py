@@ -1,4 +1,4 @@
-"""`kstorm offsets` on real servers: what it shows, what it moves, and when it refuses to."""
+"""`kstorm offsets` on real servers: it shows and moves offsets, and refuses in some cases."""
 
 import json
 import re
@@ -25,7 +25,9 @@ Command = Callable[..., tuple[object, str, str]]
 def offsets(
     topic: Topic, zookeeper: EmbeddedZooKeeper, capsys: pytest.CaptureFixture[str]
 ) -> Command:
-    """Give the command, for the test's topic and the spout that reads it: exit code, output, errors."""
+    """A function that runs the command for the test's topic and spout, and returns exit code,
+    output and errors.
+    """
     where = ["--root", f"/{topic.name}", "--id", topic.config().id, "--topic", topic.name]
     servers = ["--bootstrap", topic.kafka.bootstrap, "--zookeeper", zookeeper.connect]
 
@@ -38,20 +40,22 @@ def offsets(
 
 
 def rows(shown: str) -> list[list[str]]:
-    """The cells of a printed table, line by line."""
+    """Return the cells of a printed table by line."""
     return [re.split(r"\s*│\s*", line.strip("│ ")) for line in shown.splitlines() if "│" in line]
 
 
 def read_and_ack(topic: Topic, zookeeper: EmbeddedZooKeeper, count: int) -> None:
-    """A spout that finishes so many messages and stops."""
+    """Run a spout until it has finished `count` messages."""
     process = SpoutProcess(topic, zookeeper.connect)
     process.emit(count)
     process.ack(*range(count))
     process.stop()
 
 
-def test_show(topic: Topic, zookeeper: EmbeddedZooKeeper, offsets: Command) -> None:
-    """Each partition's offset, log and lag, and who reads it now; what was never stored is shown as such."""
+def test_show_lists_offset_log_lag_and_owner(
+    topic: Topic, zookeeper: EmbeddedZooKeeper, offsets: Command
+) -> None:
+    """A partition without a stored offset has a dash."""
     topic.create(2).produce(*[b"x"] * 5)
     code, shown, _ = offsets("show")
     assert code == 0
@@ -72,7 +76,7 @@ def test_show(topic: Topic, zookeeper: EmbeddedZooKeeper, offsets: Command) -> N
 def test_reset_to_the_start_repeats_everything(
     topic: Topic, zookeeper: EmbeddedZooKeeper, offsets: Command, eventually: Eventually
 ) -> None:
-    """The next spout begins there, and lag tools see it."""
+    """The next spout starts there, and lag tools show it."""
     topic.create().produce(b"a", b"b", b"c")
     read_and_ack(topic, zookeeper, 3)
     before = stored_offset(zookeeper.connect, topic)
@@ -92,7 +96,7 @@ def test_reset_to_the_start_repeats_everything(
 def test_skipped_offsets_are_recorded_with_operator_and_command(
     topic: Topic, zookeeper: EmbeddedZooKeeper, offsets: Command
 ) -> None:
-    """Before it is skipped; so every offset below the stored one is in some range."""
+    """This happens before the skip, so every offset below the stored one is in some range."""
     topic.create().produce(*[b"x"] * 5)
     read_and_ack(topic, zookeeper, 3)
     assert offsets("reset", "--to", "latest")[0] == 0
@@ -119,10 +123,10 @@ def test_skipped_offsets_are_recorded_with_operator_and_command(
         ("2", 2),
     ],
 )
-def test_reset(
+def test_reset_accepts_names_times_and_offsets(
     topic: Topic, offsets: Command, zookeeper: EmbeddedZooKeeper, to: str, found: int
 ) -> None:
-    """By name, by time, by number; a time after the last message is the end. A spout that never ran begins there."""
+    """A time after the last message means the end. A spout that never ran starts there."""
     topic.create()
     for stamp in (1000, 2000, 3000, 4000):
         topic.produce(b"x", timestamp=stamp)
@@ -130,8 +134,9 @@ def test_reset(
     assert stored_offset(zookeeper.connect, topic)["offset"] == found
 
 
-def test_set(topic: Topic, zookeeper: EmbeddedZooKeeper, offsets: Command) -> None:
-    """Only the partitions that are named."""
+def test_set_changes_only_named_partitions(
+    topic: Topic, zookeeper: EmbeddedZooKeeper, offsets: Command
+) -> None:
     topic.create(3)
     for partition in range(3):
         topic.produce(*[b"x"] * 5, partition=partition)
@@ -156,7 +161,7 @@ def test_set(topic: Topic, zookeeper: EmbeddedZooKeeper, offsets: Command) -> No
 def test_offsets_outside_the_log_are_refused(
     topic: Topic, zookeeper: EmbeddedZooKeeper, offsets: Command, arguments: list[str], says: str
 ) -> None:
-    """And the other partitions are left as well."""
+    """The other partitions stay unchanged too."""
     topic.create(2).produce(*[b"x"] * 5)
     code, _, told = offsets(*arguments)
     assert code == 2
@@ -167,7 +172,7 @@ def test_offsets_outside_the_log_are_refused(
 def test_offsets_of_a_running_spout_are_not_changed(
     topic: Topic, zookeeper: EmbeddedZooKeeper, offsets: Command
 ) -> None:
-    """The refusal names who holds the lock; nothing was changed, not even where nobody holds one."""
+    """The error names the owner of the lock. Partitions without an owner stay unchanged too."""
     topic.create(2).produce(b"a", b"b")
     offsets("reset", "--to", "latest")
     process = SpoutProcess(topic, zookeeper.connect)
@@ -190,7 +195,7 @@ def test_offsets_of_a_running_spout_are_not_changed(
 def test_offset_changed_meanwhile_is_not_moved(
     topic: Topic, zookeeper: EmbeddedZooKeeper, offsets: Command, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Between its look and its write a spout came, went on and left: what that stored stays."""
+    """Between the check and the write a spout stores an offset and stops."""
     topic.create().produce(b"a", b"b", b"c")
     offsets("reset", "--to", "earliest")
     write = OffsetNodes.write
@@ -208,7 +213,7 @@ def test_offset_changed_meanwhile_is_not_moved(
 def test_spout_without_its_lock_starts_at_the_new_offset(
     topic: Topic, zookeeper: EmbeddedZooKeeper, offsets: Command
 ) -> None:
-    """As after a session that expired: what it had in flight is no longer its own, and it moves nothing back."""
+    """Its session has expired. It no longer owns its messages in flight, and moves nothing back."""
     topic.create().produce(b"a", b"b", b"c")
     process = SpoutProcess(topic, zookeeper.connect)
     process.emit(3)
@@ -230,7 +235,7 @@ def test_spout_without_its_lock_starts_at_the_new_offset(
 def test_offsets_of_a_login_require_it(
     topic: Topic, offsets: Command, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """What it makes with a login is for that user alone; a user without one gets an error that names the variable to set."""
+    """A user without it gets an error with the variable to set."""
     topic.create().produce(b"a")
     monkeypatch.setenv("KSTORM_ZOOKEEPER_AUTH", "digest:kstorm:Pa55")
     assert offsets("reset", "--to", "latest")[0] == 0
@@ -243,14 +248,14 @@ def test_offsets_of_a_login_require_it(
         assert "Wr0ng" not in told
 
 
-def test_a_spout_of_several_topics(
+def test_all_topics_of_a_spout_are_shown_and_moved(
     topic: Topic,
     zookeeper: EmbeddedZooKeeper,
     capsys: pytest.CaptureFixture[str],
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """All its topics are shown and moved, each under its own node; one alone is named by its own place."""
+    """Each topic has its own node, and a partition can be named by its topic."""
     for name in ("a", "b"):
         Topic(f"{topic.name}.{name}", topic.kafka).create().produce(b"x", b"y")
     Topic("several.__finished", topic.kafka).create()
@@ -288,8 +293,7 @@ def test_a_spout_of_several_topics(
     assert [row[1] for row in rows(run("show", *whole)[1])] == ["2", "1"]
 
 
-def test_a_missing_topic_is_named(topic: Topic, offsets: Command) -> None:
-    """In one line."""
+def test_missing_topic_is_named(topic: Topic, offsets: Command) -> None:
     code, _, told = offsets("show")
     assert code == 2
     assert f"topic {topic.name!r} cannot be read" in told

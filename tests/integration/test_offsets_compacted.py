@@ -1,4 +1,4 @@
-"""The Kafka that kstorm starts itself keeps the offsets of groups short: a broker that starts reads all of them."""
+"""An embedded Kafka keeps its group offsets small, because a starting broker reads all of them."""
 
 import time
 from pathlib import Path
@@ -13,12 +13,12 @@ from kstorm.local.servers import EmbeddedKafka
 _PARTITIONS = 50
 _COMMITS = 700  # 35,000 offsets, some 3.5 MB
 _PATIENCE_SECS = 60.0
-_SHORT = 1_500_000  # a segment that is being written, and some
+_SHORT = 1_500_000  # the active segment, and some more
 
 
 @pytest.mark.timeout(180)
 def test_old_offsets_are_compacted_away(tmp_path: Path) -> None:
-    """Of each partition the last is kept."""
+    """The last offset of each partition stays."""
     with EmbeddedKafka(tmp_path, quick_start=True, heap="256m") as kafka:
         admin = AdminClient({"bootstrap.servers": kafka.bootstrap})
         admin.create_topics([NewTopic("t", _PARTITIONS, 1)])["t"].result(30)

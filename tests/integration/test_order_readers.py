@@ -1,4 +1,7 @@
-"""What a spout may count on of the reader of its orders, the real one and the fake one: else tests would prove nothing."""
+"""The contract of a reader of replay requests, for the real reader and the fake.
+
+Tests with the fake are only valid if it fulfils the contract.
+"""
 
 from collections.abc import Callable, Iterator
 from typing import Any, Protocol
@@ -65,7 +68,7 @@ class Real:
 
 @pytest.fixture(params=["fake", "real"])
 def world(request: pytest.FixtureRequest, topic_prefix: str) -> World:
-    """Give both."""
+    """The fake and the real Kafka."""
     if request.param == "fake":
         return Fake()
     return Real(request.getfixturevalue("kafka"), f"{topic_prefix}-orders")
@@ -73,7 +76,7 @@ def world(request: pytest.FixtureRequest, topic_prefix: str) -> World:
 
 @pytest.fixture
 def opened(world: World) -> Iterator[Callable[[], OrderReader]]:
-    """Give a function that opens a reader, which is closed in the end."""
+    """A function that opens a reader, which is closed at the end."""
     readers: list[OrderReader] = []
 
     def open() -> OrderReader:
@@ -90,15 +93,15 @@ def orders(count: int, first: int = 0) -> list[Pair]:
 
 
 def more(reader: OrderReader, found: list[Pair]) -> list[Pair]:
-    """With what one more call reads."""
+    """Add the records of one more call."""
     found.extend(reader.read())
     return found
 
 
-def test_whoever_is_at_the_end_has_read_all_that_was_there(
+def test_at_end_means_that_all_records_were_read(
     world: World, opened: Callable[[], OrderReader], eventually: Eventually
 ) -> None:
-    """In order, tombstones and records without a key too, whatever a read holds; and nothing waits."""
+    """They are in order, with tombstones and records without keys. No call waits."""
     world.create()
     written = [*orders(3 * _MOST), (b"1", None), (None, b"keyless")]
     world.write(*written)
@@ -119,10 +122,10 @@ def test_whoever_is_at_the_end_has_read_all_that_was_there(
     assert max(sizes) <= _MOST
 
 
-def test_the_first_call_only_asks(
+def test_first_call_only_sends_a_request(
     world: World, opened: Callable[[], OrderReader], eventually: Eventually
 ) -> None:
-    """It does not wait, so it finds nothing, and does not know whether there is anything."""
+    """It does not wait, so it finds no record and no end."""
     world.create()
     world.write(*orders(1))
     reader = opened()
@@ -132,10 +135,9 @@ def test_the_first_call_only_asks(
     assert found == orders(1)
 
 
-def test_of_exactly_as_many_as_one_read_holds_the_end_is_heard(
+def test_end_is_found_after_a_full_read(
     world: World, opened: Callable[[], OrderReader], eventually: Eventually
 ) -> None:
-    """However it comes to them."""
     world.create()
     world.write(*orders(_MOST))
     reader, found = opened(), list[Pair]()
@@ -143,10 +145,10 @@ def test_of_exactly_as_many_as_one_read_holds_the_end_is_heard(
     assert found == orders(_MOST)
 
 
-def test_nothing_is_the_end_of_an_empty_topic(
+def test_empty_topic_is_at_its_end(
     world: World, opened: Callable[[], OrderReader], eventually: Eventually
 ) -> None:
-    """What comes then is read too, once, and the end has been heard for good."""
+    """Later records are read once, and `at_end` stays true."""
     world.create()
     reader, found = opened(), list[Pair]()
     eventually(lambda: more(reader, found) is found and reader.at_end, 30.0)
@@ -157,10 +159,10 @@ def test_nothing_is_the_end_of_an_empty_topic(
     assert list(reader.read()) == []
 
 
-def test_a_topic_that_is_not_there_is_silence(
+def test_missing_topic_has_no_error_and_no_end(
     world: World, opened: Callable[[], OrderReader], eventually: Eventually
 ) -> None:
-    """No error, and no end either: who reads the source tells what is wrong. Once it is there it is read."""
+    """The reader of the source reports it. The topic is read when it exists."""
     reader, calls = opened(), list[int]()
 
     def asked_some_times() -> bool:
@@ -176,8 +178,7 @@ def test_a_topic_that_is_not_there_is_silence(
     assert found == orders(1)
 
 
-def test_a_reader_that_is_closed_reads_no_more(world: World) -> None:
-    """As whoever calls it then has made a mistake."""
+def test_closed_reader_raises(world: World) -> None:
     world.create()
     reader: Any = world.open()
     reader.close()

@@ -1,4 +1,6 @@
-"""Kafka is away for longer than any session: every process waits for it, says so, and goes on when it is back."""
+"""Kafka is away longer than any session: every process waits for it, reports the outage, and
+continues afterwards.
+"""
 
 import time
 import urllib.error
@@ -16,18 +18,18 @@ from tests.integration.test_engine import sentences
 from tests.integration.test_exactly_once import EXACTLY_ONCE
 
 AWAY_SECS = 12.0
-"""Twice as long as a session."""
+"""Twice the length of a session."""
 
 
 @pytest.fixture
 def kafka(tmp_path: Path) -> Iterator[EmbeddedKafka]:
-    """A broker of this test's own."""
+    """A broker of this test."""
     with EmbeddedKafka(tmp_path, quick_start=True, heap="256m") as server:
         yield server
 
 
 def readyz(worker: Worker) -> tuple[int, str]:
-    """What a probe is answered."""
+    """Return the answer to a readiness probe."""
     try:
         with urllib.request.urlopen(
             f"http://127.0.0.1:{worker.web_port}/readyz", timeout=10
@@ -38,7 +40,7 @@ def readyz(worker: Worker) -> tuple[int, str]:
 
 
 def lives(engine: Engine) -> dict[str, tuple[int, int]]:
-    """How often each process was started, and which one it is."""
+    """Return the number of starts and the identity of each process."""
     return {
         worker.name: (worker.process.starts, worker.process.pid)
         for worker in engine.processes.workers
@@ -46,7 +48,7 @@ def lives(engine: Engine) -> dict[str, tuple[int, int]]:
 
 
 def says_that_kafka_is_away(engine: Engine) -> bool:
-    """Whether all do."""
+    """True if all processes report the outage."""
     statuses = engine.processes.statuses().values()
     return all(
         status is not None and "Kafka is away since " in status["not_ready"] for status in statuses
@@ -60,7 +62,7 @@ def says_that_kafka_is_away(engine: Engine) -> bool:
         pytest.param(EXACTLY_ONCE, id="exactly once"),
     ],
 )
-def test_nobody_ends_for_an_outage(
+def test_no_process_ends_during_an_outage(
     kafka: EmbeddedKafka,
     zookeeper: EmbeddedZooKeeper,
     topic_prefix: str,
@@ -68,7 +70,7 @@ def test_nobody_ends_for_an_outage(
     monkeypatch: pytest.MonkeyPatch,
     settings: dict[str, str],
 ) -> None:
-    """No process is started again, all say since when Kafka is away, and nothing is lost, or twice if it must not be."""
+    """All processes report its start. Nothing is lost, and with exactly once nothing is doubled."""
     places: Any = (kafka, zookeeper, tmp_path, monkeypatch)
     with running("wordcount", topic_prefix, *places, settings=settings) as engine:
         text = sentences(6000)
@@ -96,14 +98,17 @@ def test_nobody_ends_for_an_outage(
         assert not (settings and over)
 
 
-def test_a_process_that_is_told_to_stop_amid_it_ends(
+def test_process_stopped_during_an_outage_exits(
     kafka: EmbeddedKafka,
     zookeeper: EmbeddedZooKeeper,
     topic_prefix: str,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """It does not begin anew, although its tasks are lost while it waits for what it has sent: nobody would tell it again."""
+    """It does not restart its work, although it loses its tasks while it waits for its records.
+
+    Otherwise it would never stop.
+    """
     places: Any = (kafka, zookeeper, tmp_path, monkeypatch)
     with running("wordcount", topic_prefix, *places, timeout_secs=120) as engine:
         engine.produce(sentences(3000))
@@ -115,14 +120,14 @@ def test_a_process_that_is_told_to_stop_amid_it_ends(
         assert {split.returncode, count.returncode} <= {0, 1}, engine.summary()
 
 
-def test_a_process_that_starts_amid_it_waits_and_can_be_stopped(
+def test_process_started_during_an_outage_waits_and_can_be_stopped(
     kafka: EmbeddedKafka,
     zookeeper: EmbeddedZooKeeper,
     topic_prefix: str,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """As Kubernetes moves pods then as well; and what waits has nothing to finish."""
+    """Kubernetes also moves pods during an outage. A waiting process has nothing to finish."""
     places: Any = (kafka, zookeeper, tmp_path, monkeypatch)
     with running("wordcount", topic_prefix, *places) as engine:
         kafka.kill()

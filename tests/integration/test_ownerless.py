@@ -1,5 +1,8 @@
-"""Tasks move in two rounds. A process that is killed between them and comes back under its name begins no second one: Kafka
-answers it with the first, in which nobody has what it let go of."""
+"""Tasks move in two rounds. A process that is killed between them and restarted under its name
+starts no second round.
+
+Kafka sends it the result of the first round, in which its revoked tasks have no owner.
+"""
 
 import asyncio
 import signal
@@ -21,7 +24,7 @@ SESSION_SECS = 30
 async def hanging_member(
     kafka: EmbeddedKafka, topic: str
 ) -> AsyncIterator[asyncio.subprocess.Process]:
-    """It has all tasks."""
+    """Start a member with all tasks."""
     arguments = "-m", "tests.integration.hanging_member", kafka.bootstrap, topic, "count-0"
     process = await asyncio.create_subprocess_exec(
         sys.executable, *arguments, stdout=asyncio.subprocess.PIPE
@@ -36,17 +39,17 @@ async def hanging_member(
 
 
 async def says(process: asyncio.subprocess.Process, text: str) -> None:
-    """Waits until the process has said so."""
+    """Wait until the process has printed this text."""
     assert process.stdout is not None
     async with asyncio.timeout(60):
         while text not in (line := (await process.stdout.readline()).decode()):
             assert line, f"it has ended, and not said {text!r}"
 
 
-async def test_what_a_killed_process_let_go_of_is_given_to_somebody(
+async def test_revoked_tasks_of_a_killed_process_get_an_owner(
     kafka: EmbeddedKafka, topic_prefix: str
 ) -> None:
-    """Nothing else would ever have the group spread its tasks anew."""
+    """Nothing else would make the group distribute its tasks again."""
     make_topics(kafka.bootstrap, {topic_prefix: len(TASKS)})
     members: list[TaskConsumer] = []
     try:

@@ -1,4 +1,4 @@
-"""What a spout's group has committed of its source, asked of a real Kafka."""
+"""Offsets that a spout's group has committed for its source, on a real Kafka."""
 
 from collections.abc import Iterator
 
@@ -15,7 +15,7 @@ from tests.integration.engine import make_topics
 
 @pytest.fixture
 def positions(kafka: EmbeddedKafka, topic_prefix: str) -> Iterator[GroupPositions]:
-    """Make a source of two partitions, and ask for the positions of a group."""
+    """The positions of a group in a source with two partitions."""
     make_topics(kafka.bootstrap, {topic_prefix: 2})
     made = GroupPositions(Settings(topology="a:b", bootstrap_servers=kafka.bootstrap), topic_prefix)
     yield made
@@ -23,7 +23,7 @@ def positions(kafka: EmbeddedKafka, topic_prefix: str) -> Iterator[GroupPosition
 
 
 def found(positions: GroupPositions, partition: Partition, eventually: Eventually) -> int | None:
-    """The next answer."""
+    """Return the next answer."""
     answers: list[int | None] = []
 
     def answered() -> bool:
@@ -34,10 +34,10 @@ def found(positions: GroupPositions, partition: Partition, eventually: Eventuall
     return answers[-1]
 
 
-def test_a_position_that_is_open_in_a_transaction_is_waited_for(
+def test_position_in_an_open_transaction_is_awaited(
     kafka: EmbeddedKafka, topic_prefix: str, positions: GroupPositions, eventually: Eventually
 ) -> None:
-    """And keeps no other waiting; each time the committed one is looked up anew."""
+    """Other partitions do not wait. Each time the committed offset is looked up again."""
     first, second = Partition(topic_prefix, 0), Partition(topic_prefix, 1)
     assert found(positions, first, eventually) == -1
     producer = Producer({"bootstrap.servers": kafka.bootstrap, "transactional.id": topic_prefix})

@@ -1,4 +1,6 @@
-"""`kstorm prepare`, `probe`, `produce` and `consume` on a real Kafka, as the chart and its notes run them."""
+"""`kstorm prepare`, `probe`, `produce` and `consume` on a real Kafka, as the chart and its notes
+run them.
+"""
 
 import io
 import sys
@@ -41,7 +43,7 @@ def kstorm(
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> Command:
-    """Give the command, in a pod's environment: the topology's name, then the arguments."""
+    """A function that runs a command in a pod's environment, for a topology."""
     module = f"prepared_{topic_prefix.replace('-', '_')}"
     (tmp_path / f"{module}.py").write_text(TOPOLOGY.replace("{name}", topic_prefix))
     monkeypatch.syspath_prepend(str(tmp_path))
@@ -57,13 +59,13 @@ def kstorm(
 
 
 def partitions(kafka: EmbeddedKafka, topics: Iterable[str]) -> dict[str, int]:
-    """How many each topic has, of those that are there."""
+    """Return the partition counts of the existing topics."""
     found = AdminClient({"bootstrap.servers": kafka.bootstrap}).list_topics(timeout=20).topics
     return {name: len(found[name].partitions) for name in topics if name in found}
 
 
 def make_topic(kafka: EmbeddedKafka, topic: str, count: int, eventually: Eventually) -> None:
-    """With so many partitions, and known to the broker."""
+    """Create a topic and wait until the broker knows it."""
     create_topic(Settings(topology="", bootstrap_servers=kafka.bootstrap), topic, count)
     eventually(lambda: partitions(kafka, [topic]) == {topic: count}, 20)
 
@@ -71,7 +73,7 @@ def make_topic(kafka: EmbeddedKafka, topic: str, count: int, eventually: Eventua
 def test_prepare_creates_the_topics_once(
     kstorm: Command, kafka: EmbeddedKafka, topic_prefix: str, eventually: Eventually
 ) -> None:
-    """With the ends if asked for; the second time finds all there."""
+    """On request it creates source and sink. The second call finds all topics."""
     code, shown, _ = kstorm("four", "prepare", "--ends", "3")
     assert code == 0
     assert (
@@ -93,7 +95,7 @@ def test_prepare_creates_the_topics_once(
 
 
 def test_prepare_refuses_another_task_count(kstorm: Command, topic_prefix: str) -> None:
-    """With both numbers: what `helm upgrade` must not do."""
+    """The error has both numbers. `helm upgrade` must not change the count."""
     assert kstorm("four", "prepare", "--ends", "1")[0] == 0
     code, _, complaint = kstorm("six", "prepare")
     assert code == 2
@@ -106,7 +108,10 @@ def test_prepare_refuses_another_task_count(kstorm: Command, topic_prefix: str) 
 def test_missing_source_and_sink_are_refused(
     kstorm: Command, kafka: EmbeddedKafka, topic_prefix: str
 ) -> None:
-    """A line for each, exit code 2, and nothing is made; whoever wants to start all the same is told, and starts."""
+    """There is one line per topic, exit code 2, and no new topic.
+
+    On request the command continues.
+    """
     nothing = f"but Kafka at {kafka.bootstrap} has no such topic: create it, or correct the name"
     reads = f"the spout 'lines' reads the topic '{topic_prefix}-in', {nothing}"
     writes = f"the bolt 'sink' writes the topic '{topic_prefix}-out', {nothing}"
@@ -137,7 +142,7 @@ def test_existing_source_and_sink_are_accepted(
 def test_probe_waits_for_its_message_in_the_sink(
     kstorm: Command, kafka: EmbeddedKafka, topic_prefix: str, eventually: Eventually
 ) -> None:
-    """Among others, of which it says nothing."""
+    """It ignores other messages."""
     kstorm("four", "prepare", "--ends", "2")
     ends = [f"{topic_prefix}-in", f"{topic_prefix}-out"]
     eventually(lambda: len(partitions(kafka, ends)) == 2, 20)
@@ -166,7 +171,7 @@ def test_probe_waits_for_its_message_in_the_sink(
 def test_probe_names_a_missing_result(
     kstorm: Command, kafka: EmbeddedKafka, topic_prefix: str, eventually: Eventually
 ) -> None:
-    """After its patience; and at once if there is no such topic."""
+    """This happens after its timeout, or at once if there is no such topic."""
     settings = Settings(topology="", bootstrap_servers=kafka.bootstrap)
     ends = ("--source", f"{topic_prefix}-in", "--sink", f"{topic_prefix}-out")
     code, _, complaint = kstorm("four", "probe", *ends)
@@ -182,7 +187,6 @@ def test_probe_names_a_missing_result(
 
 
 def test_probe_names_missing_topics_and_tasks(kstorm: Command, topic_prefix: str) -> None:
-    """Without being told to send something it looks: for topics, and for tasks without a process."""
     code, _, complaint = kstorm("four", "probe")
     assert code == 2
     assert (
@@ -207,7 +211,10 @@ def test_produced_messages_can_be_consumed(
     eventually: Eventually,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """A message for each line that has something, whatever bytes it is of; a line for each record, or for each one's last."""
+    """Every non-empty line is a message, with any bytes.
+
+    The output has a line per record, or only the last ones.
+    """
     topic = f"{topic_prefix}-in"
     make_topic(kafka, topic, 2, eventually)
     assert kstorm("four", "consume", topic) == (0, "", "")
@@ -226,14 +233,13 @@ def test_produced_messages_can_be_consumed(
     assert set(last) <= set(shown.splitlines())
 
 
-def test_a_topic_is_followed_until_ctrl_c(
+def test_consume_follows_a_topic_until_ctrl_c(
     kstorm: Command,
     kafka: EmbeddedKafka,
     topic_prefix: str,
     eventually: Eventually,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """What comes later is shown as well."""
     topic = f"{topic_prefix}-out"
     make_topic(kafka, topic, 1, eventually)
     producer = Producer({"bootstrap.servers": kafka.bootstrap})
@@ -253,7 +259,6 @@ def test_a_topic_is_followed_until_ctrl_c(
 
 @pytest.mark.parametrize("verb", ["produce", "consume"])
 def test_missing_topic_is_not_created(kstorm: Command, topic_prefix: str, verb: str) -> None:
-    """Is not made by asking for it."""
     code, _, complaint = kstorm("four", verb, topic_prefix)
     assert code == 2
     assert complaint.endswith(f"has no topic '{topic_prefix}': create it, or give another topic\n")

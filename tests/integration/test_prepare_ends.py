@@ -1,4 +1,4 @@
-"""`kstorm prepare` looks at what a topology reads and writes, before anything is made or started."""
+"""`kstorm prepare` checks source and sink topics before anything is created or started."""
 
 from collections.abc import Iterator
 from dataclasses import replace
@@ -30,7 +30,7 @@ from tests.integration.secured import STRANGER, Secured
 def build(
     name: str, hosts: BrokerHosts, *, pattern: str = "", sink: KafkaBolt | None = None
 ) -> Topology:
-    """From `<name>-in`, or the topics that a pattern matches, to `<name>-out`."""
+    """Return a topology from `<name>-in`, or the topics that match a pattern, to `<name>-out`."""
     builder = TopologyBuilder(name)
     config = SpoutConfig(
         hosts, pattern or f"{name}-in", "/kstorm", name, kafka_topic_wildcard_match=bool(pattern)
@@ -44,26 +44,26 @@ def build(
 
 @pytest.fixture
 def settings(kafka: EmbeddedKafka) -> Settings:
-    """Those of the session's Kafka."""
+    """The settings for the session's Kafka."""
     return Settings(topology="a:b", bootstrap_servers=kafka.bootstrap)
 
 
 @pytest.fixture
 def other(tmp_path: Path) -> Iterator[EmbeddedKafka]:
-    """Run a Kafka that is not the topology's."""
+    """A Kafka that is not the topology's."""
     with EmbeddedKafka(tmp_path, name="other", quick_start=True) as server:
         yield server
 
 
 def static(topic: str, bootstrap: str, *numbers: int) -> StaticHosts:
-    """These partitions, all led by one broker."""
+    """Return these partitions, all with one broker as leader."""
     return StaticHosts(
         GlobalPartitionInformation(topic, dict.fromkeys(numbers, Broker.from_string(bootstrap)))
     )
 
 
 def test_pattern_needs_one_matching_topic(settings: Settings, topic_prefix: str) -> None:
-    """One is enough; the topology's own do not count, since it does not read them."""
+    """The topology's own topics do not count, because its spout does not read them."""
     topology = build(topic_prefix, KafkaHosts(), pattern=f"{topic_prefix}[.-].*[kn]")
     for mine in (f"{topic_prefix}.sink", f"{topic_prefix}-out"):
         create_topic(settings, mine, 1)
@@ -76,7 +76,7 @@ def test_pattern_needs_one_matching_topic(settings: Settings, topic_prefix: str)
 def test_source_and_sink_of_another_kafka(
     settings: Settings, other: EmbeddedKafka, topic_prefix: str
 ) -> None:
-    """They are looked for there; who does not answer is named with who needs it."""
+    """If it does not respond, the error names it and its user."""
     for end in ("in", "out"):
         create_topic(settings, f"{topic_prefix}-{end}", 1)
     sink = KafkaBolt().with_producer_properties({"bootstrap.servers": other.bootstrap})
@@ -98,7 +98,6 @@ def test_source_and_sink_of_another_kafka(
 def test_missing_partitions_are_named(
     settings: Settings, kafka: EmbeddedKafka, topic_prefix: str
 ) -> None:
-    """Those beyond the topic's are."""
     for end in ("in", "out"):
         create_topic(settings, f"{topic_prefix}-{end}", 2)
     source = f"{topic_prefix}-in"
@@ -113,7 +112,10 @@ def test_missing_partitions_are_named(
 
 
 def test_missing_rights_on_topics_are_named(tmp_path: Path, topic_prefix: str) -> None:
-    """The right is named that is missing, and who lacks it; of a topic that may not be seen nothing else is said."""
+    """The error has the right and the user.
+
+    If the topic is invisible, it has no further details.
+    """
     secured = Secured(tmp_path)
     with secured.kafka:
         plain = Settings(topology="", bootstrap_servers=secured.kafka.bootstrap)

@@ -1,4 +1,6 @@
-"""`RabbitMQSpout` and its reader on a real RabbitMQ: what is open, what is put back, what is reported while it is away."""
+"""`RabbitMQSpout` and its reader on a real RabbitMQ: open messages, messages put back, and reports
+of an outage.
+"""
 
 import asyncio
 from collections.abc import AsyncIterator, Callable, Iterator
@@ -20,9 +22,7 @@ from tests.integration.rabbitmq_server import RabbitMQServer, find_scripts
 from tests.integration.until import until
 
 Open = Callable[..., RabbitMQReader]
-RETRY_SECS = (
-    30.0  # the longest that a reader with the default settings waits before it connects again
-)
+RETRY_SECS = 30.0  # the longest delay before a reader with default settings reconnects
 
 
 @pytest.fixture(scope="module")
@@ -44,14 +44,14 @@ def rabbitmq(
 
 @pytest.fixture
 def queue(rabbitmq: RabbitMQServer, topic_prefix: str) -> str:
-    """A queue that no other test has."""
+    """A queue of this test."""
     rabbitmq.declare(topic_prefix)
     return topic_prefix
 
 
 @pytest.fixture
 def proxy(rabbitmq: RabbitMQServer) -> Iterator[Proxy]:
-    """What lies between the reader and RabbitMQ, and can break."""
+    """A proxy between the reader and RabbitMQ."""
     with Proxy() as started:
         started.target = rabbitmq.port
         yield started
@@ -59,7 +59,7 @@ def proxy(rabbitmq: RabbitMQServer) -> Iterator[Proxy]:
 
 @pytest.fixture
 async def read(rabbitmq: RabbitMQServer, queue: str) -> AsyncIterator[Open]:
-    """Open readers of the test's queue, started, that come back quickly."""
+    """A function that opens started readers of the test's queue, with quick reconnects."""
     async with AsyncExitStack() as stack:
 
         def open_reader(prefetch: int = 100, **settings: Any) -> RabbitMQReader:
@@ -74,16 +74,16 @@ async def read(rabbitmq: RabbitMQServer, queue: str) -> AsyncIterator[Open]:
 
 
 async def ready(rabbitmq: RabbitMQServer, queue: str, number: int) -> None:
-    """Waits until so many messages are in the queue and open to nobody."""
+    """Wait until this many messages are in the queue and not open."""
     async with asyncio.timeout(20):
         while await asyncio.to_thread(rabbitmq.ready, queue) != number:
             await asyncio.sleep(0.05)
 
 
-async def test_a_message_is_open_until_it_is_acked(
+async def test_message_is_open_until_it_is_acked(
     rabbitmq: RabbitMQServer, queue: str, read: Open
 ) -> None:
-    """An acked one is gone; what is open when the reader disconnects is put back."""
+    """Then it is removed. Open messages return to the queue when the reader disconnects."""
     await asyncio.to_thread(rabbitmq.publish, queue, b"a", b"b")
     reader = read()
     first, second = await take(reader, 2)
@@ -96,10 +96,8 @@ async def test_a_message_is_open_until_it_is_acked(
     assert [message.value for message in await take(other)] == [b"b"]
 
 
-async def test_a_message_that_is_put_back_comes_again(
-    rabbitmq: RabbitMQServer, queue: str, read: Open
-) -> None:
-    """By basic.nack with requeue; under another id."""
+async def test_message_put_back_returns(rabbitmq: RabbitMQServer, queue: str, read: Open) -> None:
+    """This is basic.nack with requeue. The message gets another id."""
     await asyncio.to_thread(rabbitmq.publish, queue, b"a")
     reader = read()
     (first,) = await take(reader)
@@ -108,10 +106,10 @@ async def test_a_message_that_is_put_back_comes_again(
     assert (again.value, again.id != first.id) == (b"a", True)
 
 
-async def test_no_more_messages_are_open_than_the_prefetch(
+async def test_open_messages_are_limited_by_the_prefetch(
     rabbitmq: RabbitMQServer, queue: str, read: Open
 ) -> None:
-    """The rest stays in the queue, for other tasks; an ack makes room for one."""
+    """The rest stays in the queue, for other tasks. An ack makes room for one."""
     await asyncio.to_thread(rabbitmq.publish, queue, *(b"%d" % number for number in range(10)))
     reader = read(prefetch=3)
     messages = await take(reader, 3)
@@ -122,10 +120,10 @@ async def test_no_more_messages_are_open_than_the_prefetch(
     await ready(rabbitmq, queue, 6)
 
 
-async def test_news_of_a_message_whose_connection_is_gone_is_ignored(
+async def test_ack_for_a_closed_connection_is_ignored(
     rabbitmq: RabbitMQServer, queue: str, read: Open, proxy: Proxy
 ) -> None:
-    """Delivery tag 1 of the new channel is another message than that of the old one: an old ack must not remove it."""
+    """Delivery tag 1 of the new channel is another message. An old ack must not remove it."""
     await asyncio.to_thread(rabbitmq.publish, queue, b"a", b"b")
     reader = read(hosts=[proxy.address])
     old = await take(reader, 2)
@@ -143,10 +141,10 @@ async def test_news_of_a_message_whose_connection_is_gone_is_ignored(
     await ready(rabbitmq, queue, 2)
 
 
-async def test_what_was_not_taken_before_the_connection_broke_is_not_handed_out(
+async def test_untaken_message_of_a_closed_connection_is_dropped(
     rabbitmq: RabbitMQServer, queue: str, read: Open, proxy: Proxy
 ) -> None:
-    """RabbitMQ has it again; it will come with the next connection, or to another task."""
+    """RabbitMQ delivers it on the next connection, or to another task."""
     await asyncio.to_thread(rabbitmq.publish, queue, b"a", b"b")
     reader = read(hosts=[proxy.address])
     await take(reader)
@@ -158,12 +156,12 @@ async def test_what_was_not_taken_before_the_connection_broke_is_not_handed_out(
 
 
 @pytest.mark.parametrize("end", ["stop", "kill"])
-async def test_rabbitmq_may_go_and_come_back(
+async def test_rabbitmq_restart_loses_nothing(
     rabbitmq: RabbitMQServer, queue: str, read: Open, end: str
 ) -> None:
-    """The problem says so meanwhile, for the readiness check, and no message is lost.
+    """Meanwhile the readiness check reports it.
 
-    Nor does one come again that was acked, unless RabbitMQ had no time to write that down.
+    Acked messages do not return, unless RabbitMQ had no time to write the acks.
     """
     await asyncio.to_thread(rabbitmq.publish, queue, *(b"%d" % number for number in range(25)))
     reader = read(prefetch=20)
@@ -185,7 +183,7 @@ async def test_rabbitmq_may_go_and_come_back(
         while (message := reader.take()) is not None:
             again.add(int(message.value))
             if int(message.value) < 5:
-                reader.ack(message.id)  # it makes room for those that we wait for
+                reader.ack(message.id)  # makes room for the awaited messages
         return again >= set(range(5, 25))
 
     await until(all_there)
@@ -193,10 +191,10 @@ async def test_rabbitmq_may_go_and_come_back(
     assert reader.problem() is None
 
 
-async def test_a_connection_that_only_seems_to_live_is_given_up(
+async def test_dead_connection_is_closed_by_its_heartbeat(
     rabbitmq: RabbitMQServer, queue: str, read: Open
 ) -> None:
-    """A frozen node, as a drawn cable, sends no word: what tells it is that no sign of life comes."""
+    """A paused node sends nothing, like a broken network."""
     await asyncio.to_thread(rabbitmq.publish, queue, b"a")
     reader = read(heartbeat_secs=1)
     await take(reader)
@@ -208,7 +206,7 @@ async def test_a_connection_that_only_seems_to_live_is_given_up(
     assert [message.value for message in await take(reader)] == [b"a"]
 
 
-async def test_the_next_host_is_tried_when_one_is_away(
+async def test_next_host_is_tried_if_one_is_unavailable(
     rabbitmq: RabbitMQServer, queue: str, read: Open
 ) -> None:
     await asyncio.to_thread(rabbitmq.publish, queue, b"a")
@@ -216,10 +214,10 @@ async def test_the_next_host_is_tried_when_one_is_away(
     assert [message.value for message in await take(reader)] == [b"a"]
 
 
-async def test_a_queue_that_is_not_there_is_named_and_read_once_it_is(
+async def test_missing_queue_is_named_and_read_later(
     rabbitmq: RabbitMQServer, queue: str, read: Open
 ) -> None:
-    """From the beginning, or deleted while it is read."""
+    """It never existed, or was deleted while it was read."""
     reader = read()
     await until(lambda: reader.connections)
     await asyncio.to_thread(rabbitmq.delete, queue)
@@ -231,14 +229,14 @@ async def test_a_queue_that_is_not_there_is_named_and_read_once_it_is(
     assert reader.problem() is None
 
 
-async def test_a_refused_login_names_the_user_and_keeps_the_password(
+async def test_rejected_login_names_the_user_but_not_the_password(
     rabbitmq: RabbitMQServer,
     queue: str,
     read: Open,
     tmp_path: Path,
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    """The password's file is read for each attempt: once it is right, so is the reader."""
+    """The password's file is read for each attempt, so a correction needs no restart."""
     caplog.set_level("DEBUG")
     file = tmp_path / "password"
     reader = read(password_file=str(file))
@@ -253,10 +251,10 @@ async def test_a_refused_login_names_the_user_and_keeps_the_password(
     assert [message.value for message in await take(reader)] == [b"a"]
 
 
-async def test_tls_is_spoken_where_it_is_asked_for(
+async def test_tls_requires_a_trusted_certificate(
     rabbitmq: RabbitMQServer, queue: str, read: Open, authority: Authority, tmp_path: Path
 ) -> None:
-    """With the authority that signed, messages come; with another one, the problem says that it is not trusted."""
+    """With another authority the problem names the untrusted certificate."""
     await asyncio.to_thread(rabbitmq.publish, queue, b"a")
     hosts = [f"localhost:{rabbitmq.tls_port}"]
     stranger = Authority(tmp_path, "stranger")
@@ -273,10 +271,10 @@ async def test_tls_is_spoken_where_it_is_asked_for(
         read(tls=RabbitMQTls(ca_file="/nowhere"))
 
 
-async def test_a_paused_reader_gets_nothing_and_gives_back_what_was_not_taken(
+async def test_paused_reader_returns_untaken_messages(
     rabbitmq: RabbitMQServer, queue: str, read: Open
 ) -> None:
-    """What was taken stays open, and can be acked; then reading continues."""
+    """Taken messages stay open and can be acked. Then reading continues."""
     await asyncio.to_thread(rabbitmq.publish, queue, b"a", b"b", b"c")
     reader = read()
     (first,) = await take(reader)
@@ -290,7 +288,7 @@ async def test_a_paused_reader_gets_nothing_and_gives_back_what_was_not_taken(
     assert sorted(message.value for message in await take(reader, 3)) == [b"b", b"c", b"d"]
 
 
-def test_nothing_is_lost_when_the_spouts_process_is_killed_and_rabbitmq_restarted(
+def test_killed_spout_and_restarted_rabbitmq_lose_nothing(
     rabbitmq: RabbitMQServer,
     queue: str,
     kafka: EmbeddedKafka,
@@ -298,9 +296,9 @@ def test_nothing_is_lost_when_the_spouts_process_is_killed_and_rabbitmq_restarte
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """A topology of services, its spout killed by SIGKILL among the messages: each one arrives, and none is left.
+    """Each message arrives, and the queue is empty at the end.
 
-    While RabbitMQ is away the spout's service is not ready, and says why.
+    While RabbitMQ is away, the spout's service is not ready and reports the reason.
     """
     count = 6000
     rabbitmq.publish(queue, *(b"%d" % number for number in range(count)))

@@ -1,4 +1,6 @@
-"""Tables recovered from real changelogs: by disks that are not what they seem, in pieces, while the event loop goes on."""
+"""Tables recover from real changelogs: with wrong disks, in pieces, and without blocking the event
+loop.
+"""
 
 import asyncio
 import subprocess
@@ -29,7 +31,7 @@ DAY = 86400.0
 
 
 class Log:
-    """A changelog on a real broker, and the tables that are recovered from it."""
+    """A changelog on a real broker, and its tables."""
 
     def __init__(self, kafka: EmbeddedKafka, name: str) -> None:
         self.kafka, self.name = kafka, name
@@ -56,7 +58,7 @@ class Log:
         assert producer.flush(60) == 0
 
     def compact_before(self, offset: int) -> None:
-        """Removes what is before, as compaction would if all of it were overwritten or deleted later, long ago."""
+        """Remove the records before an offset, like a compaction long ago."""
         set_topic(self.admin, self.name, "cleanup.policy", "delete")
         for deleted in self.admin.delete_records([TopicPartition(self.name, 0, offset)]).values():
             deleted.result(30)
@@ -72,20 +74,20 @@ class Log:
 
 @pytest.fixture
 def log(kafka: EmbeddedKafka, topic_prefix: str) -> Log:
-    """Create a changelog."""
+    """A changelog."""
     return Log(kafka, f"{topic_prefix}.state")
 
 
 async def recover(table: RecoveringTable) -> tuple[dict[bytes, bytes], int]:
-    """One life of a process: what the table has after it was opened, and how many records were read for it."""
+    """Open and close a table. Returns its content and the number of records that were read."""
     opened = await table.open(0)
     found = dict(table.items(0))
     table.close(0)
     return found, opened.records
 
 
-async def test_a_good_disk_reads_what_it_does_not_have(log: Log, tmp_path: Path) -> None:
-    """The first life reads all, the next ones what came later."""
+async def test_good_disk_reads_only_missing_records(log: Log, tmp_path: Path) -> None:
+    """The first process reads all records, the next ones only newer ones."""
     log.append([(b"a", b"1"), (b"b", b"1"), (b"a", b"2")])
     assert await recover(make_table(log.kafka, tmp_path, log.name)) == ({b"a": b"2", b"b": b"1"}, 3)
     assert await recover(make_table(log.kafka, tmp_path, log.name)) == ({b"a": b"2", b"b": b"1"}, 0)
@@ -93,10 +95,11 @@ async def test_a_good_disk_reads_what_it_does_not_have(log: Log, tmp_path: Path)
     assert await recover(make_table(log.kafka, tmp_path, log.name)) == ({b"a": b"2"}, 1)
 
 
-async def test_what_was_deleted_while_the_disk_was_away_does_not_come_back(
-    log: Log, tmp_path: Path
-) -> None:
-    """A task moves away for a day; there a key is deleted, and compaction removes the tombstone; the task comes back."""
+async def test_key_deleted_during_an_absence_does_not_return(log: Log, tmp_path: Path) -> None:
+    """The task moves away for a day.
+
+    There the key is deleted and its tombstone compacted. Then the task returns.
+    """
     now = time.time()
     log.append([(b"kept", b"1"), (b"deleted", b"1")])
     before, _ = await recover(make_table(log.kafka, tmp_path, log.name, now=lambda: now - DAY))
@@ -113,10 +116,10 @@ async def test_what_was_deleted_while_the_disk_was_away_does_not_come_back(
     )
 
 
-async def test_a_disk_of_another_topic_is_emptied(
+async def test_disk_of_another_topic_is_emptied(
     log: Log, topic_prefix: str, tmp_path: Path
 ) -> None:
-    """Two topologies share a data folder and a component's name: each sees its own keys, and all of them."""
+    """Two topologies share a data folder and a component's name. Each has exactly its own keys."""
     other = Log(log.kafka, f"{topic_prefix}.other.state")
     log.append((b"own %d" % key, b"1") for key in range(1000))
     other.append((b"foreign %d" % key, b"1") for key in range(600))
@@ -126,8 +129,8 @@ async def test_a_disk_of_another_topic_is_emptied(
     assert own == {b"own %d" % key: b"1" for key in range(1000)}
 
 
-async def test_a_disk_of_a_topic_that_was_made_anew_is_emptied(log: Log, tmp_path: Path) -> None:
-    """Be the new log longer than the old one, or empty at first; it keeps no offset of the old one then."""
+async def test_disk_of_a_recreated_topic_is_emptied(log: Log, tmp_path: Path) -> None:
+    """The new log may be longer than the old one, or empty. No old offset remains."""
     log.append((b"old %d" % key, b"1") for key in range(10))
     await recover(make_table(log.kafka, tmp_path, log.name))
     log.make_anew()
@@ -143,10 +146,8 @@ async def test_a_disk_of_a_topic_that_was_made_anew_is_emptied(log: Log, tmp_pat
     assert (len(found), records) == (30, 30)
 
 
-async def test_recovery_reads_committed_records_whatever_the_spouts_read(
-    log: Log, tmp_path: Path
-) -> None:
-    """The properties of the process's clients say otherwise."""
+async def test_recovery_reads_only_committed_records(log: Log, tmp_path: Path) -> None:
+    """The client properties of the process do not change this."""
     log.append([(b"a", b"1")])
     log.append_aborted((b"a", b"2"))
     table = make_table(
@@ -155,10 +156,13 @@ async def test_recovery_reads_committed_records_whatever_the_spouts_read(
     assert await recover(table) == ({b"a": b"1"}, 1)
 
 
-async def test_a_recovery_that_is_broken_off_goes_on_where_it_was(
+async def test_interrupted_recovery_resumes(
     log: Log, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Cancelled amid it, it closes the partition and keeps its pieces; a killed process has them alike."""
+    """If it is cancelled, it closes the partition and keeps its pieces.
+
+    A killed process keeps them too.
+    """
     monkeypatch.setattr(module, "_PIECE_KEYS", 1000)
     log.append((b"%d" % key, b"1") for key in range(20_000))
     table, kept = make_table(log.kafka, tmp_path, log.name), asyncio.Event()
@@ -179,24 +183,26 @@ async def test_a_recovery_that_is_broken_off_goes_on_where_it_was(
     assert 0 < records <= 19_000
 
 
-async def test_waiting_for_another_process_can_be_broken_off(log: Log, tmp_path: Path) -> None:
-    """It has the partition open; nothing of it is open here then."""
+async def test_waiting_for_the_lock_of_a_partition_can_be_cancelled(
+    log: Log, tmp_path: Path
+) -> None:
+    """Another process has the partition open."""
     holder, waiting = (make_table(log.kafka, tmp_path, log.name) for _ in range(2))
     await holder.open(0)
     opening = asyncio.create_task(waiting.open(0))
     await asyncio.sleep(0)
     opening.cancel()
-    async with asyncio.timeout(10):  # a third of what it would wait
+    async with asyncio.timeout(10):  # a third of the normal wait
         with pytest.raises(asyncio.CancelledError):
             await opening
     assert waiting._store._store._dbs == {}
     holder.close(0)
 
 
-async def test_the_event_loop_goes_on_during_a_recovery(
+async def test_recovery_does_not_block_the_event_loop(
     log: Log, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Probes are answered and heartbeats sent: before it stores a piece and after it, the loop answers."""
+    """It handles probes and heartbeats before and after each stored piece."""
     log.append((b"%d" % key, b"1") for key in range(20_000))
     table, loop, answers = make_table(log.kafka, tmp_path, log.name), asyncio.get_running_loop(), []
     write = table._store.write
@@ -204,7 +210,7 @@ async def test_the_event_loop_goes_on_during_a_recovery(
     def ask_the_loop() -> None:
         answered = threading.Event()
         loop.call_soon_threadsafe(answered.set)
-        answers.append(answered.wait(30))  # in vain if this is the loop's own thread
+        answers.append(answered.wait(30))  # times out if this is the loop's own thread
 
     def piece(*arguments: object) -> None:
         ask_the_loop()
@@ -221,10 +227,10 @@ async def test_the_event_loop_goes_on_during_a_recovery(
     not STATUS.exists(), reason="asks Linux for the most memory that a process has had"
 )
 @pytest.mark.parametrize("keys", [600_000, pytest.param(10_000_000, marks=pytest.mark.slow)])
-def test_a_recovery_takes_little_memory_however_many_keys_there_are(
+def test_recovery_memory_is_independent_of_the_number_of_keys(
     log: Log, tmp_path: Path, keys: int
 ) -> None:
-    """A process that recovers 10 million small keys fits into 300 MB."""
+    """10 million small keys recover in 300 MB."""
     log.append((b"user-%010d" % key, b"\xce" + key.to_bytes(4, "big")) for key in range(keys))
     command = [
         sys.executable,
@@ -243,10 +249,10 @@ def test_a_recovery_takes_little_memory_however_many_keys_there_are(
     assert most < 300e6
 
 
-async def test_a_changelog_that_is_not_there(
+async def test_missing_changelog_is_named(
     kafka: EmbeddedKafka, topic_prefix: str, tmp_path: Path
 ) -> None:
-    """The error names it, and the partition is closed again."""
+    """The partition is closed again."""
     table = make_table(kafka, tmp_path, f"{topic_prefix}.none")
     with pytest.raises(BrokerError, match=f"{topic_prefix}.none"):
         await table.open(0)
@@ -254,7 +260,7 @@ async def test_a_changelog_that_is_not_there(
 
 
 class Accepting:
-    """A writer whose checkpoints are accepted."""
+    """A writer that accepts all checkpoints."""
 
     def __init__(self, log: Log) -> None:
         self._log, self._end = log, 3
@@ -268,8 +274,11 @@ class Accepting:
         return {0: self._end - 1} if pairs else {}
 
 
-async def test_a_disk_in_use_is_noted_to_be_current(log: Log, tmp_path: Path) -> None:
-    """By its writes, and, if there are none, by offsets that are accepted: a quiet task needs not be read anew."""
+async def test_disk_in_use_stays_current(log: Log, tmp_path: Path) -> None:
+    """Writes renew its time.
+
+    So do accepted offsets without writes: an idle task needs no full recovery.
+    """
     clock, writer = [time.time() - 10 * DAY], Accepting(log)
     log.append([(b"a", b"1"), (b"b", b"1"), (b"c", b"1")])
     table = make_table(log.kafka, tmp_path, log.name, now=lambda: clock[0])
@@ -286,10 +295,8 @@ async def test_a_disk_in_use_is_noted_to_be_current(log: Log, tmp_path: Path) ->
     assert await recover(table) == ({b"a": b"3", b"b": b"1", b"c": b"1"}, 1)
 
 
-async def test_what_an_earlier_life_wrote_is_not_put_over_what_was_read(
-    log: Log, tmp_path: Path
-) -> None:
-    """A partition was closed while a checkpoint was written, and is open again when that is to be kept."""
+async def test_late_write_of_an_earlier_tenure_is_dropped(log: Log, tmp_path: Path) -> None:
+    """The partition was closed during a checkpoint, and is open again when its changes arrive."""
     table = make_table(log.kafka, tmp_path, log.name)
     await table.open(0)
     log.append([(b"a", b"1"), (b"a", b"2")])
@@ -301,10 +308,10 @@ async def test_what_an_earlier_life_wrote_is_not_put_over_what_was_read(
     table.close(0)
 
 
-async def test_a_disk_is_as_old_as_the_beginning_of_what_was_written_last(
+async def test_age_of_a_disk_counts_from_the_start_of_the_last_write(
     log: Log, tmp_path: Path
 ) -> None:
-    """The process sleeps before it keeps what was committed; an heir may have deleted keys in the meantime."""
+    """The process pauses before it stores a commit. Meanwhile a successor may delete keys."""
     clock, writer = [time.time() - 10 * DAY], Accepting(log)
     log.append([(b"a", b"1"), (b"b", b"1"), (b"c", b"1")])
     table = make_table(log.kafka, tmp_path, log.name, now=lambda: clock[0])

@@ -1,4 +1,6 @@
-"""Exactly once, records of sinks that a real broker refuses: which ones, what comes instead, and what only an operator can mend."""
+"""With exactly once, a real broker rejects records of a sink: which ones, what replaces them, and
+which errors need an operator.
+"""
 
 import asyncio
 from collections.abc import Sequence
@@ -34,14 +36,17 @@ def record(
 
 
 def written(kafka: EmbeddedKafka, topic: str) -> list[bytes]:
-    """The values of all committed records."""
+    """Return the values of all committed records."""
     return [found.value for found in TopicReader(kafka.bootstrap).records(topic)]
 
 
 async def refused_of(
     kafka: EmbeddedKafka, topics: tuple[str, str], records: Sequence[Outgoing]
 ) -> list[str]:
-    """Writes an epoch as an engine does: again without what was refused, until it passes. Returns the reasons."""
+    """Write an epoch like an engine: repeat it without rejected records until it succeeds.
+
+    Returns the reasons.
+    """
     topic, changelog = topics
     reasons: list[str] = []
     async with process(kafka, topic, "place", "name") as writer:
@@ -60,10 +65,13 @@ async def refused_of(
     return reasons
 
 
-async def test_what_is_too_long_for_its_topic_is_told_from_its_neighbours(
+async def test_too_long_records_are_separated_from_good_ones(
     kafka: EmbeddedKafka, topics: tuple[str, str], topic: Topic
 ) -> None:
-    """A batch is refused as a whole; the good records of it are written, in their order, and in the same transaction as ever."""
+    """The broker rejects the whole batch.
+
+    The good records are written in order, in the same transaction.
+    """
     topic.create(max_message_bytes=str(LIMIT))
     good = [b"%d" % number for number in range(200)]
     values = [*good[:100], b"x" * 3 * LIMIT, *good[100:150], b"x" * 2 * LIMIT, *good[150:]]
@@ -76,30 +84,30 @@ async def test_what_is_too_long_for_its_topic_is_told_from_its_neighbours(
     )
 
 
-async def test_what_fares_alike_is_refused_at_once(
+async def test_similar_bad_records_are_rejected_together(
     kafka: EmbeddedKafka, topics: tuple[str, str], topic: Topic
 ) -> None:
-    """However many they are, one trial tells of all that are not shorter: an epoch must pass in time."""
+    """One trial suffices for all records of this length or more, because an epoch must end in time."""
     topic.create(max_message_bytes=str(LIMIT))
     values = [b"x" * 3 * LIMIT, *[b"x" * (3 * LIMIT + number) for number in range(300)], b"good"]
     reasons = await refused_of(kafka, topics, [record(topic.name, value) for value in values])
     assert (len(reasons), written(kafka, topic.name)) == (301, [b"good"])
 
 
-async def test_batches_that_are_too_long_become_shorter(
+async def test_too_long_batches_are_split(
     kafka: EmbeddedKafka, topics: tuple[str, str], topic: Topic
 ) -> None:
-    """No record is bad if its topic takes it alone."""
+    """A record is good if its topic accepts it alone."""
     topic.create(max_message_bytes=str(LIMIT))
     values = [b"%d" % number * 100 for number in range(500)]
     assert await refused_of(kafka, topics, [record(topic.name, value) for value in values]) == []
     assert written(kafka, topic.name) == values
 
 
-async def test_records_without_a_key_for_a_compacted_topic(
+async def test_compacted_topic_rejects_records_without_a_key(
     kafka: EmbeddedKafka, topics: tuple[str, str], topic: Topic
 ) -> None:
-    """Those and no others."""
+    """Other records are written."""
     topic.create(cleanup_policy="compact")
     records = [
         record(topic.name, b"%d" % number, None if number % 10 == 3 else b"k")
@@ -119,10 +127,10 @@ async def test_records_without_a_key_for_a_compacted_topic(
         pytest.param(record("any", b"x" * (17 << 20)), id="longer than any client sends"),
     ],
 )
-async def test_what_no_broker_would_take(
+async def test_unsendable_record_is_rejected(
     kafka: EmbeddedKafka, topics: tuple[str, str], topic: Topic, bad: Outgoing
 ) -> None:
-    """It is refused like what the broker refuses, and its neighbours are written."""
+    """The effect equals a rejection by the broker. Its neighbours are written."""
     topic.create()
     reasons = await refused_of(
         kafka, topics, [record(topic.name, b"1"), bad, record(topic.name, b"2")]
@@ -130,10 +138,10 @@ async def test_what_no_broker_would_take(
     assert (len(reasons), written(kafka, topic.name)) == (1, [b"1", b"2"])
 
 
-async def test_a_topic_that_is_not_there_ends_the_process(
+async def test_missing_topic_ends_the_process(
     kafka: EmbeddedKafka, topics: tuple[str, str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """It may be late, so there are several trials; then the error names it, and what to do."""
+    """It may be created late, so there are several attempts. The error names it and the remedy."""
     monkeypatch.setattr(checkpoints, "TRANSACTION_SECS", 4.0)
     monkeypatch.setattr(checkpoints, "_PATIENCE_SECS", 6.0)
     input_topic, changelog = topics
@@ -147,10 +155,13 @@ async def test_a_topic_that_is_not_there_ends_the_process(
 
 
 @pytest.mark.parametrize("kind", ["changelog", "frame"])
-async def test_what_kstorm_itself_must_be_able_to_write_ends_the_process(
+async def test_rejected_internal_record_ends_the_process(
     kafka: EmbeddedKafka, topics: tuple[str, str], topic: Topic, kind: str
 ) -> None:
-    """A change of state or a frame is no dead letter; the error names the topic, and what to do."""
+    """A state change or a frame cannot become a dead letter.
+
+    The error names the topic and the remedy.
+    """
     input_topic, changelog = topics
     topic.create(max_message_bytes=str(LIMIT))
     long = b"x" * 2 * LIMIT
@@ -165,15 +176,17 @@ async def test_what_kstorm_itself_must_be_able_to_write_ends_the_process(
                 await writer.write(changelog, effect)
 
 
-def test_the_topology_goes_on(
+def test_topology_continues_after_rejected_records(
     kafka: EmbeddedKafka,
     zookeeper: EmbeddedZooKeeper,
     topic_prefix: str,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """Words that the sink's topic does not take are dead letters with all that is known of them, no process dies, and of all other
-    words each counts once."""
+    """Rejected words become dead letters with full details.
+
+    No process dies, and every other word counts once.
+    """
     with running(
         "wordcount", topic_prefix, kafka, zookeeper, tmp_path, monkeypatch, settings=EXACTLY_ONCE
     ) as engine:
@@ -197,7 +210,7 @@ def test_the_topology_goes_on(
 
 
 def limit(kafka: EmbeddedKafka, topic: str, size: int) -> None:
-    """Has a topic take no batch that is longer."""
+    """Limit the batch size of a topic."""
     set_topic(
         AdminClient({"bootstrap.servers": kafka.bootstrap, "log_level": 0}),
         topic,

@@ -1,4 +1,7 @@
-"""Two releases of one topology would take each other's tasks: `kstorm prepare` lets the second one in when the first is gone."""
+"""Two releases of one topology would take each other's tasks.
+
+`kstorm prepare` rejects the second one until the first is gone.
+"""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -22,15 +25,15 @@ class Numbers(Spout):
     """Emits nothing."""
 
     def declare_output_fields(self, declarer: OutputFieldsDeclarer) -> None:
-        """One number."""
+        """Declare one number."""
         declarer.declare("message")
 
     def next_tuple(self) -> None:
-        """There is none."""
+        """Do nothing."""
 
 
 def build(name: str) -> Topology:
-    """Of a spout and a bolt."""
+    """Return a topology of a spout and a bolt."""
     builder = TopologyBuilder(name)
     builder.set_spout("numbers", Numbers())
     builder.set_bolt("sink", KafkaBolt()).shuffle_grouping("numbers")
@@ -39,7 +42,7 @@ def build(name: str) -> Topology:
 
 @asynccontextmanager
 async def running(kafka: EmbeddedKafka, group: str, release: str) -> AsyncIterator[None]:
-    """A process of a release, at work on the task of a component."""
+    """Run a process of a release on the task of a component."""
     owner = Owner()
     consumer = member(
         kafka.bootstrap, group, owner, instance="wc-0", release=release, leave_on_stop=True
@@ -53,10 +56,13 @@ async def running(kafka: EmbeddedKafka, group: str, release: str) -> AsyncIterat
 
 
 @pytest.mark.parametrize("component", ["numbers", "sink", "__acker"])
-async def test_a_second_release_is_refused_while_the_first_is_at_work(
+async def test_second_release_is_refused_while_the_first_runs(
     kafka: EmbeddedKafka, topic_prefix: str, component: str
 ) -> None:
-    """Of whatever component a process runs. Its own release may be upgraded, and one that is gone is forgotten."""
+    """This holds for each component.
+
+    The same release can be upgraded, and a stopped one does not count.
+    """
     topology, group = build(topic_prefix), f"{topic_prefix}.{component}"
     make_topics(kafka.bootstrap, {group: 1})
 
@@ -74,24 +80,24 @@ async def test_a_second_release_is_refused_while_the_first_is_at_work(
     await check("words/wc")
 
 
-async def test_who_does_not_say_its_release_is_in_nobodys_way(
+async def test_process_without_a_release_blocks_nothing(
     kafka: EmbeddedKafka, topic_prefix: str
 ) -> None:
-    """Such as pods of a chart that did not tell them."""
+    """An example is a pod of an older chart."""
     make_topics(kafka.bootstrap, {f"{topic_prefix}.sink": 1})
     settings = Settings(topology="a:b", bootstrap_servers=kafka.bootstrap, release="words/wc")
     async with running(kafka, f"{topic_prefix}.sink", ""):
         await asyncio.to_thread(check_alone, build(topic_prefix), settings)
 
 
-async def test_prepare_refuses_before_anything_is_made(
+async def test_prepare_refuses_before_it_creates_anything(
     kafka: EmbeddedKafka,
     topic_prefix: str,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    """With exit code 2; once it has waited in vain for one that ends."""
+    """It has exit code 2 after a wait for the end of the first release."""
     module = f"released_{topic_prefix.replace('-', '_')}"
     (tmp_path / f"{module}.py").write_text(
         f"from tests.integration.test_releases import build\ntopology = build({topic_prefix!r})\n"

@@ -1,4 +1,6 @@
-"""`kstorm dlq replay` on real servers: which orders it writes, and that spouts' processes carry them out."""
+"""`kstorm dlq replay` on real servers: the requests that it writes, and their execution by the
+spouts.
+"""
 
 import time
 from collections import Counter
@@ -29,7 +31,9 @@ Command = Callable[..., tuple[object, str, str]]
 def kstorm(
     kafka: EmbeddedKafka, topic_prefix: str, capsys: pytest.CaptureFixture[str], monkeypatch: Any
 ) -> Command:
-    """Give the command, for the test's topology: exit code, output, errors."""
+    """A function that runs the command for the test's topology and returns exit code, output and
+    errors.
+    """
     monkeypatch.setenv("KSTORM_OPERATOR", "anna@laptop")
 
     def run(*words: str, topology: str = topic_prefix) -> tuple[object, str, str]:
@@ -51,7 +55,7 @@ def orders(letters: Letters) -> list[tuple[bytes | None, Order]]:
 
 
 def test_replay_request_has_everything_of_the_message(letters: Letters, kstorm: Command) -> None:
-    """A second one for it is refused while that is open."""
+    """A second request for an open one is rejected."""
     letters.write(
         letters.letter(7, key=b"k", headers=[("a", "b")], timestamp=1700), letters.letter(8)
     )
@@ -86,8 +90,8 @@ def test_replay_request_has_everything_of_the_message(letters: Letters, kstorm: 
     assert kstorm("0", "--yes")[0] == 0
 
 
-def test_groups_rates_and_limits(letters: Letters, kstorm: Command) -> None:
-    """The oldest first, each with the time before which it is not to be emitted."""
+def test_replay_by_group_with_rate_and_limit(letters: Letters, kstorm: Command) -> None:
+    """The oldest letters come first, each with its earliest time."""
     letters.write(*map(letters.letter, range(5)), letters.strange(9))
     before = time.time() * 1000
     code, shown, _ = kstorm(
@@ -106,7 +110,10 @@ def test_groups_rates_and_limits(letters: Letters, kstorm: Command) -> None:
 
 
 def test_many_replays_are_requested_in_stages(letters: Letters, kstorm: Command) -> None:
-    """Those of each spout for themselves, as one spout knows nothing of another's; what is named by number goes at once."""
+    """Each spout has its own stages, because spouts do not know each other.
+
+    Letters given by number have none.
+    """
     letters.write(
         *map(letters.letter, range(12)),
         *(letters.letter(each, component="other") for each in range(3)),
@@ -131,7 +138,9 @@ def test_many_replays_are_requested_in_stages(letters: Letters, kstorm: Command)
 
 
 def test_letters_that_cannot_be_replayed(letters: Letters, kstorm: Command) -> None:
-    """A bolt's tuple, a message of a queue, one that was cut, one that failed in three replays."""
+    """These are a bolt's tuple, a message of a queue, a cut message, and one that failed in three
+    replays.
+    """
     big = letters.letter(4, value=b"x" * 800_000)
     letters.write(
         letters.letter(1, topic=f"{letters.name}.count", row=3),
@@ -155,13 +164,13 @@ def test_letters_that_cannot_be_replayed(letters: Letters, kstorm: Command) -> N
 
 @pytest.fixture
 def engine(run_topology: RunTopology) -> Iterator[Engine]:
-    """Give a word count at work."""
+    """A running word count."""
     with run_topology("wordcount") as found:
         yield found
 
 
 def produce_unreadable(engine: Engine, settings: Settings, count: int) -> None:
-    """Messages that are no text; returns when they are dead letters."""
+    """Write undecodable messages and wait for their dead letters."""
     producer = Producer({"bootstrap.servers": engine.bootstrap})
     for number in range(count):
         producer.produce(
@@ -172,7 +181,10 @@ def produce_unreadable(engine: Engine, settings: Settings, count: int) -> None:
 
 
 def test_spout_handles_replay_requests(kstorm: Command, engine: Engine) -> None:
-    """What cannot be read still has a new letter; with another value it is processed, and the letter discarded."""
+    """An undecodable message becomes a new letter.
+
+    With an edited value it is processed, and its letter discarded.
+    """
     name = engine.processes.topology.name
     settings = Settings(topology="", bootstrap_servers=engine.bootstrap)
     engine.produce(["one two"])
@@ -195,7 +207,10 @@ def test_spout_handles_replay_requests(kstorm: Command, engine: Engine) -> None:
 
 
 def test_spout_stops_a_batch_if_the_first_fails_again(kstorm: Command, engine: Engine) -> None:
-    """Nobody has mended what cannot be read: one of them is tried, whichever task has the others' partitions."""
+    """The cause still exists.
+
+    Only one message is tried, even if other tasks have the other partitions.
+    """
     name = engine.processes.topology.name
     settings = Settings(topology="", bootstrap_servers=engine.bootstrap)
     produce_unreadable(engine, settings, 15)
@@ -215,13 +230,13 @@ def test_spout_stops_a_batch_if_the_first_fails_again(kstorm: Command, engine: E
 
 
 def _letters(engine: Engine, settings: Settings) -> list[DeadLetter]:
-    """Those that are left."""
+    """Return the remaining letters."""
     found = read_topic(settings, engine.processes.topology.dead_letters_topic)
     return [one.letter for one in left(map(record_of, found)).letters]
 
 
 def _outcomes(name: str, settings: Settings) -> list[str]:
-    """Of the spout's replays."""
+    """Return the results of the spout's replays."""
     return [
         event.outcome
         for event in read_events(settings, name)

@@ -1,4 +1,6 @@
-"""A thousand dead letters replayed, as after a mend: each message is done once, under its own name."""
+"""A thousand dead letters are replayed after a fix: each message is processed once, under its own
+name.
+"""
 
 from collections import Counter
 from pathlib import Path
@@ -26,7 +28,7 @@ def test_thousand_letters_are_replayed_and_each_word_is_written_once(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """By stages: none is ordered twice, and nothing is left over."""
+    """The replay has stages. No letter is requested twice, and none remains."""
     mended = tmp_path / "mended"
     monkeypatch.setenv("KSTORM_TEST_MENDED", str(mended))
     text = [

@@ -1,5 +1,6 @@
-"""Exactly once whatever becomes of a single request: lost, carried out and not answered, answered late; and a broker that is
-killed amid a transaction."""
+"""Exactly once despite the failure of single requests: lost, executed without an answer, answered
+late, and a broker killed during a transaction.
+"""
 
 import asyncio
 import uuid
@@ -30,7 +31,7 @@ AMID = (
     (Api.END_TXN, Fate.UNANSWERED),
 )
 PATIENCE_SECS = 3
-"""After which these clients give a request up: librdkafka's default is a minute."""
+"""The timeout of these clients. librdkafka's default is a minute."""
 SETTINGS = {
     **EXACTLY_ONCE,
     "KSTORM_KAFKA_PROPERTIES": f'{{"socket.timeout.ms": "{PATIENCE_SECS * 1000}"}}',
@@ -41,7 +42,7 @@ SETTINGS = {
 def detour(
     tmp_path_factory: pytest.TempPathFactory,
 ) -> Iterator[tuple[EmbeddedKafka, RequestProxy]]:
-    """A Kafka of this file's, and the way to it."""
+    """A Kafka for this file, and a proxy to it."""
     directory = tmp_path_factory.mktemp("detour")
     with (
         RequestProxy() as proxy,
@@ -68,7 +69,9 @@ def words(
     zookeeper: EmbeddedZooKeeper,
     tmp_path_factory: pytest.TempPathFactory,
 ) -> Iterator[Words]:
-    """One word count for all of these tests, since it takes as long to start as all of a test's faults."""
+    """One word count for all of these tests, because its start takes as long as all faults of a
+    test.
+    """
     with (
         pytest.MonkeyPatch.context() as environment,
         running(
@@ -90,8 +93,11 @@ def starts(words: Words) -> dict[str, int]:
 
 
 def await_struck(words: Words, *strikes: Strike) -> None:
-    """Waits until all has happened, and then until all that was to be done is done. It goes on working until then: an acker whose
-    trees all begin and end between two checkpoints needs no transaction."""
+    """Wait until all faults have happened, and then until all work is done.
+
+    The feed continues until then, because an acker without open trees at a checkpoint needs no
+    transaction.
+    """
     with words.fed():
         words.engine.until(lambda: all(strike.done for strike in strikes), 60, strikes)
     words.await_done()
@@ -100,8 +106,8 @@ def await_struck(words: Words, *strikes: Strike) -> None:
 @pytest.mark.parametrize(
     "fate", [Fate.LOST, Fate.UNANSWERED, pytest.param(Fate.LATE, marks=pytest.mark.slow)]
 )
-def test_requests_of_transactions(words: Words, proxy: RequestProxy, fate: Fate) -> None:
-    """Of each process, one kind after the other; no process ends for it."""
+def test_failed_requests_of_transactions(words: Words, proxy: RequestProxy, fate: Fate) -> None:
+    """Each process loses one request of each kind. No process ends."""
     before = starts(words)
     for api in TRANSACTION:
         strike = proxy.strike(
@@ -114,8 +120,10 @@ def test_requests_of_transactions(words: Words, proxy: RequestProxy, fate: Fate)
 
 @pytest.mark.slow
 @pytest.mark.parametrize("fate", [Fate.LOST, Fate.UNANSWERED])
-def test_requests_of_a_process_that_starts(words: Words, proxy: RequestProxy, fate: Fate) -> None:
-    """All by which it joins its group and opens its producer."""
+def test_failed_requests_of_a_starting_process(
+    words: Words, proxy: RequestProxy, fate: Fate
+) -> None:
+    """These are all requests for joining the group and opening the producer."""
     strikes = [proxy.strike(api, fate, "count-0") for api in JOINING]
     strikes += [proxy.strike(api, fate, "count-0-checkpoints") for api in BEGINNING]
     words.engine.worker("count-0").process.kill()
@@ -125,10 +133,12 @@ def test_requests_of_a_process_that_starts(words: Words, proxy: RequestProxy, fa
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("api", "fate"), AMID)
-def test_the_broker_is_killed_amid_a_transaction(
+def test_broker_killed_during_a_transaction(
     words: Words, kafka: EmbeddedKafka, proxy: RequestProxy, api: Api, fate: Fate
 ) -> None:
-    """Between records and offsets, between offsets and commit, and between commit and answer."""
+    """It dies between records and offsets, between offsets and commit, or between commit and
+    answer.
+    """
     strike = proxy.strike(api, fate, "count-0-checkpoints", then=kafka.kill)
     with words.fed():
         words.engine.until(lambda: strike.done, 60, strike)
@@ -137,10 +147,10 @@ def test_the_broker_is_killed_amid_a_transaction(
     words.check()
 
 
-async def test_a_process_that_is_not_let_in_asks_again(
+async def test_unanswered_join_request_is_repeated(
     kafka: EmbeddedKafka, proxy: RequestProxy, topic_prefix: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Its wish to join is never answered, as a broker's was that had been killed; librdkafka waits for minutes by default."""
+    """A killed broker never answers it. By default librdkafka would wait for minutes."""
     monkeypatch.setattr(consumer, "_POLL_MARGIN_SECONDS", 1.0)
     make_topics(kafka.bootstrap, {topic_prefix: 1})
     strike = proxy.strike(Api.JOIN_GROUP, Fate.SWALLOWED, "count-0")

@@ -1,4 +1,4 @@
-"""An exactly-once spout reads the Kafka of its topology, or does not start."""
+"""An exactly-once spout must read from the Kafka of its topology."""
 
 from pathlib import Path
 
@@ -14,7 +14,7 @@ from kstorm.runtime.service.settings import Settings
 
 
 def check(kafka: EmbeddedKafka, hosts: BrokerHosts) -> None:
-    """Of a spout that reads the topic `in` there, in a topology on that Kafka."""
+    """Check a spout that reads the topic `in` there, in a topology on this Kafka."""
     settings = Settings(topology="a:b", bootstrap_servers=kafka.bootstrap)
     check_same_cluster("lines", SpoutConfig(hosts, "in", "/kstorm", "words"), settings)
 
@@ -25,8 +25,8 @@ def static(bootstrap: str) -> StaticHosts:
     return StaticHosts(information)
 
 
-def test_another_kafka_is_refused(kafka: EmbeddedKafka, tmp_path: Path) -> None:
-    """With both, and what to do. Another name of the same Kafka is none."""
+def test_other_kafka_is_refused(kafka: EmbeddedKafka, tmp_path: Path) -> None:
+    """The error has both addresses and the remedy. Another name of the same Kafka is accepted."""
     port = kafka.bootstrap.rpartition(":")[2]
     check(kafka, KafkaHosts())
     check(kafka, KafkaHosts(f"localhost:{port}"))

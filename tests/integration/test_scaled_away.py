@@ -1,6 +1,7 @@
-"""A pod of a StatefulSet that is stopped: if it is scaled away, others have its tasks at once; if not, it keeps them.
+"""A stopped pod of a StatefulSet: if it was scaled away, its tasks move at once. Otherwise it keeps
+them.
 
-The session is so long that whoever waits for its end fails.
+The session is so long that a test which waits for its end fails.
 """
 
 import asyncio
@@ -19,7 +20,7 @@ SET, TASKS = "wc-count", {0, 1, 2, 3}
 
 
 class Pods:
-    """Of one StatefulSet, by number."""
+    """The pods of one StatefulSet, by number."""
 
     def __init__(self, kafka: EmbeddedKafka, group: str) -> None:
         self._bootstrap, self._group = kafka.bootstrap, group
@@ -38,13 +39,13 @@ class Pods:
         return self.running[number]
 
     async def stop(self, number: int) -> None:
-        """Asks it to end, as SIGTERM does, and waits until it has."""
+        """Stop it like SIGTERM, and wait for its end."""
         await asyncio.to_thread(self.running.pop(number).stop)
 
 
 @asynccontextmanager
 async def two_pods(kafka: EmbeddedKafka, api_server: ScaleStub, group: str) -> AsyncIterator[Pods]:
-    """They share the tasks."""
+    """Start two pods that share the tasks."""
     make_topics(kafka.bootstrap, {group: len(TASKS)})
     pods, api_server.replicas = Pods(kafka, group), {SET: 2}
     try:
@@ -63,24 +64,24 @@ async def until(condition: Callable[[], bool], seconds: float) -> None:
 
 
 async def place(consumer: TaskConsumer) -> bytes:
-    """Who it is in the group, and of which generation."""
+    """Return a member's id and generation in the group."""
     return pickle.dumps(await consumer.group_metadata(anew=True))
 
 
-async def test_the_tasks_of_a_pod_that_is_scaled_away_are_others_at_once(
+async def test_tasks_of_a_pod_scaled_away_move_at_once(
     kafka: EmbeddedKafka, topic_prefix: str, api_server: ScaleStub
 ) -> None:
-    """Long before its session would end."""
+    """This is long before the end of its session."""
     async with two_pods(kafka, api_server, topic_prefix) as pods:
         api_server.replicas[SET] = 1
         await pods.stop(1)
         await until(lambda: pods.running[0].assignment == TASKS, SOON_SECS)
 
 
-async def test_a_pod_that_is_restarted_keeps_its_tasks_and_nobody_hears_of_it(
+async def test_restarted_pod_keeps_its_tasks_without_a_rebalance(
     kafka: EmbeddedKafka, topic_prefix: str, api_server: ScaleStub
 ) -> None:
-    """Not even a rebalance in which nothing moves: the generation is the same."""
+    """The generation of the group stays the same."""
     async with two_pods(kafka, api_server, topic_prefix) as pods:
         its_tasks, generation = set(pods.running[1].assignment), await place(pods.running[0])
         await pods.stop(1)
@@ -90,10 +91,10 @@ async def test_a_pod_that_is_restarted_keeps_its_tasks_and_nobody_hears_of_it(
         assert pods.running[0].assignment == TASKS - its_tasks
 
 
-async def test_a_pod_that_is_scaled_away_and_wanted_again_takes_its_share(
+async def test_pod_scaled_away_and_back_takes_its_share(
     kafka: EmbeddedKafka, topic_prefix: str, api_server: ScaleStub
 ) -> None:
-    """It left, so it comes as a new one would."""
+    """It left the group, so it joins like a new one."""
     async with two_pods(kafka, api_server, topic_prefix) as pods:
         api_server.replicas[SET] = 1
         await pods.stop(1)

@@ -1,4 +1,6 @@
-"""TLS, logins by SCRAM-SHA-512, ZooKeeper's digest: everything uses them, and each refusal is reported once."""
+"""TLS, SCRAM-SHA-512 logins and ZooKeeper's digest: all clients use them, and each rejection is
+reported once.
+"""
 
 import asyncio
 import json
@@ -38,7 +40,7 @@ LOGIN = f"digest:{USER}:{ZOOKEEPER_PASSWORD}"
 
 @pytest.fixture(scope="module")
 def secured(servers_directory: Path) -> Iterator[Secured]:
-    """Run it for the tests of this module."""
+    """A secured Kafka for this module."""
     made = Secured(servers_directory)
     with made.kafka:
         yield made
@@ -46,13 +48,16 @@ def secured(servers_directory: Path) -> Iterator[Secured]:
 
 @pytest.fixture(scope="module")
 def zookeeper(servers_directory: Path) -> Iterator[EmbeddedZooKeeper]:
-    """Run another for the tests of this module: who makes the node `/kstorm` first, with a login, locks others out of it."""
+    """A separate ZooKeeper for this module.
+
+    The first login that creates the node `/kstorm` locks out all others.
+    """
     with EmbeddedZooKeeper(servers_directory, name="locked") as server:
         yield server
 
 
 def said(engine: Engine) -> str:
-    """All that the services let anybody see."""
+    """Return everything that the services print or serve."""
     found = []
     for worker in engine.processes.workers:
         found.append(worker.process.log_path.read_text())
@@ -68,16 +73,18 @@ def said(engine: Engine) -> str:
     return "\n".join(found)
 
 
-def test_a_topology_runs_through_tls_and_logins(
+def test_topology_runs_with_tls_and_logins(
     secured: Secured,
     zookeeper: EmbeddedZooKeeper,
     topic_prefix: str,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """Spout, bolts with their checkpoints, acker and a sink with a producer of its own know of no other listener, and may
-    do no more than the documentation asks for; the password comes by file. With another password for ZooKeeper the spout
-    says so, is not ready, and does not press."""
+    """All of its clients use this listener only, with the documented rights. The password comes
+    from a file.
+
+    With a wrong ZooKeeper password the spout reports it, is not ready, and retries slowly.
+    """
     secured.allow(topic_prefix)
     public = secured.properties()
     file = tmp_path / "secret.json"
@@ -120,7 +127,7 @@ def test_a_topology_runs_through_tls_and_logins(
             "KSTORM_ZOOKEEPER_AUTH",
         ):
             assert part in problem
-        time.sleep(3)  # what a storm would make of it
+        time.sleep(3)  # long enough to detect a storm of retries
         assert (
             processes.of("sentences")[0].process.log_path.read_text().count("may not use") <= 3
         )  # two tasks, and the watch
@@ -157,10 +164,12 @@ def _not_ready(engine: Engine) -> str:
     ],
     ids=["wrong password", "wrong mechanism", "unknown authority", "expired certificate"],
 )
-def test_what_the_broker_or_its_client_refuses_ends_the_start(
+def test_rejected_connection_ends_the_start(
     secured: Secured, tmp_path: Path, listener: str, changes: dict[str, str], says: list[str]
 ) -> None:
-    """At once, in one line with the address, who tried and what to do; after a few attempts, and without a secret."""
+    """After a few attempts there is one line with the address, the user and the remedy, without a
+    secret.
+    """
     if "ssl_ca_location" in changes:
         changes = {"ssl_ca_location": str(secured.stranger.certificate)}
     before, address = secured.refusals(), secured.kafka.secure(listener)
@@ -182,10 +191,8 @@ def test_what_the_broker_or_its_client_refuses_ends_the_start(
         assert secret not in ended.stderr
 
 
-def test_a_user_who_may_not_is_told_what(
-    secured: Secured, topic_prefix: str, tmp_path: Path
-) -> None:
-    """Let in, but without rights: the first thing that it may not do is named."""
+def test_missing_right_is_named(secured: Secured, topic_prefix: str, tmp_path: Path) -> None:
+    """The login succeeds. The error names the first forbidden operation."""
     ended = start_service(
         "bolt",
         tmp_path,
@@ -197,14 +204,17 @@ def test_a_user_who_may_not_is_told_what(
     assert_refused(ended, f"would not create the topic '{topic_prefix}.", "Authorization failed")
 
 
-def test_a_user_without_transactional_ids_is_told_so(
+def test_missing_right_for_transactions_is_named(
     secured: Secured,
     topic_prefix: str,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    """At once, by the service that needs one. `kstorm prepare` says what it did not try, as its user may be another one."""
+    """The service reports it at once.
+
+    `kstorm prepare` only reports that it did not try, because its user may differ.
+    """
     secured.allow(topic_prefix, transactions=False)
     environment = {
         "KSTORM_TOPOLOGY": "tests.integration.topologies:wordcount",
@@ -234,10 +244,10 @@ def test_a_user_without_transactional_ids_is_told_so(
     assert "allow this user WRITE on the transactional ids of its topology" in last
 
 
-async def test_a_topic_that_may_not_be_written_ends_the_process(
+async def test_topic_without_write_access_ends_an_exactly_once_process(
     secured: Secured, topic_prefix: str
 ) -> None:
-    """Exactly once. An operator can give the right, so nothing is given up, and nothing of the epoch is written."""
+    """An operator can grant the right, so no tuple is given up, and the epoch is not written."""
     secured.allow(topic_prefix)
     name, _, _ = topologies.names(topic_prefix)
     read, changelog, sink = f"{name}.in", f"{name}.changelog", f"{topic_prefix}-forbidden"
@@ -256,18 +266,17 @@ async def test_a_topic_that_may_not_be_written_ends_the_process(
     assert await asyncio.to_thread(committed, secured.kafka, changelog, read) == ([], -1001)
 
 
-def test_one_broker_that_refuses_is_not_all_of_them(secured: Secured) -> None:
-    """Of several addresses one is enough to begin with."""
+def test_one_accepting_broker_is_enough(secured: Secured) -> None:
     addresses = f"{secured.kafka.secure('expired')},{secured.kafka.secure('valid')}"
-    for _ in range(3):  # librdkafka begins with any of them
+    for _ in range(3):  # librdkafka starts with any of them
         settings = Settings(
             topology="unused", bootstrap_servers=addresses, kafka_properties=secured.properties()
         )
         assert isinstance(Admin(settings).partition_counts(), dict)
 
 
-def test_properties_that_librdkafka_refuses_end_the_start(tmp_path: Path) -> None:
-    """The error says whether the misspelt name is from the file."""
+def test_unknown_property_ends_the_start(tmp_path: Path) -> None:
+    """The error shows whether the name comes from the file."""
     ended = start_service(
         "bolt",
         tmp_path,
@@ -278,10 +287,10 @@ def test_properties_that_librdkafka_refuses_end_the_start(tmp_path: Path) -> Non
     assert PASSWORD not in ended.stderr
 
 
-def test_a_login_that_is_withdrawn_makes_no_storm(
+def test_revoked_login_causes_no_storm_of_retries(
     secured: Secured, caplog: pytest.LogCaptureFixture, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    """A client that is refused while its service runs tries again twice a second or so, and complains every five."""
+    """The client of a running service retries about twice per second, and logs every five seconds."""
     settings = Settings(
         topology="unused",
         bootstrap_servers=secured.kafka.secure("valid"),
@@ -306,10 +315,10 @@ def test_a_login_that_is_withdrawn_makes_no_storm(
     assert WRONG not in everything
 
 
-def test_a_source_that_refuses_its_reader_is_reported_once(
+def test_rejected_source_reader_is_reported_once(
     secured: Secured, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """A spout whose own properties are wrong says so, and not at each attempt."""
+    """The spout has wrong properties of its own."""
     config = SpoutConfig(
         KafkaHosts(secured.kafka.secure("valid")),
         "source",
@@ -336,12 +345,12 @@ def test_a_source_that_refuses_its_reader_is_reported_once(
     assert WRONG not in "".join(faults) + repr(config) + caplog.text
 
 
-def test_what_a_login_makes_in_zookeeper_is_its_own(
+def test_zookeeper_nodes_belong_to_the_login(
     zookeeper: EmbeddedZooKeeper,
     topic_prefix: str,
     eventually: Callable[[Callable[[], object], float], None],
 ) -> None:
-    """Offsets and locks are for their user alone; another is refused, says so, and asks a few times a second at most."""
+    """Another user is rejected, reports it, and retries a few times per second at most."""
     from kstorm.kafka.ports import Ownership
     from kstorm.runtime.zookeeper.offsets import ZooKeeperOffsetStores
     from tests.integration.test_zookeeper_offsets import P0, World
@@ -387,6 +396,6 @@ def test_what_a_login_makes_in_zookeeper_is_its_own(
 
 
 def _received(client: KazooClient) -> int:
-    """Packets that the server has had."""
+    """Return the number of packets that the server has received."""
     lines = client.command(b"srvr").splitlines()
     return int(next(line for line in lines if line.startswith("Received")).split()[1])

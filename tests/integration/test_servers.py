@@ -1,4 +1,4 @@
-"""The embedded servers, used by the clients that kstorm's services use."""
+"""The embedded servers, with the clients of kstorm's services."""
 
 import os
 import signal
@@ -21,7 +21,7 @@ from tests.conftest import Eventually
 
 
 def create_topic(bootstrap: str, topic: str) -> None:
-    """Create a topic of one partition and wait until the broker has it."""
+    """Create a topic with one partition and wait until the broker has it."""
     admin = AdminClient({"bootstrap.servers": bootstrap})
     admin.create_topics([NewTopic(topic, 1, 1)])[topic].result(30)
 
@@ -55,15 +55,17 @@ def zookeeper_client(zookeeper: EmbeddedZooKeeper) -> Iterator[KazooClient]:
     client.close()
 
 
-def test_kafka_keeps_what_is_produced(kafka: EmbeddedKafka, topic_prefix: str) -> None:
-    """A record comes back through a consumer group, so the group coordinator works as well."""
+def test_kafka_stores_records(kafka: EmbeddedKafka, topic_prefix: str) -> None:
+    """A consumer group reads it, so the group coordinator works too."""
     create_topic(kafka.bootstrap, topic_prefix)
     produce(kafka.bootstrap, topic_prefix, b"hello")
     assert consume(kafka.bootstrap, topic_prefix, 1) == [b"hello"]
 
 
-def test_kafka_creates_no_topic_by_itself(kafka: EmbeddedKafka, topic_prefix: str) -> None:
-    """Producing to a topic that nobody created is an error."""
+def test_kafka_does_not_create_topics_automatically(
+    kafka: EmbeddedKafka, topic_prefix: str
+) -> None:
+    """Producing to a missing topic is an error."""
     producer = Producer({"bootstrap.servers": kafka.bootstrap, "message.timeout.ms": 3000})
     outcomes: list[str] = []
     producer.produce(
@@ -77,8 +79,8 @@ def test_kafka_creates_no_topic_by_itself(kafka: EmbeddedKafka, topic_prefix: st
     )
 
 
-def test_zookeeper_keeps_what_is_written(zookeeper_client: KazooClient, topic_prefix: str) -> None:
-    """A node comes back with its content, and a write with a stale version is refused by the server."""
+def test_zookeeper_stores_nodes(zookeeper_client: KazooClient, topic_prefix: str) -> None:
+    """The server rejects a write with a stale version."""
     path = f"/{topic_prefix}/offset"
     zookeeper_client.create(path, b"1", makepath=True)
     zookeeper_client.set(path, b"2", version=0)
@@ -88,12 +90,14 @@ def test_zookeeper_keeps_what_is_written(zookeeper_client: KazooClient, topic_pr
 
 
 def test_zookeeper_grants_short_sessions(zookeeper_client: KazooClient) -> None:
-    """A lock of a dead spout must be free again within seconds, so the session is not made longer than asked."""
+    """The lock of a dead spout must be free within seconds, so the server must not extend the
+    session.
+    """
     assert zookeeper_client._session_timeout == 4000
 
 
 def test_kafka_keeps_port_and_data_over_restarts(tmp_path: Path) -> None:
-    """Records are there after an orderly restart and after SIGKILL, under the same address."""
+    """This includes a restart after SIGKILL."""
     with EmbeddedKafka(tmp_path, heap="256m", quick_start=True) as kafka:
         bootstrap = kafka.bootstrap
         create_topic(bootstrap, "kept")
@@ -108,7 +112,7 @@ def test_kafka_keeps_port_and_data_over_restarts(tmp_path: Path) -> None:
 
 
 def test_zookeeper_keeps_port_and_data_over_restarts(tmp_path: Path) -> None:
-    """A node is there after an orderly restart and after SIGKILL, and one client lives through both."""
+    """This includes a restart after SIGKILL. One client survives both."""
     with EmbeddedZooKeeper(tmp_path) as zookeeper:
         client = KazooClient(zookeeper.connect, timeout=10.0)
         client.start(timeout=30)
@@ -123,8 +127,9 @@ def test_zookeeper_keeps_port_and_data_over_restarts(tmp_path: Path) -> None:
         client.close()
 
 
-def test_two_runs_side_by_side_do_not_meet(zookeeper: EmbeddedZooKeeper, tmp_path: Path) -> None:
-    """Another server of the same kind gets other ports and other data."""
+def test_two_servers_have_separate_ports_and_data(
+    zookeeper: EmbeddedZooKeeper, tmp_path: Path
+) -> None:
     with EmbeddedZooKeeper(tmp_path) as other:
         assert other.connect != zookeeper.connect
         client = KazooClient(other.connect, timeout=4.0)
@@ -134,8 +139,8 @@ def test_two_runs_side_by_side_do_not_meet(zookeeper: EmbeddedZooKeeper, tmp_pat
         client.close()
 
 
-def test_a_server_that_cannot_start_shows_its_log(tmp_path: Path) -> None:
-    """A bad setting ends in one error that names the server, the log's place and what the log says."""
+def test_server_that_cannot_start_shows_its_log(tmp_path: Path) -> None:
+    """The error names the server and the location of its log."""
     broken = EmbeddedKafka(tmp_path, settings={"num.io.threads": "none"})
     with pytest.raises(LocalError, match=r"(?s)kafka.*num\.io\.threads"):
         broken.start()
@@ -167,7 +172,7 @@ with EmbeddedZooKeeper(Path(sys.argv[1])) as zookeeper, EmbeddedKafka(Path(sys.a
 def test_servers_end_with_their_parent(
     tmp_path: Path, eventually: Eventually, how: signal.Signals
 ) -> None:
-    """No server stays behind, whether the parent was killed or the user pressed Ctrl-C."""
+    """No server stays after a kill or Ctrl-C."""
     command = [sys.executable, "-c", PARENT, str(tmp_path)]
     with subprocess.Popen(
         command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True

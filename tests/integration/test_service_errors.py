@@ -1,4 +1,4 @@
-"""A service that cannot work says why in one line, and ends with exit code 2."""
+"""A service that cannot start reports the reason in one line and has exit code 2."""
 
 from pathlib import Path
 
@@ -13,10 +13,10 @@ from tests.integration.engine import make_topics
 from tests.integration.service import assert_refused, start_service
 
 
-def test_another_partition_count_is_refused_with_both_numbers(
+def test_wrong_partition_count_is_refused_with_both_numbers(
     kafka: EmbeddedKafka, topic_prefix: str, tmp_path: Path
 ) -> None:
-    """Tuples of one key must not go to two tasks."""
+    """Otherwise tuples of one key would go to two tasks."""
     make_topics(kafka.bootstrap, {f"{topic_prefix}.split": 3})
     ended = start_service(
         "bolt",
@@ -28,10 +28,10 @@ def test_another_partition_count_is_refused_with_both_numbers(
     assert_refused(ended, f"{topic_prefix}.split", "has 3 partitions", "has 4 tasks")
 
 
-def test_an_unknown_component_is_said_with_the_known_ones(
+def test_unknown_component_is_an_error_with_the_known_ones(
     kafka: EmbeddedKafka, topic_prefix: str, tmp_path: Path
 ) -> None:
-    """A spout's name given to the bolt service counts as unknown."""
+    """To the bolt service, a spout's name is unknown."""
     ended = start_service(
         "bolt",
         tmp_path,
@@ -42,10 +42,10 @@ def test_an_unknown_component_is_said_with_the_known_ones(
     assert_refused(ended, "'sentences'", "'split', 'count', 'sink'")
 
 
-def test_topics_are_made_once_and_exactly(
+def test_topics_are_created_once(
     kafka: EmbeddedKafka, topic_prefix: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A second call finds everything in place; changelogs are compacted."""
+    """A second call finds all topics. Changelogs are compacted."""
     monkeypatch.setenv("KSTORM_TEST_PREFIX", topic_prefix)
     topology = topologies.wordcount()
     settings = Settings(topology="unused", bootstrap_servers=kafka.bootstrap)

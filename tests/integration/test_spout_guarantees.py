@@ -1,4 +1,4 @@
-"""What a spout promises of its messages, and which deployment it belongs to, over real servers and restarts."""
+"""The guarantees of a spout, and its deployment id, on real servers and over restarts."""
 
 from typing import Any
 
@@ -11,15 +11,17 @@ from tests.integration.spout_process import SpoutProcess, stored_offset
 
 
 def numbers(first: int, end: int) -> list[bytes]:
-    """Messages that say where they are."""
+    """Return messages that contain their offsets."""
     return [b"%d" % number for number in range(first, end)]
 
 
-def test_at_most_once_stores_the_offset_before_it_emits(
+def test_at_most_once_stores_the_offset_before_the_emit(
     topic: Topic, zookeeper: EmbeddedZooKeeper
 ) -> None:
-    """Whatever is emitted is below the offset in ZooKeeper at that moment, so a killed process's successor, to which
-    nothing was handed over, repeats none of it."""
+    """Emitted messages are always below the offset in ZooKeeper.
+
+    So the successor of a killed process repeats none.
+    """
     topic.create().produce(*numbers(0, 2000))
     settings: dict[str, Any] = {
         "processing_guarantee": ProcessingGuarantee.AT_MOST_ONCE,
@@ -31,7 +33,7 @@ def test_at_most_once_stores_the_offset_before_it_emits(
         first.emit(emitted + 1)
         assert stored_offset(zookeeper.connect, topic)["offset"] >= len(first.collector.values)
     assert first.collector.emitted == {}
-    first.stores.close()  # as kill -9 does, once ZooKeeper has noticed
+    first.stores.close()  # like kill -9, after ZooKeeper has noticed
     stored = stored_offset(zookeeper.connect, topic)["offset"]
     second = SpoutProcess(topic, zookeeper.connect, **settings)
     topic.produce(b"last")
@@ -41,10 +43,10 @@ def test_at_most_once_stores_the_offset_before_it_emits(
     assert not set(first.collector.values) & set(second.collector.values)
 
 
-def test_at_most_once_an_orderly_stop_loses_nothing(
+def test_at_most_once_loses_nothing_at_an_orderly_stop(
     topic: Topic, zookeeper: EmbeddedZooKeeper
 ) -> None:
-    """What was claimed and not emitted is given back."""
+    """Claimed messages that were not emitted are returned."""
     topic.create().produce(*numbers(0, 3000))
     seen: list[str] = []
     for _ in range(4):
@@ -61,7 +63,7 @@ def test_at_most_once_an_orderly_stop_loses_nothing(
 def test_without_a_guarantee_the_offset_moves_by_time(
     topic: Topic, zookeeper: EmbeddedZooKeeper
 ) -> None:
-    """No ack is needed, and none is asked for."""
+    """No ack is needed."""
     topic.create().produce(*numbers(0, 10))
     process = SpoutProcess(
         topic, zookeeper.connect, processing_guarantee=ProcessingGuarantee.NO_GUARANTEE
@@ -74,10 +76,10 @@ def test_without_a_guarantee_the_offset_moves_by_time(
 
 
 @pytest.mark.parametrize(("time", "over"), [(-2, ["0", "1", "2", "3", "4"]), (LATEST_TIME, [])])
-def test_a_new_deployment_may_ignore_the_offsets(
+def test_new_deployment_may_ignore_stored_offsets(
     topic: Topic, zookeeper: EmbeddedZooKeeper, time: int, over: list[str]
 ) -> None:
-    """Another deployment starts at `start_offset_time`; a restarted process of it, or of the first, resumes."""
+    """It starts at `start_offset_time`. A restarted process of any deployment resumes."""
     settings: dict[str, Any] = {"ignore_zk_offsets": True, "start_offset_time": time}
     topic.create().produce(*numbers(0, 3))
     first = SpoutProcess(topic, zookeeper.connect, "words-1")

@@ -1,4 +1,4 @@
-"""Asking the state of a topology on real servers: what is told is true, whoever dies, and whoever has the task."""
+"""State queries on real servers return committed state, despite kills and moved tasks."""
 
 from collections import Counter
 from pathlib import Path
@@ -15,7 +15,7 @@ WORDS = {"one", "two", *(f"w{number}" for number in range(7))}
 
 
 def counts_of(client: StateClient) -> Counter[str]:
-    """What is told of each word that has a count, by itself."""
+    """Query each word that has a count, one by one."""
     found = {word: client.get("count", word) for word in WORDS}
     return Counter({word: count for word, count in found.items() if count is not None})
 
@@ -23,8 +23,10 @@ def counts_of(client: StateClient) -> Counter[str]:
 def check_never_falls(
     client: StateClient, engine: Engine, before: Counter[str], exact: bool
 ) -> Counter[str]:
-    """A count that was told stays, as it would not if it were told before it was committed. Exactly once it is at most what was
-    produced."""
+    """Assert that no count falls, because only committed counts are returned.
+
+    With exactly once a count never exceeds the produced words.
+    """
     produced = Counter(word for sentence in TEXT[: engine.produced] for word in sentence.split())
     told = counts_of(client)
     assert all(told.get(word, 0) >= count for word, count in before.items()), (before, told)
@@ -38,7 +40,7 @@ def check_never_falls(
 @pytest.mark.parametrize(
     "guarantee", ["exactly_once", pytest.param("at_least_once", marks=pytest.mark.slow)]
 )
-def test_counts_are_true_among_kills(
+def test_queried_counts_never_fall_despite_kills(
     guarantee: str,
     kafka: EmbeddedKafka,
     zookeeper: EmbeddedZooKeeper,
@@ -47,8 +49,10 @@ def test_counts_are_true_among_kills(
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    """Of two processes first one is killed amid the work and then the other: what is told never falls, and in the end nothing is
-    missing. Exactly once it is the truth."""
+    """Two processes are killed in turn.
+
+    Finally no count is missing, and with exactly once all are exact.
+    """
     settings = {"KSTORM_TEST_GUARANTEE": guarantee}
     with running(
         "wordcount", topic_prefix, kafka, zookeeper, tmp_path, monkeypatch, settings=settings
@@ -80,7 +84,7 @@ def test_counts_are_true_among_kills(
 
 
 def check_command(name: str, runs: Path, count: int, capsys: pytest.CaptureFixture[str]) -> None:
-    """It finds the run, says the count, and that there is no other key."""
+    """Check that the command finds the run and the count, and that there is no other key."""
     for key, code in (("w1", 0), ("cow", 1)):
         with pytest.raises(SystemExit) as ended:
             main(["state", "get", name, "count", key, "--runs", str(runs)])

@@ -1,5 +1,6 @@
-"""Strangers write to kstorm's topics: what is not kstorm's record becomes a dead letter with its place, and nothing
-stops."""
+"""Foreign clients write to kstorm's topics: each invalid record becomes a dead letter with its
+place, and no process stops.
+"""
 
 import shutil
 import time
@@ -24,7 +25,7 @@ from tests.integration.undecodable_batch import offer_undecodable, write_silent,
 
 
 class Stranger:
-    """Writes to topics that are none of its business, with keys and headers of its own; notes where each record came to lie."""
+    """Writes to topics with its own keys and headers, and keeps the place of each record."""
 
     def __init__(self, engine: Engine) -> None:
         self._producer = Producer({"bootstrap.servers": engine.bootstrap, "log_level": 0})
@@ -32,7 +33,7 @@ class Stranger:
     def write(
         self, topic: str, *values: bytes | None, partition: int = 0, key: bytes | None = b"\xffkey"
     ) -> list[RecordPlace]:
-        """Writes records one after the other, and returns where they are."""
+        """Write records in order, and return their places."""
         places: list[RecordPlace] = []
 
         def written(error: object, record: Any) -> None:
@@ -56,7 +57,7 @@ def frame(
     columns: Any = (("a",), (0,), (0,)),
     version: int = VERSION,
 ) -> bytes:
-    """A frame of one tuple, as the spout of the word count sends it."""
+    """Return a frame with one tuple, as the word count's spout sends it."""
     return encode(
         TupleFrame(
             version, component, task, stream, 1, b"", b"", {}, [list(column) for column in columns]
@@ -103,22 +104,22 @@ BAD_COMPLETIONS = [*GARBAGE, frame(), encode(CompletionFrame(VERSION, 0, b"odd")
 
 @pytest.fixture
 def text() -> list[str]:
-    """Sentences of seven words over and over."""
+    """Sentences of seven repeated words."""
     return [f"one two w{number % 7}" for number in range(1200)]
 
 
 def letters(engine: Engine) -> list[dict[str, Any]]:
-    """All dead letters, without what the stranger wrote there."""
+    """Return all dead letters, without those of the stranger."""
     found = engine.records(engine.processes.topology.dead_letters_topic, partitions=1)
     return [letter for letter in found if letter != "not mine"]
 
 
 def place(letter: dict[str, Any]) -> RecordPlace:
-    """Where what it is about lies."""
+    """Return the place of the letter's record."""
     return RecordPlace(letter["topic"], letter["partition"], letter["offset"])
 
 
-def test_strangers_on_every_topic(
+def test_foreign_records_become_dead_letters(
     kafka: EmbeddedKafka,
     zookeeper: EmbeddedZooKeeper,
     topic_prefix: str,
@@ -126,8 +127,11 @@ def test_strangers_on_every_topic(
     monkeypatch: pytest.MonkeyPatch,
     text: list[str],
 ) -> None:
-    """On the topics that tasks read, each record that is none of ours is one dead letter, and no process ends. In the
-    changelogs, which are read after a crash, such records are left out: what they were written over still counts."""
+    """On the input topics of tasks each one becomes a dead letter, and no process ends.
+
+    In the changelogs, which are read after a crash, they are skipped, and the overwritten values
+    still count.
+    """
     with running("wordcount", topic_prefix, kafka, zookeeper, tmp_path, monkeypatch) as engine:
         topology, stranger = engine.processes.topology, Stranger(engine)
         engine.produce(text[:600])
@@ -139,7 +143,7 @@ def test_strangers_on_every_topic(
             bad += stranger.write(engine.source, b"no text: \xff", partition=partition)
             stranger.write(engine.source, None, partition=partition)  # a tombstone is done at once
         engine.produced += 2 * SOURCE_PARTITIONS
-        # News that is well-formed and about nothing.
+        # Valid frames about unknown trees.
         stranger.write(
             topology.acker_topic,
             encode(AckFrame(VERSION, 0, roots=ids, vals=ids, failed=ids, reset=ids)),
@@ -189,7 +193,7 @@ def test_strangers_on_every_topic(
         in_changelogs = write_over_changelogs(stranger, engine)
         for name in ("acker-0", "count-0"):
             engine.worker(name).process.kill()
-            shutil.rmtree(tmp_path / "data" / name)  # so that all of the changelog is read
+            shutil.rmtree(tmp_path / "data" / name)  # so that the whole changelog is read
         engine.produce(text[900:])
         engine.await_done("sentences")
         check_words(engine, text)
@@ -201,7 +205,7 @@ def test_strangers_on_every_topic(
 
 
 def write_over_changelogs(stranger: Stranger, engine: Engine) -> list[RecordPlace]:
-    """Strangers' keys, and garbage and tombstones under the keys of ours."""
+    """Write foreign keys, and garbage and tombstones under existing keys."""
     topology = engine.processes.topology
     ledger, state = topology.ledger_topic, topology.state_topic("count")
     bad = []
@@ -216,7 +220,7 @@ def write_over_changelogs(stranger: Stranger, engine: Engine) -> list[RecordPlac
     return bad
 
 
-def test_batches_that_no_client_decodes_on_every_topic(
+def test_undecodable_batches_become_dead_letters(
     kafka: EmbeddedKafka,
     zookeeper: EmbeddedZooKeeper,
     topic_prefix: str,
@@ -224,8 +228,12 @@ def test_batches_that_no_client_decodes_on_every_topic(
     monkeypatch: pytest.MonkeyPatch,
     text: list[str],
 ) -> None:
-    """Each is one dead letter with its first offset, what comes behind it is processed, and no process ends. In the source no
-    offset of such a batch is left out of what is finished. A topic of kstorm's does not take one in the first place."""
+    """Each is one dead letter with its first offset. Later records are processed, and no process
+    ends.
+
+    In the source all of its offsets are in the finished ranges. The topics of kstorm reject such
+    batches.
+    """
     records = {0: 5, 1: 1}
     with running("wordcount", topic_prefix, kafka, zookeeper, tmp_path, monkeypatch) as engine:
         topology = engine.processes.topology
@@ -242,7 +250,7 @@ def test_batches_that_no_client_decodes_on_every_topic(
             "the broker opens what comes there"
         )
         admin = AdminClient({"bootstrap.servers": kafka.bootstrap, "log_level": 0})
-        for topic in own:  # as one is that an earlier version has made
+        for topic in own:  # like a topic of an earlier version
             set_topic(admin, topic, "compression.type", "producer")
         topics = [*own, engine.source]
         writers: list[Callable[[str, str, int], int]] = [

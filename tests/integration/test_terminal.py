@@ -1,4 +1,7 @@
-"""`kstorm consume` at a terminal, of a real record. What other commands show is in `tests/unit/cli/test_terminal.py`."""
+"""`kstorm consume` on a terminal, with a real record.
+
+`tests/unit/cli/test_terminal.py` tests other commands.
+"""
 
 import sys
 
@@ -9,10 +12,10 @@ from tests.evil import ESCAPES, SHOWN, Screenful
 from tests.integration.kafka_topic import Topic
 
 
-def test_a_record_is_shown_and_not_obeyed(
+def test_control_characters_of_a_record_are_escaped(
     topic: Topic, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Key and value; in a pipe they are as they are."""
+    """This holds for key and value. In a pipe they stay unchanged."""
     topic.create(1).produce(f"value {ESCAPES}".encode(), key=f"key {ESCAPES}".encode())
     words = ["consume", topic.name, "--bootstrap", topic.kafka.bootstrap]
     out = Screenful()

@@ -1,6 +1,7 @@
-"""A Kafka of three brokers, three replicas and two that must be in sync: what operators do to it, and what happens to it.
+"""A Kafka with three brokers, three replicas, and two in-sync replicas required, during maintenance
+and failures.
 
-Broker 1 is the controller as well. Nobody's process may end for any of it, and exactly once is kept.
+Broker 1 is also the controller. No process may end, and processing stays exactly once.
 """
 
 from collections.abc import Iterator
@@ -28,7 +29,7 @@ ALL = {1, 2, 3}
 
 
 class Cluster:
-    """Three brokers, and what their admin client says of them."""
+    """Three brokers and their admin client."""
 
     def __init__(self, brokers: dict[int, EmbeddedKafka]) -> None:
         self.brokers = brokers
@@ -36,31 +37,31 @@ class Cluster:
         self.admin = AdminClient({"bootstrap.servers": self.bootstrap, "log_level": 0})
 
     def complete(self) -> bool:
-        """Whether all take part."""
+        """True if all brokers are members."""
         return set(self.admin.list_topics(timeout=10).brokers) == ALL
 
     def partitions(self, *topics: str) -> list[Any]:
-        """Of these topics, or of all."""
+        """Return the partitions of these topics, or of all."""
         there = self.admin.list_topics(timeout=10).topics
         return [each for name in topics or there for each in there[name].partitions.values()]
 
     def in_sync(self, replicas: set[int], *topics: str) -> bool:
-        """Whether just these brokers have each record of these topics, or of all."""
+        """True if exactly these brokers have every record of these topics, or of all."""
         return all(set(each.isrs) == replicas for each in self.partitions(*topics))
 
     def create(self, topics: dict[str, int]) -> None:
-        """Topics with a replica on each broker."""
+        """Create topics with a replica on each broker."""
         for future in self.admin.create_topics(
             [NewTopic(name, count, 3) for name, count in topics.items()]
         ).values():
             future.result(30)
 
     def accept_one(self, topic: str) -> None:
-        """A topic takes records that only one of its replicas has."""
+        """Let a topic accept records with a single in-sync replica."""
         set_topic(self.admin, topic, "min.insync.replicas", 1)
 
     async def move(self, replicas: list[int], *topics: str) -> None:
-        """Has partitions of these topics, or of all, kept by these brokers and no others."""
+        """Move partitions of these topics, or of all, to these brokers."""
         there = self.admin.list_topics(timeout=10).topics
         moves: Any = [
             (name, [(number, replicas, {}) for number in there[name].partitions], {})
@@ -79,7 +80,7 @@ class Cluster:
 
 @pytest.fixture
 def cluster(tmp_path: Path, eventually: Eventually) -> Iterator[Cluster]:
-    """Three brokers that serve."""
+    """Three running brokers."""
     with ExitStack() as stack:
         one = stack.enter_context(
             EmbeddedKafka(tmp_path, quick_start=True, heap="256m", settings=SAFE)
@@ -101,7 +102,10 @@ def words(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> Iterator[Words]:
-    """A word count on it; at the end its processes are those that there were, and each word was counted once."""
+    """A word count on the cluster.
+
+    At the end its processes are the same, and each word was counted once.
+    """
     _name, source, sink = topologies.names(topic_prefix)
     cluster.create({source: SOURCE_PARTITIONS, sink: SINK_PARTITIONS})
     places = (cluster.brokers[1], zookeeper, tmp_path, monkeypatch)
@@ -125,10 +129,11 @@ def words(
 
 @pytest.mark.slow
 @pytest.mark.timeout(600)
-async def test_brokers_are_restarted_one_by_one_and_one_is_lost_for_good(
-    cluster: Cluster, words: Words
-) -> None:
-    """As an upgrade of Kafka does it; what the lost one had is moved to the others, amid the work."""
+async def test_rolling_restart_and_loss_of_a_broker(cluster: Cluster, words: Words) -> None:
+    """An upgrade of Kafka restarts them like this.
+
+    The replicas of the lost broker move during the work.
+    """
     until = words.engine.until
     with words.fed():
         words.await_progress()
@@ -151,8 +156,8 @@ async def test_brokers_are_restarted_one_by_one_and_one_is_lost_for_good(
 
 @pytest.mark.slow
 @pytest.mark.timeout(600)
-async def test_a_replica_that_is_behind_leads_nothing(cluster: Cluster, words: Words) -> None:
-    """Kafka elects it only if it was told to lose records; until the one that has all is back, everything waits."""
+async def test_lagging_replica_is_not_elected(cluster: Cluster, words: Words) -> None:
+    """Kafka elects it only with unclean election. The topology waits for the complete replica."""
     until, source = words.engine.until, words.engine.source
     cluster.accept_one(source)
     with words.fed():

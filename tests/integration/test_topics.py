@@ -1,4 +1,4 @@
-"""The topics that a topology makes, and those that it refuses."""
+"""The topics of a topology: how it creates them, and which existing topics it rejects."""
 
 import asyncio
 import time
@@ -24,20 +24,20 @@ from tests.integration.test_fencing import process
 
 @pytest.fixture
 def topology(topic_prefix: str, monkeypatch: pytest.MonkeyPatch) -> Topology:
-    """Build one with a stateful bolt."""
+    """A topology with a stateful bolt."""
     monkeypatch.setenv("KSTORM_TEST_PREFIX", topic_prefix)
     return topologies.wordcount()
 
 
 def make(kafka: EmbeddedKafka, topic: str, partitions: int, **settings: str) -> None:
-    """A topic that somebody else made."""
+    """Create a topic in place of an operator."""
     admin = AdminClient({"bootstrap.servers": kafka.bootstrap, "log_level": 0})
     config = {**CHANGELOG, **{name.replace("_", "."): value for name, value in settings.items()}}
     admin.create_topics([NewTopic(topic, partitions, 1, config=config)])[topic].result(30)
 
 
-def test_the_broker_has_them_as_planned(kafka: EmbeddedKafka, topology: Topology) -> None:
-    """Every setting of every topic; dead letters stay for ever."""
+def test_topics_have_the_planned_settings(kafka: EmbeddedKafka, topology: Topology) -> None:
+    """This covers every setting. Dead letters are kept forever."""
     settings = Settings(topology="a:b", bootstrap_servers=kafka.bootstrap)
     ensure_topics(topology, settings)
     planned = plans(topology, 1)
@@ -64,20 +64,17 @@ def test_the_broker_has_them_as_planned(kafka: EmbeddedKafka, topology: Topology
         ),
     ],
 )
-def test_a_changelog_that_would_lose_state_is_refused(
+def test_changelog_that_would_lose_state_is_refused(
     kafka: EmbeddedKafka, topology: Topology, changed: dict[str, str], message: str
 ) -> None:
-    """Somebody else made it; the message says what to do."""
+    """An operator created it. The error has the remedy."""
     (name, count), *_ = topology.changelogs().items()
     make(kafka, name, count, **changed)
     with pytest.raises(TopicError, match=f"{name}.*{message}"):
         ensure_topics(topology, Settings(topology="a:b", bootstrap_servers=kafka.bootstrap))
 
 
-def test_a_changelog_that_somebody_made_as_it_must_be_is_taken(
-    kafka: EmbeddedKafka, topology: Topology
-) -> None:
-    """It is not made again."""
+def test_correct_existing_changelog_is_used(kafka: EmbeddedKafka, topology: Topology) -> None:
     for name, count in topology.changelogs().items():
         make(kafka, name, count)
     created = ensure_topics(
@@ -86,17 +83,15 @@ def test_a_changelog_that_somebody_made_as_it_must_be_is_taken(
     assert set(created) == set(topology.topics())
 
 
-async def test_the_largest_value_that_put_takes_can_be_stored(
+async def test_largest_value_of_put_can_be_stored(
     kafka: EmbeddedKafka, topic_prefix: str, tmp_path: Path
 ) -> None:
-    """By the client, by the broker, on the disk, and it comes back."""
+    """The client, the broker and the disk store it, and it can be read."""
     topic, changelog = f"{topic_prefix}-in", f"{topic_prefix}-changelog"
     make_topics(kafka.bootstrap, {topic: 1})
     await asyncio.to_thread(make, kafka, changelog, 1)
     state = TaskState(lambda key: None, lambda start: ())
-    value = b"x" * (
-        MAX_PAIR_BYTES - 4 * 3 - 5
-    )  # the key's share, and what MessagePack puts in front
+    value = b"x" * (MAX_PAIR_BYTES - 4 * 3 - 5)  # minus the key, and MessagePack's header
     with pytest.raises(ValueError, match="'key'"):
         state.put("key", value + b"x")
     state.put("key", value)

@@ -1,4 +1,4 @@
-"""`kstorm trace` and `kstorm why` on real servers: a bolt has forgotten a tuple, and is found out."""
+"""`kstorm trace` and `kstorm why` on real servers find the tuple that a bolt has forgotten."""
 
 import json
 import os
@@ -27,7 +27,7 @@ FORGOTTEN, BAD = 1503, 2404
 
 @pytest.fixture(scope="module")
 def prefix() -> str:
-    """Give the names of the topology and its topics."""
+    """The prefix of the topology and its topics."""
     return "forgetful"
 
 
@@ -38,7 +38,9 @@ def engine(
     prefix: str,
     tmp_path_factory: pytest.TempPathFactory,
 ) -> Iterator[Engine]:
-    """Give a topology at work that is done but for a sentence with a word that is forgotten, and one that fails."""
+    """A running topology that has finished all sentences except one with a forgotten word and one
+    that fails.
+    """
     with pytest.MonkeyPatch.context() as patch:
         folder: Path = tmp_path_factory.mktemp("forgetful")
         with running(
@@ -65,7 +67,7 @@ def sentence(number: int) -> str:
 
 
 def place(number: int) -> tuple[int, int]:
-    """Partition and offset of a sentence."""
+    """Return partition and offset of a sentence."""
     return number % SOURCE_PARTITIONS, number // SOURCE_PARTITIONS
 
 
@@ -74,7 +76,7 @@ def message(engine: Engine, number: int) -> str:
 
 
 def run(capsys: pytest.CaptureFixture[str], *words: str, code: int = 0) -> str:
-    """What a command prints."""
+    """Run a command and return its output."""
     with pytest.raises(SystemExit) as ended:
         main(words)
     said = capsys.readouterr()
@@ -85,7 +87,7 @@ def run(capsys: pytest.CaptureFixture[str], *words: str, code: int = 0) -> str:
 def test_oldest_names_the_forgotten_tuple_and_its_task(
     engine: Engine, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Component, task and tuple, and the failure of the other one with its reason."""
+    """It has component, task and tuple, and the reason of the failed one."""
     said = {
         line.split(": ")[0]: line
         for line in run(capsys, "why", "--oldest").splitlines()
@@ -123,7 +125,7 @@ def test_forgotten_tuple_is_the_moon(engine: Engine, capsys: pytest.CaptureFixtu
 
 
 def test_finished_message_is_proven(engine: Engine, capsys: pytest.CaptureFixture[str]) -> None:
-    """Found by its coordinates, whichever it is; its tree is complete."""
+    """It is found by its coordinates."""
     for number in (0, 1, 1499, 2999):
         said = run(capsys, "trace", message(engine, number), "--values")
         assert f"{message(engine, number)} attempt 1, root " in said.splitlines()[0]
@@ -135,7 +137,7 @@ def test_finished_message_is_proven(engine: Engine, capsys: pytest.CaptureFixtur
 
 
 def test_tree_of_a_sink_record(engine: Engine, capsys: pytest.CaptureFixture[str]) -> None:
-    """By its lineage."""
+    """The lineage headers name it."""
     partition = next(p for p in range(SINK_PARTITIONS) if _end(engine, p))
     (tree,) = json.loads(run(capsys, "trace", "--sink", f"{engine.sink}/{partition}/0", "--json"))
     assert tree["outcome"] == "acked"
@@ -152,8 +154,8 @@ def _end(engine: Engine, partition: int) -> int:
         consumer.close()
 
 
-def test_the_slowest_are_found(engine: Engine, capsys: pytest.CaptureFixture[str]) -> None:
-    """Slowest first; each is complete."""
+def test_slowest_trees_are_found(engine: Engine, capsys: pytest.CaptureFixture[str]) -> None:
+    """They are sorted and complete."""
     found = json.loads(run(capsys, "trace", "--slowest", "3", "--since", "1h", "--json"))
     took = [tree["ended"] - tree["begun"] for tree in found]
     assert len(found) == 3
@@ -207,14 +209,13 @@ def test_the_slowest_are_found(engine: Engine, capsys: pytest.CaptureFixture[str
         ),
     ],
 )
-def test_mistakes_are_one_line(
+def test_mistake_is_one_line_with_the_remedy(
     engine: Engine,
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
     words: list[str],
     said: str,
 ) -> None:
-    """That names the thing and what to do."""
     monkeypatch.setenv("WORDCOUNT_NAME", "never-installed")
     names = {"source": engine.source, "sink": engine.sink}
     err = run(capsys, *(word.format(**names) for word in words), code=2)
@@ -222,14 +223,14 @@ def test_mistakes_are_one_line(
     assert err.count("\n") == 1
 
 
-def test_from_a_kubeconfig_alone(
+def test_commands_work_with_a_kubeconfig_alone(
     engine: Engine,
     zookeeper: EmbeddedZooKeeper,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    """A pod of the topology is asked, which has addresses and code; both commands, with their options."""
+    """A pod of the topology has addresses and code. Both commands pass on their options."""
     name = engine.processes.topology.name
     pod = {key: value for key, value in os.environ.items() if key.startswith("KSTORM_")}
     with from_kubeconfig(tmp_path, monkeypatch, name, variables=pod):
@@ -244,7 +245,7 @@ def test_from_a_kubeconfig_alone(
 def test_message_contents_are_shown_only_if_allowed(
     engine: Engine, zookeeper: EmbeddedZooKeeper, values: bool
 ) -> None:
-    """Neither of a message nor of the oldest ones: not what tuples hold, and not what an error quotes."""
+    """Otherwise it hides the values of tuples and the quotes in errors."""
     settings = Settings(
         topology="", bootstrap_servers=engine.bootstrap, zookeeper=zookeeper.connect
     )
@@ -260,7 +261,10 @@ def test_message_contents_are_shown_only_if_allowed(
 
 
 def test_queued_tuple_without_a_process(engine: Engine, capsys: pytest.CaptureFixture[str]) -> None:
-    """Once the group knows that its process is gone. This is the last test, as it ends one."""
+    """The group must have noticed the end of the process.
+
+    This is the last test because it ends one.
+    """
     engine.worker("sink-0").process.stop()
     engine.until(lambda: not engine.members("sink"), 60, "nobody is in the group of the sink")
     engine.produce([sentence(engine.produced)])
@@ -274,14 +278,14 @@ def test_queued_tuple_without_a_process(engine: Engine, capsys: pytest.CaptureFi
     assert "no process runs it" in run(capsys, "why", last)
 
 
-def test_exactly_once(
+def test_why_names_the_forgotten_tuple_with_exactly_once(
     kafka: EmbeddedKafka,
     zookeeper: EmbeddedZooKeeper,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    """The same is said there, but for replays."""
+    """Only the replays differ."""
     once = {"KSTORM_TEST_GUARANTEE": "exactly_once"}
     with running(
         "forgetful",
@@ -313,13 +317,16 @@ def test_exactly_once(
         assert run(capsys, "why", done).startswith(f"{done}: done")
 
 
-def test_each_attempt_at_a_message(
+def test_trace_shows_each_attempt(
     run_topology: RunTopology,
     kafka: EmbeddedKafka,
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    """The first one failed half-way, the second is complete; each can be asked for, with several ackers too."""
+    """The first one failed half-way, and the second is complete.
+
+    The topology has several ackers.
+    """
     with run_topology("traced") as engine:
         monkeypatch.setenv("KSTORM_BOOTSTRAP_SERVERS", kafka.bootstrap)
         monkeypatch.setenv("KSTORM_TOPOLOGY", "tests.integration.topologies:traced")

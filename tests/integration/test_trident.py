@@ -1,4 +1,4 @@
-"""Streams on real servers: whatever is killed, each word counts once."""
+"""Streams on real servers count each word once despite kills."""
 
 from collections import Counter
 
@@ -7,8 +7,11 @@ from tests.integration.conftest import RunTopology
 TEXT = [f"one two w{number % 7}" for number in range(6_000)]
 
 
-def test_the_tutorials_word_count_is_exact(run_topology: RunTopology) -> None:
-    """Through a kill of each kind of process, amid the work: totals are the truth, and each has one record."""
+def test_word_count_of_the_tutorial_is_exact(run_topology: RunTopology) -> None:
+    """Each kind of process is killed during the work.
+
+    The totals are exact, with one record each.
+    """
     with run_topology("streams") as engine:
         names = [worker.name for worker in engine.processes.workers]
         assert {name.rpartition("-")[0] for name in names} == {

@@ -1,4 +1,6 @@
-"""`kstorm dlq show --why` on real servers: a bolt forgets a tuple, and the letter of its message says which."""
+"""`kstorm dlq show --why` on real servers: a bolt forgets a tuple, and the message's letter leads
+to it.
+"""
 
 import json
 import re
@@ -20,7 +22,7 @@ Command = Callable[..., tuple[object, str, str]]
 
 @pytest.fixture
 def show(kafka: EmbeddedKafka, capsys: pytest.CaptureFixture[str]) -> Command:
-    """Give `kstorm dlq show`: exit code, output, errors."""
+    """A function that runs `kstorm dlq show` and returns exit code, output and errors."""
 
     def run(*words: str) -> tuple[object, str, str]:
         with pytest.raises(SystemExit) as ended:
@@ -38,7 +40,10 @@ def test_letter_shows_what_its_tree_waited_for(
     monkeypatch: pytest.MonkeyPatch,
     show: Command,
 ) -> None:
-    """If somebody asks: component, task and tuple. It takes the topology's code, and a letter that has timed out."""
+    """It has component, task and tuple.
+
+    It needs the topology's code and the letter of a timeout.
+    """
     with running(
         "impatient", topic_prefix, kafka, zookeeper, tmp_path, monkeypatch, timeout_secs=3
     ) as engine:

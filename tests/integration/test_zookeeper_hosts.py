@@ -1,4 +1,6 @@
-"""`ZkHosts`: brokers, partitions and leaders from the ZooKeeper of a real Kafka 3.9, and from one without a Kafka."""
+"""`ZkHosts`: brokers, partitions and leaders from the ZooKeeper of a real Kafka 3.9, and from one
+without a Kafka.
+"""
 
 import json
 from collections.abc import Iterator
@@ -28,27 +30,27 @@ from tests.integration.spout_process import SpoutProcess, stored_offset
 
 @pytest.fixture(scope="module")
 def old_kafka(servers_directory: Path, zookeeper: EmbeddedZooKeeper) -> Iterator[OldKafka]:
-    """Run a Kafka with ZooKeeper for the tests of this module."""
+    """A Kafka with ZooKeeper for this module."""
     with OldKafka(servers_directory, f"{zookeeper.connect}/old-kafka") as server:
         yield server
 
 
 @pytest.fixture
 def hosts(old_kafka: OldKafka, zookeeper: EmbeddedZooKeeper) -> ZkHosts:
-    """Say where that Kafka is registered; a look every half second."""
+    """The place where this Kafka is registered, with a refresh every half second."""
     return ZkHosts(f"{zookeeper.connect}/old-kafka", refresh_freq_secs=0.5)
 
 
 @pytest.fixture
 def topic(old_kafka: OldKafka, topic_prefix: str) -> Iterator[Topic]:
-    """Name a topic of that Kafka that no other test has; the test creates it."""
+    """A topic of this Kafka for one test, which creates it."""
     made = Topic(topic_prefix, old_kafka)
     yield made
     made.close()
 
 
 class Registry:
-    """What a Kafka would have registered, written by hand."""
+    """The nodes of a Kafka, written by hand."""
 
     def __init__(self, zookeeper: EmbeddedZooKeeper, chroot: str) -> None:
         self.connect = f"{zookeeper.connect}/{chroot}"
@@ -71,14 +73,14 @@ class Registry:
 
 @pytest.fixture
 def registry(zookeeper: EmbeddedZooKeeper, topic_prefix: str) -> Iterator[Registry]:
-    """Give a chroot of its own in the session's ZooKeeper."""
+    """A separate chroot in the session's ZooKeeper."""
     made = Registry(zookeeper, topic_prefix)
     yield made
     made.close()
 
 
 def found(source: KafkaSource, topic: str, eventually: Eventually) -> dict[Partition, Broker]:
-    """What a look-up that begins now finds."""
+    """Return the result of a new look-up."""
     before = source.partitions(topic)
     source.refresh(topic)
     eventually(lambda: source.partitions(topic) is not before, 20)
@@ -88,7 +90,7 @@ def found(source: KafkaSource, topic: str, eventually: Eventually) -> dict[Parti
 def test_partitions_and_leaders_are_read(
     topic: Topic, hosts: ZkHosts, eventually: Eventually
 ) -> None:
-    """In order, each with the address that its leader has registered."""
+    """They are sorted, with the registered address of each leader."""
     topic.create(3)
 
     def leaders() -> dict[Partition, Broker]:
@@ -103,10 +105,10 @@ def test_partitions_and_leaders_are_read(
     eventually(lambda: list(leaders().items()) == list(everywhere.items()), 20)
 
 
-def test_a_spout_reads_the_kafka_that_zookeeper_names(
+def test_spout_reads_the_kafka_registered_in_zookeeper(
     topic: Topic, hosts: ZkHosts, kafka: EmbeddedKafka, zookeeper: EmbeddedZooKeeper
 ) -> None:
-    """And not the one that the service itself uses, which has no such topic; added partitions are found."""
+    """The service's own Kafka has no such topic. Added partitions are found."""
     topic.create().produce(b"old")
     process = SpoutProcess(
         topic, zookeeper.connect, hosts=hosts, client_config={"bootstrap.servers": kafka.bootstrap}
@@ -125,10 +127,10 @@ def test_a_spout_reads_the_kafka_that_zookeeper_names(
     )
 
 
-def test_topics_that_match_are_found_as_they_appear(
+def test_new_matching_topics_are_found(
     topic: Topic, hosts: ZkHosts, zookeeper: EmbeddedZooKeeper
 ) -> None:
-    """The first is read on, and nothing of it is emitted again."""
+    """Reading of the first one continues without repetition."""
     process = SpoutProcess(topic, zookeeper.connect, hosts=hosts, pattern=f"{topic.name}-[ab]")
     names = [f"{topic.name}-{letter}" for letter in "bac"]
     for name in names[:2]:
@@ -142,10 +144,10 @@ def test_topics_that_match_are_found_as_they_appear(
     process.stop()
 
 
-def test_a_topic_is_looked_for_before_the_start(
+def test_prepare_checks_the_topic_in_zookeeper(
     topic: Topic, hosts: ZkHosts, kafka: EmbeddedKafka
 ) -> None:
-    """Where the spout will look for it: not at the Kafka that the topology uses."""
+    """The topology's Kafka does not have it."""
     builder = TopologyBuilder("words")
     builder.set_spout("lines", KafkaSpout(SpoutConfig(hosts, topic.name, "/kstorm", "words")))
     builder.set_bolt("sink", KafkaBolt()).shuffle_grouping("lines")
@@ -161,10 +163,13 @@ def test_a_topic_is_looked_for_before_the_start(
     assert list(ends_amiss(topology, settings)) == []
 
 
-def test_leaders_are_followed(
+def test_new_leader_is_followed(
     tmp_path: Path, zookeeper: EmbeddedZooKeeper, topic_prefix: str, eventually: Eventually
 ) -> None:
-    """The leader is killed: what the other broker has is read on, and a later look-up names it."""
+    """The leader is killed.
+
+    Reading continues on the other broker, and the next look-up finds it.
+    """
     connect = f"{zookeeper.connect}/{topic_prefix}"
     with OldKafka(tmp_path, connect) as one, OldKafka(tmp_path, connect, broker=2) as two:
         admin = AdminClient({"bootstrap.servers": f"{one.bootstrap},{two.bootstrap}"})
@@ -192,10 +197,10 @@ def test_leaders_are_followed(
         source.close()
 
 
-def test_a_kafka_without_zookeeper_is_told(
+def test_kafka_without_zookeeper_is_reported(
     kafka: EmbeddedKafka, zookeeper: EmbeddedZooKeeper, topic_prefix: str
 ) -> None:
-    """The spout's error says so and names `KafkaHosts`, and where it looked."""
+    """The error names `KafkaHosts` and the address."""
     process = SpoutProcess(
         Topic(topic_prefix, kafka), zookeeper.connect, hosts=ZkHosts(zookeeper.connect)
     )
@@ -210,8 +215,8 @@ def test_a_kafka_without_zookeeper_is_told(
     process.stop()
 
 
-def test_a_zookeeper_that_does_not_answer_is_told(topic_prefix: str) -> None:
-    """Within the time of a look-up, with its address."""
+def test_silent_zookeeper_is_reported(topic_prefix: str) -> None:
+    """This takes the time of one look-up. The error has the address."""
     reader = DynamicBrokersReader(ZkHosts(f"127.0.0.1:{reserve_port()}"))
     with pytest.raises(
         BrokerError, match=r"ZooKeeper at 127\.0\.0\.1:\d+ did not tell which brokers there are"
@@ -219,8 +224,7 @@ def test_a_zookeeper_that_does_not_answer_is_told(topic_prefix: str) -> None:
         reader.get_broker_info(topic_prefix)
 
 
-def test_a_malformed_connect_string_is_refused_at_once() -> None:
-    """Before anything is read."""
+def test_malformed_connect_string_is_rejected() -> None:
     config = SpoutConfig(ZkHosts("zookeeper:port"), "t", "", "i")
     with pytest.raises(ConfigError, match="ZkHosts' connect string 'zookeeper:port' is malformed"):
         KafkaSource(config, {})
@@ -244,10 +248,10 @@ FIRST = {"version": 1, "host": "plain", "port": 9092}
         (FIRST, "plaintext", "plain:9092"),
     ],
 )
-def test_the_listener_that_fits_is_taken(
+def test_listener_matches_the_security_protocol(
     registry: Registry, registered: Any, protocol: str, address: str
 ) -> None:
-    """By the client's security protocol; the first versions of Kafka had one listener."""
+    """Early versions of Kafka had one listener."""
     registry.put("/brokers/ids/7", registered)
     registry.put("/brokers/topics/t", {"partitions": {"0": [7]}})
     registry.put("/brokers/topics/t/partitions/0/state", {"leader": 7})
@@ -255,8 +259,8 @@ def test_the_listener_that_fits_is_taken(
     assert information.get_broker_for(0) == Broker.from_string(address)
 
 
-def test_a_listener_that_is_missing_is_told(registry: Registry) -> None:
-    """With those that there are."""
+def test_missing_listener_is_reported(registry: Registry) -> None:
+    """The error lists the existing ones."""
     registry.put("/brokers/ids/7", ENDPOINTS)
     with pytest.raises(
         BrokerError,
@@ -265,8 +269,8 @@ def test_a_listener_that_is_missing_is_told(registry: Registry) -> None:
         registry.reader(security_protocol="ssl").get_broker_info("t")
 
 
-def test_a_partition_without_a_leader_is_a_partition(registry: Registry) -> None:
-    """It must not be closed while there is none: no state yet, no leader, a leader that is down."""
+def test_partition_without_a_leader_is_kept(registry: Registry) -> None:
+    """It has no state yet, no leader, or a leader that is down."""
     registry.put("/brokers/ids/7", FIRST)
     registry.put("/brokers/topics/t", {"partitions": {"10": [7], "2": [7], "0": [7], "1": [7]}})
     for number, leader in ((1, -1), (2, 8), (10, 7)):
@@ -277,8 +281,8 @@ def test_a_partition_without_a_leader_is_a_partition(registry: Registry) -> None
     assert information.get_broker_for(10) == Broker("plain", 9092)
 
 
-def test_a_missing_topic_is_named(registry: Registry) -> None:
-    """A wildcard that matches nothing is no error."""
+def test_missing_topic_is_named(registry: Registry) -> None:
+    """A wildcard without a match is not an error."""
     registry.put("/brokers/ids/7", FIRST)
     registry.put("/brokers/topics/other", {"partitions": {"0": [7]}})
     with pytest.raises(BrokerError, match="has no topic 't' under /brokers/topics: create it"):
@@ -286,8 +290,8 @@ def test_a_missing_topic_is_named(registry: Registry) -> None:
     assert list(registry.reader(wildcard=True).get_broker_info("t")) == []
 
 
-def test_what_kafka_does_not_write_is_told(registry: Registry) -> None:
-    """With the node's path, and no stack trace."""
+def test_invalid_node_is_reported(registry: Registry) -> None:
+    """The error has the node's path, without a stack trace."""
     registry.put("/brokers/ids/7", b"\xff not json")
     with pytest.raises(
         BrokerError,
@@ -296,15 +300,17 @@ def test_what_kafka_does_not_write_is_told(registry: Registry) -> None:
         registry.reader().get_broker_info("t")
 
 
-def test_brokers_that_are_all_down_are_told(registry: Registry) -> None:
-    """The node is there and empty."""
+def test_no_running_broker_is_reported(registry: Registry) -> None:
+    """The node exists and is empty."""
     registry.put("/brokers/ids", b"")
     with pytest.raises(BrokerError, match="or its brokers are down"):
         registry.reader().get_broker_info("t")
 
 
-def test_kafka_hosts_find_the_same(topic: Topic, hosts: ZkHosts, eventually: Eventually) -> None:
-    """An old Kafka can be asked itself as well."""
+def test_kafka_hosts_find_the_same_partitions(
+    topic: Topic, hosts: ZkHosts, eventually: Eventually
+) -> None:
+    """An old Kafka has this information too."""
     topic.create(2)
     by_kafka = found(topic.source(hosts=KafkaHosts()), topic.name, eventually)
     assert found(topic.source(hosts=hosts), topic.name, eventually) == by_kafka

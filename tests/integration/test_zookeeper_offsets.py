@@ -1,4 +1,6 @@
-"""Offsets and locks in a real ZooKeeper: who may write, who waits, and what an outage or a lost session does."""
+"""Offsets and locks in a real ZooKeeper: which task writes, which one waits, and the effect of outages and lost
+sessions.
+"""
 
 import json
 import signal
@@ -26,7 +28,7 @@ SESSION_SECS = 2.0
 
 
 def context(config: SpoutConfig) -> TopologyContext:
-    """The context of a spout's only task."""
+    """Return the context of a spout's only task."""
     builder = TopologyBuilder("words")
     builder.set_spout("lines", KafkaSpout(config))
     builder.set_bolt("sink", BasicBolt()).shuffle_grouping("lines")
@@ -34,7 +36,7 @@ def context(config: SpoutConfig) -> TopologyContext:
 
 
 class World:
-    """Stores of one spout's reading, each in a session of its own, and a plain client that looks at the nodes."""
+    """Stores of one spout's reading, each in its own session, and a plain client."""
 
     def __init__(self, connect: str, root: str) -> None:
         self.config = SpoutConfig(KafkaHosts(), "sentences", f"/{root}", "words")
@@ -45,16 +47,16 @@ class World:
         self.client.start(timeout=30)
 
     def process(self) -> ZooKeeperOffsetStores:
-        """Another process's session."""
+        """Return the session of another process."""
         self.processes.append(ZooKeeperOffsetStores(self.connect, SESSION_SECS))
         return self.processes[-1]
 
     def store(self, process: ZooKeeperOffsetStores | None = None) -> ZooKeeperOffsets:
-        """The store of a spout task, by default in another process."""
+        """Return the store of a spout task, by default in another process."""
         return (process or self.process()).open(self.config, self.context)
 
     def held(self, eventually: Eventually) -> ZooKeeperOffsets:
-        """A store that holds the lock of partition 0."""
+        """Return a store that holds the lock of partition 0."""
         store = self.store()
         eventually(lambda: store.acquire(P0) is Ownership.HELD, 20)
         return store
@@ -68,7 +70,7 @@ class World:
         return f"{self.config.zk_path}/locks/partition_0"
 
     def offset(self) -> int | None:
-        """The offset in the node, read by a client that knows nothing of kstorm."""
+        """Return the node's offset, from a client that is independent of kstorm."""
         if self.client.exists(self.node) is None:
             return None
         data, _ = self.client.get(self.node)
@@ -83,7 +85,7 @@ class World:
 
 @pytest.fixture
 def world(zookeeper: EmbeddedZooKeeper, topic_prefix: str) -> Iterator[World]:
-    """Give a place of its own in the session's ZooKeeper."""
+    """A separate place in the session's ZooKeeper."""
     made = World(zookeeper.connect, topic_prefix)
     yield made
     made.close()
@@ -99,7 +101,7 @@ def _client(store: ZooKeeperOffsets) -> KazooClient:
 
 
 def expire(store: ZooKeeperOffsets, connect: str) -> None:
-    """Has ZooKeeper end the store's session, as it does when it has not heard of it for too long."""
+    """Make ZooKeeper end the store's session, as after a timeout."""
     twin = KazooClient(connect, client_id=_client(store).client_id)
     twin.start(timeout=30)
     twin.stop()
@@ -107,13 +109,13 @@ def expire(store: ZooKeeperOffsets, connect: str) -> None:
 
 
 def save(store: ZooKeeperOffsets, offset: int) -> None:
-    """Stores an offset and waits until it is."""
+    """Store an offset and wait for its completion."""
     store.save(P0, at(offset))
     assert store.flush(30)
 
 
-def test_the_node_is_storms(world: World, eventually: Eventually) -> None:
-    """At `<zk_root>/<id>/partition_<n>` is the JSON that storm-kafka writes."""
+def test_node_has_the_format_of_storm(world: World, eventually: Eventually) -> None:
+    """`<zk_root>/<id>/partition_<n>` has the JSON of storm-kafka."""
     save(world.held(eventually), 7)
     assert json.loads(world.client.get(world.node)[0]) == {
         "topology": {"id": "words-1", "name": "words"},
@@ -124,8 +126,8 @@ def test_the_node_is_storms(world: World, eventually: Eventually) -> None:
     }
 
 
-def test_of_several_offsets_the_last_is_stored(world: World, eventually: Eventually) -> None:
-    """A store that is asked faster than ZooKeeper answers skips what is out of date."""
+def test_outdated_offsets_are_skipped(world: World, eventually: Eventually) -> None:
+    """The store is called faster than ZooKeeper responds."""
     store = world.held(eventually)
     for offset in range(2000):
         store.save(P0, at(offset))
@@ -134,10 +136,8 @@ def test_of_several_offsets_the_last_is_stored(world: World, eventually: Eventua
     assert world.client.get(world.node)[1].version < 1999
 
 
-def test_the_next_owner_waits_for_the_lock_and_resumes(
-    world: World, eventually: Eventually
-) -> None:
-    """While one holds the partition the other waits; once it is released the other reads what was stored."""
+def test_next_owner_waits_for_the_lock_and_resumes(world: World, eventually: Eventually) -> None:
+    """After the release it reads the stored offset."""
     first = world.held(eventually)
     assert first.load(P0) is None
     second = world.store()
@@ -151,8 +151,8 @@ def test_the_next_owner_waits_for_the_lock_and_resumes(
     assert second.load(P0) == at(4)
 
 
-def test_nothing_saved_is_lost_by_leaving(world: World, eventually: Eventually) -> None:
-    """An offset saved just before the lock is given up is stored, also when another write is under way."""
+def test_last_offset_is_stored_before_the_release(world: World, eventually: Eventually) -> None:
+    """This holds during another write too."""
     for round in range(0, 100, 2):
         store = world.store(world.processes[0] if world.processes else None)
         eventually(partial(lambda store: store.acquire(P0) is Ownership.HELD, store), 20)
@@ -164,8 +164,8 @@ def test_nothing_saved_is_lost_by_leaving(world: World, eventually: Eventually) 
         assert world.offset() == round + 1
 
 
-def test_a_closed_process_leaves_no_lock(world: World, eventually: Eventually) -> None:
-    """Ending the session frees its locks at once, long before the session would expire."""
+def test_closed_process_leaves_no_lock(world: World, eventually: Eventually) -> None:
+    """The end of the session frees its locks long before the session would expire."""
     process = ZooKeeperOffsetStores(world.connect, session_timeout=10.0)
     first = world.store(process)
     eventually(lambda: first.acquire(P0) is Ownership.HELD, 20)
@@ -190,16 +190,19 @@ def test_tasks_of_one_process_exclude_each_other(world: World, eventually: Event
 
 
 @pytest.mark.parametrize("before", [None, 5])
-def test_a_stale_owner_cannot_move_the_offset(
+def test_stale_owner_cannot_move_the_offset(
     world: World, eventually: Eventually, before: int | None
 ) -> None:
-    """A process that does not know that its lock is gone is refused by the version, before and after the new one wrote."""
+    """It does not know that it lost its lock.
+
+    The node's version stops it, before and after a write of the new owner.
+    """
     stale = world.held(eventually)
     if before is not None:
         save(stale, before)
     world.client.delete(
         world.lock
-    )  # what an expired session does, but the process has not heard of it
+    )  # an expired session has this effect, but the process does not know
     owner = world.held(eventually)
     save(owner, 8)
     stale.save(P0, at(6))
@@ -211,8 +214,8 @@ def test_a_stale_owner_cannot_move_the_offset(
     assert world.offset() == 10
 
 
-def test_taking_the_lock_fences_the_one_before(world: World, eventually: Eventually) -> None:
-    """Even before the new owner has stored anything, the old one's version is out of date."""
+def test_new_owner_fences_the_old_one(world: World, eventually: Eventually) -> None:
+    """This needs no write: the old owner's version is outdated."""
     stale = world.held(eventually)
     save(stale, 5)
     world.client.delete(world.lock)
@@ -222,8 +225,8 @@ def test_taking_the_lock_fences_the_one_before(world: World, eventually: Eventua
     assert world.offset() == 5
 
 
-def test_a_fenced_owner_waits_in_line_again(world: World, eventually: Eventually) -> None:
-    """After `release` it is as any other, and resumes from what the other stored."""
+def test_fenced_owner_can_wait_again(world: World, eventually: Eventually) -> None:
+    """After `release` it resumes from the offset of the other owner."""
     stale = world.held(eventually)
     save(stale, 5)
     world.client.delete(world.lock)
@@ -236,16 +239,16 @@ def test_a_fenced_owner_waits_in_line_again(world: World, eventually: Eventually
     assert stale.flush(20)
     assert (
         world.client.exists(world.lock) is not None
-    )  # the owner's lock, which the stale one has not deleted
+    )  # the owner's lock, which the stale owner has not deleted
     owner.close()
     eventually(lambda: stale.acquire(P0) is Ownership.HELD, 20)
     assert stale.load(P0) == at(8)
 
 
-def test_an_expired_session_that_nobody_used_changes_nothing(
+def test_expired_session_without_another_owner_has_no_effect(
     world: World, eventually: Eventually
 ) -> None:
-    """The lock is taken again and work continues; it is never reported as taken over."""
+    """The lock is taken again, and the partition never counts as lost."""
     store = world.held(eventually)
     save(store, 5)
     session = _client(store).client_id[0]
@@ -276,8 +279,8 @@ for line in sys.stdin:
 """
 
 
-def test_a_frozen_owner_loses_the_partition(world: World, eventually: Eventually) -> None:
-    """A process that stood still for longer than its session finds another in its place, and moves no offset."""
+def test_paused_owner_loses_the_partition(world: World, eventually: Eventually) -> None:
+    """It was paused beyond its session. It finds another owner, and moves no offset."""
     command = [
         sys.executable,
         "-c",
@@ -318,8 +321,8 @@ def test_a_frozen_owner_loses_the_partition(world: World, eventually: Eventually
         owner.communicate()
 
 
-def test_an_outage_delays_the_offsets_only(tmp_path: Path, eventually: Eventually) -> None:
-    """While ZooKeeper is away the partition stays this process's, and what it stores is written when it is back."""
+def test_outage_only_delays_the_offsets(tmp_path: Path, eventually: Eventually) -> None:
+    """The process keeps the partition, and writes the offset after the outage."""
     with EmbeddedZooKeeper(tmp_path) as zookeeper:
         world = World(zookeeper.connect, "outage")
         store = world.held(eventually)
@@ -341,10 +344,10 @@ def test_an_outage_delays_the_offsets_only(tmp_path: Path, eventually: Eventuall
         world.close()
 
 
-def test_a_lock_given_up_during_an_outage_is_given_up_after_it(
+def test_lock_released_during_an_outage_is_released_after_it(
     tmp_path: Path, eventually: Eventually
 ) -> None:
-    """Else the next owner would wait for as long as this process lives."""
+    """Otherwise the next owner would wait until this process ends."""
     with EmbeddedZooKeeper(tmp_path) as zookeeper:
         world = World(zookeeper.connect, "outage")
         store = world.held(eventually)
@@ -353,14 +356,18 @@ def test_a_lock_given_up_during_an_outage_is_given_up_after_it(
         store.save(P0, at(2))
         store.close()
         zookeeper.start()
-        # In an outage longer than the session the lock goes first, and is taken once more to store the offset.
+        # In an outage beyond the session the lock is lost first, and taken again to store the
+        # offset.
         eventually(lambda: world.client.connected and world.offset() == 2, 30)
         eventually(lambda: world.client.exists(world.lock) is None, 30)
         world.close()
 
 
-def test_no_zookeeper_is_an_error_that_names_it(eventually: Eventually) -> None:
-    """Opening does not wait; the problem is reported a few seconds later, and closing does not hang."""
+def test_unreachable_zookeeper_is_named(eventually: Eventually) -> None:
+    """Opening does not wait.
+
+    The problem is reported some seconds later, and closing does not hang.
+    """
     stores = ZooKeeperOffsetStores("127.0.0.1:1")
     config = SpoutConfig(KafkaHosts(), "sentences", "", "words")
     store = stores.open(config, context(config))
@@ -372,14 +379,13 @@ def test_no_zookeeper_is_an_error_that_names_it(eventually: Eventually) -> None:
     stores.close()
 
 
-def test_a_malformed_address_is_refused(world: World) -> None:
-    """At once, naming it."""
+def test_malformed_address_is_rejected(world: World) -> None:
     with pytest.raises(ConfigError, match="connect string 'host:port' is malformed"):
         ZooKeeperOffsetStores("host:port").open(world.config, world.context)
 
 
-def test_a_spout_may_keep_its_offsets_elsewhere(world: World, eventually: Eventually) -> None:
-    """`zk_servers` wins over the process's own ZooKeeper, which is never connected then."""
+def test_spout_may_have_its_own_zookeeper(world: World, eventually: Eventually) -> None:
+    """`zk_servers` wins over the ZooKeeper of the process, which is then not connected."""
     host, port = world.connect.split(":")
     config = SpoutConfig(
         KafkaHosts(), "sentences", world.config.zk_root, "own", zk_servers=[host], zk_port=int(port)
@@ -391,8 +397,8 @@ def test_a_spout_may_keep_its_offsets_elsewhere(world: World, eventually: Eventu
     assert store.problem() is None
 
 
-def test_what_is_no_offset_is_not_overwritten(world: World, eventually: Eventually) -> None:
-    """A node that something else has written is refused by name, and stays as it is."""
+def test_foreign_node_is_not_overwritten(world: World, eventually: Eventually) -> None:
+    """The error names the node."""
     world.client.create(world.node, b"theirs", makepath=True)
     store = world.held(eventually)
     with pytest.raises(ConfigError, match=rf"{world.node} holds b'theirs'"):

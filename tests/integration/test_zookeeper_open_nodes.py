@@ -1,5 +1,8 @@
-"""With a login, what kstorm makes in ZooKeeper is the login's own, and what everybody may change is not obeyed. By digest, on a
-ZooKeeper that anybody may use."""
+"""With a login, kstorm's nodes in ZooKeeper belong to the login, and nodes that everyone may change
+have no effect.
+
+The login is a digest, on a ZooKeeper with open access.
+"""
 
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -31,7 +34,7 @@ REPORT = SpoutReport("lines", "lines-0", True, 0, 0, 30.0)
 
 
 class Place:
-    """A chroot of a test's own, with a client that has no login and one that has ours."""
+    """A separate chroot, with a client without a login and one with our login."""
 
     def __init__(self, zookeeper: str, chroot: str) -> None:
         self.connect = f"{zookeeper}/{chroot}"
@@ -47,7 +50,7 @@ class Place:
         self.watches: list[TopologyWatch] = []
 
     def watch(self, login: str = LOGIN) -> TopologyWatch:
-        """A spout's process, of the topology `words`."""
+        """Return the watch of a spout's process, for the topology `words`."""
         made = TopologyWatch(self.connect, login, "words")
         made.tell(REPORT)
         made.start()
@@ -64,14 +67,14 @@ class Place:
 
 @pytest.fixture
 def place(zookeeper: EmbeddedZooKeeper, topic_prefix: str) -> Iterator[Place]:
-    """Give one."""
+    """A place for one test."""
     made = Place(zookeeper.connect, topic_prefix)
     yield made
     made.close()
 
 
-def test_what_a_spout_makes_is_for_its_login_alone(place: Place, eventually: Eventually) -> None:
-    """Others may have topologies there too, and change nothing else: neither the node above all, nor who may."""
+def test_nodes_of_a_spout_belong_to_its_login(place: Place, eventually: Eventually) -> None:
+    """Others may create topologies there, but cannot change the root node or its ACL."""
     watch = place.watch()
     eventually(lambda: place.own.exists(report_path("words", REPORT)), 20)
     for path in (topology_path("words"), spouts_path("words"), report_path("words", REPORT)):
@@ -91,10 +94,11 @@ def test_what_a_spout_makes_is_for_its_login_alone(place: Place, eventually: Eve
     assert (watch.active, watch.problem, watch.not_ready) == (True, "", "")
 
 
-def test_a_node_that_everybody_may_change_is_not_obeyed(
-    place: Place, eventually: Eventually
-) -> None:
-    """The topology stays as it was, active here; the process is not ready, and says which node and what to do, until it is done."""
+def test_node_with_open_access_has_no_effect(place: Place, eventually: Eventually) -> None:
+    """The topology keeps its state, here active.
+
+    The process is not ready, and names the node and the remedy until it is fixed.
+    """
     place.stranger.create(deactivated_path("words"), b"by a stranger", makepath=True)
     watch = place.watch()
     eventually(lambda: watch.not_ready, 20)
@@ -114,10 +118,8 @@ def test_a_node_that_everybody_may_change_is_not_obeyed(
     assert watch.not_ready == ""
 
 
-def test_a_topology_that_a_stranger_has_made_is_not_obeyed(
-    place: Place, eventually: Eventually
-) -> None:
-    """Though nobody else may change it: it is not the login's."""
+def test_topology_of_another_user_has_no_effect(place: Place, eventually: Eventually) -> None:
+    """Only that user may change it, but the node does not belong to our login."""
     place.stranger.create(deactivated_path("words"), b"by a stranger", makepath=True)
     acl = [make_digest_acl("him", "other", all=True), make_acl("world", "anyone", read=True)]
     for path in (deactivated_path("words"), topology_path("words")):
@@ -128,8 +130,8 @@ def test_a_topology_that_a_stranger_has_made_is_not_obeyed(
     assert watch.remark == ""
 
 
-def test_without_a_login_who_comes_first_is_obeyed(place: Place, eventually: Eventually) -> None:
-    """There nobody can be told from anybody."""
+def test_without_a_login_every_node_is_effective(place: Place, eventually: Eventually) -> None:
+    """Without logins ZooKeeper cannot distinguish users."""
     place.stranger.create(deactivated_path("words"), b"by a stranger", makepath=True)
     watch = place.watch("")
     eventually(lambda: watch.remark == "deactivated", 20)
@@ -137,10 +139,10 @@ def test_without_a_login_who_comes_first_is_obeyed(place: Place, eventually: Eve
 
 
 @pytest.mark.parametrize("which", ["node", "folder"])
-def test_an_offset_that_everybody_may_change_is_not_read(
+def test_offset_with_open_access_is_not_read(
     zookeeper: EmbeddedZooKeeper, topic_prefix: str, eventually: Eventually, which: str
 ) -> None:
-    """It was stored without a login, say. Nothing is read before it is the login's own."""
+    """It was stored without a login, for example. It is read when it belongs to the login."""
     world = World(zookeeper.connect, topic_prefix)
     own = make_client(zookeeper.connect, 10.0, LOGIN)
     own.start(30)
@@ -177,7 +179,7 @@ def engine(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> Iterator[Engine]:
-    """Run the word count with a login."""
+    """The word count with a login."""
     settings = {"KSTORM_ZOOKEEPER": place.connect, "KSTORM_ZOOKEEPER_AUTH": LOGIN}
     with running(
         "wordcount", topic_prefix, kafka, zookeeper, tmp_path, monkeypatch, settings=settings
@@ -185,8 +187,8 @@ def engine(
         yield found
 
 
-def test_a_spout_that_a_stranger_would_silence_is_not_ready(engine: Engine, place: Place) -> None:
-    """It emits meanwhile, as it did; and is ready again when the node is its user's."""
+def test_spout_with_an_open_node_is_not_ready(engine: Engine, place: Place) -> None:
+    """It continues to emit, and is ready when the node belongs to its user."""
     name = engine.processes.topology.name
     place.own.set_acls(topology_path(name), OPEN_ACL_UNSAFE)
 

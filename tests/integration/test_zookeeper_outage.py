@@ -1,4 +1,6 @@
-"""ZooKeeper away for longer than the session: messages are processed, offsets wait, `/readyz` says so, nothing is doubled."""
+"""ZooKeeper is away longer than the session: messages are processed, offsets wait, and `/readyz`
+reports it. Nothing is doubled.
+"""
 
 import json
 import time
@@ -22,7 +24,7 @@ from tests.integration.spout_process import SpoutProcess, stored_offset
 
 @pytest.fixture
 def onlooker(zookeeper: EmbeddedZooKeeper) -> Iterator[KazooClient]:
-    """Give a client that looks at the nodes."""
+    """A client that reads the nodes."""
     client = KazooClient(zookeeper.connect)
     client.start(30)
     yield client
@@ -30,14 +32,17 @@ def onlooker(zookeeper: EmbeddedZooKeeper) -> Iterator[KazooClient]:
     client.close()
 
 
-def test_a_spout_outlives_its_session(
+def test_spout_survives_its_session(
     topic: Topic,
     zookeeper: EmbeddedZooKeeper,
     way: Proxy,
     onlooker: KazooClient,
     eventually: Eventually,
 ) -> None:
-    """It emits while ZooKeeper is away; when it is back the lock is taken anew, the offset stored, nothing emitted twice."""
+    """It emits during the outage.
+
+    Afterwards it takes the lock, stores the offset, and emits nothing twice.
+    """
     lock = f"{topic.config().zk_path}/locks/partition_0"
     topic.create().produce(b"0", b"1", b"2")
     process = SpoutProcess(topic, way.address)
@@ -47,7 +52,7 @@ def test_a_spout_outlives_its_session(
     way.cut()
     eventually(
         lambda: onlooker.exists(lock) is None, 30
-    )  # the session has expired, and the spout has not heard of it
+    )  # the session has expired, but the spout does not know
     topic.produce(b"3", b"4", b"5")
     process.emit(6)
     process.ack(3, 4, 5)
@@ -68,8 +73,8 @@ def test_a_spout_outlives_its_session(
     process.stop()
 
 
-def test_at_most_once_emits_nothing_meanwhile(topic: Topic, way: Proxy) -> None:
-    """What cannot be stored as done is not emitted; it is when ZooKeeper is back, each message once."""
+def test_at_most_once_emits_nothing_during_an_outage(topic: Topic, way: Proxy) -> None:
+    """It cannot store the offsets. After the outage each message is emitted once."""
     topic.create().produce(b"0", b"1", b"2")
     process = SpoutProcess(
         topic, way.address, processing_guarantee=ProcessingGuarantee.AT_MOST_ONCE
@@ -87,7 +92,7 @@ def test_at_most_once_emits_nothing_meanwhile(topic: Topic, way: Proxy) -> None:
 
 
 def readiness(worker: Worker) -> tuple[int, str]:
-    """What `/readyz` says: the status code and the text."""
+    """Return status and text of `/readyz`."""
     try:
         with urllib.request.urlopen(
             f"http://127.0.0.1:{worker.web_port}/readyz", timeout=5
@@ -98,7 +103,7 @@ def readiness(worker: Worker) -> tuple[int, str]:
 
 
 @pytest.mark.parametrize("seconds", [0, pytest.param(60, marks=pytest.mark.slow)])
-def test_a_topology_works_on_while_zookeeper_is_away(
+def test_topology_continues_during_a_zookeeper_outage(
     kafka: EmbeddedKafka,
     zookeeper: EmbeddedZooKeeper,
     way: Proxy,
@@ -108,8 +113,10 @@ def test_a_topology_works_on_while_zookeeper_is_away(
     monkeypatch: pytest.MonkeyPatch,
     seconds: float,
 ) -> None:
-    """All sentences written during the outage are counted before it ends, for at least so many seconds; the offsets follow
-    after it, and nothing was emitted a second time."""
+    """All sentences of the outage are counted before its end.
+
+    The offsets follow afterwards, and nothing was emitted twice.
+    """
     before, amid = (
         [f"before {number}" for number in range(60)],
         [f"amid {number}" for number in range(60)],

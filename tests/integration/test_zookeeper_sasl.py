@@ -1,4 +1,6 @@
-"""ZooKeeper's SASL login (DIGEST-MD5) against a real server that knows its users: accepted, refused, accepted later."""
+"""ZooKeeper's SASL login (DIGEST-MD5) on a real server with users: accepted, rejected, and accepted
+later.
+"""
 
 import time
 from collections.abc import Iterator
@@ -26,29 +28,29 @@ LOGIN = f"sasl:{USER}:{PASSWORD}"
 
 @pytest.fixture(scope="module")
 def strict(servers_directory: Path) -> Iterator[EmbeddedZooKeeper]:
-    """Run a ZooKeeper that knows one user."""
+    """A ZooKeeper with one user."""
     with EmbeddedZooKeeper(servers_directory, name="strict", logins={USER: PASSWORD}) as server:
         yield server
 
 
 @pytest.fixture
 def world(strict: EmbeddedZooKeeper, topic_prefix: str) -> Iterator[World]:
-    """Give a place of its own in it, and a client without a login."""
+    """A separate place in it, and a client without a login."""
     made = World(strict.connect, topic_prefix)
     yield made
     made.close()
 
 
 def process(world: World, auth: str, connect: str = "") -> ZooKeeperOffsetStores:
-    """A process with this login, closed with the world."""
+    """Return a process with this login, which is closed at the end."""
     world.processes.append(ZooKeeperOffsetStores(connect or world.connect, SESSION_SECS, auth))
     return world.processes[-1]
 
 
-def test_what_a_sasl_user_makes_is_its_own(
+def test_nodes_of_a_sasl_user_belong_to_it(
     world: World, strict: EmbeddedZooKeeper, eventually: Eventually
 ) -> None:
-    """Offsets and locks are for the user alone, also after it had to log in once more."""
+    """This holds for offsets and locks, and after a second login."""
     store = world.store(process(world, LOGIN))
     eventually(lambda: store.acquire(P0) is Ownership.HELD, 20)
     save(store, 1)
@@ -68,14 +70,17 @@ def test_what_a_sasl_user_makes_is_its_own(
     knowing.close()
 
 
-def test_a_wrong_sasl_password_is_told_and_tried_again(
+def test_wrong_sasl_password_is_reported_and_retried(
     world: World,
     strict: EmbeddedZooKeeper,
     tmp_path: Path,
     eventually: Eventually,
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    """With the user's name and never the password, at most once a second; and when the server knows it, work begins."""
+    """The report has the user's name but not the password, at most once per second.
+
+    When the server accepts the login, the work starts.
+    """
     with (
         EmbeddedZooKeeper(tmp_path, logins={USER: WRONG}) as behind,
         Proxy() as way,
@@ -104,10 +109,10 @@ def test_a_wrong_sasl_password_is_told_and_tried_again(
         world.processes.pop().close()
 
 
-def test_a_topology_is_watched_once_its_login_is_let_in(
+def test_topology_is_watched_after_its_login_succeeds(
     strict: EmbeddedZooKeeper, topic_prefix: str, tmp_path: Path, eventually: Eventually
 ) -> None:
-    """Until then it is said that it is not; `deactivate` is heard then."""
+    """Until then the watch has a problem. Then `deactivate` takes effect."""
     knowing = make_client(strict.connect, 10.0, LOGIN)
     knowing.start(30)
     knowing.create(deactivated_path(topic_prefix), b"by hand", makepath=True)
@@ -124,10 +129,10 @@ def test_a_topology_is_watched_once_its_login_is_let_in(
     knowing.close()
 
 
-def test_with_a_sasl_login_no_node_is_obeyed_that_everybody_may_change(
+def test_with_a_sasl_login_an_open_node_has_no_effect(
     world: World, topic_prefix: str, eventually: Eventually
 ) -> None:
-    """The process is not ready, and says which node it is, until that is the login's own."""
+    """The process is not ready, and names the node until it belongs to the login."""
     connect = f"{world.connect}/{topic_prefix}"
     knowing = make_client(connect, 10.0, LOGIN)
     world.client.create(
@@ -155,7 +160,7 @@ def test_with_a_sasl_login_no_node_is_obeyed_that_everybody_may_change(
     knowing.close()
 
 
-def test_the_operators_command_is_told_so_too(world: World) -> None:
+def test_command_reports_the_rejected_login(world: World) -> None:
     """The error is one line, and comes at once."""
     with (
         pytest.raises(

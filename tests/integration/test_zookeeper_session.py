@@ -1,4 +1,6 @@
-"""A process's only ZooKeeper session: the watch over its topology and its spouts' offsets share it in peace."""
+"""The only ZooKeeper session of a process is shared by the watch of its topology and its spouts'
+offsets.
+"""
 
 import threading
 from collections.abc import Iterator
@@ -27,7 +29,7 @@ from tests.integration.test_zookeeper_offsets import P0, SESSION_SECS, World, at
 
 
 class Process:
-    """A session, what uses it, and a client that looks on."""
+    """A session with its users, and a second client."""
 
     def __init__(self, world: World, topology: str) -> None:
         self.world, self.onlooker = world, world.client
@@ -38,7 +40,7 @@ class Process:
         self.report = f"{spouts_path(topology)}/lines:lines-0"
 
     def begin(self, eventually: Eventually) -> ZooKeeperOffsets:
-        """Everything that it has in ZooKeeper is there."""
+        """Create all of its nodes in ZooKeeper."""
         self.watch.tell(SpoutReport("lines", "lines-0", True, 0, 0, 30.0))
         self.watch.start()
         store = self.world.store(self.stores)
@@ -46,7 +48,7 @@ class Process:
         return store
 
     def owner(self, path: str) -> int | None:
-        """The session that an ephemeral node goes with."""
+        """Return the session of an ephemeral node."""
         stat = self.onlooker.exists(path)
         return None if stat is None else stat.ephemeralOwner
 
@@ -58,7 +60,7 @@ class Process:
 
 @pytest.fixture
 def world(zookeeper: EmbeddedZooKeeper, topic_prefix: str) -> Iterator[World]:
-    """Give a place of its own in the session's ZooKeeper."""
+    """A separate place in the session's ZooKeeper."""
     made = World(zookeeper.connect, topic_prefix)
     yield made
     made.close()
@@ -66,7 +68,7 @@ def world(zookeeper: EmbeddedZooKeeper, topic_prefix: str) -> Iterator[World]:
 
 @pytest.fixture
 def process(world: World, topic_prefix: str) -> Iterator[Process]:
-    """Give one that has begun nothing yet."""
+    """A process that has not started yet."""
     made = Process(world, topic_prefix)
     yield made
     made.close()
@@ -76,8 +78,8 @@ def threads() -> set[threading.Thread]:
     return {thread for thread in threading.enumerate() if thread.name == "zookeeper"}
 
 
-def test_a_process_has_one_session_and_one_thread(process: Process, eventually: Eventually) -> None:
-    """The lock and what the process says of itself go with one session, when its owner ends it and no earlier."""
+def test_process_has_one_session_and_one_thread(process: Process, eventually: Eventually) -> None:
+    """Lock and report disappear with the session, when its owner closes it."""
     before = threads()
     store = process.begin(eventually)
     assert len(threads() - before) == 1
@@ -94,8 +96,11 @@ def test_a_process_has_one_session_and_one_thread(process: Process, eventually: 
     )
 
 
-def test_a_spout_may_have_another_zookeeper(process: Process, eventually: Eventually) -> None:
-    """Its offsets are kept in a session of their own then; the other is known by its address, here another name of the same."""
+def test_spout_may_have_another_zookeeper(process: Process, eventually: Eventually) -> None:
+    """Its offsets then have a separate session.
+
+    The address decides, here another name of the same server.
+    """
     store = process.begin(eventually)
     port = int(process.world.connect.rpartition(":")[2])
     config = SpoutConfig(
@@ -116,10 +121,10 @@ def test_a_spout_may_have_another_zookeeper(process: Process, eventually: Eventu
     assert process.owner(process.world.lock)
 
 
-def test_all_is_there_again_after_the_session_expired(
+def test_nodes_are_recreated_after_an_expired_session(
     process: Process, eventually: Eventually
 ) -> None:
-    """The lock, the process's node and the watch, in the session that follows."""
+    """These are the lock, the report and the watch."""
     store = process.begin(eventually)
     save(store, 5)
     first = process.owner(process.world.lock)
@@ -129,13 +134,16 @@ def test_all_is_there_again_after_the_session_expired(
     save(store, 6)
     assert process.world.offset() == 6
     process.onlooker.create(deactivated_path(process.topology), b"by hand")
-    eventually(lambda: not process.watch.active, 4)  # by its watch, before it looks by itself
+    eventually(lambda: not process.watch.active, 4)  # through its watch, before its regular check
 
 
-def test_what_one_is_refused_does_not_hinder_the_other(
+def test_rejection_of_the_watch_does_not_affect_offsets(
     process: Process, eventually: Eventually
 ) -> None:
-    """The topology's node is another user's, the offsets are not: those are stored, and only the watch has a problem."""
+    """Another user owns the topology's node.
+
+    The offsets are stored, and only the watch has a problem.
+    """
     make_root(process.onlooker)
     acl = [make_digest_acl("her", "secret", all=True)]
     process.onlooker.create(f"/kstorm-topologies/{process.topology}", acl=acl)
@@ -146,9 +154,7 @@ def test_what_one_is_refused_does_not_hinder_the_other(
     eventually(lambda: store.acquire(P0) is Ownership.HELD, 20)
     for offset in range(50):
         store.save(P0, at(offset))
-        assert store.flush(
-            0.9
-        )  # no turn of a lease waits until the watch has rested from its refusal
+        assert store.flush(0.9)  # no lease waits for the watch's retry
     assert process.world.offset() == 49
     assert store.problem() is None
     assert "a client without a login may not use" in process.watch.problem
@@ -160,20 +166,20 @@ class Broken(Job):
     path, has_work, turns = "/broken", True, 0
 
     def look_again(self) -> None:
-        """There is always work."""
+        """Do nothing: there is always work."""
 
     def lost(self) -> None:
-        """It has nothing to lose."""
+        """Do nothing."""
 
     def take_turn(self, client: Any, lock: AbstractContextManager[Any]) -> None:
         self.turns += 1
         raise ValueError("a defect")
 
 
-def test_a_defect_in_one_does_not_end_the_thread(
+def test_defect_of_one_job_does_not_end_the_thread(
     process: Process, eventually: Eventually, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """It is logged once, with where it was, and the others go on."""
+    """It is logged once with its place, and the other jobs continue."""
     broken = Broken()
     process.session.add(broken)
     eventually(lambda: broken.turns == 2, 20)
@@ -184,10 +190,8 @@ def test_a_defect_in_one_does_not_end_the_thread(
     assert "refuses: ValueError at /broken: a defect" in process.session.problem([broken], "")
 
 
-def test_the_resources_of_a_process_use_its_session(
-    process: Process, eventually: Eventually
-) -> None:
-    """Handed over by whoever made it, and left open."""
+def test_resources_of_a_process_use_its_session(process: Process, eventually: Eventually) -> None:
+    """They do not close it."""
     store = process.begin(eventually)
     resources = Resources(
         Settings(topology="unused", zookeeper=process.world.connect), session=process.session

@@ -1,4 +1,6 @@
-"""TLS to a real ZooKeeper that wants certificates of its clients: a topology runs, and each thing that can be wrong is told."""
+"""TLS to a real ZooKeeper that requires client certificates: a topology runs, and each possible
+error is reported.
+"""
 
 import json
 import re
@@ -34,7 +36,9 @@ USER, LOGIN_PASSWORD = "kstorm", "login-Pa55"
 
 
 class Servers:
-    """A ZooKeeper that wants certificates of its clients, one whose own is for another host, and what clients show and trust."""
+    """A ZooKeeper that requires client certificates, one with a certificate for another host, and
+    the clients' files.
+    """
 
     def __init__(self, directory: Path) -> None:
         files = directory / "zookeeper-tls"
@@ -58,7 +62,7 @@ class Servers:
 
 @pytest.fixture(scope="module")
 def servers(servers_directory: Path) -> Iterator[Servers]:
-    """Run both for the tests of this module."""
+    """Both servers for this module."""
     made = Servers(servers_directory)
     with made.strict, made.elsewhere:
         yield made
@@ -66,7 +70,7 @@ def servers(servers_directory: Path) -> Iterator[Servers]:
 
 @pytest.fixture
 def world(servers: Servers, topic_prefix: str) -> Iterator[World]:
-    """Give a place of its own in the strict one, and a client that comes without TLS."""
+    """A separate place in the strict server, and a client without TLS."""
     made = World(servers.strict.connect, topic_prefix)
     yield made
     made.close()
@@ -75,12 +79,12 @@ def world(servers: Servers, topic_prefix: str) -> Iterator[World]:
 def process(
     world: World, connect: str, tls: ZooKeeperTls | None, auth: str = ""
 ) -> ZooKeeperOffsetStores:
-    """A process that connects in this way, closed with the world."""
+    """Return a process with this connection, which is closed at the end."""
     world.processes.append(ZooKeeperOffsetStores(connect, SESSION_SECS, auth, tls=tls))
     return world.processes[-1]
 
 
-def test_a_topology_runs_with_tls(
+def test_topology_runs_with_tls(
     kafka: EmbeddedKafka,
     servers: Servers,
     topic_prefix: str,
@@ -88,8 +92,11 @@ def test_a_topology_runs_with_tls(
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    """The spout shows a certificate whose key has a password, stores its offset and goes on from there in its next life; the
-    operator's commands do the same. One that trusts another authority says so, and is not ready."""
+    """The spout's key has a password. It stores its offset and resumes there later. So do the
+    commands.
+
+    A spout that trusts another authority reports it and is not ready.
+    """
     password = tmp_path / "password"
     password.write_text(f"{KEY_PASSWORD}\n")
     key = locked_key(servers.certificate, KEY_PASSWORD, tmp_path / "client.key")
@@ -153,13 +160,13 @@ def test_a_topology_runs_with_tls(
 
 
 def not_ready(engine: Engine) -> str:
-    """Why the spout's process is not."""
+    """Return the reason why the spout's process is not ready."""
     status = engine.processes.of("sentences")[0].status()
     return "" if status is None else str(status["not_ready"])
 
 
 def done(capsys: pytest.CaptureFixture[str], *words: str) -> str:
-    """What a command of `kstorm` prints, which does what it is to."""
+    """Return the output of a successful `kstorm` command."""
     with pytest.raises(SystemExit) as ended:
         main(words)
     told = capsys.readouterr()
@@ -169,7 +176,7 @@ def done(capsys: pytest.CaptureFixture[str], *words: str) -> str:
 
 @dataclass(frozen=True)
 class Wrong:
-    """One thing that is wrong: where a client goes, what it has, and what it says then."""
+    """An error: the address, the TLS settings and the expected message."""
 
     where: Callable[[Servers], str]
     tls: Callable[[Servers], ZooKeeperTls | None]
@@ -234,10 +241,13 @@ WRONG = {
 
 
 @pytest.mark.parametrize("wrong", WRONG.values(), ids=WRONG)
-def test_what_is_wrong_is_told(
+def test_tls_error_is_reported(
     servers: Servers, world: World, wrong: Wrong, eventually: Eventually
 ) -> None:
-    """By a spout while it waits for its lock, and by a command before its time is over: one line with the address and a remedy."""
+    """A spout reports it while it waits for its lock, and a command within its timeout.
+
+    It is one line with the address and the remedy.
+    """
     where, tls = wrong.where(servers), wrong.tls(servers)
     store = world.store(process(world, where, tls))
     assert store.acquire(P0) is Ownership.WAITING
@@ -256,10 +266,10 @@ def test_what_is_wrong_is_told(
 
 
 @pytest.mark.parametrize("scheme", ["digest", "sasl"])
-def test_a_login_goes_with_a_certificate(
+def test_login_works_with_a_client_certificate(
     servers: Servers, world: World, scheme: str, eventually: Eventually
 ) -> None:
-    """What is made is the login's own, and the certificate's as well; without the login it is open to all, certificate or not."""
+    """Nodes belong to the login and the certificate. Without a login they are open to all."""
     login = f"{scheme}:{USER}:{LOGIN_PASSWORD}"
     store = world.store(process(world, servers.strict.secure, servers.tls, login))
     eventually(lambda: store.acquire(P0) is Ownership.HELD, 20)
@@ -281,8 +291,7 @@ def test_a_login_goes_with_a_certificate(
     other.close()
 
 
-def test_of_several_servers_the_one_is_named(servers: Servers, world: World) -> None:
-    """That is not as it should be."""
+def test_failing_server_is_named(servers: Servers, world: World) -> None:
     where = f"{servers.elsewhere.connect},{servers.elsewhere.secure}"
     tls = ZooKeeperTls(ca=servers.ca)
     with (
@@ -295,8 +304,8 @@ def test_of_several_servers_the_one_is_named(servers: Servers, world: World) -> 
         pass
 
 
-def test_a_name_need_not_be_right_if_nobody_cares(servers: Servers, world: World) -> None:
-    """The certificate must be trusted all the same."""
+def test_hostname_check_can_be_disabled(servers: Servers, world: World) -> None:
+    """The certificate must still be trusted."""
     tls = ZooKeeperTls(ca=servers.ca, check_hostname=False)
     with open_nodes(servers.elsewhere.secure, world.config.zk_path_of, "", tls) as nodes:
         assert nodes.read(P0).stored is None
@@ -308,10 +317,13 @@ def test_a_name_need_not_be_right_if_nobody_cares(servers: Servers, world: World
         pass
 
 
-def test_where_a_ca_is_named_the_system_is_not_trusted(
+def test_named_ca_replaces_the_system_authorities(
     servers: Servers, world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Whoever has a certificate of a public authority is no ZooKeeper of ours. Without a `ca` the system's are those to trust."""
+    """A server with a certificate of a public authority is not ours.
+
+    Without `ca` the system's authorities count.
+    """
     monkeypatch.setenv("SSL_CERT_FILE", servers.ca)
     tls = ZooKeeperTls(certfile=servers.certificate)
     with open_nodes(servers.strict.secure, world.config.zk_path_of, "", tls) as nodes:
@@ -324,8 +336,8 @@ def test_where_a_ca_is_named_the_system_is_not_trusted(
         pass
 
 
-def test_a_file_that_is_missing_ends_the_start(servers: Servers, tmp_path: Path) -> None:
-    """At once, in one line with the file."""
+def test_missing_file_ends_the_start(servers: Servers, tmp_path: Path) -> None:
+    """The error is one line with the file."""
     tls = {"ca": servers.ca, "certfile": "/etc/zookeeper/missing.crt"}
     ended = start_service(
         "spout",
@@ -344,7 +356,10 @@ def test_a_file_that_is_missing_ends_the_start(servers: Servers, tmp_path: Path)
 def test_files_are_read_for_each_connection(
     servers: Servers, world: World, tmp_path: Path, eventually: Eventually
 ) -> None:
-    """So a certificate that is renewed needs no restart; one that went away meanwhile is told, and work goes on when it is back."""
+    """So a renewed certificate needs no restart.
+
+    A missing one is reported, and the work continues when it is back.
+    """
     certificate = tmp_path / "client.pem"
     certificate.write_text(Path(servers.certificate).read_text())
     store = world.store(
@@ -367,8 +382,8 @@ def test_files_are_read_for_each_connection(
     assert store.problem() is None
 
 
-def test_brokers_are_found_by_tls(servers: Servers, topic_prefix: str) -> None:
-    """In a ZooKeeper with TLS; and in one without, by a process that has TLS, if its hosts say so."""
+def test_brokers_are_found_through_tls(servers: Servers, topic_prefix: str) -> None:
+    """A process with TLS can also use a ZooKeeper without it, if its hosts are configured so."""
     registered = {
         "/brokers/ids/1": {"host": "kafka-1", "port": 9092, "endpoints": []},
         "/brokers/topics/lines": {"partitions": {"0": [1]}},
@@ -388,8 +403,8 @@ def test_brokers_are_found_by_tls(servers: Servers, topic_prefix: str) -> None:
         assert StaticHosts(information).bootstrap_servers == "kafka-1:9092"
 
 
-def test_what_tls_has_taken_from_the_socket_is_not_waited_for(servers: Servers) -> None:
-    """Two answers may come in one record; the second is there, and the socket has nothing more to tell."""
+def test_select_finds_data_buffered_by_tls(servers: Servers) -> None:
+    """One TLS record may have two answers. The second is buffered, and the socket is empty."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.load_cert_chain(servers.certificate)
     here, there = socket.socketpair()
@@ -410,8 +425,8 @@ def test_what_tls_has_taken_from_the_socket_is_not_waited_for(servers: Servers) 
     far[0].close()
 
 
-def test_what_cannot_be_a_certificate_is_named(servers: Servers, tmp_path: Path) -> None:
-    """And whose file it is; nobody is asked for a password at the terminal."""
+def test_invalid_certificate_file_is_named(servers: Servers, tmp_path: Path) -> None:
+    """No password prompt appears on the terminal."""
     words, password = tmp_path / "words", tmp_path / "password"
     words.write_text("no certificate\n")
     password.write_text("wrong-Pa55\n")

@@ -1,4 +1,4 @@
-"""Changes how a topic on a real broker is set."""
+"""Changes the settings of a topic on a real broker."""
 
 from typing import Any
 
@@ -12,7 +12,7 @@ from confluent_kafka.admin import (  # type: ignore[attr-defined] # its stubs hi
 
 
 def set_topic(admin: AdminClient, topic: str, setting: str, value: Any) -> None:
-    """Waits until the broker has it."""
+    """Change a setting and wait until the broker has it."""
     entry = ConfigEntry(setting, str(value), incremental_operation=AlterConfigOpType.SET)
     resource = ConfigResource(ResourceType.TOPIC, topic, incremental_configs=[entry])
     admin.incremental_alter_configs([resource])[resource].result(30)

@@ -1,4 +1,4 @@
-"""The topologies that the services of the integration tests load; topic names come from the test's environment."""
+"""The topologies of the integration tests' services. Topic names come from the environment."""
 
 import dataclasses
 import os
@@ -50,22 +50,22 @@ def _config() -> Config:
 
 
 def names(prefix: str) -> tuple[str, str, str]:
-    """Topology, source topic and sink topic of one test."""
+    """Return topology, source topic and sink topic of a test."""
     return prefix, f"{prefix}-in", f"{prefix}-out"
 
 
 def wordcount() -> Topology:
-    """Word count of the test `KSTORM_TEST_PREFIX`."""
+    """Return the word count of the test `KSTORM_TEST_PREFIX`."""
     return wordcounts.build(*names(os.environ["KSTORM_TEST_PREFIX"]), config=_config())
 
 
 def diamond() -> Topology:
-    """The diamond of the test `KSTORM_TEST_PREFIX`."""
+    """Return the diamond of the test `KSTORM_TEST_PREFIX`."""
     return diamonds.build(*names(os.environ["KSTORM_TEST_PREFIX"]), config=_config())
 
 
 def own_producer() -> Topology:
-    """The word count with a sink that has a producer of its own."""
+    """Return the word count with a sink that has its own producer."""
     topology = wordcount()
     sink = topology.component("sink").component
     assert isinstance(sink, KafkaBolt)
@@ -74,17 +74,20 @@ def own_producer() -> Topology:
 
 
 class SplitAtTheSecondAttempt(Bolt):
-    """Splits sentences into words with their places; at the first attempt it fails a sentence when half of it is out."""
+    """Splits sentences into words with their positions.
+
+    The first attempt fails after half of the words.
+    """
 
     def __init__(self) -> None:
         self.seen: set[tuple[int, int]] = set()
 
     def declare_output_fields(self, declarer: OutputFieldsDeclarer) -> None:
-        """A word and where it stands."""
+        """Declare a word and its position."""
         declarer.declare("word", "partition", "offset", "position")
 
     def execute(self, tuple: Tuple) -> None:
-        """Emits the words, or half of them."""
+        """Emit the words, or half of them."""
         sentence, partition, offset = tuple.values
         words = sentence.split()
         again = (partition, offset) in self.seen
@@ -98,7 +101,7 @@ class SplitAtTheSecondAttempt(Bolt):
 
 
 def traced() -> Topology:
-    """Words with their lineage in headers, each sentence in two attempts."""
+    """Return a topology with lineage headers and two attempts per sentence."""
     name, source, sink = names(os.environ["KSTORM_TEST_PREFIX"])
     scheme = MessageMetadataSchemeAsMultiScheme(StringScheme())
     builder = TopologyBuilder(name, _config())
@@ -113,14 +116,14 @@ def traced() -> Topology:
 
 
 class SplitWhole(BasicBolt):
-    """Splits sentences into words with their places."""
+    """Splits sentences into words with their positions."""
 
     def declare_output_fields(self, declarer: OutputFieldsDeclarer) -> None:
-        """A word and where it stands."""
+        """Declare a word and its position."""
         declarer.declare("word", "partition", "offset", "position")
 
     def execute(self, tuple: Tuple, collector: BasicOutputCollector) -> None:
-        """Emits the words; raises at the word `bad`."""
+        """Emit the words. Raises for the word `bad`."""
         sentence, partition, offset = tuple.values
         if not self.accepts(sentence):
             raise ValueError(f"no such sentence: {sentence}")
@@ -128,26 +131,26 @@ class SplitWhole(BasicBolt):
             collector.emit([word, partition, offset, position])
 
     def accepts(self, sentence: str) -> bool:
-        """Whether it can be split."""
+        """True if the sentence can be split."""
         return "bad" not in sentence
 
 
 class ForgetsTheMoon(Bolt):
-    """Hands words on, and neither acks nor fails the word `moon`."""
+    """Emits words again, but neither acks nor fails the word `moon`."""
 
     def declare_output_fields(self, declarer: OutputFieldsDeclarer) -> None:
-        """As it gets them."""
+        """Declare the fields of the input."""
         declarer.declare("word", "partition", "offset", "position")
 
     def execute(self, tuple: Tuple) -> None:
-        """Emits a word, or forgets it."""
+        """Emit a word, or forget it."""
         if tuple["word"] != "moon":
             self.collector.emit(tuple.values, tuple)
             self.collector.ack(tuple)
 
 
 def forgetful(retry_limit: int = -1) -> Topology:
-    """Words with their lineage in headers, of which a bolt forgets one."""
+    """Return a topology with lineage headers and a bolt that forgets one word."""
     name, source, sink = names(os.environ["KSTORM_TEST_PREFIX"])
     scheme = MessageMetadataSchemeAsMultiScheme(StringScheme())
     config = SpoutConfig(
@@ -175,20 +178,20 @@ def forgetful(retry_limit: int = -1) -> Topology:
 
 
 def impatient() -> Topology:
-    """The forgetful one, with no second attempt at a sentence."""
+    """Return the forgetful topology without retries."""
     return forgetful(retry_limit=0)
 
 
 class SplitOnceMended(SplitWhole):
-    """Takes the word `bad` once the file `KSTORM_TEST_MENDED` is there."""
+    """Accepts the word `bad` when the file `KSTORM_TEST_MENDED` exists."""
 
     def accepts(self, sentence: str) -> bool:
-        """As long as nobody has mended it, only what the other one takes."""
+        """True for all sentences after the fix."""
         return super().accepts(sentence) or Path(os.environ["KSTORM_TEST_MENDED"]).exists()
 
 
 def mendable() -> Topology:
-    """Words with their lineage in headers; a sentence that cannot be split is given up at once."""
+    """Return a topology with lineage headers that gives up a bad sentence at once."""
     name, source, sink = names(os.environ["KSTORM_TEST_PREFIX"])
     scheme = MessageMetadataSchemeAsMultiScheme(StringScheme())
     config = SpoutConfig(KafkaHosts(), source, "/kstorm", name, scheme=scheme, retry_limit=0)
@@ -202,7 +205,7 @@ def mendable() -> Topology:
 
 
 def streams() -> Topology:
-    """The word count of Storm's Trident tutorial, of the test `KSTORM_TEST_PREFIX`."""
+    """Return the word count of Storm's Trident tutorial for the test `KSTORM_TEST_PREFIX`."""
     name, source, sink = names(os.environ["KSTORM_TEST_PREFIX"])
     topology = TridentTopology(name)
     config = TridentKafkaConfig(KafkaHosts(), source)
@@ -221,7 +224,9 @@ def streams() -> Topology:
 
 
 def outside() -> Topology:
-    """Words counted in the database `KSTORM_TEST_DATABASE`, by the state that `KSTORM_TEST_STATE` names."""
+    """Return a topology that counts in the database `KSTORM_TEST_DATABASE`, with the state
+    `KSTORM_TEST_STATE`.
+    """
     name, source, _ = names(os.environ["KSTORM_TEST_PREFIX"])
     topology = TridentTopology(name)
     config = TridentKafkaConfig(KafkaHosts(), source, scheme=SchemeAsMultiScheme(StringScheme()))
@@ -239,15 +244,15 @@ def outside() -> Topology:
 
 
 class Slow(BasicBolt):
-    """Takes its time."""
+    """A slow bolt."""
 
     def execute(self, tuple: Tuple, collector: BasicOutputCollector) -> None:
-        """For 10 ms."""
+        """Sleep for 10 ms."""
         time.sleep(0.01)
 
 
 def slow() -> Topology:
-    """Sentences that a bolt is slow with, however many there are in flight."""
+    """Return a topology with a slow bolt, without a limit on messages in flight."""
     name, source, _ = names(os.environ["KSTORM_TEST_PREFIX"])
     builder = TopologyBuilder(
         name, dataclasses.replace(_config(), topology_max_spout_pending=1_000_000)
@@ -261,7 +266,9 @@ def slow() -> Topology:
 
 
 def kestrel() -> Topology:
-    """From the queue named like the test, at the Kestrel servers `KSTORM_TEST_QUEUE`, to the sink topic."""
+    """Return a topology from the test's queue on the Kestrel servers `KSTORM_TEST_QUEUE` to the
+    sink topic.
+    """
     hosts = os.environ["KSTORM_TEST_QUEUE"].split(",")
     config = KestrelConfig(blacklist_time_secs=1, poll_ms=200)
     return _copy(
@@ -270,7 +277,9 @@ def kestrel() -> Topology:
 
 
 def rabbitmq() -> Topology:
-    """From the queue named like the test, at the RabbitMQ `KSTORM_TEST_QUEUE`, to the sink topic."""
+    """Return a topology from the test's queue on the RabbitMQ `KSTORM_TEST_QUEUE` to the sink
+    topic.
+    """
     hosts = os.environ["KSTORM_TEST_QUEUE"].split(",")
     scheme = SchemeAsMultiScheme(StringScheme())
     return _copy(

@@ -1,7 +1,8 @@
-"""Batches of records that librdkafka does not decode: a few bytes that are zstd of more than it accepts, or a record that says
-something impossible of itself.
+"""Batches that librdkafka cannot decode: zstd data that expands beyond its limit, or a record with
+impossible lengths.
 
-A broker takes them, as it reads a batch piece by piece, and of what is compressed only how long each record is.
+A broker accepts them. It reads a batch in pieces, and in compressed data it only checks the length
+of each record.
 """
 
 import gzip
@@ -12,25 +13,30 @@ from typing import Final
 from tests.kafka_wire import batch, offer, varint
 
 _TOO_MUCH: Final = 101_000_000  # librdkafka's receive.message.max.bytes is 100,000,000
-_BLOCK: Final = 128 * 1024  # zstd's most
+_BLOCK: Final = 128 * 1024  # zstd's maximum
 _GZIP, _ZSTD = 1, 4
-_RAW, _REPEATED = 0, 1  # kinds of zstd's blocks
+_RAW, _REPEATED = 0, 1  # types of zstd blocks
 
 
 def write_undecodable(bootstrap: str, topic: str, partition: int = 0, records: int = 1) -> int:
-    """Appends a batch of so many records, whose leader is at `bootstrap`; returns its first offset."""
+    """Append a batch of `records` records through the leader `bootstrap`, and return its first
+    offset.
+    """
     error, offset = offer(bootstrap, topic, partition, zstd_bomb(_TOO_MUCH, records))
     assert not error, f"Kafka does not take the batch: error {error}"
     return offset
 
 
 def offer_undecodable(bootstrap: str, topic: str, partition: int = 0) -> int:
-    """Kafka's error for such a batch, 0 if it takes it."""
+    """Return Kafka's error for such a batch, or 0 if it is accepted."""
     return offer(bootstrap, topic, partition, zstd_bomb(_TOO_MUCH))[0]
 
 
 def write_silent(bootstrap: str, topic: str, partition: int = 0) -> int:
-    """Appends a record that librdkafka fetches for ever and says nothing of: its key has -2 bytes. Returns its offset."""
+    """Append a record that librdkafka fetches forever without an error: its key has -2 bytes.
+
+    Returns its offset.
+    """
     body = b"\0" + varint(0) + varint(0) + varint(-2) + varint(5) + b"small" + varint(0)
     error, offset = offer(
         bootstrap, topic, partition, batch(_GZIP, 1, gzip.compress(varint(len(body)) + body))
@@ -40,11 +46,11 @@ def write_silent(bootstrap: str, topic: str, partition: int = 0) -> int:
 
 
 def zstd_bomb(size: int, records: int = 1) -> bytes:
-    """A batch of a few kB whose last record has so many bytes."""
+    """Return a batch of a few kB whose last record has `size` bytes."""
     small = b"".join(_record(delta, b"small") for delta in range(records - 1))
     payload = _zeros_as_zstd(
         small + _record_head(records - 1, size), size + 1
-    )  # the last says: no headers
+    )  # the last byte means no headers
     return batch(_ZSTD, records, payload)
 
 
@@ -54,7 +60,7 @@ def _record(delta: int, value: bytes) -> bytes:
 
 
 def _record_head(delta: int, size: int) -> bytes:
-    """The beginning of a record whose value is so long, up to that."""
+    """Return the start of a record up to a value of this size."""
     body = _record_body(delta, size)
     return varint(len(body) + size + 1) + body
 
@@ -64,7 +70,7 @@ def _record_body(delta: int, size: int) -> bytes:
 
 
 def _zeros_as_zstd(head: bytes, zeros: int) -> bytes:
-    """A frame of zstd whose content is some bytes, and zeros behind them."""
+    """Return a zstd frame that contains `head` and zeros."""
     sizes = [_BLOCK] * (zeros // _BLOCK) + [zeros % _BLOCK]
     blocks = [_block(_RAW, head[at : at + _BLOCK]) for at in range(0, len(head), _BLOCK)]
     blocks += [

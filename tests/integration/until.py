@@ -5,7 +5,7 @@ from collections.abc import Callable
 
 
 async def until(condition: Callable[[], object], timeout: float = 20.0) -> None:
-    """Waits until the condition is true, and fails after so many seconds."""
+    """Wait until the condition is true, and fail after `timeout` seconds."""
     async with asyncio.timeout(timeout):
         while not condition():
             await asyncio.sleep(0.01)

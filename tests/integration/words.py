@@ -1,4 +1,4 @@
-"""A word count at work, and the text that it was given."""
+"""A running word count and its input."""
 
 import threading
 from collections.abc import Iterator
@@ -12,14 +12,14 @@ _PAUSE_SECS = 0.5
 
 
 class Words:
-    """Feeds a word count, and checks what it has made of that."""
+    """Feeds a word count and checks its result."""
 
     def __init__(self, engine: Engine) -> None:
         self.engine = engine
         self._text: list[str] = []
 
     def feed(self) -> None:
-        """Some more text."""
+        """Produce more text."""
         more = [
             f"one two w{number % 7}" for number in range(len(self._text), len(self._text) + _SHARE)
         ]
@@ -28,7 +28,7 @@ class Words:
 
     @contextmanager
     def fed(self) -> Iterator[None]:
-        """Until the block ends it never has nothing to do."""
+        """Feed the word count during the context."""
         enough = threading.Event()
 
         def feed() -> None:
@@ -44,7 +44,7 @@ class Words:
             feeding.join()
 
     def await_progress(self) -> None:
-        """Waits until more messages are finished than now."""
+        """Wait until more messages are finished."""
         done = sum(self.engine.offsets().values())
         self.engine.until(lambda: sum(self.engine.offsets().values()) > done, 60, "more is done")
 
@@ -52,5 +52,5 @@ class Words:
         self.engine.await_done("sentences")
 
     def check(self) -> None:
-        """Each word was counted once, and written once."""
+        """Assert that each word was counted and written once."""
         check_exactly(self.engine, self._text)

@@ -127,7 +127,7 @@ def spark(settings: Settings) -> Iterator[SparkSession]:
     session = start_spark(settings)
     session.conf.set(
         "spark.sql.codegen.fallback", "false"
-    )  # what Spark cannot compile is an error, and not slow
+    )  # code that Spark cannot compile is an error, not slow
     yield session
     session.stop()
     os.environ.clear()

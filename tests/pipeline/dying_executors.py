@@ -57,7 +57,7 @@ def kill_in_job() -> Callable[[], None]:
 
     def work() -> None:
         while not over.is_set():
-            if tracker.getActiveStageIds():  # a task may be over before anyone hears of it
+            if tracker.getActiveStageIds():  # a task may end before the tracker reports it
                 kill_executors(1)
                 return
 

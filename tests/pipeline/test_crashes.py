@@ -28,7 +28,7 @@ pytestmark = pytest.mark.timeout(
 )  # on two calm cores a minute; with ten others on them ten times that
 
 WRITES = ["write_quarantine", "write_silver", "word_counts", "counts_per_minute"]
-"""What a batch commits, in its order: the last two are gold tables."""
+"""The commits of a batch in order. The last two are gold tables."""
 
 
 @pytest.mark.slow

@@ -66,8 +66,10 @@ def test_late_message_does_not_replace_a_newer_value(orders: Orders) -> None:
 def test_crash_after_any_commit_duplicates_nothing(
     orders: Orders, monkeypatch: pytest.MonkeyPatch, named: bool
 ) -> None:
-    """Of silver, quarantine and each gold table in turn, for records with names and with
-    coordinates."""
+    """These are silver, quarantine and each gold table.
+
+    Records are identified by name or by coordinates.
+    """
     if not named:
         monkeypatch.setattr("tests.pipeline.topic.lineage_headers", lambda _: {})
     orders.put("0-1", "Zoë", "1", "new", 1)
@@ -187,7 +189,10 @@ def test_contradictory_declarations_are_refused() -> None:
 
 @pytest.mark.slow
 def test_changed_declaration_is_refused(orders: Orders) -> None:
-    """As is a column of another type. A new column is added to silver, with null in existing rows."""
+    """So is a column with another type.
+
+    A new column is added to silver, with null in existing rows.
+    """
     orders.put("0-1", "Zoë", "1", "new", 1)
     orders.run()
     before = {

@@ -160,13 +160,13 @@ def test_replays_from_very_many_topics_are_found(job: Job) -> None:
 def test_spans_keep_the_widest_gaps(
     spans: list[tuple[int, int]], gaps: int, joined: list[tuple[int, int]]
 ) -> None:
-    """Of one owner. Adjacent spans are joined."""
+    """The spans have one owner. Adjacent spans are joined."""
     assert join_spans([Span(("t", 0), *span) for span in spans], gaps) == [
         Span(("t", 0), *span) for span in joined
     ]
 
 
 def test_spans_of_different_owners_are_never_joined() -> None:
-    """However few gaps are allowed."""
+    """The limit of gaps does not matter."""
     spans = [Span(("t", 0), 1, 2), Span(("t", 1), 3, 4), Span(("u", 0), 5, 6)]
     assert join_spans(reversed(spans), 0) == spans

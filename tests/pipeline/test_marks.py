@@ -77,7 +77,7 @@ def test_run_begins_with_the_marks_of_silver(job: Job, monkeypatch: pytest.Monke
         job.sink.word("tree", f"sentences-3-{offset}-0")
     job.run()
     assert DeltaLog(job.spark, job.tables.path("silver")).noted_files()
-    with monkeypatch.context() as patch:  # as of a table with very many files
+    with monkeypatch.context() as patch:  # like a table with very many files
         patch.setattr(DeltaLog, "noted_files", lambda _: None)
         many = Marks(job.tables)
         assert many.reach(job.spark, messages((3, 4, 4)))
@@ -110,7 +110,7 @@ def test_files_without_statistics_are_always_looked_up(
         assert not Marks(job.tables).reach(job.spark, messages((4, 1_000_000, 1_000_000)))
         monkeypatch.setattr(
             DeltaLog, "noted_files", lambda _: None
-        )  # as of a table with very many files
+        )  # like a table with very many files
 
 
 @pytest.mark.slow

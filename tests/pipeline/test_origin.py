@@ -31,8 +31,11 @@ MADE_ANEW = r"the topic 'sink-\w+' was deleted and recreated: its id is \S+, and
     ],
 )
 def test_recreated_topic_is_refused(job: Job, words: str, allow_data_loss: bool) -> None:
-    """Whether it is shorter or longer than before, and even if data loss is allowed. No table
-    changes, and the message has the remedy. Other tables get all of the new topic."""
+    """It may be shorter or longer than the old one, with or without allowed data loss. No table
+    changes.
+
+    The message has the remedy. Other tables get all of the new topic.
+    """
     job.sink.sentence(1, "the cat and the dog")
     job.run()
     before = job.snapshot()
@@ -71,7 +74,7 @@ def test_recreated_topic_ends_a_continuous_run(job: Job) -> None:
     thread = threading.Thread(target=user)
     thread.start()
     try:
-        # Who looks while there is no topic is told so.
+        # A check without a topic reports the missing topic.
         with pytest.raises(PipelineError, match=f"{MADE_ANEW}|there is no topic"):
             job.run(trigger="continuous", interval_seconds=15)
     finally:

@@ -138,7 +138,7 @@ def test_registry_outage_ends_the_run_without_loss(words: Words) -> None:
     words.put(WORD, SIZE, word="b", size=1)
     words.pipeline = Pipeline(
         records=avro_records(schema=avro(WORD))
-    )  # which needs no registry to begin
+    )  # it starts without a registry
     words.stub.answers = 503
     with pytest.raises(
         PipelineError, match=r"the schema registry does not return schema id 2 \(http://127.*503"

@@ -48,7 +48,8 @@ IN_FILES = {
     "SCHEMA_REGISTRY_OPTIONS": {"basic.auth.user.info": "words:canary-registry"},
 }
 BY_VARIABLE = {"spark.hadoop.fs.s3a.session.token": "canary-variable"}
-# What encrypts, and nothing of how; where Spark itself starts executors, it hands them this secret by a variable.
+# These settings enable encryption. A Spark that starts executors itself passes them this secret by
+# a variable.
 ENCRYPTED = {
     "spark.authenticate": "true",
     "spark.authenticate.secret": "not-a-secret-of-the-users",

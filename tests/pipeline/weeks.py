@@ -1,13 +1,13 @@
-"""Measures a table's log and directory after weeks of batches, one every ten seconds.
-
-Before and after `maintain`.
+"""Measures the log and directory of a table after weeks of batches, and after `maintain`.
 
     python -m tests.pipeline.weeks --days 7
 
-Writing 60,480 batches takes too long. So one is really written, and the log is extended as a run would
-extend it: a commit and a file per batch, one combined file for every fifty small ones, checkpoints, and
-no entries older than a week. Each file is a link to the real one, so this measures the number of files
-and entries, not the reading of rows. `--maintained` simulates `maintain` once a day.
+A run has a batch every ten seconds. Writing 60,480 batches takes too long, so one is really
+written, and the log is extended as a run would extend it. Each batch adds a commit and a file.
+Fifty small files become one. There are checkpoints, and no entries older than a week.
+
+Each file is a link to the real one. So this measures the number of files and entries, not the
+reading of rows. `--maintained` simulates `maintain` once a day.
 """
 
 import argparse
@@ -33,9 +33,9 @@ from tests.pipeline.left_running import fill, on_disk, seconds_to_read, totals_p
 EVERY_SECS: Final = 10
 DAY: Final = 24 * 3600
 SMALL: Final = 50
-"""So many small files Delta puts together after a commit."""
+"""The number of small files that Delta compacts after a commit."""
 _LINKS: Final = 30_000
-"""Of one file; file systems allow no more than some 65,000."""
+"""Links to one file. File systems allow at most some 65,000."""
 _CHECKPOINT: Final = 20_000
 
 

@@ -1,5 +1,6 @@
-"""Each service declares what it imports: installed alone, without what another service installs, all of it can be
-imported."""
+"""Each service declares its imports: all of its modules import in an environment without other
+services' packages.
+"""
 
 import hashlib
 import os
@@ -13,7 +14,7 @@ import pytest
 ROOT = Path(__file__).parents[2]
 SERVICES = sorted(path.parent.name for path in ROOT.glob("services/*/pyproject.toml"))
 
-# Modules of the library that a service imports only when it runs, or that run beside it.
+# Modules of the library that a service imports only while it runs, or that run next to it.
 IMPORTED_LATER = {
     "spout": [
         "kstorm.runtime.zookeeper.offsets",
@@ -36,7 +37,7 @@ for module in pkgutil.walk_packages(package.__path__, package.__name__ + "."):
 
 
 def run(command: list[str | Path]) -> str:
-    """Run a command and return its output; a failure shows all that it said."""
+    """Run a command and return its output. A failure shows the output."""
     done = subprocess.run(
         command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False
     )
@@ -46,7 +47,7 @@ def run(command: list[str | Path]) -> str:
 
 @pytest.fixture(scope="session")
 def uv() -> str:
-    """Find the uv that `./run` uses."""
+    """Return the uv that `./run` uses."""
     found = shutil.which(
         os.environ.get("UV", ROOT / ".kstorm" / "boot" / "bin" / "uv")
     ) or shutil.which("uv")
@@ -56,7 +57,7 @@ def uv() -> str:
 
 @pytest.fixture(scope="session")
 def sources(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Copy the library and the services, so that an installed package shows nothing that is not part of it."""
+    """Copy the library and the services. An installed package then shows only its own files."""
     copy = tmp_path_factory.mktemp("sources")
     leave_out = shutil.ignore_patterns("__pycache__", "*.egg-info")
     shutil.copytree(ROOT / "shared", copy / "shared", ignore=leave_out)
@@ -67,7 +68,7 @@ def sources(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="session")
 def constraints(sources: Path) -> Path:
-    """Pin what a service requires to the versions of the lock, and kstorm to the copy."""
+    """Pin the requirements of a service to the versions of the lock, and kstorm to the copy."""
     file = sources / "constraints.txt"
     library = (sources / "shared").as_uri()
     file.write_text(f"{(ROOT / 'requirements.lock').read_text()}\nkstorm @ {library}\n")
@@ -75,7 +76,7 @@ def constraints(sources: Path) -> Path:
 
 
 def stamp() -> str:
-    """Return a digest of everything that an environment is made from, except the code."""
+    """Return a digest of everything that determines an environment, except the code."""
     files = [ROOT / "requirements.lock", ROOT / "build-requirements.txt"]
     files += [ROOT / "shared" / "pyproject.toml", *sorted(ROOT.glob("services/*/pyproject.toml"))]
     contents = b"".join(file.read_bytes() for file in files)
@@ -83,7 +84,10 @@ def stamp() -> str:
 
 
 def environment_of(service: str, install: list[str | Path], uv: str) -> Path:
-    """Return an environment with what the service requires, made once for each state of the lock."""
+    """Return an environment with the requirements of a service.
+
+    There is one per state of the lock.
+    """
     home = Path(os.environ.get("KSTORM_HOME", ROOT / ".kstorm")) / "cache" / "services"
     environment = home / f"{service}-{stamp()}"
     if not (environment / "complete").exists():
@@ -92,17 +96,20 @@ def environment_of(service: str, install: list[str | Path], uv: str) -> Path:
         run([uv, "venv", "--quiet", "--python", sys.executable, environment])
         command = [*install, "--python", environment]
         if subprocess.run([*command, "--offline"], capture_output=True, check=False).returncode:
-            run(command)  # something is missing in uv's cache
+            run(command)  # uv's cache is incomplete
         (environment / "complete").touch()
     return environment
 
 
 @pytest.mark.timeout(600)
 @pytest.mark.parametrize("service", SERVICES)
-def test_a_service_imports_with_only_what_it_declares(
+def test_service_imports_with_its_declared_requirements(
     service: str, uv: str, sources: Path, constraints: Path
 ) -> None:
-    """The environment has the service and its requirements. It has the library only if that is one."""
+    """The environment has the service and its requirements.
+
+    It has the library only if that is one of them.
+    """
     install: list[str | Path] = [uv, "pip", "install", "--quiet", "--no-sources"]
     install += [
         "--constraints",

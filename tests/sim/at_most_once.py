@@ -181,7 +181,7 @@ def explore_at_most_once(seed: int) -> None:
 
 
 def _check_claims(found: FinishedRange) -> None:
-    """Nothing but `claimed` and `skipped` is known about claimed messages."""
+    """Only `claimed` and `skipped` are known about claimed messages."""
     if found.n.keys() - {"claimed", "skipped"}:
         raise AtMostOnceError(f"{found} says more than can be known")
 

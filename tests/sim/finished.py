@@ -84,7 +84,7 @@ class SimulatedWriter:
         self.flush()
 
     def flush(self) -> None:
-        """Deliver all records, including those that result from it."""
+        """Deliver all records, including new ones."""
         while self._waiting:
             self._deliver()
 

@@ -1,9 +1,9 @@
 """A ledger among faults, next to a model of which trees are really open.
 
-The world contains one acker task: its input log, the processes that write to it, its stored
-buckets, and the offsets at which its input was committed. The model knows every tuple of every tree
-and every execution of it. A tree is done when some execution of each of its first tuples was acked,
-and of all tuples anchored to that execution, and so on. An ack counts once a ledger has applied it.
+The world contains one acker task, its input log, and the processes that write to it. It also has
+the stored buckets, and the committed offsets of the input. The model knows every tuple of every
+tree and every execution of it. A tree is done when each of its first tuples has an acked execution,
+and all tuples anchored to that execution have one too. An ack counts once a ledger has applied it.
 Two errors are raised as soon as they are seen:
 
 - `FalseCompletionError`: the ledger reports a tree as done that is not. This is data loss.

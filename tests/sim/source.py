@@ -1,4 +1,4 @@
-"""A user's own spout, which replays by itself."""
+"""A user's own spout, which replays its messages."""
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -18,7 +18,10 @@ from tests.sim.truth import Message, Truth
 
 
 class Source(Spout):
-    """Emits its share of the messages, and again those that failed or were in flight at a crash."""
+    """Emits its share of the messages.
+
+    It repeats messages that failed or were in flight at a crash.
+    """
 
     def __init__(self, truth: Truth, batch: int = 0, moods: Moods = CONTENT) -> None:
         self.truth, self.batch, self.moods = truth, batch, moods

@@ -22,7 +22,7 @@ _RANGES = 100
 
 @pytest.mark.timeout(900)  # a thousand take half a minute on two idle processors
 @pytest.mark.parametrize("schedules", [300, pytest.param(1000, marks=pytest.mark.slow)])
-def test_everything_counts_once(schedules: int) -> None:
+def test_every_message_counts_once(schedules: int) -> None:
     """Every kind of fault occurs. A failing schedule prints its seed."""
     with get_context("spawn").Pool(cpu_count()) as pool:
         reports = list(pool.imap_unordered(explore_exactly_once, range(schedules), 20))
@@ -41,7 +41,7 @@ def test_everything_counts_once(schedules: int) -> None:
     assert {what: met[what] for what in wanted if met[what] < schedules / 2} == {}
 
 
-def test_everything_counts_once_in_a_small_world() -> None:
+def test_every_message_counts_once_in_a_small_world() -> None:
     """Processes are assumed dead and move during transactions whose requests are lost.
 
     Some tuples become dead letters.
@@ -54,7 +54,7 @@ def test_everything_counts_once_in_a_small_world() -> None:
     } == {}
 
 
-def test_what_is_stored_is_in_finished_ranges() -> None:
+def test_stored_offsets_are_in_finished_ranges() -> None:
     """A `KafkaSpout` on a fake Kafka: ranges are true, and written before offsets above them."""
     seen = sum((explore_ranges(seed).seen for seed in range(_RANGES)), Counter[str]())
     wanted = "finished range refused", "committed by a former life"
@@ -63,7 +63,7 @@ def test_what_is_stored_is_in_finished_ranges() -> None:
 
 @pytest.mark.timeout(900)
 @pytest.mark.parametrize("mutant", mutants(), ids=lambda mutant: mutant.rule)
-def test_the_simulation_notices_when_a_rule_is_switched_off(mutant: Mutant) -> None:
-    """Within a bounded number of schedules."""
+def test_simulation_notices_a_missing_rule(mutant: Mutant) -> None:
+    """The number of schedules is limited."""
     found = mutant.notice()
     assert found is not None, f"not noticed within {mutant.within} schedules"

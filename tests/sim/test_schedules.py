@@ -34,8 +34,8 @@ def test_no_message_is_lost(outcome: SimOutcome) -> None:
     assert outcome.violations == []
 
 
-def test_the_schedules_are_hard(outcome: SimOutcome) -> None:
-    """Every fault and guard occurs, messages are replayed, and most of the protocol is reached."""
+def test_schedules_contain_every_fault(outcome: SimOutcome) -> None:
+    """Guards reject requests, messages are replayed, and most of the protocol is reached."""
     roles = ("a spout", "a bolt", "an acker")
     faults = {f"{what} of {role}" for what in ("kill", "zombie") for role in roles}
     faults |= {"checkpoint", "machine too busy", "slow broker", "scale", "offsets set back"}
@@ -55,7 +55,7 @@ def test_the_schedules_are_hard(outcome: SimOutcome) -> None:
     assert len(all_lines() & outcome.reached.keys()) > 0.75 * len(all_lines())
 
 
-def test_the_same_seed_is_the_same_schedule() -> None:
+def test_seed_determines_the_schedule() -> None:
     """Two runs of a seed have the same report and the same events. Another seed has others."""
     stories: list[list[str]] = [[], []]
     reports = [run_schedule(11, story.append) for story in stories]
@@ -64,8 +64,8 @@ def test_the_same_seed_is_the_same_schedule() -> None:
     assert reports[0] != run_schedule(12)
 
 
-def test_a_diamond_whose_branch_fails_every_seventh_tuple_once() -> None:
-    """Without machine faults: only failed messages are replayed, immediately, and all are acked."""
+def test_diamond_with_failing_branch_replays_only_failed_messages() -> None:
+    """Without machine faults they are replayed immediately, and all are acked."""
     truth = Truth(messages=70)
     with LocalCluster(diamond_that_fails_every_seventh(truth)) as cluster:
         cluster.run_until_idle()
@@ -76,7 +76,7 @@ def test_a_diamond_whose_branch_fails_every_seventh_tuple_once() -> None:
 
 
 @pytest.mark.parametrize("seed", range(20))
-def test_the_same_diamond_among_crashes(seed: int) -> None:
+def test_diamond_with_failing_branch_survives_crashes(seed: int) -> None:
     """Ackers, bolts and the spout are killed at random steps. All is acked, and nothing is left."""
     truth = Truth(messages=30)
     report = run_topology(
@@ -86,21 +86,21 @@ def test_the_same_diamond_among_crashes(seed: int) -> None:
     assert report.replays
 
 
-def test_a_partition_has_one_owner_at_a_time() -> None:
+def test_partition_has_one_owner_at_a_time() -> None:
     """Leases with lost sessions and answers: no offset goes back, no lock holder is fenced."""
     for seed in range(2000):
         explore_leases(seed)
 
 
-def test_at_most_once_is_at_most_once() -> None:
-    """Spouts that store before they emit: no message is emitted twice, or lost without a crash."""
+def test_at_most_once_emits_no_message_twice() -> None:
+    """Spouts store before they emit. Without a crash no message is lost."""
     for seed in range(300):
         explore_at_most_once(seed)
 
 
 @pytest.mark.timeout(900)
 @pytest.mark.parametrize("mutant", mutants(), ids=lambda mutant: mutant.rule)
-def test_the_simulation_notices_when_a_rule_is_switched_off(mutant: Mutant) -> None:
-    """Within a bounded number of schedules. Otherwise the rule is needless or untested."""
+def test_simulation_notices_a_missing_rule(mutant: Mutant) -> None:
+    """The number of schedules is limited. Otherwise the rule is needless or untested."""
     found = mutant.notice()
     assert found is not None, f"not noticed within {mutant.within} schedules"

@@ -1,9 +1,9 @@
 """Queries of a state return exactly the committed content, at any moment of any schedule.
 
 Processes are killed during transactions, are assumed dead and resume, and get tasks back on an old
-disk. Transactions are aborted, and executions rolled back. After each step the queryable content of
-each task is compared with the committed records of its changelog, up to the offset that is returned
-with it.
+disk. Transactions are aborted, and executions rolled back. After each step the test compares the
+queryable content of each task with the committed records of its changelog. The comparison ends at
+the offset that the query returns.
 """
 
 from collections import Counter
@@ -74,7 +74,7 @@ def compare(cluster: LocalCluster, seen: Counter[str]) -> None:
                 seen["amid a transaction"] += process.transacting is not None and bool(told)
 
 
-def test_exactly_once_nothing_is_told_that_was_not_committed() -> None:
+def test_exactly_once_queries_return_only_committed_state() -> None:
     seen: Counter[str] = Counter()
     for seed in range(SCHEDULES):
         explore_small_world(seed, look=lambda cluster: compare(cluster, seen))
@@ -100,7 +100,7 @@ def at_least_once() -> Topology:
     return builder.build()
 
 
-def test_at_least_once_nothing_is_told_that_was_not_committed() -> None:
+def test_at_least_once_queries_return_only_committed_state() -> None:
     seen: Counter[str] = Counter()
     for seed in range(SCHEDULES):
         random = Random(f"told {seed}")

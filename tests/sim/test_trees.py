@@ -9,8 +9,8 @@ from tests.sim.trees import Rebuilt, explore_exact_trees, explore_trees
 # Schedules are aborted during executions.
 @pytest.mark.filterwarnings("ignore:coroutine .* was never awaited")
 @pytest.mark.timeout(300)
-def test_acked_trees_are_proven_and_open_ones_name_what_is_not_acked() -> None:
-    """At least once and exactly once. A failing schedule prints its seed."""
+def test_acked_trees_are_proven_and_open_trees_name_unacked_tuples() -> None:
+    """This covers at least once and exactly once. A failing schedule prints its seed."""
     rebuilt, exact = Rebuilt(), Rebuilt()
     for seed in range(1000, 1400):
         explore_trees(seed, rebuilt)

@@ -1,8 +1,8 @@
 """The real events as spouts and bolts report them, independent of roots, edges, acks and ledgers.
 
 Every emit has its own number, which is in the tuple's values. A bolt that acks a tuple reports
-which emits it anchored to it. So it is known of any spout tuple if it was processed completely:
-some execution of every copy of it was acked, and everything anchored to that execution was
+which emits it anchored to it. So it is known of any spout tuple if it was processed completely.
+Then every copy of it has an acked execution, and everything anchored to that execution was
 processed completely.
 """
 

@@ -1,8 +1,8 @@
 """A ZooKeeper in memory, and the sessions in which the production leases use it.
 
-It simulates what leases see of ZooKeeper: nodes with versions, ephemeral nodes that end with their
-session, watches that fire once, answers lost before or after the request was executed, and sessions
-that expire unnoticed.
+It simulates the parts of ZooKeeper that leases use. Nodes have versions, ephemeral nodes end with
+their session, and watches fire once. Answers are lost before or after the request was executed.
+Sessions expire unnoticed.
 """
 
 from collections.abc import Callable

@@ -1,8 +1,8 @@
 """The rules of exactly-once processing, and kstorm without each.
 
-The mutants remove the rules from the production code. The exceptions are Kafka's own rules: clients
-read committed records and stable offsets, a changelog is read to an end below which no transaction
-is open, and a group checks generations.
+The mutants remove the rules from the production code. The exceptions are Kafka's own rules. Clients
+read committed records and stable offsets. A changelog is read to an end below which no transaction
+is open. A group checks generations.
 """
 
 from collections.abc import Callable, Generator, Iterator

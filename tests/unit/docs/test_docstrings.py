@@ -1,4 +1,7 @@
-"""Everything that users import is documented. A method may inherit its text from a base class or a protocol."""
+"""All public classes, functions and methods are documented.
+
+A method may inherit its text from a base class or a protocol.
+"""
 
 import importlib
 import inspect

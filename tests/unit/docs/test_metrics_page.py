@@ -1,4 +1,4 @@
-"""docs/metrics.md has every metric that a service shows, with its type, its labels and its meaning, and no other."""
+"""docs/metrics.md lists exactly the metrics that a service exports, with type, labels and meaning."""
 
 import ast
 import re
@@ -22,7 +22,7 @@ class Metric(NamedTuple):
 
 
 def shown() -> dict[str, Metric]:
-    """What the code shows: the samples that it yields, and the histograms that it adds."""
+    """Return the metrics of the code: the samples that it yields, and the histograms that it adds."""
     found: dict[str, Metric] = {}
     for file in sorted((SOURCES / "runtime").rglob("*.py")):
         for node in ast.walk(ast.parse(file.read_text())):
@@ -32,7 +32,7 @@ def shown() -> dict[str, Metric]:
 
 
 def of_the_pipeline() -> dict[str, Metric]:
-    """What a run of the pipeline shows; Prometheus' client knows it."""
+    """Return the metrics of a pipeline run, from Prometheus' client."""
     metrics = Metrics()
     found = {}
     for each in metrics.registry.collect():
@@ -47,7 +47,7 @@ def of_the_pipeline() -> dict[str, Metric]:
 
 
 def samples(node: ast.AST) -> Iterator[tuple[str, Metric]]:
-    """`yield "name", "meaning", value, {"label": …}`."""
+    """Find `yield "name", "meaning", value, {"label": …}`."""
     if not (
         isinstance(node, ast.Yield)
         and isinstance(node.value, ast.Tuple)
@@ -66,7 +66,7 @@ def samples(node: ast.AST) -> Iterator[tuple[str, Metric]]:
 
 
 def histograms(node: ast.AST) -> Iterator[tuple[str, Metric]]:
-    """`….add_latency("name", "meaning", latency)`."""
+    """Find `….add_latency("name", "meaning", latency)`."""
     if (
         isinstance(node, ast.Call)
         and isinstance(node.func, ast.Attribute)
@@ -77,7 +77,7 @@ def histograms(node: ast.AST) -> Iterator[tuple[str, Metric]]:
 
 
 def text(node: ast.expr) -> str:
-    """A string; what is put into it stands in angle brackets."""
+    """Return a string, with its placeholders in angle brackets."""
     if isinstance(node, ast.JoinedStr):
         return "".join(map(text, node.values))
     if isinstance(node, ast.FormattedValue):
@@ -89,7 +89,7 @@ def text(node: ast.expr) -> str:
 
 
 def documented() -> dict[str, Metric]:
-    """The rows of the page's tables of metrics."""
+    """Return the rows of the page's metric tables."""
     rows = re.findall(r"(?m)^\| `kstorm_(\S+)` \| (\w+) \| (.*?) ?\| (.*) \|$", PAGE)
     return {
         name: Metric(kind, frozenset(re.findall(r"`(\w+)`", labels)), meaning)
@@ -97,19 +97,19 @@ def documented() -> dict[str, Metric]:
     }
 
 
-def test_the_code_is_understood() -> None:
-    """Else an empty page would be right."""
+def test_metrics_of_the_code_are_found() -> None:
+    """Otherwise an empty page would pass."""
     assert len(shown()) > 25
     assert shown()["spout_failed_total"] == Metric("counter", frozenset({"reason"}), "Trees failed")
 
 
-def test_every_metric_is_on_the_page_and_no_other() -> None:
+def test_page_lists_exactly_the_metrics_of_the_code() -> None:
     assert sorted(documented()) == sorted(shown())
 
 
 @pytest.mark.parametrize("name", sorted(shown()))
-def test_type_labels_and_meaning_are_those_of_the_code(name: str) -> None:
-    """The page may say more about the meaning, after the words of the code."""
+def test_type_labels_and_meaning_match_the_code(name: str) -> None:
+    """The page may add to the meaning, after the text of the code."""
     told, true = documented()[name], shown()[name]
     assert (told.kind, told.labels) == (true.kind, true.labels)
     assert re.match(rf"{re.escape(true.meaning)}\b", told.meaning), (
@@ -118,8 +118,8 @@ def test_type_labels_and_meaning_are_those_of_the_code(name: str) -> None:
 
 
 @pytest.mark.parametrize("file", ["kafka/spout.py", "kafka/bolt.py", "queues/spout.py"])
-def test_what_spouts_and_bolts_of_ours_count(file: str) -> None:
-    """The keys of what their `metrics` returns, in one of the tables of names."""
+def test_metrics_of_built_in_spouts_and_bolts(file: str) -> None:
+    """A table of names on the page has the keys that their `metrics` returns."""
     module = ast.parse((SOURCES / file).read_text())
     (counted,) = [
         node

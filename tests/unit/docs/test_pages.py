@@ -1,4 +1,4 @@
-"""The pages of the documentation: every link leads somewhere, and what they name in the code is there."""
+"""The pages of the documentation: every link has a target, and every name of the code exists."""
 
 import ast
 import re
@@ -24,28 +24,28 @@ def name_of(page: Path) -> str:
 
 
 def prose(page: Path) -> str:
-    """A page without its blocks of code and its comments."""
+    """Return a page without code blocks and comments."""
     text = re.sub(r"(?ms)^```.*?^```$", "", page.read_text())
     text = re.sub(r"(?s)<!--.*?-->", "", text)
     return re.sub(r"(?m)^    .*$", "", text)
 
 
 def anchors(page: Path) -> set[str]:
-    """The anchors of a page's headings, as GitHub makes them."""
+    """Return the anchors that GitHub makes from a page's headings."""
     headings = re.findall(r"(?m)^#+ (.*)$", prose(page))
     return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
 
 
 def links(page: Path) -> Iterator[str]:
-    """The targets of a page's links and pictures that are not on the web."""
+    """Yield the targets of a page's links and pictures that are not on the web."""
     for target in re.findall(r"\]\(([^)\s]+)\)", prose(page)):
         if not re.match(r"[a-z]+:", target):
             yield target
 
 
 @pytest.mark.parametrize("page", PAGES, ids=name_of)
-def test_links_lead_somewhere(page: Path) -> None:
-    """To a file of the repository, and to a heading of it."""
+def test_links_have_targets(page: Path) -> None:
+    """The target is a file of the repository, and a heading in it."""
     for target in links(page):
         path, _, anchor = target.partition("#")
         found = (page.parent / path).resolve() if path else page
@@ -56,8 +56,8 @@ def test_links_lead_somewhere(page: Path) -> None:
             )
 
 
-def test_the_index_has_every_page() -> None:
-    """Of docs/ by docs/README.md, of docs/adr/ by docs/adr/README.md."""
+def test_index_lists_every_page() -> None:
+    """docs/README.md lists docs/, and docs/adr/README.md lists docs/adr/."""
     for folder in (DOCS, DOCS / "adr"):
         linked = {
             (folder / target.partition("#")[0]).resolve() for target in links(folder / "README.md")
@@ -69,13 +69,16 @@ def test_the_index_has_every_page() -> None:
 
 
 def code(page: Path) -> list[str]:
-    """What a page has between backticks."""
+    """Return the texts between backticks."""
     return re.findall(r"`([^`\n]+)`", prose(page))
 
 
 @pytest.mark.parametrize("page", ABOUT_CODE, ids=name_of)
-def test_files_and_their_names_are_there(page: Path) -> None:
-    """A path is the repository's, or one below shared/src/kstorm; `path::name` is a class, function or constant in it."""
+def test_named_files_and_definitions_exist(page: Path) -> None:
+    """A path starts at the repository or at shared/src/kstorm.
+
+    In `path::name` the file defines the name.
+    """
     named = 0
     for span in code(page):
         path, _, name = span.partition("::")
@@ -90,8 +93,8 @@ def test_files_and_their_names_are_there(page: Path) -> None:
 
 
 @pytest.mark.parametrize("page", ABOUT_CODE, ids=name_of)
-def test_methods_are_there(page: Path) -> None:
-    """Every `Class.method` between backticks."""
+def test_named_methods_exist(page: Path) -> None:
+    """This checks every `Class.method` between backticks."""
     members = {name for file in SOURCES.rglob("*.py") for name in defined(file)}
     classes = {name.partition(".")[0] for name in members if "." in name}
     for span in code(page):
@@ -101,7 +104,7 @@ def test_methods_are_there(page: Path) -> None:
 
 @cache
 def defined(file: Path) -> set[str]:
-    """The names that a module defines: `Class`, `Class.member`, `function`, `CONSTANT`."""
+    """Return the names that a module defines: `Class`, `Class.member`, `function`, `CONSTANT`."""
     found: set[str] = set()
     for node in ast.parse(file.read_text()).body:
         for name in names(node):
@@ -124,7 +127,7 @@ def names(node: ast.stmt) -> Iterator[str]:
 
 
 def own_attributes(node: ast.AST) -> Iterator[str]:
-    """What a method sets of `self`."""
+    """Yield the attributes of `self` that a method sets."""
     match node:
         case ast.Attribute(value=ast.Name(id="self"), attr=name, ctx=ast.Store()):
             yield name

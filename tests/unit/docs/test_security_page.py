@@ -1,4 +1,4 @@
-"""SECURITY.md: each line of its threat model names tests that are there."""
+"""SECURITY.md: each line of its threat model names existing tests."""
 
 import ast
 import re
@@ -12,20 +12,20 @@ OURS_TO_SHOW = [line for line in LINES if "nothing of kstorm's" not in line]
 
 
 def names_in(file: Path) -> set[str]:
-    """The names of the tests of a file."""
+    """Return the names of a file's tests."""
     found = ast.walk(ast.parse(file.read_text()))
     return {node.name for node in found if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)}
 
 
-def test_most_lines_are_shown() -> None:
-    """All but what nobody but the operator can see to."""
+def test_all_lines_but_one_need_tests() -> None:
+    """Only the operator can prevent that one."""
     assert len(LINES) - len(OURS_TO_SHOW) == 1
     assert len(LINES) > 15
 
 
 @pytest.mark.parametrize("line", OURS_TO_SHOW)
-def test_the_tests_of_a_line_are_there(line: str) -> None:
-    """One that was renamed or taken out leaves the line without what it claims."""
+def test_tests_of_a_line_exist(line: str) -> None:
+    """After a rename or a removal the line would claim too much."""
     named = re.findall(r"`(tests/[^:`]+)::(test_\w+)`", line)
     assert named, f"SECURITY.md names no test in: {line}"
     for path, name in named:

@@ -1,4 +1,4 @@
-"""Every verb of `./run` and of `kstorm` is on some page."""
+"""Some page mentions every command of `./run` and of `kstorm`."""
 
 import re
 from pathlib import Path
@@ -15,7 +15,7 @@ PAGES = "".join(
 
 
 def verbs() -> list[str]:
-    """As they are typed: `kstorm drain`, `kstorm topology list`."""
+    """Return the commands as users type them: `kstorm drain`, `kstorm topology list`."""
     found = [
         command.callback.__name__.replace("_", "-")
         for command in app.registered_commands
@@ -32,7 +32,7 @@ def verbs() -> list[str]:
 
 
 @pytest.mark.parametrize("verb", verbs())
-def test_a_verb_of_kstorm(verb: str) -> None:
+def test_command_of_kstorm_is_documented(verb: str) -> None:
     """`offsets show|set|reset` counts as three."""
     group, _, name = verb.partition(" ")
     several = rf"kstorm {group} [a-z|]*\b{name}\b" if name else rf"kstorm {verb}\b"
@@ -42,5 +42,5 @@ def test_a_verb_of_kstorm(verb: str) -> None:
 @pytest.mark.parametrize(
     "verb", re.findall(r"(?m)^    ([a-z0-9]+)\) ready", (ROOT / "run").read_text())
 )
-def test_a_verb_of_run(verb: str) -> None:
+def test_command_of_run_is_documented(verb: str) -> None:
     assert re.search(rf"\./run {verb}\b", PAGES)

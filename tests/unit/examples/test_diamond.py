@@ -1,4 +1,4 @@
-"""The join of the diamond: every answer has both branches, also when tuples come again."""
+"""The join of the diamond example: every answer has both branches, also if tuples are replayed."""
 
 from typing import Any
 
@@ -21,7 +21,7 @@ class Collector:
 
 
 def half(branch: str, answer: object, edge: int) -> Tuple:
-    """One branch's answer about the same attempt."""
+    """Return the answer of one branch for the same attempt."""
     return Tuple(
         ("order-1", branch, answer), Source(branch, "default", 1, FIELDS), root=77, edge=edge
     )
@@ -35,8 +35,8 @@ def join(*halves: Tuple) -> Collector:
     return collector
 
 
-def test_two_halves_are_one_answer_anchored_to_both() -> None:
-    """In either order."""
+def test_join_anchors_the_answer_to_both_halves() -> None:
+    """The order of the halves does not matter."""
     price, check = half("price", 7, 1), half("check", True, 2)
     for halves in ([price, check], [check, price]):
         found = join(*halves)
@@ -44,8 +44,8 @@ def test_two_halves_are_one_answer_anchored_to_both() -> None:
         assert found.acked == halves
 
 
-def test_a_half_that_comes_again_is_no_partner_of_itself() -> None:
-    """A branch that was killed after it had emitted is executed again, for the same tree."""
+def test_replayed_half_is_not_joined_with_itself() -> None:
+    """A branch that is killed after its emit executes the same tree again."""
     first, again, check = half("price", 7, 1), half("price", 7, 3), half("check", True, 2)
     found = join(first, again, check)
     assert found.emitted == [({"order": "order-1", "price": 7, "check": True}, [again, check])]

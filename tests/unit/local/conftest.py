@@ -1,4 +1,4 @@
-"""What the tests of `kstorm.local` share."""
+"""Shared fixtures for the tests of `kstorm.local`."""
 
 import time
 from collections.abc import Callable
@@ -24,7 +24,7 @@ def eventually() -> Eventually:
 
 @pytest.fixture
 def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Give kstorm an empty cache folder of its own."""
+    """Give kstorm its own empty cache folder."""
     folder = tmp_path / "cache"
     monkeypatch.setenv("KSTORM_CACHE", str(folder))
     return folder

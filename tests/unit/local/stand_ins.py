@@ -1,4 +1,4 @@
-"""Processes whose status pages the test writes, for code that reads the pages of a topology."""
+"""Processes whose status pages come from the test, for code that reads the pages of a topology."""
 
 from dataclasses import dataclass, field
 from typing import Any, Self
@@ -12,14 +12,14 @@ class StandInWorker:
 
 @dataclass
 class StandInProcesses:
-    """Workers, and what they say of themselves."""
+    """Workers and their status pages."""
 
     workers: list[StandInWorker]
     pages: dict[str, dict[str, Any] | None] = field(default_factory=dict)
 
     @classmethod
     def named(cls, *names: str) -> Self:
-        """One for each name, as `count-0`, which begins with the component."""
+        """Create a worker per name, such as `count-0`. The name starts with the component."""
         return cls([StandInWorker(name, name.partition("-")[0]) for name in names])
 
     def statuses(self) -> dict[str, dict[str, Any] | None]:

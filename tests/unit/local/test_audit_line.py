@@ -1,12 +1,12 @@
-"""What a run says of its audit."""
+"""The audit's result in the report of a run."""
 
 import json
 
 from kstorm.local.audit import Audited, read_audit
 
 
-def test_what_the_audit_printed_is_one_line() -> None:
-    """And no fault, if all is done."""
+def test_audit_result_is_one_line() -> None:
+    """A complete audit has no fault."""
     found = {
         "messages": 1200,
         "outcomes": {"done": 1190, "dead": 10},
@@ -29,8 +29,11 @@ def test_what_the_audit_printed_is_one_line() -> None:
     }
 
 
-def test_what_is_missing_is_a_fault() -> None:
-    """So is what is not yet done: the topology was at rest. Without ackers there are no trees."""
+def test_missing_message_is_a_fault() -> None:
+    """An unfinished message is a fault too, because the topology was idle.
+
+    Without ackers there are no trees.
+    """
     audited = read_audit(
         json.dumps(
             {

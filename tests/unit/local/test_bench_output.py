@@ -1,4 +1,4 @@
-"""The benchmark finds what a contestant lost, made up or counted twice."""
+"""The benchmark finds words that a contestant lost, invented or counted twice."""
 
 import pytest
 
@@ -15,24 +15,24 @@ def counts_of(*records: tuple[bytes | None, bytes | None, int]) -> Counts:
     return counts
 
 
-def test_a_whole_output_is_correct() -> None:
-    """The highest counts are the true ones, in whatever order they came."""
+def test_complete_output_is_correct() -> None:
+    """The highest counts are the true ones, in any order."""
     verdict = counts_of(*reversed(WHOLE)).compare(TRUTH)
     assert verdict.correct
     assert (verdict.short, verdict.over, verdict.strange) == (0, 0, 0)
 
 
 @pytest.mark.parametrize("missing", [1, 2])
-def test_a_lost_count_is_short(missing: int) -> None:
-    """A word that is missing, and one that was counted once too seldom."""
+def test_lost_count_is_short(missing: int) -> None:
+    """Either the word is missing, or its last count is too low."""
     records = [record for number, record in enumerate(WHOLE) if number != missing]
     verdict = counts_of(*records).compare(TRUTH)
     assert verdict.short == 1
     assert not verdict.correct
 
 
-def test_a_replay_is_over_and_correct() -> None:
-    """At least once: counts may exceed the truth."""
+def test_replay_counts_over_and_is_correct() -> None:
+    """With at least once, counts may exceed the truth."""
     verdict = counts_of(*WHOLE, (b"to", b"4 1", 13)).compare(TRUTH)
     assert verdict.over == 2
     assert verdict.correct
@@ -48,15 +48,15 @@ def test_a_replay_is_over_and_correct() -> None:
         (None, b"1 0", 9),
     ],
 )
-def test_what_cannot_be_is_strange(record: tuple[bytes | None, bytes | None, int]) -> None:
-    """A word of no sentence, or a value that is no count."""
+def test_impossible_record_is_strange(record: tuple[bytes | None, bytes | None, int]) -> None:
+    """The word is in no sentence, or the value is not a count."""
     verdict = counts_of(*WHOLE, record).compare(TRUTH)
     assert verdict.strange == 1
     assert not verdict.correct
 
 
 def test_counts_of_batches_have_no_id() -> None:
-    """One with an id is strange there, and one without is whole."""
+    """A count with an id is strange there, and one without is complete."""
     counts = Counts(by_batch=True)
     for record in ((b"to", b"2", 1), (b"be", b"1", 2)):
         counts.add(*record)
@@ -66,6 +66,6 @@ def test_counts_of_batches_have_no_id() -> None:
     assert not counts.last_stamp
 
 
-def test_a_sentence_ends_with_its_last_count() -> None:
-    """By the broker's stamp, not by the order of reading."""
+def test_sentence_ends_with_its_last_count() -> None:
+    """The broker's timestamps decide, not the order of reading."""
     assert counts_of(*WHOLE).last_stamp == {0: 10, 1: 12}

@@ -1,4 +1,4 @@
-"""The benchmark notices when a contestant dies, is silent, or is too slow."""
+"""The benchmark notices if a contestant dies, writes nothing, or is too slow."""
 
 import io
 import sys
@@ -18,18 +18,18 @@ from tests.bench.waiting import Wait
 
 
 class StandInBroker:
-    """Says these numbers of records, one after the other, and the last one again and again."""
+    """Reports these numbers of records in turn, and repeats the last one."""
 
     def __init__(self, totals: Iterable[int]) -> None:
         self._totals = list(totals)
 
     def ends(self, topic: str) -> dict[int, int]:
-        """The next number, in the only partition."""
+        """Return the next number, for the only partition."""
         return {0: self._totals.pop(0) if len(self._totals) > 1 else self._totals[0]}
 
 
 def wait_for(process: ManagedProcess, *totals: int) -> Wait:
-    """A wait for a contestant whose counts grow like this."""
+    """Return a wait for a contestant whose counts grow like this."""
     return Wait(
         process,
         cast(Broker, StandInBroker(totals)),
@@ -40,7 +40,7 @@ def wait_for(process: ManagedProcess, *totals: int) -> Wait:
 
 @pytest.fixture
 def contestant(tmp_path: Path) -> Iterator[ManagedProcess]:
-    """A contestant that does nothing, until it is stopped."""
+    """A contestant that does nothing until it is stopped."""
     process = ManagedProcess(
         "faust", [sys.executable, "-c", "import time; time.sleep(60)"], workdir=tmp_path
     )
@@ -49,8 +49,8 @@ def contestant(tmp_path: Path) -> Iterator[ManagedProcess]:
     process.kill()
 
 
-def test_it_waits_for_the_first_count_and_for_all(contestant: ManagedProcess) -> None:
-    """And knows then where the topic ends."""
+def test_waits_for_the_first_count_and_for_all(contestant: ManagedProcess) -> None:
+    """The wait then knows the end of the topic."""
     wait = wait_for(contestant, 0, 1, 2, 5)
     wait.for_first()
     assert wait.ends == {0: 1}
@@ -58,33 +58,32 @@ def test_it_waits_for_the_first_count_and_for_all(contestant: ManagedProcess) ->
     assert wait.ends == {0: 5}
 
 
-def test_who_writes_nobody_knows_how_much_has_done_when_it_is_quiet(
+def test_unknown_amount_of_output_ends_with_a_pause(
     contestant: ManagedProcess, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Not before."""
     monkeypatch.setattr("tests.bench.waiting._QUIET_SECS", 0.6)
     wait = wait_for(contestant, 1, 2, 5)
     wait.for_quiet()
     assert wait.ends == {0: 5}
 
 
-def test_a_deadline_ends_the_waiting(contestant: ManagedProcess) -> None:
-    """With less than what was wanted."""
+def test_deadline_ends_the_wait(contestant: ManagedProcess) -> None:
+    """Fewer records than requested are there."""
     assert not wait_for(contestant, 1, 2).for_records(5, time.monotonic())
 
 
-def test_a_silent_contestant_ends_the_waiting(
+def test_silent_contestant_ends_the_wait(
     contestant: ManagedProcess, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """What it has written by then is all."""
+    """Its output so far counts as all."""
     monkeypatch.setattr("tests.bench.waiting._SILENCE_SECS", 0.1)
     assert not wait_for(contestant, 1, 2).for_records(5, None)
 
 
-def test_one_that_never_writes_is_named_with_its_log(
+def test_contestant_without_output_is_named_with_its_log(
     contestant: ManagedProcess, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """In one line."""
+    """The error is one line."""
     monkeypatch.setattr("tests.bench.waiting._START_SECS", 0.1)
     with pytest.raises(
         LocalError, match=f"^faust wrote nothing within 0.1 s: see its log {contestant.log_path}$"
@@ -92,8 +91,8 @@ def test_one_that_never_writes_is_named_with_its_log(
         wait_for(contestant, 0).for_first()
 
 
-def test_one_that_dies_is_named_with_its_log(contestant: ManagedProcess) -> None:
-    """In one line, whatever was waited for."""
+def test_dead_contestant_is_named_with_its_log(contestant: ManagedProcess) -> None:
+    """The error is one line, in every kind of wait."""
     contestant.kill()
     with pytest.raises(
         LocalError,

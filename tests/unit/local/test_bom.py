@@ -1,4 +1,4 @@
-"""The list of what an image is made of: what is in it, as CycloneDX."""
+"""The bill of materials of an image, as CycloneDX."""
 
 import hashlib
 import shutil
@@ -28,14 +28,14 @@ METADATA = "Metadata-Version: 2.4\nName: {}\nVersion: {}\n{}"
 
 
 def write(path: Path, text: str) -> None:
-    """A file, with the folders above it."""
+    """Write a file, and create its parent folders."""
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(text)
 
 
 @pytest.fixture
 def root(tmp_path: Path) -> Path:
-    """An image with one of each kind."""
+    """An image with one part of each kind."""
     write(tmp_path / "var/lib/dpkg/status", STATUS)
     write(tmp_path / "usr/share/doc/tini/copyright", COPYRIGHT)
     packages = tmp_path / "opt/kstorm/lib/python3.11/site-packages"
@@ -56,13 +56,13 @@ def root(tmp_path: Path) -> Path:
 
 
 def named(found: dict[str, Any], name: str) -> dict[str, Any]:
-    """The component of that name."""
+    """Return the component of this name."""
     (component,) = [each for each in found["components"] if each["name"] == name]
     return dict(component)
 
 
-def test_everything_is_listed(root: Path) -> None:
-    """And what was there once is not."""
+def test_all_installed_parts_are_listed(root: Path) -> None:
+    """Removed packages are not."""
     found = bill("kstorm-x", root)
     assert (found["bomFormat"], found["metadata"]["component"]["name"]) == ("CycloneDX", "kstorm-x")
     names = sorted(each["name"] for each in found["components"])
@@ -85,8 +85,10 @@ def test_everything_is_listed(root: Path) -> None:
     assert len(set(references)) == len(references)
 
 
-def test_each_has_its_version_and_its_licence(root: Path) -> None:
-    """By our list; of a package that is not ours, by what it says itself; of Debian's by their copyright files."""
+def test_each_part_has_its_version_and_licence(root: Path) -> None:
+    """The licence comes from our list, from a foreign package's metadata, or from Debian's
+    copyright files.
+    """
     found = bill("kstorm-x", root)
     assert named(found, "tini")["purl"] == "pkg:deb/debian/tini@0.19.0-1%2Bb3?arch=amd64"
     assert named(found, "tini")["licenses"] == [{"license": {"name": "Expat"}}]
@@ -111,6 +113,6 @@ def test_each_has_its_version_and_its_licence(root: Path) -> None:
     )
 
 
-def test_without_anything_it_is_empty(tmp_path: Path) -> None:
-    """A base that is not Debian's, say."""
+def test_image_without_known_parts_has_an_empty_list(tmp_path: Path) -> None:
+    """An example is a base image other than Debian's."""
     assert bill("kstorm-x", tmp_path)["components"] == []

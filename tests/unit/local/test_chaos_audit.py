@@ -1,4 +1,6 @@
-"""The audit of a chaos run finds what is lost, repeated, wrong, counted short or stored too soon."""
+"""The audit of a chaos run finds lost, repeated and wrong outputs, low counts, and offsets stored
+too early.
+"""
 
 import json
 from zlib import crc32
@@ -13,7 +15,7 @@ POISON = RecordPlace("in", 1, 1)
 
 
 def source(texts: list[str] = TEXTS) -> list[Record]:
-    """The messages, in turn on two partitions, one every 10 ms."""
+    """Return the messages, alternating between two partitions, one every 10 ms."""
     return [
         Record(RecordPlace("in", number % 2, number // 2), text.encode(), 1000 + 10 * number)
         for number, text in enumerate(texts)
@@ -21,7 +23,7 @@ def source(texts: list[str] = TEXTS) -> list[Record]:
 
 
 def words(texts: list[str] = TEXTS) -> list[Record]:
-    """What the topic of counts has if each word was counted once."""
+    """Return the records of the counts topic after each word was counted once."""
     counts: dict[str, int] = {}
     found: list[Record] = []
     for number, text in enumerate(texts):
@@ -40,7 +42,7 @@ def words(texts: list[str] = TEXTS) -> list[Record]:
 
 
 def joined(texts: list[str] = TEXTS) -> list[Record]:
-    """What the topic of the join has if each message went through it once."""
+    """Return the records of the join topic after each message was joined once."""
     return [
         Record(
             RecordPlace("joined", 0, number),
@@ -58,17 +60,17 @@ def joined(texts: list[str] = TEXTS) -> list[Record]:
 
 
 def changed(record: Record, **values: object) -> Record:
-    """A record with something else in it."""
+    """Return a record with other content."""
     return record._replace(value=json.dumps({**json.loads(record.value), **values}).encode())
 
 
-def test_what_is_whole_has_no_faults() -> None:
-    """Every output once, every offset at its end, the last counts the truth."""
+def test_complete_output_has_no_faults() -> None:
+    """Every output occurs once, every offset is at its end, and the last counts are true."""
     offsets = [OffsetSeen(0, 1, 1105), OffsetSeen(0, 2, 1126), OffsetSeen(1, 1, 1200)]
     found = audit(
         source(), words(), joined(), [], last={"m1", "m2"}, offsets=offsets, ends={0: 2, 1: 1}
     )
-    # The words of m0 that do not come again have no last count.
+    # Words of m0 that do not occur again have no last count.
     assert set(found.short) == {"or", "not"}
     found.short.clear()
     assert found.faults() == []
@@ -77,8 +79,8 @@ def test_what_is_whole_has_no_faults() -> None:
 
 
 @pytest.mark.parametrize("missing", range(9))
-def test_a_missing_word_is_a_lost_message(missing: int) -> None:
-    """Whichever it is, its message is named, and what is missing of it."""
+def test_missing_word_is_a_lost_message(missing: int) -> None:
+    """The audit names the message and the missing word."""
     records = words()
     gone = json.loads(records.pop(missing).value)
     found = audit(source(), records, joined(), [])
@@ -88,24 +90,25 @@ def test_a_missing_word_is_a_lost_message(missing: int) -> None:
     assert "1 messages are lost" in found.faults()[0]
 
 
-def test_a_missing_join_is_a_lost_message() -> None:
-    """The other branch counts as well."""
+def test_missing_join_is_a_lost_message() -> None:
     found = audit(source(), words(), joined()[:2], [])
     assert [(lost.id, lost.missing, lost.timestamp) for lost in found.lost] == [
         ("m2", "join", 1020)
     ]
 
 
-def test_outputs_beyond_the_first_are_duplicates_whatever_their_order() -> None:
-    """Each has the time of the later copy, and when its message had been finished."""
+def test_further_copies_of_an_output_are_duplicates() -> None:
+    """Their order does not matter.
+
+    Each has the time of the later copy and of its message's completion.
+    """
     late = words()[6]._replace(timestamp=5000)
     found = audit(source(), [late, *words()], [*joined(), joined()[2]._replace(timestamp=6000)], [])
     assert found.duplicates == [Duplicate("m1", 5000, 1115), Duplicate("m2", 6000, 1125)]
     assert found.faults() == []
 
 
-def test_a_duplicate_does_not_stand_in_for_what_is_lost() -> None:
-    """One too many here, one too few there."""
+def test_duplicate_does_not_replace_a_lost_output() -> None:
     records = words()
     records[1] = records[0]
     found = audit(source(), records, joined(), [])
@@ -126,24 +129,24 @@ def test_a_duplicate_does_not_stand_in_for_what_is_lost() -> None:
         pytest.param(changed(words()[0], count=0), id="a count of nothing"),
     ],
 )
-def test_a_word_that_follows_from_no_message_is_corrupted(wrong: Record) -> None:
-    """It is named, and finishes nothing."""
+def test_word_of_no_message_is_corrupted(wrong: Record) -> None:
+    """The audit names it, and it completes no message."""
     found = audit(source(), [wrong, *words()[1:]], joined(), [])
     assert found.corrupted == [wrong]
     assert [lost.id for lost in found.lost] == ["m0"]
 
 
 @pytest.mark.parametrize("change", [{"length": 5}, {"checksum": 1}, {"id": "m1"}, {"length": None}])
-def test_a_join_that_follows_from_no_message_is_corrupted(change: dict[str, object]) -> None:
-    """Both halves must be right, and of the same message."""
+def test_join_of_no_message_is_corrupted(change: dict[str, object]) -> None:
+    """Both halves must be correct and belong to the same message."""
     wrong = changed(joined()[0], **change)
     found = audit(source(), words(), [wrong, *joined()[1:]], [])
     assert found.corrupted == [wrong]
     assert [lost.id for lost in found.lost] == ["m0"]
 
 
-def test_a_message_in_the_dead_letters_is_not_lost_but_given_up() -> None:
-    """And what it left behind is no duplicate, even twice."""
+def test_dead_letter_of_a_good_message_is_given_up_not_lost() -> None:
+    """Its outputs are not duplicates, even if they occur twice."""
     records = [record for record in words() if b"m1" not in record.value] + [words()[6], words()[6]]
     found = audit(source(), records, joined(), [Letter(RecordPlace("in", 1, 0), 1500)])
     assert (found.lost, found.duplicates, found.given_up) == ([], [], [RecordPlace("in", 1, 0)])
@@ -151,7 +154,10 @@ def test_a_message_in_the_dead_letters_is_not_lost_but_given_up() -> None:
 
 
 def test_poison_must_be_in_the_dead_letters() -> None:
-    """Of the source, and of internal topics; then it is neither lost nor given up."""
+    """This holds for the source and for internal topics.
+
+    Such a message is neither lost nor given up.
+    """
     messages = [*source(), Record(POISON, b"\xff\xfe", 1030)]
     frame = RecordPlace("internal", 0, 7)
     found = audit(
@@ -168,8 +174,8 @@ def test_poison_must_be_in_the_dead_letters() -> None:
     assert "not in the dead letters" in found.faults()[0]
 
 
-def test_the_last_counts_may_exceed_the_truth_and_not_fall_short_of_it() -> None:
-    """The truth is what the source topic has; only counts that came with the last messages matter."""
+def test_last_counts_may_be_too_high_but_not_too_low() -> None:
+    """The truth comes from the source topic. Only the counts of the last messages matter."""
     texts = ["m0 to be to", "m1 be", "last0 to be"]
     right = words(texts)
     assert audit(source(texts), right, joined(texts), [], last={"last0"}).short == {}
@@ -182,13 +188,13 @@ def test_the_last_counts_may_exceed_the_truth_and_not_fall_short_of_it() -> None
     assert "counted short" in found.faults()[0]
 
 
-def test_an_offset_above_an_unfinished_message_is_found() -> None:
-    """At the time of looking, everything below must have been written."""
+def test_stored_offset_above_an_unfinished_message_is_found() -> None:
+    """At the time of the check, all outputs below it must have been written."""
     too_soon = OffsetSeen(0, 2, 1124)
     offsets = [OffsetSeen(0, 1, 1105), too_soon, OffsetSeen(0, 2, 1125), OffsetSeen(1, 1, 1115)]
     found = audit(source(), words(), joined(), [], offsets=offsets, ends={0: 2, 1: 1})
     assert found.ahead == [too_soon]
-    begun = OffsetSeen(1, 0, 1100, position=-1001)  # nothing was committed yet
+    begun = OffsetSeen(1, 0, 1100, position=-1001)  # no offset was committed yet
     exact = [OffsetSeen(0, 2, 1124, position=2), OffsetSeen(0, 2, 9999, position=1), begun]
     assert audit(source(), words(), joined(), [], offsets=exact).ahead == [exact[1]]
     assert "stored offsets were too high" in found.faults()[0]
@@ -196,8 +202,8 @@ def test_an_offset_above_an_unfinished_message_is_found() -> None:
     assert found.ahead == [OffsetSeen(0, 2, 9999)]
 
 
-def test_a_partition_that_does_not_end_at_its_end_is_found() -> None:
-    """By the last look; one that was never seen stands at 0."""
+def test_stored_offset_below_the_end_is_found() -> None:
+    """The last check counts. A partition that was never seen is at 0."""
     found = audit(
         source(), words(), joined(), [], offsets=[OffsetSeen(0, 1, 2000)], ends={0: 2, 1: 1}
     )
@@ -205,8 +211,8 @@ def test_a_partition_that_does_not_end_at_its_end_is_found() -> None:
     assert "do not end" in found.faults()[0]
 
 
-def test_what_is_no_text_may_be_there_again_and_again() -> None:
-    """Each is a message of its own, and belongs into the dead letters."""
+def test_equal_undecodable_messages_are_separate() -> None:
+    """Each one needs a dead letter."""
     bad = [Record(RecordPlace("in", 2, number), b"\xff\xfe no text", 1200) for number in range(2)]
     letters = [Letter(record.place, 1300) for record in bad]
     found = audit(
@@ -215,25 +221,25 @@ def test_what_is_no_text_may_be_there_again_and_again() -> None:
     assert (found.lost, found.letters, found.without_letter) == ([], 2, [])
 
 
-def test_an_id_that_is_twice_in_the_source_cannot_be_audited() -> None:
-    """The outputs of one could stand for those of the other."""
+def test_duplicate_id_in_the_source_is_rejected() -> None:
+    """The outputs of one message could replace those of the other."""
     with pytest.raises(ValueError, match="'m0' is twice"):
         audit(source(["m0 a", "m0 a"]), [], [], [])
 
 
 PARTED = Parted(frozenset({"word 1"}), (("check", True), ("split", False)))
-"""Of `m1 be quick` the second word never comes."""
+"""The second word of `m1 be quick` is never written."""
 NOWHERE, IN_CHECK = RecordPlace("", -1, -1), RecordPlace("chaos.check", 0, 5)
 ITS_LETTERS = [Letter(IN_CHECK, 1500, "check", "m1"), Letter(NOWHERE, 1501, "split")]
 
 
 def parted_words() -> list[Record]:
-    """All but that one."""
+    """Return all words except that one."""
     return [record for record in words() if b"quick" not in record.value]
 
 
-def test_a_message_of_which_a_tuple_is_a_dead_letter_is_whole_otherwise() -> None:
-    """Its other outputs are there, once, and a letter for each tuple."""
+def test_message_with_a_dead_tuple_has_all_other_outputs() -> None:
+    """Each of these occurs once, and each dead tuple has a letter."""
     found = audit(
         source(), parted_words(), joined(), ITS_LETTERS, parted={RecordPlace("in", 1, 0): PARTED}
     )
@@ -241,8 +247,8 @@ def test_a_message_of_which_a_tuple_is_a_dead_letter_is_whole_otherwise() -> Non
     assert (found.letters, len(found.duplicates)) == (1, 0)
 
 
-def test_what_is_missing_of_it_is_lost() -> None:
-    """Only what cannot come may be missing."""
+def test_missing_output_besides_the_dead_tuple_is_lost() -> None:
+    """Only the outputs of dead tuples may be missing."""
     records = [record for record in parted_words() if b"m1" not in record.value]
     found = audit(
         source(), records, joined(), ITS_LETTERS, parted={RecordPlace("in", 1, 0): PARTED}
@@ -250,8 +256,7 @@ def test_what_is_missing_of_it_is_lost() -> None:
     assert [(lost.id, lost.missing) for lost in found.lost] == [("m1", "word 0")]
 
 
-def test_what_is_twice_of_it_is_a_duplicate() -> None:
-    """A letter of one of its tuples excuses nothing."""
+def test_repeated_output_besides_the_dead_tuple_is_a_duplicate() -> None:
     found = audit(
         source(),
         [*parted_words(), words()[6]],
@@ -262,8 +267,8 @@ def test_what_is_twice_of_it_is_a_duplicate() -> None:
     assert [copy.id for copy in found.duplicates] == ["m1"]
 
 
-def test_what_must_not_come_of_it_is_corrupted() -> None:
-    """The tuple would be there and given up."""
+def test_output_of_a_dead_tuple_is_corrupted() -> None:
+    """The tuple would be both processed and given up."""
     found = audit(
         source(), words(), joined(), ITS_LETTERS, parted={RecordPlace("in", 1, 0): PARTED}
     )
@@ -290,8 +295,8 @@ def test_what_must_not_come_of_it_is_corrupted() -> None:
         ),
     ],
 )
-def test_each_of_its_letters_must_be_there_once(letters: list[Letter], wrong: str) -> None:
-    """Given up are just those tuples that nobody can process."""
+def test_each_dead_tuple_has_one_letter(letters: list[Letter], wrong: str) -> None:
+    """The topology gives up exactly the tuples that no bolt can process."""
     found = audit(
         source(), parted_words(), joined(), letters, parted={RecordPlace("in", 1, 0): PARTED}
     )
@@ -299,7 +304,7 @@ def test_each_of_its_letters_must_be_there_once(letters: list[Letter], wrong: st
     assert "not as they should be" in found.faults()[0]
 
 
-def test_a_tuple_of_a_good_message_in_the_dead_letters_is_given_up() -> None:
-    """It could have been processed."""
+def test_dead_tuple_of_a_good_message_is_given_up() -> None:
+    """The bolt could have processed it."""
     found = audit(source(), words(), joined(), [Letter(IN_CHECK, 1500, "check", "m1")])
     assert found.given_up == [RecordPlace("in", 1, 0)]

@@ -1,4 +1,4 @@
-"""The order of the faults is a function of the seed, and the command line says which there are."""
+"""The order of the faults depends only on the seed. The command line selects the faults."""
 
 from itertools import islice
 from pathlib import Path
@@ -13,35 +13,35 @@ from tests.chaos.topology import GUARANTEE_VARIABLE, topology
 
 
 def drawn(seed: int, count: int) -> list[tuple[str, float]]:
-    """The first faults, each with what it would draw first."""
+    """Return the first faults, each with its first random number."""
     return [(fault.name, rng.random()) for fault, rng in islice(draw(FAULTS, seed), count)]
 
 
 def asked(*arguments: str) -> ChaosOptions:
-    """The options of a command line that asks for a run."""
+    """Return the options of a command line."""
     options = parse(list(arguments))
     assert options is not None
     return options
 
 
-def test_the_order_and_the_victims_are_a_function_of_the_seed() -> None:
-    """The same again for the same seed, another for another."""
+def test_seed_determines_order_and_victims() -> None:
+    """Another seed gives another order."""
     count = 3 * len(FAULTS)
     assert drawn(7, count) == drawn(7, count)
     assert drawn(7, count) != drawn(8, count)
     assert [chance for _, chance in drawn(7, count)] != [chance for _, chance in drawn(8, count)]
 
 
-def test_every_fault_comes_once_before_one_comes_again() -> None:
-    """And the second time in another order."""
+def test_every_fault_occurs_once_per_round() -> None:
+    """The next round has another order."""
     count = len(FAULTS)
     names = [name for name, _ in drawn(7, 2 * count)]
     assert sorted(names[:count]) == sorted(names[count:]) == sorted(fault.name for fault in FAULTS)
     assert names[:count] != names[count:]
 
 
-def test_what_one_fault_draws_does_not_change_the_next() -> None:
-    """Each has a generator of its own, so that timing cannot matter."""
+def test_random_numbers_of_one_fault_do_not_change_the_next() -> None:
+    """Each fault has its own generator, so timing does not matter."""
     greedy = []
     for fault, rng in islice(draw(FAULTS, 7), 5):
         greedy.append((fault.name, rng.random()))
@@ -49,8 +49,8 @@ def test_what_one_fault_draws_does_not_change_the_next() -> None:
     assert greedy == drawn(7, 5)
 
 
-def test_a_short_run_kills_each_role_once_and_writes_no_page() -> None:
-    """A full one draws from all, and writes the page of the docs."""
+def test_short_run_kills_each_role_once_and_writes_no_page() -> None:
+    """A full run draws from all faults and writes the page of the docs."""
     short, full = asked("--short"), asked()
     assert [fault.name for fault in short.faults] == [
         f"kill-{role}" for role in SUBJECTS[WORD_COUNT].roles
@@ -64,14 +64,14 @@ def test_a_short_run_kills_each_role_once_and_writes_no_page() -> None:
 
 
 def test_half_an_hour_has_200000_messages() -> None:
-    """Fewer minutes keep the rate; a number that is given is spread over the minutes."""
+    """Fewer minutes keep the rate. A given number is spread over the minutes."""
     assert asked("--minutes", "30").messages >= 200_000
     assert asked("--minutes", "3").messages == pytest.approx(20_000, abs=1)
     assert asked("--minutes", "2", "--messages", "1,200").rate == 10
 
 
-def test_the_command_says_how_to_do_the_same_again() -> None:
-    """Also where the seed was drawn."""
+def test_command_of_a_run_reproduces_it() -> None:
+    """It names a drawn seed too."""
     options = asked("--minutes", "3", "--faults", "sleep,scale")
     assert options.command == f"./run chaos --minutes 3 --seed {options.seed} --faults sleep,scale"
     again = asked(*options.command.split()[2:])
@@ -82,7 +82,7 @@ def test_the_command_says_how_to_do_the_same_again() -> None:
 
 
 def test_exactly_once_draws_from_all_faults() -> None:
-    """Its command asks for the same again."""
+    """Its command reproduces the run."""
     options = asked("--guarantee", "exactly-once", "--seed", "7")
     assert options.guarantee == "exactly_once"
     assert list(options.faults) == faults_of(SUBJECTS[WORD_COUNT])
@@ -90,8 +90,8 @@ def test_exactly_once_draws_from_all_faults() -> None:
     assert not asked("--guarantee", "at-least-once").exactly_once
 
 
-def test_the_processes_hear_of_the_guarantee(monkeypatch: pytest.MonkeyPatch) -> None:
-    """By an environment variable; without it, it is at least once."""
+def test_processes_get_the_guarantee_by_a_variable(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The default is at least once."""
     monkeypatch.delenv(GUARANTEE_VARIABLE, raising=False)
     assert not topology().config.exactly_once
     monkeypatch.setenv(GUARANTEE_VARIABLE, "exactly_once")
@@ -99,8 +99,11 @@ def test_the_processes_hear_of_the_guarantee(monkeypatch: pytest.MonkeyPatch) ->
 
 
 @pytest.mark.parametrize("name", ["trident", "window", "join", "all"])
-def test_each_topology_has_the_faults_that_it_can_have(name: str) -> None:
-    """Roles, processes and bolts that are named are there; a short run kills each role once; it is processed exactly once."""
+def test_faults_of_each_topology_exist(name: str) -> None:
+    """The named roles, processes and bolts exist. A short run kills each role once.
+
+    The topologies run with exactly once.
+    """
     options = asked("--topology", name, "--seed", "7")
     assert options.exactly_once
     assert options.command == f"./run chaos --minutes 10 --seed 7 --topology {name}"
@@ -131,8 +134,7 @@ def test_each_topology_has_the_faults_that_it_can_have(name: str) -> None:
     )
 
 
-def test_streams_are_processed_exactly_once() -> None:
-    """At least once they cannot be."""
+def test_streams_require_exactly_once() -> None:
     assert asked("--topology", "join", "--guarantee", "exactly-once").exactly_once
     with pytest.raises(ConfigError, match="'join' is processed exactly once"):
         asked("--topology", "join", "--guarantee", "at-least-once")
@@ -140,7 +142,7 @@ def test_streams_are_processed_exactly_once() -> None:
         asked("--faults", "kill-window")
 
 
-def test_an_unknown_fault_is_named() -> None:
-    """With where to find those that there are."""
+def test_unknown_fault_is_named() -> None:
+    """The error explains how to list the faults."""
     with pytest.raises(ConfigError, match=r"no fault 'sleeep'.*--list"):
         parse(["--faults", "kill-spout,sleeep"])

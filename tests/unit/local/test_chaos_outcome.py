@@ -1,4 +1,4 @@
-"""What happens is counted for the fault under way, and the page says whether the goals were met."""
+"""Events are assigned to the fault of their time, and the page shows whether the goals were met."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -33,9 +33,11 @@ def row(found: ChaosOutcome, name: str) -> Row:
     return next(row for row in found.rows() if row.fault == name)
 
 
-def test_each_thing_belongs_to_the_fault_under_way_at_its_time() -> None:
-    """From a fault's beginning to its end, both included; the rest is between faults. But what is lost was in flight when
-    the next fault began."""
+def test_event_belongs_to_the_fault_of_its_time() -> None:
+    """A fault lasts from its start to its end, inclusively. Other events are between faults.
+
+    A lost message belongs to the fault during which it was in flight.
+    """
     findings = ChaosFindings(
         messages=[500, 1000, 1500, 2000, 2001, 3000],
         lost=[
@@ -63,8 +65,11 @@ def test_each_thing_belongs_to_the_fault_under_way_at_its_time() -> None:
     assert (between.messages, between.lost, between.duplicated) == (2, 1, 1)
 
 
-def test_the_worst_message_counts_wherever_it_was_under_way() -> None:
-    """A message that came before a fault and is finished after it has waited in it; one between faults counts there."""
+def test_worst_message_counts_for_each_fault_that_it_waited_in() -> None:
+    """A message that arrives before a fault and finishes after it counts for the fault.
+
+    A message between two faults counts there.
+    """
     findings = ChaosFindings(
         spans=[(100, 200), (900, 1000), (950, 3000), (1500, 1600), (2100, 2900), (3500, 9000)]
     )
@@ -75,15 +80,17 @@ def test_the_worst_message_counts_wherever_it_was_under_way() -> None:
 
 
 @pytest.mark.parametrize("starts", [0, 1])
-def test_an_outage_of_kafka_starts_no_process(starts: int) -> None:
-    """What is started anew has ended."""
+def test_kafka_outage_must_not_restart_a_process(starts: int) -> None:
     found = outcome(ChaosFindings(), replace(episode("broker-outage", 1000, 2000), starts=starts))
     (goal,) = [goal for goal in found.goals() if "outage of Kafka" in goal.text]
     assert goal.met == (not starts)
 
 
-def test_the_goals_are_met_or_not() -> None:
-    """An acker's death replays nothing and is over in ten seconds; a bolt's repeats nothing that was finished."""
+def test_goals_for_kills() -> None:
+    """The death of an acker replays nothing and takes ten seconds at most.
+
+    The death of a bolt repeats no finished output.
+    """
     good = outcome(
         ChaosFindings(duplicates=[Duplicate("m1", 20_500, 19_000)]),
         episode("kill-acker", 10_000, 15_000, progress=9.9),
@@ -105,8 +112,8 @@ def test_the_goals_are_met_or_not() -> None:
     assert len(outcome(ChaosFindings()).goals()) == 2
 
 
-def test_exactly_once_nothing_may_be_there_too_often() -> None:
-    """Duplicates and counts above the truth are goals that are missed, and make the run fail; at least once they are neither."""
+def test_duplicates_fail_an_exactly_once_run() -> None:
+    """Counts above the truth do too. With at least once neither is a fault."""
     findings = ChaosFindings(outputs=9, duplicates=[Duplicate("m1", 20_500, 19_000)], over=3)
     exact = ChaosOutcome(options("--guarantee", "exactly-once"), findings, [], {}, 0)
     assert exact.faults() == ["duplicated: 1 of 9 outputs", "counts too high: by 3 in total"]
@@ -120,8 +127,8 @@ def test_exactly_once_nothing_may_be_there_too_often() -> None:
     assert clean.faults() == []
 
 
-def test_only_a_run_with_every_fault_writes_the_page_by_itself() -> None:
-    """What cannot be had here does not count; a file that was asked for is always written."""
+def test_only_a_run_with_every_fault_writes_the_page_by_default() -> None:
+    """Unavailable faults do not count. A requested file is always written."""
     episodes = [
         episode(fault.name, 1, 2)
         for fault in faults_of(SUBJECTS[WORD_COUNT])
@@ -132,10 +139,10 @@ def test_only_a_run_with_every_fault_writes_the_page_by_itself() -> None:
     assert ChaosOutcome(options("--report", "r.md"), ChaosFindings(), [], {}, 0).whole
 
 
-def test_the_page_has_the_table_and_what_is_wrong(
+def test_page_has_the_table_and_the_faults(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """With the seed, the command and the versions; the terminal says the same."""
+    """It has the seed, the command and the versions. The terminal shows the same."""
     findings = ChaosFindings(
         messages=[1500], lost=[Lost(RecordPlace("in", 3, 14), "m0", 1500, "join")]
     )
@@ -155,8 +162,8 @@ def test_the_page_has_the_table_and_what_is_wrong(
     assert "kill-acker" in said
 
 
-def test_the_page_of_the_docs_has_the_last_run_of_each_guarantee(tmp_path: Path) -> None:
-    """Side by side; a new run takes the place of the one before it with its guarantee, and leaves the other."""
+def test_page_of_the_docs_has_the_last_run_of_each_guarantee(tmp_path: Path) -> None:
+    """The runs are side by side. A new run replaces only the one with its guarantee."""
     page = tmp_path / "reliability.md"
     findings = ChaosFindings(messages=[1500], outputs=9, duplicates=[Duplicate("m1", 1600, 900)])
     renew_page(sum_up(outcome(findings, episode("sleep", 1000, 2000))), page)
@@ -173,8 +180,8 @@ def test_the_page_of_the_docs_has_the_last_run_of_each_guarantee(tmp_path: Path)
     assert "| sleep | 0 | 0 | 0 | 0 | 2.0 | 2.0 |" in page.read_text()
 
 
-def test_the_page_of_the_docs_has_a_run_of_streams_beside_those(tmp_path: Path) -> None:
-    """In a part of its own, with the late tuples; the table side by side is of the word count."""
+def test_page_of_the_docs_has_a_section_for_streams(tmp_path: Path) -> None:
+    """It has the late tuples. The comparison table covers only the word count."""
     page = tmp_path / "reliability.md"
     for arguments in ([], ["--guarantee", "exactly-once"], ["--topology", "all"]):
         made = ChaosOutcome(

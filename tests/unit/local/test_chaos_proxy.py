@@ -1,4 +1,7 @@
-"""A proxy lets all through, is cut silently, heals without a loss, and can be slow."""
+"""A proxy passes everything through.
+
+It can be cut silently, healed without loss, and slowed down.
+"""
 
 import socket
 import threading
@@ -15,7 +18,7 @@ SILENCE_SECS = 0.3
 
 
 class Echo:
-    """A server that sends back what it gets, and knows how many have come."""
+    """A server that returns its input and counts its connections."""
 
     def __init__(self) -> None:
         self.socket = socket.create_server(("127.0.0.1", 0))
@@ -73,16 +76,16 @@ def assert_silent(client: socket.socket) -> None:
         client.recv(1)
 
 
-def test_everything_comes_through_unchanged(proxy: Proxy) -> None:
-    """Also more than any buffer holds."""
+def test_data_passes_unchanged(proxy: Proxy) -> None:
+    """The data is larger than any buffer."""
     data = bytes(range(256)) * 40_000
     with connect(proxy) as client:
         threading.Thread(target=client.sendall, args=[data], daemon=True).start()
         assert read(client, len(data)) == data
 
 
-def test_a_cut_is_silent_and_heals_without_a_loss(proxy: Proxy, echo: Echo) -> None:
-    """The connection stays, nothing comes; what was sent meanwhile arrives when it heals."""
+def test_cut_is_silent_and_heals_without_loss(proxy: Proxy, echo: Echo) -> None:
+    """The connection stays open. Data that was sent meanwhile arrives after the healing."""
     with connect(proxy) as client:
         client.sendall(b"before")
         assert read(client, 6) == b"before"
@@ -94,8 +97,8 @@ def test_a_cut_is_silent_and_heals_without_a_loss(proxy: Proxy, echo: Echo) -> N
     assert echo.came == 1
 
 
-def test_a_new_connection_waits_while_it_is_cut(proxy: Proxy, echo: Echo) -> None:
-    """It is accepted, and reaches nobody before it heals."""
+def test_new_connection_waits_during_a_cut(proxy: Proxy, echo: Echo) -> None:
+    """The proxy accepts it, and connects to the server after the healing."""
     proxy.cut()
     with connect(proxy) as client:
         client.sendall(b"hello")
@@ -105,8 +108,8 @@ def test_a_new_connection_waits_while_it_is_cut(proxy: Proxy, echo: Echo) -> Non
         assert read(client, 5) == b"hello"
 
 
-def test_a_delay_is_added_in_each_direction_until_it_heals(proxy: Proxy) -> None:
-    """And not to each chunk after the other: they are late together."""
+def test_delay_applies_to_each_direction_until_healed(proxy: Proxy) -> None:
+    """The chunks are late together, not one after the other."""
     with connect(proxy) as client:
         proxy.slow(0.5)
         began = time.monotonic()
@@ -114,9 +117,7 @@ def test_a_delay_is_added_in_each_direction_until_it_heals(proxy: Proxy) -> None
             client.sendall(b"x")
             time.sleep(0.01)
         assert read(client, 10) == b"x" * 10
-        assert (
-            1 <= time.monotonic() - began < 5
-        )  # which is what each of the ten after the other would take
+        assert 1 <= time.monotonic() - began < 5  # ten delays in a row would take longer
         proxy.heal()
         began = time.monotonic()
         client.sendall(b"y")
@@ -124,8 +125,8 @@ def test_a_delay_is_added_in_each_direction_until_it_heals(proxy: Proxy) -> None
         assert time.monotonic() - began < 0.5
 
 
-def test_each_end_is_passed_on(proxy: Proxy, echo: Echo) -> None:
-    """If a client leaves or a server refuses, the other end does not hang."""
+def test_closed_connection_is_passed_on(proxy: Proxy, echo: Echo) -> None:
+    """If a client closes or a server refuses, the other side does not hang."""
     with connect(proxy) as client:
         client.sendall(b"x")
         read(client, 1)
@@ -133,14 +134,14 @@ def test_each_end_is_passed_on(proxy: Proxy, echo: Echo) -> None:
         client.settimeout(WAIT_SECS)
         assert client.recv(1) == b""
     echo.socket.close()
-    proxy.target = 1  # nobody listens there
+    proxy.target = 1  # no server listens there
     with connect(proxy) as client:
         client.settimeout(WAIT_SECS)
         assert client.recv(1) == b""
 
 
 def test_stop_ends_every_connection(proxy: Proxy) -> None:
-    """Also those that a cut holds up."""
+    """This includes connections that a cut holds up."""
     with connect(proxy) as client:
         client.sendall(b"x")
         read(client, 1)
@@ -148,7 +149,7 @@ def test_stop_ends_every_connection(proxy: Proxy) -> None:
         client.sendall(b"y")
         proxy.stop()
         client.settimeout(WAIT_SECS)
-        with suppress(ConnectionResetError):  # as what was held up had not been read
+        with suppress(ConnectionResetError):  # the held data was not read
             assert client.recv(1) == b""
     with pytest.raises(ConnectionRefusedError):
         connect(proxy)

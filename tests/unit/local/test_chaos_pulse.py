@@ -1,4 +1,6 @@
-"""When a topology works again after a fault, and when nothing of the fault is left."""
+"""The pulse detects that a topology works again after a fault, and that the fault has no more
+effect.
+"""
 
 import time
 from typing import Any, cast
@@ -11,7 +13,7 @@ from tests.unit.local.stand_ins import StandInProcesses
 
 
 def spout(acked: int, pending: int = 0, pid: int = 1, **source: float) -> dict[str, Any]:
-    """The page of a spout's process."""
+    """Return the page of a spout's process."""
     source = {"partitions": 6, "retries": 0, "oldest_pending_seconds": 0.1, **source}
     counts = {"acked": acked, "pending": pending, "tasks": [0], "source": source}
     return {
@@ -42,7 +44,7 @@ STANDBY = bolt(0, pid=9, tasks=())
 
 
 class Watched:
-    """A pulse, and the pages that it sees."""
+    """A pulse and its pages."""
 
     def __init__(self) -> None:
         self._processes = StandInProcesses.named("messages-0", "split-0", "split-1")
@@ -61,26 +63,29 @@ class Watched:
         return self.pulse.works_again
 
 
-def test_it_works_again_when_more_is_complete_than_was_open_and_everybody_has_worked() -> None:
-    """One without the other is not enough."""
+def test_recovery_needs_new_completions_and_work_by_every_process() -> None:
+    """One of both is not enough."""
     watched = Watched()
-    assert not watched.see(spout(110), bolt(501))  # these were open when it broke
+    assert not watched.see(spout(110), bolt(501))  # these were open when the fault began
     assert not watched.see(spout(111), None)
     assert not watched.see(spout(111), bolt(500))
-    assert not watched.see(spout(111), bolt(0, pid=3))  # back, and has done nothing yet
+    assert not watched.see(spout(111), bolt(0, pid=3))  # back, but without work so far
     assert watched.see(spout(111), bolt(1, pid=3))
 
 
-def test_tasks_may_go_on_elsewhere() -> None:
-    """Of a process that is not back, another has all tasks; half of them are not enough."""
+def test_tasks_may_move_to_another_process() -> None:
+    """Another process must have all tasks of the missing one."""
     watched = Watched()
     assert not watched.see(spout(111), None, bolt(5, pid=9, tasks=(0,)))
     assert watched.see(spout(111), None, bolt(5, pid=9))
     assert watched.see(spout(111), bolt(501, tasks=(0,)), bolt(5, pid=9, tasks=(1,)))
 
 
-def test_it_is_calm_when_what_was_there_at_the_moment_is_finished() -> None:
-    """All ready, nothing old, nothing that waits for its retry, every partition being read; and not before that is known."""
+def test_calm_needs_all_earlier_work_to_be_finished() -> None:
+    """All processes are ready and all partitions are read.
+
+    No old message and no retry is pending.
+    """
     watched, long_ago = Watched(), time.monotonic() - 60
     watched.see(spout(200), bolt(600))
     assert watched.pulse.calm_since(long_ago)
@@ -97,10 +102,10 @@ def test_it_is_calm_when_what_was_there_at_the_moment_is_finished() -> None:
         assert not watched.pulse.calm_since(long_ago), pages
 
 
-def test_the_longest_stop_is_the_longest_time_without_a_completed_tree(
+def test_longest_stop_is_the_longest_time_without_a_completed_tree(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """Since the fault began."""
+    """It counts from the start of the fault."""
     clock = 1000.0
     monkeypatch.setattr(time, "monotonic", lambda: clock)
     watched = Watched()

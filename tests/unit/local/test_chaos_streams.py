@@ -1,4 +1,7 @@
-"""The topology of streams that chaos breaks does in memory what its audit expects, and the audit sees when it does not."""
+"""The streams topology of chaos produces in memory the output that its audit expects.
+
+The audit finds injected defects.
+"""
 
 import random
 from collections.abc import Iterator
@@ -39,7 +42,7 @@ def records(kafka: FakeKafka, topic: str) -> Iterator[Record]:
 
 
 def run(seed: int = 0, *, kills: int = 0) -> ChaosFindings:
-    """All branches, some of whose processes die, and the audit of what they wrote."""
+    """Run all branches, kill some processes, and audit the output."""
     kafka = FakeKafka({SOURCE: PARTITIONS, COUNTS: 4, TOLD: 4})
     chance = random.Random(seed)
     built = topology()
@@ -69,35 +72,35 @@ def run(seed: int = 0, *, kills: int = 0) -> ChaosFindings:
 
 
 @pytest.mark.parametrize("kills", [0, 6])
-def test_the_audit_finds_nothing_wrong(kills: int) -> None:
-    """In memory, also when processes die."""
+def test_audit_of_a_correct_run_finds_nothing(kills: int) -> None:
+    """This holds if processes die, too."""
     found = run(kills, kills=kills)
     assert found.faults() == []
     assert (found.duplicates, found.over) == ([], 0)
     assert found.outputs > MESSAGES
 
 
-# What is taken out of the product here, the audit has to name.
+# The tests below break the product. The audit must name the defect.
 
 
-def test_a_word_that_counts_twice_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
-    """As if a batch had been added up again."""
+def test_word_counted_twice_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The defect resembles a batch that was added twice."""
     monkeypatch.setattr(Count, "combine", lambda self, one, other: one + other + (one == 3))
     found = run()
     assert found.over > 0
     assert found.duplicates == []
 
 
-def test_a_word_that_is_forgotten_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
-    """As if a state had gone back."""
+def test_forgotten_word_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The defect resembles a state that was rolled back."""
     monkeypatch.setattr(Count, "combine", lambda self, one, other: one + other - (one == 3))
     found = run()
     assert found.short
     assert "counted short" in found.faults()[0]
 
 
-def test_a_tuple_that_no_window_has_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
-    """It is acked, and was never kept."""
+def test_tuple_missing_in_all_windows_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The bolt acks it without storing it."""
     add = Kept.add
 
     def forget(self: Kept, time: int, number: int, tuple: Tuple) -> None:
@@ -113,8 +116,8 @@ def test_a_tuple_that_no_window_has_is_found(monkeypatch: pytest.MonkeyPatch) ->
     }
 
 
-def test_a_tuple_that_a_window_has_twice_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
-    """As if it had been kept again after a crash."""
+def test_tuple_twice_in_a_window_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The defect resembles a tuple that was stored again after a crash."""
     add = Kept.add
 
     def again(self: Kept, time: int, number: int, tuple: Tuple) -> None:
@@ -127,8 +130,8 @@ def test_a_tuple_that_a_window_has_twice_is_found(monkeypatch: pytest.MonkeyPatc
     assert {copy.id.partition(" ")[0] for copy in found.duplicates} >= {"m8"}
 
 
-def test_a_window_that_is_shown_twice_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
-    """As if what had been shown was not kept in mind."""
+def test_window_shown_twice_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The defect resembles a bolt that forgets which windows it has shown."""
     due = WindowManager.due
 
     def twice(self: WindowManager, time: int) -> Iterator[TupleWindow]:
@@ -141,16 +144,15 @@ def test_a_window_that_is_shown_twice_is_found(monkeypatch: pytest.MonkeyPatch) 
     assert any(copy.id.startswith("joined: ") for copy in found.duplicates)
 
 
-def test_a_sum_that_keeps_what_has_left_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Nothing leaves its running total."""
+def test_sum_that_never_drops_tuples_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(ChainManager, "_drop", lambda *_: None)
     found = run()
     assert {lost.missing.partition(":")[0] for lost in found.lost} == {"sums"}
     assert {record.value[:14] for record in found.corrupted} == {b'{"of":"spans",'}
 
 
-def test_a_sum_that_is_shown_twice_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
-    """As if it were not kept in mind how far a window was shown."""
+def test_sum_shown_twice_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The defect resembles a bolt that forgets how far it has shown a window."""
     moved = ChainManager._values
 
     def twice(self: ChainManager, end: int) -> Iterator[Shown]:
@@ -164,8 +166,8 @@ def test_a_sum_that_is_shown_twice_is_found(monkeypatch: pytest.MonkeyPatch) -> 
 
 
 @pytest.mark.parametrize("other", ["m9", "m10"])
-def test_a_pair_that_is_another_is_found(monkeypatch: pytest.MonkeyPatch, other: str) -> None:
-    """It is lost; what is there in its place is no pair of two sides, or is there twice."""
+def test_wrong_pair_is_found(monkeypatch: pytest.MonkeyPatch, other: str) -> None:
+    """The right pair is lost. The wrong one is corrupted or a duplicate."""
     message = Told.get_message_from_tuple
 
     def changed(self: Told, tuple: Tuple) -> bytes:

@@ -1,4 +1,4 @@
-"""The audit of streams, windows and joins finds what is lost, repeated or wrong in each of them."""
+"""The audit of streams, windows and joins finds lost, repeated and wrong outputs in each of them."""
 
 import json
 from collections.abc import Callable, Mapping, Sequence
@@ -21,7 +21,7 @@ EVENTS = [
     Event("m3", 8500, "g1", "right", "to"),
     Event("last", 20_001 + LAG_MS, "last", "left", ""),
 ]
-"""By the last one time is behind every window of the others."""
+"""After the last event, time is past every window of the others."""
 TOLD_OF: dict[tuple[str, str], list[dict[str, Any]]] = {
     ("windows", "default"): [
         {"task": 0, "start": -2000, "end": 2000, "ids": ["m0"], "new": ["m0"]},
@@ -42,7 +42,7 @@ TOLD_OF: dict[tuple[str, str], list[dict[str, Any]]] = {
     ("spans", "default"): [
         {"side": event.side, "span": [1, crc32(event.id.encode()), event.at, event.at]}
         for event in EVENTS[:4]
-        for _ in range(LENGTH_MS // SPAN_SLIDE_MS)  # none is in a window with another of its side
+        for _ in range(LENGTH_MS // SPAN_SLIDE_MS)  # none shares a window with another of its side
     ],
 }
 COUNTED = [("to", 1), ("be", 1), ("be", 2), ("or", 1), ("to", 2)]
@@ -65,7 +65,7 @@ def source(events: Sequence[Event] = EVENTS) -> list[Record]:
 
 
 def told(**changed: Told) -> Told:
-    """All that is told, in place of some components' something else; a late tuple as `windows_late`."""
+    """Return all output, with replacements for some components. `windows_late` is a late tuple."""
     found: Told = []
     for (component, stream), some in TOLD_OF.items():
         found += [
@@ -107,7 +107,7 @@ def audited(
 
 
 def windows(change: Callable[[Told], object]) -> ChaosFindings:
-    """With windows that are not as they should be."""
+    """Audit with changed windows."""
     some = [dict(each) for each in TOLD_OF["windows", "default"]]
     change(some)
     return audited(told(windows=some))
@@ -117,8 +117,8 @@ def names(found: ChaosFindings) -> list[tuple[str, str]]:
     return [(lost.id, lost.missing) for lost in found.lost]
 
 
-def test_what_is_whole_has_no_faults() -> None:
-    """Each count, each window and each pair once."""
+def test_complete_output_has_no_faults() -> None:
+    """Each count, window and pair occurs once."""
     found = audited()
     assert found.faults() == []
     assert (found.duplicates, found.over, found.late, found.outputs) == ([], 0, 0, 15 + 160)
@@ -128,35 +128,35 @@ def test_what_is_whole_has_no_faults() -> None:
 # Trident's word count.
 
 
-def test_a_word_that_is_not_counted_is_counted_short() -> None:
+def test_uncounted_word_is_short() -> None:
     """The last count is below the truth."""
     found = audited(counted=COUNTED[:-1])
     assert found.short == {"to": (1, 2)}
     assert "counted short" in found.faults()[0]
 
 
-def test_a_word_that_is_counted_twice_is_over() -> None:
+def test_word_counted_twice_is_over() -> None:
     """The last count is above the truth."""
     found = audited(counted=[*COUNTED, ("to", 3)])
     assert (found.short, found.over) == ({}, 1)
 
 
 @pytest.mark.parametrize("again", [("to", 2), ("to", 1)])
-def test_a_count_that_comes_again_is_a_duplicate(again: tuple[str, int]) -> None:
-    """The same, or a lower one after a higher one."""
+def test_repeated_count_is_a_duplicate(again: tuple[str, int]) -> None:
+    """It may also be a lower count after a higher one."""
     found = audited(counted=[*COUNTED, again])
     assert [copy.id for copy in found.duplicates] == [f"count {again[1]} of to"]
 
 
-def test_a_count_of_a_batch_may_leave_some_out() -> None:
-    """It grows by as many as the batch has."""
+def test_count_of_a_batch_may_skip_values() -> None:
+    """It grows by the number of words in the batch."""
     found = audited(counted=[("to", 2), ("be", 2), ("or", 1)])
     assert (found.faults(), found.duplicates, found.over) == ([], [], 0)
 
 
 @pytest.mark.parametrize("wrong", [("question", 1), ("to", 0)])
-def test_a_count_that_follows_from_no_message_is_corrupted(wrong: tuple[str, int]) -> None:
-    """A word that nobody sent, or a count of nothing."""
+def test_count_of_no_message_is_corrupted(wrong: tuple[str, int]) -> None:
+    """No message has the word, or the count is zero."""
     assert len(audited(counted=[*COUNTED, wrong]).corrupted) == 1
 
 
@@ -164,28 +164,26 @@ def test_a_count_that_follows_from_no_message_is_corrupted(wrong: tuple[str, int
 
 
 @pytest.mark.parametrize("missing", range(7))
-def test_a_window_that_is_not_shown_has_lost_its_messages(missing: int) -> None:
-    """Each of them is named, with the window."""
+def test_missing_window_loses_its_messages(missing: int) -> None:
+    """The audit names each message and the window."""
     window = TOLD_OF["windows", "default"][missing]
     found = windows(lambda some: some.pop(missing))
     assert names(found) == [(id, f"window until {window['end']}") for id in window["ids"]]
     assert "messages are lost" in found.faults()[0]
 
 
-def test_a_window_that_is_shown_twice_is_a_duplicate() -> None:
-    """Whatever is in it."""
+def test_repeated_window_is_a_duplicate() -> None:
     found = windows(lambda some: some.append(some[1]))
     assert [copy.id for copy in found.duplicates] == ["the window of task 0 until 4000"]
 
 
-def test_a_message_that_a_window_lacks_is_lost() -> None:
-    """The others in it are not."""
+def test_message_missing_in_a_window_is_lost() -> None:
+    """The other messages of the window are not lost."""
     found = windows(lambda some: some[1].update(ids=["m1"]))
     assert names(found) == [("m0", "window until 4000")]
 
 
-def test_a_message_that_is_twice_in_a_window_is_a_duplicate() -> None:
-    """As if its tuple had been kept twice."""
+def test_message_twice_in_a_window_is_a_duplicate() -> None:
     found = windows(lambda some: some[2].update(ids=["m1", "m1"]))
     assert [copy.id for copy in found.duplicates] == ["m1 in the window until 6000"]
 
@@ -204,22 +202,21 @@ def test_a_message_that_is_twice_in_a_window_is_a_duplicate() -> None:
         pytest.param({"end": "4000"}, id="no number"),
     ],
 )
-def test_a_window_that_is_not_as_defined_is_corrupted(change: dict[str, object]) -> None:
-    """It is named, and its messages are lost in it."""
+def test_malformed_window_is_corrupted(change: dict[str, object]) -> None:
+    """The audit names it, and its messages are lost in it."""
     found = windows(lambda some: some[1].update(change))
     assert found.corrupted
     assert ("m0", "window until 4000") in names(found)
 
 
-def test_a_window_that_has_not_ended_must_not_be_shown() -> None:
-    """Time is not there yet."""
+def test_unfinished_window_must_not_be_shown() -> None:
     end = {"task": 0, "start": 28_000, "end": 32_000, "ids": ["last"], "new": ["last"]}
     found = windows(lambda some: some.append(end))
     assert len(found.corrupted) == 1
 
 
-def test_a_group_has_one_task() -> None:
-    """Its messages are in no other's windows, even if they are missing in those of its own."""
+def test_group_belongs_to_one_task() -> None:
+    """Its messages must not be in windows of another task."""
     some = [dict(each) for each in TOLD_OF["windows", "default"]]
     some[3].update(ids=["m1", "m2"])
     del some[2]
@@ -228,8 +225,8 @@ def test_a_group_has_one_task() -> None:
     assert ("m1", "window until 6000") in names(found)
 
 
-def test_a_late_message_is_in_no_window() -> None:
-    """And is told once; then nothing is wrong."""
+def test_late_message_is_in_no_window() -> None:
+    """It is reported once, which is not a fault."""
     rest = [dict(each) for each in TOLD_OF["windows", "default"] if each["ids"] != ["m3"]]
     found = audited(told(windows=rest, windows_late=["m3"]))  # type: ignore[list-item]
     assert (found.faults(), found.duplicates, found.late) == ([], [], 1)
@@ -240,7 +237,7 @@ def test_a_late_message_is_in_no_window() -> None:
     ]
     found = audited(told(windows=rest, windows_late=["m3", "m3"]))  # type: ignore[list-item]
     assert [copy.id for copy in found.duplicates] == ["m3 is late"]
-    for wrong in ("m9", "last"):  # one that never was, and one for whose time it cannot be too late
+    for wrong in ("m9", "last"):  # one does not exist, and the other cannot be late
         assert len(audited(told(windows_late=[wrong])).corrupted) == 1  # type: ignore[list-item]
 
 
@@ -251,35 +248,35 @@ def test_a_late_message_is_in_no_window() -> None:
 
 
 def spans(change: Callable[[Told], object]) -> ChaosFindings:
-    """With sums that are not as they should be."""
+    """Audit with changed sums."""
     some = [dict(each) for each in TOLD_OF["spans", "default"]]
     change(some)
     return audited(told(spans=some))
 
 
-def test_a_sum_that_is_not_shown_is_lost() -> None:
-    """It is said how often, and of which message last."""
+def test_missing_sum_is_lost() -> None:
+    """The audit names the number of times and the last message."""
     found = spans(lambda some: (some.pop(0), some.pop(0)))
     assert names(found) == [("m0", f"sums: (1, {crc32(b'm0')}, 1000, 1000) of left, 2 times")]
 
 
-def test_a_sum_that_is_shown_once_more_is_a_duplicate() -> None:
-    """Though windows in a row may have the same."""
+def test_repeated_sum_is_a_duplicate() -> None:
+    """Successive windows may have equal sums."""
     found = spans(lambda some: some.append(some[0]))
     assert [copy.id for copy in found.duplicates] == [
         f"the sums (1, {crc32(b'm0')}, 1000, 1000) of left"
     ]
 
 
-def test_a_sum_of_no_window_is_corrupted() -> None:
-    """And the one in whose place it is is lost."""
+def test_sum_of_no_window_is_corrupted() -> None:
+    """The right sum is lost."""
     found = spans(lambda some: some[0].update(side="right"))
     assert (len(found.corrupted), len(found.lost)) == (1, 1)
     assert len(spans(lambda some: some.append({"side": "left"})).corrupted) == 1
 
 
-def test_sums_have_no_late_message() -> None:
-    """It is told, once."""
+def test_late_message_is_in_no_sum() -> None:
+    """It is reported once."""
     rest = [each for each in TOLD_OF["spans", "default"] if each["span"][2] != 8500]
     found = audited(told(spans=rest, spans_late=["m3"]))  # type: ignore[list-item]
     assert (found.faults(), found.duplicates, found.late) == ([], [], 1)
@@ -287,7 +284,7 @@ def test_sums_have_no_late_message() -> None:
 
 
 def test_sums_of_several_messages_follow_their_windows() -> None:
-    """Of two that are in some windows together."""
+    """Two messages share some windows."""
     together = [
         Event("m0", 1000, "g0", "left", ""),
         Event("m1", 1250, "g0", "left", ""),
@@ -305,7 +302,7 @@ def test_sums_of_several_messages_follow_their_windows() -> None:
     found = audited(some, events=together, branches=["window"])
     assert {lost.missing.partition(" ")[0] for lost in found.lost} == {
         "window"
-    }  # none of which is told
+    }  # the output has no windows
     assert (found.corrupted, found.duplicates) == ([], [])
 
 
@@ -317,23 +314,22 @@ def test_sums_of_several_messages_follow_their_windows() -> None:
         ("joined", 0, ("m1", "joined: m0 with m1")),
     ],
 )
-def test_a_pair_that_is_not_there_is_lost(name: str, place: int, missing: tuple[str, str]) -> None:
-    """Of the half that came later."""
+def test_missing_pair_is_lost(name: str, place: int, missing: tuple[str, str]) -> None:
+    """The later half is named."""
     some = list(TOLD_OF[name, "default"])
     del some[place]
     assert names(audited(told(**{name: some}))) == [missing]
 
 
 @pytest.mark.parametrize("name", ["paired", "joined"])
-def test_a_pair_that_is_there_twice_is_a_duplicate(name: str) -> None:
-    """It is named."""
+def test_repeated_pair_is_a_duplicate(name: str) -> None:
     some = TOLD_OF[name, "default"]
     found = audited(told(**{name: [*some, some[0]]}))
     assert [copy.id for copy in found.duplicates] == [f"{name}: m0 with m1"]
 
 
-def test_a_pair_of_two_windows_is_corrupted() -> None:
-    """And so is one of two groups, or under another group's name."""
+def test_pair_of_two_windows_is_corrupted() -> None:
+    """A pair of two groups is too, and so is a pair with another group's name."""
     one = TOLD_OF["joined", "default"][0]
     apart = {"left:group": "g1", "left:id": "m2", "right:id": "m3"}
     assert len(audited(told(joined=[one, apart])).corrupted) == 1
@@ -342,8 +338,8 @@ def test_a_pair_of_two_windows_is_corrupted() -> None:
     assert len(audited(told(paired=[*TOLD_OF["paired", "default"], mixed])).corrupted) == 1
 
 
-def test_a_pair_with_a_late_half_is_not_due() -> None:
-    """And must not be there; the join over all that ever came has it."""
+def test_pair_with_a_late_half_is_not_expected() -> None:
+    """It must not occur. The join without windows has it."""
     found = audited(told(joined=[], joined_late=["m1"]))  # type: ignore[list-item]
     assert (found.faults(), found.late) == ([], 1)
     assert len(audited(told(joined_late=["m1"])).corrupted) == 1  # type: ignore[list-item]
@@ -352,8 +348,7 @@ def test_a_pair_with_a_late_half_is_not_due() -> None:
 # All.
 
 
-def test_only_the_branches_that_are_there_are_looked_for() -> None:
-    """The others have told nothing."""
+def test_audit_covers_only_the_given_branches() -> None:
     nothing = dict[str, Told](windows=[], paired=[], joined=[])
     assert audited(told(**nothing), branches=["trident"]).faults() == []
     assert (
@@ -365,14 +360,14 @@ def test_only_the_branches_that_are_there_are_looked_for() -> None:
     assert audited(told(windows=[]), [], branches=["join"]).faults() == []
 
 
-def test_what_is_no_json_is_corrupted() -> None:
-    """Wherever it was written."""
+def test_invalid_json_is_corrupted() -> None:
+    """This holds for every topic."""
     found = audited([*told(), {}], [*COUNTED, (7, 1)])  # type: ignore[list-item]
     assert len(found.corrupted) == 2
 
 
-def test_a_message_that_nobody_takes_must_be_nowhere() -> None:
-    """Each branch has a letter for it, and nothing else of it."""
+def test_rejected_message_must_have_no_output() -> None:
+    """Each branch has a dead letter for it."""
     bad = Event("bad", 900, "bad", "left", "to !raise be")
     place = RecordPlace("in", 0, 5)
     letters = [
@@ -396,14 +391,14 @@ def test_a_message_that_nobody_takes_must_be_nowhere() -> None:
     assert len(found.corrupted) == 1
 
 
-def test_an_id_that_is_twice_in_the_source_cannot_be_audited() -> None:
-    """One could stand for the other."""
+def test_duplicate_id_in_the_source_is_rejected() -> None:
+    """One message could replace the other."""
     with pytest.raises(ValueError, match="'m0' is twice"):
         audited(events=[*EVENTS, EVENTS[0]])
 
 
-def test_dead_letters_and_offsets_are_as_for_any_topology() -> None:
-    """What cannot be processed has a letter, what can has none, and no offset is ahead of the spout's position."""
+def test_dead_letters_and_offsets_are_audited_as_in_any_topology() -> None:
+    """Exactly the bad messages have a letter. No offset is ahead of the spout's position."""
     bad = Record(RecordPlace("in", 1, 0), b"no JSON", 1900)
     nothing = Evidence([*source(), bad], lambda topic: iter(()), poison=[bad.place], last={"last"})
     found = audit_streams(nothing, [])

@@ -1,4 +1,4 @@
-"""How a command ends when it is asked to."""
+"""The end of an interrupted command."""
 
 import signal
 import sys
@@ -10,17 +10,17 @@ from kstorm.local.cli import run_command
 
 
 class Interrupted:
-    """An object during whose end a Ctrl-C comes."""
+    """An object whose finalizer receives a Ctrl-C."""
 
     def __del__(self) -> None:
         signal.raise_signal(signal.SIGINT)
         time.sleep(0)
 
 
-def test_an_interruption_is_not_lost_in_a_finalizer(
+def test_interruption_is_not_lost_in_a_finalizer(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Python drops what is raised there."""
+    """Python drops exceptions that a finalizer raises."""
     monkeypatch.setattr(sys, "unraisablehook", sys.unraisablehook)
     handlers = {
         number: signal.getsignal(number)

@@ -1,4 +1,4 @@
-"""The identity that a new embedded Kafka is given."""
+"""The cluster id of a new embedded Kafka."""
 
 import uuid
 from base64 import urlsafe_b64decode, urlsafe_b64encode
@@ -8,8 +8,8 @@ import pytest
 from kstorm.local import server_settings
 
 
-def test_a_cluster_id_never_begins_with_a_dash(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Kafka's tool would take it for an option, and one start in 64 would fail."""
+def test_cluster_id_never_starts_with_a_dash(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Kafka's tool would parse it as an option, and one start in 64 would fail."""
     dashed = uuid.UUID(bytes=urlsafe_b64decode("-AAAAAAAAAAAAAAAAAAAAA=="))
     good = uuid.UUID(int=1)
     answers = iter([dashed, dashed, good])

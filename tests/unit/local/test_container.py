@@ -1,4 +1,4 @@
-"""What the images of Kafka and ZooKeeper make of their environment."""
+"""The settings of the Kafka and ZooKeeper images from their environment."""
 
 import socket
 from pathlib import Path
@@ -9,8 +9,8 @@ from kstorm.errors import LocalError
 from kstorm.local import container
 
 
-def test_kafka_listens_where_it_is_told_and_says_where_it_is(tmp_path: Path) -> None:
-    """By default under the host's name; behind a Service under the Service's."""
+def test_kafka_has_the_configured_listeners(tmp_path: Path) -> None:
+    """It advertises the host's name by default, or the name of its Service."""
     settings = container.kafka_settings({}, tmp_path)
     assert settings["listeners"] == "PLAINTEXT://:9092,CONTROLLER://127.0.0.1:9093"
     assert settings["advertised.listeners"] == f"PLAINTEXT://{socket.gethostname()}:9092"
@@ -24,8 +24,8 @@ def test_kafka_listens_where_it_is_told_and_says_where_it_is(tmp_path: Path) -> 
     assert settings["advertised.listeners"] == "PLAINTEXT://kafka.test:19092"
 
 
-def test_settings_of_ones_own_win(tmp_path: Path) -> None:
-    """One a line; a value may hold an equals sign."""
+def test_own_settings_win(tmp_path: Path) -> None:
+    """There is one per line. A value may contain an equals sign."""
     environ = {"KSTORM_SETTINGS": "tickTime = 2000\n\n# for metrics\nextra=a=b"}
     settings = container.zookeeper_settings(environ, tmp_path)
     assert (settings["tickTime"], settings["extra"], settings["clientPort"]) == (
@@ -51,16 +51,16 @@ def test_settings_of_ones_own_win(tmp_path: Path) -> None:
         ),
     ],
 )
-def test_a_mistake_names_the_variable(variable: str, value: str, says: str, tmp_path: Path) -> None:
-    """And its value, and what to give."""
+def test_error_names_the_variable(variable: str, value: str, says: str, tmp_path: Path) -> None:
+    """It has the value and the remedy too."""
     with pytest.raises(LocalError, match=says.replace(".", r"\.")):
         container.kafka_settings({variable: value}, tmp_path)
 
 
-def test_a_data_folder_that_cannot_be_written_to_ends_it_with_one_line(
+def test_unwritable_data_folder_ends_the_container_with_one_line(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """As where the volume is missing."""
+    """An example is a missing volume."""
     (tmp_path / "file").touch()
     monkeypatch.setenv("KSTORM_DATA_DIR", str(tmp_path / "file"))
     monkeypatch.setattr("sys.argv", ["container", "zookeeper"])

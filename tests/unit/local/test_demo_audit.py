@@ -1,4 +1,4 @@
-"""The audit finds what is lost, wrong or repeated."""
+"""The audit finds lost, wrong and repeated words."""
 
 import json
 
@@ -10,14 +10,14 @@ SENTENCES = [Produced("to be or not to be", 0, 7, 1000), Produced("be quick", 3,
 
 
 def record(word: str, count: int, place: str, timestamp: int = 1500) -> SinkRecord:
-    """A record as the word count writes it."""
+    """Return a record in the word count's format."""
     return SinkRecord(
         json.dumps({"word": word, "count": count, "id": place, "emitted_at": 1}).encode(), timestamp
     )
 
 
 def whole_output() -> list[SinkRecord]:
-    """What the sink topic has if everything was counted once."""
+    """Return the sink topic after everything was counted once."""
     counts: dict[str, int] = {}
     records: list[SinkRecord] = []
     for message in SENTENCES:
@@ -28,8 +28,8 @@ def whole_output() -> list[SinkRecord]:
     return records
 
 
-def test_a_whole_output_has_no_faults() -> None:
-    """Where every word is there once, nothing is lost, short, over or repeated."""
+def test_complete_output_has_no_faults() -> None:
+    """Nothing is lost, short, over or repeated."""
     found = audit(SENTENCES, whole_output())
     assert not found.lost
     assert not found.short
@@ -40,15 +40,15 @@ def test_a_whole_output_has_no_faults() -> None:
 
 
 @pytest.mark.parametrize("missing", range(8))
-def test_a_message_is_lost_if_any_of_its_words_is_missing(missing: int) -> None:
-    """One missing id makes its message lost, although the other records are all there."""
+def test_message_is_lost_if_any_word_is_missing(missing: int) -> None:
+    """One missing id is enough."""
     records = whole_output()
     del records[missing]
     assert audit(SENTENCES, records).lost == [SENTENCES[0] if missing < 6 else SENTENCES[1]]
 
 
-def test_a_word_whose_highest_count_is_too_low_is_short() -> None:
-    """All ids may be there and a count lost nevertheless."""
+def test_word_with_a_low_highest_count_is_short() -> None:
+    """All ids can be present although a count is lost."""
     records = [
         record("be", 2, "lines-3-0-0") if b'"count": 3' in each.value else each
         for each in whole_output()
@@ -58,13 +58,13 @@ def test_a_word_whose_highest_count_is_too_low_is_short() -> None:
     assert found.short == {"be": 2}
 
 
-def test_a_word_that_is_not_there_at_all_is_short() -> None:
-    """A word without any record has the count 0."""
+def test_missing_word_is_short() -> None:
+    """A word without records has the count 0."""
     assert audit(SENTENCES, whole_output()[:-1]).short == {"quick": 0}
 
 
-def test_a_replay_is_repeated_and_counts_over() -> None:
-    """A sentence that was processed twice loses nothing, and its words' counts exceed the truth."""
+def test_replay_is_repeated_and_counts_over() -> None:
+    """A sentence that was processed twice loses nothing, but its counts are too high."""
     found = audit(
         SENTENCES,
         [*whole_output(), record("be", 4, "lines-3-0-0"), record("quick", 2, "lines-3-0-1")],
@@ -89,22 +89,22 @@ def test_a_replay_is_repeated_and_counts_over() -> None:
         record("quick", 1, "lines-3-0-0").value,
     ],
 )
-def test_a_record_that_cannot_be_is_foreign(value: bytes) -> None:
-    """What is unreadable, or names a place where that word does not stand, counts for nothing."""
+def test_impossible_record_is_foreign(value: bytes) -> None:
+    """It is unreadable, or names a position with another word. It does not count."""
     found = audit(SENTENCES, [*whole_output(), SinkRecord(value, 1)])
     assert found.foreign == [value]
     assert not found.over
 
 
-def test_latency_ends_when_the_last_word_has_first_arrived() -> None:
-    """A repetition does not make a sentence late, and an incomplete sentence has no latency."""
+def test_latency_ends_with_the_first_copy_of_the_last_word() -> None:
+    """A repetition adds no latency. An incomplete sentence has none."""
     records = [*whole_output(), record("quick", 2, "lines-3-0-1", 9000)]
     assert audit(SENTENCES, records).latencies_ms == [1107 - 1010, 1105 - 1000]
     assert audit(SENTENCES, records[:4]).latencies_ms == []
 
 
 def test_latency_quantiles_are_exact() -> None:
-    """The median of 1 to 100 is 51, and 99 % lie at or below 100."""
+    """The median of 1 to 100 is 51, and 99 % are at most 100."""
     produced = [Produced("a", 0, number, 0) for number in range(100)]
     found = audit(produced, [record("a", n + 1, f"lines-0-{n}-0", n + 1) for n in range(100)])
     assert (found.latency_ms(0.5), found.latency_ms(0.99)) == (51, 100)

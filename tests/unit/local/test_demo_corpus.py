@@ -3,8 +3,8 @@
 from kstorm.local.demo import corpus
 
 
-def test_there_is_plenty_of_plain_english() -> None:
-    """The text is thousands of sentences, among whose words are the ones that English uses most."""
+def test_corpus_has_thousands_of_english_sentences() -> None:
+    """It has the most frequent English words."""
     found = corpus.sentences()
     words = [word for sentence in found for word in sentence.split()]
     assert len(found) > 1500
@@ -13,15 +13,15 @@ def test_there_is_plenty_of_plain_english() -> None:
 
 
 def test_every_sentence_has_words_and_an_end() -> None:
-    """No sentence is empty or a piece of code."""
+    """No sentence is empty or code."""
     for sentence in corpus.sentences():
         assert len(sentence.split()) >= 3
         assert sentence[-1] in ".!?"
         assert "::=" not in sentence
 
 
-def test_messages_begin_again_when_the_text_is_used_up() -> None:
-    """Any number of messages can be had; the text repeats itself."""
+def test_messages_repeat_the_text_at_its_end() -> None:
+    """So any number of messages is available."""
     text = corpus.sentences()
     assert corpus.messages(2) == list(text[:2])
     assert corpus.messages(len(text) + 3)[-3:] == list(text[:3])

@@ -40,8 +40,11 @@ def outcome(
     guarantee: str = EXACTLY_ONCE,
     repeated: Sequence[str] = (),
 ) -> DemoOutcome:
-    """A run over "a b" and "a", with these highest counts in the sink and these occurrences in the gold table. `repeated`: the
-    ids of records of "a" that are in the sink a second time."""
+    """Return a run over "a b" and "a" with these highest counts in the sink and occurrences in
+    gold.
+
+    `repeated` has the ids of records of "a" that the sink has twice.
+    """
     produced = [Produced("a b", 0, 0, 0), Produced("a", 1, 0, 0)]
     places = {"a": ["lines-0-0-0", "lines-1-0-0"], "b": ["lines-0-0-1"]}
     records = [
@@ -63,8 +66,8 @@ def outcome(
     )
 
 
-def test_a_good_run_has_no_faults_and_a_complete_report() -> None:
-    """The keys that the issue names are there, and say that nothing is lost or wrong."""
+def test_good_run_has_no_faults_and_a_complete_report() -> None:
+    """The report has all keys. Nothing is lost or wrong."""
     good = outcome({"a": 2, "b": 1}, {"a": 2, "b": 1})
     report = good.to_json()
     assert good.faults() == []
@@ -82,8 +85,8 @@ def test_a_good_run_has_no_faults_and_a_complete_report() -> None:
     json.dumps(report)
 
 
-def test_at_least_once_a_replay_is_no_fault() -> None:
-    """Counts may exceed the truth, and the report says by how much."""
+def test_replay_is_allowed_with_at_least_once() -> None:
+    """Counts may be too high, and the report has the difference."""
     replayed = outcome(
         {"a": 3, "b": 1}, {"a": 2, "b": 1}, 3, AT_LEAST_ONCE, repeated=["lines-1-0-0"]
     )
@@ -92,8 +95,8 @@ def test_at_least_once_a_replay_is_no_fault() -> None:
     assert (report["replayed"], report["words_over"], report["words_over_by"]) == (1, 1, {"a": 1})
 
 
-def test_exactly_once_it_is_one() -> None:
-    """Neither a count nor a record may be there twice."""
+def test_replay_is_a_fault_with_exactly_once() -> None:
+    """No count and no record may occur twice."""
     replayed = outcome({"a": 3, "b": 1}, {"a": 2, "b": 1}, 3, repeated=["lines-1-0-0"])
     assert replayed.faults() == [
         "1 words are counted more often than they occur: 'a' by 1",
@@ -123,23 +126,23 @@ def test_exactly_once_it_is_one() -> None:
         ),
     ],
 )
-def test_whatever_is_lost_or_wrong_is_a_fault(
+def test_lost_and_wrong_words_are_faults(
     counts: dict[str, int], gold: dict[str, int], says: str
 ) -> None:
-    """Each kind of fault has its sentence, and makes words wrong or messages lost in the report."""
+    """Each kind of fault has its sentence, and counts in the report."""
     bad = outcome(counts, gold)
     assert says in bad.faults()
     assert bad.to_json()["lost"] + bad.to_json()["words_wrong"] > 0
 
 
-def test_a_count_below_the_truth_in_the_gold_table_is_wrong() -> None:
-    """Occurrences are exact and the topology's count at least once: both are checked."""
+def test_low_count_in_the_gold_table_is_wrong() -> None:
+    """Occurrences are exact, and the topology's count is at least once. Both are checked."""
     tables = Tables(Path("/tables"), {}, [GoldWord("a", 1, 2)], 1.0)
     assert tables.wrong({"a": 2}) == {"a": 1}
 
 
-def test_the_summary_shows_words_as_they_are() -> None:
-    """A word that looks like markup is no markup."""
+def test_summary_does_not_interpret_markup() -> None:
+    """A word may look like markup."""
     shown = io.StringIO()
     good = outcome({"a": 2, "b": 1}, {"a": 2, "b": 1})
     odd = Tables(Path("/tables"), good.tables.rows, [GoldWord("[red]", 9, 9)], 1.0)
@@ -154,15 +157,15 @@ def test_the_summary_shows_words_as_they_are() -> None:
     assert "packages 23 s · servers 4 s · tables 20 s = 47 s" in shown.getvalue()
 
 
-def test_the_ten_top_words_are_the_most_frequent() -> None:
-    """By occurrences, then by name."""
+def test_top_words_are_the_ten_most_frequent() -> None:
+    """The order is by occurrences, then by name."""
     words = [GoldWord(name, 1, 5 if name in "xy" else 1) for name in "yxabcdefghijk"]
     tables = Tables(Path("/tables"), {}, words, 1.0)
     assert [row.word for row in tables.top] == list("xyabcdefgh")
 
 
-def test_the_tables_are_read_from_what_the_pipeline_left(tmp_path: Path) -> None:
-    """Rows from its report, words from its export."""
+def test_tables_are_read_from_the_files_of_the_pipeline(tmp_path: Path) -> None:
+    """Rows come from its report, words from its export."""
     rows = {"bronze": 4, "silver": 3, "quarantine": 1, "word_counts": 1, "counts_per_minute": 1}
     (tmp_path / "tables.json").write_text(json.dumps({"rows": rows}))
     (tmp_path / "gold.jsonl").write_text(
@@ -173,8 +176,8 @@ def test_the_tables_are_read_from_what_the_pipeline_left(tmp_path: Path) -> None
     assert tables.words == [GoldWord("a", 4, 3)]
 
 
-def test_a_report_that_cannot_be_written_is_refused_before_the_run(tmp_path: Path) -> None:
-    """Two minutes are not spent for nothing."""
+def test_unwritable_report_is_rejected_before_the_run(tmp_path: Path) -> None:
+    """Otherwise two minutes would be wasted."""
     check_report(tmp_path / "r.json")
     for wrong in (tmp_path, tmp_path / "nowhere" / "r.json"):
         with pytest.raises(ConfigError, match="give a file in a folder that exists"):

@@ -1,4 +1,4 @@
-"""The audit of an end-to-end run finds what is lost, written again, wrong, or missing in the dead letters."""
+"""The audit of an end-to-end run finds lost, repeated and wrong orders, and missing dead letters."""
 
 import base64
 import json
@@ -13,7 +13,7 @@ from tests.e2e.inside.tally import Output, Place, Tally, Truth
 from tests.e2e.inside.words import Words
 
 Records = list[tuple[int, dict[str, Any]]]
-"""The offset of the message, and what the sink says."""
+"""The offset of the message, and the sink's record."""
 
 TEA = {"name": "tea", "price": "3.20", "count": 2}
 MESSAGES = [
@@ -56,14 +56,14 @@ LETTERS = [
 
 
 def output(offset: int, value: dict[str, Any]) -> Output:
-    """Of the message at that offset, 5 s after the first message."""
+    """Return the output of the message at that offset, 5 s after the first message."""
     place = {"topic": "orders", "partition": "0", "offset": str(offset)}
     headers = {f"kstorm-source-{name}": text.encode() for name, text in place.items()}
     return Output(json.dumps(value).encode(), headers, 15_000)
 
 
 def letter(found: dict[str, Any]) -> bytes:
-    """As the topology writes it: a bolt's has the tuple that it is about."""
+    """Return a dead letter in the topology's format. A bolt's letter has the tuple."""
     if isinstance(found.get("value"), dict):
         content = json.dumps({"stream": "default", "values": found["value"]}).encode()
         found = {**found, "value": base64.b64encode(content).decode()}
@@ -88,11 +88,11 @@ def faults(**what: Any) -> list[str]:
 
 
 def changed(offset: int, **fields: Any) -> Records:
-    """The sink, with another record of one message."""
+    """Return the sink with a changed record of one message."""
     return [(at, {**record, **fields} if at == offset else record) for at, record in SINK]
 
 
-def test_all_is_well() -> None:
+def test_complete_sink_has_no_faults() -> None:
     found = audit()
     assert list(found.faults("orders")) == []
     assert (found.messages, found.due, found.letters) == (5, 4, 1)
@@ -101,16 +101,16 @@ def test_all_is_well() -> None:
     assert Findings.from_json(found.to_json()) == found
 
 
-def test_a_lost_order_is_found() -> None:
-    """Whichever; and the totals show a gap."""
+def test_lost_order_is_found() -> None:
+    """Each order is tried. The totals show a gap too."""
     for offset, record in SINK:
         found = audit([one for one in SINK if one[0] != offset])
         assert (found.lost, found.some_lost) == (1, [f"orders-0-{offset}"])
         assert any(record["customer"] in fault for fault in found.wrong)
 
 
-def test_an_order_that_is_there_twice_is_found() -> None:
-    """Once more word for word; or, counted twice, with another total."""
+def test_repeated_order_is_found() -> None:
+    """It is an exact copy, or was counted twice with another total."""
     found = audit([*SINK, SINK[1]])
     assert (found.copies, found.wrong, found.lost) == ({"15": 1}, [], 0)
     assert faults(sink=[*SINK, SINK[1]]) == [
@@ -136,12 +136,12 @@ def test_an_order_that_is_there_twice_is_found() -> None:
         (changed(4, orders=1), "Ann has two totals of 1 orders: 7.62 and 15.30"),
     ],
 )
-def test_what_is_wrong_is_found(sink: Records, why: str) -> None:
+def test_wrong_total_is_found(sink: Records, why: str) -> None:
     assert any(why in fault for fault in audit(sink).wrong)
 
 
-def test_an_output_of_no_message_is_found() -> None:
-    """Nor of one that cannot be processed; nor without the headers that say so; nor of one that is no JSON."""
+def test_output_of_no_message_is_found() -> None:
+    """An output of a bad message is found too, and one without headers or without JSON."""
     for strange in (output(POISON, SINK[0][1]), output(77, SINK[0][1])):
         tally = Tally(Orders())
         tally.add_message(Place("orders", 0, POISON), json.dumps(MESSAGES[POISON]).encode(), 0)
@@ -172,19 +172,19 @@ SPOUTS = {"topic": "orders", "partition": 0, "offset": POISON}
         ),
     ],
 )
-def test_dead_letters_are_as_they_must_be(letters: list[dict[str, Any]], why: str) -> None:
+def test_wrong_dead_letters_are_found(letters: list[dict[str, Any]], why: str) -> None:
     (fault,) = faults(letters=letters)
     assert fault.startswith(why)
 
 
-def test_a_spouts_letter_will_do() -> None:
-    """It has the message's own coordinates."""
+def test_dead_letter_of_the_spout_is_accepted() -> None:
+    """It has the message's coordinates."""
     assert faults(letters=[SPOUTS]) == []
 
 
 @pytest.mark.parametrize("make", [Orders, Words])
-def test_it_is_complete_once_all_is_there(make: Callable[[], Truth]) -> None:
-    """Outputs and letters; only then is no more waited for."""
+def test_run_is_complete_with_all_outputs_and_letters(make: Callable[[], Truth]) -> None:
+    """The audit waits until then."""
     truth = make()
     tally = Tally(truth)
     tally.add_message(Place("orders", 0, 0), json.dumps(MESSAGES[0]).encode(), 0)
@@ -199,8 +199,11 @@ def test_it_is_complete_once_all_is_there(make: Callable[[], Truth]) -> None:
     assert tally.complete
 
 
-def test_words() -> None:
-    """Each occurrence is a record; a count that is not the number of occurrences is wrong, and so is a dead letter."""
+def test_wrong_word_counts_are_found() -> None:
+    """Each occurrence is a record.
+
+    A count must equal the number of occurrences, and no dead letter is allowed.
+    """
     tally = Tally(Words())
     tally.add_message(Place("sentences", 2, 5), b"the cow the moon", 0)
     for position, (word, count) in enumerate([("the", 1), ("cow", 1), ("the", 3)]):

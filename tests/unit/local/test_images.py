@@ -1,4 +1,4 @@
-"""`./run images`: what it asks of docker or buildah, and what it passes on of this machine's settings."""
+"""`./run images`: its calls of docker or buildah, and the local settings that it passes on."""
 
 import os
 import re
@@ -19,7 +19,7 @@ ROOT = Path(__file__).parents[3]
 
 @pytest.fixture
 def programs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A folder that is all of PATH, for programs that stand in for docker, buildah, pip and a loader."""
+    """A folder that is the whole PATH, with stand-ins for docker, buildah, pip and a loader."""
     folder = tmp_path / "bin"
     folder.mkdir()
     monkeypatch.setenv("PATH", str(folder))
@@ -29,14 +29,14 @@ def programs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def stand_in(folder: Path, name: str, script: str) -> None:
-    """A program that notes its arguments in `<name>.calls` and then does what the script says."""
+    """Create a program that records its arguments in `<name>.calls` and then runs the script."""
     program = folder / name
     program.write_text(f'#!/bin/sh\necho "$*" >>{folder}/{name}.calls\n{script}\n')
     program.chmod(0o755)
 
 
 def calls(folder: Path, name: str) -> list[str]:
-    """What a stand-in was called with."""
+    """Return the arguments of a stand-in's calls."""
     return (folder / f"{name}.calls").read_text().splitlines()
 
 
@@ -44,8 +44,8 @@ BUILDAH = """case "$*" in run*cat*) echo '{"bomFormat": "CycloneDX"}' ;;
 *inspect*--format*) echo '{"layers": [{"size": 115000000}, {"size": 5500000}]}' ;; esac"""
 
 
-def test_docker_comes_first_where_its_daemon_answers(programs: Path) -> None:
-    """A machine may have the client alone; then buildah it is."""
+def test_docker_is_preferred_if_its_daemon_responds(programs: Path) -> None:
+    """A machine may only have the client. Then `./run images` uses buildah."""
     with pytest.raises(LocalError, match="no docker answers and there is no buildah"):
         engines.find_engine()
     stand_in(programs, "buildah", BUILDAH)
@@ -55,13 +55,13 @@ def test_docker_comes_first_where_its_daemon_answers(programs: Path) -> None:
     assert isinstance(engines.find_engine(), engines.Docker)
 
 
-def test_a_target_is_built_tagged_loaded_and_weighed(
+def test_target_is_built_tagged_loaded_and_measured(
     programs: Path,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
     capfd: pytest.CaptureFixture[str],
 ) -> None:
-    """The name and the tag are what the chart expects; the list of its parts is beside it."""
+    """The chart expects this name and tag. The bill of materials is a file next to the image."""
     stand_in(programs, "buildah", BUILDAH)
     stand_in(programs, "loader", "")
     monkeypatch.setenv("KSTORM_IMAGE_LOADER", "loader --quiet")
@@ -80,10 +80,12 @@ def test_a_target_is_built_tagged_loaded_and_weighed(
     assert "CycloneDX" in (tmp_path / "home/images/kstorm-bolt-t1.cdx.json").read_text()
 
 
-def test_only_what_needs_jars_gets_them(
+def test_only_images_with_java_get_jars(
     programs: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    """Laid out once, from this machine's cache, in place of the Dockerfile's stage that fetches them."""
+    """They are copied once from the local cache, instead of the Dockerfile's stage that downloads
+    them.
+    """
     stand_in(programs, "buildah", BUILDAH)
     given: list[Path] = []
     monkeypatch.setattr(images, "lay_out", given.append)
@@ -101,10 +103,10 @@ def test_only_what_needs_jars_gets_them(
     ]
 
 
-def test_a_topology_is_built_on_each_service(
+def test_topology_is_built_on_each_service(
     programs: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    """From the folder where the command is given, as a user's own project."""
+    """The build context is the current folder, as in a user's project."""
     stand_in(programs, "buildah", BUILDAH)
     monkeypatch.chdir(tmp_path)
     engine = engines.find_engine()
@@ -121,8 +123,8 @@ def test_a_topology_is_built_on_each_service(
     assert all(build.endswith(f" {tmp_path}") for build in builds)
 
 
-def test_what_fails_is_named(programs: Path) -> None:
-    """A build, and a loader that is not there."""
+def test_failed_command_is_named(programs: Path) -> None:
+    """The build fails, and the loader does not exist."""
     stand_in(programs, "buildah", "case $1 in build) exit 3 ;; esac")
     with pytest.raises(LocalError, match="buildah could not build kstorm-bolt:t1"):
         images.build_services(engines.find_engine(), ["bolt"], "base:1", "t1")
@@ -132,8 +134,7 @@ def test_what_fails_is_named(programs: Path) -> None:
         engines.load("kstorm-bolt:t1", "no-such-loader")
 
 
-def test_a_base_that_cannot_be_pulled_can_be_made(programs: Path) -> None:
-    """The error says by what."""
+def test_error_of_a_failed_pull_names_the_remedy(programs: Path) -> None:
     stand_in(
         programs,
         "buildah",
@@ -149,8 +150,11 @@ def test_a_base_that_cannot_be_pulled_can_be_made(programs: Path) -> None:
     assert said.endswith("then give --base kstorm-base:bookworm")
 
 
-def test_without_a_builder_nothing_else_is_begun(programs: Path) -> None:
-    """Neither an environment nor a download: `./run images` says at once what it needs, and where that comes from."""
+def test_missing_builder_is_reported_first(programs: Path) -> None:
+    """`./run images` then creates no environment and downloads nothing.
+
+    The error names the remedy.
+    """
     (programs / "dirname").symlink_to(shutil.which("dirname", path=os.defpath) or "dirname")
     stand_in(programs, "docker", "exit 1")
     done = subprocess.run(
@@ -175,17 +179,17 @@ def test_without_a_builder_nothing_else_is_begun(programs: Path) -> None:
         (["--topology", "no/Dockerfile"], "--topology no/Dockerfile: there is no such file"),
     ],
 )
-def test_a_mistake_costs_a_line(
+def test_mistake_costs_one_line(
     arguments: list[str], says: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Before anything is built."""
+    """Nothing is built before the error."""
     with pytest.raises(SystemExit):
         images.parse(arguments)
     assert says in capsys.readouterr().err
 
 
 def test_every_target_is_in_the_dockerfile() -> None:
-    """And the base image has a default there."""
+    """The base image has a default there."""
     stages = set(
         re.findall(r"^FROM \S+ AS (\S+)$", (ROOT / "docker/Dockerfile").read_text(), re.MULTILINE)
     )
@@ -193,8 +197,8 @@ def test_every_target_is_in_the_dockerfile() -> None:
     assert images.default_base().startswith("python:3.11-slim")
 
 
-def test_the_machines_registries_go_into_a_build_as_secrets(programs: Path, tmp_path: Path) -> None:
-    """The registries that pip and uv use, and nothing about this machine's own folders."""
+def test_registries_of_the_machine_are_build_secrets(programs: Path, tmp_path: Path) -> None:
+    """They are the registries of pip and uv. Local folders are not passed on."""
     stand_in(
         programs,
         "pip",
@@ -219,8 +223,8 @@ def test_the_machines_registries_go_into_a_build_as_secrets(programs: Path, tmp_
     assert answer.stdout == "https://mirror.test/it https://user:it's@mirror.test \n"
 
 
-def test_settings_that_are_not_there_are_an_error(programs: Path, tmp_path: Path) -> None:
-    """A build without them would ask the wrong registry."""
+def test_missing_settings_file_is_an_error(programs: Path, tmp_path: Path) -> None:
+    """Without it the build would use the wrong registry."""
     with pytest.raises(
         LocalError, match=r"the settings of uv should be in /no/uv\.toml, and there is no such file"
     ):

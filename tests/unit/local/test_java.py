@@ -1,4 +1,4 @@
-"""Which Java is used, and the launcher that hides a flag from it."""
+"""The choice of Java, and the launcher that hides a flag from it."""
 
 import subprocess
 import sys
@@ -12,7 +12,9 @@ from kstorm.local.java import find_java, machine_java, spark_environment
 
 
 def make_java(home: Path, version: str, *, vector: bool = True) -> Path:
-    """Write a program that answers as a `java` of that version would, and otherwise prints its arguments."""
+    """Write a program that responds like a `java` of this version, and otherwise prints its
+    arguments.
+    """
     program = home / "bin" / "java"
     program.parent.mkdir(parents=True)
     program.write_text(
@@ -31,10 +33,10 @@ def make_java(home: Path, version: str, *, vector: bool = True) -> Path:
     ("version", "usable"),
     [("1.8", False), ("11", False), ("17", True), ("21", True), ("24", False)],
 )
-def test_only_versions_that_kafka_and_spark_both_run_on_are_taken(
+def test_only_java_versions_for_kafka_and_spark_are_used(
     tmp_path: Path, version: str, usable: bool
 ) -> None:
-    """Kafka needs 17, Spark 4.0 does not start where the security manager is gone."""
+    """Kafka needs 17. Spark 4.0 does not start without the security manager."""
     home = make_java(tmp_path / "java", version)
     found = machine_java({"JAVA_HOME": str(home), "PATH": ""})
     assert (found is not None) == usable
@@ -43,32 +45,32 @@ def test_only_versions_that_kafka_and_spark_both_run_on_are_taken(
 
 
 def test_java_home_comes_before_the_path(tmp_path: Path) -> None:
-    """With two usable ones the user's explicit choice wins."""
+    """The user's explicit choice wins over another usable Java."""
     chosen, other = make_java(tmp_path / "chosen", "21"), make_java(tmp_path / "other", "17")
     found = machine_java({"JAVA_HOME": str(chosen), "PATH": f"{other}/bin"})
     assert found is not None
     assert found.home == chosen
 
 
-def test_an_unusable_java_home_leads_to_the_path(tmp_path: Path) -> None:
-    """An old `JAVA_HOME` does not hide a newer Java on the path."""
+def test_unusable_java_home_falls_back_to_the_path(tmp_path: Path) -> None:
+    """An old `JAVA_HOME` does not hide a newer Java."""
     old, new = make_java(tmp_path / "old", "1.8"), make_java(tmp_path / "new", "17")
     found = machine_java({"JAVA_HOME": str(old), "PATH": f"{new}/bin"})
     assert found is not None
     assert found.home == new
 
 
-def test_without_any_java_the_error_says_what_to_do(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Without Java, the machine's or the bundled one, the error names `./run`."""
+def test_missing_java_is_an_error_with_the_remedy(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Neither the machine nor the bundle has Java. The error names `./run`."""
     monkeypatch.setattr(java, "_bundled_java", lambda: None)
     with pytest.raises(LocalError, match=r"no Java 17 to 22 .* \./run"):
         find_java({"PATH": ""})
 
 
-def test_a_complete_java_is_given_to_spark_as_it_is(
+def test_complete_java_is_used_without_a_launcher(
     tmp_path: Path, cache: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Where the module that Spark asks for exists, nothing stands between."""
+    """It has the module that Spark requires."""
     home = make_java(tmp_path / "java", "17")
     monkeypatch.setenv("JAVA_HOME", str(home))
     environment = spark_environment()
@@ -76,10 +78,10 @@ def test_a_complete_java_is_given_to_spark_as_it_is(
     assert environment["PYSPARK_PYTHON"] == sys.executable
 
 
-def test_a_java_without_the_module_gets_a_launcher_that_drops_only_that_flag(
+def test_launcher_drops_only_the_flag_of_a_missing_module(
     tmp_path: Path, cache: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Every other argument arrives as it was, spaces and empty ones included."""
+    """All other arguments stay unchanged, including spaces and empty ones."""
     monkeypatch.setenv("JAVA_HOME", str(make_java(tmp_path / "a java's home", "21", vector=False)))
     launcher = Path(spark_environment()["JAVA_HOME"]) / "bin" / "java"
     assert cache in launcher.parents

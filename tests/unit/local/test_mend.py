@@ -1,4 +1,4 @@
-"""What `pyspark` ships, mended: the names of its jars, what takes their places, and what goes."""
+"""Fixed versions of `pyspark`'s jars: the file names, the replacements, and the removals."""
 
 from pathlib import Path
 
@@ -21,23 +21,23 @@ from kstorm.local.mend import artifact, mend, name_and_version, unused
         ("zstd-jni", "1.5.6-9"),
     ],
 )
-def test_a_file_is_a_name_and_a_version(name: str, version: str) -> None:
-    """Names may have numbers and versions words."""
+def test_file_name_has_name_and_version(name: str, version: str) -> None:
+    """Names may contain digits, and versions may contain words."""
     assert name_and_version(f"{name}-{version}.jar") == (name, version)
     assert name_and_version("py4j0.10.9.9.jar") == ("py4j", "0.10.9.9")
     assert name_and_version("connect-repl") == ("connect-repl", "")
 
 
 def filled(folder: Path, *names: str) -> Path:
-    """A folder with such files, whose content is their name."""
+    """Create a folder with such files. The content of each is its name."""
     folder.mkdir(exist_ok=True)
     for name in names:
         (folder / name).write_text(name)
     return folder
 
 
-def test_a_jar_takes_the_place_of_another_version(tmp_path: Path) -> None:
-    """Of its own name alone; done again, nothing changes."""
+def test_jar_replaces_another_version(tmp_path: Path) -> None:
+    """It only replaces its own name. A second call changes nothing."""
     jars = filled(
         tmp_path / "jars", "lz4-java-1.8.0.jar", "log4j-api-2.24.3.jar", "log4j-1.2-api-2.24.3.jar"
     )
@@ -50,8 +50,8 @@ def test_a_jar_takes_the_place_of_another_version(tmp_path: Path) -> None:
     assert sorted(path.name for path in jars.iterdir()) == expected
 
 
-def test_what_nothing_uses_goes(tmp_path: Path) -> None:
-    """With Hive its old libraries; not what Spark needs of Hive's to read ORC."""
+def test_unused_jars_are_removed(tmp_path: Path) -> None:
+    """Hive's old libraries are removed. Spark needs some jars of Hive to read ORC."""
     gone = (
         "commons-lang-2.6.jar",
         "derby-10.16.1.1.jar",
@@ -67,6 +67,6 @@ def test_what_nothing_uses_goes(tmp_path: Path) -> None:
 
 
 def test_each_replacement_replaces_something() -> None:
-    """One whose name `pyspark` does not have would never get there."""
+    """A jar with a name that `pyspark` lacks would never be installed."""
     shipped = {artifact(path.name) for path in (spark_home() / "jars").iterdir()}
     assert {jar.artifact for jar in read_list(MENDED_SET)} <= shipped

@@ -1,4 +1,7 @@
-"""How long a server for development waits for its clients before it stops. Connections and the kernel's tables are real."""
+"""The time that a development server waits for its clients before it stops.
+
+Connections and kernel tables are real.
+"""
 
 import socket
 from collections.abc import Callable, Iterator
@@ -14,14 +17,14 @@ Connect = Callable[[str], socket.socket]
 
 @pytest.fixture
 def server() -> Iterator[socket.socket]:
-    """Give one that listens on a free port."""
+    """A socket that listens on a free port."""
     with socket.create_server(("127.0.0.1", 0)) as listening:
         yield listening
 
 
 @pytest.fixture
 def connect(server: socket.socket) -> Iterator[Connect]:
-    """Give what connects to it from an address, and is let in."""
+    """A function that connects to the server from an address."""
     opened: list[socket.socket] = []
 
     def connected(address: str) -> socket.socket:
@@ -36,7 +39,7 @@ def connect(server: socket.socket) -> Iterator[Connect]:
 
 @pytest.fixture
 def rests(monkeypatch: pytest.MonkeyPatch) -> list[Callable[[], object]]:
-    """Give a list of what happens at each rest; there is no rest more."""
+    """A list of actions, one for each pause. There must be no further pause."""
     events: list[Callable[[], object]] = []
     clock = SimpleNamespace(sleep=lambda _: events.pop(0)(), monotonic=lambda: 0.0)
     monkeypatch.setattr(module, "time", clock)
@@ -47,13 +50,13 @@ def port_of(server: socket.socket) -> int:
     return int(server.getsockname()[1])
 
 
-def test_it_waits_until_the_last_client_has_gone(
+def test_server_waits_for_its_last_client(
     server: socket.socket,
     connect: Connect,
     rests: list[Callable[[], object]],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """The Service of a release that is removed is not known any more."""
+    """The Service of a removed release does not exist any more."""
     monkeypatch.setattr(module, "is_known", lambda _: False)
     first, second = connect("127.0.0.2"), connect("127.0.0.3")
     rests += [first.close, lambda: None, second.close]
@@ -61,34 +64,36 @@ def test_it_waits_until_the_last_client_has_gone(
     assert rests == []
 
 
-def test_it_does_not_wait_if_it_is_only_started_again(
+def test_server_does_not_wait_at_a_restart(
     server: socket.socket,
     connect: Connect,
     rests: list[Callable[[], object]],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """The Service is there then, and the clients stay."""
+    """The Service still exists, and the clients stay connected."""
     connect("127.0.0.2")
     monkeypatch.setattr(module, "is_known", lambda name: name == "wc-kafka.words.svc")
     outlive("wc-kafka.words.svc", port_of(server), 45.0, 0.0)
     assert rests == []
 
 
-def test_it_does_not_wait_for_ever(
+def test_server_waits_for_a_limited_time(
     server: socket.socket,
     connect: Connect,
     rests: list[Callable[[], object]],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """Somebody else's client may stay."""
+    """A client of another release may stay connected."""
     connect("127.0.0.2")
     monkeypatch.setattr(module, "is_known", lambda _: False)
     outlive("wc-kafka.words.svc", port_of(server), 0.0, 0.0)
     assert rests == []
 
 
-def test_the_servers_own_connections_do_not_count(server: socket.socket, connect: Connect) -> None:
-    """Kafka has some to itself, and never closes them before it stops."""
+def test_own_connections_of_the_server_do_not_count(
+    server: socket.socket, connect: Connect
+) -> None:
+    """Kafka has connections to itself, and closes them only when it stops."""
     connect("127.0.0.1")
     assert clients(port_of(server)) == 0
     connect("127.0.0.2")
@@ -104,10 +109,10 @@ def test_the_servers_own_connections_do_not_count(server: socket.socket, connect
         (None, True),
     ],
 )
-def test_a_name_server_that_is_away_says_nothing(
+def test_dns_outage_does_not_count_as_a_missing_service(
     monkeypatch: pytest.MonkeyPatch, code: int | None, known: bool
 ) -> None:
-    """So a node that is shut down does not keep the server."""
+    """So the server does not wait if its node is shut down."""
 
     def answer(*_: object) -> list[object]:
         if code is not None:

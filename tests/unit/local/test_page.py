@@ -1,4 +1,4 @@
-"""The page beside a run of this machine."""
+"""The web UI of a local run."""
 
 from pathlib import Path
 
@@ -8,10 +8,10 @@ from kstorm.errors import ConfigError
 from kstorm.local.page import page
 
 
-def test_what_the_page_cannot_be_told_is_said_at_once(
+def test_invalid_setting_is_reported_at_the_start(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """By whoever starts it, as nobody reads the log of a page that does not answer."""
+    """The command reports it, because users do not read the log of a web UI that does not respond."""
     monkeypatch.setenv("KSTORM_UI_ACTIONS", "reply")
     with pytest.raises(ConfigError, match="KSTORM_UI_ACTIONS has 'reply'"), page(tmp_path):
         pass

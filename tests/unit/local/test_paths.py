@@ -1,4 +1,4 @@
-"""Cache and run directories are private to a run, and bounded."""
+"""Cache and run directories are private to a run, and their number is limited."""
 
 import subprocess
 import sys
@@ -9,8 +9,8 @@ import pytest
 from kstorm.local.paths import cache_directory, run_directory
 
 
-def test_the_cache_is_where_the_user_says(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """`KSTORM_CACHE` comes before `XDG_CACHE_HOME`, which comes before the home folder."""
+def test_cache_location_is_configurable(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """`KSTORM_CACHE` wins over `XDG_CACHE_HOME`, which wins over the home folder."""
     monkeypatch.setenv("HOME", str(tmp_path))
     monkeypatch.delenv("XDG_CACHE_HOME", raising=False)
     monkeypatch.delenv("KSTORM_CACHE", raising=False)
@@ -22,12 +22,12 @@ def test_the_cache_is_where_the_user_says(monkeypatch: pytest.MonkeyPatch, tmp_p
 
 
 def test_two_runs_never_share_a_directory(tmp_path: Path) -> None:
-    """Each call makes a new directory, also within the same second of the same process."""
+    """Each call creates a directory, even within the same second and process."""
     assert len({run_directory(tmp_path) for _ in range(3)}) == 3
 
 
 def test_old_runs_are_removed_once_they_have_ended(tmp_path: Path) -> None:
-    """Of the runs of ended processes the newest four stay beside the new one."""
+    """The newest four directories of ended processes stay."""
     make_one = f"from kstorm.local.paths import *; print(run_directory(Path({str(tmp_path)!r})))"
     ended = [
         Path(
@@ -42,7 +42,7 @@ def test_old_runs_are_removed_once_they_have_ended(tmp_path: Path) -> None:
     assert len(set(tmp_path.iterdir()) & set(ended)) == 4
 
 
-def test_a_run_still_in_progress_is_never_removed(tmp_path: Path) -> None:
-    """However many newer runs there are, the directory of a living process stays."""
+def test_running_run_is_never_removed(tmp_path: Path) -> None:
+    """The directory of a living process stays despite newer runs."""
     living = [run_directory(tmp_path) for _ in range(12)]
     assert all(directory.is_dir() for directory in living)

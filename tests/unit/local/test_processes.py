@@ -1,4 +1,4 @@
-"""One managed process, with real children."""
+"""A managed process, with real children."""
 
 import os
 import signal
@@ -28,7 +28,7 @@ WITH_CHILD = ["sh", "-c", "sleep 600 & echo $!; echo up; wait"]
 
 
 def started(tmp_path: Path, eventually: Eventually, command: list[str]) -> ManagedProcess:
-    """Start a command and wait until it says so."""
+    """Start a command and wait for its first output."""
     process = ManagedProcess("it", command, workdir=tmp_path)
     process.start()
     eventually(lambda: "\nup\n" in process.log_tail())
@@ -36,7 +36,7 @@ def started(tmp_path: Path, eventually: Eventually, command: list[str]) -> Manag
 
 
 def gone(pid: int) -> bool:
-    """Whether a process has ended, reaped or not."""
+    """True if a process has ended, reaped or not."""
     try:
         return psutil.Process(pid).status() == psutil.STATUS_ZOMBIE
     except psutil.NoSuchProcess:
@@ -44,7 +44,7 @@ def gone(pid: int) -> bool:
 
 
 def test_output_and_exit_code_are_kept(tmp_path: Path) -> None:
-    """Both streams go to the log, under a line that says what was started."""
+    """Both streams go to the log, after a line with the command."""
     process = ManagedProcess("it", ["sh", "-c", "echo out; echo err >&2; exit 3"], workdir=tmp_path)
     assert (process.alive, process.returncode, process.log_tail()) == (False, None, "")
     process.start()
@@ -58,8 +58,9 @@ def test_output_and_exit_code_are_kept(tmp_path: Path) -> None:
     assert process.log_tail(1) == "err\n"
 
 
-def test_the_environment_is_added_to(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A child sees its own variables beside those of its parent."""
+def test_environment_extends_that_of_the_parent(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("INHERITED", "a")
     process = ManagedProcess(
         "it", ["sh", "-c", "echo $INHERITED$OWN"], workdir=tmp_path, environment={"OWN": "b"}
@@ -69,8 +70,8 @@ def test_the_environment_is_added_to(tmp_path: Path, monkeypatch: pytest.MonkeyP
     assert process.log_tail(1) == "ab\n"
 
 
-def test_stop_is_polite(tmp_path: Path, eventually: Eventually) -> None:
-    """SIGTERM comes first, and stopping what has ended does nothing."""
+def test_stop_sends_sigterm_first(tmp_path: Path, eventually: Eventually) -> None:
+    """A second stop does nothing."""
     process = started(tmp_path, eventually, SLEEP)
     process.stop()
     process.stop()
@@ -78,15 +79,15 @@ def test_stop_is_polite(tmp_path: Path, eventually: Eventually) -> None:
     assert not process.wanted
 
 
-def test_stop_kills_what_does_not_listen(tmp_path: Path, eventually: Eventually) -> None:
-    """After the timeout comes SIGKILL."""
+def test_stop_kills_a_process_that_ignores_sigterm(tmp_path: Path, eventually: Eventually) -> None:
+    """SIGKILL follows after the timeout."""
     process = started(tmp_path, eventually, STUBBORN)
     process.stop(timeout=0.2)
     assert process.returncode == -signal.SIGKILL
 
 
 def test_stop_reaches_a_paused_process(tmp_path: Path, eventually: Eventually) -> None:
-    """A frozen process cannot receive SIGTERM, so it is woken to end politely."""
+    """A paused process cannot receive SIGTERM, so it is resumed first."""
     process = started(tmp_path, eventually, SLEEP)
     process.pause()
     eventually(lambda: psutil.Process(process.pid).status() == psutil.STATUS_STOPPED)
@@ -95,8 +96,7 @@ def test_stop_reaches_a_paused_process(tmp_path: Path, eventually: Eventually) -
     assert process.returncode == -signal.SIGTERM
 
 
-def test_a_paused_process_goes_on(tmp_path: Path, eventually: Eventually) -> None:
-    """`resume` undoes `pause`."""
+def test_resume_continues_a_paused_process(tmp_path: Path, eventually: Eventually) -> None:
     process = started(tmp_path, eventually, SLEEP)
     process.pause()
     eventually(lambda: psutil.Process(process.pid).status() == psutil.STATUS_STOPPED)
@@ -105,8 +105,8 @@ def test_a_paused_process_goes_on(tmp_path: Path, eventually: Eventually) -> Non
     process.kill()
 
 
-def test_kill_takes_descendants_along(tmp_path: Path, eventually: Eventually) -> None:
-    """What a process started dies with it, and `wanted` stays, since a kill stands for a crash."""
+def test_kill_ends_descendants(tmp_path: Path, eventually: Eventually) -> None:
+    """`wanted` stays true, because a kill simulates a crash."""
     process = started(tmp_path, eventually, WITH_CHILD)
     descendant = int(process.log_tail(2).split()[0])
     process.kill()
@@ -115,23 +115,23 @@ def test_kill_takes_descendants_along(tmp_path: Path, eventually: Eventually) ->
     eventually(lambda: gone(descendant))
 
 
-def test_what_a_dead_process_left_behind_is_killed(tmp_path: Path, eventually: Eventually) -> None:
-    """As with a container, the end of the first process is the end of all."""
+def test_children_of_a_dead_process_are_killed(tmp_path: Path, eventually: Eventually) -> None:
+    """As in a container, the end of the first process ends all others."""
     process = ManagedProcess("it", ["sh", "-c", "sleep 600 & echo $!"], workdir=tmp_path)
     process.start()
     assert process.wait(20) == 0
     eventually(lambda: gone(int(process.log_tail(1))))
 
 
-def test_it_has_a_process_group_of_its_own(tmp_path: Path, eventually: Eventually) -> None:
-    """Ctrl-C reaches the terminal's foreground group, which must be the parent's alone."""
+def test_process_has_its_own_process_group(tmp_path: Path, eventually: Eventually) -> None:
+    """Ctrl-C reaches the terminal's foreground group, which must contain only the parent."""
     process = started(tmp_path, eventually, SLEEP)
     assert os.getpgid(process.pid) == process.pid != os.getpgid(0)
     process.kill()
 
 
-def test_it_can_be_started_again(tmp_path: Path, eventually: Eventually) -> None:
-    """A new life has a new process and the same log; a second start of a living one is refused."""
+def test_process_can_be_started_again(tmp_path: Path, eventually: Eventually) -> None:
+    """The new process uses the same log. Starting a running one is an error."""
     process = started(tmp_path, eventually, SLEEP)
     first = process.pid
     with pytest.raises(LocalError, match=f"it is running already, as process {first}"):
@@ -144,14 +144,14 @@ def test_it_can_be_started_again(tmp_path: Path, eventually: Eventually) -> None
     process.kill()
 
 
-def test_an_unknown_program_is_named(tmp_path: Path) -> None:
-    """A missing program is an error at the start, not found later in a log."""
+def test_unknown_program_is_named(tmp_path: Path) -> None:
+    """The start fails with its name."""
     with pytest.raises(LocalError, match="cannot start it: there is no program no-such-program"):
         ManagedProcess("it", ["no-such-program"], workdir=tmp_path).start()
 
 
-def test_what_was_never_started_has_no_pid(tmp_path: Path) -> None:
-    """Asking for the process id before the first start is a mistake; stopping is not."""
+def test_process_that_was_never_started_has_no_pid(tmp_path: Path) -> None:
+    """Asking for the pid is an error. Stopping is not."""
     process = ManagedProcess("it", SLEEP, workdir=tmp_path)
     process.stop()
     process.kill()
@@ -159,8 +159,8 @@ def test_what_was_never_started_has_no_pid(tmp_path: Path) -> None:
         _ = process.pid
 
 
-def test_cpu_time_adds_up_over_lives(tmp_path: Path, eventually: Eventually) -> None:
-    """Work done before a kill still counts after it, and memory is that of the living."""
+def test_cpu_time_adds_up_over_restarts(tmp_path: Path, eventually: Eventually) -> None:
+    """Memory is that of the running process."""
     busy = [sys.executable, "-S", "-c", "while True: pass"]
     process = ManagedProcess("it", busy, workdir=tmp_path)
     process.start()
@@ -174,10 +174,8 @@ def test_cpu_time_adds_up_over_lives(tmp_path: Path, eventually: Eventually) -> 
     process.kill()
 
 
-def test_a_child_outlives_the_thread_that_asked_for_it(
-    tmp_path: Path, eventually: Eventually
-) -> None:
-    """Linux ties a child's life to a thread of its parent; that thread must not be a short-lived one."""
+def test_child_outlives_the_thread_that_started_it(tmp_path: Path, eventually: Eventually) -> None:
+    """Linux ties a child to a thread of its parent. That thread must live long enough."""
     lives: list[ManagedProcess] = []
     thread = threading.Thread(target=lambda: lives.append(started(tmp_path, eventually, SLEEP)))
     thread.start()
@@ -202,8 +200,8 @@ print(process.pid, flush=True)
 @pytest.mark.skipif(
     sys.platform != "linux", reason="only Linux kills a child for the death of its parent"
 )
-def test_a_child_dies_with_a_killed_parent(tmp_path: Path, eventually: Eventually) -> None:
-    """SIGKILL leaves a parent no time to stop anything, and still no child stays behind."""
+def test_child_dies_with_a_killed_parent(tmp_path: Path, eventually: Eventually) -> None:
+    """SIGKILL leaves a parent no time to stop its children."""
     command = [sys.executable, "-c", PARENT.format(end="time.sleep(600)"), str(tmp_path)]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as parent:
         assert parent.stdout is not None
@@ -216,8 +214,8 @@ def test_a_child_dies_with_a_killed_parent(tmp_path: Path, eventually: Eventuall
 @pytest.mark.skipif(
     sys.platform != "linux", reason="only Linux kills a child for the death of its parent"
 )
-def test_a_child_of_a_parent_that_is_dead_already_does_not_start() -> None:
-    """A parent may die before its child has asked for the signal; then the child ends by itself."""
+def test_child_of_a_dead_parent_does_not_start() -> None:
+    """A parent may die before its child requests the signal. Then the child exits."""
     not_the_parent = str(os.getpid() + 1)
     command = [sys.executable, die_with_parent.__file__, not_the_parent, "echo", "started"]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
@@ -226,10 +224,10 @@ def test_a_child_of_a_parent_that_is_dead_already_does_not_start() -> None:
 
 
 @pytest.mark.parametrize("end", ["", "raise SystemExit(1)", "1 / 0"])
-def test_a_child_dies_with_a_parent_that_ends(
+def test_child_dies_with_a_parent_that_ends(
     tmp_path: Path, eventually: Eventually, end: str
 ) -> None:
-    """A parent that forgot to stop its child, or failed, takes it along."""
+    """The parent failed, or did not stop its child."""
     command = [sys.executable, "-c", PARENT.format(end=end), str(tmp_path)]
     parent = subprocess.run(command, capture_output=True, text=True, check=False)
     eventually(lambda: gone(int(parent.stdout)))

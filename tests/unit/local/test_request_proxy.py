@@ -1,4 +1,4 @@
-"""Requests pass the proxy unchanged, but for those that are to come to grief; and these do as they are asked to."""
+"""The proxy passes requests unchanged, except for selected ones, which meet their chosen fate."""
 
 import socket
 import threading
@@ -23,7 +23,7 @@ def request(api: int, number: int, client: str | None, rest: bytes = b"rest") ->
 
 
 class Broker:
-    """Answers each request with its number and all that it says, and knows what it got."""
+    """Responds to each request with its number and content, and keeps the requests."""
 
     def __init__(self) -> None:
         self.socket = socket.create_server(("127.0.0.1", 0))
@@ -69,20 +69,26 @@ class Client:
         self.said = self.socket.makefile("rb")
 
     def answer(self) -> bytes:
-        """The next answer without its size and number; nothing if the connection has ended."""
+        """Return the next answer without size and number.
+
+        It is empty if the connection has ended.
+        """
         size = self.said.read(4)
         return self.said.read(int.from_bytes(size))[4:] if size else b""
 
     def ask(self, request: bytes) -> bool:
-        """Whether it is answered, and rightly."""
+        """True if the answer is right."""
         self.socket.sendall(request)
         found = self.answer()
         assert found in (b"", request[4:])
         return bool(found)
 
 
-def test_what_is_not_meant_passes(proxy: RequestProxy, broker: Broker) -> None:
-    """Of another kind, of another client, of one without a name; in pieces, and larger than any buffer."""
+def test_other_requests_pass(proxy: RequestProxy, broker: Broker) -> None:
+    """They have another kind, another client or no client name.
+
+    They come in pieces, and exceed any buffer.
+    """
     strike = proxy.strike(Api.END_TXN, Fate.LOST, "count-0")
     large = request(Api.PRODUCE, 5, "count-0", bytes(3_000_000))
     requests = [
@@ -99,8 +105,8 @@ def test_what_is_not_meant_passes(proxy: RequestProxy, broker: Broker) -> None:
     assert not strike.struck
 
 
-def test_a_lost_request_does_not_arrive(proxy: RequestProxy, broker: Broker) -> None:
-    """The next one does, and so each client's first is lost."""
+def test_lost_request_does_not_arrive(proxy: RequestProxy, broker: Broker) -> None:
+    """Each client loses its first request. The next one arrives."""
     strike = proxy.strike(Api.END_TXN, Fate.LOST, "count-0", "count-1")
     for name in ("count-0", "count-1"):
         lost = request(Api.END_TXN, 1, name)
@@ -111,8 +117,8 @@ def test_a_lost_request_does_not_arrive(proxy: RequestProxy, broker: Broker) -> 
     assert len(broker.got) == 2
 
 
-def test_an_unanswered_request_has_arrived(proxy: RequestProxy, broker: Broker) -> None:
-    """And what is done then, is done before the client notices."""
+def test_unanswered_request_has_arrived(proxy: RequestProxy, broker: Broker) -> None:
+    """The given action runs before the client notices."""
     done: list[int] = []
     strike = proxy.strike(
         Api.END_TXN, Fate.UNANSWERED, "count-0", then=lambda: done.append(len(broker.got))
@@ -124,8 +130,8 @@ def test_an_unanswered_request_has_arrived(proxy: RequestProxy, broker: Broker) 
     assert strike.done
 
 
-def test_a_late_answer_comes(proxy: RequestProxy) -> None:
-    """With those that come behind it."""
+def test_late_answer_arrives_in_order(proxy: RequestProxy) -> None:
+    """The answers after it arrive later too."""
     proxy.strike(Api.END_TXN, Fate.LATE, "count-0", late_secs=SILENCE_SECS)
     client = Client(proxy)
     began = time.monotonic()
@@ -136,10 +142,8 @@ def test_a_late_answer_comes(proxy: RequestProxy) -> None:
     assert time.monotonic() - began >= SILENCE_SECS
 
 
-def test_a_swallowed_request_leaves_the_connection_mute(
-    proxy: RequestProxy, broker: Broker
-) -> None:
-    """As a broker's is that never answers."""
+def test_swallowed_request_silences_the_connection(proxy: RequestProxy, broker: Broker) -> None:
+    """The broker seems never to respond."""
     strike = proxy.strike(Api.JOIN_GROUP, Fate.SWALLOWED, "count-0")
     client = Client(proxy)
     client.socket.sendall(

@@ -1,4 +1,4 @@
-"""`./run sim --resume`: hours of schedules, in as many runs as it takes."""
+"""`./run sim --resume` runs hours of schedules in any number of parts."""
 
 import io
 from pathlib import Path
@@ -18,8 +18,8 @@ def _small_parts(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("tests.sim.many._CHUNK", 5)
 
 
-def test_an_interrupted_run_goes_on_where_it_ended(tmp_path: Path) -> None:
-    """And comes to the same as one that was not interrupted."""
+def test_interrupted_run_resumes_at_its_end(tmp_path: Path) -> None:
+    """The result equals that of an uninterrupted run."""
     path = tmp_path / "journal"
     first = Journal(path, SEEDS)
     first.add(0, run_chunk(SEEDS[:5], trace=True))
@@ -33,8 +33,10 @@ def test_an_interrupted_run_goes_on_where_it_ended(tmp_path: Path) -> None:
     assert Journal(path, SEEDS).outcome == outcome
 
 
-def test_what_is_done_is_not_run_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A finished run only tells what came of it."""
+def test_finished_schedules_are_not_repeated(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A finished run only prints its result."""
     path = tmp_path / "journal"
     journal = Journal(path, range(3))
     journal.add(0, run_chunk(range(3), trace=False))
@@ -46,8 +48,8 @@ def test_what_is_done_is_not_run_again(tmp_path: Path, monkeypatch: pytest.Monke
     assert "3 schedules in 2 s" in console.export_text()
 
 
-def test_without_a_terminal_a_line_tells_how_far_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
-    """In the log of a run of hours."""
+def test_progress_is_logged_without_a_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The log of a run of hours needs it."""
     monkeypatch.setattr("tests.sim.many._LINE_SECS", 0.0)
     console = Console(file=io.StringIO(), record=True, width=200)
     assert run_many(SEEDS, 1, None, console) == 0
@@ -65,8 +67,8 @@ def test_without_a_terminal_a_line_tells_how_far_it_is(monkeypatch: pytest.Monke
         ),
     ],
 )
-def test_what_does_not_fit_is_refused(tmp_path: Path, written: str | None, says: str) -> None:
-    """Rather than added up."""
+def test_journal_of_another_run_is_rejected(tmp_path: Path, written: str | None, says: str) -> None:
+    """Its results must not be added up with these."""
     path = tmp_path / "journal"
     if written is None:
         Journal(path, range(7)).save()
@@ -76,24 +78,24 @@ def test_what_does_not_fit_is_refused(tmp_path: Path, written: str | None, says:
         Journal(path, SEEDS)
 
 
-def test_schedules_of_another_kind_are_refused(tmp_path: Path) -> None:
-    """They have another promise."""
+def test_schedules_of_another_kind_are_rejected(tmp_path: Path) -> None:
+    """They test another guarantee."""
     path = tmp_path / "journal"
     Journal(path, SEEDS, "exactly-once").save()
     with pytest.raises(ConfigError, match="are of other seeds or another kind"):
         Journal(path, SEEDS)
 
 
-def test_a_folder_that_is_not_there_is_named(tmp_path: Path) -> None:
-    """Before hours are spent."""
+def test_missing_folder_is_named_at_the_start(tmp_path: Path) -> None:
+    """The run takes hours."""
     with pytest.raises(ConfigError, match=r"there is no folder .*no to write it to"):
         Journal(tmp_path / "no/journal", SEEDS)
 
 
-def test_schedules_of_other_code_are_refused(
+def test_schedules_of_other_code_are_rejected(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """They prove nothing of this one."""
+    """They prove nothing about the present code."""
     path = tmp_path / "journal"
     with monkeypatch.context() as other:
         other.setattr("tests.sim.journal._code", lambda: "other")

@@ -16,10 +16,9 @@ Eventually = Callable[[Callable[[], object]], None]
 SLEEP = ["sleep", "600"]
 
 
-def test_a_killed_process_comes_back_after_the_delay(
+def test_killed_process_is_restarted_after_the_delay(
     tmp_path: Path, eventually: Eventually
 ) -> None:
-    """The death is followed by a restart, not before the delay is over."""
     with Supervisor(restart_delay=0.5) as supervisor:
         process = supervisor.add(ManagedProcess("it", SLEEP, workdir=tmp_path))
         killed = time.monotonic()
@@ -29,17 +28,14 @@ def test_a_killed_process_comes_back_after_the_delay(
         assert process.starts == 2
 
 
-def test_a_process_that_keeps_failing_is_kept_being_started(
-    tmp_path: Path, eventually: Eventually
-) -> None:
-    """There is no number of deaths after which it is given up."""
+def test_failing_process_is_restarted_without_limit(tmp_path: Path, eventually: Eventually) -> None:
     with Supervisor(restart_delay=0.01) as supervisor:
         process = supervisor.add(ManagedProcess("it", ["sh", "-c", "exit 1"], workdir=tmp_path))
         eventually(lambda: process.starts >= 4)
 
 
-def test_a_process_that_was_stopped_stays_down(tmp_path: Path, eventually: Eventually) -> None:
-    """A stop is a wish, not a death; another process that dies meanwhile does come back."""
+def test_stopped_process_is_not_restarted(tmp_path: Path, eventually: Eventually) -> None:
+    """Another process that dies meanwhile is."""
     with Supervisor(restart_delay=0.05) as supervisor:
         stopped = supervisor.add(ManagedProcess("stopped", SLEEP, workdir=tmp_path))
         killed = supervisor.add(ManagedProcess("killed", SLEEP, workdir=tmp_path))
@@ -52,8 +48,8 @@ def test_a_process_that_was_stopped_stays_down(tmp_path: Path, eventually: Event
         assert stopped.starts == 1
 
 
-def test_a_removed_process_is_stopped_and_forgotten(tmp_path: Path) -> None:
-    """Removing is scaling down: the process ends politely and is no longer listed."""
+def test_removed_process_is_stopped_and_forgotten(tmp_path: Path) -> None:
+    """This is scaling down. The process gets SIGTERM and leaves the list."""
     with Supervisor() as supervisor:
         first = supervisor.add(ManagedProcess("first", SLEEP, workdir=tmp_path))
         second = supervisor.add(ManagedProcess("second", SLEEP, workdir=tmp_path))
@@ -63,8 +59,11 @@ def test_a_removed_process_is_stopped_and_forgotten(tmp_path: Path) -> None:
         assert supervisor.processes == [second]
 
 
-def test_the_end_stops_all_side_by_side(tmp_path: Path) -> None:
-    """Three that ignore SIGTERM take one timeout together, not one each, and nothing takes processes afterwards."""
+def test_stop_ends_all_processes_in_parallel(tmp_path: Path) -> None:
+    """Three processes that ignore SIGTERM take one timeout together.
+
+    A stopped supervisor accepts no process.
+    """
     ignore = "import signal, time; signal.signal(signal.SIGTERM, signal.SIG_IGN); time.sleep(600)"
     supervisor = Supervisor(restart_delay=0.01)
     processes = [

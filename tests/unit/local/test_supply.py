@@ -1,4 +1,4 @@
-"""`./run deps`: known holes and licences of what kstorm takes from others."""
+"""`./run deps`: known vulnerabilities and licences of third-party packages, jars and scripts."""
 
 import json
 import re
@@ -32,12 +32,12 @@ LOCKS = ["requirements.lock", "requirements-dev.lock", "build-requirements.txt"]
 
 
 def jar(name: str, version: str, where: str = "pyspark") -> Part:
-    """A jar of `pyspark`'s."""
+    """Return a jar of `pyspark`."""
     return Part("jar", name, version, where)
 
 
-def test_what_we_have_has_no_known_hole_and_a_licence_that_fits() -> None:
-    """But for the exceptions, each of which is still needed."""
+def test_dependencies_have_no_known_vulnerability_and_allowed_licences() -> None:
+    """Each exception is still needed."""
     parts = all_parts(ROOT)
     assert not complaints(find(parts, read_advisories()), read_exceptions(), TODAY)
     assert not licences.complaints(parts, TODAY)
@@ -57,15 +57,15 @@ def test_what_we_have_has_no_known_hole_and_a_licence_that_fits() -> None:
         ("jackson-mapper-asl", "1.9.13"),
     ],
 )
-def test_what_pyspark_and_kafka_ship_is_known_to_be_bad(name: str, version: str) -> None:
-    """And the line says what it has, and where it is mended."""
+def test_replaced_jars_of_pyspark_and_kafka_are_vulnerable(name: str, version: str) -> None:
+    """The line has the vulnerability and the fixed version."""
     [line] = complaints(find([jar(name, version)], read_advisories()), [], TODAY)
     assert line.startswith(f"{name} {version} (pyspark) has ")
     assert "mended in " in line or "not known to be mended" in line
 
 
-def test_a_hole_is_mended_in_each_series() -> None:
-    """A version is good if its own series was mended before it, or if it is younger than all."""
+def test_vulnerability_is_fixed_per_release_series() -> None:
+    """A version is good if its series has an earlier fix, or if it is newer than all fixes."""
     advisory = Advisory("jar", "a-*", ("CVE-1",), ("2.18.8", "2.21.4"))
     versions = ("2.17.9", "2.18.7", "2.18.8", "2.18.10", "2.19.9", "2.21.3", "2.21.4", "2.30")
     bad = [version for version in versions if advisory.concerns(jar("a-b", version))]
@@ -75,8 +75,8 @@ def test_a_hole_is_mended_in_each_series() -> None:
     assert numbers("4.1.137.Final") == (4, 1, 137)
 
 
-def test_an_exception_has_a_day_and_a_place() -> None:
-    """Past its day it fails, elsewhere and for other holes it does not count, and one for nothing is to go."""
+def test_exception_has_an_expiry_date_and_a_place() -> None:
+    """It does not cover other places and vulnerabilities. An unused exception is an error."""
     findings = find([jar("a", "1.0")], [Advisory("jar", "a", ("CVE-1",), ())])
     allowed = Allowed("a", "pyspark", ("CVE-1",), TODAY, "why")
     assert not complaints(findings, [allowed], TODAY)
@@ -91,7 +91,7 @@ def test_an_exception_has_a_day_and_a_place() -> None:
 
 @pytest.mark.parametrize("name", LOCKS)
 def test_every_package_is_locked_with_its_hash(name: str) -> None:
-    """Also what installs and what builds."""
+    """This includes installers and build tools."""
     entries = re.split(r"(?m)^(?=[A-Za-z0-9])", (ROOT / name).read_text())[1:]
     assert len(entries) == len(list(locked(ROOT / name))) >= 10
     for entry in entries:
@@ -100,8 +100,8 @@ def test_every_package_is_locked_with_its_hash(name: str) -> None:
         )
 
 
-def test_a_licence_that_nobody_knows_or_wants_fails() -> None:
-    """A choice is enough, and what belongs together counts together."""
+def test_unknown_or_unwanted_licence_is_an_error() -> None:
+    """One allowed choice is enough. With AND all must be allowed."""
     known = licences.Licences(
         allowed=frozenset({"MIT", "EPL-2.0"}),
         packages=(
@@ -123,8 +123,8 @@ def test_a_licence_that_nobody_knows_or_wants_fails() -> None:
     ]
 
 
-def test_our_list_says_what_the_packages_say() -> None:
-    """Of those that state their licence in SPDX's form."""
+def test_licence_list_matches_the_metadata_of_packages() -> None:
+    """Some packages state their licence as an SPDX expression."""
     known, checked = licences.read(), 0
     names = {part.name for lock in LOCKS for part in locked(ROOT / lock)}
     for each in distributions():
@@ -136,7 +136,7 @@ def test_our_list_says_what_the_packages_say() -> None:
 
 
 class Database(BaseHTTPRequestHandler):
-    """Knows two bad jars, and one of our exceptions by another name."""
+    """Has two vulnerable jars, and one of our exceptions under another id."""
 
     HOLES: ClassVar = {
         "org.apache.kafka:kafka_2.13": "GHSA-1",
@@ -169,7 +169,7 @@ class Database(BaseHTTPRequestHandler):
 
 @pytest.fixture
 def database(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """A database that answers."""
+    """A database that responds."""
     server = ThreadingHTTPServer(("127.0.0.1", 0), Database)
     Thread(target=server.serve_forever, daemon=True).start()
     monkeypatch.setenv("KSTORM_OSV", f"http://127.0.0.1:{server.server_port}")
@@ -178,8 +178,10 @@ def database(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     server.server_close()
 
 
-def test_what_the_database_knows_fails(database: None, capsys: pytest.CaptureFixture[str]) -> None:
-    """Each list that has the jar has a line; an exception counts by whatever name the database has for the hole."""
+def test_vulnerability_in_the_database_is_an_error(
+    database: None, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Each list with the jar has a line. An exception matches by any id of the vulnerability."""
     assert deps.main([]) == 1
     assert capsys.readouterr().err.splitlines() == [
         "kstorm: kafka_2.13 3.9.2 (kafka-3.9.2) has GHSA-1; not known to be mended",
@@ -187,10 +189,10 @@ def test_what_the_database_knows_fails(database: None, capsys: pytest.CaptureFix
     ]
 
 
-def test_without_a_database_one_line_says_so(
+def test_missing_database_is_reported_in_one_line(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """And the list of known holes is all that counts."""
+    """Only the list of known vulnerabilities counts then."""
     monkeypatch.setenv("KSTORM_OSV", f"http://127.0.0.1:{reserve_port()}")
     monkeypatch.setattr("kstorm.local.supply.advisories.read_exceptions", list)
     assert deps.main([]) == 1

@@ -1,4 +1,4 @@
-"""The certificates that the bundled Java is given."""
+"""The certificates that the bundled Java trusts."""
 
 import ssl
 import subprocess
@@ -12,7 +12,9 @@ from kstorm.local.trust import trust_options
 
 
 def test_java_reads_every_certificate_of_the_machine(cache: Path) -> None:
-    """Java's own key tool opens the written store by its password and counts what the machine's bundle holds."""
+    """Java's key tool opens the store with its password, and counts the certificates of the
+    machine's bundle.
+    """
     bundle = ssl.get_default_verify_paths().cafile
     if bundle is None:
         pytest.skip("this machine has no bundle of certificates at Python's default place")
@@ -26,10 +28,9 @@ def test_java_reads_every_certificate_of_the_machine(cache: Path) -> None:
     assert listing.stdout.count("trustedCertEntry") == len(context.get_ca_certs()) > 0
 
 
-def test_a_machine_without_a_bundle_leaves_java_its_own(
+def test_without_a_bundle_java_keeps_its_own_certificates(
     cache: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Where nothing is found nothing is changed."""
     monkeypatch.setenv("SSL_CERT_FILE", "/nowhere")
     monkeypatch.setattr(trust, "_BUNDLES", ())
     assert trust_options() == []

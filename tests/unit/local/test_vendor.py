@@ -1,4 +1,4 @@
-"""What the page takes from npm: as the lock says, to the byte, with nothing beside it."""
+"""The web UI's scripts from npm match their lock, byte for byte, without further files."""
 
 import hashlib
 import io
@@ -14,8 +14,8 @@ from kstorm.local import vendor
 PLACE = Path(__file__).parents[3] / vendor.PLACE
 
 
-def test_the_files_are_those_of_the_lock() -> None:
-    """No network is needed to see that. Each package has its licence beside it."""
+def test_files_match_the_lock() -> None:
+    """The check needs no network. Each package has its licence."""
     for package in vendor.read_lock(PLACE):
         for file in package.files:
             assert hashlib.sha256((PLACE / file.name).read_bytes()).hexdigest() == file.sha256, (
@@ -25,7 +25,7 @@ def test_the_files_are_those_of_the_lock() -> None:
     assert list(vendor.strangers(PLACE)) == []
 
 
-def test_a_file_that_no_package_has_is_told_of(tmp_path: Path) -> None:
+def test_file_of_no_package_is_reported(tmp_path: Path) -> None:
     shutil.copy(PLACE / vendor.LOCK, tmp_path)
     (tmp_path / "other.js").write_text("")
     assert list(vendor.strangers(tmp_path)) == [
@@ -33,8 +33,7 @@ def test_a_file_that_no_package_has_is_told_of(tmp_path: Path) -> None:
     ]
 
 
-def test_another_tarball_is_refused(tmp_path: Path) -> None:
-    """Whatever npm says."""
+def test_tarball_with_another_hash_is_rejected(tmp_path: Path) -> None:
     tarball = tmp_path / "x.tgz"
     with tarfile.open(tarball, "w:gz") as archive:
         archive.addfile(tarfile.TarInfo("package/a.js"), io.BytesIO())

@@ -1,4 +1,4 @@
-"""How a running topology is shown."""
+"""The display of a running topology."""
 
 import io
 
@@ -10,7 +10,7 @@ from kstorm.runtime.service.figures import Figures, format_age, format_seconds
 
 
 def snapshot() -> Snapshot:
-    """A topology at work, with a process down."""
+    """Return a working topology with one process down."""
     spout = Figures(emitted=130, acked=100, failed=2, pending=28)
     lately = Figures(acked=50, latency_counts=(0, 10))
     return Snapshot(
@@ -33,8 +33,8 @@ def snapshot() -> Snapshot:
     )
 
 
-def test_a_line_says_what_matters() -> None:
-    """Without a terminal, one line has progress, rate, open trees, errors and what is down."""
+def test_line_has_progress_errors_and_missing_processes() -> None:
+    """Without a terminal there is one line. It has the rate and the open trees too."""
     line = plain_line(snapshot(), 1000)
     for part in ("acked 100 of 1,000", "10/s", "in flight 28", "failed 2", "count executed 1,234"):
         assert part in line
@@ -43,8 +43,8 @@ def test_a_line_says_what_matters() -> None:
     assert "count: KeyError: 'x' (3 min ago)" in line
 
 
-def test_without_a_terminal_lines_do_not_come_with_every_look() -> None:
-    """Looks that follow each other closely print one line."""
+def test_lines_are_limited_without_a_terminal() -> None:
+    """Snapshots in quick succession print one line."""
     out = io.StringIO()
     with LiveView(Console(file=out, width=200), 1000) as view:
         for _ in range(5):
@@ -52,8 +52,8 @@ def test_without_a_terminal_lines_do_not_come_with_every_look() -> None:
     assert out.getvalue().count("acked 100") == 1
 
 
-def test_on_a_terminal_there_is_a_table() -> None:
-    """A terminal shows every component with its counts, and the notes."""
+def test_terminal_shows_a_table() -> None:
+    """It has every component with its counts, and the notes."""
     out = io.StringIO()
     with LiveView(
         Console(file=out, width=200, force_terminal=True, _environ={"TERM": "xterm"}), 1000
@@ -72,8 +72,7 @@ def test_on_a_terminal_there_is_a_table() -> None:
     assert "count: KeyError: 'x' (3 min ago)" in shown
 
 
-def test_seconds_are_shown_in_the_unit_that_suits() -> None:
-    """Below a second in milliseconds."""
+def test_durations_have_a_suitable_unit() -> None:
     assert [format_seconds(seconds) for seconds in (0.0123, 0.9, 1.24)] == [
         "12 ms",
         "900 ms",

@@ -1,4 +1,4 @@
-"""Adding up what the processes of a topology say of themselves."""
+"""Sums of the counts that the processes of a topology report."""
 
 from typing import Any, cast
 
@@ -15,13 +15,13 @@ def page(kind: str, pid: int, **counts: Any) -> dict[str, Any]:
 
 
 def watched(*names: str) -> tuple[StandInProcesses, Watch]:
-    """Processes with these names, as `count-0`, and a watch on them."""
+    """Return processes with these names, such as `count-0`, and a watch on them."""
     processes = StandInProcesses.named(*names)
     return processes, Watch(cast("LocalProcesses", processes))
 
 
-def test_the_processes_of_a_component_are_added_up() -> None:
-    """Counts and latencies of two processes are one component's."""
+def test_counts_of_a_component_are_the_sum_of_its_processes() -> None:
+    """Latencies are added up too."""
     processes, watch = watched("count-0", "count-1")
     processes.pages = {
         "count-0": page("bolt", 1, executed=3, latency_counts=[1, 0]),
@@ -36,7 +36,10 @@ def test_the_processes_of_a_component_are_added_up() -> None:
     "another", [{"pid": 2}, {"begun_at": 2.0}], ids=["another process", "the same, begun anew"]
 )
 def test_counts_survive_a_restart(another: dict[str, Any]) -> None:
-    """A process that comes back begins at zero; the component does not. What is pending is as it is."""
+    """A restarted process starts at zero.
+
+    The component does not. Pending messages are not added up.
+    """
     processes, watch = watched("count-0")
     processes.pages["count-0"] = page("bolt", 1, executed=100, pending=7)
     watch.look()
@@ -48,8 +51,8 @@ def test_counts_survive_a_restart(another: dict[str, Any]) -> None:
     assert (count.total.executed, count.total.pending) == (105, 2)
 
 
-def test_what_does_not_answer_or_is_not_ready_is_named() -> None:
-    """Both a dead process and one that waits for its tasks are down."""
+def test_silent_and_unready_processes_are_named() -> None:
+    """A dead process is down, and so is one that waits for its tasks."""
     processes, watch = watched("split-0", "count-0", "count-1")
     processes.pages = {
         "split-0": page("bolt", 1),
@@ -58,8 +61,8 @@ def test_what_does_not_answer_or_is_not_ready_is_named() -> None:
     assert watch.look().down == ["count-0", "count-1"]
 
 
-def test_spouts_tell_how_trees_ended() -> None:
-    """Completed and failed trees are the spouts' counts, whatever bolts and ackers acked."""
+def test_tree_results_come_from_spouts() -> None:
+    """The acks of bolts and ackers do not count."""
     processes, watch = watched("acker-0", "count-0", "sentences-0")
     processes.pages = {
         "acker-0": page("acker", 1, acked=9),
@@ -71,8 +74,8 @@ def test_spouts_tell_how_trees_ended() -> None:
     assert (snapshot.emitted, snapshot.acked, snapshot.failed) == (12, 8, 2)
 
 
-def test_recent_figures_are_what_was_added() -> None:
-    """The rate is of the last seconds, not of the whole run."""
+def test_recent_counts_are_differences() -> None:
+    """The rate covers the last seconds, not the whole run."""
     processes, watch = watched("sentences-0")
     processes.pages["sentences-0"] = page("spout", 3, acked=1000, latency_counts=[5, 5])
     watch.look()
@@ -84,12 +87,12 @@ def test_recent_figures_are_what_was_added() -> None:
 
 
 def test_histograms_of_different_lengths_can_be_added() -> None:
-    """A process that has not answered yet has an empty histogram."""
+    """A process without a response has an empty histogram."""
     assert (Figures() + Figures(latency_counts=(1, 2))).latency_counts == (1, 2)
 
 
-def test_the_newest_error_is_shown_with_its_age() -> None:
-    """Of all processes of a component, and of those that died since."""
+def test_newest_error_is_shown_with_its_age() -> None:
+    """It may come from any process of the component, including dead ones."""
     processes, watch = watched("count-0", "count-1")
     processes.pages = {
         "count-0": {
@@ -114,7 +117,6 @@ def test_the_newest_error_is_shown_with_its_age() -> None:
 
 
 def test_without_an_error_there_is_no_age() -> None:
-    """Nothing went wrong, so nothing is said."""
     processes, watch = watched("count-0")
     processes.pages["count-0"] = page("bolt", 1)
     (count,) = watch.look().components
