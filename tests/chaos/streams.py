@@ -190,13 +190,13 @@ def _wired(built: Topology) -> TopologyBuilder:
     builder = TopologyBuilder(NAME, built.config)
     for spec in built.components.values():
         if spec.kind == "spout":
-            builder.set_spout(spec.id, spec.component, spec.parallelism).set_num_tasks(
+            builder.set_spout(spec.id, spec.component, spec.parallelism).set_num_tasks(  # type: ignore[arg-type]
                 spec.num_tasks
-            )  # type: ignore[arg-type]
+            )
             continue
-        bolt = builder.set_bolt(spec.id, spec.component, spec.parallelism).set_num_tasks(
+        bolt = builder.set_bolt(spec.id, spec.component, spec.parallelism).set_num_tasks(  # type: ignore[arg-type]
             spec.num_tasks
-        )  # type: ignore[arg-type]
+        )
         for each in spec.inputs:
             bolt.grouping(each.component, each.grouping, each.stream)
     return builder

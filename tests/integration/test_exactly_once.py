@@ -86,10 +86,10 @@ def test_bytes_sent_in_transactions_are_counted(
         engine.await_done("sentences")
         for name in ("sentences-0", "split-0"):
             engine.until(
-                lambda name=name: sent_bytes(name) > sum(map(len, TEXT[:1000])),
+                lambda name=name: sent_bytes(name) > sum(map(len, TEXT[:1000])),  # type: ignore[misc]
                 10,
                 f"{name} has sent",
-            )  # type: ignore[misc]
+            )
         written = sum(len(str(record)) for record in engine.records())
         assert sent_bytes("sink-0") < written / 2, "it sends acks alone"
 

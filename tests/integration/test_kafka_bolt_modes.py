@@ -283,9 +283,9 @@ async def test_late_registry_loses_nothing(topic: Topic) -> None:
         read: Any = deserializer(scheme)
         values = await asyncio.to_thread(
             lambda: [
-                list(at_last(lambda message=message: read(message))[0])
+                list(at_last(lambda message=message: read(message))[0])  # type: ignore[misc]
                 for message in records(topic, 3)
-            ]  # type: ignore[misc]
+            ]
         )
         assert values == [["w0", 0], ["w1", 1], ["w2", 2]]
         close_scheme(scheme)

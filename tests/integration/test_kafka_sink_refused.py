@@ -69,8 +69,11 @@ async def test_topic_without_rights_fails_its_tuples(secured: Secured, topic_pre
     ends: dict[str, list[Any]] = {}
     for name in (allowed, refused):
         writer.write(
-            name, b"k", b"v", lambda error, _, name=name: ends.setdefault(name, []).append(error)
-        )  # type: ignore[misc]
+            name,
+            b"k",
+            b"v",
+            lambda error, _, name=name: ends.setdefault(name, []).append(error),  # type: ignore[misc]
+        )
     async with asyncio.timeout(60):
         while len(ends) < 2:
             await asyncio.sleep(0.01)

@@ -375,11 +375,11 @@ def test_zookeeper_nodes_belong_to_the_login(
         for stores, who in ((other, f"the user '{USER}'"), (nobody, "a client without a login")):
             refused = stores.open(world.config, world.context)
             eventually(
-                lambda refused=refused: (
+                lambda refused=refused: (  # type: ignore[misc]
                     refused.acquire(P0) is Ownership.WAITING and refused.problem()
                 ),
                 20,
-            )  # type: ignore[misc]
+            )
             assert f"{who} may not use /{topic_prefix}/words/partition_0" in str(refused.problem())
             assert WRONG not in str(refused.problem())
         before = _received(plain)

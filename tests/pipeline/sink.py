@@ -79,8 +79,8 @@ class Sink:
         body = {"word": word, "count": self._counts[word], "id": occurrence, "emitted_at": at - 5}
         value = json.dumps(body).encode()
         self._write(
-            Record(word.encode(), value, at, word, body["count"], occurrence, {"root": b"\x01"})
-        )  # type: ignore[arg-type]
+            Record(word.encode(), value, at, word, body["count"], occurrence, {"root": b"\x01"})  # type: ignore[arg-type]
+        )
 
     def traced(
         self,

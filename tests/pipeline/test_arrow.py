@@ -227,9 +227,9 @@ def test_python_leaves_other_records_to_spark(spark: SparkSession) -> None:
     assert shape_of(spark, Pipeline(records=json_records("a DOUBLE"), identity="a")) is None
     needed = Pipeline(records=json_records("a INT, b INT", reject={"no": "b < 1"}), without="b")
     assert shape_of(spark, needed).without == frozenset()  # type: ignore[union-attr]
-    assert shape_of(spark, Pipeline(records=json_records("a INT, b INT"), without="b")).without == {
+    assert shape_of(spark, Pipeline(records=json_records("a INT, b INT"), without="b")).without == {  # type: ignore[union-attr]
         "b"
-    }  # type: ignore[union-attr]
+    }
 
 
 @pytest.fixture

@@ -182,8 +182,8 @@ def test_different_values_are_refused(
     merged = {
         **OF_HELLO,
         **change,
-        "components": {**OF_HELLO["components"], **change.get("components", {})},
-    }  # type: ignore[dict-item]
+        "components": {**OF_HELLO["components"], **change.get("components", {})},  # type: ignore[dict-item]
+    }
     merged["components"] = {
         id: shape for id, shape in merged["components"].items() if shape is not None
     }

@@ -159,9 +159,9 @@ def test_more_may_be_refused_when_it_is_written_again() -> None:
     made.assign(t0=0)
     for transact in made.take(Transact):
         answer(made, transact)
-    made.engine.outbox.records += [
+    made.engine.outbox.records += [  # type: ignore[attr-defined]
         Outgoing("counts", -1, b"%d" % at, None, None, 3) for at in range(3)
-    ]  # type: ignore[attr-defined]
+    ]
     made.tick(1)
     for left in (2, 1):
         (transact,) = made.take(Transact)

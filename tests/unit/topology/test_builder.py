@@ -179,10 +179,10 @@ def test_direct_streams_and_direct_groupings_belong_together() -> None:
 def test_a_grouping_that_is_none() -> None:
     """A grouping class, or a custom grouping without choose_tasks, is refused and not taken for shuffle."""
     refused(
-        lambda b: b.set_bolt("b", Silent()).grouping("words", FieldsGrouping),
+        lambda b: b.set_bolt("b", Silent()).grouping("words", FieldsGrouping),  # type: ignore[arg-type]
         "FieldsGrouping",
         "an instance",
-    )  # type: ignore[arg-type]
+    )
     refused(
         lambda b: b.set_bolt("b", Silent()).custom_grouping("words", object()),  # type: ignore[arg-type]
         "bolt 'b'", "object", "CustomStreamGrouping",

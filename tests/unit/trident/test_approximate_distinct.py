@@ -36,8 +36,10 @@ def test_few_are_counted_as_they_are() -> None:
     rows: Rows = [["a", 1], ["a", "1"], ["a", 1], ["b", None], ["b", 1.5]]
     for by in (["x", "y"], ["y"]):
         found = of_partition(
-            lambda s, by=by: s.partition_aggregate(by, ApproximateDistinct(), "n"), ["x", "y"], rows
-        )  # type: ignore[misc]
+            lambda s, by=by: s.partition_aggregate(by, ApproximateDistinct(), "n"),  # type: ignore[misc]
+            ["x", "y"],
+            rows,
+        )
         assert found == [[4]]
     count = ApproximateDistinct()
     assert count.result(count.zero()) == 0

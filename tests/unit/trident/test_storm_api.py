@@ -189,10 +189,12 @@ def test_the_first_of_a_batch() -> None:
     ):
         assert (
             of_partition(
-                lambda s, each=assembly: s.apply_assembly(each), ["device-id", "count"], rows
+                lambda s, each=assembly: s.apply_assembly(each),  # type: ignore[misc]
+                ["device-id", "count"],
+                rows,
             )
             == expected
-        )  # type: ignore[misc]
+        )
     assert of_partition(lambda s: s.apply_assembly(FirstN(9, "n")), ["n"], [[2], [None], [1]]) == [
         [1],
         [2],

@@ -263,8 +263,9 @@ def test_sums_are_exact_whatever_dies(many: int, monkeypatch: pytest.MonkeyPatch
     """Nothing is late here, as the lag is longer than all. Read pane by pane or by chains."""
     monkeypatch.setattr(chains, "MANY", many)
     expected = Counter(
-        (key, total) for key, total in by_definition([tuple(row) for row in INPUT], 20, 10, 900)
-    )  # type: ignore[misc]
+        (key, total)
+        for key, total in by_definition([tuple(row) for row in INPUT], 20, 10, 900)  # type: ignore[misc]
+    )
 
     def judge(cluster: KafkaCluster) -> None:
         cluster.advance_time(10)
