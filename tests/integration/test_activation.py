@@ -118,6 +118,7 @@ def test_deactivated_topology_finishes_trees_in_flight_and_emits_nothing(
     assert kstorm("activate", name)[1] == f"{name} was already active: 1 spout process\n"
 
 
+@pytest.mark.slow
 def test_spout_started_while_deactivated_emits_nothing(engine: Engine, kstorm: Command) -> None:
     """The deactivation outlives the processes, even killed ones."""
     name, text = name_of(engine), sentences(300)
@@ -142,6 +143,7 @@ def test_spout_started_while_deactivated_emits_nothing(engine: Engine, kstorm: C
     assert check_words(engine, text) == Counter()
 
 
+@pytest.mark.slow
 def test_drain_waits_for_messages_in_flight(engine: Engine, kstorm: Command) -> None:
     """It prints their number.
 
@@ -193,6 +195,7 @@ def cluster(
         yield stub
 
 
+@pytest.mark.slow
 def test_kill_drains_scales_to_0_and_forgets(
     engine: Engine, kstorm: Command, cluster: KubernetesStub
 ) -> None:
@@ -230,6 +233,7 @@ def test_kill_drains_scales_to_0_and_forgets(
     assert check_words(engine, text) == Counter()
 
 
+@pytest.mark.slow
 def test_kill_with_unfinished_trees(
     engine: Engine, kstorm: Command, cluster: KubernetesStub
 ) -> None:
@@ -259,6 +263,7 @@ def test_kill_with_unfinished_trees(
     }
 
 
+@pytest.mark.slow
 def test_kill_refuses_components_scaled_by_keda(
     engine: Engine, kstorm: Command, cluster: KubernetesStub
 ) -> None:
@@ -273,6 +278,7 @@ def test_kill_refuses_components_scaled_by_keda(
     assert ready(engine) == "ok"
 
 
+@pytest.mark.slow
 def test_zookeeper_outage_keeps_the_topology_as_it_is(
     engine: Engine, kstorm: Command, way: Proxy
 ) -> None:
@@ -308,6 +314,7 @@ def reports(engine: Engine) -> list[str]:
     return found
 
 
+@pytest.mark.slow
 def test_unknown_name_lists_known_topologies(
     kstorm: Command, zookeeper: EmbeddedZooKeeper, topic_prefix: str
 ) -> None:
@@ -326,6 +333,7 @@ def test_unknown_name_lists_known_topologies(
     client.close()
 
 
+@pytest.mark.slow
 def test_each_topology_is_deactivated_separately(
     kstorm: Command, zookeeper: EmbeddedZooKeeper, topic_prefix: str, eventually: Eventually
 ) -> None:
@@ -371,6 +379,7 @@ def test_each_topology_is_deactivated_separately(
     onlooker.close()
 
 
+@pytest.mark.slow
 def test_login_prevents_others_from_deactivating(
     kstorm: Command,
     zookeeper: EmbeddedZooKeeper,
@@ -421,6 +430,7 @@ def test_login_prevents_others_from_deactivating(
         watch.close()
 
 
+@pytest.mark.slow
 def test_activated_topology_is_not_drained(
     zookeeper: EmbeddedZooKeeper, topic_prefix: str, eventually: Eventually
 ) -> None:
@@ -444,6 +454,7 @@ def test_activated_topology_is_not_drained(
         watch.close()
 
 
+@pytest.mark.slow
 def test_topology_is_active_without_zookeeper(eventually: Eventually) -> None:
     """It first waits a few seconds for ZooKeeper's answer."""
     watch = TopologyWatch("127.0.0.1:1", "", "alone")
@@ -455,6 +466,7 @@ def test_topology_is_active_without_zookeeper(eventually: Eventually) -> None:
     watch.close()
 
 
+@pytest.mark.slow
 def test_topology_in_a_chroot(
     kstorm: Command,
     zookeeper: EmbeddedZooKeeper,

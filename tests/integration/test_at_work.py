@@ -12,6 +12,7 @@ from tests.integration.conftest import RunTopology
 from tests.integration.engine import SINK_PARTITIONS, SOURCE_PARTITIONS, make_topics
 
 
+@pytest.mark.slow
 def test_probe_of_a_running_topology_sends_no_message(
     run_topology: RunTopology,
     kafka: EmbeddedKafka,
@@ -41,6 +42,7 @@ def test_probe_of_a_running_topology_sends_no_message(
         reader.close()
 
 
+@pytest.mark.slow
 def test_spout_reports_its_missing_topic(
     run_topology: RunTopology, kafka: EmbeddedKafka, topic_prefix: str
 ) -> None:

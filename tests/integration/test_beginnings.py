@@ -97,6 +97,7 @@ def committed(kafka: EmbeddedKafka, group: str, partitions: int) -> list[int]:
         consumer.close()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("from_committed", [False, True], ids=["at least once", "exactly once"])
 async def test_committed_offset_beyond_the_end_is_an_error(
     kafka: EmbeddedKafka, topic_prefix: str, from_committed: bool
@@ -156,6 +157,7 @@ def test_empty_topic_gets_an_offset_before_its_first_record(
     assert committed(kafka, topic, count) == [1, *[0] * (count - 1)]
 
 
+@pytest.mark.slow
 def test_topic_with_records_gets_no_offset(kafka: EmbeddedKafka, topology: Topology) -> None:
     """Its offset was lost. If all records were deleted, the end is correct."""
     topic = topology.bolt_topic("count")
@@ -169,6 +171,7 @@ def test_topic_with_records_gets_no_offset(kafka: EmbeddedKafka, topology: Topol
     assert committed(kafka, topic, count) == [-1001, 2, *[0] * (count - 2)]
 
 
+@pytest.mark.slow
 def test_at_least_once_commits_no_initial_offset(
     kafka: EmbeddedKafka, topic_prefix: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -178,6 +181,7 @@ def test_at_least_once_commits_no_initial_offset(
     assert committed(kafka, topology.bolt_topic("sink"), 1) == [-1001]
 
 
+@pytest.mark.slow
 def test_expired_offsets_end_an_exactly_once_service(
     kafka: EmbeddedKafka,
     zookeeper: EmbeddedZooKeeper,

@@ -55,6 +55,7 @@ def refused(
     return str(error.value)
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("impatient")
 def test_too_high_replication_factor_is_named(topology: Topology, tmp_path: Path) -> None:
     """With Kafka's defaults, a single broker cannot create its internal topics."""
@@ -79,6 +80,7 @@ def test_too_high_replication_factor_is_named(topology: Topology, tmp_path: Path
         )
 
 
+@pytest.mark.slow
 def test_missing_in_sync_replica_is_named(
     topology: Topology,
     topic_prefix: str,
@@ -106,6 +108,7 @@ def test_missing_in_sync_replica_is_named(
         waiting.result()
 
 
+@pytest.mark.slow
 def test_too_low_transaction_timeout_is_named(
     topology: Topology,
     tmp_path: Path,

@@ -98,6 +98,7 @@ def sung(capfd: pytest.CaptureFixture[str], words: tuple[str, ...]) -> str:
     return told.out + told.err
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("bare")
 @pytest.mark.parametrize("words", [*ASK_KAFKA, *ASK_ZOOKEEPER], ids=" ".join)
 def test_no_command_prints_a_secret(
@@ -141,6 +142,7 @@ def wrong_keys(directory: Path) -> Iterator[dict[str, str]]:
     yield {"KSTORM_ZOOKEEPER_TLS": CANARY}
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("bare")
 @pytest.mark.parametrize("words", [("prepare",), *ASK_ZOOKEEPER], ids=" ".join)
 def test_no_command_prints_the_password_of_its_key(
@@ -159,6 +161,7 @@ def test_no_command_prints_the_password_of_its_key(
             assert "KSTORM_ZOOKEEPER_TLS" in told
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("bare")
 @pytest.mark.parametrize("words", ASK_KUBERNETES, ids=" ".join)
 def test_no_command_prints_the_token_of_its_cluster(
@@ -183,7 +186,14 @@ def test_no_command_prints_the_token_of_its_cluster(
             assert CANARY not in sung(capfd, words)
 
 
-@pytest.mark.parametrize("kind", ["spout", "bolt", "acker"])
+@pytest.mark.parametrize(
+    "kind",
+    [
+        "spout",
+        pytest.param("bolt", marks=pytest.mark.slow),
+        pytest.param("acker", marks=pytest.mark.slow),
+    ],
+)
 def test_no_service_prints_a_secret(kind: str, tmp_path: Path) -> None:
     texts = [(variable, text) for variable, texts in UNREADABLE.items() for text in texts[:2]]
     broken = [setting for variable, text in texts for setting in given(tmp_path, variable, text)][
@@ -203,6 +213,7 @@ def test_no_service_prints_a_secret(kind: str, tmp_path: Path) -> None:
         assert CANARY not in ended.stdout + ended.stderr
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["KAFKA_OPTIONS", "SPARK_CONF", "SCHEMA_REGISTRY_OPTIONS"])
 def test_no_pipeline_prints_a_secret(
     name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]

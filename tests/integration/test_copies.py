@@ -96,6 +96,7 @@ def headers(message: Message) -> Mapping[str, bytes | str | None]:
     return dict(message.headers() or ())
 
 
+@pytest.mark.slow
 def test_copy_names_its_original(
     letters: Letters, replay: Command, source: str, capsys: Any
 ) -> None:
@@ -146,6 +147,7 @@ def test_copy_names_its_original(
     assert event["outcome"] == f"1 copied to {source}, and their letters discarded"
 
 
+@pytest.mark.slow
 def test_letter_of_a_missing_partition_is_copied(
     letters: Letters, replay: Command, source: str
 ) -> None:
@@ -170,6 +172,7 @@ def test_letter_of_a_missing_partition_is_copied(
     assert set(found) == {f"{source}/3/8".encode(), f"{source}/17/7".encode()}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kafka_spout", [True, False])
 def test_code_decides_if_the_spout_can_replay(
     letters: Letters,
@@ -192,6 +195,7 @@ def test_code_decides_if_the_spout_can_replay(
     ), complained
 
 
+@pytest.mark.slow
 def test_letters_that_cannot_be_copied(letters: Letters, replay: Command, source: str) -> None:
     """These are tuples, records of a sink, cut or unreadable values, replays under way, and
     messages of another Kafka.
@@ -225,6 +229,7 @@ def test_letters_that_cannot_be_copied(letters: Letters, replay: Command, source
         assert f"1 not replayed: {said}" in complained or said in complained, said
 
 
+@pytest.mark.slow
 def test_copy_that_failed_three_times_requires_force(
     letters: Letters, replay: Command, source: str
 ) -> None:
@@ -244,6 +249,7 @@ def test_copy_that_failed_three_times_requires_force(
     assert headers(message) == {copying.REPLAY_OF: b"lines/0/1", copying.REPLAYS: b"4"}
 
 
+@pytest.mark.slow
 def test_letters_of_kstorm_0_1_are_copied_and_remain(
     kafka: EmbeddedKafka, topic_prefix: str, replay: Command, source: str
 ) -> None:
@@ -260,6 +266,7 @@ def test_letters_of_kstorm_0_1_are_copied_and_remain(
     )
 
 
+@pytest.mark.slow
 def test_rate_and_limit_of_copies(letters: Letters, replay: Command, source: str) -> None:
     """The oldest come first."""
     letters.write(*(letters.letter(number, topic=source, partition=17) for number in range(4)))
@@ -269,6 +276,7 @@ def test_rate_and_limit_of_copies(letters: Letters, replay: Command, source: str
     assert left(letters) == [3]
 
 
+@pytest.mark.slow
 def test_letter_remains_if_kafka_refuses_its_copy(
     letters: Letters, replay: Command, source: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -285,6 +293,7 @@ def _takes_the_first(_settings: object, _copies: list[Copy]) -> tuple[set[int], 
     return {0}, "too large"
 
 
+@pytest.mark.slow
 def test_to_requires_the_mode_produce(kafka: EmbeddedKafka, letters: Letters, capsys: Any) -> None:
     """A replay request uses the message's own coordinates."""
     words = [

@@ -81,6 +81,7 @@ def test_list_shows_error_and_place_but_not_the_message(letters: Letters, kstorm
     assert SECRET.decode() not in shown
 
 
+@pytest.mark.slow
 def test_list_with_filters(letters: Letters, kstorm: Command) -> None:
     letters.write(letters.letter(7), letters.strange(8), letters.letter(9))
 
@@ -100,6 +101,7 @@ def test_list_with_filters(letters: Letters, kstorm: Command) -> None:
     assert "give an age (30m, 2h, 1d)" in kstorm("dlq", "list", "--since", "tuesday")[2]
 
 
+@pytest.mark.slow
 def test_list_groups_similar_letters(letters: Letters, kstorm: Command) -> None:
     letters.write(*map(letters.letter, range(12)), letters.strange(50))
     shown = kstorm("dlq", "list", "--group")[1].splitlines()
@@ -113,6 +115,7 @@ def test_list_groups_similar_letters(letters: Letters, kstorm: Command) -> None:
     assert [one["count"] for one in found] == [12, 1]
 
 
+@pytest.mark.slow
 def test_show_prints_everything_escaped(letters: Letters, kstorm: Command) -> None:
     """A client's control characters must not reach the terminal."""
     odd = letters.letter(
@@ -139,6 +142,7 @@ def test_show_prints_everything_escaped(letters: Letters, kstorm: Command) -> No
     )
 
 
+@pytest.mark.slow
 def test_show_of_a_missing_letter(letters: Letters, kstorm: Command) -> None:
     """The letter was discarded, or replaced by a newer one."""
     letters.write(letters.letter(7), letters.letter(7, attempts=9))
@@ -149,6 +153,7 @@ def test_show_of_a_missing_letter(letters: Letters, kstorm: Command) -> None:
     assert "attempts    9" in kstorm("dlq", "show", "1")[1]
 
 
+@pytest.mark.slow
 def test_export_prints_complete_letters(letters: Letters, kstorm: Command) -> None:
     letters.write(letters.letter(7), letters.strange(8), letters.letter(9))
     group = fingerprint(letters.letter(0))
@@ -187,6 +192,7 @@ def test_discard_writes_a_tombstone_and_an_event(letters: Letters, kstorm: Comma
     assert (code, "has no dead letter 1:" in complained, len(letters.kept())) == (2, True, 3)
 
 
+@pytest.mark.slow
 def test_discard_of_a_group_asks_first(letters: Letters, kstorm: Command) -> None:
     """`--dry-run` lists the letters. Without a terminal the command requires `--yes`."""
     letters.write(letters.letter(7), letters.strange(8), letters.letter(9))
@@ -204,6 +210,7 @@ def test_discard_of_a_group_asks_first(letters: Letters, kstorm: Command) -> Non
     assert "give 4 to 8 hex digits" in kstorm("dlq", "discard", "--group", "xyz1", "--yes")[2]
 
 
+@pytest.mark.slow
 def test_kafka_deletes_discarded_letters(
     kafka: EmbeddedKafka, topic_prefix: str, kstorm: Command, eventually: Eventually
 ) -> None:
@@ -236,6 +243,7 @@ def test_kafka_deletes_discarded_letters(
     assert json.loads(kept[1][1] or b"{}")["offset"] == 8, "what was not discarded is there"
 
 
+@pytest.mark.slow
 def test_letters_of_kstorm_0_1_are_listed_but_not_discarded(
     kafka: EmbeddedKafka, topic_prefix: str, kstorm: Command
 ) -> None:
@@ -259,6 +267,7 @@ def test_letters_of_kstorm_0_1_are_listed_but_not_discarded(
     assert "is not compacted: see docs/dead-letters.md" in kstorm("dlq", "discard", "2", "--yes")[1]
 
 
+@pytest.mark.slow
 def test_watch_ends_at_a_new_group(
     letters: Letters, kstorm: Command, capsys: pytest.CaptureFixture[str], eventually: Eventually
 ) -> None:
@@ -285,6 +294,7 @@ def test_watch_ends_at_a_new_group(
     assert kstorm("dlq", "watch", "--timeout", "1")[:2] == (0, "")
 
 
+@pytest.mark.slow
 def test_missing_topic_is_named(kafka: EmbeddedKafka, topic_prefix: str, kstorm: Command) -> None:
     for words in (("dlq", "list"), ("events",)):
         code, _, complained = kstorm(*words)
@@ -305,6 +315,7 @@ def cluster(
         yield stub
 
 
+@pytest.mark.slow
 def test_commands_work_with_a_kubeconfig_alone(
     cluster: KubernetesStub, letters: Letters, topic_prefix: str, capfd: pytest.CaptureFixture[str]
 ) -> None:

@@ -15,6 +15,7 @@ from tests.integration.engine import make_topics
 TOPIC = "detour"
 
 
+@pytest.mark.slow
 def test_cut_proxy_affects_only_its_client(tmp_path: Path) -> None:
     """Its messages arrive once after the network is healed."""
     with (

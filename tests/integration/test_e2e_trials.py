@@ -94,6 +94,7 @@ def audit(
     return Findings.from_json(done.stdout.splitlines()[-1])
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(600)
 @pytest.mark.parametrize(
     "trial", [WORDCOUNT, pytest.param(ORDERS, marks=pytest.mark.slow)], ids=lambda trial: trial.name

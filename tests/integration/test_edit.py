@@ -124,6 +124,7 @@ def test_replay_with_a_value_that_the_scheme_can_read(
     assert "its replay is in progress" in edit("0", "--value", NEW, "--yes")[2]
 
 
+@pytest.mark.slow
 def test_editor_shows_the_old_value(
     letters: Letters, edit: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -145,6 +146,7 @@ def test_editor_shows_the_old_value(
     assert [order.value for _, order in orders(letters)] == [NEW.encode()]
 
 
+@pytest.mark.slow
 def test_letters_that_cannot_be_edited(letters: Letters, edit: Command, code: str) -> None:
     """Each error has one line with the reason."""
     letters.write(
@@ -189,6 +191,7 @@ def cluster(
         yield stub
 
 
+@pytest.mark.slow
 def test_pod_receives_the_value_on_standard_input(
     cluster: KubernetesStub,
     letters: Letters,

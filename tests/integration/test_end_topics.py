@@ -9,6 +9,7 @@ from kstorm.local.servers import EmbeddedKafka, EmbeddedZooKeeper
 from tests.integration.engine import SOURCE_PARTITIONS, running
 
 
+@pytest.mark.slow
 def test_processes_create_source_and_sink_topics(
     kafka: EmbeddedKafka,
     zookeeper: EmbeddedZooKeeper,

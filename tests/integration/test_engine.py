@@ -69,7 +69,15 @@ def test_killed_acker_causes_no_replay(run: Run) -> None:
     assert engine.total("sentences", "failed") == 0
 
 
-@pytest.mark.parametrize("victim", ["split-0", "count-0", "sink-0", "sentences-0"])
+@pytest.mark.parametrize(
+    "victim",
+    [
+        "count-0",
+        pytest.param("split-0", marks=pytest.mark.slow),
+        pytest.param("sink-0", marks=pytest.mark.slow),
+        pytest.param("sentences-0", marks=pytest.mark.slow),
+    ],
+)
 def test_killed_process_loses_nothing(run: Run, victim: str) -> None:
     """It is killed during the work.
 
@@ -85,6 +93,7 @@ def test_killed_process_loses_nothing(run: Run, victim: str) -> None:
     check_words(engine, text)
 
 
+@pytest.mark.slow
 def test_processes_join_and_leave_under_load(run: Run) -> None:
     """Tasks move to the new processes and back, and nothing is lost."""
     engine, text = run("wordcount", timeout_secs=20), sentences(12000)
@@ -102,6 +111,7 @@ def test_processes_join_and_leave_under_load(run: Run) -> None:
     check_words(engine, text)
 
 
+@pytest.mark.slow
 def test_tasks_of_a_dead_process_move_within_ten_seconds(run: Run) -> None:
     """The group notices the death after the session timeout."""
     engine = run("wordcount")
@@ -116,6 +126,7 @@ def test_tasks_of_a_dead_process_move_within_ten_seconds(run: Run) -> None:
     assert took < 10 + 15  # fifteen for a busy test machine
 
 
+@pytest.mark.slow
 def test_stopped_process_leaves_the_group_on_request(
     run: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -175,6 +186,7 @@ def test_paused_process_writes_nothing_after_it_wakes_up(run: Run) -> None:
     check_words(engine, text)
 
 
+@pytest.mark.slow
 def test_killed_broker_loses_nothing(
     topic_prefix: str, zookeeper: EmbeddedZooKeeper, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -195,6 +207,7 @@ def test_killed_broker_loses_nothing(
         check_words(engine, text)
 
 
+@pytest.mark.slow
 def test_stalled_spout_reports_the_reason(run: Run) -> None:
     """A gauge shows it at once, and the log after a while without completed trees (METRON-1888)."""
     engine, text = run("wordcount", timeout_secs=120), [f"w{number}" for number in range(6000)]

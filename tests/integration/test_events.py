@@ -64,6 +64,7 @@ def test_actions_are_recorded_with_operator_and_outcome(
     assert "still has 7 trees in flight" in found[2].outcome
 
 
+@pytest.mark.slow
 def test_action_succeeds_if_its_event_cannot_be_recorded(
     topic_prefix: str,
     client: KazooClient,

@@ -62,6 +62,7 @@ def test_kills_of_every_kind_of_process_on_kafka_3_9(
         kill_each_kind(engine)
 
 
+@pytest.mark.slow
 def test_bytes_sent_in_transactions_are_counted(
     kafka: EmbeddedKafka,
     zookeeper: EmbeddedZooKeeper,

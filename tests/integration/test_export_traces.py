@@ -123,6 +123,7 @@ def test_failed_and_timed_out_trees_are_sent(
     assert {span.name for span in of_it} == {"execute split", "execute count", "execute sink"}
 
 
+@pytest.mark.slow
 def test_slow_trees_are_sent_on_request(
     engine: Engine,
     capsys: pytest.CaptureFixture[str],
@@ -161,6 +162,7 @@ def _slow(said: str) -> int:
     return int(found[1]) if found else 0
 
 
+@pytest.mark.slow
 def test_unread_trees_are_counted(
     engine: Engine,
     capsys: pytest.CaptureFixture[str],
@@ -191,6 +193,7 @@ class OnlyNews(Budget):
         return "" if self.read == 0 else "that is the limit"
 
 
+@pytest.mark.slow
 def test_collector_refuses_one_tree(
     engine: Engine,
     capsys: pytest.CaptureFixture[str],
@@ -206,6 +209,7 @@ def test_collector_refuses_one_tree(
     assert place(engine, FORGOTTEN) in collector.messages()
 
 
+@pytest.mark.slow
 def test_header_of_a_sink_record_is_a_span_of_the_trace(
     engine: Engine, capsys: pytest.CaptureFixture[str], collector: OtlpCollector
 ) -> None:
@@ -278,6 +282,7 @@ class Following:
         return out
 
 
+@pytest.mark.slow
 def test_follow_resumes_at_the_stored_position(engine: Engine, eventually: Eventually) -> None:
     """It waits for an unavailable collector.
 
@@ -304,6 +309,7 @@ def test_follow_resumes_at_the_stored_position(engine: Engine, eventually: Event
         following.end()
 
 
+@pytest.mark.slow
 def test_trees_beyond_the_age_limit_are_left_out(
     engine: Engine, eventually: Eventually, collector: OtlpCollector
 ) -> None:
@@ -316,6 +322,7 @@ def test_trees_beyond_the_age_limit_are_left_out(
     assert not collector.spans
 
 
+@pytest.mark.slow
 def test_follow_waits_for_the_topology(
     engine: Engine, topic_prefix: str, monkeypatch: pytest.MonkeyPatch, collector: OtlpCollector
 ) -> None:
@@ -335,6 +342,7 @@ def test_follow_waits_for_the_topology(
     following.end()
 
 
+@pytest.mark.slow
 def test_commands_work_with_a_kubeconfig_alone(
     engine: Engine,
     tmp_path: Path,
@@ -369,6 +377,7 @@ def test_commands_work_with_a_kubeconfig_alone(
         assert {pod for pod, _ in cluster.commands} == {"wc-sentences-0"}
 
 
+@pytest.mark.slow
 def test_probe_shows_its_tree_until_it_is_complete(
     engine: Engine, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -392,6 +401,7 @@ def test_probe_shows_its_tree_until_it_is_complete(
     )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("words", "said"),
     [
@@ -420,6 +430,7 @@ def test_mistake_is_one_line_with_the_remedy(
     )
 
 
+@pytest.mark.slow
 @pytest.mark.go
 @pytest.mark.timeout(1800)
 def test_jaeger_receives_the_traces(

@@ -2,6 +2,8 @@
 
 from pathlib import Path
 
+import pytest
+
 from tests.integration.conftest import RunTopology
 from tests.integration.test_exactly_once import check_exactly
 
@@ -33,6 +35,7 @@ bolts:
 TEXT = [f"one two w{number % 7}" for number in range(3_000)]
 
 
+@pytest.mark.slow
 def test_word_count_from_yaml_is_exact_despite_a_kill(
     topic_prefix: str, tmp_path: Path, run_topology: RunTopology
 ) -> None:

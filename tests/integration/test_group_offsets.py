@@ -4,6 +4,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 from kstorm.local.servers import EmbeddedKafka
 
 _ASKS = """
@@ -24,6 +26,7 @@ for group in (f"group-{number}" for number in range(1_000_000)):
 """
 
 
+@pytest.mark.slow
 def test_missing_coordinator_does_not_end_the_process(tmp_path: Path) -> None:
     """A new Kafka creates the offsets topic at the first request. For a moment its broker is not
     the coordinator.

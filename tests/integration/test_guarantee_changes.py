@@ -76,6 +76,7 @@ def command(
     return told.err if code else told.out
 
 
+@pytest.mark.slow
 def test_return_to_exactly_once_counts_nothing_twice(
     run: Run, kafka: EmbeddedKafka, topic_prefix: str
 ) -> None:
@@ -94,6 +95,7 @@ def test_return_to_exactly_once_counts_nothing_twice(
     check_exactly(engine, text)
 
 
+@pytest.mark.slow
 def test_offsets_reset_moves_the_position(
     run: Run, kafka: EmbeddedKafka, topic_prefix: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -127,6 +129,7 @@ def test_offsets_reset_moves_the_position(
         assert sum(found.n.get("acked", 0) + found.n.get("committed", 0) for found in own) == 160
 
 
+@pytest.mark.slow
 def test_unfinished_exactly_once_tuples_block_at_least_once(
     run: Run, kafka: EmbeddedKafka, topic_prefix: str
 ) -> None:

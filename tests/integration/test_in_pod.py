@@ -42,6 +42,7 @@ def run(*words: str) -> object:
     return ended.value.code
 
 
+@pytest.mark.slow
 def test_deactivation_records_the_local_operator(
     cluster: KubernetesStub,
     client: KazooClient,
@@ -60,6 +61,7 @@ def test_deactivation_records_the_local_operator(
     assert client.exists(deactivated_path(topic_prefix)) is None
 
 
+@pytest.mark.slow
 def test_timeout_has_its_own_exit_code(
     cluster: KubernetesStub, client: KazooClient, topic_prefix: str
 ) -> None:
@@ -71,6 +73,7 @@ def test_timeout_has_its_own_exit_code(
     assert run("drain", topic_prefix) == 2
 
 
+@pytest.mark.slow
 def test_kill_forgets_the_topology_after_its_spouts_have_ended(
     cluster: KubernetesStub, client: KazooClient, topic_prefix: str
 ) -> None:

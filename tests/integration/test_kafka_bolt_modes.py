@@ -68,6 +68,7 @@ def ends(topic: Topic) -> int:
         consumer.close()
 
 
+@pytest.mark.slow
 async def test_killed_broker_loses_no_acked_tuple(tmp_path: Path) -> None:
     """The broker is killed during the writes and restarted.
 
@@ -113,6 +114,7 @@ async def test_killed_broker_loses_no_acked_tuple(tmp_path: Path) -> None:
         assert any("are not written" in str(error) for error in outcomes.errors)
 
 
+@pytest.mark.slow
 async def test_tuple_without_a_topic_is_acked_and_counted(
     topic: Topic, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -129,6 +131,7 @@ async def test_tuple_without_a_topic_is_acked_and_counted(
     assert "'sink': no topic was selected for 2 tuples: acked, not written" in caplog.text
 
 
+@pytest.mark.slow
 async def test_sync_mode_writes_one_record_at_a_time(topic: Topic) -> None:
     """When `execute` returns, the broker has the record and the tuple is acked."""
     topic.create()
@@ -157,6 +160,7 @@ async def test_sync_mode_fails_rejected_records(topic: Topic) -> None:
     assert (outcomes.acked, outcomes.failed, ends(topic)) == (["written"], ["lost"], 1)
 
 
+@pytest.mark.slow
 async def test_fire_and_forget_counts_lost_records(topic: Topic) -> None:
     """Tuples are acked at once. A record for a missing topic is counted, not failed."""
     bolt = KafkaBolt().with_fire_and_forget()
@@ -190,6 +194,7 @@ class Ends(ProducerCallback):
         self.found.append((tuple["key"], metadata, error))
 
 
+@pytest.mark.slow
 async def test_callback_gets_the_place_or_error_of_each_record(topic: Topic) -> None:
     """It does not change which tuples are acked and failed."""
     ends = Ends()
@@ -254,6 +259,7 @@ async def test_records_have_serialized_values_and_lineage(topic: Topic) -> None:
     assert dict(found[b"d"].headers() or []) == {"kstorm-source-topic": b"lines"}
 
 
+@pytest.mark.slow
 async def test_late_registry_loses_nothing(topic: Topic) -> None:
     """Tuples wait for it. Then their records are written in order, and a scheme can read them."""
     topic.create()
@@ -292,6 +298,7 @@ async def test_late_registry_loses_nothing(topic: Topic) -> None:
         await bolt.cleanup()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("count", [1, 300])
 async def test_batch_with_headers_fails_only_too_large_records(topic: Topic, count: int) -> None:
     """This equals a batch without headers."""

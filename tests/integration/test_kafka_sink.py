@@ -103,6 +103,7 @@ async def test_tuple_is_acked_when_the_broker_has_its_record(topic: Topic) -> No
     assert sorted(int(value or b"") for _, value in read(source, 100)) == list(range(100))
 
 
+@pytest.mark.slow
 async def test_no_tuple_is_acked_while_the_broker_is_down(tmp_path: Path) -> None:
     """When the broker is back, all tuples are acked."""
     with EmbeddedKafka(tmp_path, quick_start=True) as kafka:
@@ -145,6 +146,7 @@ async def test_rejected_record_fails_its_tuple(topic: Topic) -> None:
     assert (sorted(outcomes.acked), outcomes.failed) == (["a", "b"], ["lost", "large"])
 
 
+@pytest.mark.slow
 async def test_own_producer_of_a_bolt_polls_itself(topic: Topic) -> None:
     """An unknown property is an error with its name."""
     topic.create()

@@ -28,6 +28,7 @@ def client(secured: Secured) -> dict[str, str]:
     }
 
 
+@pytest.mark.slow
 async def test_idempotent_producer_without_rights_ends_the_process(
     secured: Secured, topic_prefix: str
 ) -> None:
@@ -58,6 +59,7 @@ async def test_idempotent_producer_without_rights_ends_the_process(
     writer._producer.close()
 
 
+@pytest.mark.slow
 async def test_topic_without_rights_fails_its_tuples(secured: Secured, topic_prefix: str) -> None:
     """The bolt may write its other topics, so the process continues."""
     allowed, refused = f"{topic_prefix}-allowed", f"{topic_prefix}-refused"

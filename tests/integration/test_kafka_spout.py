@@ -4,6 +4,7 @@ import json
 import time
 from typing import Any
 
+import pytest
 from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewPartitions
@@ -141,6 +142,7 @@ def test_recreated_topic_is_read_from_its_start(
     assert stored_offset(zookeeper.connect, topic)["offset"] == 1
 
 
+@pytest.mark.slow
 def test_added_partitions_are_found(topic: Topic, zookeeper: EmbeddedZooKeeper) -> None:
     """The next refresh finds them. Old messages are not emitted again."""
     topic.create().produce(b"old")
@@ -154,6 +156,7 @@ def test_added_partitions_are_found(topic: Topic, zookeeper: EmbeddedZooKeeper) 
     process.stop()
 
 
+@pytest.mark.slow
 def test_static_hosts_limit_partitions_and_brokers(
     topic: Topic, zookeeper: EmbeddedZooKeeper
 ) -> None:
@@ -176,6 +179,7 @@ def test_static_hosts_limit_partitions_and_brokers(
     process.stop()
 
 
+@pytest.mark.slow
 def test_matching_topics_have_separate_nodes(
     topic: Topic, zookeeper: EmbeddedZooKeeper, eventually: Eventually
 ) -> None:

@@ -15,6 +15,7 @@ from tests.integration.old_kafka import OldKafka
 from tests.integration.spout_process import FINISHED, SpoutProcess, stored_offset
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", [KafkaHosts, ZkHosts])
 def test_new_leader_is_followed_without_rereading(
     kind: type[BrokerHosts],
@@ -82,6 +83,7 @@ def test_new_leader_is_followed_without_rereading(
         assert stored_offset(zookeeper.connect, topic)["offset"] == 5
 
 
+@pytest.mark.slow
 def test_hanging_broker_is_noticed_within_the_socket_timeout(
     tmp_path: Path, zookeeper: EmbeddedZooKeeper
 ) -> None:

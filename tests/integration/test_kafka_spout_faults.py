@@ -3,6 +3,7 @@
 import time
 from typing import Any
 
+import pytest
 from confluent_kafka import Producer, TopicPartition
 from confluent_kafka.admin import (  # type: ignore[attr-defined] # its stubs hide some
     AdminClient,
@@ -42,6 +43,7 @@ def test_expired_messages_are_skipped(topic: Topic, zookeeper: EmbeddedZooKeeper
     assert stored_offset(zookeeper.connect, topic)["offset"] == 10
 
 
+@pytest.mark.slow
 def test_offset_out_of_range_can_be_an_error(topic: Topic, zookeeper: EmbeddedZooKeeper) -> None:
     """Without `use_start_offset_time_if_offset_out_of_range` the spout reports it and emits
     nothing.
@@ -66,6 +68,7 @@ def test_offset_out_of_range_can_be_an_error(topic: Topic, zookeeper: EmbeddedZo
     assert stored_offset(zookeeper.connect, topic)["offset"] == 1
 
 
+@pytest.mark.slow
 def test_deleted_and_recreated_topic_is_read_from_its_start(
     topic: Topic, zookeeper: EmbeddedZooKeeper, eventually: Eventually
 ) -> None:
@@ -87,6 +90,7 @@ def test_deleted_and_recreated_topic_is_read_from_its_start(
     assert stored_offset(zookeeper.connect, topic)["offset"] == 2
 
 
+@pytest.mark.slow
 def test_compacted_records_do_not_block_the_offset(
     topic: Topic, zookeeper: EmbeddedZooKeeper, eventually: Eventually
 ) -> None:
@@ -180,6 +184,7 @@ def test_message_that_always_fails_becomes_a_dead_letter(
     assert stored_offset(zookeeper.connect, topic)["offset"] == 2
 
 
+@pytest.mark.slow
 def test_isolation_level_can_include_aborted_messages(
     topic: Topic, zookeeper: EmbeddedZooKeeper
 ) -> None:
@@ -208,6 +213,7 @@ def test_isolation_level_can_include_aborted_messages(
     everything.stop()
 
 
+@pytest.mark.slow
 def test_message_larger_than_a_fetch_is_read(topic: Topic, zookeeper: EmbeddedZooKeeper) -> None:
     """`fetch_size_bytes` and `buffer_size_bytes` limit a fetch, not a message."""
     topic.create().produce(b"small", b"x" * 300_000, b"last")
@@ -217,6 +223,7 @@ def test_message_larger_than_a_fetch_is_read(topic: Topic, zookeeper: EmbeddedZo
     process.stop()
 
 
+@pytest.mark.slow
 def test_spout_may_have_its_own_brokers(topic: Topic, zookeeper: EmbeddedZooKeeper) -> None:
     """`KafkaHosts.bootstrap_servers` wins over the Kafka of the process."""
     topic.create().produce(b"here")
@@ -228,6 +235,7 @@ def test_spout_may_have_its_own_brokers(topic: Topic, zookeeper: EmbeddedZooKeep
     process.stop()
 
 
+@pytest.mark.slow
 def test_partition_lost_at_its_limit_is_read_again(
     topic: Topic, zookeeper: EmbeddedZooKeeper
 ) -> None:

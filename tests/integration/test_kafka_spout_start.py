@@ -36,6 +36,7 @@ def test_start_offset_time(
     process.stop()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("behind", "first"), [(9, 1), (8, 10)])
 def test_offset_too_far_behind_is_dropped(
     topic: Topic, zookeeper: EmbeddedZooKeeper, behind: int, first: int
@@ -73,6 +74,7 @@ def test_processes_that_die_before_a_store_lose_nothing(
         process.stores.close()
 
 
+@pytest.mark.slow
 def test_spout_has_only_offset_and_lock_in_zookeeper(
     topic: Topic, zookeeper: EmbeddedZooKeeper
 ) -> None:
@@ -97,6 +99,7 @@ def test_spout_has_only_offset_and_lock_in_zookeeper(
     process.stop()
 
 
+@pytest.mark.slow
 def test_group_with_the_spouts_id_shows_its_offset(
     topic: Topic, zookeeper: EmbeddedZooKeeper, eventually: Eventually
 ) -> None:
@@ -121,6 +124,7 @@ def test_group_with_the_spouts_id_shows_its_offset(
     onlooker.close()
 
 
+@pytest.mark.slow
 def test_new_topics_and_partitions_are_read_from_the_start(
     topic: Topic, zookeeper: EmbeddedZooKeeper
 ) -> None:

@@ -44,6 +44,7 @@ class Client:
         self._socket.close()
 
 
+@pytest.mark.slow
 def test_items_are_returned_in_order(server: KestrelServer) -> None:
     client = Client(server)
     assert [
@@ -62,6 +63,7 @@ def test_items_are_returned_in_order(server: KestrelServer) -> None:
     assert [client.ask(b"get q/close"), client.ask(b"get q")] == [EMPTY, EMPTY]
 
 
+@pytest.mark.slow
 def test_open_item_is_exclusive_and_returns_to_the_head(server: KestrelServer) -> None:
     """An abort or the end of the connection returns it. Closing removes it."""
     server.put("q", b"a", b"b")
@@ -80,6 +82,7 @@ def test_open_item_is_exclusive_and_returns_to_the_head(server: KestrelServer) -
     assert server.waiting("q") == [b"b"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("second", [b"get q/open", b"get q"])
 def test_connection_has_one_open_read(server: KestrelServer, second: bytes) -> None:
     """A second one is an error and ends the connection."""
@@ -90,6 +93,7 @@ def test_connection_has_one_open_read(server: KestrelServer, second: bytes) -> N
     assert client.ended
 
 
+@pytest.mark.slow
 def test_closing_or_aborting_without_an_open_item_is_allowed(server: KestrelServer) -> None:
     server.put("q", b"a")
     client = Client(server)
@@ -97,6 +101,7 @@ def test_closing_or_aborting_without_an_open_item_is_allowed(server: KestrelServ
     assert client.ask(b"get q/close/open") == b"a"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "request_", [b"get /open", b"get q/peek/open", b"get q/abort/close", b"nonsense"]
 )
@@ -106,6 +111,7 @@ def test_invalid_request_ends_the_connection(server: KestrelServer, request_: by
     assert client.ended
 
 
+@pytest.mark.slow
 def test_read_waits_for_an_item_or_its_timeout(server: KestrelServer) -> None:
     """No item goes to a client that left during its wait."""
     gone, client = Client(server), Client(server)

@@ -61,6 +61,7 @@ async def test_message_is_open_until_it_is_acked(server: KestrelServer, read: Op
     assert second.id != first.id
 
 
+@pytest.mark.slow
 async def test_message_put_back_returns_at_once(server: KestrelServer, read: Open) -> None:
     """It is at the head of the queue, as after an abort in Kestrel. It has another id."""
     server.put("q", b"a", b"b")
@@ -71,6 +72,7 @@ async def test_message_put_back_returns_at_once(server: KestrelServer, read: Ope
     assert (again.value, again.id != first.id) == (b"a", True)
 
 
+@pytest.mark.slow
 async def test_each_connection_has_one_open_message(server: KestrelServer, read: Open) -> None:
     """Three connections have three open messages. Acks may come in any order."""
     server.put("q", *(b"%d" % number for number in range(10)))
@@ -83,6 +85,7 @@ async def test_each_connection_has_one_open_message(server: KestrelServer, read:
     assert {message.value for message in await take(reader, 3)} == {b"3", b"4", b"5"}
 
 
+@pytest.mark.slow
 async def test_ack_for_a_closed_connection_is_ignored(server: KestrelServer, read: Open) -> None:
     """The message is in the queue again. An ack of its earlier read must not remove it."""
     server.put("q", b"a")
@@ -98,6 +101,7 @@ async def test_ack_for_a_closed_connection_is_ignored(server: KestrelServer, rea
     await until(lambda: (server.waiting("q"), server.open("q")) == ([b"a"], []))
 
 
+@pytest.mark.slow
 async def test_untaken_message_of_a_closed_connection_is_dropped(
     server: KestrelServer, read: Open
 ) -> None:
@@ -111,6 +115,7 @@ async def test_untaken_message_of_a_closed_connection_is_dropped(
     assert server.waiting("q") == [b"a"]
 
 
+@pytest.mark.slow
 async def test_reading_continues_after_a_server_restart(server: KestrelServer, read: Open) -> None:
     """Meanwhile the readiness check names the server. No message is lost."""
     server.put("q", b"a")
@@ -129,6 +134,7 @@ async def test_reading_continues_after_a_server_restart(server: KestrelServer, r
     assert again.value == b"a"
 
 
+@pytest.mark.slow
 async def test_failed_host_is_blacklisted(server: KestrelServer, read: Open) -> None:
     """No connection asks it again before the blacklist time is over."""
     server.refusing = True
@@ -143,6 +149,7 @@ async def test_failed_host_is_blacklisted(server: KestrelServer, read: Open) -> 
     assert [message.value for message in await take(reader)] == [b"a"]
 
 
+@pytest.mark.slow
 async def test_silent_host_has_failed(server: KestrelServer, read: Open) -> None:
     """This takes `timeout_secs` in addition to the allowed wait."""
     server.silent = True
@@ -154,6 +161,7 @@ async def test_silent_host_has_failed(server: KestrelServer, read: Open) -> None
     assert [message.value for message in await take(reader)] == [b"a"]
 
 
+@pytest.mark.slow
 async def test_unavailable_host_does_not_block_the_others(
     server: KestrelServer, read: Open
 ) -> None:
@@ -172,6 +180,7 @@ async def test_unavailable_host_does_not_block_the_others(
         assert [message.value for message in await take(reader)] == [b"c"]
 
 
+@pytest.mark.slow
 async def test_paused_reader_returns_untaken_messages(server: KestrelServer, read: Open) -> None:
     """Taken messages stay open and can be acked. Then reading continues."""
     server.put("q", b"a", b"b")
@@ -189,6 +198,7 @@ async def test_paused_reader_returns_untaken_messages(server: KestrelServer, rea
     assert {message.value for message in await take(reader, 2)} == set(server.open("q"))
 
 
+@pytest.mark.slow
 async def test_close_sends_acks_and_returns_the_rest(server: KestrelServer, read: Open) -> None:
     """An ack just before the close is not lost. Otherwise its message would be processed again."""
     server.put("q", b"a", b"b", b"c")

@@ -77,6 +77,7 @@ def both(
         made.client.close()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("answer", "code"), [("n\n", 1), ("\n", 1), ("y\n", 0)])
 def test_kill_prints_the_place_and_asks_on_a_terminal(
     both: Both, monkeypatch: pytest.MonkeyPatch, answer: str, code: int
@@ -107,6 +108,7 @@ def test_kill_without_a_terminal_requires_yes(both: Both) -> None:
     assert both.untouched
 
 
+@pytest.mark.slow
 def test_wrong_zookeeper_is_refused(both: Both) -> None:
     """It does not know the topology. Scaling to 0 without draining is not what the user wants."""
     both.client.delete(spouts_path(both.name), recursive=True)
@@ -123,6 +125,7 @@ def test_wrong_zookeeper_is_refused(both: Both) -> None:
     assert both.cluster.patches == []
 
 
+@pytest.mark.slow
 def test_other_deployment_of_the_same_name_is_refused(both: Both) -> None:
     """A ZooKeeper for tests knows the topology too, but its spouts are not the cluster's pods."""
     report = SpoutReport("sentences", "test-sentences-0", True, 0, 0, 30.0)

@@ -73,6 +73,7 @@ def test_show_lists_offset_log_lag_and_owner(
     assert [line[-1] for line in rows(offsets("show")[1])] == ["–", "–"]
 
 
+@pytest.mark.slow
 def test_reset_to_the_start_repeats_everything(
     topic: Topic, zookeeper: EmbeddedZooKeeper, offsets: Command, eventually: Eventually
 ) -> None:
@@ -93,6 +94,7 @@ def test_reset_to_the_start_repeats_everything(
     again.stop()
 
 
+@pytest.mark.slow
 def test_skipped_offsets_are_recorded_with_operator_and_command(
     topic: Topic, zookeeper: EmbeddedZooKeeper, offsets: Command
 ) -> None:
@@ -134,6 +136,7 @@ def test_reset_accepts_names_times_and_offsets(
     assert stored_offset(zookeeper.connect, topic)["offset"] == found
 
 
+@pytest.mark.slow
 def test_set_changes_only_named_partitions(
     topic: Topic, zookeeper: EmbeddedZooKeeper, offsets: Command
 ) -> None:
@@ -150,6 +153,7 @@ def test_set_changes_only_named_partitions(
     ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("arguments", "says"),
     [
@@ -192,6 +196,7 @@ def test_offsets_of_a_running_spout_are_not_changed(
     assert offsets("reset", "--to", "earliest")[0] == 0
 
 
+@pytest.mark.slow
 def test_offset_changed_meanwhile_is_not_moved(
     topic: Topic, zookeeper: EmbeddedZooKeeper, offsets: Command, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -210,6 +215,7 @@ def test_offset_changed_meanwhile_is_not_moved(
     assert stored_offset(zookeeper.connect, topic)["offset"] == 3
 
 
+@pytest.mark.slow
 def test_spout_without_its_lock_starts_at_the_new_offset(
     topic: Topic, zookeeper: EmbeddedZooKeeper, offsets: Command
 ) -> None:
@@ -232,6 +238,7 @@ def test_spout_without_its_lock_starts_at_the_new_offset(
     client.close()
 
 
+@pytest.mark.slow
 def test_offsets_of_a_login_require_it(
     topic: Topic, offsets: Command, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -248,6 +255,7 @@ def test_offsets_of_a_login_require_it(
         assert "Wr0ng" not in told
 
 
+@pytest.mark.slow
 def test_all_topics_of_a_spout_are_shown_and_moved(
     topic: Topic,
     zookeeper: EmbeddedZooKeeper,
@@ -293,6 +301,7 @@ def test_all_topics_of_a_spout_are_shown_and_moved(
     assert [row[1] for row in rows(run("show", *whole)[1])] == ["2", "1"]
 
 
+@pytest.mark.slow
 def test_missing_topic_is_named(topic: Topic, offsets: Command) -> None:
     code, _, told = offsets("show")
     assert code == 2

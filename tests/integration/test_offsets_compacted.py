@@ -16,6 +16,7 @@ _PATIENCE_SECS = 60.0
 _SHORT = 1_500_000  # the active segment, and some more
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(180)
 def test_old_offsets_are_compacted_away(tmp_path: Path) -> None:
     """The last offset of each partition stays."""

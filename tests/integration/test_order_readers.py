@@ -122,6 +122,7 @@ def test_at_end_means_that_all_records_were_read(
     assert max(sizes) <= _MOST
 
 
+@pytest.mark.slow
 def test_first_call_only_sends_a_request(
     world: World, opened: Callable[[], OrderReader], eventually: Eventually
 ) -> None:
@@ -135,6 +136,7 @@ def test_first_call_only_sends_a_request(
     assert found == orders(1)
 
 
+@pytest.mark.slow
 def test_end_is_found_after_a_full_read(
     world: World, opened: Callable[[], OrderReader], eventually: Eventually
 ) -> None:
@@ -145,6 +147,7 @@ def test_end_is_found_after_a_full_read(
     assert found == orders(_MOST)
 
 
+@pytest.mark.slow
 def test_empty_topic_is_at_its_end(
     world: World, opened: Callable[[], OrderReader], eventually: Eventually
 ) -> None:
@@ -159,6 +162,7 @@ def test_empty_topic_is_at_its_end(
     assert list(reader.read()) == []
 
 
+@pytest.mark.slow
 def test_missing_topic_has_no_error_and_no_end(
     world: World, opened: Callable[[], OrderReader], eventually: Eventually
 ) -> None:
@@ -178,6 +182,7 @@ def test_missing_topic_has_no_error_and_no_end(
     assert found == orders(1)
 
 
+@pytest.mark.slow
 def test_closed_reader_raises(world: World) -> None:
     world.create()
     reader: Any = world.open()

@@ -98,6 +98,7 @@ def test_no_process_ends_during_an_outage(
         assert not (settings and over)
 
 
+@pytest.mark.slow
 def test_process_stopped_during_an_outage_exits(
     kafka: EmbeddedKafka,
     zookeeper: EmbeddedZooKeeper,
@@ -120,6 +121,7 @@ def test_process_stopped_during_an_outage_exits(
         assert {split.returncode, count.returncode} <= {0, 1}, engine.summary()
 
 
+@pytest.mark.slow
 def test_process_started_during_an_outage_waits_and_can_be_stopped(
     kafka: EmbeddedKafka,
     zookeeper: EmbeddedZooKeeper,

@@ -10,6 +10,8 @@ import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
+import pytest
+
 from kstorm.local.servers import EmbeddedKafka
 from kstorm.runtime.kafka.consumer import TaskConsumer
 from tests.integration.engine import make_topics
@@ -46,6 +48,7 @@ async def says(process: asyncio.subprocess.Process, text: str) -> None:
             assert line, f"it has ended, and not said {text!r}"
 
 
+@pytest.mark.slow
 async def test_revoked_tasks_of_a_killed_process_get_an_owner(
     kafka: EmbeddedKafka, topic_prefix: str
 ) -> None:

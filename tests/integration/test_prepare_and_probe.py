@@ -105,6 +105,7 @@ def test_prepare_refuses_another_task_count(kstorm: Command, topic_prefix: str) 
     )
 
 
+@pytest.mark.slow
 def test_missing_source_and_sink_are_refused(
     kstorm: Command, kafka: EmbeddedKafka, topic_prefix: str
 ) -> None:
@@ -130,6 +131,7 @@ def test_missing_source_and_sink_are_refused(
     assert partitions(kafka, [own]) == {own: 4}
 
 
+@pytest.mark.slow
 def test_existing_source_and_sink_are_accepted(
     kstorm: Command, kafka: EmbeddedKafka, topic_prefix: str, eventually: Eventually
 ) -> None:
@@ -168,6 +170,7 @@ def test_probe_waits_for_its_message_in_the_sink(
     assert shown.startswith(f"{topic_prefix}-in → {topic_prefix}-out[")
 
 
+@pytest.mark.slow
 def test_probe_names_a_missing_result(
     kstorm: Command, kafka: EmbeddedKafka, topic_prefix: str, eventually: Eventually
 ) -> None:
@@ -186,6 +189,7 @@ def test_probe_names_a_missing_result(
     ) == (2, True)
 
 
+@pytest.mark.slow
 def test_probe_names_missing_topics_and_tasks(kstorm: Command, topic_prefix: str) -> None:
     code, _, complaint = kstorm("four", "probe")
     assert code == 2
@@ -204,6 +208,7 @@ def test_probe_names_missing_topics_and_tasks(kstorm: Command, topic_prefix: str
     )
 
 
+@pytest.mark.slow
 def test_produced_messages_can_be_consumed(
     kstorm: Command,
     kafka: EmbeddedKafka,
@@ -233,6 +238,7 @@ def test_produced_messages_can_be_consumed(
     assert set(last) <= set(shown.splitlines())
 
 
+@pytest.mark.slow
 def test_consume_follows_a_topic_until_ctrl_c(
     kstorm: Command,
     kafka: EmbeddedKafka,
@@ -257,6 +263,7 @@ def test_consume_follows_a_topic_until_ctrl_c(
     assert "cow\tmoon\n" in screen.getvalue()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("verb", ["produce", "consume"])
 def test_missing_topic_is_not_created(kstorm: Command, topic_prefix: str, verb: str) -> None:
     code, _, complaint = kstorm("four", verb, topic_prefix)

@@ -73,6 +73,7 @@ def test_pattern_needs_one_matching_topic(settings: Settings, topic_prefix: str)
     assert list(ends_amiss(topology, settings)) == []
 
 
+@pytest.mark.slow
 def test_source_and_sink_of_another_kafka(
     settings: Settings, other: EmbeddedKafka, topic_prefix: str
 ) -> None:
@@ -95,6 +96,7 @@ def test_source_and_sink_of_another_kafka(
         list(ends_amiss(away, settings))
 
 
+@pytest.mark.slow
 def test_missing_partitions_are_named(
     settings: Settings, kafka: EmbeddedKafka, topic_prefix: str
 ) -> None:
@@ -111,6 +113,7 @@ def test_missing_partitions_are_named(
     )
 
 
+@pytest.mark.slow
 def test_missing_rights_on_topics_are_named(tmp_path: Path, topic_prefix: str) -> None:
     """The error has the right and the user.
 

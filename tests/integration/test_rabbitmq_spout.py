@@ -106,6 +106,7 @@ async def test_message_put_back_returns(rabbitmq: RabbitMQServer, queue: str, re
     assert (again.value, again.id != first.id) == (b"a", True)
 
 
+@pytest.mark.slow
 async def test_open_messages_are_limited_by_the_prefetch(
     rabbitmq: RabbitMQServer, queue: str, read: Open
 ) -> None:
@@ -120,6 +121,7 @@ async def test_open_messages_are_limited_by_the_prefetch(
     await ready(rabbitmq, queue, 6)
 
 
+@pytest.mark.slow
 async def test_ack_for_a_closed_connection_is_ignored(
     rabbitmq: RabbitMQServer, queue: str, read: Open, proxy: Proxy
 ) -> None:
@@ -141,6 +143,7 @@ async def test_ack_for_a_closed_connection_is_ignored(
     await ready(rabbitmq, queue, 2)
 
 
+@pytest.mark.slow
 async def test_untaken_message_of_a_closed_connection_is_dropped(
     rabbitmq: RabbitMQServer, queue: str, read: Open, proxy: Proxy
 ) -> None:
@@ -155,6 +158,7 @@ async def test_untaken_message_of_a_closed_connection_is_dropped(
     await ready(rabbitmq, queue, 2)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("end", ["stop", "kill"])
 async def test_rabbitmq_restart_loses_nothing(
     rabbitmq: RabbitMQServer, queue: str, read: Open, end: str
@@ -191,6 +195,7 @@ async def test_rabbitmq_restart_loses_nothing(
     assert reader.problem() is None
 
 
+@pytest.mark.slow
 async def test_dead_connection_is_closed_by_its_heartbeat(
     rabbitmq: RabbitMQServer, queue: str, read: Open
 ) -> None:
@@ -206,6 +211,7 @@ async def test_dead_connection_is_closed_by_its_heartbeat(
     assert [message.value for message in await take(reader)] == [b"a"]
 
 
+@pytest.mark.slow
 async def test_next_host_is_tried_if_one_is_unavailable(
     rabbitmq: RabbitMQServer, queue: str, read: Open
 ) -> None:
@@ -214,6 +220,7 @@ async def test_next_host_is_tried_if_one_is_unavailable(
     assert [message.value for message in await take(reader)] == [b"a"]
 
 
+@pytest.mark.slow
 async def test_missing_queue_is_named_and_read_later(
     rabbitmq: RabbitMQServer, queue: str, read: Open
 ) -> None:
@@ -229,6 +236,7 @@ async def test_missing_queue_is_named_and_read_later(
     assert reader.problem() is None
 
 
+@pytest.mark.slow
 async def test_rejected_login_names_the_user_but_not_the_password(
     rabbitmq: RabbitMQServer,
     queue: str,
@@ -251,6 +259,7 @@ async def test_rejected_login_names_the_user_but_not_the_password(
     assert [message.value for message in await take(reader)] == [b"a"]
 
 
+@pytest.mark.slow
 async def test_tls_requires_a_trusted_certificate(
     rabbitmq: RabbitMQServer, queue: str, read: Open, authority: Authority, tmp_path: Path
 ) -> None:
@@ -271,6 +280,7 @@ async def test_tls_requires_a_trusted_certificate(
         read(tls=RabbitMQTls(ca_file="/nowhere"))
 
 
+@pytest.mark.slow
 async def test_paused_reader_returns_untaken_messages(
     rabbitmq: RabbitMQServer, queue: str, read: Open
 ) -> None:

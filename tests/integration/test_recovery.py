@@ -129,6 +129,7 @@ async def test_disk_of_another_topic_is_emptied(
     assert own == {b"own %d" % key: b"1" for key in range(1000)}
 
 
+@pytest.mark.slow
 async def test_disk_of_a_recreated_topic_is_emptied(log: Log, tmp_path: Path) -> None:
     """The new log may be longer than the old one, or empty. No old offset remains."""
     log.append((b"old %d" % key, b"1") for key in range(10))
@@ -156,6 +157,7 @@ async def test_recovery_reads_only_committed_records(log: Log, tmp_path: Path) -
     assert await recover(table) == ({b"a": b"1"}, 1)
 
 
+@pytest.mark.slow
 async def test_interrupted_recovery_resumes(
     log: Log, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -183,6 +185,7 @@ async def test_interrupted_recovery_resumes(
     assert 0 < records <= 19_000
 
 
+@pytest.mark.slow
 async def test_waiting_for_the_lock_of_a_partition_can_be_cancelled(
     log: Log, tmp_path: Path
 ) -> None:
@@ -199,6 +202,7 @@ async def test_waiting_for_the_lock_of_a_partition_can_be_cancelled(
     holder.close(0)
 
 
+@pytest.mark.slow
 async def test_recovery_does_not_block_the_event_loop(
     log: Log, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -223,6 +227,7 @@ async def test_recovery_does_not_block_the_event_loop(
     assert all(answers)
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(
     not STATUS.exists(), reason="asks Linux for the most memory that a process has had"
 )
@@ -249,6 +254,7 @@ def test_recovery_memory_is_independent_of_the_number_of_keys(
     assert most < 300e6
 
 
+@pytest.mark.slow
 async def test_missing_changelog_is_named(
     kafka: EmbeddedKafka, topic_prefix: str, tmp_path: Path
 ) -> None:
@@ -274,6 +280,7 @@ class Accepting:
         return {0: self._end - 1} if pairs else {}
 
 
+@pytest.mark.slow
 async def test_disk_in_use_stays_current(log: Log, tmp_path: Path) -> None:
     """Writes renew its time.
 
@@ -295,6 +302,7 @@ async def test_disk_in_use_stays_current(log: Log, tmp_path: Path) -> None:
     assert await recover(table) == ({b"a": b"3", b"b": b"1", b"c": b"1"}, 1)
 
 
+@pytest.mark.slow
 async def test_late_write_of_an_earlier_tenure_is_dropped(log: Log, tmp_path: Path) -> None:
     """The partition was closed during a checkpoint, and is open again when its changes arrive."""
     table = make_table(log.kafka, tmp_path, log.name)
@@ -308,6 +316,7 @@ async def test_late_write_of_an_earlier_tenure_is_dropped(log: Log, tmp_path: Pa
     table.close(0)
 
 
+@pytest.mark.slow
 async def test_age_of_a_disk_counts_from_the_start_of_the_last_write(
     log: Log, tmp_path: Path
 ) -> None:

@@ -84,6 +84,7 @@ async def test_too_long_records_are_separated_from_good_ones(
     )
 
 
+@pytest.mark.slow
 async def test_similar_bad_records_are_rejected_together(
     kafka: EmbeddedKafka, topics: tuple[str, str], topic: Topic
 ) -> None:
@@ -94,6 +95,7 @@ async def test_similar_bad_records_are_rejected_together(
     assert (len(reasons), written(kafka, topic.name)) == (301, [b"good"])
 
 
+@pytest.mark.slow
 async def test_too_long_batches_are_split(
     kafka: EmbeddedKafka, topics: tuple[str, str], topic: Topic
 ) -> None:
@@ -104,6 +106,7 @@ async def test_too_long_batches_are_split(
     assert written(kafka, topic.name) == values
 
 
+@pytest.mark.slow
 async def test_compacted_topic_rejects_records_without_a_key(
     kafka: EmbeddedKafka, topics: tuple[str, str], topic: Topic
 ) -> None:
@@ -118,6 +121,7 @@ async def test_compacted_topic_rejects_records_without_a_key(
     assert written(kafka, topic.name) == [one.value for one in records if one.key is not None]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "bad",
     [
@@ -138,6 +142,7 @@ async def test_unsendable_record_is_rejected(
     assert (len(reasons), written(kafka, topic.name)) == (1, [b"1", b"2"])
 
 
+@pytest.mark.slow
 async def test_missing_topic_ends_the_process(
     kafka: EmbeddedKafka, topics: tuple[str, str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -154,6 +159,7 @@ async def test_missing_topic_ends_the_process(
             )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["changelog", "frame"])
 async def test_rejected_internal_record_ends_the_process(
     kafka: EmbeddedKafka, topics: tuple[str, str], topic: Topic, kind: str
@@ -176,6 +182,7 @@ async def test_rejected_internal_record_ends_the_process(
                 await writer.write(changelog, effect)
 
 
+@pytest.mark.slow
 def test_topology_continues_after_rejected_records(
     kafka: EmbeddedKafka,
     zookeeper: EmbeddedZooKeeper,

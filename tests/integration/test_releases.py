@@ -80,6 +80,7 @@ async def test_second_release_is_refused_while_the_first_runs(
     await check("words/wc")
 
 
+@pytest.mark.slow
 async def test_process_without_a_release_blocks_nothing(
     kafka: EmbeddedKafka, topic_prefix: str
 ) -> None:
@@ -90,6 +91,7 @@ async def test_process_without_a_release_blocks_nothing(
         await asyncio.to_thread(check_alone, build(topic_prefix), settings)
 
 
+@pytest.mark.slow
 async def test_prepare_refuses_before_it_creates_anything(
     kafka: EmbeddedKafka,
     topic_prefix: str,

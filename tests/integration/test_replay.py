@@ -90,6 +90,7 @@ def test_replay_request_has_everything_of_the_message(letters: Letters, kstorm: 
     assert kstorm("0", "--yes")[0] == 0
 
 
+@pytest.mark.slow
 def test_replay_by_group_with_rate_and_limit(letters: Letters, kstorm: Command) -> None:
     """The oldest letters come first, each with its earliest time."""
     letters.write(*map(letters.letter, range(5)), letters.strange(9))
@@ -109,6 +110,7 @@ def test_replay_by_group_with_rate_and_limit(letters: Letters, kstorm: Command) 
         assert "Give their numbers, --group or --all" in kstorm(*words)[2]
 
 
+@pytest.mark.slow
 def test_many_replays_are_requested_in_stages(letters: Letters, kstorm: Command) -> None:
     """Each spout has its own stages, because spouts do not know each other.
 
@@ -137,6 +139,7 @@ def test_many_replays_are_requested_in_stages(letters: Letters, kstorm: Command)
     assert len(alone) == 17
 
 
+@pytest.mark.slow
 def test_letters_that_cannot_be_replayed(letters: Letters, kstorm: Command) -> None:
     """These are a bolt's tuple, a message of a queue, a cut message, and one that failed in three
     replays.
@@ -206,6 +209,7 @@ def test_spout_handles_replay_requests(kstorm: Command, engine: Engine) -> None:
     assert check_words(engine, ["one two", "three four"]) == Counter()
 
 
+@pytest.mark.slow
 def test_spout_stops_a_batch_if_the_first_fails_again(kstorm: Command, engine: Engine) -> None:
     """The cause still exists.
 

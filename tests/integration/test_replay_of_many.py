@@ -21,6 +21,7 @@ from tests.integration.test_lineage import records
 LETTERS, OTHERS = 1000, 500
 
 
+@pytest.mark.slow
 def test_thousand_letters_are_replayed_and_each_word_is_written_once(
     kafka: EmbeddedKafka,
     topic_prefix: str,

@@ -103,6 +103,7 @@ def await_struck(words: Words, *strikes: Strike) -> None:
     words.await_done()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "fate", [Fate.LOST, Fate.UNANSWERED, pytest.param(Fate.LATE, marks=pytest.mark.slow)]
 )
@@ -147,6 +148,7 @@ def test_broker_killed_during_a_transaction(
     words.check()
 
 
+@pytest.mark.slow
 async def test_unanswered_join_request_is_repeated(
     kafka: EmbeddedKafka, proxy: RequestProxy, topic_prefix: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:

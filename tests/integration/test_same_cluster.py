@@ -25,6 +25,7 @@ def static(bootstrap: str) -> StaticHosts:
     return StaticHosts(information)
 
 
+@pytest.mark.slow
 def test_other_kafka_is_refused(kafka: EmbeddedKafka, tmp_path: Path) -> None:
     """The error has both addresses and the remedy. Another name of the same Kafka is accepted."""
     port = kafka.bootstrap.rpartition(":")[2]

@@ -9,6 +9,8 @@ import pickle
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 
+import pytest
+
 from kstorm.local.servers import EmbeddedKafka
 from kstorm.runtime.kafka.consumer import TaskConsumer
 from tests.integration.engine import make_topics
@@ -78,6 +80,7 @@ async def test_tasks_of_a_pod_scaled_away_move_at_once(
         await until(lambda: pods.running[0].assignment == TASKS, SOON_SECS)
 
 
+@pytest.mark.slow
 async def test_restarted_pod_keeps_its_tasks_without_a_rebalance(
     kafka: EmbeddedKafka, topic_prefix: str, api_server: ScaleStub
 ) -> None:
@@ -91,6 +94,7 @@ async def test_restarted_pod_keeps_its_tasks_without_a_rebalance(
         assert pods.running[0].assignment == TASKS - its_tasks
 
 
+@pytest.mark.slow
 async def test_pod_scaled_away_and_back_takes_its_share(
     kafka: EmbeddedKafka, topic_prefix: str, api_server: ScaleStub
 ) -> None:

@@ -142,6 +142,7 @@ def _not_ready(engine: Engine) -> str:
     return "" if status is None else status["not_ready"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("listener", "changes", "says"),
     [
@@ -191,6 +192,7 @@ def test_rejected_connection_ends_the_start(
         assert secret not in ended.stderr
 
 
+@pytest.mark.slow
 def test_missing_right_is_named(secured: Secured, topic_prefix: str, tmp_path: Path) -> None:
     """The login succeeds. The error names the first forbidden operation."""
     ended = start_service(
@@ -204,6 +206,7 @@ def test_missing_right_is_named(secured: Secured, topic_prefix: str, tmp_path: P
     assert_refused(ended, f"would not create the topic '{topic_prefix}.", "Authorization failed")
 
 
+@pytest.mark.slow
 def test_missing_right_for_transactions_is_named(
     secured: Secured,
     topic_prefix: str,
@@ -244,6 +247,7 @@ def test_missing_right_for_transactions_is_named(
     assert "allow this user WRITE on the transactional ids of its topology" in last
 
 
+@pytest.mark.slow
 async def test_topic_without_write_access_ends_an_exactly_once_process(
     secured: Secured, topic_prefix: str
 ) -> None:
@@ -266,6 +270,7 @@ async def test_topic_without_write_access_ends_an_exactly_once_process(
     assert await asyncio.to_thread(committed, secured.kafka, changelog, read) == ([], -1001)
 
 
+@pytest.mark.slow
 def test_one_accepting_broker_is_enough(secured: Secured) -> None:
     addresses = f"{secured.kafka.secure('expired')},{secured.kafka.secure('valid')}"
     for _ in range(3):  # librdkafka starts with any of them
@@ -275,6 +280,7 @@ def test_one_accepting_broker_is_enough(secured: Secured) -> None:
         assert isinstance(Admin(settings).partition_counts(), dict)
 
 
+@pytest.mark.slow
 def test_unknown_property_ends_the_start(tmp_path: Path) -> None:
     """The error shows whether the name comes from the file."""
     ended = start_service(
@@ -287,6 +293,7 @@ def test_unknown_property_ends_the_start(tmp_path: Path) -> None:
     assert PASSWORD not in ended.stderr
 
 
+@pytest.mark.slow
 def test_revoked_login_causes_no_storm_of_retries(
     secured: Secured, caplog: pytest.LogCaptureFixture, capfd: pytest.CaptureFixture[str]
 ) -> None:
@@ -315,6 +322,7 @@ def test_revoked_login_causes_no_storm_of_retries(
     assert WRONG not in everything
 
 
+@pytest.mark.slow
 def test_rejected_source_reader_is_reported_once(
     secured: Secured, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -345,6 +353,7 @@ def test_rejected_source_reader_is_reported_once(
     assert WRONG not in "".join(faults) + repr(config) + caplog.text
 
 
+@pytest.mark.slow
 def test_zookeeper_nodes_belong_to_the_login(
     zookeeper: EmbeddedZooKeeper,
     topic_prefix: str,

@@ -62,6 +62,7 @@ def test_kafka_stores_records(kafka: EmbeddedKafka, topic_prefix: str) -> None:
     assert consume(kafka.bootstrap, topic_prefix, 1) == [b"hello"]
 
 
+@pytest.mark.slow
 def test_kafka_does_not_create_topics_automatically(
     kafka: EmbeddedKafka, topic_prefix: str
 ) -> None:
@@ -96,6 +97,7 @@ def test_zookeeper_grants_short_sessions(zookeeper_client: KazooClient) -> None:
     assert zookeeper_client._session_timeout == 4000
 
 
+@pytest.mark.slow
 def test_kafka_keeps_port_and_data_over_restarts(tmp_path: Path) -> None:
     """This includes a restart after SIGKILL."""
     with EmbeddedKafka(tmp_path, heap="256m", quick_start=True) as kafka:
@@ -111,6 +113,7 @@ def test_kafka_keeps_port_and_data_over_restarts(tmp_path: Path) -> None:
     assert not kafka.process.alive
 
 
+@pytest.mark.slow
 def test_zookeeper_keeps_port_and_data_over_restarts(tmp_path: Path) -> None:
     """This includes a restart after SIGKILL. One client survives both."""
     with EmbeddedZooKeeper(tmp_path) as zookeeper:
@@ -127,6 +130,7 @@ def test_zookeeper_keeps_port_and_data_over_restarts(tmp_path: Path) -> None:
         client.close()
 
 
+@pytest.mark.slow
 def test_two_servers_have_separate_ports_and_data(
     zookeeper: EmbeddedZooKeeper, tmp_path: Path
 ) -> None:
@@ -166,7 +170,7 @@ with EmbeddedZooKeeper(Path(sys.argv[1])) as zookeeper, EmbeddedKafka(Path(sys.a
             ),
             id="killed",
         ),
-        pytest.param(signal.SIGINT, id="ctrl-c"),
+        pytest.param(signal.SIGINT, marks=pytest.mark.slow, id="ctrl-c"),
     ],
 )
 def test_servers_end_with_their_parent(

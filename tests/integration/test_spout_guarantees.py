@@ -43,6 +43,7 @@ def test_at_most_once_stores_the_offset_before_the_emit(
     assert not set(first.collector.values) & set(second.collector.values)
 
 
+@pytest.mark.slow
 def test_at_most_once_loses_nothing_at_an_orderly_stop(
     topic: Topic, zookeeper: EmbeddedZooKeeper
 ) -> None:
@@ -75,6 +76,7 @@ def test_without_a_guarantee_the_offset_moves_by_time(
     process.stop()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("time", "over"), [(-2, ["0", "1", "2", "3", "4"]), (LATEST_TIME, [])])
 def test_new_deployment_may_ignore_stored_offsets(
     topic: Topic, zookeeper: EmbeddedZooKeeper, time: int, over: list[str]

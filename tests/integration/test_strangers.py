@@ -220,6 +220,7 @@ def write_over_changelogs(stranger: Stranger, engine: Engine) -> list[RecordPlac
     return bad
 
 
+@pytest.mark.slow
 def test_undecodable_batches_become_dead_letters(
     kafka: EmbeddedKafka,
     zookeeper: EmbeddedZooKeeper,

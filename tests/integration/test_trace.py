@@ -110,6 +110,7 @@ def test_oldest_names_the_forgotten_tuple_and_its_task(
     assert "waits for its retry at" in bad
 
 
+@pytest.mark.slow
 def test_forgotten_tuple_is_the_moon(engine: Engine, capsys: pytest.CaptureFixture[str]) -> None:
     """Its values are shown if they are asked for."""
     found: list[dict[str, Any]] = json.loads(
@@ -154,6 +155,7 @@ def _end(engine: Engine, partition: int) -> int:
         consumer.close()
 
 
+@pytest.mark.slow
 def test_slowest_trees_are_found(engine: Engine, capsys: pytest.CaptureFixture[str]) -> None:
     """They are sorted and complete."""
     found = json.loads(run(capsys, "trace", "--slowest", "3", "--since", "1h", "--json"))
@@ -163,6 +165,7 @@ def test_slowest_trees_are_found(engine: Engine, capsys: pytest.CaptureFixture[s
     assert took == sorted(took, reverse=True)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("words", "said"),
     [
@@ -223,6 +226,7 @@ def test_mistake_is_one_line_with_the_remedy(
     assert err.count("\n") == 1
 
 
+@pytest.mark.slow
 def test_commands_work_with_a_kubeconfig_alone(
     engine: Engine,
     zookeeper: EmbeddedZooKeeper,
@@ -241,6 +245,7 @@ def test_commands_work_with_a_kubeconfig_alone(
         assert "'moon'" in tree
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("values", [False, True])
 def test_message_contents_are_shown_only_if_allowed(
     engine: Engine, zookeeper: EmbeddedZooKeeper, values: bool
@@ -260,6 +265,7 @@ def test_message_contents_are_shown_only_if_allowed(
     assert len(oldest.verdicts) == 2
 
 
+@pytest.mark.slow
 def test_queued_tuple_without_a_process(engine: Engine, capsys: pytest.CaptureFixture[str]) -> None:
     """The group must have noticed the end of the process.
 
@@ -278,6 +284,7 @@ def test_queued_tuple_without_a_process(engine: Engine, capsys: pytest.CaptureFi
     assert "no process runs it" in run(capsys, "why", last)
 
 
+@pytest.mark.slow
 def test_why_names_the_forgotten_tuple_with_exactly_once(
     kafka: EmbeddedKafka,
     zookeeper: EmbeddedZooKeeper,
@@ -317,6 +324,7 @@ def test_why_names_the_forgotten_tuple_with_exactly_once(
         assert run(capsys, "why", done).startswith(f"{done}: done")
 
 
+@pytest.mark.slow
 def test_trace_shows_each_attempt(
     run_topology: RunTopology,
     kafka: EmbeddedKafka,

@@ -32,6 +32,7 @@ def show(kafka: EmbeddedKafka, capsys: pytest.CaptureFixture[str]) -> Command:
     return run
 
 
+@pytest.mark.slow
 def test_letter_shows_what_its_tree_waited_for(
     kafka: EmbeddedKafka,
     zookeeper: EmbeddedZooKeeper,

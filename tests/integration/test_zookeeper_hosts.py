@@ -87,6 +87,7 @@ def found(source: KafkaSource, topic: str, eventually: Eventually) -> dict[Parti
     return dict(source.partitions(topic) or {})
 
 
+@pytest.mark.slow
 def test_partitions_and_leaders_are_read(
     topic: Topic, hosts: ZkHosts, eventually: Eventually
 ) -> None:
@@ -127,6 +128,7 @@ def test_spout_reads_the_kafka_registered_in_zookeeper(
     )
 
 
+@pytest.mark.slow
 def test_new_matching_topics_are_found(
     topic: Topic, hosts: ZkHosts, zookeeper: EmbeddedZooKeeper
 ) -> None:
@@ -144,6 +146,7 @@ def test_new_matching_topics_are_found(
     process.stop()
 
 
+@pytest.mark.slow
 def test_prepare_checks_the_topic_in_zookeeper(
     topic: Topic, hosts: ZkHosts, kafka: EmbeddedKafka
 ) -> None:
@@ -163,6 +166,7 @@ def test_prepare_checks_the_topic_in_zookeeper(
     assert list(ends_amiss(topology, settings)) == []
 
 
+@pytest.mark.slow
 def test_new_leader_is_followed(
     tmp_path: Path, zookeeper: EmbeddedZooKeeper, topic_prefix: str, eventually: Eventually
 ) -> None:
@@ -197,6 +201,7 @@ def test_new_leader_is_followed(
         source.close()
 
 
+@pytest.mark.slow
 def test_kafka_without_zookeeper_is_reported(
     kafka: EmbeddedKafka, zookeeper: EmbeddedZooKeeper, topic_prefix: str
 ) -> None:
@@ -215,6 +220,7 @@ def test_kafka_without_zookeeper_is_reported(
     process.stop()
 
 
+@pytest.mark.slow
 def test_silent_zookeeper_is_reported(topic_prefix: str) -> None:
     """This takes the time of one look-up. The error has the address."""
     reader = DynamicBrokersReader(ZkHosts(f"127.0.0.1:{reserve_port()}"))
@@ -239,6 +245,7 @@ ENDPOINTS = {
 FIRST = {"version": 1, "host": "plain", "port": 9092}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("registered", "protocol", "address"),
     [
@@ -259,6 +266,7 @@ def test_listener_matches_the_security_protocol(
     assert information.get_broker_for(0) == Broker.from_string(address)
 
 
+@pytest.mark.slow
 def test_missing_listener_is_reported(registry: Registry) -> None:
     """The error lists the existing ones."""
     registry.put("/brokers/ids/7", ENDPOINTS)
@@ -269,6 +277,7 @@ def test_missing_listener_is_reported(registry: Registry) -> None:
         registry.reader(security_protocol="ssl").get_broker_info("t")
 
 
+@pytest.mark.slow
 def test_partition_without_a_leader_is_kept(registry: Registry) -> None:
     """It has no state yet, no leader, or a leader that is down."""
     registry.put("/brokers/ids/7", FIRST)
@@ -281,6 +290,7 @@ def test_partition_without_a_leader_is_kept(registry: Registry) -> None:
     assert information.get_broker_for(10) == Broker("plain", 9092)
 
 
+@pytest.mark.slow
 def test_missing_topic_is_named(registry: Registry) -> None:
     """A wildcard without a match is not an error."""
     registry.put("/brokers/ids/7", FIRST)
@@ -290,6 +300,7 @@ def test_missing_topic_is_named(registry: Registry) -> None:
     assert list(registry.reader(wildcard=True).get_broker_info("t")) == []
 
 
+@pytest.mark.slow
 def test_invalid_node_is_reported(registry: Registry) -> None:
     """The error has the node's path, without a stack trace."""
     registry.put("/brokers/ids/7", b"\xff not json")
@@ -300,6 +311,7 @@ def test_invalid_node_is_reported(registry: Registry) -> None:
         registry.reader().get_broker_info("t")
 
 
+@pytest.mark.slow
 def test_no_running_broker_is_reported(registry: Registry) -> None:
     """The node exists and is empty."""
     registry.put("/brokers/ids", b"")
@@ -307,6 +319,7 @@ def test_no_running_broker_is_reported(registry: Registry) -> None:
         registry.reader().get_broker_info("t")
 
 
+@pytest.mark.slow
 def test_kafka_hosts_find_the_same_partitions(
     topic: Topic, hosts: ZkHosts, eventually: Eventually
 ) -> None:

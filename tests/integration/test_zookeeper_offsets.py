@@ -126,6 +126,7 @@ def test_node_has_the_format_of_storm(world: World, eventually: Eventually) -> N
     }
 
 
+@pytest.mark.slow
 def test_outdated_offsets_are_skipped(world: World, eventually: Eventually) -> None:
     """The store is called faster than ZooKeeper responds."""
     store = world.held(eventually)
@@ -151,6 +152,7 @@ def test_next_owner_waits_for_the_lock_and_resumes(world: World, eventually: Eve
     assert second.load(P0) == at(4)
 
 
+@pytest.mark.slow
 def test_last_offset_is_stored_before_the_release(world: World, eventually: Eventually) -> None:
     """This holds during another write too."""
     for round in range(0, 100, 2):
@@ -164,6 +166,7 @@ def test_last_offset_is_stored_before_the_release(world: World, eventually: Even
         assert world.offset() == round + 1
 
 
+@pytest.mark.slow
 def test_closed_process_leaves_no_lock(world: World, eventually: Eventually) -> None:
     """The end of the session frees its locks long before the session would expire."""
     process = ZooKeeperOffsetStores(world.connect, session_timeout=10.0)
@@ -175,6 +178,7 @@ def test_closed_process_leaves_no_lock(world: World, eventually: Eventually) -> 
     eventually(lambda: second.acquire(P0) is Ownership.HELD, 8)
 
 
+@pytest.mark.slow
 def test_tasks_of_one_process_exclude_each_other(world: World, eventually: Eventually) -> None:
     """They share a session, but a lock belongs to one store."""
     process = world.process()
@@ -225,6 +229,7 @@ def test_new_owner_fences_the_old_one(world: World, eventually: Eventually) -> N
     assert world.offset() == 5
 
 
+@pytest.mark.slow
 def test_fenced_owner_can_wait_again(world: World, eventually: Eventually) -> None:
     """After `release` it resumes from the offset of the other owner."""
     stale = world.held(eventually)
@@ -245,6 +250,7 @@ def test_fenced_owner_can_wait_again(world: World, eventually: Eventually) -> No
     assert stale.load(P0) == at(8)
 
 
+@pytest.mark.slow
 def test_expired_session_without_another_owner_has_no_effect(
     world: World, eventually: Eventually
 ) -> None:
@@ -321,6 +327,7 @@ def test_paused_owner_loses_the_partition(world: World, eventually: Eventually) 
         owner.communicate()
 
 
+@pytest.mark.slow
 def test_outage_only_delays_the_offsets(tmp_path: Path, eventually: Eventually) -> None:
     """The process keeps the partition, and writes the offset after the outage."""
     with EmbeddedZooKeeper(tmp_path) as zookeeper:
@@ -344,6 +351,7 @@ def test_outage_only_delays_the_offsets(tmp_path: Path, eventually: Eventually) 
         world.close()
 
 
+@pytest.mark.slow
 def test_lock_released_during_an_outage_is_released_after_it(
     tmp_path: Path, eventually: Eventually
 ) -> None:
@@ -363,6 +371,7 @@ def test_lock_released_during_an_outage_is_released_after_it(
         world.close()
 
 
+@pytest.mark.slow
 def test_unreachable_zookeeper_is_named(eventually: Eventually) -> None:
     """Opening does not wait.
 
@@ -379,11 +388,13 @@ def test_unreachable_zookeeper_is_named(eventually: Eventually) -> None:
     stores.close()
 
 
+@pytest.mark.slow
 def test_malformed_address_is_rejected(world: World) -> None:
     with pytest.raises(ConfigError, match="connect string 'host:port' is malformed"):
         ZooKeeperOffsetStores("host:port").open(world.config, world.context)
 
 
+@pytest.mark.slow
 def test_spout_may_have_its_own_zookeeper(world: World, eventually: Eventually) -> None:
     """`zk_servers` wins over the ZooKeeper of the process, which is then not connected."""
     host, port = world.connect.split(":")
@@ -397,6 +408,7 @@ def test_spout_may_have_its_own_zookeeper(world: World, eventually: Eventually) 
     assert store.problem() is None
 
 
+@pytest.mark.slow
 def test_foreign_node_is_not_overwritten(world: World, eventually: Eventually) -> None:
     """The error names the node."""
     world.client.create(world.node, b"theirs", makepath=True)

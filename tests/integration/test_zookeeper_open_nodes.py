@@ -118,6 +118,7 @@ def test_node_with_open_access_has_no_effect(place: Place, eventually: Eventuall
     assert watch.not_ready == ""
 
 
+@pytest.mark.slow
 def test_topology_of_another_user_has_no_effect(place: Place, eventually: Eventually) -> None:
     """Only that user may change it, but the node does not belong to our login."""
     place.stranger.create(deactivated_path("words"), b"by a stranger", makepath=True)
@@ -130,6 +131,7 @@ def test_topology_of_another_user_has_no_effect(place: Place, eventually: Eventu
     assert watch.remark == ""
 
 
+@pytest.mark.slow
 def test_without_a_login_every_node_is_effective(place: Place, eventually: Eventually) -> None:
     """Without logins ZooKeeper cannot distinguish users."""
     place.stranger.create(deactivated_path("words"), b"by a stranger", makepath=True)
@@ -138,6 +140,7 @@ def test_without_a_login_every_node_is_effective(place: Place, eventually: Event
     assert (watch.active, watch.problem, watch.not_ready) == (False, "", "")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("which", ["node", "folder"])
 def test_offset_with_open_access_is_not_read(
     zookeeper: EmbeddedZooKeeper, topic_prefix: str, eventually: Eventually, which: str
@@ -187,6 +190,7 @@ def engine(
         yield found
 
 
+@pytest.mark.slow
 def test_spout_with_an_open_node_is_not_ready(engine: Engine, place: Place) -> None:
     """It continues to emit, and is ready when the node belongs to its user."""
     name = engine.processes.topology.name

@@ -32,6 +32,7 @@ def onlooker(zookeeper: EmbeddedZooKeeper) -> Iterator[KazooClient]:
     client.close()
 
 
+@pytest.mark.slow
 def test_spout_survives_its_session(
     topic: Topic,
     zookeeper: EmbeddedZooKeeper,
@@ -73,6 +74,7 @@ def test_spout_survives_its_session(
     process.stop()
 
 
+@pytest.mark.slow
 def test_at_most_once_emits_nothing_during_an_outage(topic: Topic, way: Proxy) -> None:
     """It cannot store the offsets. After the outage each message is emitted once."""
     topic.create().produce(b"0", b"1", b"2")

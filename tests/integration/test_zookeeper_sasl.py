@@ -70,6 +70,7 @@ def test_nodes_of_a_sasl_user_belong_to_it(
     knowing.close()
 
 
+@pytest.mark.slow
 def test_wrong_sasl_password_is_reported_and_retried(
     world: World,
     strict: EmbeddedZooKeeper,
@@ -109,6 +110,7 @@ def test_wrong_sasl_password_is_reported_and_retried(
         world.processes.pop().close()
 
 
+@pytest.mark.slow
 def test_topology_is_watched_after_its_login_succeeds(
     strict: EmbeddedZooKeeper, topic_prefix: str, tmp_path: Path, eventually: Eventually
 ) -> None:
@@ -129,6 +131,7 @@ def test_topology_is_watched_after_its_login_succeeds(
     knowing.close()
 
 
+@pytest.mark.slow
 def test_with_a_sasl_login_an_open_node_has_no_effect(
     world: World, topic_prefix: str, eventually: Eventually
 ) -> None:
@@ -160,6 +163,7 @@ def test_with_a_sasl_login_an_open_node_has_no_effect(
     knowing.close()
 
 
+@pytest.mark.slow
 def test_command_reports_the_rejected_login(world: World) -> None:
     """The error is one line, and comes at once."""
     with (

@@ -96,6 +96,7 @@ def test_process_has_one_session_and_one_thread(process: Process, eventually: Ev
     )
 
 
+@pytest.mark.slow
 def test_spout_may_have_another_zookeeper(process: Process, eventually: Eventually) -> None:
     """Its offsets then have a separate session.
 
@@ -137,6 +138,7 @@ def test_nodes_are_recreated_after_an_expired_session(
     eventually(lambda: not process.watch.active, 4)  # through its watch, before its regular check
 
 
+@pytest.mark.slow
 def test_rejection_of_the_watch_does_not_affect_offsets(
     process: Process, eventually: Eventually
 ) -> None:
@@ -176,6 +178,7 @@ class Broken(Job):
         raise ValueError("a defect")
 
 
+@pytest.mark.slow
 def test_defect_of_one_job_does_not_end_the_thread(
     process: Process, eventually: Eventually, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -190,6 +193,7 @@ def test_defect_of_one_job_does_not_end_the_thread(
     assert "refuses: ValueError at /broken: a defect" in process.session.problem([broken], "")
 
 
+@pytest.mark.slow
 def test_resources_of_a_process_use_its_session(process: Process, eventually: Eventually) -> None:
     """They do not close it."""
     store = process.begin(eventually)

@@ -84,6 +84,7 @@ def process(
     return world.processes[-1]
 
 
+@pytest.mark.slow
 def test_topology_runs_with_tls(
     kafka: EmbeddedKafka,
     servers: Servers,
@@ -240,6 +241,7 @@ WRONG = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("wrong", WRONG.values(), ids=WRONG)
 def test_tls_error_is_reported(
     servers: Servers, world: World, wrong: Wrong, eventually: Eventually
@@ -265,6 +267,7 @@ def test_tls_error_is_reported(
             assert part in told
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("scheme", ["digest", "sasl"])
 def test_login_works_with_a_client_certificate(
     servers: Servers, world: World, scheme: str, eventually: Eventually
@@ -291,6 +294,7 @@ def test_login_works_with_a_client_certificate(
     other.close()
 
 
+@pytest.mark.slow
 def test_failing_server_is_named(servers: Servers, world: World) -> None:
     where = f"{servers.elsewhere.connect},{servers.elsewhere.secure}"
     tls = ZooKeeperTls(ca=servers.ca)
@@ -304,6 +308,7 @@ def test_failing_server_is_named(servers: Servers, world: World) -> None:
         pass
 
 
+@pytest.mark.slow
 def test_hostname_check_can_be_disabled(servers: Servers, world: World) -> None:
     """The certificate must still be trusted."""
     tls = ZooKeeperTls(ca=servers.ca, check_hostname=False)
@@ -317,6 +322,7 @@ def test_hostname_check_can_be_disabled(servers: Servers, world: World) -> None:
         pass
 
 
+@pytest.mark.slow
 def test_named_ca_replaces_the_system_authorities(
     servers: Servers, world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -336,6 +342,7 @@ def test_named_ca_replaces_the_system_authorities(
         pass
 
 
+@pytest.mark.slow
 def test_missing_file_ends_the_start(servers: Servers, tmp_path: Path) -> None:
     """The error is one line with the file."""
     tls = {"ca": servers.ca, "certfile": "/etc/zookeeper/missing.crt"}
@@ -353,6 +360,7 @@ def test_missing_file_ends_the_start(servers: Servers, tmp_path: Path) -> None:
     assert len(ended.stderr.strip().splitlines()) == 1, ended.stderr
 
 
+@pytest.mark.slow
 def test_files_are_read_for_each_connection(
     servers: Servers, world: World, tmp_path: Path, eventually: Eventually
 ) -> None:
@@ -382,6 +390,7 @@ def test_files_are_read_for_each_connection(
     assert store.problem() is None
 
 
+@pytest.mark.slow
 def test_brokers_are_found_through_tls(servers: Servers, topic_prefix: str) -> None:
     """A process with TLS can also use a ZooKeeper without it, if its hosts are configured so."""
     registered = {
@@ -403,6 +412,7 @@ def test_brokers_are_found_through_tls(servers: Servers, topic_prefix: str) -> N
         assert StaticHosts(information).bootstrap_servers == "kafka-1:9092"
 
 
+@pytest.mark.slow
 def test_select_finds_data_buffered_by_tls(servers: Servers) -> None:
     """One TLS record may have two answers. The second is buffered, and the socket is empty."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
@@ -425,6 +435,7 @@ def test_select_finds_data_buffered_by_tls(servers: Servers) -> None:
     far[0].close()
 
 
+@pytest.mark.slow
 def test_invalid_certificate_file_is_named(servers: Servers, tmp_path: Path) -> None:
     """No password prompt appears on the terminal."""
     words, password = tmp_path / "words", tmp_path / "password"

@@ -253,6 +253,7 @@ def ways(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     return found
 
 
+@pytest.mark.slow
 def test_python_and_spark_write_the_same_batch(
     make_job: Callable[[Path], Job], tmp_path: Path, ways: list[str]
 ) -> None:

@@ -179,6 +179,7 @@ def test_missing_dead_letter_is_reported(audited: Audited) -> None:
     assert faults(audited.audit()) == [("no dead letter", 3, 4)]
 
 
+@pytest.mark.slow
 def test_passed_over_message_is_reported(audited: Audited) -> None:
     """Its range claims an offset without a message, but there is a message at each."""
     audited.say(0, 6)

@@ -125,6 +125,7 @@ def test_continuous_follows_the_topic_until_sigterm(job: Job) -> None:
     job.check()
 
 
+@pytest.mark.slow
 def test_stop_during_a_batch_is_logged_briefly(job: Job, monkeypatch: pytest.MonkeyPatch) -> None:
     """The batch takes longer than the stop waits. The next run repeats it."""
     queries: list[StreamingQuery] = []
@@ -156,6 +157,7 @@ def test_stop_during_a_batch_is_logged_briefly(job: Job, monkeypatch: pytest.Mon
     job.check()
 
 
+@pytest.mark.slow
 def test_tables_without_their_checkpoint_are_refused(job: Job) -> None:
     """Without its checkpoint a query would write everything again. The error has one line with the
     remedy."""

@@ -19,6 +19,7 @@ pytestmark = pytest.mark.timeout(
 )  # on two calm cores a minute; with ten others on them ten times that
 
 
+@pytest.mark.slow
 def test_every_rule_works_across_batches(orders: Orders) -> None:
     """New keys, existing keys, null as a key, replays in a batch and across batches. Decimals add
     up exactly."""

@@ -39,6 +39,7 @@ def shown(monitor: Monitor) -> dict[tuple[str, str], float]:
     }
 
 
+@pytest.mark.slow
 def test_rows_are_counted_by_table(job: Job) -> None:
     """Two sentences of three words, one of them written twice, and an unreadable record."""
     job.sink.sentence(1, "the cat the")

@@ -85,6 +85,7 @@ def test_recreated_topic_ends_a_continuous_run(job: Job) -> None:
         job.run()
 
 
+@pytest.mark.slow
 def test_tables_belong_to_one_topic(job: Job) -> None:
     """Another topic's name is refused with both names. The topic must exist."""
     with pytest.raises(

@@ -130,6 +130,7 @@ def test_new_version_during_a_run_is_read(
     ]
 
 
+@pytest.mark.slow
 def test_registry_outage_ends_the_run_without_loss(words: Words) -> None:
     """The error has the registry, the id and the remedy. Nothing is quarantined, and a later run
     has everything."""

@@ -72,7 +72,7 @@ def url() -> Iterator[str]:
         yield found
 
 
-@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("scheme", ["light", pytest.param("dark", marks=pytest.mark.slow)])
 def test_axe_finds_nothing(
     url: str, open_page: OpenPage, violations: Callable[[Page], list[str]], scheme: str
 ) -> None:
