@@ -27,7 +27,7 @@ LONG = 1500
 
 
 def run_demo(tmp_path: Path, *arguments: object) -> dict[str, object]:
-    """Run the demo to its end; return its report."""
+    """Run the demo to its end and return its report."""
     report = tmp_path / "report.json"
     options = ["--sentences", SENTENCES, "--report", report, "--workdir", tmp_path / "runs"]
     with started("kstorm.local.demo", *options, *arguments, home=tmp_path) as demo:
@@ -39,15 +39,18 @@ def run_demo(tmp_path: Path, *arguments: object) -> dict[str, object]:
 
 
 def descendants(command: Command) -> list[psutil.Process]:
-    """All that the command has started."""
+    """Return all processes that the command has started."""
     return psutil.Process(command.process.pid).children(recursive=True)
 
 
 @pytest.mark.timeout(LONG + 60)
-def test_with_an_acker_and_a_counting_process_killed_nothing_is_lost(
+def test_killing_an_acker_and_a_counting_process_loses_nothing(
     tmp_path: Path, kafka: EmbeddedKafka, zookeeper: EmbeddedZooKeeper
 ) -> None:
-    """Both are killed, every word is counted once, gold is exact; on the user's own servers nothing of the run remains."""
+    """Every word is counted once and gold is exact.
+
+    The run leaves nothing on the user's own servers.
+    """
     report = run_demo(tmp_path, "--bootstrap", kafka.bootstrap, "--zookeeper", zookeeper.connect)
     assert report["messages"] == report["acked"] == SENTENCES
     audited = {name: report["audit"][name] for name in ("messages", "done", "gaps", "faults")}  # type: ignore[index]
@@ -79,8 +82,8 @@ def test_with_an_acker_and_a_counting_process_killed_nothing_is_lost(
 
 @pytest.mark.slow
 @pytest.mark.timeout(LONG + 60)
-def test_undisturbed_nothing_is_replayed(tmp_path: Path) -> None:
-    """Without killing, each message is processed once, so no count exceeds the truth."""
+def test_run_without_kills_replays_nothing(tmp_path: Path) -> None:
+    """Each message is processed once, so no count is too high."""
     report = run_demo(tmp_path, "--no-break")
     assert report["acked"] == SENTENCES
     assert {
@@ -105,10 +108,10 @@ def test_undisturbed_nothing_is_replayed(tmp_path: Path) -> None:
         ("tables", "sentences  100%", 3),
     ],
 )
-def test_ctrl_c_stops_the_demo_and_all_that_it_started(
+def test_ctrl_c_stops_the_demo_and_all_its_processes(
     tmp_path: Path, eventually: Eventually, stage: str, after: str, processes: int
 ) -> None:
-    """An interruption at any stage leaves no process behind, and is reported in one line."""
+    """An interruption at any stage leaves no process behind, and costs one line of output."""
     with started("kstorm.local.demo", "--sentences", 500, home=tmp_path) as demo:
         eventually(lambda: after in demo.said, 300)
         eventually(lambda: len(descendants(demo)) >= processes, 60)
@@ -121,8 +124,8 @@ def test_ctrl_c_stops_the_demo_and_all_that_it_started(
     assert not psutil.wait_procs(alive, timeout=10)[1]
 
 
-def test_a_taken_port_costs_one_line(tmp_path: Path) -> None:
-    """Another program may take the port between the choice and the start of the server."""
+def test_used_port_costs_one_line(tmp_path: Path) -> None:
+    """Another program may take the port after kstorm has chosen it."""
     for server in (EmbeddedZooKeeper(tmp_path), EmbeddedKafka(tmp_path, quick_start=True)):
         address = server.connect if isinstance(server, EmbeddedZooKeeper) else server.bootstrap
         port = int(address.rpartition(":")[2])
@@ -136,7 +139,7 @@ def test_a_taken_port_costs_one_line(tmp_path: Path) -> None:
 
 @pytest.fixture
 def small_disk(tmp_path: Path) -> Iterator[Path]:
-    """A disk of 16 MB, on which Kafka starts and soon has no room any more."""
+    """A disk of 16 MB. Kafka starts on it and fills it soon."""
     folder = tmp_path / "small"
     folder.mkdir()
     mount = ["mount", "-t", "tmpfs", "-o", "size=16m", "tmpfs", str(folder)]
@@ -147,8 +150,8 @@ def small_disk(tmp_path: Path) -> Iterator[Path]:
 
 
 @pytest.mark.timeout(LONG)
-def test_a_full_disk_ends_the_demo_in_one_line(tmp_path: Path, small_disk: Path) -> None:
-    """It does not wait for a server that has ended."""
+def test_full_disk_ends_the_demo_with_one_line(tmp_path: Path, small_disk: Path) -> None:
+    """The demo does not wait for a server that has ended."""
     with started("kstorm.local.demo", "--workdir", small_disk, home=tmp_path) as demo:
         assert demo.process.wait(120) == 2, demo.said
     last = demo.said.splitlines()[-1]
@@ -160,10 +163,11 @@ def test_a_full_disk_ends_the_demo_in_one_line(tmp_path: Path, small_disk: Path)
 
 @pytest.mark.slow
 @pytest.mark.timeout(LONG)
-def test_a_folder_with_a_space_is_a_folder_like_others(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """The run's files and the cache lie below one. The jars are copied there, so nothing is fetched."""
+def test_path_may_contain_a_space(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The files of the run and the cache have such paths.
+
+    The jars are copied, so nothing is downloaded.
+    """
     spaced = tmp_path / "a folder"
     shutil.copytree(
         cache_directory() / "jars", spaced / "cache" / "jars", ignore=shutil.ignore_patterns(".*")
@@ -175,8 +179,11 @@ def test_a_folder_with_a_space_is_a_folder_like_others(
 
 @pytest.mark.slow
 @pytest.mark.timeout(LONG)
-def test_a_topology_runs_until_ctrl_c(tmp_path: Path, eventually: Eventually) -> None:
-    """What is produced to its source topic comes out of its sink topic, and the page shows it; Ctrl-C is its good end."""
+def test_topology_runs_until_ctrl_c(tmp_path: Path, eventually: Eventually) -> None:
+    """It processes the messages of its source topic, and the web UI shows it.
+
+    Ctrl-C ends it with exit code 0.
+    """
     with started(
         "kstorm.local.topology", "examples.wordcount.topology:topology", home=tmp_path
     ) as topology:
@@ -191,7 +198,7 @@ def test_a_topology_runs_until_ctrl_c(tmp_path: Path, eventually: Eventually) ->
         eventually(lambda: "wordcount" in text_of(url), 60)
         eventually(
             lambda: "acked " in topology.said, 120
-        )  # words may come before the last process is ready
+        )  # words may arrive before the last process is ready
         alive = descendants(topology)
         topology.process.send_signal(signal.SIGINT)
         assert topology.process.wait(180) == 0, topology.said
@@ -199,7 +206,7 @@ def test_a_topology_runs_until_ctrl_c(tmp_path: Path, eventually: Eventually) ->
 
 
 def text_of(url: str) -> str:
-    """A page; empty while nobody answers."""
+    """Return a web page. The text is empty if the server does not respond."""
     try:
         with urllib.request.urlopen(url, timeout=10) as answer:
             found: bytes = answer.read()
@@ -209,7 +216,10 @@ def text_of(url: str) -> str:
 
 
 def read_words(bootstrap: str, topic: str, records: int) -> dict[str, int]:
-    """The highest count of each word in the topic's first records; the topic may not be there yet."""
+    """Return the highest count of each word in the topic's first records.
+
+    The topic may be missing at first.
+    """
     consumer = Consumer(
         {
             "bootstrap.servers": bootstrap,
@@ -251,10 +261,10 @@ def read_words(bootstrap: str, topic: str, records: int) -> dict[str, int]:
         ),
     ],
 )
-def test_a_mistake_costs_one_line(
+def test_mistake_costs_one_line(
     tmp_path: Path, module: str, arguments: list[str], says: str
 ) -> None:
-    """A wrong argument ends with exit code 2 and a sentence, without a stack trace."""
+    """A wrong argument ends the command with exit code 2 and a sentence, without a stack trace."""
     with started(f"kstorm.local.{module}", *arguments, home=tmp_path) as command:
         assert command.process.wait(120) == 2
     last = command.said.splitlines()[-1]

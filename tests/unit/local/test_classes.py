@@ -1,4 +1,4 @@
-"""The file of Java's classes: made once, and done without where it cannot be made."""
+"""The archive of Java's classes is created once. Without it kstorm works too."""
 
 import subprocess
 import sys
@@ -35,7 +35,7 @@ def _java(calls: list[list[str]], error: Exception | None) -> Run:
     return run
 
 
-def test_it_is_made_once_and_used(archive: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_archive_is_created_once_and_used(archive: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     calls: list[list[str]] = []
     monkeypatch.setattr(subprocess, "run", _java(calls, None))
     assert classes.short_run_options() == SHORT_RUN_OPTIONS
@@ -46,7 +46,7 @@ def test_it_is_made_once_and_used(archive: Path, monkeypatch: pytest.MonkeyPatch
     assert {each.suffix for each in archive.parent.iterdir()} == {".jsa", ".lock"}
 
 
-def test_where_it_cannot_be_made_a_file_has_the_reason_and_there_is_no_second_try(
+def test_failure_to_create_the_archive_is_stored_and_not_repeated(
     archive: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     calls: list[list[str]] = []
@@ -60,10 +60,10 @@ def test_where_it_cannot_be_made_a_file_has_the_reason_and_there_is_no_second_tr
     assert classes.short_run_options() == SHORT_RUN_OPTIONS
 
 
-def test_a_process_of_its_own_makes_it_unless_it_is_there(
+def test_background_process_creates_a_missing_archive(
     archive: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The demo is over by then and does not wait."""
+    """The demo ends without waiting for it."""
     started: list[list[str]] = []
     monkeypatch.setattr(subprocess, "Popen", lambda command, **_: started.append(command))
     classes.make_in_background()
@@ -73,7 +73,7 @@ def test_a_process_of_its_own_makes_it_unless_it_is_there(
     assert len(started) == 1
 
 
-def test_a_folder_with_a_space_is_one_word_for_spark(
+def test_archive_path_with_a_space_is_quoted_for_spark(
     archive: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     spaced = archive.parent / "a b.jsa"

@@ -1,4 +1,4 @@
-"""The demo kills processes in turn, each while trees are open."""
+"""The demo kills processes in turn while trees are open."""
 
 from dataclasses import dataclass, field
 from typing import Any, cast
@@ -48,12 +48,11 @@ class StandInProcesses:
 
 
 def kills_of(processes: StandInProcesses) -> Kills:
-    """Kills an acker, then a counting process, in a run of 1,000 messages."""
+    """Return kills of an acker, then a counting process, in a run of 1,000 messages."""
     return Kills(cast("LocalProcesses", processes), ("__acker", "count"), 1000)
 
 
 def test_no_process_is_killed_before_half_of_the_trees_are_complete() -> None:
-    """The first half is undisturbed."""
     processes = StandInProcesses()
     kills = kills_of(processes)
     for now in range(5):
@@ -61,8 +60,11 @@ def test_no_process_is_killed_before_half_of_the_trees_are_complete() -> None:
     assert processes.acker.process.alive
 
 
-def test_first_an_acker_is_killed_and_the_next_when_it_is_back() -> None:
-    """The acker with tasks is chosen; the second kill waits until the first process is ready again."""
+def test_second_process_is_killed_after_the_acker_is_back() -> None:
+    """The acker with tasks is killed first.
+
+    The second kill waits until the acker is ready again.
+    """
     processes = StandInProcesses()
     kills = kills_of(processes)
     assert kills.step(500, 100, 1.0) == []
@@ -84,8 +86,8 @@ def test_first_an_acker_is_killed_and_the_next_when_it_is_back() -> None:
     assert [kill.back_after for kill in kills.done_so_far] == [3.0, 3.0]
 
 
-def test_a_kill_waits_until_trees_are_open() -> None:
-    """With few messages the topology may be idle just then. It is given new ones first."""
+def test_kill_waits_for_open_trees() -> None:
+    """With few messages the topology may be idle at that moment. It gets new messages first."""
     processes = StandInProcesses()
     kills = kills_of(processes)
     before = kills.may_be_produced
@@ -96,7 +98,7 @@ def test_a_kill_waits_until_trees_are_open() -> None:
     assert kills.step(650, 60, 1.6) == ["SIGKILL to acker-1, process 10"]
 
 
-def test_a_kill_does_not_wait_forever() -> None:
+def test_wait_for_open_trees_is_limited() -> None:
     processes = StandInProcesses()
     kills = kills_of(processes)
     assert kills.step(600, 0, 1.0) == []
@@ -104,8 +106,11 @@ def test_a_kill_does_not_wait_forever() -> None:
     assert kills.step(600, 0, 4.1) == ["SIGKILL to acker-1, process 10"]
 
 
-def test_messages_are_held_back_for_the_next_steps() -> None:
-    """However fast the topology is, some messages are left for each kill; the last kill releases all."""
+def test_messages_are_held_back_for_the_next_kill() -> None:
+    """A fast topology still has messages in flight at each kill.
+
+    After the last one all may be sent.
+    """
     processes = StandInProcesses()
     kills = kills_of(processes)
     allowed = [kills.may_be_produced]
@@ -120,8 +125,8 @@ def test_messages_are_held_back_for_the_next_steps() -> None:
     assert [*allowed, kills.may_be_produced] == [600, 734, 734, 867, 1000]
 
 
-def test_the_second_process_is_killed_even_if_nothing_is_left_to_complete() -> None:
-    """With so few messages that none could be held back, the run does not wait for one."""
+def test_second_process_is_killed_even_without_open_trees() -> None:
+    """With so few messages none can be held back, and the run does not wait."""
     processes = StandInProcesses()
     kills = Kills(cast("LocalProcesses", processes), ("__acker", "count"), 1)
     kills.step(1, 0, 1.0)
@@ -132,8 +137,8 @@ def test_the_second_process_is_killed_even_if_nothing_is_left_to_complete() -> N
     assert kills.step(1, 0, 3.2) == ["SIGKILL to count-0, process 10"]
 
 
-def test_with_no_victims_nothing_is_held_back() -> None:
-    """`--no-break` is a run like any other."""
+def test_without_victims_no_message_is_held_back() -> None:
+    """This is `--no-break`."""
     calm = Kills(cast("LocalProcesses", StandInProcesses()), (), 1000)
     assert calm.step(900, 100, 1.0) == []
     assert (calm.may_be_produced, calm.done) == (1000, True)

@@ -1,4 +1,4 @@
-"""The trace at the demo's end, of a message whose tree was open when a process was killed."""
+"""The trace at the end of the demo, of a message whose tree was open at a kill."""
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -25,7 +25,7 @@ def kill(name: str, at: float) -> Kill:
 
 @pytest.fixture(autouse=True)
 def without_kafka(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Trees are drawn as so many lines as their root is."""
+    """Draw a tree with as many lines as its root's number."""
 
     @contextmanager
     def log(*_: object) -> Iterator[None]:
@@ -44,8 +44,10 @@ def without_kafka(monkeypatch: pytest.MonkeyPatch) -> None:
 def slow(
     monkeypatch: pytest.MonkeyPatch, *found: tuple[int, float]
 ) -> list[tuple[int, int | None]]:
-    """Roots, slowest first, each with how many seconds after the death its tree began; notes from when on they are looked for, and
-    when they were open."""
+    """Set the roots, slowest first, with the start of each tree in seconds after the kill.
+
+    Returns the queries: the start of the search, and the time at which the trees were open.
+    """
     asked: list[tuple[int, int | None]] = []
 
     def slowest(
@@ -58,8 +60,10 @@ def slow(
     return asked
 
 
-def test_it_is_the_slowest_that_was_open_at_the_last_kill(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Which those are, `slowest` is asked. A long one is cut."""
+def test_trace_shows_the_slowest_tree_open_at_the_last_kill(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """`slowest` selects these trees. A long trace is cut."""
     asked = slow(monkeypatch, (3, -0.2), (5, -0.1))
     lines = trace_of_open_tree(
         TOPOLOGY, SETTINGS, [kill("acker-0", 1.0), kill("count-0", KILLED_AT)]
@@ -72,8 +76,8 @@ def test_it_is_the_slowest_that_was_open_at_the_last_kill(monkeypatch: pytest.Mo
     assert (len(lines), lines[-2:]) == (16, ["line 13", "… and 26 more lines"])
 
 
-def test_nothing_of_it_is_a_fault_of_the_demo(monkeypatch: pytest.MonkeyPatch) -> None:
-    """It says in a line why there is no trace; and nothing if nobody was killed."""
+def test_missing_trace_does_not_fail_the_demo(monkeypatch: pytest.MonkeyPatch) -> None:
+    """One line has the reason. Without a kill there is no line."""
     slow(monkeypatch)
     assert trace_of_open_tree(TOPOLOGY, SETTINGS, [kill("count-0", KILLED_AT)]) == [
         "no tree was open when count-0 was killed"

@@ -1,4 +1,4 @@
-"""Fetching and verifying jars, with the real Ivy and a repository in a folder."""
+"""Downloading and verifying jars, with the real Ivy and a repository in a folder."""
 
 import hashlib
 import re
@@ -50,7 +50,9 @@ SILENT = """\
 
 @pytest.fixture
 def repository(tmp_path: Path, cache: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Point Ivy and the list of Kafka's jars at a folder with two small jars; return the folder."""
+    """Point Ivy and the list of Kafka's jars at a folder with two small jars, and return the
+    folder.
+    """
     repository = tmp_path / "repository"
     lines = []
     for name in ("one", "two"):
@@ -68,7 +70,7 @@ def repository(tmp_path: Path, cache: Path, monkeypatch: pytest.MonkeyPatch) -> 
 
 
 def test_jars_are_fetched_once(repository: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """The first call shows one line; a second one takes the cache and shows nothing."""
+    """The first call shows one line. The second call uses the cache and shows nothing."""
     paths = kafka_jars()
     assert [path.read_text() for path in paths] == ["one", "two"]
     [line] = capsys.readouterr().err.splitlines()
@@ -77,10 +79,10 @@ def test_jars_are_fetched_once(repository: Path, capsys: pytest.CaptureFixture[s
     assert capsys.readouterr().err == ""
 
 
-def test_several_fetch_side_by_side(
+def test_parts_of_a_list_are_fetched_in_parallel(
     repository: Path, cache: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """One Ivy for each part of a list, each with a folder of its own, and all sets at once."""
+    """Each part has its own Ivy and folder, and all sets are fetched at the same time."""
     monkeypatch.setattr(jars, "_JARS_IN_PART", 1)
     monkeypatch.setattr(jars, "mend_spark", lambda: None)
     prepare()
@@ -89,10 +91,10 @@ def test_several_fetch_side_by_side(
     assert not list((cache / "jars").glob(".*unfinished*"))
 
 
-def test_a_second_attempt_goes_on_where_the_first_stopped(
+def test_second_attempt_keeps_the_complete_parts(
     repository: Path, cache: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A part that is complete stays, whatever became of the others."""
+    """A complete part stays, even if another part has failed."""
     monkeypatch.setattr(jars, "_JARS_IN_PART", 1)
     jar = repository / "org" / "example" / "two" / "1.0" / "two-1.0.jar"
     jar.rename(tmp := jar.with_suffix(".away"))
@@ -105,7 +107,7 @@ def test_a_second_attempt_goes_on_where_the_first_stopped(
 def test_ctrl_c_ends_every_ivy(
     repository: Path, monkeypatch: pytest.MonkeyPatch, eventually: Eventually
 ) -> None:
-    """A repository that does not answer would keep them for minutes."""
+    """They would wait minutes for a repository that does not respond."""
     before = set(psutil.Process().children(recursive=True))
     with socket.create_server(("127.0.0.1", 0)) as silent:
         settings = repository.parent / "silent.xml"
@@ -118,7 +120,7 @@ def test_ctrl_c_ends_every_ivy(
     eventually(lambda: not set(psutil.Process().children(recursive=True)) - before)
 
 
-def test_without_a_network_one_sentence_says_so(
+def test_missing_network_is_reported_in_one_sentence(
     repository: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     settings = repository.parent / "nowhere.xml"
@@ -130,8 +132,8 @@ def test_without_a_network_one_sentence_says_so(
     assert "\n" not in str(error.value)
 
 
-def test_images_get_a_folder_of_jars_a_server(repository: Path, tmp_path: Path) -> None:
-    """Copies, since the folder is given to a build that may change it."""
+def test_images_get_one_folder_of_jars_per_server(repository: Path, tmp_path: Path) -> None:
+    """They are copies, because a build may change the folder."""
     lay_out(tmp_path / "jars")
     folders = {
         folder.name: {jar.name for jar in folder.iterdir()}
@@ -143,18 +145,18 @@ def test_images_get_a_folder_of_jars_a_server(repository: Path, tmp_path: Path) 
     assert folders["zookeeper"] == {jar.name for jar in zookeeper_classpath()}
 
 
-def test_two_that_fetch_at_once_fetch_once(
+def test_concurrent_processes_fetch_jars_once(
     repository: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """The second waits for the first and uses what it fetched."""
+    """The second one waits for the first and uses its jars."""
     with ThreadPoolExecutor() as pool:
         first, second = pool.submit(kafka_jars), pool.submit(kafka_jars)
         assert first.result() == second.result()
     assert capsys.readouterr().err.count("100%") == 1
 
 
-def test_a_repository_that_serves_another_file_is_refused(repository: Path, cache: Path) -> None:
-    """A jar whose content is not the listed one is named and never gets into the cache; a right one later does."""
+def test_jar_with_another_hash_is_rejected(repository: Path, cache: Path) -> None:
+    """The error names the jar, which is not added to the cache. A correct jar is accepted later."""
     jar = repository / "org" / "example" / "two" / "1.0" / "two-1.0.jar"
     jar.write_text("forged")
     with pytest.raises(LocalError, match=r"two-1\.0\.jar is not the jar"):
@@ -164,18 +166,21 @@ def test_a_repository_that_serves_another_file_is_refused(repository: Path, cach
     assert len(kafka_jars()) == 2
 
 
-def test_a_jar_changed_in_the_cache_is_refused(repository: Path) -> None:
-    """Content is checked on every use, and the message names the file and the remedy."""
+def test_changed_jar_in_the_cache_is_rejected(repository: Path) -> None:
+    """Every use checks the content. The error names the file and the remedy."""
     path = kafka_jars()[0]
     path.write_text("changed")
     with pytest.raises(LocalError, match=rf"{path} is not the jar.*Remove {path.parent}"):
         kafka_jars()
 
 
-def test_a_jar_that_the_cache_lacks_is_fetched(
+def test_jar_missing_in_the_cache_is_fetched(
     repository: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """As after a new version of kstorm whose list has one more; the others stay as they are, since a server may run on them."""
+    """A new version of kstorm may need another jar.
+
+    The others stay, because a server may use them.
+    """
     first, second = kafka_jars()
     before = first.stat()
     second.unlink()
@@ -185,15 +190,15 @@ def test_a_jar_that_the_cache_lacks_is_fetched(
     assert (first.stat().st_ino, first.stat().st_mtime_ns) == (before.st_ino, before.st_mtime_ns)
 
 
-def test_what_cannot_be_fetched_is_named(repository: Path) -> None:
-    """A jar that the repository lacks appears in the message, with what to do about a proxy or a mirror."""
+def test_unavailable_jar_is_named(repository: Path) -> None:
+    """The error explains how to set a proxy or a mirror."""
     (repository / "org" / "example" / "one" / "1.0" / "one-1.0.jar").unlink()
     with pytest.raises(LocalError, match=r"org\.example#one;1\.0: not found.*KSTORM_IVY_SETTINGS"):
         kafka_jars()
 
 
 def test_every_listed_jar_is_pinned_by_version_and_content() -> None:
-    """The committed lists hold whole coordinates and whole digests, and no jar twice."""
+    """The lists have full coordinates and digests, and no jar twice."""
     for set_name, count in (
         (KAFKA_SET, 46),
         (OLD_KAFKA_SET, 57),
@@ -206,8 +211,8 @@ def test_every_listed_jar_is_pinned_by_version_and_content() -> None:
         assert all(len(jar.sha256) == 64 and int(jar.sha256, 16) >= 0 for jar in pinned)
 
 
-def test_the_jars_for_s3_are_of_the_hadoop_that_pyspark_ships() -> None:
-    """S3A and the rest of Hadoop are one program in several jars."""
+def test_s3_jars_match_the_hadoop_of_pyspark() -> None:
+    """S3A and the rest of Hadoop must have the same version."""
     (version,) = (jar.version for jar in read_list(S3_SET) if jar.artifact == "hadoop-aws")
     assert (spark_home() / "jars" / f"hadoop-client-api-{version}.jar").is_file()
 
@@ -224,16 +229,16 @@ def test_the_jars_for_s3_are_of_the_hadoop_that_pyspark_ships() -> None:
         ),
     ],
 )
-def test_the_jars_for_s3_are_fetched_for_who_has_something_there(
+def test_s3_jars_are_fetched_only_for_s3_locations(
     repository: Path, words: list[str], environment: dict[str, str]
 ) -> None:
-    """Not for others: they are half a gigabyte."""
+    """They have half a gigabyte."""
     assert len(jars_for(words, environment)) == 2 * len(jars_for(["run", "--tables", "tables"], {}))
     assert s3_jars()[0] in jars_for(words, environment)
 
 
 def test_zookeeper_comes_from_pyspark() -> None:
-    """The server's jars exist, and the series is the one that kstorm is made for."""
+    """The server's jars exist, in the version series that kstorm supports."""
     paths = zookeeper_classpath()
     assert all(path.is_file() for path in paths)
     assert paths[0].name.startswith("zookeeper-3.9.")

@@ -1,4 +1,4 @@
-"""A command of the set-up, with real children."""
+"""A command of the set-up, with real child processes."""
 
 import os
 import signal
@@ -14,7 +14,7 @@ from tests.unit.local.conftest import Eventually
 from tests.unit.local.test_processes import gone
 
 
-def test_its_output_goes_to_the_log_and_to_the_caller(tmp_path: Path) -> None:
+def test_output_goes_to_the_log_and_to_the_caller(tmp_path: Path) -> None:
     log = tmp_path / "log"
     log.write_text("before\n")
     lines: list[str] = []
@@ -31,7 +31,7 @@ def test_its_output_goes_to_the_log_and_to_the_caller(tmp_path: Path) -> None:
     ]
 
 
-def test_with_the_block_the_command_ends_with_what_it_started(
+def test_end_of_the_block_ends_the_command_and_its_children(
     tmp_path: Path, eventually: Eventually
 ) -> None:
     log = tmp_path / "log"
@@ -49,7 +49,7 @@ def test_with_the_block_the_command_ends_with_what_it_started(
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="only Linux tells a child of its parent's end")
-def test_it_ends_with_a_parent_that_is_killed(tmp_path: Path, eventually: Eventually) -> None:
+def test_command_ends_with_its_killed_parent(tmp_path: Path, eventually: Eventually) -> None:
     program = (
         "import sys, time; from pathlib import Path; from kstorm.local.logged import LoggedCommand\n"
         "with LoggedCommand(['sh', '-c', 'echo $$; exec sleep 600'], Path(sys.argv[1])): time.sleep(600)"

@@ -1,4 +1,4 @@
-"""The line of a stage, on a terminal and elsewhere."""
+"""The progress line of a stage, on a terminal and in a file."""
 
 import io
 import time
@@ -16,13 +16,13 @@ class Terminal(io.StringIO):
 
 @pytest.fixture
 def clock(monkeypatch: pytest.MonkeyPatch) -> list[float]:
-    """Time that moves when the test changes the last element."""
+    """A clock that shows the last element of the list."""
     now = [100.0]
     monkeypatch.setattr(progress, "time", type("time", (), {"monotonic": lambda: now[-1]}))
     return now
 
 
-def test_elsewhere_a_stage_has_a_line_each_ten_seconds_and_one_at_the_end(
+def test_file_gets_a_line_every_ten_seconds_and_one_at_the_end(
     clock: list[float],
 ) -> None:
     out = io.StringIO()
@@ -38,20 +38,20 @@ def test_elsewhere_a_stage_has_a_line_each_ten_seconds_and_one_at_the_end(
     ]
 
 
-def test_on_a_terminal_it_is_one_line_with_a_bar() -> None:
+def test_terminal_shows_one_line_with_a_bar() -> None:
     out = Terminal()
     with Progress("jars", out) as line:
         time.sleep(0.15)
         line.show(0.5, "49 of 99")
         line.say("something else")
-    assert out.getvalue().count("\n") == 2  # after what was said, and at the end
+    assert out.getvalue().count("\n") == 2  # after the message, and at the end
     frames = out.getvalue().split("\r\x1b[K")
     assert any("██████████░░░░░░░░░░   50%" in frame and "49 of 99" in frame for frame in frames)
     assert any(frame.startswith("something else\n") for frame in frames)
     assert "100%" in frames[-1]
 
 
-def test_the_share_never_goes_back() -> None:
+def test_share_never_falls() -> None:
     out = Terminal()
     line = Progress("jars", out)
     line.show(0.6)
@@ -60,7 +60,7 @@ def test_the_share_never_goes_back() -> None:
     assert " 60%" in out.getvalue().rpartition("\x1b[K")[2]
 
 
-def test_an_error_leaves_the_line_as_it_is() -> None:
+def test_error_leaves_the_line_unchanged() -> None:
     out = Terminal()
 
     def failing() -> None:
@@ -74,13 +74,13 @@ def test_an_error_leaves_the_line_as_it_is() -> None:
     assert out.getvalue().endswith("\n")
 
 
-def test_what_others_wrote_does_not_move_the_cursor() -> None:
+def test_control_characters_of_other_programs_are_removed() -> None:
     out = Terminal()
     Progress("packages", out).show(0.1, "a\x1b[2Jb")
     assert "\x1b[2J" not in out.getvalue()
 
 
-def test_a_terminal_without_unicode_gets_a_plain_bar(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_terminal_without_unicode_gets_an_ascii_bar(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Terminal, "encoding", "latin-1", raising=False)
     out = Terminal()
     Progress("packages", out).show(0.5)

@@ -1,4 +1,4 @@
-"""The seconds of the stages, noted by one process and read by another."""
+"""The duration of each stage, stored by one process and read by another."""
 
 import time
 from pathlib import Path
@@ -8,7 +8,7 @@ import pytest
 from kstorm.local.took import note_took, set_up_took, started_at
 
 
-def test_the_stages_of_this_command_are_found_in_order(tmp_path: Path) -> None:
+def test_stages_of_this_command_are_found_in_order(tmp_path: Path) -> None:
     before = time.time()
     assert set_up_took(tmp_path, before) == {}
     note_took(tmp_path, "packages", 23.44)
@@ -17,17 +17,17 @@ def test_the_stages_of_this_command_are_found_in_order(tmp_path: Path) -> None:
     assert set_up_took(tmp_path, time.time() + 1) == {}
 
 
-def test_a_broken_file_is_no_matter(tmp_path: Path) -> None:
+def test_broken_file_is_ignored_and_replaced(tmp_path: Path) -> None:
     (tmp_path / "took.json").write_text("{")
     assert set_up_took(tmp_path, 0) == {}
     note_took(tmp_path, "jars", 1)
     assert set_up_took(tmp_path, 0) == {"jars": 1}
 
 
-def test_the_command_began_when_run_was_started(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_command_starts_with_the_run_script(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("KSTORM_STARTED_AT", "1795000000.25")
     assert started_at() == 1795000000.25
-    monkeypatch.setenv("KSTORM_STARTED_AT", "1795000000,25")  # as some languages write it
+    monkeypatch.setenv("KSTORM_STARTED_AT", "1795000000,25")  # some locales have a decimal comma
     assert started_at() == 1795000000.25
     monkeypatch.delenv("KSTORM_STARTED_AT")
     assert abs(started_at() - time.time()) < 5

@@ -1,4 +1,4 @@
-"""The cause of a failure, found in what programs wrote when it really happened to them."""
+"""The cause of a failure, found in real output of programs."""
 
 import shutil
 from collections import namedtuple
@@ -36,7 +36,7 @@ NO_COMPILER = """error: Failed to build `psutil==7.2.2`
 
 
 @pytest.mark.parametrize("log", NO_NETWORK)
-def test_no_network(log: str, tmp_path: Path) -> None:
+def test_missing_network_is_named(log: str, tmp_path: Path) -> None:
     found = explain_fetch(log, tmp_path)
     assert found is not None
     assert found.startswith("the registry does not answer. Check the network")
@@ -44,16 +44,16 @@ def test_no_network(log: str, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("log", FULL)
-def test_a_full_disk(log: str, tmp_path: Path) -> None:
+def test_full_disk_is_named(log: str, tmp_path: Path) -> None:
     for explain in (explain_fetch, explain_run):
         assert explain(log, tmp_path) == disk_full(tmp_path)
     assert f"the disk of {tmp_path} is full: " in disk_full(tmp_path)
 
 
-def test_a_disk_that_is_full_now_is_the_cause_if_the_log_names_none(
+def test_full_disk_is_the_cause_if_the_log_has_none(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Java dies of SIGBUS, and `venv` hides what ensurepip wrote."""
+    """Java crashes with SIGBUS, and `venv` hides the output of `ensurepip`."""
     log = "Error: Command ensurepip returned non-zero exit status 1.\n"
     assert explain_fetch(log, tmp_path) is None
     monkeypatch.setattr(shutil, "disk_usage", lambda _: Usage(10**9, 10**9, 3 * 2**20))
@@ -61,18 +61,18 @@ def test_a_disk_that_is_full_now_is_the_cause_if_the_log_names_none(
     assert "3 MB are left" in (explain_run(log, tmp_path) or "")
 
 
-def test_no_compiler(tmp_path: Path) -> None:
+def test_missing_compiler_is_named(tmp_path: Path) -> None:
     found = explain_fetch(NO_COMPILER, tmp_path) or ""
     assert found.startswith("psutil==7.2.2 has no wheel for this Python, and there is no compiler")
     assert "build-essential" in found
 
 
-def test_a_compiler_that_is_there_is_not_missing(tmp_path: Path) -> None:
+def test_failed_compiler_is_not_called_missing(tmp_path: Path) -> None:
     log = "error: command '/usr/bin/gcc' failed with exit code 1\n"
     assert explain_fetch(log, tmp_path) is None
 
 
-def test_a_folder_of_another_user(tmp_path: Path) -> None:
+def test_folder_of_another_user_is_named(tmp_path: Path) -> None:
     log = "error: failed to create directory `/root/.cache/uv`: Permission denied (os error 13)\n"
     assert "this user may not write" in (explain_fetch(log, tmp_path) or "")
 
@@ -84,9 +84,9 @@ def test_a_folder_of_another_user(tmp_path: Path) -> None:
         "INFO binding to port /127.0.0.1:21234\nERROR java.net.BindException: Address already in use",
     ],
 )
-def test_a_taken_port(log: str, tmp_path: Path) -> None:
+def test_used_port_is_named(log: str, tmp_path: Path) -> None:
     assert "another program uses its port 21234." in (explain_run(log, tmp_path) or "")
 
 
-def test_a_tail_is_short_and_indented() -> None:
+def test_tail_is_short_and_indented() -> None:
     assert tail("".join(f"line {n}\n" for n in range(100)), 2) == "  line 98\n  line 99\n"
