@@ -74,21 +74,21 @@ class AckerDriver(Driver[AckerEngine]):
         yield from super().samples()
         totals = self._totals.now()
         yield "acker_trees_open", "Rows of the ledger", self.engine.open_trees, {}
-        yield "acker_inits_total", "Trees begun", totals["inits"], {}
+        yield "acker_inits_total", "Trees started", totals["inits"], {}
         yield "acker_acks_total", "Acks applied, folded per frame", totals["acks"], {}
         yield "acker_completed_total", "Trees completed", totals["completed"], {}
         yield "acker_failed_total", "Trees failed by a bolt", totals["failed"], {}
-        yield "acker_expired_total", "Rows dropped as too old", totals["expired"], {}
+        yield "acker_expired_total", "Rows dropped because they were too old", totals["expired"], {}
         yield (
             "acker_repeated_inits_total",
-            "Second inits that were ignored",
+            "Repeated inits that were ignored",
             totals["repeated_inits"],
             {},
         )
         skipped = totals["skipped_records"]
         yield (
             "acker_replayed_updates_skipped_total",
-            "Updates that a bucket contained already",
+            "Updates that a bucket already contained",
             skipped,
             {},
         )

@@ -103,7 +103,7 @@ class Driver(Performer[E]):
         yield "errors_total", "Errors reported or raised by user code", self.journal.errors, {}
         yield (
             "dead_letters_total",
-            "Messages put into the dead letters",
+            "Messages written to the dead letters",
             self.engine.dead_letters,
             {},
         )
@@ -117,7 +117,7 @@ class Driver(Performer[E]):
         yield "sent_bytes_total", "Bytes produced", self.producer.bytes, {}
         yield (
             "begun_anew_total",
-            "Times that this process was cut off and began anew",
+            "Number of times that this process was cut off and restarted itself",
             times_begun_anew(),
             {},
         )
@@ -125,13 +125,13 @@ class Driver(Performer[E]):
         hangs = self.consumer.transactions.longest_secs
         yield (
             "open_transaction_seconds",
-            "Seconds that a transaction hangs for which this input waits",
+            "Seconds for which a transaction that blocks this input has been open",
             hangs,
             {},
         )
         yield (
             "throttled",
-            "Whether input is paused since too much is in flight",
+            "1 while input is paused because too much is in flight",
             float(self.consumer.throttled),
             {},
         )

@@ -163,13 +163,13 @@ class _Outage:
     @property
     def _says(self) -> str:
         since = datetime.fromtimestamp(self._since, UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
-        return f"Kafka is away since {since}: {self._error}"
+        return f"Kafka has been unreachable since {since}: {self._error}"
 
     def _samples(self) -> Iterable[Sample]:
         away = time.time() - self._since
         yield (
             "kafka_away_seconds",
-            "Seconds since no broker answers this process, which waits",
+            "Seconds for which this process has waited for a broker to respond",
             away,
             {},
         )

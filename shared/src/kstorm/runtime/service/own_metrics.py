@@ -15,7 +15,7 @@ def own_samples(components: Components, journal: Journal) -> Iterable[Sample]:
     """Yield the metrics by task, for `/metrics`."""
     for task, component in components:
         for name, value in _metrics(component, task, journal).items():
-            yield f"own_{name}", "As the component says", value, {"task": str(task)}
+            yield f"own_{name}", "A metric that the component defines", value, {"task": str(task)}
 
 
 def own_totals(components: Components, journal: Journal) -> dict[str, float]:

@@ -87,11 +87,11 @@ class Workload:
 
     def samples(self) -> Iterable[Sample]:
         """Yield the metrics for `/metrics`."""
-        yield "busy_seconds_total", "Seconds in which work was at hand", self.busy.seconds, {}
+        yield "busy_seconds_total", "Seconds in which there was work to do", self.busy.seconds, {}
         for cause, seconds in self.waits.items():
             yield (
                 "waits_seconds_total",
-                "Seconds in which something held the work back",
+                "Seconds in which work was held back",
                 seconds,
                 {"cause": cause},
             )
