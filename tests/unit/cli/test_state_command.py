@@ -257,7 +257,7 @@ def test_a_task_that_was_taken_over_is_noticed(bolt: Bolt, monkeypatch: pytest.M
     ("status", "error"),
     [
         (401, "a token is needed: name its file"),
-        (403, "nobody may ask"),
+        (403, "state queries are disabled here"),
         (404, "'count' keeps no state"),
         (400, "no"),
     ],
@@ -271,7 +271,7 @@ def test_a_refusal_is_told_at_once(bolt: Bolt, kstorm: Command, status: int, err
 
 def test_another_token_is_told(bolt: Bolt) -> None:
     """In the words of who gave one, and not of HTTP."""
-    bolt.refusal = 401, "give the token, as Authorization: Bearer or in X-Kstorm-Token"
+    bolt.refusal = 401, "give the token in Authorization: Bearer, or in X-Kstorm-Token"
     with pytest.raises(
         ControlError, match="the token that was given is another one than its services have: name"
     ):

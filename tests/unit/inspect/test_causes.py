@@ -153,14 +153,14 @@ def test_pods_that_crash_or_are_not_ready() -> None:
 def test_a_kafka_that_is_away_is_told_once() -> None:
     """However many wait for it; who is not there for another reason is told besides."""
     says = {
-        "not_ready": "Kafka is away since …: no broker answered",
+        "not_ready": "Kafka has been unreachable since …: no broker answered",
         "kafka_away_since": 1_700_000_000.0,
     }
     spout = component("sentences", [page("sentences-0", **says)], "spout")
     count = component("count", [page("count-0"), page("count-1", **says)])
     cause = only(spout, count)
     assert cause.said == "Kafka does not answer 2 of 3 processes"
-    assert cause.evidence == ["sentences-0: Kafka is away since …: no broker answered"]
+    assert cause.evidence == ["sentences-0: Kafka has been unreachable since …: no broker answered"]
     assert cause.since == 1_700_000_000.0
     dead = component("split", [], gone=(Process("split-0", None, "Error"),))
     assert kinds(spout, count, dead) == [("", "kafka away"), ("split", "not there")]
@@ -196,7 +196,7 @@ def test_a_source_that_cannot_be_read() -> None:
 
 def test_a_transaction_that_hangs_holds_up_who_reads() -> None:
     """With where, and since when at the latest."""
-    waits = "topic t partition 3: a transaction is open since at least 12 s"
+    waits = "topic t partition 3: a transaction has been open for at least 12 s"
     cause = only(split(input_waits=waits, input_waits_since=1_700_000_000.0))
     assert (cause.kind, cause.evidence, cause.since) == (
         "open transaction",

@@ -216,8 +216,8 @@ def _not_read(kind: type, version: int, readers: Iterable[int]) -> FrameError:
         "before the upgrade"
     )
     return FrameError(
-        f"a {kind.__name__} has format version {version}, but this release reads version {read}; "
-        f"{advice}"
+        f"a frame of type {kind.__name__} has format version {version}, but this release reads "
+        f"version {read}; {advice}"
     )
 
 

@@ -80,8 +80,7 @@ class Chain:
         if len(self._verbs) != 1:
             raise TopologyError(
                 f"a chain has {' and '.join(sorted(self._verbs)) or 'no aggregators'}: add at "
-                "least one aggregator, and add all of them with aggregate or all with "
-                "partition_aggregate"
+                "least one aggregator, and all of them with the same method"
             )
         aggregate = getattr(self._stream, *self._verbs)
         outputs = Fields(*(name for part in self._parts for name in part.outputs))

@@ -117,7 +117,7 @@ class Driver(Performer[E]):
         yield "sent_bytes_total", "Bytes produced", self.producer.bytes, {}
         yield (
             "begun_anew_total",
-            "Number of times that this process was cut off and restarted itself",
+            "Number of times that this process restarted itself because it was cut off",
             times_begun_anew(),
             {},
         )
