@@ -34,4 +34,4 @@ def encode_event(event: Event) -> bytes:
 
 def decode_event(data: bytes) -> Event:
     """Decode an event. Raises `FrameError` if the record is not one."""
-    return decode_json(data, Event, "no event")
+    return decode_json(data, Event, "an event")

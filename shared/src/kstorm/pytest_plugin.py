@@ -36,7 +36,8 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         type=number_or_random,
         default=0,
         metavar="N",
-        help="seed of the clusters of the fixtures local_cluster and complete_topology: a number, or 'random' (default 0)",
+        help="seed of the clusters that the fixtures local_cluster and complete_topology create: a "
+        "number, or 'random' (default 0)",
     )
 
 

@@ -55,7 +55,8 @@ def find(reference: str, kind: Kind) -> object:
         is_module = re.fullmatch(r"[^\W\d]\w*(\.[^\W\d]\w*)*", module_name)
         there = _others_of(module_name, kind) if is_module else ""
         raise ConfigError(
-            f"the {kind.name} {reference!r} is not of the form package.module:attribute{there and f'; there is {there}'}"
+            f"the {kind.name} {reference!r} does not have the form "
+            f"package.module:attribute{there and f'; there is {there}'}"
         )
     try:
         return getattr(importlib.import_module(module_name), attribute)
@@ -64,12 +65,13 @@ def find(reference: str, kind: Kind) -> object:
             module_name == error.name or module_name.startswith(f"{error.name}.")
         ):
             raise ConfigError(
-                f"the {kind.name} {reference!r} needs the module {error.name!r}, which is not installed"
+                f"the {kind.name} {reference!r} needs the module {error.name!r}, which is not "
+                "installed"
             ) from None
         there = _other_modules(error.name)
         raise ConfigError(
-            f"the {kind.name} {reference!r}: there is no module {error.name!r} in {Path.cwd()} or on PYTHONPATH"
-            f"{there and f'; there is {there}'}"
+            f"the {kind.name} {reference!r}: there is no module {error.name!r} in {Path.cwd()} or "
+            f"on PYTHONPATH{there and f'; there is {there}'}"
         ) from None
     except AttributeError:
         module = sys.modules.get(module_name)
@@ -78,7 +80,8 @@ def find(reference: str, kind: Kind) -> object:
             raise
         there = _others(module, kind)
         raise ConfigError(
-            f"the {kind.name} {reference!r}: the module {module_name} has no {attribute!r}{there and f'; there is {there}'}"
+            f"the {kind.name} {reference!r}: the module {module_name} has no "
+            f"{attribute!r}{there and f'; there is {there}'}"
         ) from None
 
 

@@ -20,7 +20,7 @@ def decode_json(data: bytes, kind: type[R], what: str) -> R:
     try:
         return msgspec.json.decode(data, type=kind)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-        raise FrameError(f"{len(data)} bytes that are {what}: {error}") from None
+        raise FrameError(f"{len(data)} bytes are not {what}: {error}") from None
 
 
 def encodable(text: str) -> str:

@@ -102,7 +102,7 @@ def test_values_match_the_code(capsys: pytest.CaptureFixture[str]) -> None:
         ("shapd:topology", "on PYTHONPATH; there is shaped\n"),
         ("shaped_package.iner:topology", "there is no module 'shaped_package.iner' in "),
         ("shaped_package.iner:topology", "on PYTHONPATH; there is shaped_package.inner\n"),
-        ("b a d", "the topology 'b a d' is not of the form package.module:attribute\n"),
+        ("b a d", "the topology 'b a d' does not have the form package.module:attribute\n"),
     ],
 )
 def test_wrong_reference_lists_the_existing_topologies(

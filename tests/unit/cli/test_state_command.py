@@ -255,7 +255,7 @@ def test_processes_are_looked_up_again_after_some_seconds(
     ("status", "error"),
     [
         (401, "its services require a token: give its file"),
-        (403, "nobody may ask"),
+        (403, "state queries are disabled here"),
         (404, "'count' keeps no state"),
         (400, "no"),
     ],
@@ -268,7 +268,7 @@ def test_refusal_is_reported_at_once(bolt: Bolt, kstorm: Command, status: int, e
 
 
 def test_wrong_token_is_reported(bolt: Bolt) -> None:
-    bolt.refusal = 401, "give the token, as Authorization: Bearer or in X-Kstorm-Token"
+    bolt.refusal = 401, "give the token in Authorization: Bearer, or in X-Kstorm-Token"
     with pytest.raises(ControlError, match="the token is not that of its services: give"):
         client(token=TOKEN).get("count", "the")
 

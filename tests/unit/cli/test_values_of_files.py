@@ -130,7 +130,7 @@ def test_a_mistake_is_one_line(run: Run) -> None:
     for arguments, says in (
         (
             ("values", "t.yaml"),
-            "t.yaml:10:18: ${keep.workers}: there is no file of properties: name it by --filter",
+            "t.yaml:10:18: ${keep.workers}: there is no properties file: name it by --filter",
         ),
         (
             ("values", "u.yaml"),
@@ -152,7 +152,7 @@ def test_a_service_loads_a_file(folder: Path, monkeypatch: pytest.MonkeyPatch) -
         Settings(topology="t.yaml", topology_filter="here.properties").load_topology().name
         == "wired"
     )
-    with pytest.raises(ConfigError, match="there is no file of properties"):
+    with pytest.raises(ConfigError, match="there is no properties file"):
         Settings(topology="t.yaml").load_topology()
     monkeypatch.setenv("KSTORM_TOPOLOGY_FILTER", str(folder / "here.properties"))
     assert load_topology(str(folder / "t.yaml")).component("keep").parallelism == 2

@@ -256,9 +256,20 @@ def test_a_batch_may_be_acked_or_failed_later_and_once() -> None:
         ([["a"], [1, 2]], {}, "whose columns have \\[1, 2\\] rows"),
         ([["a"], [1]], {"stream": "nowhere"}, "which it did not declare"),
         ([["a"]], {"stream": "to-one"}, "direct stream 'to-one' without a task"),
-        ([["a"], [1]], {"positions": [2]}, "with 1 positions: it must be one each, from 0 to 1"),
-        ([["a"], [1]], {"positions": [0, 1]}, "emits a batch of 1 with 2 positions"),
-        ([["a"], [1]], {}, "emits a batch of 1 anchored to one of 2: say by positions"),
+        (
+            [["a"], [1]],
+            {"positions": [2]},
+            "with 1 positions: give one position per tuple, from 0 to 1",
+        ),
+        ([["a"], [1]], {"positions": [0, 1]}, "emits a batch of 1 tuples with 2 positions"),
+        (
+            [["a"], [1]],
+            {},
+            (
+                "emits a batch of 1 tuples anchored to a batch of 2: give the anchor of each tuple "
+                "with positions"
+            ),
+        ),
     ],
 )
 def test_what_does_not_fit_is_refused(

@@ -75,9 +75,9 @@ def test_a_long_frame_offers_pauses(bolt: Plain, harness: Harness) -> None:
             "words",
             "default",
             [["a"], ["b"]],
-            "2 columns; the stream 'default' of 'words' has 1 fields: was the topology",
+            "2 columns, but the stream 'default' of 'words' has 1 fields: was the topology",
         ),
-        ("words", "pairs", [["a"]], "1 columns; the stream 'pairs' of 'words' has 2 fields"),
+        ("words", "pairs", [["a"]], "1 columns, but the stream 'pairs' of 'words' has 2 fields"),
         ("words", "default", [], "0 columns"),
     ],
 )
@@ -155,7 +155,14 @@ def test_failing_quietly_and_failing_with_a_report(
     [
         (["a"], {"stream": "eror"}, "'bolt' emits on the stream 'eror', which it did not declare"),
         (["a", "b"], {}, "'bolt' emits 2 values on the stream 'default', which declares 1 fields"),
-        (["a"], {"task": 4}, "names a task on the stream 'default': declare it with direct=True"),
+        (
+            ["a"],
+            {"task": 4},
+            (
+                "emits to a task on the stream 'default', which is not a direct stream: declare it "
+                "with direct=True"
+            ),
+        ),
         (["a"], {"stream": "to-one"}, "direct stream 'to-one' without a task"),
         (
             ["a"],
@@ -302,7 +309,7 @@ def test_an_execute_with_a_yield_in_it_fails_its_tuples(bolt: Plain, harness: Ha
     )
     asyncio.run(drive(harness.task.receive(frame)))
     assert harness.outbox.fails == {1}
-    assert "let it return nothing, or make it async" in harness.errors[0][0]
+    assert "it must return nothing or be async" in harness.errors[0][0]
 
 
 # Ticks.

@@ -419,7 +419,7 @@ def test_a_frame_that_is_gone_ends_the_process() -> None:
     (end,) = made.take(End)
     assert isinstance(end.error, LostInputError)
     with pytest.raises(
-        LostInputError, match=r"1 frames .*offsets \[3\].*raise the topic's retention.ms"
+        LostInputError, match=r"1 unfinished frames .*offsets \[3\].*raise the topic's retention.ms"
     ):
         raise end.error
     assert made.take(Ready) == []

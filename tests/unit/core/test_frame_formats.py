@@ -128,8 +128,9 @@ def test_a_frame_of_a_format_that_is_not_read_becomes_a_dead_letter_that_says_wh
     (letter,) = map(json.loads, sent(bolt)["t.__dead_letters"])
     assert (letter["topic"], letter["partition"], letter["offset"]) == ("t.echo", 0, 1)
     assert letter["reason"] == (
-        f"a TupleFrame of format version {NEXT}; this kstorm reads version {VERSION}; a newer kstorm wrote it: leave "
-        "topology_frame_format as it was until every process has the release that reads it"
+        f"a frame of type TupleFrame has format version {NEXT}, but this release reads version {VERSION}; a "
+        "newer release wrote it: keep the old topology_frame_format until every process runs a "
+        "release that reads the new one"
     )
 
 
@@ -137,8 +138,8 @@ def test_a_frame_of_a_format_that_is_not_read_becomes_a_dead_letter_that_says_wh
 @pytest.mark.parametrize(
     ("version", "advice"),
     [
-        (0, "an older kstorm wrote it: upgrade by one format at a time"),
-        (9, "a newer kstorm wrote it"),
+        (0, "an older release wrote it: upgrade one format at a time"),
+        (9, "a newer release wrote it"),
         (200, "a newer"),
     ],
 )
@@ -148,7 +149,10 @@ def test_the_reason_names_the_formats_that_are_read(
 ) -> None:
     """Also of a number that takes more than a byte, and of a frame whose other elements are not known."""
     data = msgspec.msgpack.encode([version, {"all": "else"}])
-    said = rf"a {kind.__name__} of format version {version}; this kstorm reads version {VERSION} and {NEXT}; {advice}"
+    said = (
+        f"a frame of type {kind.__name__} has format version {version}, but this release reads "
+        f"version {VERSION} and {NEXT}; {advice}"
+    )
     with pytest.raises(FrameError, match=said):
         decode(kind, data)
 
@@ -168,7 +172,7 @@ def test_a_long_array_is_not_taken_for_a_format() -> None:
         decode(CompletionFrame, data)
     longer = msgspec.msgpack.encode([NEXT, 0, b"", b"", b"", {}, *[0] * 300])
     assert longer[1] == VERSION
-    with pytest.raises(FrameError, match=f"of format version {NEXT}"):
+    with pytest.raises(FrameError, match=f"has format version {NEXT}"):
         decode(CompletionFrame, longer)
 
 
@@ -199,6 +203,6 @@ def test_the_setting_says_which_format_is_written(form: int) -> None:
 def test_a_format_that_this_release_does_not_write_is_refused() -> None:
     """Before anything is started."""
     with pytest.raises(
-        ConfigError, match=f"topology_frame_format is {NEXT}: this kstorm writes {VERSION};"
+        ConfigError, match=f"topology_frame_format is {NEXT}: this release writes {VERSION};"
     ):
         Config(topology_frame_format=NEXT)

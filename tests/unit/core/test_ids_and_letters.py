@@ -106,5 +106,5 @@ def test_roots_are_text() -> None:
 
 
 def test_what_is_no_dead_letter() -> None:
-    with pytest.raises(FrameError, match="no dead letter"):
+    with pytest.raises(FrameError, match="are not a dead letter"):
         decode_letter(b'{"topology": 1}')

@@ -245,11 +245,11 @@ def test_ages_after_hundreds_of_rotations(acker: Acker) -> None:
 @pytest.mark.parametrize(
     ("columns", "said"),
     [
-        ({"init_roots": bytes(8)}, "8 bytes of roots beside 0 of values"),
-        ({"roots": bytes(8), "vals": bytes(16)}, "8 bytes of roots beside 16"),
-        ({"roots": bytes(7), "vals": bytes(7)}, "a column of 7 bytes"),
-        ({"failed": bytes(9)}, "a column of 9 bytes"),
-        ({"reset": bytes(1)}, "a column of 1 bytes"),
+        ({"init_roots": bytes(8)}, "8 bytes of roots and 0 bytes of values"),
+        ({"roots": bytes(8), "vals": bytes(16)}, "8 bytes of roots and 16"),
+        ({"roots": bytes(7), "vals": bytes(7)}, "a column has 7 bytes"),
+        ({"failed": bytes(9)}, "a column has 9 bytes"),
+        ({"reset": bytes(1)}, "a column has 1 bytes"),
     ],
 )
 def test_a_bad_frame_changes_nothing(acker: Acker, columns: dict[str, bytes], said: str) -> None:
@@ -264,7 +264,7 @@ def test_a_bad_frame_changes_nothing(acker: Acker, columns: dict[str, bytes], sa
 @pytest.mark.parametrize("task", [0, 4, -1, 2**16, 2**40])
 def test_an_init_of_no_spout_task_is_refused(acker: Acker, task: int) -> None:
     """There would be no task to notify; and a row has 16 bits for the task."""
-    with pytest.raises(FrameError, match=f"inits of task {task}, which is no spout's"):
+    with pytest.raises(FrameError, match=f"inits have task {task}, which is not a spout task"):
         acker.init(1, 0b10, task=task)
     assert len(acker.ledger) == 0
     acker.ledger.checkpoint()

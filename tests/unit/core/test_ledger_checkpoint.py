@@ -187,11 +187,15 @@ def test_state_of_another_log_is_not_this_logs_state() -> None:
         (b"", None, "no bucket b''"),
         (b"1" * 5000, None, "no bucket"),
         ("²".encode(), None, "no bucket"),
-        (b"1", b"", "0 bytes that are no ledger bucket"),
-        (b"1", b"\x00" * 29, "29 bytes that are no ledger bucket"),
-        (b"1", b"\x02" + bytes(29), "a ledger bucket of format 2; this kstorm reads 1"),
-        (b"1", b"\x01" + bytes(25) + b"\xff\xff\xff\xff", "30 bytes that claims 4294967295 rows"),
-        (b"1", b"\x01" + bytes(30), "31 bytes that claims 0 rows"),
+        (b"1", b"", "0 bytes are not a ledger bucket"),
+        (b"1", b"\x00" * 29, "29 bytes are not a ledger bucket"),
+        (b"1", b"\x02" + bytes(29), "a ledger bucket has format 2, but this release reads 1"),
+        (
+            b"1",
+            b"\x01" + bytes(25) + b"\xff\xff\xff\xff",
+            "30 bytes, but claims to have 4294967295 rows",
+        ),
+        (b"1", b"\x01" + bytes(30), "31 bytes, but claims to have 0 rows"),
     ],
 )
 def test_what_is_no_bucket_is_refused(key: bytes, value: bytes | None, said: str) -> None:

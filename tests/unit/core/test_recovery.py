@@ -34,13 +34,13 @@ def test_what_was_compacted_away_is_not_asked_for() -> None:
     ("copy", "log", "why"),
     [
         pytest.param(
-            None, LOG, "does not say", id="an empty disk, or one of a version that kept less"
+            None, LOG, "does not record", id="an empty disk, or one of a version that kept less"
         ),
         pytest.param(COPY._replace(topic=b"other"), LOG, "another topic", id="of another topic"),
         pytest.param(
             COPY,
             LOG._replace(high=99),
-            "offset 99, and the log ends before 99",
+            "offset 99, but the log ends before 99",
             id="ahead of its log",
         ),
         pytest.param(COPY._replace(reached=200), LOG, "offset 200", id="ahead by one"),
@@ -53,13 +53,13 @@ def test_what_was_compacted_away_is_not_asked_for() -> None:
         pytest.param(
             COPY._replace(current=NOW + DAY),
             LOG,
-            "86400 s from now",
+            "86400 s in the future",
             id="of a clock that was wrong",
         ),
         pytest.param(
             COPY,
             LOG._replace(tombstone_secs=0.0),
-            "kept for 0 s",
+            "for only 0 s",
             id="a log that keeps no deletions",
         ),
     ],

@@ -323,6 +323,6 @@ def test_custom_grouping_that_chooses_wrongly(choice: Any) -> None:
     route = route_of(wired(lambda b: b.custom_grouping("source", Chosen(choice))))
     with pytest.raises(
         EmitError,
-        match=r"Chosen.choose_tasks returned .*: return a list of ids out of \[3, 4, 5, 6\]",
+        match=r"Chosen.choose_tasks returned .*: return a list of task ids from \[3, 4, 5, 6\]",
     ):
         chosen(route, 1, 2)

@@ -83,7 +83,7 @@ def test_a_completion_frame_of_wrong_width_is_refused_before_anything_is_told(
 ) -> None:
     """The frame is bad as a whole."""
     root = harness.send("m")
-    with pytest.raises(FrameError, match="a column of 5 bytes"):
+    with pytest.raises(FrameError, match="a column has 5 bytes"):
         harness.task.completed(CompletionFrame(VERSION, 0, pack_ids([root]), bytes(5)), 0.0)
     assert harness.spout.acked == []
 
@@ -327,7 +327,14 @@ def test_direct_emits(harness: Harness) -> None:
         ),
         (["a", "b"], {}, "emits 2 values on the stream 'default', which declares 1 fields"),
         ([], {"stream": "unheard"}, "emits 0 values on the stream 'unheard', which declares 2"),
-        (["a"], {"task": 3}, "names a task on the stream 'default': declare it with direct=True"),
+        (
+            ["a"],
+            {"task": 3},
+            (
+                "emits to a task on the stream 'default', which is not a direct stream: declare it "
+                "with direct=True"
+            ),
+        ),
         (["a"], {"stream": "to-one"}, "direct stream 'to-one' without a task: pass task="),
         (
             ["a"],
@@ -350,7 +357,7 @@ def test_a_method_that_returns_something(harness: Harness, returned: Any) -> Non
     harness.spout.todo = [lambda: returned]
     asyncio.run(drive(harness.task.next_tuple(0.0)))
     ((error, doing),) = harness.errors
-    assert f"a component's method returned {returned!r}: let it return nothing" in error
+    assert f"a component's method returned {returned!r}: it must return nothing" in error
     assert doing == "in next_tuple"
 
 

@@ -244,7 +244,9 @@ def test_a_value_that_cannot_be_stored_is_refused_when_it_is_put(value: Any) -> 
 def test_a_value_that_no_record_can_hold_is_refused_when_it_is_put(value: Any) -> None:
     """With how long it is, and what to do."""
     state = Table().state()
-    with pytest.raises(ValueError, match=r"'k' has 167772.* bytes.*spread it over several keys"):
+    with pytest.raises(
+        ValueError, match=r"'k' has 167772.* bytes.*spread the value over several keys"
+    ):
         state.put("k", value)
     assert state.take_changes() == []
 

@@ -55,7 +55,7 @@ def test_it_is_that_share() -> None:
 def test_a_share_is_at_most_1() -> None:
     """Somebody may take it for per cent."""
     with pytest.raises(
-        ConfigError, match="topology_trace is 5: it is a share of the trees, from 0 to 1"
+        ConfigError, match="topology_trace is 5: it must be a share of the trees, from 0 to 1"
     ):
         Config(topology_trace=5)
 

@@ -101,8 +101,8 @@ def test_a_bolt_executes_the_others_and_fails_it(kind: Any, bad: Any) -> None:
     assert harness.acks() == {1: 100, 3: 102}
     ((said, doing),) = harness.errors
     assert (
-        "1 of 3 tuples of 'words' on the stream 'default' hold a value that MessagePack encodes but cannot"
-        in said
+        "1 of 3 tuples of 'words' on the stream 'default' hold a value that MessagePack can "
+        "encode but not decode" in said
     )
     assert doing == "receiving"
     assert (harness.task.executed, harness.task.collector.failed, harness.task.unfinished) == (

@@ -142,22 +142,22 @@ def head(
     ("data", "said"),
     [
         (None, "without a value"),
-        (b"", "0 bytes that are no TupleFrame"),
-        (b"hello", "no TupleFrame"),
-        (b"\x80", "no TupleFrame"),
-        (head(count=2), "a column .number 0. of 1 values for 2 tuples"),
-        (head(count=2, columns=[[1, 2], [1]]), "a column .number 1. of 1 values for 2 tuples"),
-        (head(count=-1), "claims -1 tuples"),
-        (head(count=2**63, columns=[]), "claims 9223372036854775808 tuples"),
-        (head(roots=bytes(7), edges=bytes(7)), "7 bytes of roots for 1 tuples"),
-        (head(roots=bytes(8), edges=bytes(16)), "16 bytes of edges for 1 tuples"),
-        (head(roots=bytes(8)), "roots but no edges"),
-        (head(edges=bytes(8)), "roots but no edges"),
-        (head(more={1: {5: 6}}), "anchors of tuple 1 in a frame of 1"),
-        (head(more={-1: {5: 6}}), "anchors of tuple -1"),
-        (head(more={0: {0: 6}}), "anchors of tuple 0"),
-        (head(more={0: {5: -6}}), "anchors of tuple 0"),
-        (head(more={0: {5: "6"}}), "no TupleFrame"),
+        (b"", "0 bytes are not a valid TupleFrame"),
+        (b"hello", "are not a valid TupleFrame"),
+        (b"\x80", "are not a valid TupleFrame"),
+        (head(count=2), "column 0 has 1 values for 2 tuples"),
+        (head(count=2, columns=[[1, 2], [1]]), "column 1 has 1 values for 2 tuples"),
+        (head(count=-1), "claims to have -1 tuples"),
+        (head(count=2**63, columns=[]), "claims to have 9223372036854775808 tuples"),
+        (head(roots=bytes(7), edges=bytes(7)), "1 tuples has 7 bytes of roots"),
+        (head(roots=bytes(8), edges=bytes(16)), "1 tuples has 16 bytes of edges"),
+        (head(roots=bytes(8)), "roots without edges"),
+        (head(edges=bytes(8)), "roots without edges"),
+        (head(more={1: {5: 6}}), "a frame of 1 tuples has anchors for tuple 1"),
+        (head(more={-1: {5: 6}}), "anchors for tuple -1"),
+        (head(more={0: {0: 6}}), "anchors for tuple 0"),
+        (head(more={0: {5: -6}}), "anchors for tuple 0"),
+        (head(more={0: {5: "6"}}), "are not a valid TupleFrame"),
     ],
 )
 def test_frames_that_contradict_themselves(data: bytes | None, said: str) -> None:
@@ -176,16 +176,16 @@ def test_frames_of_another_version() -> None:
     for frame in frames:
         with pytest.raises(
             FrameError,
-            match=rf"{type(frame).__name__} of format version {frame.version}.* version 1",
+            match=rf"{type(frame).__name__} has format version {frame.version}.* version 1",
         ):
             decode(type(frame), encode(frame))
 
 
 def test_columns_of_wrong_width() -> None:
     """Ids are eight bytes; pairs are as many as there are roots."""
-    with pytest.raises(FrameError, match="a column of 9 bytes: ids are 8 bytes each"):
+    with pytest.raises(FrameError, match="a column has 9 bytes: ids have 8 bytes each"):
         unpack_ids(bytes(9))
-    with pytest.raises(FrameError, match="16 bytes of roots beside 8 of values"):
+    with pytest.raises(FrameError, match="16 bytes of roots and 8 bytes of values"):
         unpack_pairs(bytes(16), bytes(8))
 
 

@@ -66,9 +66,9 @@ def test_included_files_include_files(written: Written) -> None:
         (
             "includes: [{file: no.yaml, resource: true}]",
             {},
-            "t.yaml:1:19: there is no 'no.yaml' below a folder of PYTHONPATH",
+            "t.yaml:1:19: there is no 'no.yaml' in the folders of PYTHONPATH",
         ),
-        ("includes: [{file: t.yaml}]", {}, "t.yaml includes itself: take one of the includes out"),
+        ("includes: [{file: t.yaml}]", {}, "t.yaml includes itself: remove one of the includes"),
         ("includes: [{file: a.yaml}]", {"a": "includes: [{file: t.yaml}]"}, "a.yaml:1:19: "),
         ("includes: [{file: a.yaml}]", {"a": "\n\nbolts: 3"}, "a.yaml:3:8: bolts must be a list"),
         (
@@ -97,12 +97,12 @@ def test_what_is_wrong_with_an_include(
     [
         (
             "components: [{id: a, class: 'x:Y'}, {id: a, class: 'x:Y'}]",
-            "1:37: there are two components 'a', the other in line 1",
+            "1:37: there are two components 'a', the other one in line 1",
         ),
         ("spouts: [{id: a, class: 'x:Y'}, {id: a, class: 'x:Y'}]", "there are two spouts 'a'"),
         (
             "streams: [{from: a, to: b, grouping: {type: ALL}}, {from: a, to: b, grouping: {type: NONE}}]",
-            "there are two streams a → b, the other in line 1",
+            "there are two streams a → b, the other one in line 1",
         ),
     ],
 )

@@ -32,14 +32,14 @@ streams:
     ("text", "says"),
     [
         ("name: [", "t.yaml:1:8: "),
-        ("name: a\nname: b\n", "t.yaml:2:1: the key 'name' is there twice: keep one"),
-        ("- name", "t.yaml:1:1: the file must be a mapping, and is a list"),
-        ("name: 3", "t.yaml:1:7: name must be text, and is a whole number"),
+        ("name: a\nname: b\n", "t.yaml:2:1: the key 'name' appears twice: keep one"),
+        ("- name", "t.yaml:1:1: the file must be a mapping, but is a list"),
+        ("name: 3", "t.yaml:1:7: name must be text, but is a whole number"),
         (
             "naem: t",
             "t.yaml:1:1: there is no key 'naem' in a topology's file; did you mean 'name'?",
         ),
-        ("spouts: {}", "t.yaml:1:9: spouts must be a list, and is a mapping"),
+        ("spouts: {}", "t.yaml:1:9: spouts must be a list, but is a mapping"),
         ("name: t\n---\nname: u", "t.yaml:2:1: but found another document"),
         (
             "spouts: [{id: x, className: a}]",
@@ -51,12 +51,15 @@ streams:
         ),
         (
             "workerHooks: []",
-            "is a key of Storm's Flux: there are none; what a process needs is made in open() of its spout",
+            (
+                "is a key of Storm's Flux: kstorm has no worker hooks; create what a process needs in "
+                "open() of its spout"
+            ),
         ),
         ("spouts:\n  - id: x\n", "t.yaml:2:5: spouts[0] has no 'class': add it"),
         (
             "spouts: [{id: x, class: 'a:b', parallelism: two}]",
-            "t.yaml:1:45: spouts[0].parallelism must be a whole number, and is text",
+            "t.yaml:1:45: spouts[0].parallelism must be a whole number, but is text",
         ),
         (
             "spouts: [{id: x, class: 'a:b', parallelism: 0}]",
@@ -64,7 +67,7 @@ streams:
         ),
         (
             "streams: [{from: a, to: b, grouping: {type: shuffle}}]",
-            "t.yaml:1:45: streams[0].grouping.type: 'shuffle' is none of ALL, CUSTOM, DIRECT, FIELDS, GLOBAL, LOCAL_OR_SHUFFLE, NO",
+            "t.yaml:1:45: streams[0].grouping.type: 'shuffle' is not one of ALL, CUSTOM, DIRECT, FIELDS",
         ),
         ("", "t.yaml: the topology has no name: add name"),
         ("name: t.t\n", "t.yaml:1:7: topology id 't.t': use 1 to 64 letters"),
@@ -79,9 +82,9 @@ streams:
         ),
         (
             "name: t\n" + SPOUT + SPOUT.replace("words", "lines"),
-            "t.yaml:3:1: the key 'spouts' is there twice",
+            "t.yaml:3:1: the key 'spouts' appears twice",
         ),
-        ("name: t\nspouts: [&a {id: x, class: *a}]", "t.yaml:2:10: this is part of itself"),
+        ("name: t\nspouts: [&a {id: x, class: *a}]", "t.yaml:2:10: this value contains itself"),
     ],
 )
 def test_a_file_that_is_wrong(written: Written, text: str, says: str) -> None:
@@ -96,7 +99,7 @@ def test_a_file_that_is_wrong(written: Written, text: str, says: str) -> None:
     [
         (
             "class: LogInfoBolt",
-            "t.yaml:7:12: the class 'LogInfoBolt' is not of the form package.module:attribute",
+            "t.yaml:7:12: the class 'LogInfoBolt' does not have the form package.module:attribute",
         ),
         (
             f"class: {STORM}:LogInfBolt",
@@ -106,7 +109,7 @@ def test_a_file_that_is_wrong(written: Written, text: str, says: str) -> None:
             "class: nowhere:Bolt",
             "t.yaml:7:12: the class 'nowhere:Bolt': there is no module 'nowhere'",
         ),
-        (f"class: {STORM}:WORDS", f"t.yaml:7:12: '{STORM}:WORDS' is a list, and no class"),
+        (f"class: {STORM}:WORDS", f"t.yaml:7:12: '{STORM}:WORDS' is a list, not a class"),
         (
             f"class: {STORM}:TestWordSpout",
             "t.yaml:6:5: bolt 'log' is a TestWordSpout: give set_bolt an instance",
@@ -143,7 +146,7 @@ def test_a_file_that_is_wrong(written: Written, text: str, says: str) -> None:
         ),
         (
             f"class: {STORM}:TestBolt\n    args: [FOO]\n    properties: [{{name: level}}]",
-            "t.yaml:9:18: the property 'level' needs one of value, ref and reflist, and has none",
+            "t.yaml:9:18: the property 'level' needs one of value, ref and reflist, but has none",
         ),
         (
             "class: kstorm.kafka:KafkaHosts\n    args: [a, -1]",
@@ -184,11 +187,14 @@ def test_a_component_that_is_wrong(written: Written, definition: str, says: str)
         ),
         (
             "{from: lines, to: log, grouping: {type: SHUFFLE}}",
-            "t.yaml:8:14: there is no spout or bolt 'lines': there are 'words', 'log'",
+            (
+                "t.yaml:8:14: there is no spout or bolt 'lines': the spouts and bolts are 'words', "
+                "'log'"
+            ),
         ),
         (
             "{from: words, to: log, grouping: {type: FIELDS}}",
-            "t.yaml:8:40: a grouping of type FIELDS needs args, the fields",
+            "t.yaml:8:40: a grouping of type FIELDS needs args: the names of its fields",
         ),
         (
             "{from: words, to: log, grouping: {type: ALL, args: [a]}}",
@@ -204,11 +210,14 @@ def test_a_component_that_is_wrong(written: Written, definition: str, says: str)
         ),
         (
             f"{{from: words, to: log, grouping: {{type: CUSTOM, custom_class: {{class: '{STORM}:TestClass', args: [a]}}}}}}",
-            "is no CustomStreamGrouping",
+            "is not a CustomStreamGrouping",
         ),
         (
             "{from: words, to: log, grouping: {type: FIELDS, args: [wort]}}",
-            "t.yaml:8:7: bolt 'log', stream 'default' of 'words': fields grouping on 'wort', which is not declared",
+            (
+                "t.yaml:8:7: bolt 'log', stream 'default' of 'words': a fields grouping has the field "
+                "'wort', which is not declared"
+            ),
         ),
         (
             "{from: words, to: log, grouping: {type: SHUFFLE, stream_id: other}}",
@@ -237,7 +246,7 @@ streams:
     [
         (
             f"name: u\ntopology_source: {{function: '{STORM}:simple_topology', args: [a, b]}}",
-            "t.yaml:1:7: the name is 'u', and",
+            "t.yaml:1:7: the name is 'u', but",
         ),
         (
             f"topology_source: {{function: '{STORM}:simple_topology', args: [a]}}",
@@ -253,7 +262,7 @@ streams:
         ),
         (
             f"topology_source: {{function: '{STORM}:WORDS'}}",
-            ":WORDS' is a list, and no function",
+            ":WORDS' is a list, not a function",
         ),
         (
             f"topology_source: {{function: '{STORM}:nothing'}}",
@@ -349,5 +358,5 @@ def test_a_file_that_is_not_there() -> None:
         match=r"the topology's file no/such\.yaml cannot be read: no such file or directory",
     ):
         load_file(Path("no/such.yaml"))
-    with pytest.raises(KstormError, match="is no path of a file"):
+    with pytest.raises(KstormError, match="is not the path of a file"):
         load_file(Path("a\0.yaml"))

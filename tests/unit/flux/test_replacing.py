@@ -96,23 +96,29 @@ def test_numbers_of_the_wiring_come_from_outside(written: Written) -> None:
         (
             "${no}",
             None,
-            "t.yaml:3:7: ${no}: there is no file of properties: name it by --filter or KSTORM_TOPOLOGY_FILTER",
+            "t.yaml:3:7: ${no}: there is no properties file: name one with --filter or KSTORM_TOPOLOGY_FILTER",
         ),
         ("a ${no}", "yes: 1", "t.properties has no property 'no'; it has yes"),
         ("${no[0]}", "no: 1", "the property 'no' of "),
-        ("${no[0]}", "no: 1", "t.properties is no list"),
-        ("${no[2]}", "no: [a, b]", "t.properties has 2 items, which count from 0"),
+        ("${no[0]}", "no: 1", "t.properties is not a list"),
+        ("${no[2]}", "no: [a, b]", "t.properties has 2 items, numbered from 0"),
         (
             "${no}",
             "no: [a, [b]]",
-            "t.yaml:3:7: ${no} begins as a list, and is none of single values: [a, b]",
+            (
+                "t.yaml:3:7: ${no} starts like a list, but is not a list of single values: write [a, "
+                "b]"
+            ),
         ),
-        ("${no}", "no", "t.properties:1: 'no' is no property: write name: value, or name=value"),
-        ("${no}", "no: 1\nno: 2", "t.properties:2: the property 'no' is there twice: keep one"),
+        ("${no}", "no", "t.properties:1: 'no' is not a property: write name: value, or name=value"),
+        ("${no}", "no: 1\nno: 2", "t.properties:2: the property 'no' appears twice: keep one"),
         (
             "${no}",
             "no: a\\\n",
-            "t.properties:1: a backslash has no meaning in a file of properties: write 'no' into the YAML",
+            (
+                "t.properties:1: a properties file cannot contain backslashes: write 'no' into the "
+                "YAML"
+            ),
         ),
     ],
 )

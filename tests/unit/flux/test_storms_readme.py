@@ -269,9 +269,7 @@ def test_tasks_and_parallelism(written: Written) -> None:
     spec = written(text).component("bolt-1")
     assert (spec.parallelism, spec.num_tasks) == (2, 4)
     for key in ("onHeapMemoryLoad", "offHeapMemoryLoad", "cpuLoad"):
-        with pytest.raises(
-            KstormError, match=r"are values of the chart, components\.ID\.resources"
-        ):
+        with pytest.raises(KstormError, match=r"in the chart.s values: components\.ID\.resources"):
             written(WORDCOUNT.replace("    parallelism: 1\n", f"    {key}: 1\n", 1))
 
 

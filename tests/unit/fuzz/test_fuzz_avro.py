@@ -131,9 +131,7 @@ def test_a_bomb_takes_next_to_nothing(name: str, reading: Callable[..., Any]) ->
     schema, body = BOMBS[name]
 
     def read() -> None:
-        with pytest.raises(
-            ValueError, match="more than 400,000 values, those within others counted too"
-        ):
+        with pytest.raises(ValueError, match="more than 400,000 values, including nested ones"):
             reading(schema, body)
 
     began = time.process_time()
@@ -161,12 +159,12 @@ def test_a_bomb_is_a_dead_letter_and_what_is_behind_it_is_read(
 @pytest.mark.parametrize("levels", [MOST_LEVELS + 1, 5000, 1_000_000])
 def test_what_is_too_deep_is_not_decoded(levels: int, reading: Callable[..., Any]) -> None:
     """The decoder calls itself until the stack is overrun, which ends the process: 5 kB are enough."""
-    with pytest.raises(ValueError, match="more than 200 deep"):
+    with pytest.raises(ValueError, match="more than 200 levels deep"):
         reading(LIST, b"\x02" * levels + b"\0")
 
 
 def test_what_is_in_itself_without_end_is_not_decoded(reading: Callable[..., Any]) -> None:
-    with pytest.raises(ValueError, match="more than 200 deep"):
+    with pytest.raises(ValueError, match="more than 200 levels deep"):
         reading(record(("self", "R")), b"\0")
 
 
@@ -182,7 +180,7 @@ def test_a_decimal_of_too_many_bytes_is_not_decoded(reading: Callable[..., Any])
     """The time for it grows with the square: a megabyte takes minutes."""
     assert reading(DECIMAL, number(2) + b"\x01\x00").as_tuple().digits == (2, 5, 6)
     reading(DECIMAL, number(MOST_DECIMAL_BYTES) + b"\x7f" * MOST_DECIMAL_BYTES)
-    with pytest.raises(ValueError, match="a decimal of 1,025 bytes, and 1,024 is the most"):
+    with pytest.raises(ValueError, match="a decimal of 1,025 bytes, but the maximum is 1,024"):
         reading(DECIMAL, number(MOST_DECIMAL_BYTES + 1) + b"\x7f" * (MOST_DECIMAL_BYTES + 1))
 
 

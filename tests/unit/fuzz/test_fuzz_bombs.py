@@ -142,7 +142,8 @@ def test_a_record_that_is_too_long_for_a_frame_is_not_decoded(kind: str) -> None
     letters = [decode_letter(record.value) for send in engine.take(Send) for record in send.records]
     assert [(letter.partition, letter.offset) for letter in letters] == [(0, 0), (0, 1), (0, 2)]
     assert [
-        f"has {most:,}, which topology_frame_max_bytes raises" in letter.reason
+        f"reads at most {most:,}; to read longer frames, raise topology_frame_max_bytes"
+        in letter.reason
         for letter in letters
     ] == [
         True,
@@ -310,7 +311,7 @@ def test_the_dead_letter_of_a_bomb_is_none() -> None:
     assert peak(lambda: made.append(encode_letter(letter))) < 5_000_000
     assert (
         decode_letter(made[0]).reason
-        == "too long (of its 60000000 bytes the first 350000 are kept here)"
+        == "too long (the first 350000 of its 60000000 bytes are kept here)"
     )
 
 

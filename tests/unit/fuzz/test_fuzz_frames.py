@@ -119,7 +119,9 @@ def test_a_frame_of_a_task_that_its_component_does_not_have(task: int) -> None:
     """The bolt remembers each source that it hears of, so a stranger's must not count as ones."""
     harness = Harness(Plain())
     frame = TupleFrame(VERSION, "words", task, "default", 1, b"", b"", {}, [["a"]])
-    with pytest.raises(FrameError, match=f"a frame of task {task}, which is none of 'words'"):
+    with pytest.raises(
+        FrameError, match=f"a frame has task {task}, which is not a task of 'words'"
+    ):
         harness.task.receive(frame)
 
 

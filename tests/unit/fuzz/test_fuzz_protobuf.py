@@ -187,7 +187,7 @@ def test_a_bomb_takes_next_to_nothing(name: str, reading: Callable[..., Any]) ->
 
     def read() -> None:
         with pytest.raises(
-            ValueError, match=r"more than (4,000,000 fields, be they there or not|400,000 values)"
+            ValueError, match=r"more than (4,000,000 fields, including unset ones|400,000 values)"
         ):
             reading(kind, field, body)
 
@@ -249,7 +249,7 @@ def test_what_is_in_an_any_of_an_unknown_type_is_not_unpacked(reading: Callable[
 
 @pytest.mark.parametrize("body", [b"\x13" * 1000, b"\x9b\x06" * 1000, b"\x43" * 1000], ids=str)
 def test_groups_without_end_are_refused(body: bytes, reading: Callable[..., Any]) -> None:
-    with pytest.raises(ValueError, match=r"deep within each other|ends too early"):
+    with pytest.raises(ValueError, match=r"levels deep|ends too early"):
         reading(TREE, "one", body, most_values=10)
 
 
@@ -272,7 +272,7 @@ def test_what_is_no_message_is_refused(body: bytes) -> None:
     """Cut short, longer than what it is in, ended by another's tag, or of no kind that there is."""
     with pytest.raises(DecodeError):
         TREE().ParseFromString(body)
-    with pytest.raises(ValueError, match="ends too early, or is no message"):
+    with pytest.raises(ValueError, match="ends too early, or is not a Protobuf message"):
         count(TREES, body, 0, MOST_VALUES)
 
 

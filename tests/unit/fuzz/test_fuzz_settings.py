@@ -147,12 +147,12 @@ def test_a_number_that_no_client_takes(value: float) -> None:
 
 def test_deep_properties_are_refused() -> None:
     """A stack has an end."""
-    with pytest.raises(ConfigError, match="no JSON object"):
+    with pytest.raises(ConfigError, match="not a JSON object"):
         from_environment({"KSTORM_TOPOLOGY": "a:b", "KSTORM_KAFKA_PROPERTIES": '{"a":' * 100_000})
 
 
 @pytest.mark.parametrize("reference", [".a:b", "..:x", ".:topology"])
 def test_a_relative_reference_is_refused(reference: str) -> None:
     """There is nothing that it could be relative to."""
-    with pytest.raises(ConfigError, match=r"not of the form package\.module:attribute"):
+    with pytest.raises(ConfigError, match=r"does not have the form package\.module:attribute"):
         load_topology(reference)

@@ -152,14 +152,14 @@ def test_crashed_and_unready_pods_are_causes() -> None:
 def test_kafka_outage_is_reported_once() -> None:
     """However many wait for it; who is not there for another reason is told besides."""
     says = {
-        "not_ready": "Kafka is away since …: no broker answered",
+        "not_ready": "Kafka has been unreachable since …: no broker answered",
         "kafka_away_since": 1_700_000_000.0,
     }
     spout = component("sentences", [page("sentences-0", **says)], "spout")
     count = component("count", [page("count-0"), page("count-1", **says)])
     cause = only(spout, count)
     assert cause.said == "Kafka does not answer 2 of 3 processes"
-    assert cause.evidence == ["sentences-0: Kafka is away since …: no broker answered"]
+    assert cause.evidence == ["sentences-0: Kafka has been unreachable since …: no broker answered"]
     assert cause.since == 1_700_000_000.0
     dead = component("split", [], gone=(Process("split-0", None, "Error"),))
     assert kinds(spout, count, dead) == [("", "kafka away"), ("split", "not there")]
@@ -194,7 +194,7 @@ def test_unreadable_source_is_a_cause() -> None:
 
 def test_stuck_transaction_is_a_cause() -> None:
     """With where, and since when at the latest."""
-    waits = "topic t partition 3: a transaction is open since at least 12 s"
+    waits = "topic t partition 3: a transaction has been open for at least 12 s"
     cause = only(split(input_waits=waits, input_waits_since=1_700_000_000.0))
     assert (cause.kind, cause.evidence, cause.since) == (
         "open transaction",

@@ -62,7 +62,7 @@ def test_static_hosts_name_the_brokers_to_connect_to() -> None:
 @pytest.mark.parametrize(
     ("make", "complaint"),
     [
-        (lambda: ZkHosts(""), "without a connect string"),
+        (lambda: ZkHosts(""), "has no connect string"),
         (lambda: ZkHosts("z:2181", "brokers"), "broker_zk_path is 'brokers'"),
         (lambda: ZkHosts("z:2181", "/"), "broker_zk_path is '/'"),
         (lambda: ZkHosts("z:2181", refresh_freq_secs=0), "refresh_freq_secs is 0"),
@@ -72,8 +72,8 @@ def test_static_hosts_name_the_brokers_to_connect_to() -> None:
             lambda: StaticHosts(GlobalPartitionInformation("t", {-1: UNKNOWN_BROKER})),
             "has partition -1",
         ),
-        (lambda: Broker.from_string("kafka"), "'kafka': give host:port"),
-        (lambda: Broker.from_string(":9092"), "':9092': give host:port"),
+        (lambda: Broker.from_string("kafka"), "address 'kafka' is invalid: give host:port"),
+        (lambda: Broker.from_string(":9092"), "address ':9092' is invalid: give host:port"),
     ],
 )
 def test_hosts_that_cannot_be_are_refused(make: Callable[[], object], complaint: str) -> None:
@@ -89,7 +89,7 @@ def test_static_hosts_and_the_config_name_the_same_topic() -> None:
         ConfigError, match="topic is 'u', but StaticHosts has the partitions of 't'"
     ):
         SpoutConfig(hosts, "u", "/r", "i")
-    with pytest.raises(ConfigError, match="StaticHosts finds no topics"):
+    with pytest.raises(ConfigError, match="StaticHosts cannot find topics"):
         SpoutConfig(hosts, "t", "/r", "i", kafka_topic_wildcard_match=True)
     assert SpoutConfig(hosts, "t", "/r", "i").hosts is hosts
 
@@ -105,7 +105,7 @@ def test_an_expression_matches_whole_names() -> None:
 def test_an_expression_that_is_none_is_refused() -> None:
     """The error names the place in the expression."""
     with pytest.raises(
-        ConfigError, match=r"topic is 'logs-\(', which is no regular expression: missing \)"
+        ConfigError, match=r"topic is 'logs-\(', which is not a regular expression: missing \)"
     ):
         SpoutConfig(KafkaHosts(), "logs-(", "/r", "i", kafka_topic_wildcard_match=True)
     assert SpoutConfig(KafkaHosts(), "logs-(", "/r", "i").topic == "logs-("

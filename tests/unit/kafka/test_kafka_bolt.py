@@ -234,7 +234,7 @@ def test_javas_serializers_are_told_where_to_be_set(side: str) -> None:
     java = {f"{side}.serializer": "org.apache.kafka.common.serialization.StringSerializer"}
     with pytest.raises(
         ConfigError,
-        match=rf"property {side}\.serializer is 'org.*': say \.with_{side}_serializer\(StringS",
+        match=rf"property {side}\.serializer is 'org.*': use \.with_{side}_serializer\(StringS",
     ):
         KafkaBolt().with_producer_properties(java)
 

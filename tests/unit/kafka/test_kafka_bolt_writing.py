@@ -151,7 +151,7 @@ def test_what_the_broker_never_says_is_not_acked_for(world: "World", name: str) 
 def test_to_wait_and_to_forget_is_a_contradiction(world: "World") -> None:
     """It is refused, instead of ignoring one of the two."""
     bolt = KafkaBolt().with_topic_selector("t").with_fire_and_forget().with_async(False)
-    with pytest.raises(ConfigError, match="'sink' shall wait for each record and for none"):
+    with pytest.raises(ConfigError, match="'sink' cannot both wait for each record and for none"):
         prepared(world, bolt)
 
 
@@ -301,7 +301,7 @@ def test_the_header_traceparent_is_the_tuples_span(world: "World") -> None:
 @pytest.mark.parametrize("share", [-0.1, 1.1, float("nan")])
 def test_a_share_of_trees_that_is_none(share: float) -> None:
     """It is refused where it is said."""
-    with pytest.raises(ConfigError, match=r"it is a share of the trees, from 0 to 1"):
+    with pytest.raises(ConfigError, match=r"it must be a share of the trees, from 0 to 1"):
         KafkaBolt().with_lineage(traceparent=True, sampled=share)
 
 

@@ -151,7 +151,7 @@ def test_a_partition_at_its_limit_is_paused(
         world.commit(spout)
         world.commit(spout)
     assert [record.getMessage() for record in caplog.records] == [
-        "sentences[0] emits nothing new: max_uncommitted_offsets=10 is reached, as offset 0 has not been finished for 2 s"
+        "sentences[0] emits nothing new: max_uncommitted_offsets=10 is reached, because offset 0 has been unfinished for 2 s"
     ]
     for _ in range(200):
         for _, id in world.collector.take():

@@ -63,7 +63,7 @@ def test_an_offset_that_expired_is_skipped(
     with caplog.at_level(logging.WARNING):
         later = world.run_ids(spout)
     assert sorted(later) == [10, 11]
-    assert "goes on at offset 10: the broker no longer has 3" in caplog.text
+    assert "continues at offset 10: the broker no longer has offset 3" in caplog.text
     assert isinstance(world.collector.errors[0], BrokerError)
     spout.ack(later[10])
     spout.ack(ids[1])

@@ -103,7 +103,7 @@ def test_an_offset_too_far_behind_is_given_up(world: "World", behind: int, first
 def test_a_stored_offset_that_is_none_is_reported(world: "World") -> None:
     """The other partitions go on, and this one is tried again at the next refresh."""
     world.source.produce(0, 0)
-    world.offsets.unreadable = ConfigError("no stored offset")
+    world.offsets.unreadable = ConfigError("not a stored offset")
     spout = world.open()
     assert world.run(spout) == []
     assert len(world.collector.errors) == 1

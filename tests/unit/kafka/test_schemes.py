@@ -114,8 +114,8 @@ def test_json_gives_the_named_members() -> None:
     [
         (b'{"word": "a"}', "no member 'count', only 'word'"),
         (b"{}", "no member 'word', only none at all"),
-        (b'["a", 1]', "JSON, but no object"),
-        (b"null", "JSON, but no object"),
+        (b'["a", 1]', "JSON, but not an object"),
+        (b"null", "JSON, but not an object"),
         (b'{"word": "a", "count": 1', "truncated"),
         (b'{"word": "\xff", "count": 1}', "utf-8"),
         (b"", "truncated"),

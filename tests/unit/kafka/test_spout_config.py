@@ -52,7 +52,7 @@ def test_the_defaults_are_storms() -> None:
         ({"zk_port": 0}, "zk_port is 0"),
         (
             {"zk_servers": "localhost"},
-            "zk_servers is 'localhost': it must be a list of one host or more",
+            "zk_servers is 'localhost': it must be a list of at least one host",
         ),
         ({"retry_initial_delay_ms": -1}, "retry_initial_delay_ms is -1"),
         ({"retry_delay_max_ms": -1}, "retry_delay_max_ms is -1"),
@@ -92,7 +92,7 @@ def test_a_value_out_of_range_is_refused(settings: dict[str, Any], complaint: st
 @pytest.mark.parametrize(
     ("topic", "root", "id", "complaint"),
     [
-        ("", "/r", "i", "without a topic"),
+        ("", "/r", "i", "has no topic"),
         ("t", "r", "i", "zk_root is 'r'"),
         ("t", "/r/", "i", "zk_root is '/r/'"),
         ("t", "/r", "", "id is ''"),
@@ -145,18 +145,21 @@ def test_what_is_stored_is_storms_json() -> None:
 @pytest.mark.parametrize(
     ("data", "complaint"),
     [
-        (b"", "no stored offset"),
-        (b'{"offset": 3}', "no stored offset"),
-        (SEED.replace('"offset": 2', '"offset": "2"').encode(), "no stored offset"),
+        (b"", "not a stored offset"),
+        (b'{"offset": 3}', "not a stored offset"),
+        (SEED.replace('"offset": 2', '"offset": "2"').encode(), "not a stored offset"),
         (
             SEED.replace('"offset": 2', '"offset": 2, "done": [[1, 4]]').encode(),
-            "what is done lies above the offset",
+            "the finished runs must be in order and above the offset",
         ),
         (
             SEED.replace('"offset": 2', '"offset": 2, "done": [[5, 7], [6, 9]]').encode(),
-            "run behind run",
+            "the finished runs must be in order",
         ),
-        (SEED.replace('"offset": 2', '"offset": 2, "done": [[5, 5]]').encode(), "run behind run"),
+        (
+            SEED.replace('"offset": 2', '"offset": 2, "done": [[5, 5]]').encode(),
+            "the finished runs must be in order",
+        ),
         (SEED.replace("topic-storm", "other").encode(), "two spouts share one zk_root and id"),
         (
             SEED.replace('"partition": 0', '"partition": 1').encode(),

@@ -76,7 +76,7 @@ def test_what_is_refused_is_in_the_next_range(world: "World") -> None:
     world.writer.refuses = "not allowed"
     world.commit(spout)
     assert world.offsets.offset() == 0
-    assert "topic 'words.__finished' does not take a record: not allowed" in str(spout.problem())
+    assert "topic 'words.__finished' does not accept a record: not allowed" in str(spout.problem())
     world.writer.refuses = ""
     spout.ack(ids[1])
     world.commit(spout)
@@ -140,7 +140,7 @@ def test_a_start_behind_the_first_offset_is_skipped(world: "World") -> None:
     assert (found.start, found.end, found.n) == (0, 5, {"skipped": 5})
     assert (
         found.skipped[0].why
-        == "nothing was stored, so the partition is read from where start_offset_time=-1 is"
+        == "nothing was stored, so the partition is read from the offset of start_offset_time=-1"
     )
     answer(world)
     assert world.offsets.offset() == 5
@@ -163,7 +163,7 @@ def test_what_is_too_far_behind_is_skipped(world: "World") -> None:
     world.offsets.stored[ZERO] = stored(2)
     world.run(world.open(start_offset_time=LATEST_TIME, max_offset_behind=3))
     assert world.writer.finished[0].skipped == [
-        Skipped(2, 10, "more than max_offset_behind=3 behind where start_offset_time=-1 is")
+        Skipped(2, 10, "more than max_offset_behind=3 behind the offset of start_offset_time=-1")
     ]
 
 
@@ -200,7 +200,7 @@ def test_what_has_expired_is_skipped(world: "World", acked: bool) -> None:
         "skipped": 7,
     }
     skipped = [skip for found in world.writer.finished for skip in found.skipped]
-    assert skipped == [Skipped(3, 10, "the broker no longer has 3")]
+    assert skipped == [Skipped(3, 10, "the broker no longer has offset 3")]
 
 
 def test_without_a_guarantee_ranges_are_claimed(world: "World") -> None:

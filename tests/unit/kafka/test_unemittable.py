@@ -87,16 +87,19 @@ BAD = [
     ("fine raise so far", r"cannot be emitted: Picky\.choose_tasks raised LookupError"),
     (
         "None",
-        "cannot be emitted: its scheme gives None in place of a tuple's values; to skip a message",
+        (
+            "cannot be emitted: its scheme returned None in place of a tuple's values; to skip a "
+            "message"
+        ),
     ),
-    ("fine None", "cannot be emitted: its scheme gives None"),
+    ("fine None", "cannot be emitted: its scheme returned None"),
     (
         "two",
         "cannot be emitted: 'lines' emits 2 values on the stream 'default', which declares 1 fields",
     ),
     (
         "two fine",
-        r"cannot be emitted: its scheme gives tuples of \[1, 2\] values, but they must be of one length",
+        r"cannot be emitted: its scheme returned tuples of \[1, 2\] values, but all must have the same length",
     ),
     ("five", r"cannot be emitted: TypeError: object of type 'int' has no len\(\)"),
 ]

@@ -29,7 +29,7 @@ from kstorm.topology import OutputFieldsDeclarer
         (lambda: RabbitMQConfig(""), "name the queue to read"),
         (
             lambda: RabbitMQConfig("q", hosts=[]),
-            r"hosts is \[\]: it must be a list of one host or more",
+            r"hosts is \[\]: it must be a list of at least one host",
         ),
         (lambda: RabbitMQConfig("q", hosts="rabbit"), "hosts is 'rabbit': it must be a list"),
         (lambda: RabbitMQConfig("q", hosts=["rabbit:x"]), "the host 'rabbit:x' is not of the form"),
@@ -53,7 +53,7 @@ from kstorm.topology import OutputFieldsDeclarer
         ),
         (
             lambda: RabbitMQConfig("q", scheme=MessageMetadataSchemeAsMultiScheme(StringScheme())),
-            "has neither, so take a SchemeAsMultiScheme",
+            "has neither, so use a SchemeAsMultiScheme",
         ),
         (
             lambda: RabbitMQConfig("q", scheme=StringScheme()),
@@ -64,25 +64,25 @@ from kstorm.topology import OutputFieldsDeclarer
             lambda: KestrelConfig(blacklist_time_secs=float("nan")),
             "blacklist_time_secs is nan: it must be above 0",
         ),
-        (lambda: KestrelSpout([], 22133, "q"), r"hosts are \[\]: name one host or more"),
+        (lambda: KestrelSpout([], 22133, "q"), r"hosts are \[\]: name at least one host"),
         (
             lambda: KestrelSpout("kestrel:one", 22133, "q"),
             "'kestrel:one' is not of the form host or host:port",
         ),
-        (lambda: KestrelSpout("kestrel", 0, "q"), "'kestrel' with port 0 is no address"),
+        (lambda: KestrelSpout("kestrel", 0, "q"), "'kestrel' with port 0 is not an address"),
         (
             lambda: KestrelSpout("kestrel", 22133, "a/open"),
-            "the Kestrel queue 'a/open' has no proper name",
+            "the name of the Kestrel queue 'a/open' is invalid",
         ),
         (
             lambda: KestrelSpout("kestrel", 22133, "a b"),
-            "the Kestrel queue 'a b' has no proper name",
+            "the name of the Kestrel queue 'a b' is invalid",
         ),
-        (lambda: KestrelSpout("kestrel", 22133, "a\r\nset"), "has no proper name"),
-        (lambda: KestrelSpout("kestrel", 22133, ""), "the Kestrel queue '' has no proper name"),
+        (lambda: KestrelSpout("kestrel", 22133, "a\r\nset"), "is invalid"),
+        (lambda: KestrelSpout("kestrel", 22133, ""), "the Kestrel queue '' is invalid"),
         (
             lambda: KestrelSpout("kestrel", 22133, "q", RawMultiScheme()),  # type: ignore[arg-type]
-            "scheme is a RawMultiScheme: give it a Scheme as it is",
+            "scheme is a RawMultiScheme: give it a plain Scheme",
         ),
     ],
 )

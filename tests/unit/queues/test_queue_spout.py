@@ -202,7 +202,7 @@ def test_a_message_without_tuples_is_done_at_once(local_cluster: Make) -> None:
         (b"?", "a message of the queue 'words' cannot be emitted: "),
         (
             b"#",
-            "a message of the queue 'words' cannot be emitted: its scheme gives None in place of a tuple's values",
+            "a message of the queue 'words' cannot be emitted: its scheme returned None in place of a tuple's values",
         ),
     ],
 )

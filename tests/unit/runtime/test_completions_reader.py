@@ -117,19 +117,22 @@ def test_errors_that_pass_are_said_once_a_change(
     [
         (
             [trouble(KafkaError.TOPIC_AUTHORIZATION_FAILED, "Topic authorization failed")],
-            "Kafka lets this user not read 'news': Topic authorization failed; allow it READ on it",
+            (
+                "Kafka does not let this user read 'news': Topic authorization failed; allow it READ "
+                "on the topic"
+            ),
         ),
         (
             [trouble(KafkaError._FATAL, "all is lost")],
-            "reading 'news' failed for good: all is lost",
+            "reading 'news' failed permanently: all is lost",
         ),
         (
             [trouble(KafkaError.UNKNOWN_MEMBER_ID, "stranger", fatal=True)],
-            "reading 'news' failed for good: stranger",
+            "reading 'news' failed permanently: stranger",
         ),
         (
             KafkaException(KafkaError(KafkaError._FATAL, "raised")),
-            "reading 'news' failed for good: raised",
+            "reading 'news' failed permanently: raised",
         ),
     ],
     ids=["not allowed", "fatal", "fatal by its flag", "fatal and raised"],

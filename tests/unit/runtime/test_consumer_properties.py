@@ -75,7 +75,7 @@ def test_the_offsets_are_the_spouts_business(
     with caplog.at_level(logging.WARNING):
         found = consumer_properties(config, {**PROCESS, name: value})
     assert found[name] == SPOUTS_OWN_PROPERTIES[name]
-    assert f"the spout 'words' reads with {name}=" in caplog.text
+    assert f"the spout 'words' uses {name}=" in caplog.text
 
 
 def test_the_same_as_the_spouts_is_no_mistake(caplog: pytest.LogCaptureFixture) -> None:

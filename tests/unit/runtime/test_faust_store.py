@@ -100,7 +100,7 @@ def test_a_partition_that_is_not_open_is_not_opened_by_reading(tmp_path: Path) -
     store.open(1)
     store.close(1)
     store.close(1)
-    with pytest.raises(StorageError, match="its task has gone"):
+    with pytest.raises(StorageError, match="its task has left"):
         list(store.items(1))
     assert store._store._dbs == {}
 

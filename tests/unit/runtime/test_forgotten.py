@@ -111,7 +111,7 @@ def test_a_reader_of_completions_ends_its_process(eventually: Eventually) -> Non
     eventually(lambda: fatal, 10)
     reader.stop()
     assert isinstance(fatal[0], BrokerError)
-    assert "the client that reads 'news' has forgotten all brokers" in str(fatal[0])
+    assert "the client that reads 'news' has lost the addresses of all brokers" in str(fatal[0])
 
 
 def test_a_task_consumer_ends_its_process(clients: list[Client]) -> None:
@@ -128,7 +128,7 @@ def test_a_task_consumer_ends_its_process(clients: list[Client]) -> None:
     )
     made._turn()
     made._turn()
-    with pytest.raises(BrokerError, match="'in' has forgotten all brokers"):
+    with pytest.raises(BrokerError, match="'in' has lost the addresses of all brokers"):
         made._turn()
 
 
@@ -188,7 +188,7 @@ def test_a_producer_of_frames_ends_its_process(monkeypatch: pytest.MonkeyPatch) 
     made.poll()
     assert not fatal
     made.poll()
-    assert "the client that writes to 'news' has forgotten all brokers" in str(fatal[0])
+    assert "the client that writes to 'news' has lost the addresses of all brokers" in str(fatal[0])
 
 
 async def test_a_writer_of_a_sink_ends_its_process(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -198,7 +198,7 @@ async def test_a_writer_of_a_sink_ends_its_process(monkeypatch: pytest.MonkeyPat
     monkeypatch.setattr(Writing, "polls", 0)
     ended = asyncio.get_running_loop().create_future()
     KafkaWriter({"bootstrap.servers": "kafka:9092"}, None, ended.set_result)
-    assert "has forgotten all brokers" in str(await asyncio.wait_for(ended, 10))
+    assert "has lost the addresses of all brokers" in str(await asyncio.wait_for(ended, 10))
     assert Writing.polls == 2
 
 

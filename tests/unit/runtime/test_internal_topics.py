@@ -10,7 +10,7 @@ def test_brokers_that_are_away_are_to_be_started() -> None:
 def test_brokers_that_are_back_are_waited_for() -> None:
     """Nobody is told to lower a setting because a broker has just come back."""
     assert remedy({1, 2}, in_sync={1}, brokers={1, 2}).startswith(
-        "the brokers 2 are there and have not caught up yet"
+        "the brokers 2 are running but have not caught up yet"
     )
 
 

@@ -215,4 +215,4 @@ def test_by_default_it_ends_the_process() -> None:
     )
     assert ended.returncode == 1
     assert ended.stderr.count("\n") == 1
-    assert "a producer can write no more to topic 'counts' of Kafka at kafka:9092" in ended.stderr
+    assert "a producer can no longer write to topic 'counts' of Kafka at kafka:9092" in ended.stderr

@@ -35,8 +35,8 @@ def test_one_that_hangs_is_named() -> None:
     assert world.after(4, {3: (7, 9), 4: (5, 5)}) == ""
     said = world.after(4, {3: (7, 20), 4: (5, 5)})
     assert (
-        said
-        == "topic in partition 3: a transaction is open since at least 8 s, from offset 7 on; readers wait"
+        said == "topic in partition 3: a transaction has been open for at least 8 s, from offset 7 "
+        "on; readers wait for it"
     )
     assert world.found.longest_secs == 8
     assert world.after(2, {3: (20, 20), 4: (5, 5)}) == ""

@@ -87,7 +87,7 @@ def test_what_must_be_mended_first_ends_the_process(code: int, task: int, told: 
     made = refused([record(task=task)], code, 0)
     assert made
     assert (made.culprits(), made.suspects()) == ({}, [])
-    assert "the topic 'counts' did not take a record" in made.must_end
+    assert "the topic 'counts' did not accept a record" in made.must_end
     assert told in made.must_end
 
 
@@ -95,7 +95,7 @@ def test_a_change_of_state_that_is_refused_ends_the_process() -> None:
     """It names the changelog."""
     made = Refusals([], "changelog")
     made.add_change(KafkaError(TOO_LARGE))
-    assert "the topic 'changelog' did not take a record" in made.must_end
+    assert "the topic 'changelog' did not accept a record" in made.must_end
 
 
 def test_what_may_pass_is_tried_again() -> None:

@@ -130,7 +130,7 @@ def test_an_instance_that_is_no_pod_of_the_stateful_set_is_refused(instance: str
         "KSTORM_INSTANCE": instance,
     }
     with pytest.raises(
-        ConfigError, match=f"KSTORM_INSTANCE is '{instance}', which is no pod of .* 'wc-count'"
+        ConfigError, match=f"KSTORM_INSTANCE is '{instance}', which is not a pod of .* 'wc-count'"
     ):
         from_environment(environment)
     assert from_environment(environment | {"KSTORM_INSTANCE": "wc-count-12"}).stateful_set == SET

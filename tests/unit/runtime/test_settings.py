@@ -150,11 +150,11 @@ def test_secrets_come_by_file_too(tmp_path: Path) -> None:
             "cannot be read: No such file or directory",
         ),
         ("KSTORM_KAFKA_PROPERTIES_FILE", "/", "cannot be read: Is a directory"),
-        ("KSTORM_KAFKA_PROPERTIES_FILE", __file__, "is no JSON object of names and values"),
+        ("KSTORM_KAFKA_PROPERTIES_FILE", __file__, "is not a JSON object of names and values"),
         (
             "KSTORM_KAFKA_PROPERTIES",
             '{"sasl.password": ["hunter2"]}',
-            "is no JSON object of names and values",
+            "is not a JSON object of names and values",
         ),
         ("KSTORM_ZOOKEEPER_AUTH", "me:hunter2", "is not of the form digest:user:password"),
         ("KSTORM_ZOOKEEPER_AUTH", "x509:me:hunter2", "digest:user:password or sasl:user:password"),
@@ -180,8 +180,8 @@ def test_how_to_connect_to_zookeeper() -> None:
 @pytest.mark.parametrize(
     ("text", "says"),
     [
-        ("", "it is no JSON object"),
-        ('{"ca": "/etc/ca.crt"', "it is no JSON object"),
+        ("", "it is not a JSON object"),
+        ('{"ca": "/etc/ca.crt"', "it is not a JSON object"),
         ("true", "Expected `object`, got `bool`"),
         ('{"ca_file": "/etc/ca.crt"}', "unknown field `ca_file`"),
         ('{"keyfile_password": "hunter2"}', "unknown field `keyfile_password`"),

@@ -43,7 +43,7 @@ async def test_a_disk_without_room_is_named(tmp_path: Path) -> None:
     made._copies[0] = Copy(b"topic", 6, 0.0)
     with pytest.raises(
         StorageError,
-        match=rf"partition 0 of the table 'ledger'.*{tmp_path}: {NO_ROOM}.*all of it is in Kafka",
+        match=rf"partition 0 of the table 'ledger'.*{tmp_path}: {NO_ROOM}.*Kafka has all of it",
     ):
         made.keep(0, [(b"k", b"v")], 7, 0.0)
 

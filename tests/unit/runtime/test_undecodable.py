@@ -154,7 +154,7 @@ def test_a_search_that_fails_is_begun_again_by_the_next_fault(
 
     with caplog.at_level(logging.WARNING):
         eventually(
-            lambda: not ended() and "Kafka at kafka:9092 did not tell it: away" in caplog.text, 10
+            lambda: not ended() and "Kafka at kafka:9092 did not return it: away" in caplog.text, 10
         )
     Client.refuses = False
     eventually(ended, 10)

@@ -81,7 +81,7 @@ def test_timeouts_and_groups_of_tasks_work(loop: asyncio.AbstractEventLoop) -> N
 
 def test_what_is_no_awaitable_is_refused(loop: asyncio.AbstractEventLoop) -> None:
     """As in a service."""
-    with pytest.raises(KstormError, match="let it return nothing"):
+    with pytest.raises(KstormError, match="it must return nothing"):
         Awaiting(loop, 3).go_on()
 
 

@@ -193,7 +193,9 @@ def test_ticks() -> None:
     assert len(gather.bolt.held) == 2
     gather.tick()
     assert (gather.emitted(), gather.anchors(), gather.acked) == ([[2]], [[0, 1]], [0, 1])
-    with pytest.raises(TopologyError, match="gets no tick tuples: let get_component_configuration"):
+    with pytest.raises(
+        TopologyError, match="gets no tick tuples: set topology_tick_tuple_freq_secs"
+    ):
         BoltTester(Hold(), "x").tick()
     ticked = BoltTester(Hold(), "x", topology_tick_tuple_freq_secs=1)
     ticked.give(["a"])
@@ -266,7 +268,7 @@ def test_wrong_tuples() -> None:
     for source in (None, "c", "b"):
         with pytest.raises(TopologyError, match=r"the bolt's inputs are 'a', \('b', 'named'\)"):
             pair.give([1], source)
-    with pytest.raises(TopologyError, match=r"2 values given for 1 fields \(left\)"):
+    with pytest.raises(TopologyError, match=r"2 values were given for 1 fields \(left\)"):
         pair.give([1, 2], "a")
     with pytest.raises(TypeError, match="object"):
         pair.give([object()], "a")

@@ -107,7 +107,7 @@ def test_a_bolt_that_resets_timeouts_for_ever() -> None:
 def test_every_spout_is_given_tuples_and_nothing_else_is() -> None:
     """A misspelt name is answered with the spouts that there are."""
     with pytest.raises(
-        TopologyError, match="'sentence', which is no spout of 't': its spouts are sentences"
+        TopologyError, match="'sentence', which is not a spout of 't': its spouts are sentences"
     ):
         complete_topology(topology(), {"sentence": []})
     with pytest.raises(TopologyError, match="no tuples are given for the spout 'sentences'"):

@@ -335,9 +335,9 @@ def test_mistakes_of_a_test() -> None:
             call()
     with pytest.raises(TopicError, match=r"there is no lines\[7\]"):
         kafka.produce("lines", "x", partition=7)
-    with pytest.raises(TopicError, match="topic 'lines' with 1 partitions: it has 2"):
+    with pytest.raises(TopicError, match="topic 'lines' has 2 partitions and cannot have 1"):
         kafka.create_topic("lines", 1)
-    with pytest.raises(TopicError, match="topic 'none' with 0 partitions"):
+    with pytest.raises(TopicError, match="topic 'none' has 0 partitions and cannot have 0"):
         FakeKafka({"none": 0})
     kafka.produce("lines", "x", partition=0, offset=5)
     with pytest.raises(

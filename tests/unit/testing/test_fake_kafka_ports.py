@@ -254,7 +254,7 @@ def test_a_report_comes_later(kafka: FakeKafka) -> None:
     assert reports == []
     assert kafka.act()
     assert reports == [None]
-    with pytest.raises(BrokerError, match="1,000,001 bytes for topic 'out': it is too large"):
+    with pytest.raises(BrokerError, match="1,000,001 bytes is too large for topic 'out'"):
         writer.write("out", None, b"v" * 1_000_001, lambda error, record: reports.append(error))
     assert not kafka.act()
 

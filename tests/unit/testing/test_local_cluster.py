@@ -169,7 +169,7 @@ def test_a_clock_does_not_go_back(feeder: FeederSpout, seconds: float) -> None:
         cluster.advance_time(0)
         with pytest.raises(
             KstormError,
-            match=r"advance_time\(.*\): a clock does not go back; give it 0 seconds or more",
+            match=r"advance_time\(.*\): a clock cannot go back; give it 0 seconds or more",
         ):
             cluster.advance_time(seconds)
 

@@ -188,7 +188,7 @@ def test_a_bolt_that_can_never_be_prepared() -> None:
             raise RuntimeError("no database")
 
     with pytest.raises(
-        SimulationError, match=r"seed 3: processes .* 300 times.*'count'.*no database"
+        SimulationError, match=r"seed 3: user code ended processes 300 times.*'count'.*no database"
     ):
         simulate(wired(Broken()), {"lines": LINES}, no_word_is_lost, [3])
 

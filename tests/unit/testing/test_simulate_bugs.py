@@ -55,7 +55,7 @@ def test_what_is_lost_without_any_fault() -> None:
     def nothing_is_good(cluster: object) -> None:
         raise AssertionError("no")
 
-    with pytest.raises(SimulationError, match="seed 3: no\nNo fault is needed for it"):
+    with pytest.raises(SimulationError, match="seed 3: no\nThis happens without any fault"):
         simulate(BUGS[0].right, INPUTS, nothing_is_good, [3])
 
 

@@ -124,7 +124,7 @@ class ForgetsOne(Bolt):
 def test_a_tuple_that_is_never_finished_is_found_out() -> None:
     """Though every input was emitted, and that is committed; the message says where it is."""
     with pytest.raises(
-        SimulationError, match=r"tuples that are not finished: sink\[\d\]\. Does a bolt hold"
+        SimulationError, match=r"have unfinished tuples: sink\[\d\]\. Does a bolt hold"
     ):
         simulate(wired(ForgetsOne()), {"lines": LINES}, lambda cluster: None, range(1))
 
@@ -166,7 +166,7 @@ def test_a_spout_without_a_position_is_refused() -> None:
     """Where the topology's own had one: `build` would have refused it."""
     with pytest.raises(
         TopologyError,
-        match="a TestWordSpout in the place of 'lines' has no position: take a FeederSpout",
+        match="but the TestWordSpout that replaces 'lines' has no position: use a FeederSpout",
     ):
         replace_components(wired(TupleCaptureBolt()), {"lines": TestWordSpout()})
 

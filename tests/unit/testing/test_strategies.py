@@ -59,7 +59,10 @@ def test_messages_may_be_none_at_all() -> None:
 
 def test_wrong_fields() -> None:
     """A strategy for a field that is not there is a mistake, as are fields that no stream could have."""
-    with pytest.raises(ValueError, match="a strategy for the field 'wrod': the fields are word"):
+    with pytest.raises(
+        ValueError,
+        match="there is a strategy for 'wrod', which is not a field: the fields are word",
+    ):
         tuples("word", wrod=st.text())
     with pytest.raises(TopologyError, match="declared twice"):
         tuples("word", "word")

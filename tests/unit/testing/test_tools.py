@@ -21,7 +21,7 @@ def test_a_tuple_made_by_hand() -> None:
     assert (made.source_component, made.source_stream, made.source_task) == ("split", "words", 7)
     assert make_tuple(["a", "b"])["field2"] == "b"
     assert list(made.roots()) == []
-    with pytest.raises(TopologyError, match=r"a tuple of 1 values for 2 fields \(a, b\)"):
+    with pytest.raises(TopologyError, match=r"a tuple has 1 values for 2 fields \(a, b\)"):
         make_tuple(["x"], ["a", "b"])
 
 
@@ -60,13 +60,9 @@ def test_what_cannot_be_replaced() -> None:
     topology = wordcount(FeederSpout("sentence"))
     with pytest.raises(TopologyError, match="no component 'splt': it has sentences, split, count"):
         replace_components(topology, {"splt": Split()})
-    with pytest.raises(
-        TopologyError, match="'split' is a bolt: a FeederSpout cannot take its place"
-    ):
+    with pytest.raises(TopologyError, match="'split' is a bolt: a FeederSpout cannot replace it"):
         replace_components(topology, {"split": FeederSpout("x")})
-    with pytest.raises(
-        TopologyError, match="'sentences' is a spout: a Split cannot take its place"
-    ):
+    with pytest.raises(TopologyError, match="'sentences' is a spout: a Split cannot replace it"):
         replace_components(topology, {"sentences": Split()})
 
 

@@ -105,7 +105,7 @@ def test_subscribing_to_an_unknown_component() -> None:
     refused(
         lambda b: b.set_bolt("b", Silent()).shuffle_grouping("wrods"),
         "'wrods'",
-        "no component",
+        "is not a component",
         "words, b",
     )
 
@@ -158,7 +158,7 @@ def test_fields_grouping_on_no_field() -> None:
     """It would send everything to one task: global_grouping says that better."""
     refused(
         lambda b: b.set_bolt("b", Silent()).fields_grouping("words", []),
-        "on no field",
+        "has no fields",
         "name at least one",
         "global",
     )
@@ -167,11 +167,11 @@ def test_fields_grouping_on_no_field() -> None:
 def test_direct_streams_and_direct_groupings_belong_together() -> None:
     """Each without the other is refused, with its own remedy."""
     refused(
-        lambda b: b.set_bolt("b", Silent()).direct_grouping("words"), "do not fit", "direct=True"
+        lambda b: b.set_bolt("b", Silent()).direct_grouping("words"), "does not fit", "direct=True"
     )
     refused(
         lambda b: b.set_bolt("b", Silent()).all_grouping("words", "to-one"),
-        "do not fit",
+        "does not fit",
         "use direct_grouping",
     )
 
@@ -220,7 +220,7 @@ def test_too_many_tasks() -> None:
     refused(
         lambda b: b.set_bolt("b", Silent(), 65_535).shuffle_grouping("words"),
         "65536 tasks",
-        "65535 is the most",
+        "the maximum is 65535",
     )
 
 

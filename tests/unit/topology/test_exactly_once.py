@@ -58,11 +58,11 @@ def test_each_bolt_has_a_changelog() -> None:
         (TestWordSpout, "the spout 'source' is a TestWordSpout"),
         (
             lambda: spout(processing_guarantee=ProcessingGuarantee.AT_MOST_ONCE),
-            "its SpoutConfig asks for",
+            "its SpoutConfig has processing_guarantee=",
         ),
         (
             lambda: spout(processing_guarantee=ProcessingGuarantee.NO_GUARANTEE),
-            "its SpoutConfig asks for",
+            "its SpoutConfig has processing_guarantee=",
         ),
         (lambda: spout(ignore_zk_offsets=True), "ignore_zk_offsets is set"),
     ],
@@ -80,7 +80,7 @@ def test_a_spout_without_a_position_of_its_own_is_refused(
     ("bolt", "why"),
     [
         (lambda: sink().with_fire_and_forget(), "with_fire_and_forget"),
-        (lambda: sink().with_producer_properties({}), "a producer of its own"),
+        (lambda: sink().with_producer_properties({}), "its own producer"),
         (lambda: sink().with_producer_callback(ProducerCallback()), "a producer callback"),
     ],
 )
@@ -105,7 +105,7 @@ def test_a_component_has_no_guarantee_of_its_own(whole: str, own: str, name: str
     declared[name].add_configurations(topology_processing_guarantee=own)
     with pytest.raises(
         TopologyError,
-        match=rf"of '{name}': {GUARANTEE} is '{own}', and the topology's is '{whole}'",
+        match=rf"of '{name}': {GUARANTEE} is '{own}', but the topology has '{whole}'",
     ):
         builder.build()
     declared[name].add_configurations(topology_processing_guarantee=whole)

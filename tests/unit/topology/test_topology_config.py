@@ -111,7 +111,7 @@ def test_settings_of_ones_own() -> None:
     assert "topology_debug" in config
     assert "nothing" not in config
     with pytest.raises(
-        KeyError, match=r"no setting 'nothing': of one's own there are greeting, my\.limit"
+        KeyError, match=r"no setting 'nothing': your own settings are greeting, my\.limit"
     ):
         config["nothing"]
     changed = config.override(greeting=greeting, topology_debug=False, get=None)
@@ -162,9 +162,7 @@ def test_names_that_are_none() -> None:
         ConfigError, match="no setting 'topology_zzz': the settings are topology_acker_checkpoint"
     ):
         Config(own={"topology_zzz": 1})
-    with pytest.raises(
-        ConfigError, match="own has 'topology_debug', which is a setting of kstorm's"
-    ):
+    with pytest.raises(ConfigError, match="own has 'topology_debug', which is a setting of kstorm"):
         Config(own={"topology_debug": 1})
     for name in ("", None, 7):
         with pytest.raises(ConfigError, match=f"{name!r} is not the name of a setting"):

@@ -202,9 +202,9 @@ class Says(NamedTuple):
 @pytest.mark.parametrize(
     ("width", "says"),
     [
-        (1, Says("word", "emitted 4 values, and has 1 output fields")),
-        (1, Says([], "emitted 0 values, and has 1 output fields")),
-        (2, Says(["a"], "emitted 1 values, and has 2 output fields")),
+        (1, Says("word", "emitted 4 values, but has 1 output fields")),
+        (1, Says([], "emitted 0 values, but has 1 output fields")),
+        (2, Says(["a"], "emitted 1 values, but has 2 output fields")),
     ],
 )
 def test_an_emit_of_another_number_of_values_is_refused(width: int, says: Says) -> None:

@@ -62,7 +62,7 @@ class Memory(BackingMap):
     def multi_put(self, owner: Owner, keys: Sequence[str], values: Sequence[Any]) -> None:
         if self.lives[owner.task] != owner.life:
             self.refused += 1
-            raise FencedError(f"{owner} is another process's")
+            raise FencedError(f"another process has taken over {owner}")
         self.last[owner.task] = list(keys)
         self.rows |= zip(keys, values, strict=True)
 
@@ -193,7 +193,7 @@ def test_a_life_that_has_ended_writes_nothing(tmp_path: Path) -> None:
     new, stored = database.begin_life("t/0")
     assert stored == ["a", "b"]
     assert new.life > old.life
-    with pytest.raises(FencedError, match="t/0 is another process's now"):
+    with pytest.raises(FencedError, match="another process has taken over t/0"):
         database.multi_put(old, ["c"], [1])
     database.multi_put(other, ["d"], [4])
     assert database.multi_get(["a", "b", "c", "d"]) == [1, ["x", None], None, 4]
@@ -253,7 +253,7 @@ def test_a_database_that_is_ahead_is_another_ones() -> None:
     found.begin(state)
     found.open()
     with pytest.raises(
-        StorageError, match="t/0 is at epoch 1, and the database has values of epoch 9"
+        StorageError, match="t/0 is at epoch 1, but the database has values of epoch 9"
     ):
         found.load([["a"]])
 

@@ -199,7 +199,7 @@ def test_the_first_of_a_batch() -> None:
         [1],
         [2],
     ]
-    with pytest.raises(TopologyError, match=r"FirstN\(0\): give a number from 1 on"):
+    with pytest.raises(TopologyError, match=r"FirstN\(0\): give a number of at least 1"):
         FirstN(0)
     with pytest.raises(
         TopologyError,
@@ -405,7 +405,7 @@ def test_a_chain_shows_results_and_not_what_is_kept() -> None:
 @pytest.mark.parametrize(
     ("do", "message"),
     [
-        (lambda s: s.chained_agg().chain_end(), "give at least one, and not none"),
+        (lambda s: s.chained_agg().chain_end(), "a chain has no aggregators: add at least one"),
         (
             lambda s: (
                 s.chained_agg()
@@ -413,11 +413,11 @@ def test_a_chain_shows_results_and_not_what_is_kept() -> None:
                 .partition_aggregate(Count(), "m")
                 .chain_end()
             ),
-            "not aggregate and partition_aggregate",
+            "a chain has aggregate and partition_aggregate",
         ),
         (
             lambda s: s.chained_agg().aggregate(Count(), ["n", "m"]).chain_end(),
-            "Count gives one value: name one output field",
+            "Count returns one value: name one output field",
         ),
         (
             lambda s: s.chained_agg().aggregate("x", Sum(), "n").chain_end(),

@@ -159,19 +159,22 @@ def test_an_outer_join_is_exact_whatever_dies() -> None:
     [
         (
             {"kind": "left"},
-            r"test_storm_joins.py:\d+: left join\(key\): a left join of all that ever comes .* give it a window=",
+            r"test_storm_joins.py:\d+: left join\(key\): a left join over the whole history .* give it a window=",
         ),
-        ({"kind": "outer"}, "'outer' is no JoinType: give inner, left, right, full"),
-        ({"mode": "all"}, "'all' is no JoinOutFieldsMode: give compact, preserve"),
+        ({"kind": "outer"}, "'outer' is not a JoinType: give inner, left, right, full"),
+        ({"mode": "all"}, "'all' is not a JoinOutFieldsMode: give compact, preserve"),
         (
             {"mode": "preserve"},
-            "4 output fields, and 5 come out: all of the left stream and all of the right one",
+            (
+                "4 output fields, but it has 5: all fields of the left stream and all fields of the "
+                "right one"
+            ),
         ),
         (
             {"window": Sessions(Duration.minutes(1))},
-            "streams are not joined within sessions: give the join a window=",
+            "streams cannot be joined within sessions: give the join a window=",
         ),
-        ({"outputs": ["a"]}, "1 output fields, and 4 come out: the key"),
+        ({"outputs": ["a"]}, "1 output fields, but it has 4: the key"),
     ],
 )
 def test_joins_that_cannot_be(how: Any, message: str) -> None:

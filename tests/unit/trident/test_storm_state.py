@@ -238,6 +238,6 @@ def test_a_state_in_a_database_does_not_list_what_a_task_has() -> None:
         ShownMap(OpaqueMap(Memory()).map("count/0"), str).get_tuples()
     with pytest.raises(
         TopologyError,
-        match=r"test_storm_state.py:\d+: .*TupleCollectionGet of a state in a database",
+        match=r"test_storm_state.py:\d+: .*TupleCollectionGet cannot query a state in a database",
     ):
         topology.build()

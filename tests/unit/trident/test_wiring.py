@@ -56,7 +56,7 @@ def test_all_fields_that_are_wrong_are_named_with_their_lines() -> None:
         (lambda s: s.partition_by("x").map(lambda *row: row), "no field 'x'"),
         (
             lambda s: s.group_by("a").aggregate("a", Sum(), ["x", "y"]),
-            "Sum gives one value: name one output field, not 2",
+            "Sum returns one value: name one output field, not 2",
         ),
         (lambda s: s.persistent_aggregate(kstorm_state(), Pairs(), "n"), "the Aggregator Pairs"),
         (
@@ -64,7 +64,7 @@ def test_all_fields_that_are_wrong_are_named_with_their_lines() -> None:
             r"the state is \{\}: give kstorm_state\(\)",
         ),
         (lambda s: s.group_by("a").aggregate(Count()), "was given 1 arguments"),
-        (lambda s: s.merge(s.project("a")), "give them as many, by project"),
+        (lambda s: s.merge(s.project("a")), "use project to give both the same number of fields"),
         (
             lambda s: s.state_query(
                 s.group_by("a", "b").persistent_aggregate(kstorm_state(), Count(), "n"),
@@ -72,7 +72,7 @@ def test_all_fields_that_are_wrong_are_named_with_their_lines() -> None:
                 MapGet(),
                 "n",
             ),
-            r"the state's key has 2 fields \(a, b\), and the query 1",
+            r"the state's key has 2 fields \(a, b\), but the query has 1",
         ),
         (lambda s: s.map(lambda *row: row).name("two words"), "component id 'two words'"),
         (lambda s: s.map(lambda *row: row).name("in"), "two components 'in'"),
@@ -88,7 +88,7 @@ class Pairs(Aggregator):
 
 
 def test_trident_stands_on_exactly_once() -> None:
-    with pytest.raises(TopologyError, match="Trident stands on 'exactly_once'"):
+    with pytest.raises(TopologyError, match="Trident needs 'exactly_once'"):
         TridentTopology("t", Config())
     with pytest.raises(TopologyError, match="is a str: give an OpaqueTridentKafkaSpout"):
         TridentTopology("t").new_stream("in", "topic")
@@ -102,14 +102,14 @@ class Wide(Function):
 @pytest.mark.parametrize(
     ("do", "said"),
     [
-        (lambda s: s.each("n", Wide(), "x"), "Wide emitted 2 values, and has 1 output fields"),
+        (lambda s: s.each("n", Wide(), "x"), "Wide emitted 2 values, but has 1 output fields"),
         (
             lambda s: s.each("n", lambda n: "word", "x"),
             "lambda returned str, where several results are expected",
         ),
         (
             lambda s: s.map(lambda n: (n,), ["x", "y"]),
-            "lambda emitted 1 values, and has 2 output fields",
+            "lambda emitted 1 values, but has 2 output fields",
         ),
     ],
 )

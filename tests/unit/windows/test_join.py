@@ -101,7 +101,7 @@ def test_by_streams() -> None:
     [
         (lambda: JoinBolt("a", "x").join("b", "y", "c"), "has not joined 'c': so far it has a"),
         (lambda: JoinBolt("a", "x").join("b", "y", "a").join("b", "y", "a"), "joins 'b' twice"),
-        (lambda: JoinBolt("orders", "id"), "without fields: call select"),
+        (lambda: JoinBolt("orders", "id"), "has no fields: call select"),
         (lambda: JoinBolt("orders", "id").select("people:name"), "has not joined 'people'"),
     ],
 )

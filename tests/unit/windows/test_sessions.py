@@ -199,7 +199,7 @@ def test_a_tuple_without_the_key_fails() -> None:
     run = Run(Visits().with_session_window(Duration(10), "who").with_timestamp_field("at"))
     run.give(1)
     assert len(run.tester.failed) == 1
-    assert "it is of no session" in str(run.tester.errors[0].error)
+    assert "it belongs to no session" in str(run.tester.errors[0].error)
 
 
 def test_nothing_is_left_of_sessions_that_were_shown() -> None:

@@ -334,7 +334,7 @@ def test_what_was_not_read_in_its_time_is_not_there_later() -> None:
     run = Run(Keeping().with_window(Count(4), Count(2)))
     run.give(1, 2, 3, 4)
     assert [tuple["n"] for tuple in windows[1].new] == [3, 4]
-    with pytest.raises(RuntimeError, match="the window has passed by"):
+    with pytest.raises(RuntimeError, match="the window has already been executed"):
         _ = windows[1].tuples
 
 

@@ -119,9 +119,10 @@ class BoltTask:
         self.collector.lose(frame.lost, frame.lost_pairs)
         if frame.lost:
             error = FrameError(
-                f"{frame.lost} of {frame.lost + frame.count} tuples of {frame.component!r} on the stream {frame.stream!r} hold a "
-                f"value that MessagePack encodes but cannot read ({frame.reason}), such as a dict with dataclasses as keys: "
-                "their trees were failed; emit plain values"
+                f"{frame.lost} of {frame.lost + frame.count} tuples of {frame.component!r} on the "
+                f"stream {frame.stream!r} hold a value that MessagePack can encode but not decode "
+                f"({frame.reason}), such as a dict with dataclasses as keys: their trees were "
+                "failed; emit plain values"
             )
             self._on_error(error, "receiving")
 
@@ -140,7 +141,8 @@ class BoltTask:
             if not isinstance(error, FailedException):
                 self._on_error(
                     error,
-                    f"executing a batch of {len(batch)} of {batch.source.component!r}, now one by one",
+                    f"executing a batch of {len(batch)} tuples of {batch.source.component!r}, "
+                    "which are now executed one by one",
                 )
             pending = NotImplemented
         self._basic.batch = None  # otherwise the batch stays in memory until the next one
@@ -261,18 +263,20 @@ class BoltTask:
         if source is None:
             if (frame.component, frame.stream) not in self._inputs:
                 raise FrameError(
-                    f"a frame of the stream {frame.stream!r} of {frame.component!r}, to which {self.component!r} does not subscribe"
+                    f"a frame has the stream {frame.stream!r} of {frame.component!r}, to which "
+                    f"{self.component!r} does not subscribe"
                 )
             if frame.task not in self.topology.task_ids(frame.component):
                 raise FrameError(
-                    f"a frame of task {frame.task}, which is none of {frame.component!r}'s"
+                    f"a frame has task {frame.task}, which is not a task of {frame.component!r}"
                 )
             fields = self.topology.component(frame.component).streams[frame.stream].fields
             source = self._sources[key] = Source(frame.component, frame.stream, frame.task, fields)
         if len(frame.columns) != len(source.fields):
             raise FrameError(
-                f"a frame of {len(frame.columns)} columns; the stream {frame.stream!r} of {frame.component!r} "
-                f"has {len(source.fields)} fields: was the topology changed while tuples were in flight?"
+                f"a frame has {len(frame.columns)} columns, but the stream {frame.stream!r} of "
+                f"{frame.component!r} has {len(source.fields)} fields: was the topology changed "
+                "while tuples were in flight?"
             )
         return source
 

@@ -89,8 +89,8 @@ class BoltCollector:
         for anchor in anchors:
             if anchor.finished:
                 raise EmitError(
-                    f"{self._component!r} anchors to a tuple of {anchor.source_component!r} that was acked or failed "
-                    "already: emit first, then ack"
+                    f"{self._component!r} anchors to a tuple of {anchor.source_component!r} that "
+                    "was acked or failed already: emit first, then ack"
                 )
 
     def _hang(self, lane: Lane, values: Sequence[Any], anchors: Iterable[Tuple]) -> None:
@@ -153,7 +153,7 @@ class BoltCollector:
         `pairs`: root → XOR of the lost edges.
         """
         self.failed += count
-        self._outbox.fail(pairs, self._note(FrameError("it cannot be read")))
+        self._outbox.fail(pairs, self._note(FrameError("the tuple cannot be decoded")))
 
     def reset_timeout(self, tuple: Tuple) -> None:
         self._outbox.resets.update(tuple.roots())
@@ -196,8 +196,8 @@ class BoltCollector:
         route, count = check_columns(self._routes.get(stream), self._component, columns, stream)
         if anchors is not None and anchors.finished:
             raise EmitError(
-                f"{self._component!r} anchors to a batch of {anchors.source.component!r} that was acked or failed already: "
-                "emit first, then ack"
+                f"{self._component!r} anchors to a batch of {anchors.source.component!r} that was "
+                "acked or failed already: emit first, then ack"
             )
         at = None if anchors is None else self._positions(anchors, positions, count)
         roots = (
@@ -233,14 +233,14 @@ class BoltCollector:
             if count == len(anchors):
                 return None
             raise EmitError(
-                f"{self._component!r} emits a batch of {count} anchored to one of {len(anchors)}: say by positions=… which "
-                "of those each hangs on"
+                f"{self._component!r} emits a batch of {count} tuples anchored to a batch of "
+                f"{len(anchors)}: give the anchor of each tuple with positions=…"
             )
         at = as_positions(positions)
         if at.size != count or (count and not 0 <= at.min() <= at.max() < len(anchors)):
             raise EmitError(
-                f"{self._component!r} emits a batch of {count} with {at.size} positions: it must be one each, from 0 to "
-                f"{len(anchors) - 1}"
+                f"{self._component!r} emits a batch of {count} tuples with {at.size} positions: "
+                f"give one position per tuple, from 0 to {len(anchors) - 1}"
             )
         return at
 
@@ -339,7 +339,8 @@ class BasicCollector:
     ) -> Placed:
         if self.batch is None:
             raise EmitError(
-                f"{self._component!r} calls emit_batch outside of execute_batch, where there is no batch to anchor to: use emit"
+                f"{self._component!r} calls emit_batch outside of execute_batch, where there is "
+                "no batch to anchor to: use emit"
             )
         return self._collector.emit_batch(columns, self.batch, positions, stream)
 
@@ -350,15 +351,18 @@ def direct_lanes(
     """Return the lanes of an emit that names its task. Raises `EmitError` on any invalid emit."""
     if route is None:
         raise EmitError(
-            f"{component!r} emits on the stream {stream!r}, which it did not declare in declare_output_fields"
+            f"{component!r} emits on the stream {stream!r}, which it did not declare in "
+            "declare_output_fields"
         )
     if len(values) != route.fields:
         raise EmitError(
-            f"{component!r} emits {len(values)} values on the stream {stream!r}, which declares {route.fields} fields"
+            f"{component!r} emits {len(values)} values on the stream {stream!r}, which declares "
+            f"{route.fields} fields"
         )
     if not route.is_direct:
         raise EmitError(
-            f"{component!r} names a task on the stream {stream!r}: declare it with direct=True for that"
+            f"{component!r} emits to a task on the stream {stream!r}, which is not a direct "
+            "stream: declare it with direct=True"
         )
     if task is None:
         raise EmitError(
@@ -367,7 +371,8 @@ def direct_lanes(
     lanes = route.direct.get(task)
     if lanes is None:
         raise EmitError(
-            f"{component!r} emits to task {task} on the stream {stream!r}: its consumers' tasks are {sorted(route.direct)}"
+            f"{component!r} emits to task {task} on the stream {stream!r}: its consumers' tasks "
+            f"are {sorted(route.direct)}"
         )
     return lanes
 
@@ -385,7 +390,7 @@ def check_columns(
     sizes = {len(column) for column in columns}
     if len(sizes) != 1:
         raise EmitError(
-            f"{component!r} emits a batch on the stream {stream!r} whose columns have {sorted(sizes)} rows: they must be "
-            "lists of one length, one a field"
+            f"{component!r} emits a batch on the stream {stream!r} whose columns have "
+            f"{sorted(sizes)} rows: give one list per field, all of the same length"
         )
     return route, sizes.pop()

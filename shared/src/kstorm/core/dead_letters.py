@@ -155,7 +155,7 @@ def encode_letter(letter: DeadLetter) -> bytes:
         if len(data) <= _MAX_BYTES:
             return data
     key, value = letter.key and letter.key[:_MAX_KEY], letter.value and letter.value[:_MAX_VALUE]
-    kept = f"(of its {len(letter.value or b'')} bytes the first {len(value or b'')}{_CUT}"
+    kept = f"(the first {len(value or b'')} of its {len(letter.value or b'')} bytes{_CUT}"
     short = msgspec.structs.replace(letter, key=key, value=value, reason=f"{letter.reason} {kept}")
     headers = letter.headers if len(msgspec.json.encode(letter.headers)) <= _MAX_KEY else []
     return msgspec.json.encode(msgspec.structs.replace(short, headers=headers))
@@ -163,7 +163,7 @@ def encode_letter(letter: DeadLetter) -> bytes:
 
 def decode_letter(data: bytes) -> DeadLetter:
     """Decode a dead letter. Raises `FrameError` if the record is not one."""
-    return decode_json(data, DeadLetter, "no dead letter")
+    return decode_json(data, DeadLetter, "a dead letter")
 
 
 def is_cut(letter: DeadLetter) -> bool:

@@ -90,7 +90,8 @@ class Ledger:
         failed, reset = unpack_ids(frame.failed), unpack_ids(frame.reset)
         if frame.init_roots and frame.task not in self._box.places:
             raise FrameError(
-                f"inits of task {frame.task}, which is no spout's: nobody could be told of their trees"
+                f"inits have task {frame.task}, which is not a spout task: completions of their "
+                "trees would have no receiver"
             )
         if offset <= self._replay_until:
             # Rule 2: the record is replayed, and some restored bucket may already include it.
@@ -300,7 +301,9 @@ def check_bucket(key: bytes, value: bytes | None) -> None:
     """Raise `FrameError` if this is not a stored bucket. A ledger never deletes one."""
     number = _bucket_number(key)
     if value is None:
-        raise FrameError(f"a ledger bucket {number} without a value: a ledger deletes none")
+        raise FrameError(
+            f"the ledger bucket {number} has no value: a ledger never deletes a bucket"
+        )
     _unpack_bucket(value)
 
 
@@ -314,15 +317,15 @@ def _unpack_bucket(value: bytes) -> tuple[bytes, int, int, Iterator[tuple[int, i
     try:
         form, log_id, stamp, generation, n = _HEADER.unpack_from(value)
         if form != _FORMAT:
-            raise FrameError(f"a ledger bucket of format {form}; this kstorm reads {_FORMAT}")
+            raise FrameError(f"a ledger bucket has format {form}, but this release reads {_FORMAT}")
         if len(value) != _HEADER.size + 20 * n:
-            raise FrameError(f"a ledger bucket of {len(value)} bytes that claims {n} rows")
+            raise FrameError(f"a ledger bucket has {len(value)} bytes, but claims to have {n} rows")
         at = _HEADER.size
         roots = unpack_from(f"<{n}Q", value, at)
         vals = unpack_from(f"<{n}Q", value, at + 8 * n)
         metas = unpack_from(f"<{n}I", value, at + 16 * n)
     except struct.error as error:
-        raise FrameError(f"{len(value)} bytes that are no ledger bucket: {error}") from None
+        raise FrameError(f"{len(value)} bytes are not a ledger bucket: {error}") from None
     return (
         log_id,
         stamp,

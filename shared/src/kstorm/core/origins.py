@@ -139,7 +139,7 @@ def read_origins(runs: Iterable[OriginRun], count: int) -> Iterator[Origin | Non
         for offset in accumulate(_steps(run), initial=run.first):
             yield Origin(run.topic, run.partition, offset, run.attempt)
     if found not in (0, count):
-        raise FrameError(f"origins of {found} trees in a frame of {count}")
+        raise FrameError(f"a frame of {count} trees has origins for {found}")
     if not found:
         yield from repeat(None, count)
 
@@ -150,7 +150,7 @@ def _steps(run: OriginRun) -> Sequence[int]:
         return range(0) if not further else [1] * further
     width, left = divmod(len(run.steps), further) if further else (0, 1)
     if left or width not in _WIDTHS:
-        raise FrameError(f"{len(run.steps)} bytes of steps for {run.count} offsets")
+        raise FrameError(f"a run of {run.count} offsets has {len(run.steps)} bytes of steps")
     steps: list[int] = np.frombuffer(run.steps, f"<u{width}").tolist()
     return steps
 

@@ -58,8 +58,8 @@ class TooLarge(Struct, frozen=True):
     @property
     def _what(self) -> str:
         return (
-            f"a tuple of {self.component!r} on the stream {self.stream!r} ({self.size:,} bytes encoded, the limit is "
-            f"{self.limit:,}) {self.reason}"
+            f"a tuple of {self.component!r} on the stream {self.stream!r} ({self.size:,} bytes "
+            f"encoded, the limit is {self.limit:,}) {self.reason}"
         )
 
 

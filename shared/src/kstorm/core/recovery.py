@@ -65,14 +65,17 @@ def recovery(copy: Copy | None, log: Log, now: float) -> Recovery:
 
 def _distrust(copy: Copy | None, log: Log, now: float) -> str:
     if copy is None:
-        return "it does not say what it is a copy of"
+        return "it does not record which topic it copies"
     if copy.topic != log.topic:
-        return "it is a copy of another topic, or of this one before it was made anew"
+        return "it is a copy of another topic, or of this topic before it was recreated"
     if copy.reached >= log.high:
-        return f"it includes offset {copy.reached}, and the log ends before {log.high}"
+        return f"it includes offset {copy.reached}, but the log ends before {log.high}"
     age, slack = now - copy.current, log.tombstone_secs * _MARGIN
     if age >= log.tombstone_secs - slack:
-        return f"it is {age:.0f} s old, and deletions are kept for {log.tombstone_secs:.0f} s (delete.retention.ms)"
+        return (
+            f"it is {age:.0f} s old, but the topic keeps deletions for only "
+            f"{log.tombstone_secs:.0f} s (delete.retention.ms)"
+        )
     if age < -slack:
-        return f"it was written {-age:.0f} s from now, says the clock"
+        return f"its time is {-age:.0f} s in the future, according to this machine's clock"
     return ""

@@ -20,7 +20,7 @@ class RotatingMap(Generic[K, V]):
 
     def __init__(self, buckets: int) -> None:
         if buckets < 2:
-            raise ValueError(f"a rotating map of {buckets} buckets: it needs at least 2")
+            raise ValueError(f"a rotating map has {buckets} buckets: it needs at least 2")
         self._buckets: deque[dict[K, V]] = deque(({} for _ in range(buckets)), maxlen=buckets)
 
     def put(self, key: K, value: V) -> None:

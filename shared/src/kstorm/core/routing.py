@@ -282,14 +282,15 @@ def _by_user(template: Any, lanes: list[Lane], context: TopologyContext, stream:
             chosen = custom.choose_tasks(context.task_id, values)
         except Exception as error:
             raise EmitError(
-                f"{type(custom).__name__}.choose_tasks raised {type(error).__name__} for a tuple of {context.component!r} on "
-                f"the stream {stream!r}: {error}"
+                f"{type(custom).__name__}.choose_tasks raised {type(error).__name__} for a tuple "
+                f"of {context.component!r} on the stream {stream!r}: {error}"
             ) from error
         try:
             return [by_task[task] for task in chosen]
         except (KeyError, TypeError):
             raise EmitError(
-                f"{type(custom).__name__}.choose_tasks returned {chosen!r}: return a list of ids out of {list(by_task)}"
+                f"{type(custom).__name__}.choose_tasks returned {chosen!r}: return a list of task "
+                f"ids from {list(by_task)}"
             ) from None
 
     return choose

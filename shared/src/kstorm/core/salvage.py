@@ -57,7 +57,8 @@ def read_by_value(data: bytes) -> ByValue:
         shell = _decode_shell(data)
         if any(len(column) != shell.count for column in shell.columns):
             raise FrameError(
-                f"columns of {sorted({*map(len, shell.columns)})} values for {shell.count} tuples"
+                f"the columns have {sorted({*map(len, shell.columns)})} values for {shell.count} "
+                "tuples"
             )
         bad: dict[int, str] = {}
         return ByValue(shell, [_column(raw, bad) for raw in shell.columns], bad)

@@ -110,7 +110,8 @@ class SpoutCollector:
         )
         if message_ids is not None and len(message_ids) != count:
             raise EmitError(
-                f"{self._task.component!r} emits a batch of {count} with {len(message_ids)} message ids"
+                f"{self._task.component!r} emits a batch of {count} tuples with "
+                f"{len(message_ids)} message ids: give one per tuple"
             )
         roots = self._next_ids(count) if message_ids is not None and self._tracking else None
         emission = Emission(route, columns, count, roots, self._next_ids)

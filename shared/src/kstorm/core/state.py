@@ -260,7 +260,7 @@ def _name_of(key: bytes) -> str:
     try:
         return key.decode()
     except UnicodeDecodeError:
-        raise FrameError(f"the state's keys are text, and {key[:100]!r} is not UTF-8") from None
+        raise FrameError(f"the state's keys are text, but {key[:100]!r} is not UTF-8") from None
 
 
 def value_of(name: str, stored: bytes) -> Any:
@@ -269,7 +269,8 @@ def value_of(name: str, stored: bytes) -> Any:
         return _decode(stored)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise FrameError(
-            f"{len(stored)} bytes under the key {name[:100]!r} that are no value of a state: {error}"
+            f"the {len(stored)} bytes under the key {name[:100]!r} are not a value of a state: "
+            f"{error}"
         ) from None
 
 
@@ -278,28 +279,30 @@ def _stored_form(key: str, value: Any) -> bytes:
         stored = _encode(value)
     except (TypeError, ValueError, OverflowError, RecursionError, AttributeError) as error:
         raise TypeError(
-            f"the state of the key {key!r:.200} cannot be stored: MessagePack has no such value: {error}"
+            f"the value of the key {key!r:.200} cannot be stored, because MessagePack cannot "
+            f"encode it: {error}"
         ) from None
     if len(stored) > MAX_PAIR_BYTES - 4 * len(key):
         raise ValueError(
-            f"the state of the key {key!r:.200} has {len(stored)} bytes, and at most {MAX_PAIR_BYTES} fit into a record with "
-            "their key: spread it over several keys"
+            f"the value of the key {key!r:.200} has {len(stored)} bytes, but a record holds at "
+            f"most {MAX_PAIR_BYTES} with the key: spread the value over several keys"
         )
     return stored
 
 
 def _check_key(key: str) -> None:
     if type(key) is not str and not isinstance(key, str):
-        raise TypeError(f"the state's keys are text, and {key!r:.200} is {type(key).__name__}")
+        raise TypeError(f"the state's keys are text, but {key!r:.200} is {type(key).__name__}")
     try:
         size = len(key.encode())
     except UnicodeEncodeError as error:
         raise TypeError(
-            f"the state's keys are text, and {key!r:.200} cannot be written as UTF-8: {error.reason}"
+            f"the state's keys are text, but {key!r:.200} cannot be encoded as UTF-8: "
+            f"{error.reason}"
         ) from None
     if size > MAX_KEY_BYTES:
         raise ValueError(
-            f"the state's key {key!r:.200} has {size} bytes, and may have {MAX_KEY_BYTES}"
+            f"the state's key {key!r:.200} has {size} bytes, but may have at most {MAX_KEY_BYTES}"
         )
 
 

@@ -59,5 +59,5 @@ def awaitable(result: Any) -> Awaitable[Any]:
     if isawaitable(result):
         return result
     raise KstormError(
-        f"a component's method returned {result!r}: let it return nothing, or make it async"
+        f"a component's method returned {result!r}: it must return nothing or be async"
     )

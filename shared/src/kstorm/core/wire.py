@@ -148,11 +148,11 @@ def encode_tuples(frame: TupleFrame, write: Writer = encode) -> bytes:
     try:
         _skip(data)
     except msgspec.DecodeError as error:
-        raise ValueError(f"a msgspec.Raw in it is not one value of MessagePack: {error}") from None
-    if not within(data):
         raise ValueError(
-            f"it holds more than {MOST_VALUES:,} values, and a frame of those is not read"
-        )
+            f"it contains a msgspec.Raw that is not a single MessagePack value: {error}"
+        ) from None
+    if not within(data):
+        raise ValueError(f"it has more than {MOST_VALUES:,} values, which is the limit for a frame")
     return data
 
 
@@ -162,10 +162,11 @@ def decode(kind: type[F], data: bytes | None) -> F:
     If some tuples of a frame do not decode, the result is the `Salvaged` rest.
     """
     if data is None:
-        raise FrameError(f"a record without a value is no {kind.__name__}")
+        raise FrameError(f"a record without a value is not a valid {kind.__name__}")
     if not within(data):
         raise FrameError(
-            f"{len(data)} bytes that hold more than {MOST_VALUES:,} values: no {kind.__name__} does"
+            f"{len(data)} bytes are not a valid {kind.__name__}: they have more than "
+            f"{MOST_VALUES:,} values"
         )
     readers = READERS[kind]
     # In a short array that starts with a small number, that number is the second byte.
@@ -178,7 +179,9 @@ def decode(kind: type[F], data: bytes | None) -> F:
     except UNREADABLE as error:
         salvaged = _salvaged(data) if kind is TupleFrame else None
         if salvaged is None:
-            raise FrameError(f"{len(data)} bytes that are no {kind.__name__}: {error}") from None
+            raise FrameError(
+                f"{len(data)} bytes are not a valid {kind.__name__}: {error}"
+            ) from None
         frame = cast("F", salvaged)
     if frame.version != version:
         raise _not_read(kind, frame.version, readers)
@@ -197,7 +200,7 @@ def _look_closer(
     try:
         version = _decode_head(data).version
     except UNREADABLE as error:
-        raise FrameError(f"{len(data)} bytes that are no {kind.__name__}: {error}") from None
+        raise FrameError(f"{len(data)} bytes are not a valid {kind.__name__}: {error}") from None
     if version not in readers:
         raise _not_read(kind, version, readers)
     return version, readers[version]
@@ -206,12 +209,15 @@ def _look_closer(
 def _not_read(kind: type, version: int, readers: Iterable[int]) -> FrameError:
     read = " and ".join(map(str, sorted(readers)))
     advice = (
-        "a newer kstorm wrote it: leave topology_frame_format as it was until every process has the release that reads it"
+        "a newer release wrote it: keep the old topology_frame_format until every process runs a "
+        "release that reads the new one"
         if version > max(readers)
-        else "an older kstorm wrote it: upgrade by one format at a time, or drain the topology before the upgrade"
+        else "an older release wrote it: upgrade one format at a time, or drain the topology "
+        "before the upgrade"
     )
     return FrameError(
-        f"a {kind.__name__} of format version {version}; this kstorm reads version {read}; {advice}"
+        f"a frame of type {kind.__name__} has format version {version}, but this release reads "
+        f"version {read}; {advice}"
     )
 
 
@@ -222,7 +228,7 @@ def pack_ids(ids: Sequence[int]) -> bytes:
 def unpack_ids(column: bytes) -> tuple[int, ...]:
     """Unpack a column of ids. Raises `FrameError` if its length is not a multiple of 8."""
     if len(column) % 8:
-        raise FrameError(f"a column of {len(column)} bytes: ids are 8 bytes each")
+        raise FrameError(f"a column has {len(column)} bytes: ids have 8 bytes each")
     return unpack(f"<{len(column) // 8}Q", column)
 
 
@@ -230,7 +236,8 @@ def unpack_pairs(roots: bytes, vals: bytes) -> Iterable[tuple[int, int]]:
     """Unpack two columns as pairs. Raises `FrameError` if their lengths differ."""
     if len(roots) != len(vals):
         raise FrameError(
-            f"{len(roots)} bytes of roots beside {len(vals)} of values: the columns must be of one length"
+            f"a frame has {len(roots)} bytes of roots and {len(vals)} bytes of values: both must "
+            "have the same length"
         )
     return zip(unpack_ids(roots), unpack_ids(vals), strict=True)
 
@@ -274,25 +281,25 @@ def _salvaged(data: bytes) -> Salvaged | None:
 def _check_tuples(frame: TupleFrame) -> None:
     count = frame.count
     if count < 0 or (not frame.columns and count > _MOST_EMPTY):
-        raise FrameError(f"a frame that claims {count} tuples")
+        raise FrameError(f"a frame claims to have {count} tuples")
     for name, packed in (("roots", frame.roots), ("edges", frame.edges)):
         if packed and len(packed) != 8 * count:
             raise FrameError(
-                f"{len(packed)} bytes of {name} for {count} tuples: it must be 8 bytes each or none"
+                f"a frame of {count} tuples has {len(packed)} bytes of {name}: it must have 8 "
+                "bytes per tuple, or none"
             )
     if len(frame.roots) != len(frame.edges):
-        raise FrameError("a frame with roots but no edges, or the reverse")
+        raise FrameError("a frame has roots without edges, or edges without roots")
     for number, column in enumerate(frame.columns):
         if len(column) != count:
-            raise FrameError(
-                f"a column (number {number}) of {len(column)} values for {count} tuples"
-            )
+            raise FrameError(f"column {number} has {len(column)} values for {count} tuples")
     for position, pairs in frame.more.items():
         if not 0 <= position < count or any(
             not 0 < n <= MAX_ID for pair in pairs.items() for n in pair
         ):
             raise FrameError(
-                f"anchors of tuple {position} in a frame of {count}: no such tuple, or no 64-bit ids"
+                f"a frame of {count} tuples has anchors for tuple {position}: there is no such "
+                "tuple, or they are not 64-bit ids"
             )
 
 

@@ -66,7 +66,7 @@ def parse(text: str, file: str, replacements: Replacements) -> Document:
         )
         raise ConfigError(f"{file}{at}: {error.problem or error.context}") from None
     except yaml.YAMLError as error:
-        raise ConfigError(f"{file} is no YAML: {' '.join(str(error).split())}") from None
+        raise ConfigError(f"{file} is not valid YAML: {' '.join(str(error).split())}") from None
     except (
         AttributeError,
         LookupError,
@@ -76,7 +76,7 @@ def parse(text: str, file: str, replacements: Replacements) -> Document:
         # raised by PyYAML, for example for `!!int ''`
     ) as error:
         raise ConfigError(
-            f"{file} has a value that does not fit its tag, or is too deep: {error}"
+            f"{file} has a value that does not fit its tag, or is nested too deeply: {error}"
         ) from None
 
 
@@ -104,7 +104,8 @@ class _Walk:
         """Check a node and everything below it."""
         if any(node is one for one in self._above):
             raise ConfigError(
-                f"{_place(self._file, node)}: this is part of itself; an alias may not name what it is in"
+                f"{_place(self._file, node)}: this value contains itself; an alias must not refer "
+                "to a value that contains it"
             )
         if id(node) in self._seen or isinstance(node, ScalarNode):
             return
@@ -127,7 +128,7 @@ class _Walk:
             if isinstance(key, ScalarNode) and key.tag != _MERGE:
                 if (key.tag, key.value) in known:
                     raise ConfigError(
-                        f"{_place(self._file, key)}: the key {key.value!r} is there twice: keep one"
+                        f"{_place(self._file, key)}: the key {key.value!r} appears twice: keep one"
                     )
                 known.add((key.tag, key.value))
 
@@ -156,7 +157,8 @@ class _Walk:
         found = _items_of(text)
         if found is None:
             raise ConfigError(
-                f"{_place(self._file, node)}: {node.value} begins as a list, and is none of single values: [a, b]"
+                f"{_place(self._file, node)}: {node.value} starts like a list, but is not a list "
+                "of single values: write [a, b]"
             )
         return found
 

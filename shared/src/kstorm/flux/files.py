@@ -19,7 +19,7 @@ def read_text(path: Path, what: str) -> str:
             f"{what} {path} cannot be read: {(error.strerror or str(error)).lower()}"
         ) from None
     except ValueError as error:
-        raise ConfigError(f"{what} {str(path)!r} is no path of a file: {error}") from None
+        raise ConfigError(f"{what} {str(path)!r} is not the path of a file: {error}") from None
 
 
 def find_resource(name: str) -> Path | None:

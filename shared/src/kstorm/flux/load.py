@@ -44,7 +44,7 @@ def read(
     """
     found: Mapping[str, str] = {}
     if properties is not None:
-        found = parse_properties(read_text(properties, "the file of properties"), str(properties))
+        found = parse_properties(read_text(properties, "the properties file"), str(properties))
     environment = os.environ if environment is None else environment
     return read_wiring(path, Replacements(environment, found, str(properties or "")))
 
@@ -96,25 +96,29 @@ def _subscribe(
     defined = stream.value
     if defined.to not in bolts:
         raise TopologyError(
-            f"{stream.at('to')}: there is no bolt {defined.to!r}: the bolts are {', '.join(map(repr, bolts)) or 'none'}"
+            f"{stream.at('to')}: there is no bolt {defined.to!r}: the bolts are "
+            f"{', '.join(map(repr, bolts)) or 'none'}"
         )
     emitters = [*wiring.spouts, *wiring.bolts]
     if defined.from_ not in emitters:
         raise TopologyError(
-            f"{stream.at('from')}: there is no spout or bolt {defined.from_!r}: there are {', '.join(map(repr, emitters))}"
+            f"{stream.at('from')}: there is no spout or bolt {defined.from_!r}: the spouts and "
+            f"bolts are {', '.join(map(repr, emitters))}"
         )
     grouping: GroupingDef = defined.grouping
     takes_fields = grouping.type in ("FIELDS", "PARTIAL_KEY")
     if takes_fields != bool(grouping.args):
         what = (
-            "needs args, the fields" if takes_fields else "takes no args: FIELDS and PARTIAL_KEY do"
+            "needs args: the names of its fields"
+            if takes_fields
+            else "takes no args: only FIELDS and PARTIAL_KEY do"
         )
         raise TopologyError(f"{stream.at('grouping')}: a grouping of type {grouping.type} {what}")
     if (grouping.type == "CUSTOM") != (grouping.custom_class is not None):
         what = (
             "needs a custom_class"
             if grouping.type == "CUSTOM"
-            else "takes no custom_class: CUSTOM does"
+            else "takes no custom_class: only CUSTOM does"
         )
         raise TopologyError(f"{stream.at('grouping')}: a grouping of type {grouping.type} {what}")
     declare = getattr(bolts[defined.to], f"{grouping.type.lower()}_grouping")

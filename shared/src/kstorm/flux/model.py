@@ -17,23 +17,26 @@ _NAMED: Final = {"pattern": r"^[^:]+:[^:]+$|\$\{"}
 Reference = Annotated[
     str,
     Meta(
-        description="The id of a component; it may stand further below.", examples=["stringScheme"]
+        description="The id of a component, which may be defined further down.",
+        examples=["stringScheme"],
     ),
 ]
 Settings = Annotated[
     dict[str, Any],
     Meta(
-        description="Settings by the names of kstorm.topology.Config, and settings of your own by any other names."
+        description="Settings of kstorm.topology.Config by name, and your own settings under "
+        "other names."
     ),
 ]
 Count = Annotated[int, Meta(ge=1)]
 Args = Annotated[
     list[Any],
     Meta(
-        description="Arguments by position. {ref: id} is a component, {reflist: [id, …]} a list of them."
+        description="Positional arguments. {ref: id} refers to a component, {reflist: [id, …]} to a "
+        "list of components."
     ),
 ]
-Kwargs = Annotated[dict[str, Any], Meta(description="Arguments by name.")]
+Kwargs = Annotated[dict[str, Any], Meta(description="Keyword arguments.")]
 GroupingType = Literal[
     "ALL",
     "CUSTOM",
@@ -54,7 +57,9 @@ class _Definition(msgspec.Struct, forbid_unknown_fields=True):
 class PropertyDef(_Definition):
     """An attribute to set on the created object: a value, a component or a list of components."""
 
-    name: Annotated[str, Meta(description="The attribute, or what a method set_NAME sets.")]
+    name: Annotated[
+        str, Meta(description="The name of an attribute, or NAME of a method set_NAME.")
+    ]
     value: Any | UnsetType = UNSET
     ref: Reference | UnsetType = UNSET
     reflist: list[Reference] | UnsetType = UNSET
@@ -63,7 +68,7 @@ class PropertyDef(_Definition):
 class MethodDef(_Definition):
     """A method to call after the object is created, with its arguments."""
 
-    name: Annotated[str, Meta(description="The method, such as with_topic_selector.")]
+    name: Annotated[str, Meta(description="The name of a method, such as with_topic_selector.")]
     args: Args = []
     kwargs: Kwargs = {}
 
@@ -77,7 +82,8 @@ class ObjectDef(_Definition):
     factory: Annotated[
         str,
         Meta(
-            description="A class method or static method that makes it, in place of the class itself."
+            description="A class method or static method that creates the object, instead of the "
+            "class itself."
         ),
     ] = ""
     args: Args = []
@@ -91,17 +97,25 @@ class ObjectDef(_Definition):
 class ComponentDef(ObjectDef, kw_only=True):
     """An object with an id, which other definitions can refer to."""
 
-    id: Annotated[str, Meta(description="Its name.", min_length=1)]
+    id: Annotated[
+        str, Meta(description="The name by which other definitions refer to it.", min_length=1)
+    ]
 
 
 class VertexDef(ComponentDef, kw_only=True):
     """A spout or a bolt."""
 
-    parallelism: Annotated[Count, Meta(description="Executors: processes to start with.")] = 1
+    parallelism: Annotated[
+        Count,
+        Meta(
+            description="The number of executors, which is the number of processes to start with."
+        ),
+    ] = 1
     tasks: Annotated[
         Count | None,
         Meta(
-            description="Tasks, fixed while the topology lives; as many as executors unless said."
+            description="The number of tasks, fixed for the life of the topology. Default: the number "
+            "of executors."
         ),
     ] = None
     config: Settings = {}
@@ -111,19 +125,21 @@ class GroupingDef(_Definition):
     """The grouping, which selects the tasks of the bolt that receive a tuple."""
 
     type: Annotated[GroupingType, Meta(description="The kind of grouping.")]
-    args: Annotated[list[str], Meta(description="Of FIELDS and PARTIAL_KEY: the fields.")] = []
-    stream_id: Annotated[str, Meta(description="The stream, if it is not the default one.")] = (
+    args: Annotated[
+        list[str], Meta(description="The fields of a FIELDS or PARTIAL_KEY grouping.")
+    ] = []
+    stream_id: Annotated[str, Meta(description="The stream. Default: the default stream.")] = (
         DEFAULT_STREAM
     )
     custom_class: Annotated[
-        ObjectDef | None, Meta(description="Of CUSTOM: the CustomStreamGrouping.")
+        ObjectDef | None, Meta(description="The CustomStreamGrouping of a CUSTOM grouping.")
     ] = None
 
 
 class StreamDef(_Definition, kw_only=True):
     """A bolt's subscription to a stream of a spout or another bolt."""
 
-    name: Annotated[str, Meta(description="For who reads it.")] = ""
+    name: Annotated[str, Meta(description="A name for readers. kstorm does not use it.")] = ""
     from_: Annotated[str, Meta(description="The spout or bolt that emits.")] = msgspec.field(
         name="from"
     )
@@ -134,14 +150,17 @@ class StreamDef(_Definition, kw_only=True):
 class IncludeDef(_Definition):
     """Another file. Its definitions are added to those of this file."""
 
-    file: Annotated[str, Meta(description="Its path, from the folder of this file.")]
+    file: Annotated[
+        str, Meta(description="The path of the file, relative to the folder of this file.")
+    ]
     resource: Annotated[
-        bool, Meta(description="Look for it below the folders of the Python path instead.")
+        bool, Meta(description="Looks for the file in the folders of the Python path instead.")
     ] = False
     override: Annotated[
         bool,
         Meta(
-            description="Whether what it defines replaces what has the same name here; else it is the other way round."
+            description="If true, its definitions replace those with the same names in this file. "
+            "Otherwise, those in this file replace its definitions."
         ),
     ] = False
 
@@ -157,18 +176,21 @@ class SourceDef(_Definition):
 class TopologyDef(_Definition):
     """A topology: spouts, bolts and the streams between them, or a function that returns it."""
 
-    name: Annotated[str, Meta(description="The topology's name: what its topics begin with.")] = ""
+    name: Annotated[str, Meta(description="The topology's name. Its topics begin with it.")] = ""
     config: Settings = {}
-    includes: Annotated[list[IncludeDef], Meta(description="Further files.")] = []
+    includes: Annotated[list[IncludeDef], Meta(description="Other files to include.")] = []
     components: Annotated[
-        list[ComponentDef], Meta(description="Objects that spouts, bolts and others refer to.")
+        list[ComponentDef],
+        Meta(description="Objects that spouts, bolts and other definitions refer to."),
     ] = []
     spouts: Annotated[list[VertexDef], Meta(description="The spouts.")] = []
     bolts: Annotated[list[VertexDef], Meta(description="The bolts.")] = []
-    streams: Annotated[list[StreamDef], Meta(description="Who subscribes to whom.")] = []
+    streams: Annotated[
+        list[StreamDef], Meta(description="The bolts' subscriptions to streams.")
+    ] = []
     topology_source: Annotated[
         SourceDef | None,
-        Meta(description="Code that wires the topology, in place of spouts, bolts and streams."),
+        Meta(description="Code that wires the topology, instead of spouts, bolts and streams."),
     ] = None
 
 

@@ -109,7 +109,7 @@ class Objects:
         found = find_at(definition.class_, CLASS, at)
         if not isinstance(found, type):
             raise ConfigError(
-                f"{at}: {definition.class_!r} is a {type(found).__name__}, and no class"
+                f"{at}: {definition.class_!r} is a {type(found).__name__}, not a class"
             )
         if definition.factory:
             return self.call(
@@ -141,7 +141,8 @@ class Objects:
         }
         if len(said) != 1:
             raise ConfigError(
-                f"{at}: the property {one.name!r} needs one of value, ref and reflist, and has {', '.join(said) or 'none'}"
+                f"{at}: the property {one.name!r} needs one of value, ref and reflist, but has "
+                f"{', '.join(said) or 'none'}"
             )
         (key,) = said
         return self.value(
@@ -180,7 +181,8 @@ def _replaced(made: Any, values: Mapping[str, Any], at: Place) -> Any:
     for name in values:
         if name not in known:
             raise ConfigError(
-                f"{at}: {kind.__name__} has no property {name!r}: it has {', '.join(known) or 'none'}"
+                f"{at}: {kind.__name__} has no property {name!r}: it has "
+                f"{', '.join(known) or 'none'}"
             )
     return called(
         dataclasses.replace, [made], fitting(values, hints_of(kind), at), at, kind.__name__

@@ -10,6 +10,9 @@ from kstorm.errors import ConfigError
 from kstorm.flux.document import Document, Step
 from kstorm.flux.model import KINDS, GroupingType, TopologyDef
 
+_RESOURCES: Final = (
+    "set the memory and CPU of a component in the chart's values: components.ID.resources"
+)
 _FLUX: Final = {
     "className": "write class: package.module:Class",
     "constructorArgs": "write args",
@@ -20,10 +23,11 @@ _FLUX: Final = {
     "customClass": "write custom_class",
     "topologySource": "write topology_source, with function: package.module:function",
     "methodName": "write function: package.module:function",
-    "workerHooks": "there are none; what a process needs is made in open() of its spout, prepare() of its bolt",
-    "onHeapMemoryLoad": "memory and CPU of a component are values of the chart, components.ID.resources",
-    "offHeapMemoryLoad": "memory and CPU of a component are values of the chart, components.ID.resources",
-    "cpuLoad": "memory and CPU of a component are values of the chart, components.ID.resources",
+    "workerHooks": "kstorm has no worker hooks; create what a process needs in open() of its "
+    "spout or prepare() of its bolt",
+    "onHeapMemoryLoad": _RESOURCES,
+    "offHeapMemoryLoad": _RESOURCES,
+    "cpuLoad": _RESOURCES,
 }
 """Keys of Storm's Flux that have another name or no counterpart here, and what to do instead."""
 
@@ -63,11 +67,11 @@ def _told(document: Document, message: str) -> str:
         return f"{document.place(path)}: {_named(path)} has no {missing[1]!r}: add it"
     if invalid := re.fullmatch("Invalid enum value (.*)", message):
         kinds = ", ".join(get_args(GroupingType))
-        return f"{document.place(path)}: {_named(path)}: {invalid[1]} is none of {kinds}"
+        return f"{document.place(path)}: {_named(path)}: {invalid[1]} is not one of {kinds}"
     said = re.sub("`([a-z]+)`", lambda match: _WORDS.get(match[1], match[1]), message)
     said = said.removeprefix("Expected ").replace(" at `key`", "").replace(" - at `key`", " as key")
     expected, _, got = said.partition(", got ")
-    return f"{document.place(path)}: {_named(path)} must be {expected}{got and f', and is {got}'}"
+    return f"{document.place(path)}: {_named(path)} must be {expected}{got and f', but is {got}'}"
 
 
 def _unknown(key: str, path: list[Step]) -> str:

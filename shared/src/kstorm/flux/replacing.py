@@ -38,7 +38,7 @@ class Replacements:
         text = self._property(item["list"])
         found = items(text)
         if found is None or int(item["index"]) >= len(found):
-            what = "is no list" if found is None else f"has {len(found)} items, which count from 0"
+            what = "is not a list" if found is None else f"has {len(found)} items, numbered from 0"
             raise ConfigError(f"${{{name}}}: the property {item['list']!r} of {self.filter} {what}")
         return found[int(item["index"])]
 
@@ -54,8 +54,8 @@ class Replacements:
             return self.properties[name]
         if not self.filter:
             raise ConfigError(
-                f"${{{name}}}: there is no file of properties: name it by --filter or KSTORM_TOPOLOGY_FILTER, or take an "
-                f"environment variable, ${{{_ENVIRONMENT}NAME}}"
+                f"${{{name}}}: there is no properties file: name one with --filter or "
+                f"KSTORM_TOPOLOGY_FILTER, or use an environment variable, ${{{_ENVIRONMENT}NAME}}"
             )
         known = ", ".join(self.properties) or "none"
         raise ConfigError(f"${{{name}}}: {self.filter} has no property {name!r}; it has {known}")
@@ -72,14 +72,15 @@ def parse_properties(text: str, file: str) -> dict[str, str]:
         match = _PROPERTY.fullmatch(written)
         if match is None:
             raise ConfigError(
-                f"{file}:{number}: {written!r} is no property: write name: value, or name=value"
+                f"{file}:{number}: {written!r} is not a property: write name: value, or name=value"
             )
         name, value = match.groups()
         if "\\" in written:
             raise ConfigError(
-                f"{file}:{number}: a backslash has no meaning in a file of properties: write {name!r} into the YAML"
+                f"{file}:{number}: a properties file cannot contain backslashes: write {name!r} "
+                "into the YAML file"
             )
         if name in found:
-            raise ConfigError(f"{file}:{number}: the property {name!r} is there twice: keep one")
+            raise ConfigError(f"{file}:{number}: the property {name!r} appears twice: keep one")
         found[name] = value
     return found

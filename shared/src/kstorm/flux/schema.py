@@ -42,7 +42,7 @@ def schema() -> dict[str, Any]:
         _allow_replaced(kinds["VertexDef"]["properties"][name])
     return {
         "$schema": "https://json-schema.org/draft/2020-12/schema",
-        "title": "A topology of kstorm",
+        "title": "A kstorm topology",
         **found,
     }
 

@@ -25,13 +25,14 @@ def from_source(wiring: Wiring, objects: Objects, config: Config) -> Topology:
         if there := getattr(wiring, what):
             first = next(iter(there.values()))
             raise TopologyError(
-                f"{first.at()}: there are {what} and a topology_source, which wires the topology: keep one of them"
+                f"{first.at()}: there are {what} and a topology_source, which wires the topology: "
+                "keep one of them"
             )
     at = source.at("function")
     function = find_at(source.value.function, _FUNCTION, at)
     if not callable(function):
         raise ConfigError(
-            f"{at}: {source.value.function!r} is a {type(function).__name__}, and no function"
+            f"{at}: {source.value.function!r} is a {type(function).__name__}, not a function"
         )
     asked = inspect.signature(function).parameters
     given: dict[str, Any] = {}
@@ -42,7 +43,8 @@ def from_source(wiring: Wiring, objects: Objects, config: Config) -> Topology:
     elif wiring.config:
         first = next(iter(wiring.config.values()))
         raise ConfigError(
-            f"{first.at()}: {source.value.function} has no parameter config: add one, or leave out this section"
+            f"{first.at()}: {source.value.function} has no parameter config: add one, or leave "
+            "out this section"
         )
     topology = objects.call(function, source, (), source.value.function, given)
     if not isinstance(topology, Topology):
@@ -51,7 +53,8 @@ def from_source(wiring: Wiring, objects: Objects, config: Config) -> Topology:
         )
     if wiring.name is not None and topology.name != wiring.name.value:
         raise TopologyError(
-            f"{wiring.name.at()}: the name is {wiring.name.value!r}, and {source.value.function} returned the topology "
-            f"{topology.name!r}: give it a parameter name, or leave out this one"
+            f"{wiring.name.at()}: the name is {wiring.name.value!r}, but {source.value.function} "
+            f"returned the topology {topology.name!r}: give the function a parameter name, or "
+            "leave out this name"
         )
     return topology

@@ -76,7 +76,7 @@ def _read(path: Path, replacements: Replacements, what: str, above: tuple[Path, 
         at = document.place(("includes", index, "file"))
         found = _path_of(include, path, at)
         if found.resolve() in (*above, path.resolve()):
-            raise ConfigError(f"{at}: {found} includes itself: take one of the includes out")
+            raise ConfigError(f"{at}: {found} includes itself: remove one of the includes")
         there = _read(found, replacements, f"{at}: the included file", (*above, path.resolve()))
         if include.resource:
             there.files, there.resources = [], there.files + there.resources
@@ -90,7 +90,8 @@ def _path_of(include: IncludeDef, path: Path, at: Place) -> Path:
     found = find_resource(include.file)
     if found is None:
         raise ConfigError(
-            f"{at}: there is no {include.file!r} below a folder of PYTHONPATH: add its folder, or leave out resource"
+            f"{at}: there is no {include.file!r} in the folders of PYTHONPATH: add its folder, or "
+            "leave out resource"
         )
     return found
 
@@ -128,7 +129,8 @@ def _put(where: dict[K, Located[T]], key: K, found: Located[T], what: str) -> No
     if key in where:
         name = " → ".join(map(str, key[:2])) if isinstance(key, tuple) else repr(key)
         raise ConfigError(
-            f"{found.at()}: there are two {what}s {name}, the other in line {where[key].at().line}: keep one"
+            f"{found.at()}: there are two {what}s {name}, the other one in line "
+            f"{where[key].at().line}: keep one"
         )
     where[key] = found
 

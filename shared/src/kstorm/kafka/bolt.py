@@ -158,15 +158,18 @@ class KafkaBolt(Bolt):
 
     def refuses_exactly_once(self) -> str:
         if self._fire_and_forget:
-            return "its KafkaBolt has .with_fire_and_forget(), with which records may be lost: leave it out"
+            return "its KafkaBolt has .with_fire_and_forget(), which may lose records: leave it out"
         if self.producer_properties is not None:
             return (
-                "its KafkaBolt has a producer of its own (.with_producer_properties), and its records must be in the transaction "
-                "of the process, on the same Kafka: leave it out, or write to the other cluster in a topology that reads this "
-                "one's sink topic"
+                "its KafkaBolt has its own producer (.with_producer_properties), but its records "
+                "must be part of the process's transaction, on the same Kafka: leave it out, or "
+                "write to the other cluster with a topology that reads this one's sink topic"
             )
         if self._callback is not None:
-            return "its KafkaBolt has a producer callback, and nobody hears of single records of a transaction: leave it out"
+            return (
+                "its KafkaBolt has a producer callback, but transactions do not report single "
+                "records: leave it out"
+            )
         return ""
 
     def prepare(self, config: Config, context: TopologyContext, collector: OutputCollector) -> None:
@@ -423,7 +426,7 @@ class KafkaBolt(Bolt):
         # flooding the log.
         if self._skipped.bit_count() == 1:
             log.warning(
-                "%r: no topic was selected for %d tuples: acked, not written",
+                "%r: no topic was selected for %d tuples, which were acked but not written",
                 self.context.component,
                 self._skipped,
             )

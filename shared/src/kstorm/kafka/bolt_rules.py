@@ -12,8 +12,9 @@ def refuse_serializers(properties: Mapping[str, Any]) -> None:
     for side in ("key", "value"):
         if (serializer := properties.get(f"{side}.serializer")) is not None:
             raise ConfigError(
-                f"the producer property {side}.serializer is {serializer!r}: say .with_{side}_serializer(StringSerializer()) "
-                "instead, or nothing, as text is written as it is"
+                f"the producer property {side}.serializer is {serializer!r}: use "
+                f".with_{side}_serializer(StringSerializer()) instead, or leave it out, because "
+                "text needs no serializer"
             )
 
 
@@ -31,14 +32,14 @@ def checked(
         )
     if fire_and_forget and not asynchronous:
         raise ConfigError(
-            f"the KafkaBolt {component!r} shall wait for each record and for none: leave out either "
-            ".with_async(False) or .with_fire_and_forget()"
+            f"the KafkaBolt {component!r} cannot both wait for each record and for none: leave "
+            "out either .with_async(False) or .with_fire_and_forget()"
         )
     for name in ("acks", "request.required.acks"):
         if str((properties or {}).get(name)) == "0" and not fire_and_forget:
             raise ConfigError(
-                f"the KafkaBolt {component!r} has the producer property {name}=0, with which the broker never says "
-                "whether it took a record, so no tuple could be acked for that: leave it out, or add "
+                f"the KafkaBolt {component!r} has the producer property {name}=0, with which the "
+                "broker confirms no records, so no tuple could be acked: leave it out, or add "
                 ".with_fire_and_forget()"
             )
     return selector

@@ -21,7 +21,7 @@ class Broker(NamedTuple):
         """Parse `host:port`. Raises `ConfigError` if it is malformed."""
         host, _, port = address.rpartition(":")
         if not host or not port.isdecimal():
-            raise ConfigError(f"the broker {address!r}: give host:port")
+            raise ConfigError(f"the broker address {address!r} is invalid: give host:port")
         return cls(host, int(port))
 
     def __str__(self) -> str:

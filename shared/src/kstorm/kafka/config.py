@@ -123,10 +123,11 @@ class KafkaConfig:
 
     def __post_init__(self) -> None:
         if not self.topic:
-            raise ConfigError("a spout config without a topic: name the topic to read")
+            raise ConfigError("the spout config has no topic: name the topic to read")
         if not isinstance(self.hosts, BrokerHosts):
             raise ConfigError(
-                f"hosts is {self.hosts!r}: it must be KafkaHosts('host:port,…'), ZkHosts or StaticHosts"
+                f"hosts is {self.hosts!r}: it must be KafkaHosts('host:port,…'), ZkHosts or "
+                "StaticHosts"
             )
         self._check_topic()
         check_multi_scheme(self.scheme)
@@ -149,8 +150,9 @@ class KafkaConfig:
             asked = self.kafka_properties.get(name, value)
             if str(asked).lower() != str(value).lower():
                 raise ConfigError(
-                    f"kafka_properties has {name}={asked!r}, but it must be {str(value).lower()}: the spout stores its offsets "
-                    "itself, see processing_guarantee, start_offset_time and use_start_offset_time_if_offset_out_of_range"
+                    f"kafka_properties has {name}={asked!r}, but it must be {str(value).lower()}: "
+                    "the spout stores its offsets itself, see processing_guarantee, "
+                    "start_offset_time and use_start_offset_time_if_offset_out_of_range"
                 )
 
     def _check_topic(self) -> None:
@@ -160,17 +162,18 @@ class KafkaConfig:
                 re.compile(topic)
             except re.error as error:
                 raise ConfigError(
-                    f"topic is {topic!r}, which is no regular expression: {error}"
+                    f"topic is {topic!r}, which is not a regular expression: {error}"
                 ) from None
         if isinstance(hosts, StaticHosts):
             if self.kafka_topic_wildcard_match:
                 raise ConfigError(
-                    "StaticHosts finds no topics: with kafka_topic_wildcard_match use KafkaHosts or ZkHosts"
+                    "StaticHosts cannot find topics: with kafka_topic_wildcard_match, use "
+                    "KafkaHosts or ZkHosts"
                 )
             if hosts.partition_information.topic != topic:
                 raise ConfigError(
-                    f"topic is {topic!r}, but StaticHosts has the partitions of {hosts.partition_information.topic!r}: "
-                    "name the same topic in both"
+                    f"topic is {topic!r}, but StaticHosts has the partitions of "
+                    f"{hosts.partition_information.topic!r}: name the same topic in both"
                 )
 
 
@@ -244,7 +247,7 @@ class SpoutConfig(KafkaConfig):
             raise ConfigError(f"the spout config's id is {self.id!r}: give it a name without '/'")
         if isinstance(self.zk_servers, str):
             raise ConfigError(
-                f"zk_servers is {self.zk_servers!r}: it must be a list of one host or more"
+                f"zk_servers is {self.zk_servers!r}: it must be a list of at least one host"
             )
         for name in ("state_update_interval_ms", "max_uncommitted_offsets", "zk_port"):
             _check_at_least(name, getattr(self, name), 1)

@@ -178,7 +178,7 @@ class PartitionCoordinator(ABC):
     def abandon(self) -> None:
         """Release partitions that still wait for Kafka. The next owner repeats their last range."""
         for slot in list(self._leaving.values()):
-            self._drop(slot, "its last range is not in Kafka")
+            self._drop(slot, "its last finished range was not written to Kafka")
         self._leaving.clear()
 
     def _take_notice(self) -> None:
@@ -243,7 +243,7 @@ class PartitionCoordinator(ABC):
                 )
             return
         if slot.begin is None:
-            log.info("%s goes on at offset %d", _name(partition), offset)
+            log.info("%s continues at offset %d", _name(partition), offset)
         self._read(slot, offset, stored.done)
 
     def _resumable(self, stored: StoredOffset | None) -> StoredOffset | None:
@@ -321,16 +321,16 @@ class PartitionCoordinator(ABC):
         slot.out_of_range = False
         ahead = offset >= manager.next_offset
         if ahead:
-            why = f"the broker no longer has {manager.next_offset}"
+            why = f"the broker no longer has offset {manager.next_offset}"
             manager.skip_to(offset, why)
         else:
             why = (
-                f"it ends before {manager.next_offset}, so it is not the log that was read; {manager.pending} messages in "
-                "flight are let go"
+                f"the log ends before {manager.next_offset}, so it is not the one that was read; "
+                f"{manager.pending} messages in flight are dropped"
             )
         if ahead and (manager.pending or manager.waiting):
             # The messages in between are gone. This manager still finishes those in flight.
-            log.warning("%s goes on at offset %d: %s", _name(slot.partition), offset, why)
+            log.warning("%s continues at offset %d: %s", _name(slot.partition), offset, why)
             self._assign(manager, offset)
             return
         log.warning("%s starts again at offset %d: %s", _name(slot.partition), offset, why)

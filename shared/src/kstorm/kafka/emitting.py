@@ -49,10 +49,16 @@ def emit_message(collector: SpoutOutputCollector, rows: Rows, id: Any, stream: s
 def why(rows: Rows, error: Exception) -> str:
     """Explain why a message with these tuples cannot be emitted."""
     if any(values is None for values in rows):
-        return "cannot be emitted: its scheme gives None in place of a tuple's values; to skip a message it must give no tuple"
+        return (
+            "cannot be emitted: its scheme returned None in place of a tuple's values; to skip a "
+            "message, it must return no tuple"
+        )
     widths = {len(values) for values in rows if isinstance(values, Sized)}
     if len(widths) > 1:
-        return f"cannot be emitted: its scheme gives tuples of {sorted(widths)} values, but they must be of one length"
+        return (
+            f"cannot be emitted: its scheme returned tuples of {sorted(widths)} values, but all "
+            "must have the same length"
+        )
     kind = "" if isinstance(error, EmitError) else f"{type(error).__name__}: "
     return f"cannot be emitted: {kind}{error}"
 

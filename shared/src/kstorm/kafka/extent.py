@@ -35,13 +35,13 @@ def check_json(data: bytes, most: int) -> None:
 
 def too_many(what: str, most: int) -> ValueError:
     """Build the error for data with more than `most` values."""
-    return ValueError(f"{what} has more than {most:,} values, those within others counted too")
+    return ValueError(f"{what} has more than {most:,} values, including nested ones")
 
 
 def check_size(size: int, most: int) -> None:
     """Raise `ValueError` if a message is longer than `most` bytes."""
     if size > most:
-        raise ValueError(f"it has {size:,} bytes, and max_message_bytes is {most:,}")
+        raise ValueError(f"it has {size:,} bytes, but max_message_bytes is {most:,}")
 
 
 def _marks(data: bytes, start: int, end: int) -> int:

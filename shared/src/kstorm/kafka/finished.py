@@ -93,9 +93,11 @@ class FinishedRange(
 
 def decode_range(data: bytes) -> FinishedRange:
     """Decode a record's value. Raises `FrameError` if it is invalid."""
-    found = decode_json(data, FinishedRange, "no finished range")
+    found = decode_json(data, FinishedRange, "a finished range")
     if found.v != VERSION:
-        raise FrameError(f"a finished range of version {found.v}: this release reads {VERSION}")
+        raise FrameError(
+            f"a finished range has version {found.v}, but this release reads {VERSION}"
+        )
     return found
 
 

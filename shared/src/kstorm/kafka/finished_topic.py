@@ -17,7 +17,9 @@ from kstorm.topology import TopologyContext
 Written = Callable[[bool], None]
 """Called once per record, with True if the broker has it."""
 
-_NOT_STORED: Final = "offsets are not stored before it can be, so what is processed now will be repeated by a restart"
+_NOT_STORED: Final = (
+    "until it does, offsets are not stored, so a restart repeats the messages processed now"
+)
 
 
 class FinishedTopic:
@@ -73,6 +75,6 @@ class FinishedTopic:
         self._problem = None
         if error is not None:
             self._problem = BrokerError(
-                f"topic {self._topic!r} does not take a record: {error}; {_NOT_STORED}"
+                f"topic {self._topic!r} does not accept a record: {error}; {_NOT_STORED}"
             )
         written(error is None)

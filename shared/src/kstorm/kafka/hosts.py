@@ -60,12 +60,11 @@ class ZkHosts(BrokerHosts):
 
     def __post_init__(self) -> None:
         if not self.zk_connect:
-            raise ConfigError(
-                "ZkHosts without a connect string: give host:port of Kafka's ZooKeeper"
-            )
+            raise ConfigError("ZkHosts has no connect string: give host:port of Kafka's ZooKeeper")
         if not self.broker_zk_path.startswith("/") or self.broker_zk_path.endswith("/"):
             raise ConfigError(
-                f"broker_zk_path is {self.broker_zk_path!r}: it must start with '/' and not end with one; Kafka's is '/brokers'"
+                f"broker_zk_path is {self.broker_zk_path!r}: it must start with '/' and not end "
+                "with one; Kafka's is '/brokers'"
             )
         _check_refresh(self.refresh_freq_secs)
 
@@ -108,11 +107,13 @@ class StaticHosts(BrokerHosts):
         information = self.partition_information
         if not information.partition_map:
             raise ConfigError(
-                f"StaticHosts of topic {information.topic!r} has no partitions: add them by add_partition"
+                f"StaticHosts of topic {information.topic!r} has no partitions: add them with "
+                "add_partition"
             )
         if (lowest := min(information.partition_map)) < 0:
             raise ConfigError(
-                f"StaticHosts of topic {information.topic!r} has partition {lowest}: they count from 0"
+                f"StaticHosts of topic {information.topic!r} has partition {lowest}: partition "
+                "numbers start at 0"
             )
 
     @property

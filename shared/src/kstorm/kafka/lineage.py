@@ -46,7 +46,8 @@ class Lineage:
     def __post_init__(self) -> None:
         if self.sampled is not None and not 0 <= self.sampled <= 1:
             raise ConfigError(
-                f"with_lineage(sampled={self.sampled!r}): it is a share of the trees, from 0 to 1"
+                f"with_lineage(sampled={self.sampled!r}): it must be a share of the trees, from 0 "
+                "to 1"
             )
 
     def of_topology(self, name: str) -> "Lineage":

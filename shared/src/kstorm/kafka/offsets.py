@@ -75,15 +75,18 @@ class StoredOffset(msgspec.Struct, frozen=True, omit_defaults=True):
                 raise msgspec.ValidationError(f"an offset is a number from 0 to {_MAX_OFFSET}")
             bounds = [stored.offset - 1, *chain.from_iterable(stored.done)]
             if any(one >= other for one, other in pairwise(bounds)) or bounds[-1] > _MAX_OFFSET:
-                raise msgspec.ValidationError("what is done lies above the offset, run behind run")
+                raise msgspec.ValidationError(
+                    "the finished runs must be in order and above the offset"
+                )
         except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
             raise ConfigError(
-                f"{where} holds {data[:200]!r}, which is no stored offset ({error}): "
-                "delete that node, or give the spout another zk_root or id"
+                f"{where} holds {data[:200]!r}, which is not a stored offset ({error}): delete "
+                "that node, or give the spout another zk_root or id"
             ) from None
         if (stored.topic, stored.partition) != partition:
             raise ConfigError(
                 f"{where} holds the offset of {stored.topic}[{stored.partition}], not of "
-                f"{partition.topic}[{partition.partition}]: two spouts share one zk_root and id; give each its own id"
+                f"{partition.topic}[{partition.partition}]: two spouts share one zk_root and id; "
+                "give each its own id"
             )
         return stored

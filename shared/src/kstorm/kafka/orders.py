@@ -99,7 +99,7 @@ def encode_failure(order: Order) -> bytes:
 
 def decode_failure(data: bytes) -> Failure:
     """Decode a failure. Raises `FrameError` if it is invalid."""
-    return decode_json(data, Failure, "no failure of an order")
+    return decode_json(data, Failure, "a failure of a replay request")
 
 
 def failure_key(order: Order, key: bytes) -> bytes:
@@ -113,4 +113,4 @@ def encode_order(order: Order) -> bytes:
 
 def decode_order(data: bytes) -> Order:
     """Decode a request. Raises `FrameError` if it is invalid."""
-    return decode_json(data, Order, "no order")
+    return decode_json(data, Order, "a replay request")

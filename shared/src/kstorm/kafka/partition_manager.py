@@ -229,7 +229,7 @@ class PartitionManager:
             return
         pending.trees = 0
         if self._max_behind is not None and id.offset < self.next_offset - self._max_behind:
-            reason = f"failed, and more than max_offset_behind={self._max_behind} behind"
+            reason = f"failed, and is more than max_offset_behind={self._max_behind} offsets behind"
             self._give_up(pending, id.offset, reason, why_failed(self._collector))
             return
         try:

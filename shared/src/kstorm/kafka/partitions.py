@@ -50,11 +50,13 @@ def calculate_partitions_of_topics_for_task(
 def _check(partitions: Sequence[Partition], total_tasks: int, task_index: int) -> None:
     if not 0 <= task_index < total_tasks:
         raise ConfigError(
-            f"task index {task_index} of {total_tasks} tasks: it must be from 0 to {total_tasks - 1}"
+            f"task index {task_index} of {total_tasks} tasks: it must be from 0 to "
+            f"{total_tasks - 1}"
         )
     if 0 < len(partitions) < total_tasks:
         log.warning(
-            "there are more tasks than partitions (tasks: %d; partitions: %d), some tasks will be idle",
+            "there are more tasks than partitions (tasks: %d; partitions: %d), some tasks will be "
+            "idle",
             total_tasks,
             len(partitions),
         )

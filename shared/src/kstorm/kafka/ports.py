@@ -294,7 +294,8 @@ class KafkaPorts:
         ports = context.resources.get(KAFKA)
         if not isinstance(ports, KafkaPorts):
             raise KstormError(
-                f"{context.component!r} reads or writes Kafka, but was given no Kafka clients: run it in a kstorm "
-                f"service, or in a test put a KafkaPorts into the context's resources[{KAFKA!r}]"
+                f"{context.component!r} reads or writes Kafka, but was given no Kafka clients: "
+                "run it in a kstorm service, or in a test put a KafkaPorts into the context's "
+                f"resources[{KAFKA!r}]"
             )
         return ports

@@ -125,7 +125,7 @@ class Replays:
         """Fail a replayed message: it becomes a dead letter again."""
         replay = self._of(id)
         if replay is not None:
-            self._bury(replay, "failed again, when it was replayed", why_failed(self._collector))
+            self._bury(replay, "failed again when it was replayed", why_failed(self._collector))
 
     def close(self) -> None:
         self._reader.close()
@@ -232,7 +232,7 @@ class Replays:
             who=self._who,
             verb="replay",
             what=f"{order.number} ({order.topic}/{order.partition}/{order.offset})",
-            note=f"ordered by {order.who}",
+            note=f"requested by {order.who}",
             outcome=outcome,
         )
         self._write(self._topology.events_topic, None, encode_event(event), lambda error, _: None)
@@ -269,7 +269,7 @@ class Replays:
         self._under_way.pop((replay.id.partition, replay.id.offset), None)
         self._collector.report_error(
             BrokerError(
-                f"Kafka did not take the end of the replay of {replay.order.number}: {error}"
+                f"Kafka did not store the end of the replay of {replay.order.number}: {error}"
             )
         )
 

@@ -59,7 +59,8 @@ class ExponentialBackoffRetryManager:
         """End the wait of a message. Raises `ValueError` if it does not wait."""
         if self._waits.pop(offset, None) is None:
             raise ValueError(
-                f"offset {offset} is not waiting for its retry: it did not fail, or was retried since"
+                f"offset {offset} is not waiting for its retry: it did not fail, or was retried "
+                "since"
             )
 
     def done(self, offset: int) -> None:
@@ -89,6 +90,7 @@ def make_retry_manager(config: SpoutConfig) -> FailedMessageRetryManager:
         )
     except (ImportError, AttributeError, ValueError) as error:
         raise ConfigError(
-            f"failed_message_retry_manager is {named!r}, which cannot be imported ({error}): give it as module:class"
+            f"failed_message_retry_manager is {named!r}, which cannot be imported ({error}): give "
+            "it as module:class"
         ) from None
     return manager(config)

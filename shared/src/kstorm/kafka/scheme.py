@@ -115,7 +115,7 @@ class JsonScheme(OneTuple):
         check_json(value, self.most_values)
         found = msgspec.json.decode(value)
         if type(found) is not dict:
-            raise ValueError("the value is JSON, but no object")
+            raise ValueError("the value is JSON, but not an object")
         return values_of(found, self.output_fields)
 
 
@@ -184,7 +184,8 @@ class StringMultiSchemeWithTopic:
     def deserialize(self, value: bytes) -> Iterable[Values]:
         """Raise `NotImplementedError`, because only a `KafkaSpout` knows the topic."""
         raise NotImplementedError(
-            "StringMultiSchemeWithTopic needs the topic of the message, which only a KafkaSpout knows"
+            "StringMultiSchemeWithTopic needs the topic of the message, which only a KafkaSpout "
+            "knows"
         )
 
     def deserialize_with_topic(self, topic: str, value: bytes) -> Iterable[Values]:

@@ -122,5 +122,6 @@ def to_bytes(value: Any) -> bytes | None:
 
 def _refusal(serializer: Serializer, value: Any, takes: str) -> TypeError:
     return TypeError(
-        f"{type(serializer).__name__} writes {takes}, and was given {type(value).__name__}: {value!r:.100}"
+        f"{type(serializer).__name__} writes {takes}, but was given {type(value).__name__}: "
+        f"{value!r:.100}"
     )

@@ -77,8 +77,9 @@ class KafkaSpout(Positioned, Traced, Spout):
         ports = KafkaPorts.of(context)
         if self.spout_config.ignore_zk_offsets and ports.topology_id is None:
             raise ConfigError(
-                f"{context.component!r} has ignore_zk_offsets set, but this deployment has no id, so a restart could not be "
-                "told from a new deployment: set KSTORM_TOPOLOGY_ID, the same for all processes of a deployment"
+                f"{context.component!r} has ignore_zk_offsets set, but this deployment has no id, "
+                "so a restart looks like a new deployment: set KSTORM_TOPOLOGY_ID to the same "
+                "value for all processes of a deployment"
             )
         # Fail now, and not when the first partition starts, if the manager cannot be created.
         make_retry_manager(self.spout_config)
@@ -90,7 +91,7 @@ class KafkaSpout(Positioned, Traced, Spout):
         self._exact = config.exactly_once
         if self._exact:
             assert ports.open_positions is not None, (
-                "the runtime of an exactly-once topology lends one"
+                "the runtime of an exactly-once topology provides one"
             )
             reader = ports.open_positions(context)
             group = context.topology.group(context.component)
@@ -117,7 +118,7 @@ class KafkaSpout(Positioned, Traced, Spout):
         self._replays: Replays | None = None
         if ports.open_orders is not None:
             refuses = (
-                "exactly once, bolts give tuples up"
+                "with exactly-once processing, spouts replay no messages"
                 if self._exact
                 else ""
                 if self._tracks
@@ -216,10 +217,14 @@ class KafkaSpout(Positioned, Traced, Spout):
     def refuses_exactly_once(self) -> str:
         if self.spout_config.processing_guarantee is not ProcessingGuarantee.AT_LEAST_ONCE:
             return (
-                f"its SpoutConfig asks for {self.spout_config.processing_guarantee}: leave that out"
+                "its SpoutConfig has "
+                f"processing_guarantee={self.spout_config.processing_guarantee}: leave that out"
             )
         if self.spout_config.ignore_zk_offsets:
-            return "ignore_zk_offsets is set, and its position is Kafka's: leave that out; docs/operations.md says how to move it"
+            return (
+                "ignore_zk_offsets is set, but its position is stored in Kafka: leave that out; "
+                "docs/operations.md explains how to move the position"
+            )
         return ""
 
     def activate(self) -> None:
@@ -392,7 +397,8 @@ class KafkaSpout(Positioned, Traced, Spout):
         for partition in throttled.keys() - self._throttled:
             manager = throttled[partition]
             log.warning(
-                "%s[%d] emits nothing new: max_uncommitted_offsets=%d is reached, as offset %d has not been finished for %.0f s",
+                "%s[%d] emits nothing new: max_uncommitted_offsets=%d is reached, because offset "
+                "%d has been unfinished for %.0f s",
                 *partition,
                 self.spout_config.max_uncommitted_offsets,
                 manager.last_completed_offset,

@@ -61,7 +61,10 @@ class Stages:
         for stage, size in enumerate(order.stages[: order.stage + 1]) if order.batch else ():
             failed = self._failed[order.batch, stage]
             if failed > MOST_FAILED * size:
-                return f"{failed:,} of {size:,} failed again in stage {stage + 1} of {len(order.stages)}"
+                return (
+                    f"{failed:,} of {size:,} failed again in stage {stage + 1} of "
+                    f"{len(order.stages)}"
+                )
         return ""
 
     def may_begin(self, order: Order, now_ms: float) -> bool:

@@ -132,11 +132,14 @@ def passed_over(
     `before` is the stored offset. `found` is the one that the spout resumes from, which is its
     position with exactly-once processing.
     """
-    start = f"where start_offset_time={config.start_offset_time} is"
+    start = f"the offset of start_offset_time={config.start_offset_time}"
     if found is not None:
         why = f"more than max_offset_behind={config.max_offset_behind} behind {start}"
     elif before is not None:
-        why = f"another deployment's offset is ignored (ignore_zk_offsets), so the partition is read from {start}"
+        why = (
+            "another deployment's offset is ignored (ignore_zk_offsets), so the partition is read "
+            f"from {start}"
+        )
     else:
         why = f"nothing was stored, so the partition is read from {start}"
     return moved(before or 0, offset, why, position=0 if found is None else found.offset)

@@ -47,7 +47,7 @@ def host_infos(hosts: str | Sequence[str], port: int) -> list[HostInfo]:
     """Return the hosts with their ports. `port` is the default port."""
     names = [hosts] if isinstance(hosts, str) else list(hosts)
     if not names or not all(names):
-        raise ConfigError(f"the Kestrel spout's hosts are {hosts!r}: name one host or more")
+        raise ConfigError(f"the Kestrel spout's hosts are {hosts!r}: name at least one host")
     return [_host_info(name, port) for name in names]
 
 
@@ -58,7 +58,7 @@ def _host_info(name: str, port: int) -> HostInfo:
     info = HostInfo(host, int(own)) if colon else HostInfo(name, port)
     if not info.host or not 0 < info.port <= 65_535:
         raise ConfigError(
-            f"the host {name!r} with port {info.port} is no address: a port is from 1 to 65535"
+            f"the host {name!r} with port {info.port} is not an address: a port is from 1 to 65535"
         )
     return info
 

@@ -42,11 +42,13 @@ class KestrelSpout(QueueSpout):
         """
         if not re.fullmatch(r"[!-.0-~]+", queue_name):
             raise ConfigError(
-                f"the Kestrel queue {queue_name!r} has no proper name: it is ASCII without '/' and spaces"
+                f"the name of the Kestrel queue {queue_name!r} is invalid: use ASCII characters "
+                "except '/' and spaces"
             )
         if isinstance(scheme, SchemeAsMultiScheme | RawMultiScheme):
             raise ConfigError(
-                f"the Kestrel spout's scheme is a {type(scheme).__name__}: give it a Scheme as it is, e.g. StringScheme()"
+                f"the Kestrel spout's scheme is a {type(scheme).__name__}: give it a plain "
+                "Scheme, e.g. StringScheme()"
             )
         super().__init__(
             queue_name, RawMultiScheme() if scheme is None else SchemeAsMultiScheme(scheme)

@@ -96,7 +96,8 @@ class QueuePorts:
         ports: Any = context.resources.get(QUEUES)
         if not isinstance(ports, QueuePorts):
             raise KstormError(
-                f"{context.component!r} reads a queue, but was given no clients for queues: run it in a kstorm "
-                f"service, or in a test put a QueuePorts into the context's resources[{QUEUES!r}]"
+                f"{context.component!r} reads a queue, but was given no clients for queues: run "
+                "it in a kstorm service, or in a test put a QueuePorts into the context's "
+                f"resources[{QUEUES!r}]"
             )
         return ports

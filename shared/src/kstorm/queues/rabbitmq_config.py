@@ -77,16 +77,17 @@ class RabbitMQConfig:
 
     def __post_init__(self) -> None:
         if not self.queue:
-            raise ConfigError("a RabbitMQ config without a queue: name the queue to read")
+            raise ConfigError("the RabbitMQ config has no queue: name the queue to read")
         if isinstance(self.hosts, str) or not self.hosts:
-            raise ConfigError(f"hosts is {self.hosts!r}: it must be a list of one host or more")
+            raise ConfigError(f"hosts is {self.hosts!r}: it must be a list of at least one host")
         for host in self.hosts:
             _address(host, 0)
         check_multi_scheme(self.scheme)
         if isinstance(self.scheme, MessageMetadataSchemeAsMultiScheme):
             raise ConfigError(
-                "scheme is a MessageMetadataSchemeAsMultiScheme, which wants a message's partition and offset: a message "
-                "of RabbitMQ has neither, so take a SchemeAsMultiScheme"
+                "scheme is a MessageMetadataSchemeAsMultiScheme, which needs a message's "
+                "partition and offset: a RabbitMQ message has neither, so use a "
+                "SchemeAsMultiScheme"
             )
         most = {"prefetch_count": _MOST_PREFETCH, "heartbeat_secs": _MOST_HEARTBEAT}
         for name in (

@@ -75,7 +75,7 @@ def count(plan: Plan, data: bytes, at: int, most: int) -> int:
     except IndexError:
         end = len(data) + 1
     if end > len(data):
-        raise ValueError("it ends too early, or is none of its schema")
+        raise ValueError("it ends too early, or does not match its schema")
     return walk.values
 
 
@@ -91,7 +91,7 @@ class _Walk:
         In a truncated record, this is beyond the data, or it raises `IndexError`.
         """
         if level > MOST_LEVELS:
-            raise ValueError(f"its values are more than {MOST_LEVELS} deep within each other")
+            raise ValueError(f"its values are nested more than {MOST_LEVELS} levels deep")
         data = self._data
         for _ in range(times if ops else 0):
             for step, what in ops:
@@ -147,7 +147,7 @@ class _Walk:
 
 
 def _wrong_length(step: Step, length: int) -> ValueError:
-    most = f", and {MOST_DECIMAL_BYTES:,} is the most" if step is DECIMAL else ""
+    most = f", but the maximum is {MOST_DECIMAL_BYTES:,}" if step is DECIMAL else ""
     return ValueError(
         f"it has {'a decimal' if step is DECIMAL else 'a value'} of {length:,} bytes{most}"
     )

@@ -154,7 +154,8 @@ def _fixed_size(schema: Any) -> int:
     size: int = schema["size"]
     if size < 0 or (_is_decimal(schema) and size > MOST_DECIMAL_BYTES):
         raise ValueError(
-            f"its schema has a fixed {schema['name']!r} of {size:,} bytes, for a decimal 1,024 at most"
+            f"its schema has a fixed {schema['name']!r} of {size:,} bytes, but a decimal may have "
+            "at most 1,024"
         )
     return size
 

@@ -125,7 +125,7 @@ class AskingClient(SchemaRegistryClient):
             asked = self._questions[question] = self._thread.submit(self._ask, what, ask, arguments)
         if not asked.done():
             raise NotYetError(
-                self._problem or f"the schema registry at {self._where} is being asked for {what}"
+                self._problem or f"the schema registry at {self._where} has not yet returned {what}"
             )
         del self._questions[question]
         answer = self._answers[question] = asked.result()
@@ -138,7 +138,8 @@ class AskingClient(SchemaRegistryClient):
             if _is_answer(error):
                 self._problem = None
                 raise ValueError(
-                    f"the schema registry at {self._where} refuses {what}: {error.error_message}"
+                    f"the schema registry at {self._where} refused to return {what}: "
+                    f"{error.error_message}"
                 ) from None
             reason = str(error)
         except Exception as error:  # noqa: BLE001 - no connection, HTTP or JSON: retry the query
@@ -146,7 +147,7 @@ class AskingClient(SchemaRegistryClient):
         else:
             self._problem = None
             return answer
-        self._problem = f"the schema registry at {self._where} does not tell {what}: {reason}"
+        self._problem = f"the schema registry at {self._where} did not return {what}: {reason}"
         # Throttle, because the next attempt follows immediately.
         self._closing.wait(_PAUSE_SECS)
         raise NotYetError(self._problem)

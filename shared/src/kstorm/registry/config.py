@@ -32,7 +32,8 @@ class SchemaRegistry:
                 or not urlsplit(url.strip()).hostname
             ):
                 raise ConfigError(
-                    f"a schema registry at {_without_login(url)!r}: give http://host:port"
+                    f"the schema registry's address is {_without_login(url)!r}: give "
+                    "http://host:port"
                 )
 
     @property
@@ -55,6 +56,6 @@ def imported(module: str, name: str) -> Any:
         return getattr(import_module(module), name)
     except ImportError as error:
         raise ConfigError(
-            f"{name} needs the libraries of a schema registry's client, and {error.name or error!s} is missing: "
-            "install kstorm[registry] where the spout or bolt runs"
+            f"{name} needs the client libraries of a schema registry, but {error.name or error!s} "
+            "is missing: install kstorm[registry] where the spout or bolt runs"
         ) from None

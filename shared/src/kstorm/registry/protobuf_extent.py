@@ -86,7 +86,7 @@ class _Walk:
     def message(self, kind: Kind, at: int, end: int, group: int, level: int) -> int:
         """Return the end of a message: `end`, or after the end tag of `group`, if not 0."""
         if level > MOST_LEVELS:
-            raise ValueError(f"its messages are more than {MOST_LEVELS} deep within each other")
+            raise ValueError(f"its messages are nested more than {MOST_LEVELS} levels deep")
         self._enter(kind)
         seen, spans = 0, {}
         while at < end:
@@ -116,14 +116,16 @@ class _Walk:
         self._places += kind.places
         if self._places > MOST_PLACES:
             raise ValueError(
-                f"its messages have more than {MOST_PLACES:,} fields, be they there or not"
+                f"its messages have more than {MOST_PLACES:,} fields, including unset ones"
             )
 
     def _occurs(self, field: Field, seen: int) -> None:
         first = not seen & field.bit
         if field.merges and self._kinds.has_any and not first:
             # One part may contain the type of an `Any`, and the other one its value.
-            raise ValueError("it has a message in two parts, which is refused where an Any may be")
+            raise ValueError(
+                "it has a message in two parts, which is not allowed where an Any may occur"
+            )
         self._add(field.values + (field.first if first else 0))
 
     def _span(
@@ -187,4 +189,4 @@ class _Walk:
 
 
 def _damaged() -> ValueError:
-    return ValueError("it ends too early, or is no message of Protobuf")
+    return ValueError("it ends too early, or is not a Protobuf message")

@@ -30,7 +30,8 @@ class _RegistryScheme(OneTuple):
     ) -> None:
         if not fields:
             raise ConfigError(
-                f"{type(self).__name__} without fields: name those of the record that the tuple shall have"
+                f"{type(self).__name__} has no fields: name the record's fields that the tuple "
+                "will have"
             )
         self.registry = registry
         self.output_fields = Fields(*fields)
@@ -94,7 +95,7 @@ class _SchemaScheme(_RegistryScheme):
             )
         except Exception as error:  # noqa: BLE001 - each library raises its own errors
             raise ConfigError(
-                f"{type(self).__name__} cannot use its reader's schema: {error}"
+                f"{type(self).__name__} cannot use its reader schema: {error}"
             ) from None
         return made
 
@@ -151,7 +152,8 @@ class ProtobufScheme(_RegistryScheme):
         known = message_type.DESCRIPTOR.fields_by_name
         if unknown := [name for name in fields if name not in known]:
             raise ConfigError(
-                f"{message_type.DESCRIPTOR.full_name} has no field {unknown[0]!r}, only {', '.join(known)}"
+                f"{message_type.DESCRIPTOR.full_name} has no field {unknown[0]!r}, only "
+                f"{', '.join(known)}"
             )
 
     def _make(self, deserializer: Any, client: "AskingClient") -> Callable[[bytes, None], Any]:

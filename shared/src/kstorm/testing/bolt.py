@@ -151,8 +151,8 @@ class BoltTester(Generic[B]):
         every = self._task.config.topology_tick_tuple_freq_secs
         if every is None:
             raise TopologyError(
-                "the bolt gets no tick tuples: let get_component_configuration set topology_tick_tuple_freq_secs, or "
-                "give it to the BoltTester"
+                "the bolt gets no tick tuples: set topology_tick_tuple_freq_secs in "
+                "get_component_configuration, or pass it to the BoltTester"
             )
         self._now += every
         self._run(self._task.tick(self._now))
@@ -303,11 +303,12 @@ class _Inputs(dict[tuple[str, str], list[str]]):
                 repr(name if stream == DEFAULT_STREAM else (name, stream)) for name, stream in self
             )
             raise TopologyError(
-                f"a tuple given from the source {source!r}: the bolt's inputs are {known}"
+                f"a tuple was given from the source {source!r}, but the bolt's inputs are {known}"
             )
         if len(values) != len(self[key]):
             raise TopologyError(
-                f"{len(values)} values given for {len(self[key])} fields ({', '.join(self[key])})"
+                f"{len(values)} values were given for {len(self[key])} fields "
+                f"({', '.join(self[key])})"
             )
         return key
 

@@ -108,8 +108,8 @@ class LocalCluster(AbstractContextManager["LocalCluster"]):
             if not (self.step() or self._begin_needed_checkpoints() or self._end_waits()):
                 return
         raise KstormError(
-            f"topology {self.topology.name!r} is not idle after {most_steps} steps: let its spouts run dry, "
-            "or take single steps with step()"
+            f"topology {self.topology.name!r} is not idle after {most_steps} steps: let its "
+            "spouts run dry, or take single steps with step()"
         )
 
     def advance_time(self, seconds: float, run: bool = True) -> None:
@@ -121,12 +121,12 @@ class LocalCluster(AbstractContextManager["LocalCluster"]):
         """
         if self._began is not None:
             raise KstormError(
-                f"the clock of {self.topology.name!r} is real and cannot be advanced: let time pass with "
-                f"run_for({seconds:g}), or take a LocalCluster with simulated_time=True"
+                f"the clock of {self.topology.name!r} is real and cannot be advanced: let time "
+                f"pass with run_for({seconds:g}), or use a LocalCluster with simulated_time=True"
             )
         if not seconds >= 0:
             raise KstormError(
-                f"advance_time({seconds}): a clock does not go back; give it 0 seconds or more"
+                f"advance_time({seconds}): a clock cannot go back; give it 0 seconds or more"
             )
         if run:
             self.run_until_idle()
@@ -396,7 +396,8 @@ class LocalCluster(AbstractContextManager["LocalCluster"]):
             while not make_ready(process := self._processes.holder(component, task), task):
                 if not process.dead:  # otherwise user code ended it and it was replaced
                     raise KstormError(
-                        f"task {task} of {component!r} cannot start now: a partition that it needs is unavailable"
+                        f"task {task} of {component!r} cannot start now: a partition that it "
+                        "needs is unavailable"
                     )
             if isinstance(process, SpoutProcess):
                 return process.engine.slots[task].task.spout

@@ -43,8 +43,9 @@ def complete_topology(
                 return cluster
             cluster.advance_time(topology.config.topology_message_timeout_secs / 2)
         raise KstormError(
-            f"{cluster.pending} tuples of {topology.name!r} are neither acked nor failed after {cluster.now:g} virtual "
-            "seconds: does a bolt call reset_timeout for ever, or are message timeouts off?"
+            f"{cluster.pending} tuples of {topology.name!r} are neither acked nor failed after "
+            f"{cluster.now:g} virtual seconds: does a bolt call reset_timeout forever, or are "
+            "message timeouts off?"
         )
 
 
@@ -56,7 +57,8 @@ def check_names(topology: Topology, given: set[str]) -> None:
     spouts = {spout.id for spout in topology.spouts}
     for name in sorted(given - spouts):
         raise TopologyError(
-            f"tuples are given for {name!r}, which is no spout of {topology.name!r}: its spouts are {', '.join(sorted(spouts))}"
+            f"tuples are given for {name!r}, which is not a spout of {topology.name!r}: its "
+            f"spouts are {', '.join(sorted(spouts))}"
         )
     for name in sorted(spouts - given):
         raise TopologyError(

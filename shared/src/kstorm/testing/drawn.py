@@ -86,6 +86,9 @@ class DrawnTopology(Topology):
 
 
 def _line(spec: ComponentSpec) -> str:
-    size = f"{spec.id}: {type(spec.component).__name__} × {spec.parallelism} with {spec.num_tasks} tasks"
+    size = (
+        f"{spec.id}: {type(spec.component).__name__} × {spec.parallelism} with {spec.num_tasks} "
+        "tasks"
+    )
     inputs = [f"{i.component}/{i.stream} by {i.grouping!r}" for i in spec.inputs]
     return f"{size} ← {', '.join(inputs)}" if inputs else size

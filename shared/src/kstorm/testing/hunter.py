@@ -144,7 +144,10 @@ class Hunter(Adversary):
         reorder = reorder if wanted and "reordered record" in self._chosen else 0.0
         self._cluster.disturb(duplicate, reorder)
         if duplicate or reorder:
-            what = f"from now on {duplicate:.0%} of the records arrive twice, and {reorder:.0%} too early"
+            what = (
+                f"from now on {duplicate:.0%} of the records arrive twice, and {reorder:.0%} too "
+                "early"
+            )
             self.strikes.append(Strike(0, 0, 0.0, what))
 
     def strike(self) -> None:
@@ -232,7 +235,7 @@ class Hunter(Adversary):
             return False
         number = processes.index(process)
         self._cluster.crash(name, number)
-        self._victim = f"{name!r} process {number}, when all it had done was committed"
+        self._victim = f"{name!r} process {number}, when all of its work was committed"
         self._note(ambush.number, f"kill of {self._role(name)}")
         return True
 

@@ -290,5 +290,5 @@ class SpoutNotes(Notes):
 
     def _noting(self, what: str, notify: Any, told: list[Any], message_id: Any) -> Any:
         told.append(message_id)
-        self.world.tell(f"the spout hears {what} of {message_id!r}")
+        self.world.tell(f"the spout receives {what} of {message_id!r}")
         return notify(message_id)

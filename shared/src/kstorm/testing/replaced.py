@@ -27,7 +27,7 @@ def replace_components(
         spec = topology.component(name)
         if isinstance(component, Spout) != (spec.kind == "spout"):
             raise TopologyError(
-                f"{name!r} is a {spec.kind}: a {type(component).__name__} cannot take its place"
+                f"{name!r} is a {spec.kind}: a {type(component).__name__} cannot replace it"
             )
         if (
             topology.config.exactly_once
@@ -35,8 +35,8 @@ def replace_components(
             and not isinstance(component, Positioned)
         ):
             raise TopologyError(
-                f"{topology.name!r} is processed exactly once, and a {type(component).__name__} in the place of {name!r} has no "
-                "position: take a FeederSpout, or make it Positioned"
+                f"{topology.name!r} uses exactly_once, but the {type(component).__name__} that "
+                f"replaces {name!r} has no position: use a FeederSpout, or make it Positioned"
             )
         replaced[name] = replace(spec, component=component)
     return Topology(topology.name, topology.config, replaced)

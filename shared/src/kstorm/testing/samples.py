@@ -103,7 +103,8 @@ class NGrouping(CustomStreamGrouping):
         """Choose the tasks. Raises `TopologyError` if there are fewer than `n`."""
         if not 0 < self._n <= len(target_tasks):
             raise TopologyError(
-                f"NGrouping({self._n}) on a bolt of {len(target_tasks)} tasks: give it 1 to {len(target_tasks)}"
+                f"NGrouping({self._n}) on a bolt of {len(target_tasks)} tasks: give it 1 to "
+                f"{len(target_tasks)}"
             )
         self._chosen = sorted(target_tasks)[: self._n]
 

@@ -180,8 +180,8 @@ class _Schedule:
         self._timeout = topology.longest_message_timeout_secs
         if isinf(self._timeout):
             raise TopologyError(
-                f"{topology.name!r} has no message timeouts, so that nothing that gets lost is emitted again: "
-                "set topology_message_timeout_secs"
+                f"{topology.name!r} has no message timeouts, so lost messages are never emitted "
+                "again: set topology_message_timeout_secs"
             )
         for spec in topology.bolts:
             if isinstance(spec.component, TupleCaptureBolt):
@@ -253,8 +253,9 @@ class _Schedule:
             )
             raise _Found(
                 "not acked",
-                f"the inputs {names} were not acked within {MOST_ROUNDS / 2:g} timeouts after the last fault: does a bolt "
-                f"hold them for ever, forget to ack them, or fail them each time?{_last_error(cluster)}",
+                f"the inputs {names} were not acked within {MOST_ROUNDS / 2:g} timeouts after the "
+                "last fault: does a bolt hold them forever, forget to ack them, or fail them each "
+                f"time?{_last_error(cluster)}",
             )
         for _ in range(_MOST_TIMEOUTS_AFTERWARDS):
             if not (cluster.pending or cluster.open_trees or cluster.unsettled):
@@ -314,8 +315,9 @@ def _world(cluster: LocalCluster) -> World:
 def _what_is_left(cluster: LocalCluster) -> str:
     left = ", ".join(unfinished_tasks(_world(cluster))) or "none"
     return (
-        f"{MOST_ROUNDS / 2:g} timeouts after the last fault these tasks of bolts have tuples that are not finished: {left}. "
-        "Does a bolt hold them for ever, forget to ack them, or keep the spouts waiting?"
+        f"{MOST_ROUNDS / 2:g} timeouts after the last fault, these bolt tasks have unfinished "
+        f"tuples: {left}. Does a bolt hold them forever, forget to ack them, or keep the spouts "
+        "waiting?"
     )
 
 
@@ -323,20 +325,22 @@ def _last_error(cluster: LocalCluster) -> str:
     if not cluster.errors:
         return ""
     last = cluster.errors[-1]
-    return f" The last of {len(cluster.errors)} errors: {last.component!r}, {last.doing}: {last.error!r}."
+    return (
+        f" The last of {len(cluster.errors)} errors: {last.component!r}, {last.doing}: "
+        f"{last.error!r}."
+    )
 
 
 def _message(seed: int, what: str, strikes: Sequence[Strike], total: int) -> str:
     if not strikes:
-        faults = "No fault is needed for it."
+        faults = "This happens without any fault."
     else:
         left_out = len(strikes) - _MOST_SHOWN
-        lines = [f"The seed makes {total} faults; these {len(strikes)} are enough:"]
+        lines = [f"The seed causes {total} faults; these {len(strikes)} are enough:"]
         lines += [f"  (the first {left_out} are not shown)"] if left_out > 0 else []
         faults = "\n".join([*lines, *map(str, strikes[-_MOST_SHOWN:])])
     numbers = [strike.number for strike in strikes]
     return (
-        f"seed {seed}: {what}\n{faults}\n"
-        f"Run it again with simulate(…, seeds=[{seed}], only={numbers}, tell=print), "
-        f"and with all of its faults with seeds=[{seed}]."
+        f"seed {seed}: {what}\n{faults}\nRun it again with simulate(…, seeds=[{seed}], "
+        f"only={numbers}, tell=print), or with all of its faults with seeds=[{seed}]."
     )

@@ -29,7 +29,8 @@ try:
     from hypothesis import strategies as st
 except ImportError:
     raise ImportError(
-        "kstorm.testing.strategies needs Hypothesis, which is not installed: install kstorm[testing]"
+        "kstorm.testing.strategies needs Hypothesis, which is not installed: install "
+        "kstorm[testing]"
     ) from None
 
 _GROUPINGS = ("shuffle", "global", "none", "fields", "partial_key", "all")
@@ -74,7 +75,8 @@ def tuples(
     for name in of:
         if name not in names:
             raise ValueError(
-                f"a strategy for the field {name!r}: the fields are {', '.join(names) or 'none'}"
+                f"there is a strategy for {name!r}, which is not a field: the fields are "
+                f"{', '.join(names) or 'none'}"
             )
     return st.tuples(*(of.get(name, values()) for name in names)).map(list)
 

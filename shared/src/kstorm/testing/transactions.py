@@ -247,7 +247,8 @@ class Transacting:
                 reasons[number] = self._outside.refusal(out)
         found = {number: reason for number, reason in reasons.items() if reason}
         self.refused = {
-            number: f"a record for the topic {self.effect.records[number].topic!r} is refused: {reason}"
+            number: f"a record for the topic {self.effect.records[number].topic!r} is refused: "
+            f"{reason}"
             for number, reason in found.items()
             if isinstance(reason, ForGood)
         }
@@ -269,7 +270,7 @@ class Transacting:
         self._give_up_at = min(self._give_up_at, now + PATIENCE_SECS)
         error = BrokerError(f"an epoch of {process.component!r} is not written: {reason}")
         if first or now >= self._give_up_at:
-            process.engine.journal.error(error, "writing an epoch again and again", -1)
+            process.engine.journal.error(error, "writing an epoch repeatedly", -1)
         if now >= self._give_up_at:
             raise GivenUpError
 

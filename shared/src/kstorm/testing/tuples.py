@@ -23,6 +23,7 @@ def make_tuple(
     names = Fields([f"field{n}" for n in range(1, len(values) + 1)] if fields is None else fields)
     if len(names) != len(values):
         raise TopologyError(
-            f"a tuple of {len(values)} values for {len(names)} fields ({', '.join(names)}): give one each"
+            f"a tuple has {len(values)} values for {len(names)} fields ({', '.join(names)}): give "
+            "one value per field"
         )
     return Tuple(values, Source(component, stream, task, names))

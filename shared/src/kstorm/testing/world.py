@@ -164,10 +164,13 @@ class World:
         if self.on_crash is None:
             return False
         self.count("process ended by the user's code")
-        self.errors.append(TaskError(process.component, -1, error, "which ended its process"))
+        self.errors.append(
+            TaskError(process.component, -1, error, "in code that ended its process")
+        )
         if self.seen["process ended by the user's code"] == MOST_ENDS:
             raise KstormError(
-                f"processes were ended {MOST_ENDS} times by the user's code, one of {process.component!r} by {error!r}"
+                f"user code ended processes {MOST_ENDS} times, one of {process.component!r} with "
+                f"{error!r}"
             ) from error
         self.on_crash(process, error)
         return True

@@ -52,7 +52,8 @@ class TopologyBuilder:
         """
         if not isinstance(spout, Spout):
             raise TopologyError(
-                f"spout {id!r} is a {type(spout).__name__}: give set_spout an instance of a Spout subclass"
+                f"spout {id!r} is a {type(spout).__name__}: give set_spout an instance of a Spout "
+                "subclass"
             )
         return SpoutDeclarer(self._add(id, spout, parallelism))
 
@@ -64,7 +65,8 @@ class TopologyBuilder:
             bolt = _executor(id, bolt)
         if not isinstance(bolt, Bolt | BasicBolt):
             raise TopologyError(
-                f"bolt {id!r} is a {type(bolt).__name__}: give set_bolt an instance of a Bolt or BasicBolt subclass"
+                f"bolt {id!r} is a {type(bolt).__name__}: give set_bolt an instance of a Bolt or "
+                "BasicBolt subclass"
             )
         return BoltDeclarer(self._add(id, bolt, parallelism))
 
@@ -173,7 +175,8 @@ class BoltDeclarer(_Declarer):
         for known in self._declared.inputs:
             if (known.component, known.stream) == (component, stream):
                 raise TopologyError(
-                    f"bolt {self._declared.id!r} subscribes twice to the stream {stream!r} of {component!r}: keep one grouping"
+                    f"bolt {self._declared.id!r} subscribes twice to the stream {stream!r} of "
+                    f"{component!r}: keep one grouping"
                 )
         self._declared.inputs.append(Input(component, stream, grouping))
         return self

@@ -151,28 +151,31 @@ class Config:
             _check_range(setting.name, value)
         if self.topology_processing_guarantee not in GUARANTEES:
             raise ConfigError(
-                f"topology_processing_guarantee is {self.topology_processing_guarantee!r}: it must be one of "
-                f"{', '.join(map(repr, GUARANTEES))}; for best effort, set topology_acker_executors=0"
+                f"topology_processing_guarantee is {self.topology_processing_guarantee!r}: it "
+                f"must be one of {', '.join(map(repr, GUARANTEES))}; for best effort, set "
+                "topology_acker_executors=0"
             )
         if self.topology_bolt_retry_delay_multiplier < 1:
             raise ConfigError(
-                f"topology_bolt_retry_delay_multiplier is {self.topology_bolt_retry_delay_multiplier}: it must be at least 1"
+                "topology_bolt_retry_delay_multiplier is "
+                f"{self.topology_bolt_retry_delay_multiplier}: it must be at least 1"
             )
         if self.topology_trace > 1:
             raise ConfigError(
-                f"topology_trace is {self.topology_trace:g}: it is a share of the trees, from 0 to 1"
+                f"topology_trace is {self.topology_trace:g}: it must be a share of the trees, "
+                "from 0 to 1"
             )
         least = 24.0 if self.exactly_once else 1.0
         if self.topology_trace_retention_hours < least:
             raise ConfigError(
-                f"topology_trace_retention_hours is {self.topology_trace_retention_hours:g}: it must be at least {least:g}, so "
-                "that no tuple is deleted before it is read"
+                f"topology_trace_retention_hours is {self.topology_trace_retention_hours:g}: it "
+                f"must be at least {least:g}, so that no tuple is deleted before it is read"
             )
         if self.topology_frame_format not in FRAME_FORMATS:
             known = " or ".join(map(str, sorted(FRAME_FORMATS)))
             raise ConfigError(
-                f"topology_frame_format is {self.topology_frame_format}: this kstorm writes {known}; a newer format needs a "
-                "newer release on every process first"
+                f"topology_frame_format is {self.topology_frame_format}: this release writes "
+                f"{known}; to write a newer format, upgrade every process first"
             )
         if not isinstance(self.own, Mapping):
             raise ConfigError(
@@ -190,7 +193,8 @@ class Config:
         """Return a setting as `get` does. Raises `KeyError` if it does not exist."""
         if name not in self:
             raise KeyError(
-                f"no setting {name!r}: of one's own there are {', '.join(map(str, self.own)) or 'none'}"
+                f"no setting {name!r}: your own settings are "
+                f"{', '.join(map(str, self.own)) or 'none'}"
             )
         return self.get(name)
 
@@ -259,7 +263,7 @@ def _check_own(name: object) -> None:
     close = get_close_matches(spelt, known, 1, 0.75 if _LOOKS_LIKE_OURS.match(name) else 0.9)
     if name in known:
         raise ConfigError(
-            f"own has {name!r}, which is a setting of kstorm's: give it to Config itself"
+            f"own has {name!r}, which is a setting of kstorm: pass it to Config itself"
         )
     if close or _LOOKS_LIKE_OURS.match(name):
         meant = f"did you mean {close[0]!r}? The" if close else "the"
@@ -288,7 +292,8 @@ def _check_type(setting: "dataclasses.Field[Any]", value: Any) -> None:
         # Python refuses to print very long integers.
         shown = "a huge number" if type(value) is int and abs(value) > _MOST else repr(value)
         raise ConfigError(
-            f"{setting.name} is {shown}: it must be {'a number' if kind is float else kind.__name__}"
+            f"{setting.name} is {shown}: it must be "
+            f"{'a number' if kind is float else kind.__name__}"
         )
 
 
@@ -298,7 +303,7 @@ def _check_range(name: str, value: float | str | None) -> None:
     if not isinstance(value, int) and not math.isfinite(value):
         raise ConfigError(f"{name} is {value}: it must be a finite number")
     if value > _MOST:  # the number itself may be too long to print
-        raise ConfigError(f"{name} is above {_MOST}, which is the most that it may be")
+        raise ConfigError(f"{name} is above {_MOST}, which is its maximum")
     if value < -_MOST:
         raise ConfigError(f"{name} is below 0")
     if value < 0 or (value == 0 and name not in _MAY_BE_ZERO):

@@ -42,10 +42,12 @@ class OutputFieldsDeclarer:
         """
         if stream in self.streams:
             raise TopologyError(
-                f"{self._component!r} declares its stream {stream!r} twice: declare each stream once"
+                f"{self._component!r} declares its stream {stream!r} twice: declare each stream "
+                "once"
             )
         if not stream or stream.startswith("__"):
             raise TopologyError(
-                f"{self._component!r} declares the stream {stream!r}: use a name that does not start with '__'"
+                f"{self._component!r} declares the stream {stream!r}: use a name that does not "
+                "start with '__'"
             )
         self.streams[stream] = StreamSpec(stream, Fields(*fields), direct)

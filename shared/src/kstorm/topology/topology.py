@@ -80,7 +80,8 @@ class Topology(Names):
             return self.components[component]
         except KeyError:
             raise TopologyError(
-                f"topology {self.name!r} has no component {component!r}: it has {', '.join(self.components)}"
+                f"topology {self.name!r} has no component {component!r}: it has "
+                f"{', '.join(self.components)}"
             ) from None
 
     def task_ids(self, component: str) -> range:

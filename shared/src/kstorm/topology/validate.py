@@ -23,8 +23,8 @@ def check_id(kind: str, name: str) -> None:
     """Raise `TopologyError` if an id cannot be part of a Kafka topic name."""
     if not isinstance(name, str) or not _ID.fullmatch(name):
         raise TopologyError(
-            f"{kind} id {name!r}: use 1 to 64 letters, digits, '-' and '_', beginning with a letter or digit; "
-            "it becomes part of topic names"
+            f"{kind} id {name!r}: use 1 to 64 letters, digits, '-' and '_', beginning with a "
+            "letter or digit; it becomes part of topic names"
         )
 
 
@@ -41,7 +41,8 @@ def check_tasks(spec: ComponentSpec) -> None:
     if spec.num_tasks < spec.parallelism:
         raise TopologyError(
             f"{spec.id!r} has {spec.num_tasks} tasks for a parallelism of {spec.parallelism}: "
-            f"executors without a task would idle; raise set_num_tasks to at least {spec.parallelism}"
+            "executors without a task would idle; raise set_num_tasks to at least "
+            f"{spec.parallelism}"
         )
 
 
@@ -49,16 +50,19 @@ def check_wiring(topology: Topology) -> None:
     """Raise `TopologyError` for the first error in the wiring."""
     if not topology.spouts:
         raise TopologyError(
-            f"topology {topology.name!r} has no spout: nothing would ever be emitted; add one with set_spout"
+            f"topology {topology.name!r} has no spout: nothing would ever be emitted; add one "
+            "with set_spout"
         )
     if topology.total_tasks > _MAX_TASKS:
         raise TopologyError(
-            f"topology {topology.name!r} has {topology.total_tasks} tasks: {_MAX_TASKS} is the most"
+            f"topology {topology.name!r} has {topology.total_tasks} tasks: the maximum is "
+            f"{_MAX_TASKS}"
         )
     for bolt in topology.bolts:
         if not bolt.inputs:
             raise TopologyError(
-                f"bolt {bolt.id!r} subscribes to nothing: give it a grouping, e.g. .shuffle_grouping(…)"
+                f"bolt {bolt.id!r} subscribes to nothing: give it a grouping, e.g. "
+                ".shuffle_grouping(…)"
             )
         for declared in bolt.inputs:
             _check_input(topology, bolt, declared)
@@ -78,8 +82,9 @@ def _check_guarantee(topology: Topology) -> None:
         own = spec.config.topology_processing_guarantee
         if own != guarantee:
             raise TopologyError(
-                f"the configuration of {spec.id!r}: topology_processing_guarantee is {own!r}, and the topology's is "
-                f"{guarantee!r}: it is the whole topology's and no component's; set it in the Config of TopologyBuilder"
+                f"the configuration of {spec.id!r}: topology_processing_guarantee is {own!r}, but "
+                f"the topology has {guarantee!r}: it applies to the whole topology; set it in the "
+                "Config of TopologyBuilder"
             )
 
 
@@ -88,10 +93,12 @@ def _check_exactly_once(topology: Topology) -> None:
     for spout in topology.spouts:
         if not isinstance(spout.component, Positioned):
             raise TopologyError(
-                f"the spout {spout.id!r} is a {type(spout.component).__name__}, and topology_processing_guarantee is "
-                "'exactly_once': its source has no position that could be committed with what is emitted. Write its messages to "
-                "a Kafka topic first, in a topology of their own that is at_least_once, and read that with a KafkaSpout, behind it "
-                "a DistinctBolt by the messages' ids: docs/queues.md shows both"
+                f"the spout {spout.id!r} is a {type(spout.component).__name__}, but "
+                "topology_processing_guarantee is 'exactly_once': its source has no position that "
+                "can be committed together with the output. Write its messages to a Kafka topic "
+                "first, in a separate topology with at_least_once. Then read this topic with a "
+                "KafkaSpout, followed by a DistinctBolt on the message ids: docs/queues.md shows "
+                "both"
             )
     for spec in topology.components.values():
         refusal = spec.component.refuses_exactly_once()
@@ -103,15 +110,15 @@ def _check_input(topology: Topology, bolt: ComponentSpec, declared: Input) -> No
     upstream = topology.components.get(declared.component)
     if upstream is None:
         raise TopologyError(
-            f"bolt {bolt.id!r} subscribes to {declared.component!r}, which is no component: "
+            f"bolt {bolt.id!r} subscribes to {declared.component!r}, which is not a component: "
             f"the components are {', '.join(topology.components)}"
         )
     stream = upstream.streams.get(declared.stream)
     if stream is None:
         streams = ", ".join(map(repr, upstream.streams)) or "none (see declare_output_fields)"
         raise TopologyError(
-            f"bolt {bolt.id!r} subscribes to the stream {declared.stream!r} of {declared.component!r}, "
-            f"which does not declare it: its streams are {streams}"
+            f"bolt {bolt.id!r} subscribes to the stream {declared.stream!r} of "
+            f"{declared.component!r}, which does not declare it: its streams are {streams}"
         )
     _check_grouping(bolt, declared, stream)
 
@@ -121,23 +128,25 @@ def _check_grouping(bolt: ComponentSpec, declared: Input, stream: StreamSpec) ->
     grouping = declared.grouping
     if not isinstance(grouping, Grouping):
         raise TopologyError(
-            f"{where}: {grouping!r} is no grouping; give an instance, e.g. ShuffleGrouping()"
+            f"{where}: {grouping!r} is not a grouping; give an instance, e.g. ShuffleGrouping()"
         )
     if isinstance(grouping, CustomGrouping) and not isinstance(
         grouping.grouping, CustomStreamGrouping
     ):
         raise TopologyError(
-            f"{where}: {grouping.grouping!r} is no CustomStreamGrouping; give an instance of a subclass"
+            f"{where}: {grouping.grouping!r} is not a CustomStreamGrouping; give an instance of a "
+            "subclass"
         )
     if isinstance(grouping, FieldsGrouping | PartialKeyGrouping):
         if not len(grouping.fields):
             raise TopologyError(
-                f"{where}: a fields grouping on no field; name at least one, or use global_grouping"
+                f"{where}: a fields grouping has no fields; name at least one, or use "
+                "global_grouping"
             )
         for name in grouping.fields:
             if name not in stream.fields:
                 raise TopologyError(
-                    f"{where}: fields grouping on {name!r}, which is not declared; "
+                    f"{where}: a fields grouping has the field {name!r}, which is not declared; "
                     f"the stream has {', '.join(stream.fields) or 'no fields'}"
                 )
     if isinstance(grouping, DirectGrouping) != stream.direct:
@@ -146,7 +155,7 @@ def _check_grouping(bolt: ComponentSpec, declared: Input, stream: StreamSpec) ->
             if isinstance(grouping, DirectGrouping)
             else "it is a direct stream: use direct_grouping"
         )
-        raise TopologyError(f"{where}: the grouping and the stream do not fit; {remedy}")
+        raise TopologyError(f"{where}: the grouping does not fit the stream; {remedy}")
 
 
 def _check_reachable(topology: Topology) -> None:
@@ -164,5 +173,6 @@ def _check_reachable(topology: Topology) -> None:
     starved = [bolt.id for bolt in topology.bolts if bolt.id not in fed]
     if starved:
         raise TopologyError(
-            f"no spout feeds {', '.join(map(repr, starved))}: they only subscribe to each other; connect one of them to a spout"
+            f"no spout feeds {', '.join(map(repr, starved))}: they only subscribe to each other; "
+            "connect one of them to a spout"
         )

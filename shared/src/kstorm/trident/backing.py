@@ -67,7 +67,7 @@ class SqlMap(BackingMap):
         self, connect: Callable[[], Any], table: str, parameter: str = "?", blob: str = "BLOB"
     ) -> None:
         if not table or not set(table) <= _NAME_CHARACTERS:
-            raise ConfigError(f"the table {table!r}: use letters, digits and '_'")
+            raise ConfigError(f"the table name {table!r} is invalid: use letters, digits and '_'")
         self._connect, self._table, self._parameter, self._blob = connect, table, parameter, blob
         self._connection: Any = None
 
@@ -98,7 +98,8 @@ class SqlMap(BackingMap):
         if not self._do(_OWN, _encode(list(keys)), *owner):
             self._connection.rollback()
             raise FencedError(
-                f"{owner.task} is another process's now: nothing was written to {self._table!r}"
+                f"another process has taken over {owner.task}: nothing was written to "
+                f"{self._table!r}"
             )
         rows = [(key, _encode(value)) for key, value in zip(keys, values, strict=True)]
         with closing(self._connection.cursor()) as cursor:
@@ -121,7 +122,10 @@ _AT_ONCE: Final = 500
 """Most keys of a query. SQLite allows about 30,000."""
 _TABLES: Final = (
     "CREATE TABLE IF NOT EXISTS TABLE_ (id TEXT PRIMARY KEY, value BLOB_ NOT NULL)",
-    "CREATE TABLE IF NOT EXISTS TABLE__lives (task TEXT PRIMARY KEY, life BIGINT NOT NULL, stored BLOB_ NOT NULL)",
+    (
+        "CREATE TABLE IF NOT EXISTS TABLE__lives "
+        "(task TEXT PRIMARY KEY, life BIGINT NOT NULL, stored BLOB_ NOT NULL)"
+    ),
 )
 _BEGIN: Final = (
     "INSERT INTO TABLE__lives (task, life, stored) VALUES (?, 1, ?) "
@@ -131,4 +135,7 @@ _GET: Final = "SELECT id, value FROM TABLE_ WHERE id IN (KEYS)"
 _OWN: Final = "UPDATE TABLE__lives SET stored = ? WHERE task = ? AND life = ? RETURNING life"
 """Lock the task's row until the end of the transaction. So a new owner registers either before or
 after it."""
-_PUT: Final = "INSERT INTO TABLE_ (id, value) VALUES (?, ?) ON CONFLICT (id) DO UPDATE SET value = excluded.value"
+_PUT: Final = (
+    "INSERT INTO TABLE_ (id, value) VALUES (?, ?) "
+    "ON CONFLICT (id) DO UPDATE SET value = excluded.value"
+)

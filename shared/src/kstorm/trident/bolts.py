@@ -172,7 +172,7 @@ class OutsideStateBolt(StateBolt):
                 raise
             except Exception as error:  # noqa: BLE001 - each database has errors of its own
                 self._trouble = StorageError(
-                    f"the state's database does not answer: {type(error).__name__}: {error}"
+                    f"the state's database does not respond: {type(error).__name__}: {error}"
                 )
                 await asyncio.sleep(AGAIN_SECS)
                 with suppress(Exception):

@@ -79,8 +79,8 @@ class Chain:
         """
         if len(self._verbs) != 1:
             raise TopologyError(
-                "a chain has aggregators that are all given by aggregate, or all by partition_aggregate: give at least one, and "
-                f"not {' and '.join(sorted(self._verbs)) or 'none'}"
+                f"a chain has {' and '.join(sorted(self._verbs)) or 'no aggregators'}: add at "
+                "least one aggregator, and all of them with the same method"
             )
         aggregate = getattr(self._stream, *self._verbs)
         outputs = Fields(*(name for part in self._parts for name in part.outputs))
@@ -90,7 +90,8 @@ class Chain:
         for part in self._parts:
             if len(part.outputs) != 1:
                 raise TopologyError(
-                    f"{name_of(part.aggregator)} gives one value: name one output field, not {len(part.outputs)}"
+                    f"{name_of(part.aggregator)} returns one value: name one output field, not "
+                    f"{len(part.outputs)}"
                 )
         combined: Stream = aggregate(ChainedCombiner(self._parts), "values")
         return combined._step(

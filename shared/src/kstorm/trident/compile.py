@@ -154,7 +154,7 @@ class _Compiler:
         node.spout.declare_output_fields(declarer)
         if len(declarer.streams) != 1:
             raise TopologyError(
-                f"the spout declares {len(declarer.streams)} streams: a stream begins at one"
+                f"the spout declares {len(declarer.streams)} streams: it must declare exactly one"
             )
         (stream,) = declarer.streams.values()
         self._outputs[node] = Output(node.id, stream.id, stream.fields)
@@ -165,7 +165,8 @@ class _Compiler:
             other = self._fields[parent]
             if len(other) != len(fields):
                 raise TopologyError(
-                    f"one stream has the fields {', '.join(fields)}, another {', '.join(other)}: give them as many, by project"
+                    f"one stream has the fields {', '.join(fields)}, another {', '.join(other)}: "
+                    "use project to give both the same number of fields"
                 )
 
     def _check_join(self, node: JoinNode) -> Fields:
@@ -175,45 +176,52 @@ class _Compiler:
         left, right = node.keys
         if len(left) != len(right) or not len(left):
             raise TopologyError(
-                f"a key of {len(left)} fields and one of {len(right)}: name as many of both, at least one"
+                f"the keys have {len(left)} and {len(right)} fields: name the same number for "
+                "both, at least one"
             )
         if node.window is None and node.kind != JoinType.INNER:
             raise TopologyError(
-                f"a {node.kind} join of all that ever comes cannot say that a tuple has no partner, as it may come yet: give it a "
-                "window=, as Window(Duration.minutes(1))"
+                f"a {node.kind} join over the whole history cannot know that a tuple has no "
+                "partner, because one may still arrive: give it a window=, such as "
+                "Window(Duration.minutes(1))"
             )
         if node.window is not None and node.window.window_settings.gap is not None:
             raise TopologyError(
-                "streams are not joined within sessions: give the join a window=Window(length, slide)"
+                "streams cannot be joined within sessions: give the join a window=Window(length, "
+                "slide)"
             )
         preserve = node.mode == JoinOutFieldsMode.PRESERVE
         wanted = sum(map(len, sides)) - (0 if preserve else len(right))
         if len(node.outputs) != wanted:
             what = (
-                "all of the left stream and all of the right one"
+                "all fields of the left stream and all fields of the right one"
                 if preserve
-                else "the key, the other fields of the left stream, those of the right one"
+                else "the key, the other fields of the left stream and the other fields of the "
+                "right one"
             )
-            raise TopologyError(f"{len(node.outputs)} output fields, and {wanted} come out: {what}")
+            raise TopologyError(
+                f"the join names {len(node.outputs)} output fields, but it has {wanted}: {what}"
+            )
         return node.outputs
 
     def _check_key(self, node: QueryNode, state: StateNode) -> None:
         if not state.can_be_asked:
             raise TopologyError(
-                "the state is of one's own class, and only its updater has it: ask one of new_static_state, or kstorm_state()"
+                "the state is of your own class, which only its updater can access: query a state "
+                "of new_static_state, or kstorm_state()"
             )
         assert node.query is not None
         if node.query.asks_for_all and state.in_database:
             raise TopologyError(
-                f"{type(node.query).__name__} of a state in a database, which does not list what a task has: ask the database, or "
-                "keep kstorm_state()"
+                f"{type(node.query).__name__} cannot query a state in a database, which does not "
+                "list the keys of a task: query the database, or use kstorm_state()"
             )
         if not node.query.asks_by_key:
             return
         if state.groups is not None and len(state.groups) != len(node.inputs):
             raise TopologyError(
-                f"the state's key has {len(state.groups)} fields ({', '.join(state.groups) or 'none'}), and the query "
-                f"{len(node.inputs)}"
+                f"the state's key has {len(state.groups)} fields "
+                f"({', '.join(state.groups) or 'none'}), but the query has {len(node.inputs)}"
             )
 
     def _has_parts(self, node: Node) -> bool:

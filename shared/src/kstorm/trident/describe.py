@@ -9,7 +9,10 @@ from kstorm.trident.compile import Plan
 def told(plan: Plan) -> str:
     """Return a paragraph for each component: its ID, parallelism, inputs and operations."""
     lines = [
-        f"{plan.topology.name}, {plan.topology.config.topology_processing_guarantee.replace('_', ' ')}"
+        (
+            f"{plan.topology.name}, "
+            f"{plan.topology.config.topology_processing_guarantee.replace('_', ' ')}"
+        )
     ]
     for id, spec in plan.topology.components.items():
         lines.append(f"  {id} ×{spec.parallelism}{_fields(spec)}")

@@ -90,6 +90,6 @@ def _library() -> Any:
         import datasketches
     except ImportError as error:
         raise ConfigError(
-            "ApproximateDistinct counts by the package datasketches: pip install 'kstorm[sketches]'"
+            "ApproximateDistinct needs the package datasketches: pip install 'kstorm[sketches]'"
         ) from error
     return datasketches

@@ -39,7 +39,8 @@ class Emitted:
 
     def _wrong(self, values: Sequence[Any]) -> EmitError:
         return EmitError(
-            f"{name_of(self._operation)} emitted {len(values)} values, and has {self._width} output fields: emit one each"
+            f"{name_of(self._operation)} emitted {len(values)} values, but has {self._width} "
+            "output fields: emit one value per field"
         )
 
 

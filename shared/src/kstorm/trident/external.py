@@ -154,8 +154,9 @@ class ExternalMap:
         is of a later epoch."""
         if txid > self._epochs.current:
             raise StorageError(
-                f"{self._task} is at epoch {self._epochs.current}, and the database has values of epoch {txid}: it belongs to "
-                "another topology, or to one whose changelog was deleted; give this one a table of its own"
+                f"{self._task} is at epoch {self._epochs.current}, but the database has values of "
+                f"epoch {txid}: its table belongs to another topology, or to one whose changelog "
+                "was deleted; give this topology its own table"
             )
         return txid == self._epochs.current
 

@@ -85,7 +85,7 @@ class FirstN(Assembly):
     ) -> None:
         """`number` must be at least 1, otherwise `TopologyError` is raised."""
         if number < 1:
-            raise TopologyError(f"FirstN({number}): give a number from 1 on")
+            raise TopologyError(f"FirstN({number}): give a number of at least 1")
         self._number, self._field, self._reverse = number, sort_field, reverse
 
     def apply(self, stream: "Stream") -> "Stream":

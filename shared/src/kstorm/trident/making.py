@@ -121,5 +121,5 @@ def updating(
 def _check_outputs(aggregator: AnyAggregator, outputs: Fields) -> None:
     if not isinstance(aggregator, Aggregator) and len(outputs) != 1:
         raise TopologyError(
-            f"{name_of(aggregator)} gives one value: name one output field, not {len(outputs)}"
+            f"{name_of(aggregator)} returns one value: name one output field, not {len(outputs)}"
         )

@@ -114,7 +114,7 @@ class _EmitsNothing:
 
     def emit(self, values: Any) -> None:
         raise EmitError(
-            "an updater of a state of one's own class emits nothing: it works when its epoch is over"
+            "the updater of a state of your own class cannot emit: it runs when its epoch has ended"
         )
 
 

@@ -28,7 +28,7 @@ class RedisMap(BackingMap):
     def __init__(self, connect: Callable[[], Any], name: str) -> None:
         """Raises `ConfigError` if the name is empty or contains a brace."""
         if not name or set(name) & set("{}"):
-            raise ConfigError(f"the hash {name!r}: give a name, without braces")
+            raise ConfigError(f"the hash name {name!r} is invalid: give a name without braces")
         self._connect, self._values = connect, name
         self._lives, self._stored = f"{{{name}}}:lives", f"{{{name}}}:stored"
         self._client: Any = None
@@ -63,7 +63,8 @@ class RedisMap(BackingMap):
         names = self._lives, self._stored, self._values
         if not self._client.eval(_PUT, len(names), *names, *owner, _encode(list(keys)), *rows):
             raise FencedError(
-                f"{owner.task} is another process's now: nothing was written to {self._values!r}"
+                f"another process has taken over {owner.task}: nothing was written to "
+                f"{self._values!r}"
             )
 
 

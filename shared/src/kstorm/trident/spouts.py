@@ -42,7 +42,7 @@ class TridentKafkaConfig:
             meant = (
                 f"did you mean {close[0]!r}?"
                 if close
-                else f"there are {', '.join(sorted(_SETTINGS))}"
+                else f"its settings are {', '.join(sorted(_SETTINGS))}"
             )
             raise ConfigError(f"TridentKafkaConfig has no {name!r}: {meant}")
         super().__setattr__(name, value)

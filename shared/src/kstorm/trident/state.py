@@ -138,7 +138,8 @@ class ShownMap:
         `StorageError` if the state is in a database."""
         if not isinstance(self._state, MapState):
             raise StorageError(
-                "a state in a database does not list what a task has: ask the database, or keep kstorm_state()"
+                "a state in a database does not list the keys of a task: query the database, or "
+                "use kstorm_state()"
             )
         return ((*key, self._show(value)) for *key, value in self._state.get_tuples())
 

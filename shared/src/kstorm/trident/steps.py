@@ -99,8 +99,8 @@ class CallStep(Step):
     def _several(self, found: Any) -> Any:
         if isinstance(found, str | bytes):
             raise EmitError(
-                f"{name_of(self._function)} returned {type(found).__name__}, where several results are expected: return a "
-                "list, or yield them"
+                f"{name_of(self._function)} returned {type(found).__name__}, where several "
+                "results are expected: return a list, or yield them"
             )
         return () if found is None else found
 

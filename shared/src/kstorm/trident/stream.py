@@ -287,7 +287,8 @@ class Stream(_Written):
         if isinstance(state, StateFactory):
             if len(new):
                 raise TopologyError(
-                    f"{name_of(updater)} emits nothing, as its state is of one's own class: name no outputs"
+                    f"{name_of(updater)} cannot emit, because its state is of your own class: "
+                    "name no outputs"
                 )
             node.can_be_asked = False
             node.make = lambda fields, combined: OwnUpdate(
@@ -442,8 +443,9 @@ class GroupedStream(_Written):
         inputs, aggregator, outputs = _aggregation(given)
         if isinstance(aggregator, Aggregator):
             raise TopologyError(
-                f"persistent_aggregate with the Aggregator {name_of(aggregator)}: what it keeps is no value; give a "
-                "CombinerAggregator or a ReducerAggregator, or use partition_persist"
+                f"persistent_aggregate cannot use the Aggregator {name_of(aggregator)}, which "
+                "keeps no single value: use a CombinerAggregator or a ReducerAggregator, or use "
+                "partition_persist"
             )
         before = self._add(self._by_group(self._parts(aggregator, inputs)))
         title = f"persistent_aggregate({name_of(aggregator)} → {_listed(outputs)})"
@@ -510,7 +512,8 @@ def _aggregation(given: tuple[Any, ...]) -> tuple[Fields | None, AnyAggregator, 
     """Return the inputs (or None), the aggregator and the outputs."""
     if len(given) not in (2, 3):
         raise TopologyError(
-            f"an aggregation takes [inputs], aggregator, outputs, and was given {len(given)} arguments"
+            f"an aggregation takes [inputs], aggregator, outputs, but was given {len(given)} "
+            "arguments"
         )
     inputs, aggregator, outputs = given if len(given) == 3 else (None, *given)
     return None if inputs is None else Fields(inputs), as_aggregator(aggregator), Fields(outputs)

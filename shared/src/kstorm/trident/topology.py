@@ -42,7 +42,8 @@ class TridentTopology:
         if not self.config.exactly_once:
             raise TopologyError(
                 f"the configuration of {name!r}: topology_processing_guarantee is "
-                f"{self.config.topology_processing_guarantee!r}, and Trident stands on 'exactly_once': set that"
+                f"{self.config.topology_processing_guarantee!r}, but Trident needs "
+                "'exactly_once': set that"
             )
         self.nodes: list[Node] = []
         """The operations, in the order in which they were added."""
@@ -56,7 +57,8 @@ class TridentTopology:
         """
         if not isinstance(spout, Spout | _TridentKafkaSpout):
             raise TopologyError(
-                f"the spout of the stream {id!r} is a {type(spout).__name__}: give an OpaqueTridentKafkaSpout, or a Spout"
+                f"the spout of the stream {id!r} is a {type(spout).__name__}: give an "
+                "OpaqueTridentKafkaSpout, or a Spout"
             )
         title = (
             f"{name_of(spout)}({spout.topic!r})"
@@ -125,5 +127,5 @@ class TridentTopology:
 
 def _one_of(kinds: type[StrEnum], given: str) -> str:
     if given not in list(kinds):
-        raise TopologyError(f"{given!r} is no {kinds.__name__}: give {', '.join(kinds)}")
+        raise TopologyError(f"{given!r} is not a {kinds.__name__}: give {', '.join(kinds)}")
     return given

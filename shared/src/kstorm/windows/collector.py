@@ -28,9 +28,7 @@ class WindowCollector:
         window is being shown.
         """
         if self.current is None:
-            raise RuntimeError(
-                "a windowed bolt emits while a window is shown to it, and at no other time"
-            )
+            raise RuntimeError("a windowed bolt may emit only while it executes a window")
         return self.current.emit(values, stream, task)
 
     def report_error(self, error: BaseException) -> None:
@@ -45,5 +43,6 @@ class WindowCollector:
         """Raise `RuntimeError`: the tuples of a window are already acked. Raise an error in
         `execute` to see the window again."""
         raise RuntimeError(
-            "the tuples of a window are done: raise an error in execute to have the window shown again"
+            "the tuples of a window are already acked: to execute the window again, raise an "
+            "error in execute"
         )

@@ -16,7 +16,8 @@ class Count:
     def __post_init__(self) -> None:
         if not isinstance(self.tuples, int) or isinstance(self.tuples, bool) or self.tuples < 1:
             raise ConfigError(
-                f"Count({self.tuples!r}): a window has a whole number of tuples, at least 1"
+                f"Count({self.tuples!r}): the length of a window must be a whole number of "
+                "tuples, at least 1"
             )
 
     def __str__(self) -> str:
@@ -32,7 +33,7 @@ class Duration:
     def __post_init__(self) -> None:
         if not isinstance(self.ms, int) or isinstance(self.ms, bool) or self.ms < 1:
             raise ConfigError(
-                f"Duration({self.ms!r}): it is a whole number of milliseconds, at least 1"
+                f"Duration({self.ms!r}): it must be a whole number of milliseconds, at least 1"
             )
 
     @classmethod
@@ -74,7 +75,7 @@ def extent(given: Extent | timedelta) -> Extent:
         return Duration.seconds(given.total_seconds())
     if not isinstance(given, Extent):
         raise ConfigError(
-            f"{given!r} is no extent of a window: give Count(100), Duration.seconds(5) or a timedelta"
+            f"{given!r} is not a window length: give Count(100), Duration.seconds(5) or a timedelta"
         )
     return given
 
@@ -84,5 +85,5 @@ def duration(given: Duration | timedelta) -> Duration:
     types."""
     found = extent(given)
     if not isinstance(found, Duration):
-        raise ConfigError(f"{given!r} is no time: give Duration.seconds(5) or a timedelta")
+        raise ConfigError(f"{given!r} is not a duration: give Duration.seconds(5) or a timedelta")
     return found

@@ -77,7 +77,7 @@ class JoinBolt(WindowedBolt):
         """Declare the selected fields. Raises `TopologyError` if none are selected, or if their
         source is not joined."""
         if not self._selected:
-            raise TopologyError("a JoinBolt without fields: call select")
+            raise TopologyError("the JoinBolt has no fields: call select")
         for name in self._selected:
             source, found, _ = name.partition(":")
             if found:

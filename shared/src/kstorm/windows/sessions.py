@@ -169,7 +169,7 @@ class SessionManager(SessionSums):
             key = [tuple[name] for name in self._key]
         except KeyError as error:
             raise FrameError(
-                f"it is of no session: {error.args[0]}; the sessions' key is {list(self._key)}"
+                f"it belongs to no session: {error.args[0]}; the sessions' key is {list(self._key)}"
             ) from None
         text = msgspec.json.encode(key).decode()
         self._number += 1

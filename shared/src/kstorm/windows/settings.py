@@ -61,8 +61,8 @@ class WindowSettings:
             for name in ("lag", "late", "idle"):
                 if getattr(self, name) is not None:
                     raise TopologyError(
-                        f"it has a setting for event time ({name}), and no tuple says its time: call with_timestamp_field or "
-                        "with_timestamp_extractor"
+                        f"it has a setting for event time ({name}), but its tuples have no time: "
+                        "call with_timestamp_field or with_timestamp_extractor"
                     )
 
 

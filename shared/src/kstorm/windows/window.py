@@ -82,5 +82,6 @@ class TupleWindow:
 
 def _gone() -> Iterator[Tuple]:
     raise RuntimeError(
-        "the window has passed by: read its tuples in execute, and keep what is needed of them"
+        "the window has already been executed: read its tuples in execute, and keep the values "
+        "that you need"
     )

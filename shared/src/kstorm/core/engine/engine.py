@@ -191,11 +191,12 @@ class Engine(Generic[T]):
     def lost(self, tasks: Iterable[int], now: float) -> list[Effect]:
         """Another process may already have these tasks, so nothing of them may be written."""
         self.now = now
-        why = f"its tasks {sorted(tasks)} may be another process's by now"
+        why = f"another process may have its tasks {sorted(tasks)}"
         return [
             End(
                 TasksLostError(
-                    f"this process was paused, or cut off from its group, for longer than its session: {why}"
+                    "this process was paused, or cut off from its group, for longer than its "
+                    f"session: {why}"
                 )
             )
         ]
@@ -346,8 +347,8 @@ class Engine(Generic[T]):
             raise FrameError(record.undecodable)
         if record.value is not None and len(record.value) > self._longest_frame:
             raise FrameError(
-                f"{len(record.value):,} bytes are too many for a frame: the longest that is read here has {self._longest_frame:,}, "
-                "which topology_frame_max_bytes raises"
+                f"a frame of {len(record.value):,} bytes is too long: this process reads at most "
+                f"{self._longest_frame:,}; to read longer frames, raise topology_frame_max_bytes"
             )
         return decode(kind, record.value)
 

@@ -168,7 +168,10 @@ class EpochEngine(SendingEngine[T]):
         ]
         left = [*kept, *map(self._written, letters)]
         first = letters[0]
-        told = f"{first.reason}: it is in the dead letters, with {len(letters) - 1} others of its epoch"
+        told = (
+            f"{first.reason}: the record is in the dead letters, with {len(letters) - 1} others "
+            "of its epoch"
+        )
         self.journal.error(BrokerError(told), "writing", first.task)
         return Transact(transact.changes, transact.offsets, EpochRecords(left), transact.positions)
 

@@ -114,9 +114,11 @@ class ExactBoltEngine(EpochEngine[BoltTask], BoltEngine):
 
     def _lost_input(self, task: int, offsets: list[int]) -> LostInputError:
         return LostInputError(
-            f"task {task} of {self.component!r} has {len(offsets)} frames that are not finished and that the topic {self.topic!r} "
-            f"has no more (partition {task}, offsets {offsets[:5]}): tuples were held for longer than the topic keeps its "
-            f"records. To give them up, delete the changelog {self.changelog!r}; to keep more, raise the topic's retention.ms"
+            f"task {task} of {self.component!r} has {len(offsets)} unfinished frames that are "
+            f"missing in the topic {self.topic!r} (partition {task}, offsets {offsets[:5]}): "
+            "tuples were held for longer than the topic keeps its records. To give these tuples "
+            f"up, delete the changelog {self.changelog!r}. To keep records for longer, raise the "
+            "topic's retention.ms"
         )
 
     def let_go(self, slot: Slot[BoltTask]) -> Routine:

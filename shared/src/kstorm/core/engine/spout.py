@@ -176,8 +176,9 @@ class SpoutEngine(SendingEngine[SpoutTask]):
                 self.journal.warning(
                     "spout_stalled",
                     task=task.task_id,
-                    why=f"{task.in_flight} of {task.max_pending} allowed trees are in flight and none completed "
-                    f"for {_STALL_SECS:.0f} s: look for a bolt or an acker that is down or slow",
+                    why=f"{task.in_flight} of {task.max_pending} allowed trees are in flight and "
+                    f"none completed for {_STALL_SECS:.0f} s: look for a bolt or an acker "
+                    "that is down or slow",
                 )
 
     # Tasks.

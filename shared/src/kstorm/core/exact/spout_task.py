@@ -15,7 +15,10 @@ class ExactSpoutTask(SpoutTask):
         overdue, self._overdue = self._overdue, {}
         if overdue:
             self.timed_out += len(overdue)
-            late = f"{len(overdue)} trees are open for longer than topology_message_timeout_secs; nothing is replayed for that"
+            late = (
+                f"{len(overdue)} trees have been open for longer than "
+                "topology_message_timeout_secs; the spout does not replay their messages"
+            )
             self.on_error(TimeoutError(late), "waiting for acks")
             self._pending.put_all_new(overdue.items())
         yield from self._tell_at_once()

@@ -80,7 +80,8 @@ class ExactBoltTask(BoltTask):
             if not isinstance(error, FailedException):
                 self._on_error(
                     error,
-                    f"executing a batch of {len(batch)} of {batch.source.component!r}, now one by one",
+                    f"executing a batch of {len(batch)} tuples of {batch.source.component!r}, "
+                    "which are now executed one by one",
                 )
             pending = NotImplemented
         self._basic.batch = None
@@ -234,7 +235,7 @@ class ExactBoltTask(BoltTask):
 
     def _lose(self, frame: Salvaged, offset: int) -> None:
         super()._lose(frame, offset)
-        reason = f"cannot be read, {frame.lost} of its frame: {frame.reason}"
+        reason = f"cannot be decoded ({frame.lost} tuples of its frame cannot): {frame.reason}"
         self._write_letter(
             offset, reason, frame.component, kind=UNDECODABLE, roots=roots_of(frame.lost_pairs)
         )

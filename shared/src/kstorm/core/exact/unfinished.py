@@ -54,12 +54,12 @@ def read_pair(key: bytes, value: bytes) -> tuple[int, list[Left]]:
     """
     if len(key) != 9:
         raise FrameError(
-            f"a key of {len(key)} bytes that begins like an offset's: such a key has 9"
+            f"a key of {len(key)} bytes starts like the key of an offset, which has 9 bytes"
         )
     try:
         return int.from_bytes(key[1:], "big"), _decode(value)
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
-        raise FrameError(f"{len(value)} bytes that are no list of tuples: {error}") from None
+        raise FrameError(f"{len(value)} bytes are not a list of tuples: {error}") from None
 
 
 def check_row(key: bytes, value: bytes | None) -> None:

@@ -31,9 +31,10 @@ _TRUST_SECS: Final = 5.0
 # Time until all brokers know a new topic.
 _NEW_TOPIC_SECS: Final = 3.0
 _REMEDIES: Final = {
-    KafkaError._AUTHENTICATION: "check sasl.mechanism, sasl.username and sasl.password in KSTORM_KAFKA_PROPERTIES",
-    KafkaError._SSL: "check that the broker's certificate is valid and for this address, and that ssl.ca.location in "
-    "KSTORM_KAFKA_PROPERTIES has the authority that signed it",
+    KafkaError._AUTHENTICATION: "check sasl.mechanism, sasl.username and sasl.password in "
+    "KSTORM_KAFKA_PROPERTIES",
+    KafkaError._SSL: "check that the broker's certificate is valid and issued for this address, "
+    "and that ssl.ca.location in KSTORM_KAFKA_PROPERTIES has the authority that signed it",
 }
 
 
@@ -58,9 +59,7 @@ class Admin:
         except (KafkaException, TypeError, ValueError) as error:
             cause = error.args[0] if error.args else error
             reason = cause.str() if isinstance(cause, KafkaError) else str(cause)
-            raise ConfigError(
-                f"KSTORM_KAFKA_PROPERTIES: librdkafka refuses them: {reason}"
-            ) from None
+            raise ConfigError(f"librdkafka rejects KSTORM_KAFKA_PROPERTIES: {reason}") from None
 
     def partition_counts(self, within: float = _TIMEOUT_SECS) -> dict[str, int]:
         """Return the partition count of every topic in the cluster.
@@ -102,8 +101,9 @@ class Admin:
                 cause = error.args[0]
                 if cause.code() != KafkaError.UNKNOWN_TOPIC_OR_PART or time.monotonic() > deadline:
                     raise BrokerError(
-                        f"Kafka would not say how the topics {', '.join(topics)} are set "
-                        f"({who(self._settings.client_config)}): {cause.str()}; it takes the right DESCRIBE_CONFIGS on each"
+                        f"Kafka did not return the settings of the topics {', '.join(topics)} "
+                        f"({who(self._settings.client_config)}): {cause.str()}; this needs the "
+                        "right DESCRIBE_CONFIGS on each topic"
                     ) from None
             time.sleep(_LOOK_SECS)
 
@@ -124,7 +124,8 @@ class Admin:
                 if error.args[0].code() != KafkaError.GROUP_ID_NOT_FOUND:
                     servers = self._settings.bootstrap_servers
                     raise BrokerError(
-                        f"Kafka at {servers} would not tell who is in the group {group!r}: {error.args[0].str()}"
+                        f"Kafka at {servers} did not return the members of the group {group!r}: "
+                        f"{error.args[0].str()}"
                     ) from None
                 found[group] = None
         return found
@@ -169,14 +170,16 @@ class Admin:
         code, config = refusal.code(), self._settings.client_config
         reason = (code == KafkaError._SSL and _why_not_trusted(config)) or refusal.str()
         return BrokerError(
-            f"Kafka at {config['bootstrap.servers']!r} cannot be used ({who(config)}): {reason}; {_REMEDIES[code]}"
+            f"Kafka at {config['bootstrap.servers']!r} cannot be used ({who(config)}): {reason}; "
+            f"{_REMEDIES[code]}"
         )
 
     def _unanswered(self, error: KafkaError) -> NoBrokerError:
         config = self._settings.client_config
         return NoBrokerError(
-            f"no Kafka broker answered at {config['bootstrap.servers']!r} ({who(config)}; {self._complaint or error.str()}): "
-            "is it running, and are KSTORM_BOOTSTRAP_SERVERS and the security.protocol right?"
+            f"no Kafka broker answered at {config['bootstrap.servers']!r} ({who(config)}; "
+            f"{self._complaint or error.str()}): is it running, and are KSTORM_BOOTSTRAP_SERVERS "
+            "and the security.protocol right?"
         )
 
 

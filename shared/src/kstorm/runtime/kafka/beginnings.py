@@ -63,7 +63,8 @@ def committed_offsets(
         ends = _ends(consumer, begun) if begun else []
     except KafkaException as error:
         raise BrokerError(
-            f"the offsets of the group {group!r} cannot be read from Kafka at {settings.bootstrap_servers}: {error.args[0].str()}"
+            f"the offsets of the group {group!r} cannot be read from Kafka at "
+            f"{settings.bootstrap_servers}: {error.args[0].str()}"
         ) from None
     end_of = {place.partition: place.offset for place in ends}
     for place in found:
@@ -132,12 +133,13 @@ def _commit_beginning(topic: str, tasks: int, settings: Settings) -> None:
                 cause = error.args[0]
                 if cause.code() in _REFUSED:
                     raise BrokerError(
-                        f"Kafka would not let the bolt of the topic {topic!r} begin: {cause.str()}; it takes the right READ on the "
-                        "group and the topic of that name"
+                        f"Kafka did not let the bolt of the topic {topic!r} start: {cause.str()}; "
+                        "this needs the right READ on the group and the topic of that name"
                     ) from None
                 if why := why_give_up(OFFSETS, settings, started):
                     raise BrokerError(
-                        f"Kafka at {settings.bootstrap_servers} keeps no offsets of the group {topic!r} ({cause.str()}): {why}"
+                        f"Kafka at {settings.bootstrap_servers} does not store offsets of the "
+                        f"group {topic!r} ({cause.str()}): {why}"
                     ) from None
                 time.sleep(_LOOK_SECS)
             else:
@@ -175,20 +177,22 @@ def _without_offset(consumer: Consumer, places: list[TopicPartition]) -> list[To
 
 def _beyond(group: str, place: TopicPartition, end: int, settings: Settings) -> LostOffsetError:
     return LostOffsetError(
-        f"the group {group!r} goes on at offset {place.offset} of {place.topic}[{place.partition}], but that ends at {end}: "
-        "the topic was made anew, or its brokers have lost records. Stop all processes of the component, then say where it goes "
-        "on: "
-        f"{_reset(group, place, settings)} --to-earliest executes all that the topic has now, --to-latest none of it"
+        f"the group {group!r} continues at offset {place.offset} of "
+        f"{place.topic}[{place.partition}], but the partition ends at {end}: the topic was "
+        "recreated, or its brokers have lost records. Stop all processes of the component, then "
+        f"set where it continues: {_reset(group, place, settings)} --to-earliest to execute all "
+        "records that the topic has now, or with --to-latest to skip them"
     )
 
 
 def _missing(group: str, place: TopicPartition, settings: Settings) -> LostOffsetError:
     return LostOffsetError(
-        f"the group {group!r} has no offset of {place.topic}[{place.partition}], in which there are records: it has expired "
-        "(offsets.retention.minutes of the brokers, while the topology was stopped), or was deleted. To begin at the first record "
-        "would count again what has been processed exactly once. Stop all processes of the component, then say where it goes on: "
-        f"{_reset(group, place, settings)} --to-latest if all was processed when the topology was stopped, --to-earliest if "
-        "nothing was"
+        f"the group {group!r} has no offset of {place.topic}[{place.partition}], which has "
+        "records: the offset has expired (offsets.retention.minutes of the brokers, while the "
+        "topology was stopped), or was deleted. Starting at the first record could count messages "
+        "twice. Stop all processes of the component, then set where it continues: "
+        f"{_reset(group, place, settings)} --to-latest if all records were processed when the "
+        "topology was stopped, or with --to-earliest if none were"
     )
 
 

@@ -57,12 +57,12 @@ class KafkaBrokersReader:
             metadata = self._consumer.list_topics(timeout=LOOK_UP_SECS, **asked)
         except KafkaException as error:
             what = (
-                f"which topics match {topic!r}"
+                f"the topics that match {topic!r}"
                 if self._wildcard
                 else f"the partitions of topic {topic!r}"
             )
             raise BrokerError(
-                f"Kafka at {self._bootstrap_servers} did not tell {what}: {error.args[0].str()}"
+                f"Kafka at {self._bootstrap_servers} did not return {what}: {error.args[0].str()}"
             ) from None
         leaders = {id: Broker(broker.host, broker.port) for id, broker in metadata.brokers.items()}
         found = []
@@ -76,7 +76,8 @@ class KafkaBrokersReader:
                 )
                 kind = NoTopicError if _is_unknown(described.error) else BrokerError
                 raise kind(
-                    f"topic {name!r} cannot be read from {self._bootstrap_servers}: {reason}; create it, or name another"
+                    f"topic {name!r} cannot be read from {self._bootstrap_servers}: {reason}; "
+                    "create it, or name another"
                 )
             information = GlobalPartitionInformation(name)
             for number in sorted(described.partitions):

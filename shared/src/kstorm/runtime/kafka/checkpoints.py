@@ -161,7 +161,7 @@ class CheckpointWriter:
                     last = await asyncio.wait_for(attempting, _PATIENCE_SECS)
                 except TimeoutError:
                     # librdkafka may block forever if its consumer was fenced meanwhile.
-                    raise self._failed(f"no answer in {_PATIENCE_SECS:.0f} s") from None
+                    raise self._failed(f"no response within {_PATIENCE_SECS:.0f} s") from None
                 except RecordsRefusedError:
                     self.aborted += 1
                     raise
@@ -310,7 +310,7 @@ class CheckpointWriter:
         try:
             self._offsets_caller.call(hand_in, _STUCK_SECS)
         except NotInTimeError:
-            raise _AbortedError(f"the offsets were not taken in {_STUCK_SECS:g} s") from None
+            raise _AbortedError(f"the offsets were not accepted within {_STUCK_SECS:g} s") from None
 
     def _flush(self, refusals: Refusals) -> None:
         """Wait until all records are acknowledged or one is refused.
@@ -323,7 +323,8 @@ class CheckpointWriter:
                 return
             if time.monotonic() > deadline:
                 raise self._failed(
-                    f"{left} records were neither taken nor refused in {_PATIENCE_SECS:.0f} s"
+                    f"{left} records were neither accepted nor refused within "
+                    f"{_PATIENCE_SECS:.0f} s"
                 )
 
     def _refuse(self, records: Sequence[Outgoing], refusals: Refusals) -> None:
@@ -378,13 +379,14 @@ class CheckpointWriter:
         if cause.code() not in FENCED:
             return None
         return FencedError(
-            f"{self._settings.instance!r} was paused or replaced, and its tasks are another process's now "
-            f"({cause.str()}): this checkpoint is not written"
+            f"{self._settings.instance!r} was paused or replaced, and another process has its "
+            f"tasks now ({cause.str()}): this checkpoint is not written"
         )
 
     def _failed(self, reason: str) -> BrokerError:
         return BrokerError(
-            f"a checkpoint could not be written to Kafka at {self._settings.bootstrap_servers}: {reason}"
+            f"a checkpoint could not be written to Kafka at {self._settings.bootstrap_servers}: "
+            f"{reason}"
         )
 
 

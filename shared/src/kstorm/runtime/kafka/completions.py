@@ -84,7 +84,7 @@ class CompletionsReader(threading.Thread):
         except KafkaException as error:
             # confluent-kafka raises errors that are fatal to the whole client.
             self._fatal(
-                BrokerError(f"reading {self._topic!r} failed for good: {error.args[0].str()}")
+                BrokerError(f"reading {self._topic!r} failed permanently: {error.args[0].str()}")
             )
         except Exception as error:  # noqa: BLE001 - the thread must not die silently
             self._fatal(error)
@@ -128,7 +128,8 @@ class CompletionsReader(threading.Thread):
             self._consumer.incremental_assign([TopicPartition(self._topic, partition, high)])
         except KafkaException as error:
             raise BrokerError(
-                f"the end of {self._topic!r}, partition {partition}: {error.args[0].str()}"
+                f"the end of {self._topic!r}, partition {partition}, cannot be read: "
+                f"{error.args[0].str()}"
             ) from None
 
         self._read.add(Partition(self._topic, partition))

@@ -258,7 +258,8 @@ class TaskConsumer(threading.Thread):
     def _look_for_ownerless(self) -> None:
         if found := self._ownerless.look(time.monotonic(), has_tasks=bool(self.assignment)):
             self._log.warning(
-                "joins_anew", why=f"the group {self._group!r} gave tasks {sorted(found)} to nobody"
+                "joins_anew",
+                why=f"the group {self._group!r} assigned tasks {sorted(found)} to no process",
             )
             self._leave()
             self._join()
@@ -333,8 +334,9 @@ class TaskConsumer(threading.Thread):
         # Check the text, because librdkafka's code only reports a fatal error.
         if _FENCED in error.str():
             raise FencedError(
-                f"another process runs as {self._settings.instance!r}, or a restarted broker takes this one for another: it "
-                "ends, and may start anew; give each process of a component its own KSTORM_INSTANCE"
+                f"another process runs as {self._settings.instance!r}, or a restarted broker "
+                "mistakes this process for another one: this process exits, and may restart; give "
+                "each process of a component its own KSTORM_INSTANCE"
             )
         raise_if_final(error, self._topic, self._group)
         if not self._searches.begin(message) and error.code() != KafkaError._PARTITION_EOF:

@@ -49,5 +49,5 @@ def write_copies(settings: Settings, copies: Sequence[Copy]) -> tuple[set[int], 
     if producer.flush(_FLUSH_SECS):
         producer.purge()
         producer.flush(1)
-        problems.append("no answer")
+        problems.append("no response")
     return taken, problems[0] if problems else ""

@@ -16,12 +16,15 @@ def raise_if_final(error: KafkaError, topic: str, group: str | None = None) -> N
     `group` is its consumer group, if it is a member of one.
     """
     if error.code() in NOT_ALLOWED:
-        as_whom, both = ("", "it") if group is None else (f" as one of the group {group!r}", "both")
+        as_whom, both = (
+            ("", "the topic") if group is None else (f" as a member of the group {group!r}", "both")
+        )
         raise BrokerError(
-            f"Kafka lets this user not read {topic!r}{as_whom}: {error.str()}; allow it READ on {both}"
+            f"Kafka does not let this user read {topic!r}{as_whom}: {error.str()}; allow it READ "
+            f"on {both}"
         )
     if error.fatal() or error.code() == KafkaError._FATAL:
-        raise BrokerError(f"reading {topic!r} failed for good: {error.str()}")
+        raise BrokerError(f"reading {topic!r} failed permanently: {error.str()}")
 
 
 def raise_first_error(places: Iterable[TopicPartition]) -> None:

@@ -51,6 +51,7 @@ class Forgotten:
     def error(self, topic: str, does: str) -> BrokerError:
         """Return the error that ends the process. `does` describes the client's use of `topic`."""
         return BrokerError(
-            f"the client that {does} {topic!r} has forgotten all brokers, since one that ended told it of none: the process "
-            "ends, and one that begins anew finds them"
+            f"the client that {does} {topic!r} has lost the addresses of all brokers, because a "
+            "broker that shut down reported none: the process exits, and finds the brokers when "
+            "it restarts"
         )

@@ -61,7 +61,7 @@ def _next(consumer: Consumer, topic: str, settings: Settings) -> Record | None:
             return record_of(message)
         if fault.code() == KafkaError._PARTITION_EOF:
             return None
-    raise _failed(settings, topic, f"no answer in {_PATIENCE_SECS:.0f} s")
+    raise _failed(settings, topic, f"no response within {_PATIENCE_SECS:.0f} s")
 
 
 def _failed(settings: Settings, topic: str, reason: str) -> BrokerError:

@@ -65,7 +65,7 @@ def _trouble(topic: InternalTopic, settings: Settings) -> _Trouble:
         admin = Admin(settings)
         brokers = set(admin.client.list_topics(timeout=_ANSWER_SECS).brokers)
     except (KafkaException, KstormError):
-        return _Trouble("no broker answers", lasting=False)
+        return _Trouble("no broker responds", lasting=False)
     partitions = _partitions(topic.name, admin)
     if partitions is None:
         return _missing(
@@ -78,14 +78,16 @@ def _trouble(topic: InternalTopic, settings: Settings) -> _Trouble:
         )
         if partition.leader is None or partition.leader.id not in brokers or len(in_sync) < needed:
             return _Trouble(
-                f"its topic {topic.name!r} has {len(in_sync)} of {len(replicas)} replicas in sync in partition {partition.id}"
-                + (f", and needs {needed} ({topic.min_isr})" if needed else "")
+                f"its topic {topic.name!r} has {len(in_sync)} of {len(replicas)} replicas in sync "
+                f"in partition {partition.id}"
+                + (f", but needs {needed} ({topic.min_isr})" if needed else "")
                 + f": {remedy(replicas, in_sync, brokers)}",
                 lasting=False,
             )
     return _Trouble(
-        f"look into the brokers' logs for its topic {topic.name!r}: {topic.replication} must not be above the number of brokers "
-        f"({len(brokers)}), nor {topic.min_isr} above the replicas in sync",
+        f"look into the brokers' logs for its topic {topic.name!r}: {topic.replication} must not "
+        f"exceed the number of brokers ({len(brokers)}), and {topic.min_isr} must not exceed the "
+        "replicas in sync",
         lasting=False,
     )
 
@@ -95,7 +97,10 @@ def remedy(replicas: set[int], in_sync: set[int], brokers: set[int]) -> str:
     if away := sorted(replicas - brokers):
         return f"start the brokers {', '.join(map(str, away))}"
     if behind := sorted(replicas - in_sync):
-        return f"the brokers {', '.join(map(str, behind))} are there and have not caught up yet: try again, or look into their logs"
+        return (
+            f"the brokers {', '.join(map(str, behind))} are running but have not caught up yet: "
+            "try again, or look into their logs"
+        )
     return f"lower its {_MIN_ISR}"
 
 
@@ -103,13 +108,15 @@ def _missing(topic: InternalTopic, brokers: int, found: Mapping[str, str]) -> _T
     wanted = int(found.get(topic.replication) or 0)
     if wanted <= brokers:
         return _Trouble(
-            f"its topic {topic.name!r} is not there: look into the brokers' logs whether they could not make it; "
-            f"{topic.replication} must not be above their number ({brokers})",
+            f"its topic {topic.name!r} does not exist: look into the brokers' logs for the "
+            f"reason; {topic.replication} must not exceed the number of brokers ({brokers})",
             lasting=False,
         )
     return _Trouble(
-        f"{topic.replication}={wanted} in the settings of the brokers, and there {'is 1' if brokers == 1 else f'are {brokers}'}, "
-        f"so its topic {topic.name!r} cannot be made: start {wanted - brokers} more, or set it to {brokers} and restart them",
+        f"the brokers have {topic.replication}={wanted}, but there "
+        f"{'is only 1' if brokers == 1 else f'are only {brokers}'}, so its topic {topic.name!r} "
+        f"cannot be created: start {wanted - brokers} more, or set it to {brokers} and restart "
+        "them",
         lasting=True,
     )
 

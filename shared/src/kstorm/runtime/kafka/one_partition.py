@@ -50,7 +50,7 @@ def bounds(settings: Settings, topic: str) -> tuple[int, int] | None:
         first, end = consumer.get_watermark_offsets(TopicPartition(topic, 0), timeout=_ASK_SECS)
     except KafkaException as error:
         raise BrokerError(
-            f"Kafka does not say how much {topic!r} has: {error.args[0].str()}"
+            f"Kafka did not return the offsets of {topic!r}: {error.args[0].str()}"
         ) from None
     finally:
         consumer.close()
@@ -60,7 +60,8 @@ def bounds(settings: Settings, topic: str) -> tuple[int, int] | None:
 def _records(settings: Settings, topic: str, first: int) -> Iterator[Message | None]:
     if not Admin(settings).partition_counts().get(topic):
         raise BrokerError(
-            f"Kafka at {settings.bootstrap_servers!r} has no topic {topic!r}: is that the topology's name, and has it run?"
+            f"Kafka at {settings.bootstrap_servers!r} has no topic {topic!r}: is that the "
+            "topology's name, and has it run?"
         )
     consumer = Consumer({**settings.client_config, **_READING})
     try:
@@ -80,7 +81,7 @@ def _records(settings: Settings, topic: str, first: int) -> Iterator[Message | N
             if at_end:
                 yield None
     except KafkaException as error:
-        raise BrokerError(f"Kafka would not let {topic!r} be read: {error.args[0].str()}") from None
+        raise BrokerError(f"Kafka did not let {topic!r} be read: {error.args[0].str()}") from None
     finally:
         consumer.close()
 
@@ -104,7 +105,7 @@ def write_topic(
     except KafkaException as error:
         refused.append(error.args[0].str())
     if producer.flush(_FLUSH_SECS) or refused:
-        told = refused[0] if refused else "no answer"
+        told = refused[0] if refused else "no response"
         raise BrokerError(
-            f"Kafka at {settings.bootstrap_servers!r} did not take a record for {topic!r}: {told}"
+            f"Kafka at {settings.bootstrap_servers!r} did not accept a record for {topic!r}: {told}"
         )

@@ -50,8 +50,8 @@ class OpenTransactions:
         """Description of the stuck transactions, or ""."""
         now = self._now()
         return "; ".join(
-            f"topic {self._topic} partition {partition}: a transaction is open since at least {now - at:.0f} s, "
-            f"from offset {stable} on; readers wait"
+            f"topic {self._topic} partition {partition}: a transaction has been open for at least "
+            f"{now - at:.0f} s, from offset {stable} on; readers wait for it"
             for partition, (stable, at) in sorted(self._hanging().items())
         )
 

@@ -54,8 +54,8 @@ class GroupPositions:
             offset = future.result()
         except KafkaException as error:
             self._problem = BrokerError(
-                f"the offsets of the group {self._group!r} cannot be read from Kafka at {self._settings.bootstrap_servers}: "
-                f"{error.args[0].str()}"
+                f"the offsets of the group {self._group!r} cannot be read from Kafka at "
+                f"{self._settings.bootstrap_servers}: {error.args[0].str()}"
             )
             return None
         self._problem = None

@@ -112,7 +112,8 @@ class UnitProducer:
     def _fail(self, error: KafkaError, topic: str) -> None:
         self._fatal(
             BrokerError(
-                f"Kafka at {self._settings.bootstrap_servers} did not take a record of topic {topic!r}: {error.str()}"
+                f"Kafka at {self._settings.bootstrap_servers} did not accept a record of topic "
+                f"{topic!r}: {error.str()}"
             )
         )
 

@@ -42,7 +42,7 @@ class RecordsRefusedError(Exception):
     """
 
     def __init__(self, refused: Mapping[int, str]) -> None:
-        super().__init__(f"{len(refused)} records were refused for good")
+        super().__init__(f"{len(refused)} records were refused permanently")
         self.refused = refused
 
 
@@ -183,14 +183,20 @@ def explained(topic: str, error: KafkaError) -> str:
     if code in _NOT_ALLOWED:
         remedy = "allow this user WRITE on it"
     elif code in TOO_LARGE:
-        remedy = "raise its max.message.bytes; docs/topics.md has what kstorm sets"
+        remedy = "raise its max.message.bytes; docs/topics.md lists the settings that kstorm uses"
     elif code in FOR_GOOD:
-        remedy = "docs/topics.md has how kstorm sets its topics: compare its cleanup.policy"
+        remedy = (
+            "compare its cleanup.policy with docs/topics.md, which lists the settings that kstorm "
+            "uses"
+        )
     elif code in _ABSENT:
-        remedy = "does it exist, has each partition a leader, may this user WRITE on it? kstorm makes its own topics only"
+        remedy = (
+            "does it exist, does each partition have a leader, may this user WRITE on it? kstorm "
+            "creates only its own topics"
+        )
     else:
         remedy = "look into the brokers' logs"
-    return f"the topic {topic!r} did not take a record: {error.str()}; {remedy}"
+    return f"the topic {topic!r} did not accept a record: {error.str()}; {remedy}"
 
 
 def is_of_a_record(error: KafkaError) -> bool:

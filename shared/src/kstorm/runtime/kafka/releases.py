@@ -37,6 +37,7 @@ def check_alone(topology: Topology, settings: Settings) -> None:
             instance, _, release = member.client_id.partition(_BEFORE_RELEASE)
             if release and release != settings.release:
                 raise InUseError(
-                    f"the topology {topology.name!r} is at work as the release {release} ({instance} is in the group {group!r}), "
-                    f"and {settings.release} would take its tasks: uninstall that one first, or give this topology another name"
+                    f"the topology {topology.name!r} already runs as the release {release} "
+                    f"({instance} is in the group {group!r}), and {settings.release} would take "
+                    f"its tasks: uninstall {release} first, or give this topology another name"
                 )

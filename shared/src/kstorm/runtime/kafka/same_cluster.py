@@ -36,10 +36,12 @@ def check_same_cluster(component: str, config: SpoutConfig, settings: Settings) 
     source, ours = _cluster_id(properties), _cluster_id({**own, "group.id": config.id})
     if source != ours:
         raise ConfigError(
-            f"the spout {component!r} reads {config.topic!r} from the Kafka at {properties['bootstrap.servers']} (cluster "
-            f"{source}), and its topology is processed exactly once on the Kafka at {own['bootstrap.servers']} (cluster {ours}): "
-            "its position cannot be committed with what it emits. Mirror the topic to the topology's Kafka and read it there, run "
-            "the topology on the source's Kafka, or choose at_least_once"
+            f"the spout {component!r} reads {config.topic!r} from the Kafka at "
+            f"{properties['bootstrap.servers']} (cluster {source}), but its topology uses "
+            f"exactly_once on the Kafka at {own['bootstrap.servers']} (cluster {ours}): its "
+            "position cannot be committed together with its output. Mirror the topic to the "
+            "topology's Kafka and read it there, run the topology on the source's Kafka, or "
+            "choose at_least_once"
         )
 
 
@@ -49,7 +51,8 @@ def _cluster_id(properties: Mapping[str, Any]) -> str:
         return str(consumer.list_topics(timeout=_ANSWER_SECS).cluster_id)
     except KafkaException as error:
         raise BrokerError(
-            f"Kafka at {properties['bootstrap.servers']} did not tell which cluster it is: {error.args[0].str()}"
+            f"Kafka at {properties['bootstrap.servers']} did not return its cluster id: "
+            f"{error.args[0].str()}"
         ) from None
     finally:
         consumer.close()

@@ -81,7 +81,9 @@ class KafkaWriter:
         except (KafkaException, TypeError, ValueError) as error:
             cause = error.args[0]
             reason = cause.str() if isinstance(cause, KafkaError) else str(cause)
-            raise ConfigError(f"producer properties of a KafkaBolt: {reason}") from None
+            raise ConfigError(
+                f"the producer properties of a KafkaBolt are invalid: {reason}"
+            ) from None
         self._loop = asyncio.get_running_loop()
         self._polling = False
         self._look_later()
@@ -121,7 +123,8 @@ class KafkaWriter:
                 self._producer.produce(topic, value, key, -1, report, headers=headers)
         except BufferError:
             raise BrokerError(
-                f"a record for topic {topic!r} finds the producer's queue full: Kafka is down or slower than the bolt"
+                f"a record for topic {topic!r} was not written, because the producer's queue is "
+                "full: Kafka is down or slower than the bolt"
             ) from None
         except (KafkaException, TypeError, ValueError) as error:
             # `ValueError`: a topic or header name that is not valid text.
@@ -189,14 +192,18 @@ class KafkaWriter:
 
     def _fail(self, error: KafkaError) -> None:
         remedy = (
-            "the process ends, and starts anew; if that repeats itself, look into the brokers' logs"
+            "the process exits and is restarted; if this happens repeatedly, look into the "
+            "brokers' logs"
         )
         if error.code() in _NOT_ALLOWED:
-            remedy = "allow its user WRITE on that topic, and before Kafka 3.0 IDEMPOTENT_WRITE on the cluster"
+            remedy = (
+                "allow its user WRITE on that topic, and before Kafka 3.0 IDEMPOTENT_WRITE on the "
+                "cluster"
+            )
         self._fatal(
             BrokerError(
-                f"a producer can write no more to topic {self._topic!r} of Kafka at {self._where}: {error.str()}; "
-                f"{remedy}"
+                f"a producer can no longer write to topic {self._topic!r} of Kafka at "
+                f"{self._where}: {error.str()}; {remedy}"
             )
         )
 

@@ -233,13 +233,16 @@ class KafkaSource:
             self._client = Consumer(config, logger=CLIENT_LOG)
         except (KafkaException, TypeError, ValueError) as error:
             raise ConfigError(
-                f"the spout {self._config.id!r} cannot read {self._config.topic!r}: {_reason(error)}"
+                f"the spout {self._config.id!r} cannot read {self._config.topic!r}: "
+                f"{_reason(error)}"
             ) from None
 
     def _renew(self) -> None:
         """Replace the client by a new one that continues at the same positions."""
         log.warning(
-            "%s", "the client that reads the source has forgotten all brokers: a new one reads on"
+            "%s",
+            "the client that reads the source has lost the addresses of all brokers: a new "
+            "client continues",
         )
         old, assigned = self._consumer, [TopicPartition(*partition) for partition in self._assigned]
         stands = {
@@ -288,7 +291,8 @@ class KafkaSource:
                 brokers = bootstrap_servers(found)
                 if not brokers:
                     raise BrokerError(
-                        f"no partition of {self._config.topic!r} has a leader now: are its brokers up?"
+                        f"no partition of {self._config.topic!r} has a leader now: are its "
+                        "brokers up?"
                     )
                 self._properties.setdefault("bootstrap.servers", brokers)
                 self._open_client()
@@ -311,8 +315,8 @@ class KafkaSource:
                 reason = "the broker does not have all of them"
             if time.monotonic() > deadline or self._closing.wait(_LOOK_AGAIN_SECS):
                 raise BrokerError(
-                    f"Kafka at {self._brokers}, which ZooKeeper names, did not tell the partitions of {information.topic!r}: "
-                    f"{reason}"
+                    f"Kafka at {self._brokers}, an address from ZooKeeper, did not return the "
+                    f"partitions of {information.topic!r}: {reason}"
                 )
 
     def _ask_offset(self, partition: Partition, time: int) -> int:
@@ -332,7 +336,7 @@ class KafkaSource:
             self._closing.wait(_PAUSE_AFTER_FAILURE_SECS)  # the caller asks again immediately
             where = f"{partition.topic}[{partition.partition}]"
             raise BrokerError(
-                f"Kafka at {self._brokers} did not tell the offsets of {where}: {_reason(error)}"
+                f"Kafka at {self._brokers} did not return the offsets of {where}: {_reason(error)}"
             ) from None
         return start if time == EARLIEST_TIME else end
 
@@ -349,7 +353,7 @@ class KafkaSource:
             where = f"{partition.topic}[{partition.partition}]"
             self._faults.append(
                 SourceFault(
-                    f"{where} cannot be read on: {error.str()}", partition, out_of_range=True
+                    f"reading {where} cannot continue: {error.str()}", partition, out_of_range=True
                 )
             )
         else:
@@ -407,7 +411,8 @@ def consumer_properties(config: SpoutConfig, client_config: Mapping[str, Any]) -
     for name, value in SPOUTS_OWN_PROPERTIES.items():
         if str(properties.setdefault(name, value)).lower() != str(value).lower():
             log.warning(
-                "the spout %r reads with %s=%s, whatever the process's Kafka properties say: it stores its offsets itself",
+                "the spout %r uses %s=%s regardless of the process's Kafka properties, because it "
+                "stores its offsets itself",
                 config.id,
                 name,
                 str(value).lower(),

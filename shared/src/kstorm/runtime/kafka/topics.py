@@ -90,7 +90,7 @@ def _was_created(name: str, answer: "Future[None]") -> bool:
         if error.args[0].name() == "TOPIC_ALREADY_EXISTS":
             return False
         raise BrokerError(
-            f"Kafka would not create the topic {name!r}: {error.args[0].str()}"
+            f"Kafka did not create the topic {name!r}: {error.args[0].str()}"
         ) from None
     return True
 
@@ -107,8 +107,9 @@ def _check(
         for name, count in wrong.items():
             if found.get(name):
                 raise TopicError(
-                    f"topic {name!r} has {found[name]} partitions, but topology {topology.name!r} has {count} tasks there: "
-                    "a task count cannot change while a topology lives; use the old number, or another topology name"
+                    f"topic {name!r} has {found[name]} partitions, but topology {topology.name!r} "
+                    f"has {count} tasks there: a task count cannot change while a topology lives; "
+                    "use the old number, or another topology name"
                 )
         _rest_until(deadline, *wrong)
         found = admin.partition_counts()
@@ -120,14 +121,16 @@ def _check_changelogs(topology: Topology, admin: Admin, names: list[str]) -> Non
         policy, most = found["cleanup.policy"], int(found["max.message.bytes"])
         if policy != "compact":
             raise TopicError(
-                f"topic {name!r} has cleanup.policy={policy}, and topology {topology.name!r} keeps state there, which Kafka would "
-                "delete by age: set cleanup.policy=compact if it has not deleted any yet; else stop the topology and delete the "
-                "topic, which is made again as it must be, and is empty then"
+                f"topic {name!r} has cleanup.policy={policy}, but topology {topology.name!r} "
+                "keeps state there, which Kafka would delete by age. If it has not deleted any "
+                "yet, set cleanup.policy=compact. Otherwise stop the topology and delete the "
+                "topic: kstorm creates it again, empty and with the right settings"
             )
         if most < MAX_RECORD_BYTES:
             raise TopicError(
-                f"topic {name!r} has max.message.bytes={most}, and one record of the state that topology {topology.name!r} keeps "
-                f"there may have {MAX_RECORD_BYTES}: set max.message.bytes={MAX_RECORD_BYTES}"
+                f"topic {name!r} has max.message.bytes={most}, but a record of the state that "
+                f"topology {topology.name!r} keeps there may have {MAX_RECORD_BYTES}: set "
+                f"max.message.bytes={MAX_RECORD_BYTES}"
             )
 
 
@@ -166,7 +169,7 @@ def _topic_id(topic: str, admin: Admin) -> bytes:
         )[topic].result()
     except KafkaException as error:
         raise BrokerError(
-            f"Kafka would not describe the topic {topic!r}: {error.args[0].str()}"
+            f"Kafka did not describe the topic {topic!r}: {error.args[0].str()}"
         ) from None
     uuid = described.topic_id
     halves: tuple[int, int] = (uuid.get_most_significant_bits(), uuid.get_least_significant_bits())

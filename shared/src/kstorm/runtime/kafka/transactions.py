@@ -52,8 +52,8 @@ def begin_transactions(
             _raise_if_final(error.args[0], transactional_id, seconds, settings)
             if why := why_give_up(TRANSACTIONS, settings, started):
                 raise BrokerError(
-                    f"Kafka at {settings.bootstrap_servers} did not let the transactional id {transactional_id!r} in "
-                    f"({error.args[0].str()}): {why}"
+                    f"Kafka at {settings.bootstrap_servers} did not accept the transactional id "
+                    f"{transactional_id!r} ({error.args[0].str()}): {why}"
                 ) from None
         else:
             return
@@ -66,21 +66,23 @@ def _raise_if_final(
     if code == KafkaError.INVALID_TRANSACTION_TIMEOUT:
         asked, known = int(seconds * 1000), broker_setting("transaction.max.timeout.ms", settings)
         raise ConfigError(
-            f"{where} allows no transaction.timeout.ms={asked}, which kstorm asks for: transaction.max.timeout.ms"
-            f"{f'={known}' if known else ''} in the settings of the brokers is below; set it to {asked} or more"
+            f"{where} does not allow transaction.timeout.ms={asked}, which kstorm needs: "
+            f"transaction.max.timeout.ms{f'={known}' if known else ''} in the settings of the "
+            f"brokers is lower; set it to {asked} or more"
         )
     if code == KafkaError.TRANSACTIONAL_ID_AUTHORIZATION_FAILED:
         raise TransactionalIdError(
-            f"{where} did not let the transactional id {transactional_id!r} in: {error.str()}; allow this user WRITE on the "
-            "transactional ids of its topology (docs/security.md)"
+            f"{where} did not accept the transactional id {transactional_id!r}: {error.str()}; "
+            "allow this user WRITE on the transactional ids of its topology (docs/security.md)"
         )
     if code in FENCED:
         raise FencedError(
-            f"another process has begun with the transactional id {transactional_id!r} ({error.str()})"
+            f"another process has started with the transactional id {transactional_id!r} "
+            f"({error.str()})"
         )
     if not error.retriable():
         raise BrokerError(
-            f"{where} did not let the transactional id {transactional_id!r} in: {error.str()}"
+            f"{where} did not accept the transactional id {transactional_id!r}: {error.str()}"
         )
 
 

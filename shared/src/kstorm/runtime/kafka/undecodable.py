@@ -37,7 +37,7 @@ _NOT_THE_PROBES: Final = (
     "statistics.interval.ms",
     "group.instance.id",
 )
-_SILENT: Final = "librdkafka fetches it again and again, and gives neither a record nor an error"
+_SILENT: Final = "librdkafka fetches it repeatedly, but returns neither a record nor an error"
 
 
 class Undecodable(NamedTuple):
@@ -222,7 +222,7 @@ class _Probe:
                     raise self._failed(error.str())
         except KafkaException as error:
             raise self._failed(error.args[0].str()) from None
-        raise self._failed(f"no answer in {_PATIENCE_SECS:.0f} s")
+        raise self._failed(f"no response within {_PATIENCE_SECS:.0f} s")
 
     def _heard(self, statistics: str) -> None:
         self._silent = any(self._silences.heard(read_statistics(statistics), [self._place]))
@@ -233,6 +233,6 @@ class _Probe:
     def _failed(self, reason: str) -> BrokerError:
         topic, partition = self._place
         return BrokerError(
-            f"how far a batch of {topic}[{partition}] reaches that cannot be decoded is not known, as Kafka at {self._brokers} "
-            f"did not tell it: {reason}"
+            f"the end of an undecodable batch of {topic}[{partition}] is unknown, because Kafka "
+            f"at {self._brokers} did not return it: {reason}"
         )

@@ -70,8 +70,9 @@ class KestrelReader:
         if not failures:
             return None
         return BrokerError(
-            f"the queue {self.queue!r} cannot be read from Kestrel at {', '.join(failures)}: look whether it runs; it is "
-            f"asked again after {self.config.blacklist_time_secs:g} s"
+            f"the queue {self.queue!r} cannot be read from Kestrel at {', '.join(failures)}: "
+            "check that it is running; the next attempt follows after "
+            f"{self.config.blacklist_time_secs:g} s"
         )
 
     @property
@@ -136,7 +137,7 @@ class _Host:
 
     def answered(self) -> None:
         if self.failure:
-            log.warning("Kestrel at %s answers again", self)
+            log.warning("Kestrel at %s responds again", self)
         self.failure = ""
         self._until = 0.0
 
@@ -275,7 +276,7 @@ _LOOK_SECS = 0.5
 
 def _text(error: Exception) -> str:
     if isinstance(error, TimeoutError):
-        return "it does not answer"
+        return "it does not respond"
     if isinstance(error, EOFError):
-        return "it ended the connection"
+        return "it closed the connection"
     return str(error) or type(error).__name__

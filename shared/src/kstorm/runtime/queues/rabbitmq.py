@@ -125,9 +125,10 @@ class RabbitMQReader:
         if not self._closing:
             self._failed(
                 BrokerError(
-                    f"the queue {self.config.queue!r} cannot be read from RabbitMQ at {session.address}, virtual host "
-                    f"{self.config.virtual_host!r}, as user {self.config.username!r}: {reason}; it is tried again, after "
-                    f"{self.config.reconnect_delay_max_ms / 1000:g} s at most"
+                    f"the queue {self.config.queue!r} cannot be read from RabbitMQ at "
+                    f"{session.address}, virtual host {self.config.virtual_host!r}, as user "
+                    f"{self.config.username!r}: {reason}; the next attempt follows within "
+                    f"{self.config.reconnect_delay_max_ms / 1000:g} s"
                 )
             )
 
@@ -232,7 +233,7 @@ class _Session:
     def _opened(self, channel: Any) -> None:
         channel.add_on_close_callback(lambda _channel, error: self._give_up(_text(error)))
         channel.add_on_cancel_callback(
-            lambda _frame: self._give_up("the queue was deleted, or its node has gone")
+            lambda _frame: self._give_up("the queue was deleted, or its node is gone")
         )
         channel.basic_qos(
             prefetch_count=self._reader.prefetch, callback=lambda _frame: self._limited(channel)

@@ -74,7 +74,7 @@ class AckerDriver(Driver[AckerEngine]):
         yield from super().samples()
         totals = self._totals.now()
         yield "acker_trees_open", "Rows of the ledger", self.engine.open_trees, {}
-        yield "acker_inits_total", "Trees begun", totals["inits"], {}
+        yield "acker_inits_total", "Trees started", totals["inits"], {}
         yield "acker_acks_total", "Acks applied, folded per frame", totals["acks"], {}
         yield "acker_completed_total", "Trees completed", totals["completed"], {}
         yield "acker_failed_total", "Trees failed by a bolt", totals["failed"], {}

@@ -43,7 +43,7 @@ class BoltDriver(Driver[BoltEngine]):
         self._was_exact = False
         self._totals = Totals(self.engine.slots, _counts)
         self.exposition.add_latency(
-            "bolt_process_seconds", "From a frame's emit to its execution", self.latency
+            "bolt_process_seconds", "Time from a frame's emit to its execution", self.latency
         )
 
     def _make_engine(self) -> BoltEngine:

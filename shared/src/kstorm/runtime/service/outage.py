@@ -163,7 +163,7 @@ class _Outage:
     @property
     def _says(self) -> str:
         since = datetime.fromtimestamp(self._since, UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
-        return f"Kafka is away since {since}: {self._error}"
+        return f"Kafka has been unreachable since {since}: {self._error}"
 
     def _samples(self) -> Iterable[Sample]:
         away = time.time() - self._since

@@ -172,7 +172,8 @@ def _open_rabbitmq(config: RabbitMQConfig, prefetch: int) -> QueueReader:
         from kstorm.runtime.queues.rabbitmq import RabbitMQReader  # few services have pika
     except ModuleNotFoundError as error:
         raise ConfigError(
-            f"RabbitMQSpout needs the module {error.name!r}, which is not installed: install kstorm[rabbitmq]"
+            f"RabbitMQSpout needs the module {error.name!r}, which is not installed: install "
+            "kstorm[rabbitmq]"
         ) from None
     return RabbitMQReader(config, prefetch)
 

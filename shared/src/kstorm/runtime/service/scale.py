@@ -38,8 +38,9 @@ def number_of(instance: str, stateful_set: str) -> int:
     found = re.fullmatch(re.escape(stateful_set) + r"-([0-9]{1,9})", instance)
     if found is None:
         raise ConfigError(
-            f"KSTORM_INSTANCE is {instance!r}, which is no pod of KSTORM_STATEFUL_SET {stateful_set!r}: give the pod's name, "
-            f"such as {stateful_set}-0, or leave KSTORM_STATEFUL_SET out"
+            f"KSTORM_INSTANCE is {instance!r}, which is not a pod of KSTORM_STATEFUL_SET "
+            f"{stateful_set!r}: give the pod's name, such as {stateful_set}-0, or leave "
+            "KSTORM_STATEFUL_SET out"
         )
     return int(found[1])
 
@@ -56,8 +57,9 @@ def is_scaled_away(instance: str, stateful_set: str, log: Logger) -> bool:
             "scale_unknown",
             stateful_set=stateful_set,
             error=str(error) or type(error).__name__,
-            hint="its tasks wait for its return, for the session timeout; a Role must allow get on statefulsets/scale, and "
-            "network policies the way to the API server",
+            hint="its tasks wait for its return until the session timeout; a Role must allow get "
+            "on statefulsets/scale, and network policies must allow connections to the API "
+            "server",
         )
         return False
     away = number_of(instance, stateful_set) >= replicas
@@ -91,7 +93,7 @@ def _connection() -> HTTPSConnection:
         os.environ.get("KUBERNETES_SERVICE_PORT_HTTPS", "443"),
     )
     if not host:
-        raise ControlError("KUBERNETES_SERVICE_HOST is not set, so this is no pod")
+        raise ControlError("KUBERNETES_SERVICE_HOST is not set, so this is not a pod")
     trusted = ssl.create_default_context(cafile=ACCOUNT / "ca.crt")
     return HTTPSConnection(host, int(port), timeout=_PATIENCE_SECONDS, context=trusted)
 

@@ -32,7 +32,8 @@ def properties(variable: str, text: str) -> dict[str, str]:
         )
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         raise ConfigError(
-            f'{variable} is no JSON object of names and values: write e.g. {{"security.protocol": "SSL"}}'
+            f"{variable} is not a JSON object of names and values: write e.g. "
+            '{"security.protocol": "SSL"}'
         ) from None
     return {
         name: str(value).lower() if isinstance(value, bool) else str(value)

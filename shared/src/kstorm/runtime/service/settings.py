@@ -152,7 +152,8 @@ class Settings:
         if self.component not in ids:
             names = ", ".join(map(repr, ids))
             raise ConfigError(
-                f"KSTORM_COMPONENT is {self.component!r}: the {kind}s of {topology.name!r} are {names}"
+                f"KSTORM_COMPONENT is {self.component!r}: the {kind}s of {topology.name!r} are "
+                f"{names}"
             )
         return self.component
 
@@ -176,12 +177,14 @@ def from_environment(environ: Mapping[str, str] = os.environ) -> Settings:
     remedy."""
     if not environ.get("KSTORM_TOPOLOGY"):
         raise ConfigError(
-            "KSTORM_TOPOLOGY is not set: name the topology as package.module:attribute, or as a YAML file"
+            "KSTORM_TOPOLOGY is not set: name the topology as package.module:attribute, or as a "
+            "YAML file"
         )
     settings = with_or_without_topology(environ)
     if settings.state_queries and not settings.state_token and not is_own(settings.web_host):
         raise ConfigError(
-            f"KSTORM_STATE_QUERIES is true, and others reach KSTORM_WEB_HOST={settings.web_host}: set KSTORM_STATE_TOKEN_FILE"
+            "KSTORM_STATE_QUERIES is true, and other machines can reach "
+            f"KSTORM_WEB_HOST={settings.web_host}: set KSTORM_STATE_TOKEN_FILE"
         )
     return settings
 
@@ -216,7 +219,8 @@ def load_topology(reference: str, properties: str | None = None) -> Topology:
     topology = found() if callable(found) else found
     if not isinstance(topology, Topology):
         raise TopologyError(
-            f"{reference!r} is a {type(topology).__name__}, not a Topology: assign it the result of TopologyBuilder.build()"
+            f"{reference!r} is a {type(topology).__name__}, not a Topology: assign it the result "
+            "of TopologyBuilder.build()"
         )
     return topology
 
@@ -235,7 +239,8 @@ def _parse(name: str, variable: str, text: str) -> object:
         case "end_partitions":
             if not re.fullmatch("[0-9]{1,5}", text):
                 raise ConfigError(
-                    f"{variable} is {text!r}: it must be a whole number, 0 to make no source or sink topics"
+                    f"{variable} is {text!r}: it must be a whole number; 0 creates no source or "
+                    "sink topics"
                 )
             return int(text)
         case "leave_on_stop" | "state_queries":
@@ -265,7 +270,8 @@ def _token(variable: str, text: str) -> str:
     token = text.strip()
     if len(token) < _TOKEN_CHARACTERS or not re.fullmatch("[!-~]+", token):
         raise ConfigError(
-            f"{variable}: give a token of {_TOKEN_CHARACTERS} characters or more, ASCII without spaces"
+            f"{variable}: give a token of at least {_TOKEN_CHARACTERS} ASCII characters without "
+            "spaces"
         )
     return token
 

@@ -73,7 +73,9 @@ class SpoutDriver(Driver[SpoutEngine]):
             "pending_limit", lambda: any(task.throttled for task in self.engine.tasks)
         )
         self.exposition.add_latency(
-            "spout_complete_latency_seconds", "From emit to ack of a tree", self.latency
+            "spout_complete_latency_seconds",
+            "Time from the emit to the ack of a tree",
+            self.latency,
         )
 
     async def before_join(self) -> None:
@@ -144,7 +146,7 @@ class SpoutDriver(Driver[SpoutEngine]):
             self.log.info("control", says=remark or "active")
         if problem != self._watch_problem:
             self._watch_problem = problem
-            self.log.warning("control", says=problem or "ZooKeeper is heard again")
+            self.log.warning("control", says=problem or "ZooKeeper responds again")
 
     @property
     def not_ready(self) -> str:

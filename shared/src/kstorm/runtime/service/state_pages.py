@@ -69,7 +69,8 @@ class StatePages:
         if not self._settings.state_queries:
             raise _RefusedError(
                 403,
-                "nobody may ask for the state here: KSTORM_STATE_QUERIES is not true (stateQueries of the chart)",
+                "state queries are disabled here: KSTORM_STATE_QUERIES is not true (stateQueries "
+                "in the chart)",
             )
         token = self._settings.state_token
         if token:
@@ -77,13 +78,13 @@ class StatePages:
             given = headers.get(LOGIN_HEADER, "") or bearer
             if not hmac.compare_digest(given.encode(errors="replace"), token.encode()):
                 raise _RefusedError(
-                    401, f"give the token, as Authorization: Bearer or in {LOGIN_HEADER}"
+                    401, f"give the token in Authorization: Bearer, or in {LOGIN_HEADER}"
                 )
         elif not is_own(urlsplit(f"//{headers.get('Host', '')}").hostname or ""):
             # Otherwise any website could read the state in a browser, with a host name of its own
             # that resolves to this machine.
             raise _RefusedError(
-                421, "without a token the state is told to localhost and 127.0.0.1 alone"
+                421, "without a token, only localhost and 127.0.0.1 may query the state"
             )
 
     def _stored_of(self, component: str) -> StoredState:
@@ -122,7 +123,7 @@ class StatePages:
         if task not in tasks:
             raise _RefusedError(
                 400,
-                f"the tasks of {self._component!r} are {tasks[0]} to {tasks[-1]}, and {task} is none",
+                f"{self._component!r} has no task {task}: its tasks are {tasks[0]} to {tasks[-1]}",
             )
         return task
 
@@ -135,7 +136,8 @@ class StatePages:
         if task is None:
             raise _RefusedError(
                 400,
-                f"which task of {self._component!r} has it is not told by how its input is grouped: give task=N",
+                f"the groupings of {self._component!r} do not determine which task has the key: "
+                "give task=N",
             )
         return task
 
@@ -154,7 +156,7 @@ class StatePages:
         copy = stored.copy(self._index(task))
         if copy is None:
             raise _RefusedError(
-                421, f"task {task} of {self._component!r} is not at work in this process", task=task
+                421, f"task {task} of {self._component!r} does not run in this process", task=task
             )
         return copy
 
@@ -193,5 +195,5 @@ def _list(text: str) -> list[Any]:
         return msgspec.json.decode(text, type=list[Any])
     except (msgspec.DecodeError, ValueError, RecursionError):
         raise _RefusedError(
-            400, f"by={text}: give the values that tuples are grouped by as a list of JSON"
+            400, f"by={text}: give the values that tuples are grouped by as a JSON list"
         ) from None

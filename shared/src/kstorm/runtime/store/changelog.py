@@ -109,8 +109,8 @@ class Changelog:
 
     def _failed(self, error: KafkaError) -> BrokerError:
         return BrokerError(
-            f"the changelog {self._topic!r}, partition {self._partition}, cannot be read from Kafka at "
-            f"{self._settings.bootstrap_servers}: {error.str()}"
+            f"the changelog {self._topic!r}, partition {self._partition}, cannot be read from "
+            f"Kafka at {self._settings.bootstrap_servers}: {error.str()}"
         )
 
 
@@ -153,5 +153,5 @@ def drain(
 def _pair(message: Message) -> Pair:
     key, value = message.key(), message.value()
     if not isinstance(key, bytes) or isinstance(value, str):
-        raise FrameError("a record without a key: a table writes none")
+        raise FrameError("a record has no key: a table writes none without a key")
     return key, value

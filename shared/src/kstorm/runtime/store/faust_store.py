@@ -161,7 +161,8 @@ class FaustStore:
         except KeyError:
             # Faust would open it here, and another process could not.
             raise StorageError(
-                f"partition {partition} of the table {self._name!r} is not open in this process: its task has gone"
+                f"partition {partition} of the table {self._name!r} is not open in this process: "
+                "its task has left"
             ) from None
 
     @contextmanager
@@ -174,8 +175,9 @@ class FaustStore:
             if type(error) is not Exception and not isinstance(error, OSError):
                 raise
             raise StorageError(
-                f"partition {partition} of the table {self._name!r} cannot be kept in KSTORM_DATA_DIR={self._data_dir}: "
-                f"{error}. Make room there, or give another folder; nothing is lost with it, as all of it is in Kafka"
+                f"partition {partition} of the table {self._name!r} cannot be stored in "
+                f"KSTORM_DATA_DIR={self._data_dir}: {error}. Free space there, or set another "
+                "folder; no data is lost, because Kafka has all of it"
             ) from None
 
 

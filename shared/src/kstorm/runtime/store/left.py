@@ -43,8 +43,10 @@ def left_error(
     rows = dict(read_pair(key, value) for key, value in left.items())
     count = sum(map(len, rows.values()))
     return LostInputError(
-        f"task {task} of {component!r} has {count} tuples that it held, or was to try again, when the topology was processed "
-        f"exactly once (frames at the offsets {sorted(rows)[:5]} of {topic}[{task}]; the changelog {changelog!r} says so): with at "
-        "least once they would be lost. Start the topology with exactly_once again, and change that after `kstorm drain` has "
-        "found nothing in flight. To give them up, delete that changelog, and the bolt's state with it"
+        f"task {task} of {component!r} has {count} unfinished tuples from the time when the "
+        f"topology used exactly_once (frames at the offsets {sorted(rows)[:5]} of "
+        f"{topic}[{task}], in the changelog {changelog!r}): with at_least_once they would be "
+        "lost. Start the topology with exactly_once again, and change the guarantee after `kstorm "
+        "drain` has found nothing in flight. To give the tuples up, delete that changelog, and "
+        "the bolt's state with it"
     )

@@ -115,7 +115,7 @@ def _committed(admin: Admin, group: str) -> Iterator[tuple[Place, int]]:
         if error.args[0].code() == KafkaError.GROUP_ID_NOT_FOUND:
             return
         raise BrokerError(
-            f"Kafka would not tell the offsets of the group {group!r}: {error.args[0].str()}"
+            f"Kafka did not return the offsets of the group {group!r}: {error.args[0].str()}"
         ) from None
     for place in found:
         if place.error is None and place.offset >= 0:

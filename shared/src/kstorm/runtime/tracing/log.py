@@ -46,10 +46,10 @@ class Budget:
         """Reason why no more may be read, or ""."""
         if self.read >= self.most_bytes:
             return (
-                f"{self.read / 1e6:,.0f} MB were read, which is the limit: give more by --limit-mb"
+                f"{self.read / 1e6:,.0f} MB were read, which is the limit: raise it with --limit-mb"
             )
         if time.monotonic() - self._began >= self.seconds:
-            return f"{self.seconds:g} s have passed, which is the limit: give more by --within"
+            return f"{self.seconds:g} s have passed, which is the limit: raise it with --within"
         return ""
 
     def spend(self, size: int) -> None:
@@ -155,7 +155,8 @@ class TopicLog:
         start, end = self.bounds(place)
         if not start <= offset < end:
             raise ConfigError(
-                f"{place[0]}/{place[1]} has the offsets {start} to {end - 1}: {offset} is out of range"
+                f"{place[0]}/{place[1]} has the offsets {start} to {end - 1}: {offset} is out of "
+                "range"
             )
         self._consumer.assign([TopicPartition(*place, offset)])
         try:
@@ -196,7 +197,8 @@ class TopicLog:
 
     def _error(self, topic: str, error: KafkaError) -> BrokerError:
         return BrokerError(
-            f"Kafka at {self._settings.bootstrap_servers!r} would not let {topic!r} be read: {error.str()}"
+            f"Kafka at {self._settings.bootstrap_servers!r} did not let {topic!r} be read: "
+            f"{error.str()}"
         )
 
 

@@ -46,7 +46,7 @@ class Marks:
         except KafkaException as error:
             if error.args[0].code() == KafkaError.GROUP_ID_NOT_FOUND:
                 return None
-            raise self._error("tell", error) from None
+            raise self._error("return", error) from None
         told = [int(place.metadata) for place in found if (place.metadata or "").isdecimal()]
         return min(told, default=None)
 
@@ -62,11 +62,11 @@ class Marks:
         try:
             asked[self._group].result()
         except KafkaException as error:
-            raise self._error("keep", error) from None
+            raise self._error("store", error) from None
 
     def _error(self, verb: str, error: KafkaException) -> BrokerError:
         return BrokerError(
-            f"Kafka would not {verb} the offsets of the group {self._group!r}: {error.args[0].str()}"
+            f"Kafka did not {verb} the offsets of the group {self._group!r}: {error.args[0].str()}"
         )
 
 

@@ -30,7 +30,8 @@ class Tracer:
     def __init__(self, topology: Outline, log: TopicLog) -> None:
         if not topology.acker_tasks:
             raise ConfigError(
-                f"the topology {topology.name!r} has no ackers, so nothing tells what became of its tuples"
+                f"the topology {topology.name!r} has no ackers, so the outcomes of its tuples are "
+                "unknown"
             )
         self._topology, self._log = topology, log
         self._ackers = [(topology.acker_topic, task) for task in range(topology.acker_tasks)]

@@ -25,8 +25,9 @@ class OpenToAllError(KazooException):  # type: ignore[misc] # kazoo has no types
     def __init__(self, auth: str, path: str) -> None:
         user = auth.split(":")[1]
         super().__init__(
-            f"lets everybody change {path}, which is not obeyed with a login: give it to the user {user!r} (zkCli.sh, with that "
-            f"login: `setAcl -R {path} auth::cdrwa`), or delete it while no spout of it runs"
+            f"lets everyone change {path}, so processes with a login ignore this node: give it to "
+            f"the user {user!r} (zkCli.sh, with that login: `setAcl -R {path} auth::cdrwa`), or "
+            "delete it while none of its spouts runs"
         )
 
 

@@ -87,7 +87,8 @@ class DynamicBrokersReader:
                     # deleted in the meantime
                     continue
                 raise NoTopicError(
-                    f"ZooKeeper at {self._hosts.zk_connect} has no topic {name!r} under {path}: create it, or name another"
+                    f"ZooKeeper at {self._hosts.zk_connect} has no topic {name!r} under {path}: "
+                    "create it, or name another"
                 )
             numbers = sorted(found.partitions)
             states = self._get(
@@ -116,9 +117,10 @@ class DynamicBrokersReader:
         }
         if not brokers:
             raise BrokerError(
-                f"ZooKeeper at {self._hosts.zk_connect} has no brokers under {path}: this Kafka runs without ZooKeeper, as all "
-                "from 4.0 on do, and then use KafkaHosts(bootstrap_servers) in place of ZkHosts; or its brokers are down, or "
-                "under another chroot or broker_zk_path"
+                f"ZooKeeper at {self._hosts.zk_connect} has no brokers under {path}. If this "
+                "Kafka runs without ZooKeeper, as every Kafka from 4.0 on, use "
+                "KafkaHosts(bootstrap_servers) instead of ZkHosts. Otherwise its brokers are "
+                "down, or under another chroot or broker_zk_path"
             )
         return brokers
 
@@ -133,8 +135,9 @@ class DynamicBrokersReader:
         if not registered.endpoints and registered.host:
             return Broker(registered.host, registered.port)
         raise BrokerError(
-            f"broker {id} of ZooKeeper at {self._hosts.zk_connect} has no listener for security.protocol "
-            f"{self._protocol.lower()!r}, but {', '.join(registered.endpoints) or 'none at all'}: set security.protocol"
+            f"broker {id} of ZooKeeper at {self._hosts.zk_connect} has no listener for "
+            f"security.protocol {self._protocol.lower()!r}; its listeners are "
+            f"{', '.join(registered.endpoints) or 'none'}: set security.protocol"
         )
 
     def _get(self, client: KazooClient, paths: Iterable[str], kind: type[T]) -> list[T | None]:
@@ -148,8 +151,8 @@ class DynamicBrokersReader:
                 found.append(None)
             except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
                 raise BrokerError(
-                    f"{path} in ZooKeeper at {self._hosts.zk_connect} holds {data[:200]!r}, which Kafka does not write ({error}): "
-                    "check the chroot and broker_zk_path"
+                    f"{path} in ZooKeeper at {self._hosts.zk_connect} holds {data[:200]!r}, which "
+                    f"Kafka does not write ({error}): check the chroot and broker_zk_path"
                 ) from None
         return found
 
@@ -161,7 +164,7 @@ class DynamicBrokersReader:
             yield client
         except (KazooException, KazooTimeoutError) as error:
             raise BrokerError(
-                f"ZooKeeper at {self._hosts.zk_connect} did not tell which brokers there are: "
+                f"ZooKeeper at {self._hosts.zk_connect} did not return the brokers: "
                 f"{str(error) or type(error).__name__}; check that address"
             ) from None
         finally:

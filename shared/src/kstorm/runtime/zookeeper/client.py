@@ -112,8 +112,8 @@ class _TlsHandler(SequentialThreadingHandler):  # type: ignore[misc] # kazoo has
 def not_allowed(auth: str, path: str) -> str:
     """Explain that the login has no permission at `path`, with the remedy."""
     return (
-        f"{_who(auth)} may not use {path}: give KSTORM_ZOOKEEPER_AUTH the user and password with which that node, or the one "
-        "above it, was made"
+        f"{_who(auth)} may not use {path}: set KSTORM_ZOOKEEPER_AUTH to the user and password "
+        "that created this node or its parent"
     )
 
 
@@ -125,7 +125,7 @@ def is_ended(client: KazooClient) -> bool:
 
 def not_let_in(auth: str) -> str:
     """Explain that the server rejects the login, with the remedy."""
-    return f"{_who(auth)} is not let in: check the user and the password in KSTORM_ZOOKEEPER_AUTH"
+    return f"{_who(auth)} has no access: check the user and the password in KSTORM_ZOOKEEPER_AUTH"
 
 
 def _who(auth: str) -> str:
@@ -169,7 +169,8 @@ def _connect(client: KazooClient, connect: str, auth: str, tls: ZooKeeperTls | N
         client.exists("/")
     except KazooTimeoutError:
         raise BrokerError(
-            f"ZooKeeper at {connect} cannot be reached: is it running, and is KSTORM_ZOOKEEPER right?"
+            f"ZooKeeper at {connect} cannot be reached: is it running, and is KSTORM_ZOOKEEPER "
+            "right?"
         ) from None
     except (AuthFailedError, ConnectionClosedError):
         raise BrokerError(f"ZooKeeper at {connect} refuses: {not_let_in(auth)}") from None
@@ -186,4 +187,4 @@ def told_errors(auth: str, where: str) -> Iterator[None]:
     except NoAuthError:
         raise BrokerError(f"ZooKeeper refuses: {not_allowed(auth, where)}") from None
     except KazooException as error:
-        raise BrokerError(f"ZooKeeper did not do what was asked at {where}: {error!r}") from None
+        raise BrokerError(f"ZooKeeper did not complete the request at {where}: {error!r}") from None

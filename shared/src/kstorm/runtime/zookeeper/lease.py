@@ -246,7 +246,7 @@ class Lease(Job):
         self._unsure.clear()
 
     def _fence(self, how: str) -> Ownership:
-        log.warning("%s was %s: this process lets go of the partition", self.path, how)
+        log.warning("%s was %s: this process releases the partition", self.path, how)
         return Ownership.FENCED
 
     def _give_up(self, client: KazooClient) -> None:

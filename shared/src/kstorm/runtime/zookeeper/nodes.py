@@ -107,7 +107,8 @@ class OffsetNodes:
             return _in_use(path, holder)
         if isinstance(error, NodeExistsError | BadVersionError | NoNodeError):
             return InUseError(
-                f"{path} was changed meanwhile. Nothing was changed by this command; look again"
+                f"another process changed {path} in the meantime. This command changed nothing; "
+                "look again"
             )
         return error
 
@@ -134,7 +135,8 @@ def open_nodes(
 
 def _in_use(path: str, holder: str) -> InUseError:
     return InUseError(
-        f"{path} is in use: its lock is held by {holder}. Nothing was changed; stop all processes of that spout first"
+        f"{path} is in use: its lock is held by {holder}. Nothing was changed; stop all processes "
+        "of that spout first"
     )
 
 

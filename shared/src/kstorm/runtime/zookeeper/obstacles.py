@@ -33,7 +33,7 @@ def obstacle(connect: str, tls: ZooKeeperTls | None, patience: float) -> str:
         found = _without_tls(server, patience) if tls is None else _with_tls(server, tls, patience)
         if found:
             return (
-                found if len(servers) == 1 else f"{found} (that is so of {server[0]}:{server[1]})"
+                found if len(servers) == 1 else f"{found} (this concerns {server[0]}:{server[1]})"
             )
         if time.monotonic() > deadline:
             break
@@ -61,39 +61,45 @@ def _with_tls(server: _Address, tls: ZooKeeperTls, patience: float) -> str:
         return ""
     if not _is_answer(_ask_in_plain(server, patience)):
         return ""
-    return f"it does not speak TLS at that port: name its secureClientPort, or leave {VARIABLE} out (for ZkHosts alone: tls=False)"
+    return (
+        f"it does not use TLS at that port: give its secureClientPort, or leave {VARIABLE} out "
+        "(only for ZkHosts: tls=False)"
+    )
 
 
 def _without_tls(server: _Address, patience: float) -> str:
     answer = _ask_in_plain(server, patience)
     if answer is None or _is_answer(answer) or not _speaks_tls(server, patience):
         return ""
-    return f"it speaks TLS at that port: set {VARIABLE}, or name a port without TLS"
+    return f"it uses TLS at that port: set {VARIABLE}, or give a port without TLS"
 
 
 def _not_trusted(error: ssl.SSLCertVerificationError, tls: ZooKeeperTls) -> str:
     if error.verify_code in _ANOTHER_NAME:
         return (
-            f"its certificate is for another name: {error.verify_message.rstrip('.')}; call it as its certificate does, or set "
-            f"check_hostname to false in {VARIABLE}"
+            f"its certificate is for another name: {error.verify_message.rstrip('.')}; use the "
+            f"name in its certificate, or set check_hostname to false in {VARIABLE}"
         )
     by = (
         f"ca {tls.ca!r} of {VARIABLE}"
         if tls.ca
-        else f"the authorities of the system, as {VARIABLE} names no ca"
+        else f"the authorities of the system, because {VARIABLE} has no ca"
     )
-    return f"its certificate is not trusted: {error.verify_message}; it was checked by {by}"
+    return f"its certificate is not trusted: {error.verify_message}; it was checked against {by}"
 
 
 def _not_accepted(error: ssl.SSLError, tls: ZooKeeperTls) -> str:
     why = str(error.reason).partition("ALERT_")[2].replace("_", " ").lower()
     if "certificate" not in why and "unknown ca" not in why:
-        return f"it ends TLS at the start ({why}): its log says why"
+        return f"it ended the TLS handshake ({why}): its log has the reason"
     if not tls.certfile:
-        return f"it wants a certificate of the client ({why}): name one as certfile and keyfile in {VARIABLE}"
+        return (
+            f"it requires a client certificate ({why}): give one as certfile and keyfile in "
+            f"{VARIABLE}"
+        )
     return (
-        f"it does not accept the certificate {tls.certfile!r} ({why}): is that valid, and has its ssl.trustStore who signed it? "
-        f"Check certfile in {VARIABLE}"
+        f"it does not accept the certificate {tls.certfile!r} ({why}): is it valid, and does the "
+        f"server's ssl.trustStore have the authority that signed it? Check certfile in {VARIABLE}"
     )
 
 

@@ -15,7 +15,10 @@ import msgspec
 from kstorm.errors import ConfigError
 
 VARIABLE: Final = "KSTORM_ZOOKEEPER_TLS"
-_EXAMPLE: Final = '{"ca": "/etc/zookeeper/ca.crt", "certfile": "/etc/zookeeper/tls.crt", "keyfile": "/etc/zookeeper/tls.key"}'
+_EXAMPLE: Final = (
+    '{"ca": "/etc/zookeeper/ca.crt", "certfile": "/etc/zookeeper/tls.crt", "keyfile": '
+    '"/etc/zookeeper/tls.key"}'
+)
 
 
 class ZooKeeperTls(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -47,7 +50,8 @@ class ZooKeeperTls(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
         for name in ("keyfile", "keyfile_password_file"):
             if getattr(self, name) and not self.certfile:
                 raise ConfigError(
-                    f"{VARIABLE} has {name} without certfile: give the certificate too, or leave it out"
+                    f"{VARIABLE} has {name} without certfile: give the certificate too, or leave "
+                    "it out"
                 )
 
     def connect(
@@ -127,9 +131,12 @@ def parse_tls(text: str) -> ZooKeeperTls:
     try:
         found = msgspec.json.decode(text.encode(errors="replace"), type=ZooKeeperTls)
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
-        why = str(error) if isinstance(error, msgspec.ValidationError) else "it is no JSON object"
+        why = (
+            str(error) if isinstance(error, msgspec.ValidationError) else "it is not a JSON object"
+        )
         raise ConfigError(
-            f"{VARIABLE} cannot be read ({why}): write e.g. {_EXAMPLE}; {{}} trusts whom the system trusts"
+            f"{VARIABLE} cannot be read ({why}): write e.g. {_EXAMPLE}; {{}} trusts the "
+            "authorities of the system"
         ) from None
     found.context()
     return found

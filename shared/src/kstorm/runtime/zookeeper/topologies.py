@@ -136,13 +136,11 @@ class Topologies:
         names = self.names()
         if topology not in names:
             known = (
-                f"those there are: {', '.join(names)}"
+                f"its topologies are {', '.join(names)}"
                 if names
                 else "no spout has run with this ZooKeeper"
             )
-            raise ConfigError(
-                f"ZooKeeper at {self.connect} knows no topology {topology!r}; {known}"
-            )
+            raise ConfigError(f"ZooKeeper at {self.connect} has no topology {topology!r}; {known}")
 
     def deactivation(self, topology: str) -> Deactivation | None:
         """Return the deactivation, or None if the topology is active."""
@@ -194,7 +192,8 @@ class Topologies:
                     continue
                 except NotEmptyError:
                     raise InUseError(
-                        f"spouts of {topology!r} still run: {', '.join(self._client.get_children(spouts_path(topology)))}"
+                        f"spouts of {topology!r} still run: "
+                        f"{', '.join(self._client.get_children(spouts_path(topology)))}"
                     ) from None
 
     def _reports(self, topology: str) -> Iterator[SpoutReport]:

@@ -77,7 +77,7 @@ class TopologyWatch(Job):
             return (
                 ""
                 if self.active
-                else f"waits to hear from ZooKeeper at {where} whether it is deactivated"
+                else f"waits until ZooKeeper at {where} reports whether it is deactivated"
             )
         return "" if self._deactivation is None else str(self._deactivation)
 
@@ -93,8 +93,8 @@ class TopologyWatch(Job):
         holds = "deactivated" if self._deactivation else "active"
         return self._session.problem(
             [self],
-            f"the topology stays {holds}, whatever is asked for meanwhile; check that address, or leave it if there is no "
-            "ZooKeeper",
+            f"the topology stays {holds}, and requests to change that have no effect; check that "
+            "address, or ignore this if there is no ZooKeeper",
         )
 
     @property

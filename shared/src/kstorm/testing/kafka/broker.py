@@ -104,7 +104,8 @@ class Topics:
         have = len(self.partitions(topic))
         if partitions < 1 or partitions < have:
             raise TopicError(
-                f"topic {topic!r} with {partitions} partitions: it has {have}, and must have 1 or more"
+                f"topic {topic!r} has {have} partitions and cannot have {partitions}: give at "
+                f"least {max(have, 1)}"
             )
         for number in range(have, partitions):
             self._logs[Partition(topic, number)] = Log()
@@ -128,8 +129,8 @@ class Topics:
         log = self._logs.get(Partition(topic, partition))
         if log is None:
             raise TopicError(
-                f"there is no {topic}[{partition}]: the fake Kafka has the topics {', '.join(self.names()) or 'none'}; "
-                "add one with create_topic"
+                f"there is no {topic}[{partition}]: the fake Kafka has the topics "
+                f"{', '.join(self.names()) or 'none'}; add one with create_topic"
             )
         return log
 
@@ -160,7 +161,8 @@ class Topics:
         offset = log.end if offset is None else offset
         if offset < log.end:
             raise TopicError(
-                f"{topic}[{partition}] ends at {log.end}: a record at offset {offset} cannot be added"
+                f"{topic}[{partition}] ends at {log.end}: a record at offset {offset} cannot be "
+                "added"
             )
         record = FakeRecord(Partition(topic, partition), offset, key, value, created, headers)
         log.append(record)

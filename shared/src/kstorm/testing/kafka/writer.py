@@ -43,7 +43,7 @@ class FakeWriter:
         """Queue a record. Raises `BrokerError` if it is too large."""
         if size(key) + size(value) > MAX_BYTES:
             raise BrokerError(
-                f"a record of {size(key) + size(value):,} bytes for topic {topic!r}: it is too large"
+                f"a record of {size(key) + size(value):,} bytes is too large for topic {topic!r}"
             )
 
         def report(errors: Sequence[object]) -> None:
