@@ -19,7 +19,12 @@ def test_the_command_begins_when_the_file_is_there(
     """Spark has started by then, with the settings of the command."""
     happened: list[Any] = []
     monkeypatch.setattr(ahead, "start_spark", lambda settings: happened.append(settings.tables))
-    monkeypatch.setattr(ahead, "main", lambda words: happened.append(words) or 7)
+
+    def main(words: list[str]) -> int:
+        happened.append(words)
+        return 7
+
+    monkeypatch.setattr(ahead, "main", main)
     file = tmp_path / "go"
     codes: list[int] = []
     waiting = threading.Thread(target=lambda: codes.append(ahead.wait(file, WORDS)))

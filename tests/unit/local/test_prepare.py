@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from kstorm.local import jars
 from kstorm.local import prepare as module
 from kstorm.local.__main__ import subtract_lock
 from kstorm.local.prepare import prepare
@@ -25,7 +26,7 @@ def test_the_jars_come_while_the_bytecode_is_compiled(
     home: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     order: list[str] = []
-    monkeypatch.setattr(module.jars, "prepare", lambda: order.append(str((home / "runs").exists())))
+    monkeypatch.setattr(jars, "prepare", lambda: order.append(str((home / "runs").exists())))
     prepare()
     assert order == ["False"]
     assert (home / "runs").read_text() == "run\n"
@@ -37,11 +38,11 @@ def test_the_jars_come_while_the_bytecode_is_compiled(
 def test_an_interruption_leaves_it_to_the_next_time(
     home: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(module.jars, "prepare", lambda: signal.raise_signal(signal.SIGINT))
+    monkeypatch.setattr(jars, "prepare", lambda: signal.raise_signal(signal.SIGINT))
     with pytest.raises(KeyboardInterrupt):
         prepare()
     assert not (home / "compiled").exists()
-    monkeypatch.setattr(module.jars, "prepare", lambda: None)
+    monkeypatch.setattr(jars, "prepare", lambda: None)
     prepare()
     assert (home / "compiled").exists()
 
