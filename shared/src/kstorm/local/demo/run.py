@@ -90,6 +90,7 @@ class Demo:
         """Run the demo; raises `KstormError` for an error that the user can fix, and for a failure."""
         prepare()
         self._directory = run_directory(self._options.workdir)
+        logging.raiseExceptions = False  # a full disk is reported in one line, not by the log
         logging.basicConfig(
             filename=self._directory / "demo.log",
             level=logging.INFO,
