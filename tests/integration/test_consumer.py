@@ -109,7 +109,7 @@ async def test_a_transaction_that_hangs_is_named_until_it_is_over(
             while not consumer.transactions.problem():
                 await asyncio.sleep(0.05)
             assert (
-                f"topic {topic_prefix} partition 0: a transaction is open"
+                f"topic {topic_prefix} partition 0: a transaction has been open"
                 in consumer.transactions.problem()
             )
             dead.abort_transaction(30)

@@ -49,7 +49,8 @@ def says_that_kafka_is_away(engine: Engine) -> bool:
     """Whether all do."""
     statuses = engine.processes.statuses().values()
     return all(
-        status is not None and "Kafka is away since " in status["not_ready"] for status in statuses
+        status is not None and "Kafka has been unreachable since " in status["not_ready"]
+        for status in statuses
     )
 
 

@@ -99,9 +99,10 @@ def test_a_node_that_everybody_may_change_is_not_obeyed(
     watch = place.watch()
     eventually(lambda: watch.not_ready, 20)
     assert watch.not_ready == (
-        f"ZooKeeper at {place.connect} lets everybody change /kstorm-topologies/words, which is not obeyed with a login: give it "
-        "to the user 'her' (zkCli.sh, with that login: `setAcl -R /kstorm-topologies/words auth::cdrwa`), or delete it while no "
-        "spout of it runs"
+        f"ZooKeeper at {place.connect} lets everyone change /kstorm-topologies/words, so processes "
+        "with a login ignore this node: give it "
+        "to the user 'her' (zkCli.sh, with that login: `setAcl -R /kstorm-topologies/words auth::cdrwa`), or delete it while none "
+        "of its spouts runs"
     )
     eventually(lambda: watch.active, 10)
     assert place.own.exists(report_path("words", REPORT)) is None
@@ -154,7 +155,7 @@ def test_an_offset_that_everybody_may_change_is_not_read(
         store = world.store(world.processes[-1])
         store.acquire(P0)
         eventually(store.problem, 20)
-        assert f"lets everybody change {left}, which is not obeyed with a login" in str(
+        assert f"lets everyone change {left}, so processes with a login ignore this node" in str(
             store.problem()
         )
         assert store.acquire(P0) is Ownership.WAITING
@@ -193,7 +194,7 @@ def test_a_spout_that_a_stranger_would_silence_is_not_ready(engine: Engine, plac
     def status(what: str) -> object:
         return (engine.worker("sentences-0").status() or {}).get(what)
 
-    told = f"lets everybody change {topology_path(name)}, which is not obeyed"
+    told = f"lets everyone change {topology_path(name)}, so processes with a login ignore"
     engine.until(
         lambda: told in str(status("not_ready")), 60, "the spout says that it does not obey"
     )

@@ -92,7 +92,7 @@ def test_a_wrong_sasl_password_is_told_and_tried_again(
         assert time.monotonic() - begun > 2
         told = str(store.problem())
         assert (
-            f"ZooKeeper at {way.address} refuses: the user '{USER}' is not let in: check the user"
+            f"ZooKeeper at {way.address} refuses: the user '{USER}' has no access: check the user"
             in told
         )
         assert store.acquire(P0) is Ownership.WAITING
@@ -115,7 +115,7 @@ def test_a_topology_is_watched_once_its_login_is_let_in(
         way.target = int(behind.connect.rpartition(":")[2])
         watch = TopologyWatch(way.address, LOGIN, topic_prefix)
         watch.start()
-        eventually(lambda: f"refuses: the user '{USER}' is not let in" in watch.problem, 20)
+        eventually(lambda: f"refuses: the user '{USER}' has no access" in watch.problem, 20)
         way.target = int(strict.connect.rpartition(":")[2])
         eventually(lambda: watch.remark == "deactivated", 20)
         eventually(lambda: watch.problem == "", 20)
@@ -137,7 +137,7 @@ def test_with_a_sasl_login_no_node_is_obeyed_that_everybody_may_change(
     watch.start()
     eventually(lambda: watch.not_ready, 20)
     assert (
-        f"ZooKeeper at {connect} lets everybody change {topology_path('words')}, which"
+        f"ZooKeeper at {connect} lets everyone change {topology_path('words')}, so"
         in watch.not_ready
     )
     assert (
@@ -160,7 +160,7 @@ def test_the_operators_command_is_told_so_too(world: World) -> None:
     with (
         pytest.raises(
             BrokerError,
-            match=f"ZooKeeper at {world.connect} refuses: the user '{USER}' is not let in",
+            match=f"ZooKeeper at {world.connect} refuses: the user '{USER}' has no access",
         ),
         open_nodes(world.connect, world.config.zk_path_of, f"sasl:{USER}:{WRONG}"),
     ):

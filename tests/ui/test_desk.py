@@ -116,7 +116,7 @@ def test_a_letter_is_replayed_by_the_keyboard(
     assert found + violations(page) == []
     page.reload()
     expect(page.locator("main")).to_contain_text("has no dead letter")
-    expect(page.locator("#history")).to_contain_text(f"ordered by {_WHO}, by the page")
+    expect(page.locator("#history")).to_contain_text(f"requested by {_WHO}, by the page")
     asked = [
         (event.who, event.note, event.outcome)
         for event in events(running)
