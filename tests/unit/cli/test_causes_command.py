@@ -166,7 +166,7 @@ def test_where_a_topology_is_looked_for(
         == told
     )
     code, _, complained = kstorm("causes", "other", "--runs", str(tmp_path / "runs"))
-    assert (code, "its topologies are words" in complained) == (2, True)
+    assert (code, "those there are: words" in complained) == (2, True)
     assert (
         "give the one or the other"
         in kstorm("causes", "words", "--runs", os.devnull, "--context", "x")[2]
