@@ -224,7 +224,7 @@ def test_kill_drains_scales_to_0_and_forgets(
         ),
     ]
     assert [pod["metadata"]["name"] for pod in cluster.pods] == []
-    nobody = f"kstorm: ZooKeeper at {engine.processes.zookeeper} knows no topology '{name}'"
+    nobody = f"kstorm: ZooKeeper at {engine.processes.zookeeper} has no topology '{name}'"
     assert kstorm("activate", name)[2].startswith(nobody)
     engine.produce(text[1500:])
     engine.until(lambda: not engine.processes.of("sentences"), 60, "the spout's process is gone")
@@ -325,7 +325,7 @@ def test_unknown_name_lists_known_topologies(
         code, told, error = kstorm(verb, "wordcuont")
         assert (code, told) == (2, "")
         assert error.startswith(
-            f"kstorm: ZooKeeper at {zookeeper.connect} knows no topology 'wordcuont'; those there are: "
+            f"kstorm: ZooKeeper at {zookeeper.connect} has no topology 'wordcuont'; its topologies are "
         )
         assert topic_prefix in error
     assert client.exists(f"{ROOT}/wordcuont") is None
@@ -412,7 +412,9 @@ def test_login_prevents_others_from_deactivating(
         return not watches["hers"].active
 
     eventually(
-        lambda: "'nobody'; those there are: hers, his" in lets(logins["his"], "activate", "nobody"),
+        lambda: (
+            "'nobody'; its topologies are hers, his" in lets(logins["his"], "activate", "nobody")
+        ),
         20,
     )
     assert "the user 'him' may not use /kstorm-topologies/hers/deactivated" in lets(
@@ -460,7 +462,7 @@ def test_topology_is_active_without_zookeeper(eventually: Eventually) -> None:
     watch = TopologyWatch("127.0.0.1:1", "", "alone")
     watch.start()
     assert not watch.active
-    assert watch.remark.startswith("waits to hear from ZooKeeper at 127.0.0.1:1")
+    assert watch.remark.startswith("waits until ZooKeeper at 127.0.0.1:1")
     eventually(lambda: watch.active, 10)
     assert (watch.remark, "the topology stays active" in watch.problem) == ("", True)
     watch.close()

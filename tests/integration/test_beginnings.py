@@ -108,7 +108,7 @@ async def test_committed_offset_beyond_the_end_is_an_error(
     commit(kafka, topic_prefix, {0: 2, 1: 5})
     error = await begins(kafka, topic_prefix, from_committed=from_committed)
     assert isinstance(error, LostOffsetError)
-    assert f"goes on at offset 5 of {topic_prefix}[1], but that ends at 1" in str(error)
+    assert f"continues at offset 5 of {topic_prefix}[1], but the partition ends at 1" in str(error)
     assert f"--topic {topic_prefix}:1 --reset-offsets" in str(error)
     commit(kafka, topic_prefix, {1: 1})
     assert await begins(kafka, topic_prefix, from_committed=from_committed) == {0: 2, 1: 1}

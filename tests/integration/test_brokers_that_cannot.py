@@ -70,12 +70,12 @@ def test_too_high_replication_factor_is_named(topology: Topology, tmp_path: Path
         offsets = pool.submit(refused, ensure_topics, topology, kafka)
         said = refused(check_transactions, topology, kafka)
         assert (
-            "transaction.state.log.replication.factor=3 in the settings of the brokers, and there is 1"
+            "the brokers have transaction.state.log.replication.factor=3, but there is only 1"
             in said
         )
         assert "start 2 more, or set it to 1 and restart them" in said
         assert (
-            "offsets.topic.replication.factor=2 in the settings of the brokers, and there is 1"
+            "the brokers have offsets.topic.replication.factor=2, but there is only 1"
             in offsets.result()
         )
 
@@ -133,10 +133,10 @@ def test_too_low_transaction_timeout_is_named(
             main(["prepare", "--allow-missing-ends", "--wait", "1000"])
         assert prepared.value.code == 2
         remedy = (
-            "transaction.max.timeout.ms=5000 in the settings of the brokers is below; set it to"
+            "transaction.max.timeout.ms=5000 in the settings of the brokers is lower; set it to"
         )
         assert (
-            f"allows no transaction.timeout.ms=50000, which kstorm asks for: {remedy} 50000"
+            f"does not allow transaction.timeout.ms=50000, which kstorm needs: {remedy} 50000"
             in capsys.readouterr().err
         )
         ended = start_service("bolt", tmp_path, KSTORM_COMPONENT="split", **environment)

@@ -133,7 +133,7 @@ async def test_offsets_alone_are_fenced(kafka: EmbeddedKafka, topics: tuple[str,
         async with process(kafka, topic, "place", "second") as new:
             await new.write(changelog, Transact({}, {0: 7}))
             assert await old.write(changelog, Transact({0: []}, {})) == {}
-            with pytest.raises(FencedError, match="another process's now"):
+            with pytest.raises(FencedError, match="another process has its tasks now"):
                 await old.write(changelog, Transact({0: []}, {0: 6}))
         assert await asyncio.to_thread(committed, kafka, changelog, topic) == ([], 7)
 
@@ -153,7 +153,7 @@ async def test_writer_that_cannot_start_names_server_and_id(
     nobody: Any = None
     writer = CheckpointWriter(settings, "wordcount.count", "wordcount.count", nobody)
     with pytest.raises(
-        BrokerError, match=r"127\.0\.0\.1:1 did not let .*'wordcount\.count-count-0' in"
+        BrokerError, match=r"127\.0\.0\.1:1 did not accept .*'wordcount\.count-count-0'"
     ):
         await writer.open()
     writer.close()

@@ -112,7 +112,7 @@ async def test_open_transaction_is_reported_until_it_ends(
             while not consumer.transactions.problem():
                 await asyncio.sleep(0.05)
             assert (
-                f"topic {topic_prefix} partition 0: a transaction is open"
+                f"topic {topic_prefix} partition 0: a transaction has been open"
                 in consumer.transactions.problem()
             )
             dead.abort_transaction(30)

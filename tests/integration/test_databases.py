@@ -108,7 +108,7 @@ def test_fenced_writer_of_redis_writes_nothing() -> None:
         new, last = database.begin_life("t/0")
         assert (last, new.life) == (["a", "b"], old.life + 1)
         with pytest.raises(
-            FencedError, match="t/0 is another process's now: nothing was written to 'counts'"
+            FencedError, match="another process has taken over t/0: nothing was written to 'counts'"
         ):
             database.multi_put(old, ["c"], [1])
         database.multi_put(other, ["d"], [4])

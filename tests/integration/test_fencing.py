@@ -123,7 +123,7 @@ async def test_replaced_process_writes_nothing(
         assert await old.write(changelog, Transact({0: [(b"k", b"1")]}, {0: 1})) == {0: 0}
         async with process(kafka, topic, "place", heir) as new:
             await new.write(changelog, Transact({0: [(b"k", b"2")]}, {0: 2}))
-            with pytest.raises(FencedError, match="another process's now"):
+            with pytest.raises(FencedError, match="another process has its tasks now"):
                 await old.write(changelog, Transact({0: [(b"k", b"stale")]}, {0: 1}))
             await new.write(changelog, Transact({0: [(b"k", b"3"), (b"l", None)]}, {0: 3}))
             of_old, of_new = counted(old), counted(new)

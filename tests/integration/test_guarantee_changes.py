@@ -159,7 +159,7 @@ def test_unfinished_exactly_once_tuples_block_at_least_once(
             process.stop()
             write(component, ROW)
             process.start()
-            says = f"of {component!r} has 2 tuples that it held, or was to try again"
+            says = f"of {component!r} has 2 unfinished tuples"
             engine.until(lambda: says in process.log_tail(), 60, "it says what is left")  # noqa: B023 - called at once
             assert "offsets [7]" in process.log_tail()
             write(component, None)

@@ -161,5 +161,7 @@ async def test_own_producer_of_a_bolt_polls_itself(topic: Topic) -> None:
     await bolt.cleanup()
     assert outcomes.acked == ["w0", "w1", "w2"]
     bad = KafkaBolt().with_topic_selector(topic.name).with_producer_properties({"no.such": "a.b.C"})
-    with pytest.raises(ConfigError, match=r'producer properties of a KafkaBolt: .*"no\.such"'):
+    with pytest.raises(
+        ConfigError, match=r'producer properties of a KafkaBolt are invalid: .*"no\.such"'
+    ):
         bad.prepare(Config(), bolt_context(topic, bad), outcomes)

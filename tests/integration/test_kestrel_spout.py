@@ -127,7 +127,7 @@ async def test_reading_continues_after_a_server_restart(server: KestrelServer, r
     assert f"the queue 'q' cannot be read from Kestrel at {server.address} (" in str(
         reader.problem()
     )
-    assert "asked again after 0.5 s" in str(reader.problem())
+    assert "the next attempt follows after 0.5 s" in str(reader.problem())
     await asyncio.to_thread(server.start)
     (again,) = await take(reader)
     await until(lambda: reader.problem() is None)
@@ -155,7 +155,7 @@ async def test_silent_host_has_failed(server: KestrelServer, read: Open) -> None
     server.silent = True
     reader = read([server], timeout_secs=0.2)
     await until(lambda: reader.problem() is not None)
-    assert f"{server.address} (it does not answer)" in str(reader.problem())
+    assert f"{server.address} (it does not respond)" in str(reader.problem())
     server.silent = False
     server.put("q", b"a")
     assert [message.value for message in await take(reader)] == [b"a"]

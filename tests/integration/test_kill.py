@@ -116,7 +116,7 @@ def test_wrong_zookeeper_is_refused(both: Both) -> None:
     code, told, error = both.kill("--yes")
     assert (code, told, error.count("\n")) == (2, "", 1)
     assert error.startswith(
-        f"kstorm: ZooKeeper at {both.zookeeper} knows no topology '{both.name}'; "
+        f"kstorm: ZooKeeper at {both.zookeeper} has no topology '{both.name}'; "
     )
     assert (
         "Nothing was changed. Give the ZooKeeper of the topology in the context stub, namespace streams with"

@@ -51,7 +51,8 @@ def says_that_kafka_is_away(engine: Engine) -> bool:
     """True if all processes report the outage."""
     statuses = engine.processes.statuses().values()
     return all(
-        status is not None and "Kafka has been unreachable since " in status["not_ready"] for status in statuses
+        status is not None and "Kafka has been unreachable since " in status["not_ready"]
+        for status in statuses
     )
 
 

@@ -152,7 +152,7 @@ async def test_missing_topic_ends_the_process(
     input_topic, changelog = topics
     async with process(kafka, input_topic, "place", "name") as writer:
         with pytest.raises(
-            BrokerError, match=r"the topic 'nowhere' did not take a record: .*does it exist"
+            BrokerError, match=r"the topic 'nowhere' did not accept a record: .*does it exist"
         ):
             await writer.write(
                 changelog, Transact({0: [(b"k", b"1")]}, {0: 5}, [record("nowhere")])
@@ -177,7 +177,7 @@ async def test_rejected_internal_record_ends_the_process(
     async with process(kafka, input_topic, "place", "name") as writer:
         async with asyncio.timeout(20):
             with pytest.raises(
-                BrokerError, match=rf"{topic.name}' did not take .*raise its max.message.bytes"
+                BrokerError, match=rf"{topic.name}' did not accept .*raise its max.message.bytes"
             ):
                 await writer.write(changelog, effect)
 

@@ -75,7 +75,7 @@ async def test_second_release_is_refused_while_the_first_runs(
         await check("")
         with pytest.raises(InUseError) as refused:
             await check("words/wc")
-    whose = f"is at work as the release tests/wc (wc-0 is in the group '{group}'), and words/wc would take its tasks"
+    whose = f"already runs as the release tests/wc (wc-0 is in the group '{group}'), and words/wc would take its tasks"
     assert whose in str(refused.value)
     await check("words/wc")
 
@@ -120,5 +120,5 @@ async def test_prepare_refuses_before_it_creates_anything(
     assert code == 2
     assert "created" not in told
     assert "still waiting: the topology" in told
-    assert "at work as the release tests/wc" in complaint
+    assert "already runs as the release tests/wc" in complaint
     assert (await asyncio.to_thread(prepare))[0] == 0

@@ -203,7 +203,7 @@ def test_missing_right_is_named(secured: Secured, topic_prefix: str, tmp_path: P
         KSTORM_BOOTSTRAP_SERVERS=secured.kafka.secure("valid"),
         KSTORM_KAFKA_PROPERTIES=json.dumps(secured.properties(sasl_username=STRANGER)),
     )
-    assert_refused(ended, f"would not create the topic '{topic_prefix}.", "Authorization failed")
+    assert_refused(ended, f"did not create the topic '{topic_prefix}.", "Authorization failed")
 
 
 @pytest.mark.slow
@@ -243,7 +243,7 @@ def test_missing_right_for_transactions_is_named(
     assert ended.returncode == 2
     assert "Traceback" not in ended.stdout + ended.stderr
     last = ended.stdout.strip().splitlines()[-1]
-    assert f"did not let the transactional id '{topic_prefix}.split-split-0' in" in last
+    assert f"did not accept the transactional id '{topic_prefix}.split-split-0'" in last
     assert "allow this user WRITE on the transactional ids of its topology" in last
 
 
@@ -264,7 +264,7 @@ async def test_topic_without_write_access_ends_an_exactly_once_process(
     async with process(secured.kafka, read, "place", "name", **login) as writer:
         with pytest.raises(
             BrokerError,
-            match=rf"the topic '{sink}' did not take a record: .*allow this user WRITE on it",
+            match=rf"the topic '{sink}' did not accept a record: .*allow this user WRITE on it",
         ):
             await writer.write(changelog, epoch)
     assert await asyncio.to_thread(committed, secured.kafka, changelog, read) == ([], -1001)

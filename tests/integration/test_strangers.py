@@ -275,7 +275,7 @@ def test_undecodable_batches_become_dead_letters(
         assert Counter(map(place, found)) == Counter(bad)
         said = {
             0: "cannot be decoded: Decompression",
-            1: "cannot be decoded: librdkafka fetches it again and again",
+            1: "cannot be decoded: librdkafka fetches it repeatedly",
         }
         assert all(said[letter["partition"]] in letter["reason"] for letter in found)
         ranges = finished_ranges(kafka.bootstrap, topology.finished_topic)

@@ -103,9 +103,10 @@ def test_node_with_open_access_has_no_effect(place: Place, eventually: Eventuall
     watch = place.watch()
     eventually(lambda: watch.not_ready, 20)
     assert watch.not_ready == (
-        f"ZooKeeper at {place.connect} lets everybody change /kstorm-topologies/words, which is not obeyed with a login: give it "
-        "to the user 'her' (zkCli.sh, with that login: `setAcl -R /kstorm-topologies/words auth::cdrwa`), or delete it while no "
-        "spout of it runs"
+        f"ZooKeeper at {place.connect} lets everyone change /kstorm-topologies/words, so processes "
+        "with a login ignore this node: give it "
+        "to the user 'her' (zkCli.sh, with that login: `setAcl -R /kstorm-topologies/words auth::cdrwa`), or delete it while none "
+        "of its spouts runs"
     )
     eventually(lambda: watch.active, 10)
     assert place.own.exists(report_path("words", REPORT)) is None
@@ -159,7 +160,7 @@ def test_offset_with_open_access_is_not_read(
         store = world.store(world.processes[-1])
         store.acquire(P0)
         eventually(store.problem, 20)
-        assert f"lets everybody change {left}, which is not obeyed with a login" in str(
+        assert f"lets everyone change {left}, so processes with a login ignore this node" in str(
             store.problem()
         )
         assert store.acquire(P0) is Ownership.WAITING
@@ -199,7 +200,7 @@ def test_spout_with_an_open_node_is_not_ready(engine: Engine, place: Place) -> N
     def status(what: str) -> object:
         return (engine.worker("sentences-0").status() or {}).get(what)
 
-    told = f"lets everybody change {topology_path(name)}, which is not obeyed"
+    told = f"lets everyone change {topology_path(name)}, so processes with a login ignore"
     engine.until(
         lambda: told in str(status("not_ready")), 60, "the spout says that it does not obey"
     )

@@ -98,7 +98,7 @@ def test_wrong_sasl_password_is_reported_and_retried(
         assert time.monotonic() - begun > 2
         told = str(store.problem())
         assert (
-            f"ZooKeeper at {way.address} refuses: the user '{USER}' is not let in: check the user"
+            f"ZooKeeper at {way.address} refuses: the user '{USER}' has no access: check the user"
             in told
         )
         assert store.acquire(P0) is Ownership.WAITING
@@ -122,7 +122,7 @@ def test_topology_is_watched_after_its_login_succeeds(
         way.target = int(behind.connect.rpartition(":")[2])
         watch = TopologyWatch(way.address, LOGIN, topic_prefix)
         watch.start()
-        eventually(lambda: f"refuses: the user '{USER}' is not let in" in watch.problem, 20)
+        eventually(lambda: f"refuses: the user '{USER}' has no access" in watch.problem, 20)
         way.target = int(strict.connect.rpartition(":")[2])
         eventually(lambda: watch.remark == "deactivated", 20)
         eventually(lambda: watch.problem == "", 20)
@@ -145,7 +145,7 @@ def test_with_a_sasl_login_an_open_node_has_no_effect(
     watch.start()
     eventually(lambda: watch.not_ready, 20)
     assert (
-        f"ZooKeeper at {connect} lets everybody change {topology_path('words')}, which"
+        f"ZooKeeper at {connect} lets everyone change {topology_path('words')}, so"
         in watch.not_ready
     )
     assert (
@@ -169,7 +169,7 @@ def test_command_reports_the_rejected_login(world: World) -> None:
     with (
         pytest.raises(
             BrokerError,
-            match=f"ZooKeeper at {world.connect} refuses: the user '{USER}' is not let in",
+            match=f"ZooKeeper at {world.connect} refuses: the user '{USER}' has no access",
         ),
         open_nodes(world.connect, world.config.zk_path_of, f"sasl:{USER}:{WRONG}"),
     ):

@@ -198,7 +198,7 @@ WRONG = {
         lambda at: ZooKeeperTls(certfile=at.certificate),
         (
             "its certificate is not trusted",
-            "the authorities of the system, as KSTORM_ZOOKEEPER_TLS names no ca",
+            "the authorities of the system, because KSTORM_ZOOKEEPER_TLS has no ca",
         ),
     ),
     "another name": Wrong(
@@ -206,15 +206,15 @@ WRONG = {
         lambda at: ZooKeeperTls(ca=at.ca),
         (
             "its certificate is for another name: IP address mismatch",
-            "'127.0.0.1'; call it as its certificate does",
+            "'127.0.0.1'; use the name in its certificate",
         ),
     ),
     "no certificate": Wrong(
         lambda at: at.strict.secure,
         lambda at: ZooKeeperTls(ca=at.ca),
         (
-            "it wants a certificate of the client (",
-            "name one as certfile and keyfile in KSTORM_ZOOKEEPER_TLS",
+            "it requires a client certificate (",
+            "give one as certfile and keyfile in KSTORM_ZOOKEEPER_TLS",
         ),
     ),
     "a stranger's certificate": Wrong(
@@ -230,13 +230,13 @@ WRONG = {
         lambda at: at.strict.connect,
         lambda at: at.tls,
         (
-            "it does not speak TLS at that port: name its secureClientPort, or leave KSTORM_ZOOKEEPER_TLS out",
+            "it does not use TLS at that port: give its secureClientPort, or leave KSTORM_ZOOKEEPER_TLS out",
         ),
     ),
     "a port with TLS": Wrong(
         lambda at: at.strict.secure,
         lambda _: None,
-        ("it speaks TLS at that port: set KSTORM_ZOOKEEPER_TLS, or name a port without TLS",),
+        ("it uses TLS at that port: set KSTORM_ZOOKEEPER_TLS, or give a port without TLS",),
     ),
 }
 
@@ -301,7 +301,7 @@ def test_failing_server_is_named(servers: Servers, world: World) -> None:
     with (
         pytest.raises(
             BrokerError,
-            match=rf"does not speak TLS .*\(that is so of {servers.elsewhere.connect}\)$",
+            match=rf"does not use TLS .*\(this concerns {servers.elsewhere.connect}\)$",
         ),
         open_nodes(where, world.config.zk_path_of, "", tls),
     ):

@@ -117,7 +117,7 @@ def test_dead_letter_is_replayed_by_keyboard(
     assert found + violations(page) == []
     page.reload()
     expect(page.locator("main")).to_contain_text("has no dead letter")
-    expect(page.locator("#history")).to_contain_text(f"ordered by {_WHO}, by the web UI")
+    expect(page.locator("#history")).to_contain_text(f"requested by {_WHO}, by the web UI")
     asked = [
         (event.who, event.note, event.outcome)
         for event in events(running)

@@ -56,7 +56,7 @@ def find(reference: str, kind: Kind) -> object:
         there = _others_of(module_name, kind) if is_module else ""
         raise ConfigError(
             f"the {kind.name} {reference!r} does not have the form "
-            f"package.module:attribute{there and f'; there is {there}'}"
+            f"package.module:attribute{there and f'; available: {there}'}"
         )
     try:
         return getattr(importlib.import_module(module_name), attribute)
@@ -71,7 +71,7 @@ def find(reference: str, kind: Kind) -> object:
         there = _other_modules(error.name)
         raise ConfigError(
             f"the {kind.name} {reference!r}: there is no module {error.name!r} in {Path.cwd()} or "
-            f"on PYTHONPATH{there and f'; there is {there}'}"
+            f"on PYTHONPATH{there and f'; available: {there}'}"
         ) from None
     except AttributeError:
         module = sys.modules.get(module_name)
@@ -81,7 +81,7 @@ def find(reference: str, kind: Kind) -> object:
         there = _others(module, kind)
         raise ConfigError(
             f"the {kind.name} {reference!r}: the module {module_name} has no "
-            f"{attribute!r}{there and f'; there is {there}'}"
+            f"{attribute!r}{there and f'; available: {there}'}"
         ) from None
 
 

@@ -93,15 +93,15 @@ def test_values_match_the_code(capsys: pytest.CaptureFixture[str]) -> None:
     [
         (
             "shaped",
-            "is not of the form package.module:attribute; there is shaped:topology, shaped:unacked, shaped:elsewhere, ",
+            "does not have the form package.module:attribute; available: shaped:topology, shaped:unacked, shaped:elsewhere, ",
         ),
         (
             "shaped:topolgy",
-            "the module shaped has no 'topolgy'; there is shaped:topology, shaped:unacked, ",
+            "the module shaped has no 'topolgy'; available: shaped:topology, shaped:unacked, ",
         ),
-        ("shapd:topology", "on PYTHONPATH; there is shaped\n"),
+        ("shapd:topology", "on PYTHONPATH; available: shaped\n"),
         ("shaped_package.iner:topology", "there is no module 'shaped_package.iner' in "),
-        ("shaped_package.iner:topology", "on PYTHONPATH; there is shaped_package.inner\n"),
+        ("shaped_package.iner:topology", "on PYTHONPATH; available: shaped_package.inner\n"),
         ("b a d", "the topology 'b a d' does not have the form package.module:attribute\n"),
     ],
 )

@@ -130,7 +130,7 @@ def test_a_mistake_is_one_line(run: Run) -> None:
     for arguments, says in (
         (
             ("values", "t.yaml"),
-            "t.yaml:10:18: ${keep.workers}: there is no properties file: name it by --filter",
+            "t.yaml:10:18: ${keep.workers}: there is no properties file: name one with --filter",
         ),
         (
             ("values", "u.yaml"),
@@ -138,7 +138,7 @@ def test_a_mistake_is_one_line(run: Run) -> None:
         ),
         (
             ("values", "t.yaml", "--filter", "no"),
-            "the file of properties no cannot be read: no such file or directory",
+            "the properties file no cannot be read: no such file or directory",
         ),
     ):
         code, shown, said = run(*arguments)

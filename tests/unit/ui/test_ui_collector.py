@@ -81,7 +81,11 @@ def test_process_that_waits_for_kafka_has_no_lag(monkeypatch: pytest.MonkeyPatch
     monkeypatch.setattr(serve, "Lag", Asked)
     processes = [
         ProcessReport(
-            "count-0", "count", {"pid": 1, "not_ready": "Kafka has been unreachable since 10:00"}, "", ""
+            "count-0",
+            "count",
+            {"pid": 1, "not_ready": "Kafka has been unreachable since 10:00"},
+            "",
+            "",
         ),
         ProcessReport("split-0", "split", {"pid": 2, "kind": "bolt", "num_tasks": 4}, "", ""),
         ProcessReport("sink-0", "sink", None, "is Pending", ""),

@@ -160,7 +160,7 @@ class IncludeDef(_Definition):
         bool,
         Meta(
             description="If true, its definitions replace those with the same names in this file. "
-            "Otherwise, those in this file replace its definitions."
+            "Otherwise, those in this file take precedence."
         ),
     ] = False
 

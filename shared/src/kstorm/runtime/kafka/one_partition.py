@@ -81,7 +81,7 @@ def _records(settings: Settings, topic: str, first: int) -> Iterator[Message | N
             if at_end:
                 yield None
     except KafkaException as error:
-        raise BrokerError(f"Kafka did not let {topic!r} be read: {error.args[0].str()}") from None
+        raise BrokerError(f"{topic!r} cannot be read from Kafka: {error.args[0].str()}") from None
     finally:
         consumer.close()
 

@@ -197,7 +197,7 @@ class TopicLog:
 
     def _error(self, topic: str, error: KafkaError) -> BrokerError:
         return BrokerError(
-            f"Kafka at {self._settings.bootstrap_servers!r} did not let {topic!r} be read: "
+            f"{topic!r} cannot be read from Kafka at {self._settings.bootstrap_servers!r}: "
             f"{error.str()}"
         )
 
