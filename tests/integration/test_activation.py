@@ -81,9 +81,7 @@ def sentences(count: int) -> list[str]:
     return [" ".join(f"w{(i * 7 + j * j) % 199}" for j in range(10)) for i in range(count)]
 
 
-def test_a_deactivated_topology_finishes_what_is_in_flight_and_emits_no_more(
-    engine: Engine, kstorm: Command
-) -> None:
+def test_deactivated_topology_finishes_in_flight_messages(engine: Engine, kstorm: Command) -> None:
     """Nothing is replayed, and the offsets of what finished are stored. Activated again, it continues from there."""
     name, text = name_of(engine), sentences(6000)
     engine.produce(text[:5000])
@@ -254,7 +252,7 @@ def test_kill_with_trees_that_do_not_finish(
     }
 
 
-def test_kill_leaves_to_keda_what_keda_scales(
+def test_kill_refuses_a_topology_that_keda_scales(
     engine: Engine, kstorm: Command, cluster: KubernetesStub
 ) -> None:
     """It would be started again at once. Nothing is deactivated or scaled."""
@@ -268,7 +266,7 @@ def test_kill_leaves_to_keda_what_keda_scales(
     assert ready(engine) == "ok"
 
 
-def test_while_zookeeper_is_away_the_topology_stays_as_it_is(
+def test_topology_keeps_its_state_during_a_zookeeper_outage(
     engine: Engine, kstorm: Command, way: Proxy
 ) -> None:
     """`/status` says so; what was asked meanwhile is heard when it is back."""
@@ -303,10 +301,9 @@ def reports(engine: Engine) -> list[str]:
     return found
 
 
-def test_a_name_that_no_spout_has_run_under(
+def test_unknown_topology_name_is_refused_with_the_known_names(
     kstorm: Command, zookeeper: EmbeddedZooKeeper, topic_prefix: str
 ) -> None:
-    """The answer names those that there are."""
     client = KazooClient(zookeeper.connect)
     client.start(30)
     client.ensure_path(spouts_path(topic_prefix))
@@ -322,7 +319,7 @@ def test_a_name_that_no_spout_has_run_under(
     client.close()
 
 
-def test_each_topology_hears_its_own(
+def test_deactivation_affects_only_its_own_topology(
     kstorm: Command, zookeeper: EmbeddedZooKeeper, topic_prefix: str, eventually: Eventually
 ) -> None:
     """Two share a ZooKeeper, and one of them is deactivated; its process says so as soon as it obeys."""
@@ -411,7 +408,7 @@ def test_a_login_keeps_others_from_deactivating(
         watch.close()
 
 
-def test_what_is_activated_meanwhile_is_not_drained(
+def test_drain_stops_if_the_topology_is_activated_meanwhile(
     zookeeper: EmbeddedZooKeeper, topic_prefix: str, eventually: Eventually
 ) -> None:
     """It would be waited for in vain, and be said to stay deactivated."""
@@ -445,7 +442,7 @@ def test_without_zookeeper_a_topology_is_active(eventually: Eventually) -> None:
     watch.close()
 
 
-def test_a_chroot_of_ones_own(
+def test_chroot_is_created_by_the_first_spout(
     kstorm: Command,
     zookeeper: EmbeddedZooKeeper,
     topic_prefix: str,

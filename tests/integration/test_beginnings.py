@@ -98,7 +98,7 @@ def committed(kafka: EmbeddedKafka, group: str, partitions: int) -> list[int]:
 
 
 @pytest.mark.parametrize("from_committed", [False, True], ids=["at least once", "exactly once"])
-async def test_an_offset_beyond_the_end_of_the_log_begins_no_task(
+async def test_offset_beyond_the_end_of_the_log_starts_no_task(
     kafka: EmbeddedKafka, topic_prefix: str, from_committed: bool
 ) -> None:
     """librdkafka would begin at 0 and say nothing, and the group would stay where it never was."""
@@ -113,7 +113,9 @@ async def test_an_offset_beyond_the_end_of_the_log_begins_no_task(
     assert await begins(kafka, topic_prefix, from_committed=from_committed) == {0: 2, 1: 1}
 
 
-async def test_an_offset_that_is_missing(kafka: EmbeddedKafka, topic_prefix: str) -> None:
+async def test_missing_offset_is_an_error_only_with_exactly_once(
+    kafka: EmbeddedKafka, topic_prefix: str
+) -> None:
     """At least once it all is executed again; exactly once it is not known what was."""
     make_topics(kafka.bootstrap, {topic_prefix: 2})
     produce(kafka, topic_prefix, 0, 1)
@@ -132,9 +134,7 @@ def topology(topic_prefix: str, monkeypatch: pytest.MonkeyPatch) -> Topology:
     return topologies.wordcount()
 
 
-def test_what_is_new_has_an_offset_before_anything_is_in_it(
-    kafka: EmbeddedKafka, topology: Topology
-) -> None:
+def test_empty_new_partitions_get_an_offset(kafka: EmbeddedKafka, topology: Topology) -> None:
     """Also if whoever made the topics died at once. Later only what holds nothing gets one, and nobody's is moved."""
     settings = Settings(topology="a:b", bootstrap_servers=kafka.bootstrap)
     count = topology.component("count").num_tasks
@@ -148,7 +148,7 @@ def test_what_is_new_has_an_offset_before_anything_is_in_it(
     assert committed(kafka, topic, count) == [1, *[0] * (count - 1)]
 
 
-def test_what_holds_records_gets_no_offset(kafka: EmbeddedKafka, topology: Topology) -> None:
+def test_partitions_with_records_get_no_offset(kafka: EmbeddedKafka, topology: Topology) -> None:
     """It had one, which was lost; of a log whose records are all gone the end is right."""
     topic = topology.bolt_topic("count")
     count = topology.component("count").num_tasks
@@ -161,7 +161,7 @@ def test_what_holds_records_gets_no_offset(kafka: EmbeddedKafka, topology: Topol
     assert committed(kafka, topic, count) == [-1001, 2, *[0] * (count - 2)]
 
 
-def test_at_least_once_no_group_is_touched(
+def test_at_least_once_commits_no_initial_offsets(
     kafka: EmbeddedKafka, topic_prefix: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("KSTORM_TEST_PREFIX", topic_prefix)
@@ -170,7 +170,7 @@ def test_at_least_once_no_group_is_touched(
     assert committed(kafka, topology.bolt_topic("sink"), 1) == [-1001]
 
 
-def test_a_service_whose_offsets_have_expired_ends_and_says_so(
+def test_service_with_expired_offsets_exits_with_an_explanation(
     kafka: EmbeddedKafka,
     zookeeper: EmbeddedZooKeeper,
     topic_prefix: str,

@@ -104,7 +104,7 @@ def test_fewer_replicas_in_sync_than_a_record_needs(
         waiting.result()
 
 
-def test_transactions_that_are_not_allowed_to_take_so_long(
+def test_too_low_transaction_timeout_of_the_broker_ends_the_start(
     topology: Topology,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,

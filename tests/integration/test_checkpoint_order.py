@@ -49,7 +49,7 @@ def end_of(kafka: EmbeddedKafka, topic: str) -> int:
         asking.close()
 
 
-async def test_an_heir_never_starts_behind_records_that_it_could_not_read(
+async def test_next_owner_never_starts_after_records_that_it_could_not_read(
     kafka: EmbeddedKafka, topics: tuple[str, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A process sleeps amid a checkpoint and loses its place; it wakes up when the heir has recovered, or waits for the
@@ -93,7 +93,7 @@ class Stuck(Producer):
         super().send_offsets_to_transaction(*arguments)
 
 
-async def test_offsets_that_are_handed_in_for_ever_are_written_again(
+async def test_stuck_offset_request_is_repeated_by_another_producer(
     kafka: EmbeddedKafka, topics: tuple[str, str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """By another producer, once, long before a checkpoint is given up. The stuck one is refused when it comes back."""
@@ -127,7 +127,7 @@ async def test_offsets_alone_are_fenced(kafka: EmbeddedKafka, topics: tuple[str,
         assert await asyncio.to_thread(committed, kafka, changelog, topic) == ([], 7)
 
 
-async def test_a_writer_that_cannot_begin_says_who_wanted_what(
+async def test_writer_without_a_broker_names_its_transactional_id(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Nobody listens at port 1."""

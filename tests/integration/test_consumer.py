@@ -90,7 +90,7 @@ async def test_of_two_processes_with_one_name_the_first_ends(
             await asyncio.to_thread(consumer.stop)
 
 
-async def test_a_transaction_that_hangs_is_named_until_it_is_over(
+async def test_open_transaction_is_reported_until_it_ends(
     kafka: EmbeddedKafka, topic_prefix: str
 ) -> None:
     """By whoever waits for it."""

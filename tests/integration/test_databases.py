@@ -56,7 +56,7 @@ def test_kills_amid_commits(
 
 @pytest.mark.slow
 @pytest.mark.parametrize("server", [PostgresServer, RedisServer])
-def test_a_database_that_is_away_for_a_while(
+def test_database_outage_counts_nothing_twice(
     run_topology: RunTopology, monkeypatch: pytest.MonkeyPatch, server: Server
 ) -> None:
     """At the end of an epoch: who cannot write ends, and comes again until it can, without anybody's help. Nothing is counted

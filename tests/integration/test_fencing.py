@@ -106,7 +106,7 @@ def counted(writer: CheckpointWriter) -> dict[str, float]:
         pytest.param("first", "first", id="its name is another's"),
     ],
 )
-async def test_a_process_that_was_replaced_writes_nothing(
+async def test_replaced_process_writes_nothing(
     kafka: EmbeddedKafka, topics: tuple[str, str], zombie: str, heir: str
 ) -> None:
     """Neither to the changelog nor an offset; what it had written before stands, and only that is counted."""

@@ -122,7 +122,7 @@ def test_moving_the_position(
         assert sum(found.n.get("acked", 0) + found.n.get("committed", 0) for found in own) == 160
 
 
-def test_what_exactly_once_has_left_unfinished_is_not_lost_by_at_least_once(
+def test_at_least_once_does_not_start_with_unfinished_exactly_once_tuples(
     run: Run, kafka: EmbeddedKafka, topic_prefix: str
 ) -> None:
     """Neither with state nor without: the bolt does not start, and says what is left; when that is finished it does."""

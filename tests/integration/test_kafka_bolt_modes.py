@@ -67,7 +67,7 @@ def ends(topic: Topic) -> int:
         consumer.close()
 
 
-async def test_no_tuple_is_acked_that_a_broker_which_dies_did_not_take(tmp_path: Path) -> None:
+async def test_broker_crash_acks_no_unwritten_tuple(tmp_path: Path) -> None:
     """It is killed while records are on their way, and comes back: each tuple is acked or failed, what was acked is there, and
     what failed is written when it is replayed."""
     with EmbeddedKafka(tmp_path, quick_start=True) as kafka:
@@ -141,7 +141,7 @@ async def test_sync_has_one_record_on_its_way(topic: Topic) -> None:
     assert [message.key() for message in records(topic, 3)] == [b"w0", b"w1", b"w2"]
 
 
-async def test_sync_fails_what_the_broker_does_not_take(topic: Topic) -> None:
+async def test_sync_mode_fails_rejected_records(topic: Topic) -> None:
     """`execute` ends with the tuple failed, and the next one has its turn."""
     bolt = KafkaBolt().with_async(False)
     outcomes = prepared(topic, bolt, **{"message.timeout.ms": 1500})
@@ -156,7 +156,7 @@ async def test_sync_fails_what_the_broker_does_not_take(topic: Topic) -> None:
     assert (outcomes.acked, outcomes.failed, ends(topic)) == (["written"], ["lost"], 1)
 
 
-async def test_fire_and_forget_loses_what_the_broker_does_not_take(topic: Topic) -> None:
+async def test_fire_and_forget_loses_rejected_records(topic: Topic) -> None:
     """Acked at once; a topic that does not exist is counted, not failed. One that does has all records."""
     bolt = KafkaBolt().with_fire_and_forget()
     outcomes = prepared(topic, bolt, **{"message.timeout.ms": 1500})
@@ -189,7 +189,7 @@ class Ends(ProducerCallback):
         self.found.append((tuple["key"], metadata, error))
 
 
-async def test_a_callback_hears_where_each_record_is(topic: Topic) -> None:
+async def test_callback_receives_offsets_and_errors(topic: Topic) -> None:
     """And why one is not written. The tuples are acked and failed as without it."""
     ends = Ends()
     bolt = (
@@ -253,7 +253,7 @@ async def test_serializers_and_lineage_are_in_the_records(topic: Topic) -> None:
     assert dict(found[b"d"].headers() or []) == {"kstorm-source-topic": b"lines"}
 
 
-async def test_a_registry_that_comes_late_delays_and_loses_nothing(topic: Topic) -> None:
+async def test_late_registry_delays_tuples_and_loses_none(topic: Topic) -> None:
     """Tuples wait while it is down; then their records are written in order, and a scheme reads them back."""
     topic.create()
     with RegistryStub() as stub:
@@ -292,7 +292,7 @@ async def test_a_registry_that_comes_late_delays_and_loses_nothing(topic: Topic)
 
 
 @pytest.mark.parametrize("count", [1, 300])
-async def test_a_batch_with_headers_fails_only_what_must(topic: Topic, count: int) -> None:
+async def test_batch_with_headers_fails_only_rejected_records(topic: Topic, count: int) -> None:
     """As one without: what is too large fails, the others are written."""
     topic.create()
     bolt = KafkaBolt().with_lineage("lines")

@@ -124,7 +124,7 @@ async def test_nothing_is_acked_while_the_broker_is_down(tmp_path: Path) -> None
         assert outcomes.failed == []
 
 
-async def test_the_bolt_fails_what_the_broker_refuses(topic: Topic) -> None:
+async def test_rejected_records_fail_their_tuples(topic: Topic) -> None:
     """A record for a topic that does not exist fails its tuple; one too large to be queued raises, which fails it too.
     In a batch the others are written all the same."""
     bolt, outcomes = KafkaBolt().with_topic_selector(topic.name), Outcomes()

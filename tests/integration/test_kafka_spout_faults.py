@@ -61,7 +61,7 @@ def test_an_offset_out_of_range_can_be_an_error(topic: Topic, zookeeper: Embedde
     assert stored_offset(zookeeper.connect, topic)["offset"] == 1
 
 
-def test_a_topic_that_is_deleted_and_comes_back(
+def test_recreated_topic_is_read_from_its_start(
     topic: Topic, zookeeper: EmbeddedZooKeeper, eventually: Eventually
 ) -> None:
     """Under a spout at work: it says that the topic is gone, and reads the new one from its start."""
@@ -173,7 +173,7 @@ def test_a_message_that_always_fails_is_given_up(
     assert stored_offset(zookeeper.connect, topic)["offset"] == 2
 
 
-def test_aborted_messages_can_be_asked_for(topic: Topic, zookeeper: EmbeddedZooKeeper) -> None:
+def test_isolation_level_can_be_changed(topic: Topic, zookeeper: EmbeddedZooKeeper) -> None:
     """`kafka_properties` win: committed messages only is the default, and `isolation.level` changes it."""
     topic.create()
     producer = Producer({**topic.client_config, "transactional.id": topic.name})
@@ -199,9 +199,7 @@ def test_aborted_messages_can_be_asked_for(topic: Topic, zookeeper: EmbeddedZooK
     everything.stop()
 
 
-def test_a_message_larger_than_a_fetch_is_read_none_the_less(
-    topic: Topic, zookeeper: EmbeddedZooKeeper
-) -> None:
+def test_message_larger_than_a_fetch_is_read(topic: Topic, zookeeper: EmbeddedZooKeeper) -> None:
     """`fetch_size_bytes` and `buffer_size_bytes` bound what is fetched at once, not what can be read."""
     topic.create().produce(b"small", b"x" * 300_000, b"last")
     process = SpoutProcess(topic, zookeeper.connect, fetch_size_bytes=1000, buffer_size_bytes=4096)

@@ -44,7 +44,7 @@ async def read() -> AsyncIterator[Open]:
         yield open_reader
 
 
-async def test_a_message_is_open_until_it_is_acked(server: KestrelServer, read: Open) -> None:
+async def test_message_is_open_until_acked(server: KestrelServer, read: Open) -> None:
     """Then it is gone, and the connection opens the next one."""
     server.put("q", b"a\r\nEND\r\n", b"b")
     reader = read([server])
@@ -57,7 +57,7 @@ async def test_a_message_is_open_until_it_is_acked(server: KestrelServer, read: 
     assert second.id != first.id
 
 
-async def test_a_message_that_is_put_back_comes_again_at_once(
+async def test_returned_message_is_delivered_again_at_once(
     server: KestrelServer, read: Open
 ) -> None:
     """At the head of the queue, as Kestrel does on an abort; under another id."""
@@ -83,9 +83,7 @@ async def test_as_many_messages_are_open_as_there_are_connections(
     assert {message.value for message in await take(reader, 3)} == {b"3", b"4", b"5"}
 
 
-async def test_news_of_a_message_whose_connection_is_gone_is_ignored(
-    server: KestrelServer, read: Open
-) -> None:
+async def test_ack_after_the_connection_ended_is_ignored(server: KestrelServer, read: Open) -> None:
     """The queue has it again, and it comes again; an ack of the old opening must not remove it."""
     server.put("q", b"a")
     reader = read([server], blacklist_time_secs=0.05)
@@ -100,7 +98,7 @@ async def test_news_of_a_message_whose_connection_is_gone_is_ignored(
     await until(lambda: (server.waiting("q"), server.open("q")) == ([b"a"], []))
 
 
-async def test_a_message_that_was_not_taken_before_its_connection_ended_is_not_handed_out(
+async def test_message_of_an_ended_connection_is_not_emitted(
     server: KestrelServer, read: Open
 ) -> None:
     """It is in the queue again; to hand it out would be to process it twice for nothing."""
@@ -113,9 +111,7 @@ async def test_a_message_that_was_not_taken_before_its_connection_ended_is_not_h
     assert server.waiting("q") == [b"a"]
 
 
-async def test_a_server_that_goes_and_comes_back_is_read_on(
-    server: KestrelServer, read: Open
-) -> None:
+async def test_reading_continues_after_a_server_restart(server: KestrelServer, read: Open) -> None:
     """Meanwhile the problem names it, for the readiness check; then it is gone, and no message is."""
     server.put("q", b"a")
     reader = read([server])
@@ -160,7 +156,7 @@ async def test_a_host_that_does_not_answer_has_failed(server: KestrelServer, rea
     assert [message.value for message in await take(reader)] == [b"a"]
 
 
-async def test_several_hosts_are_read_and_one_that_is_away_does_not_hold_up_the_others(
+async def test_unavailable_host_does_not_block_the_others(
     server: KestrelServer, read: Open
 ) -> None:
     with KestrelServer() as other:
@@ -178,7 +174,7 @@ async def test_several_hosts_are_read_and_one_that_is_away_does_not_hold_up_the_
         assert [message.value for message in await take(reader)] == [b"c"]
 
 
-async def test_a_paused_reader_opens_nothing_and_gives_back_what_was_not_taken(
+async def test_paused_reader_returns_messages_that_were_not_taken(
     server: KestrelServer, read: Open
 ) -> None:
     """What was taken stays open, and can be acked; then reading continues."""

@@ -75,7 +75,7 @@ def both(
 
 
 @pytest.mark.parametrize(("answer", "code"), [("n\n", 1), ("\n", 1), ("y\n", 0)])
-def test_on_a_terminal_it_says_where_and_asks(
+def test_terminal_shows_the_target_and_asks_for_confirmation(
     both: Both, monkeypatch: pytest.MonkeyPatch, answer: str, code: int
 ) -> None:
     """Context, namespace and ZooKeeper, and the spouts that each knows; without a yes nothing is done."""
@@ -94,8 +94,7 @@ def test_on_a_terminal_it_says_where_and_asks(
     )
 
 
-def test_off_a_terminal_it_wants_to_be_told(both: Both) -> None:
-    """A script has to say that it means it."""
+def test_without_a_terminal_yes_is_required(both: Both) -> None:
     code, told, error = both.kill()
     assert code == 2
     assert f"  ZooKeeper: {both.zookeeper}; spouts: none\n" in told

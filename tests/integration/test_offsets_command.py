@@ -89,7 +89,7 @@ def test_reset_to_the_start_has_everything_read_again(
     again.stop()
 
 
-def test_what_is_skipped_is_said_with_who_and_why(
+def test_skipped_offsets_are_recorded_with_operator_and_reason(
     topic: Topic, zookeeper: EmbeddedZooKeeper, offsets: Command
 ) -> None:
     """Before it is skipped; so every offset below the stored one is in some range."""
@@ -153,7 +153,7 @@ def test_set(topic: Topic, zookeeper: EmbeddedZooKeeper, offsets: Command) -> No
         (["set", "0=4", "2=0"], "has the partitions 0 to 1, but no 2"),
     ],
 )
-def test_what_the_log_does_not_have_is_refused(
+def test_offset_outside_the_log_is_refused(
     topic: Topic, zookeeper: EmbeddedZooKeeper, offsets: Command, arguments: list[str], says: str
 ) -> None:
     """And the other partitions are left as well."""
@@ -187,7 +187,7 @@ def test_a_running_spout_is_left_alone(
     assert offsets("reset", "--to", "earliest")[0] == 0
 
 
-def test_an_offset_that_was_moved_meanwhile_is_not_moved_again(
+def test_concurrently_changed_offset_is_not_moved(
     topic: Topic, zookeeper: EmbeddedZooKeeper, offsets: Command, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Between its look and its write a spout came, went on and left: what that stored stays."""
@@ -205,7 +205,7 @@ def test_an_offset_that_was_moved_meanwhile_is_not_moved_again(
     assert stored_offset(zookeeper.connect, topic)["offset"] == 3
 
 
-def test_a_spout_that_lost_its_lock_unheard_begins_at_the_new_offset(
+def test_spout_that_lost_its_lock_starts_at_the_moved_offset(
     topic: Topic, zookeeper: EmbeddedZooKeeper, offsets: Command
 ) -> None:
     """As after a session that expired: what it had in flight is no longer its own, and it moves nothing back."""

@@ -61,7 +61,7 @@ def says_that_kafka_is_away(engine: Engine) -> bool:
         pytest.param(EXACTLY_ONCE, id="exactly once"),
     ],
 )
-def test_nobody_ends_for_an_outage(
+def test_no_process_exits_during_a_kafka_outage(
     kafka: EmbeddedKafka,
     zookeeper: EmbeddedZooKeeper,
     topic_prefix: str,
@@ -97,7 +97,7 @@ def test_nobody_ends_for_an_outage(
         assert not (settings and over)
 
 
-def test_a_process_that_is_told_to_stop_amid_it_ends(
+def test_process_stops_on_request_during_an_outage(
     kafka: EmbeddedKafka,
     zookeeper: EmbeddedZooKeeper,
     topic_prefix: str,

@@ -60,7 +60,7 @@ async def refused_of(
     return reasons
 
 
-async def test_what_is_too_long_for_its_topic_is_told_from_its_neighbours(
+async def test_too_long_record_is_separated_from_its_batch(
     kafka: EmbeddedKafka, topics: tuple[str, str], topic: Topic
 ) -> None:
     """A batch is refused as a whole; the good records of it are written, in their order, and in the same transaction as ever."""
@@ -76,7 +76,7 @@ async def test_what_is_too_long_for_its_topic_is_told_from_its_neighbours(
     )
 
 
-async def test_what_fares_alike_is_refused_at_once(
+async def test_records_with_the_same_defect_are_refused_together(
     kafka: EmbeddedKafka, topics: tuple[str, str], topic: Topic
 ) -> None:
     """However many they are, one trial tells of all that are not shorter: an epoch must pass in time."""
@@ -86,7 +86,7 @@ async def test_what_fares_alike_is_refused_at_once(
     assert (len(reasons), written(kafka, topic.name)) == (301, [b"good"])
 
 
-async def test_batches_that_are_too_long_become_shorter(
+async def test_too_long_batches_become_shorter(
     kafka: EmbeddedKafka, topics: tuple[str, str], topic: Topic
 ) -> None:
     """No record is bad if its topic takes it alone."""
@@ -119,7 +119,7 @@ async def test_records_without_a_key_for_a_compacted_topic(
         pytest.param(record("any", b"x" * (17 << 20)), id="longer than any client sends"),
     ],
 )
-async def test_what_no_broker_would_take(
+async def test_unencodable_record_is_refused_like_a_rejected_one(
     kafka: EmbeddedKafka, topics: tuple[str, str], topic: Topic, bad: Outgoing
 ) -> None:
     """It is refused like what the broker refuses, and its neighbours are written."""
@@ -130,7 +130,7 @@ async def test_what_no_broker_would_take(
     assert (len(reasons), written(kafka, topic.name)) == (1, [b"1", b"2"])
 
 
-async def test_a_topic_that_is_not_there_ends_the_process(
+async def test_missing_topic_ends_the_process(
     kafka: EmbeddedKafka, topics: tuple[str, str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """It may be late, so there are several trials; then the error names it, and what to do."""
@@ -147,7 +147,7 @@ async def test_a_topic_that_is_not_there_ends_the_process(
 
 
 @pytest.mark.parametrize("kind", ["changelog", "frame"])
-async def test_what_kstorm_itself_must_be_able_to_write_ends_the_process(
+async def test_rejected_change_or_frame_ends_the_process(
     kafka: EmbeddedKafka, topics: tuple[str, str], topic: Topic, kind: str
 ) -> None:
     """A change of state or a frame is no dead letter; the error names the topic, and what to do."""
@@ -165,7 +165,7 @@ async def test_what_kstorm_itself_must_be_able_to_write_ends_the_process(
                 await writer.write(changelog, effect)
 
 
-def test_the_topology_goes_on(
+def test_topology_continues_after_refused_records(
     kafka: EmbeddedKafka,
     zookeeper: EmbeddedZooKeeper,
     topic_prefix: str,

@@ -74,7 +74,7 @@ async def test_a_second_release_is_refused_while_the_first_is_at_work(
     await check("words/wc")
 
 
-async def test_who_does_not_say_its_release_is_in_nobodys_way(
+async def test_process_without_a_release_blocks_no_installation(
     kafka: EmbeddedKafka, topic_prefix: str
 ) -> None:
     """Such as pods of a chart that did not tell them."""

@@ -157,7 +157,7 @@ def _not_ready(engine: Engine) -> str:
     ],
     ids=["wrong password", "wrong mechanism", "unknown authority", "expired certificate"],
 )
-def test_what_the_broker_or_its_client_refuses_ends_the_start(
+def test_refused_login_or_certificate_ends_the_start(
     secured: Secured, tmp_path: Path, listener: str, changes: dict[str, str], says: list[str]
 ) -> None:
     """At once, in one line with the address, who tried and what to do; after a few attempts, and without a secret."""
@@ -182,9 +182,7 @@ def test_what_the_broker_or_its_client_refuses_ends_the_start(
         assert secret not in ended.stderr
 
 
-def test_a_user_who_may_not_is_told_what(
-    secured: Secured, topic_prefix: str, tmp_path: Path
-) -> None:
+def test_missing_right_is_named(secured: Secured, topic_prefix: str, tmp_path: Path) -> None:
     """Let in, but without rights: the first thing that it may not do is named."""
     ended = start_service(
         "bolt",
@@ -197,7 +195,7 @@ def test_a_user_who_may_not_is_told_what(
     assert_refused(ended, f"did not create the topic '{topic_prefix}.", "Authorization failed")
 
 
-def test_a_user_without_transactional_ids_is_told_so(
+def test_missing_right_on_transactional_ids_is_named(
     secured: Secured,
     topic_prefix: str,
     tmp_path: Path,
@@ -278,7 +276,7 @@ def test_properties_that_librdkafka_refuses_end_the_start(tmp_path: Path) -> Non
     assert PASSWORD not in ended.stderr
 
 
-def test_a_login_that_is_withdrawn_makes_no_storm(
+def test_withdrawn_login_is_retried_slowly(
     secured: Secured, caplog: pytest.LogCaptureFixture, capfd: pytest.CaptureFixture[str]
 ) -> None:
     """A client that is refused while its service runs tries again twice a second or so, and complains every five."""
@@ -336,7 +334,7 @@ def test_a_source_that_refuses_its_reader_is_reported_once(
     assert WRONG not in "".join(faults) + repr(config) + caplog.text
 
 
-def test_what_a_login_makes_in_zookeeper_is_its_own(
+def test_zookeeper_nodes_belong_to_their_login(
     zookeeper: EmbeddedZooKeeper,
     topic_prefix: str,
     eventually: Callable[[Callable[[], object], float], None],

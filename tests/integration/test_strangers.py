@@ -216,7 +216,7 @@ def write_over_changelogs(stranger: Stranger, engine: Engine) -> list[RecordPlac
     return bad
 
 
-def test_batches_that_no_client_decodes_on_every_topic(
+def test_undecodable_batches_on_every_topic_become_dead_letters(
     kafka: EmbeddedKafka,
     zookeeper: EmbeddedZooKeeper,
     topic_prefix: str,

@@ -192,7 +192,7 @@ def test_leaders_are_followed(
         source.close()
 
 
-def test_a_kafka_without_zookeeper_is_told(
+def test_kafka_without_zookeeper_is_reported(
     kafka: EmbeddedKafka, zookeeper: EmbeddedZooKeeper, topic_prefix: str
 ) -> None:
     """The spout's error says so and names `KafkaHosts`, and where it looked."""
@@ -210,7 +210,7 @@ def test_a_kafka_without_zookeeper_is_told(
     process.stop()
 
 
-def test_a_zookeeper_that_does_not_answer_is_told(topic_prefix: str) -> None:
+def test_unavailable_zookeeper_is_reported(topic_prefix: str) -> None:
     """Within the time of a look-up, with its address."""
     reader = DynamicBrokersReader(ZkHosts(f"127.0.0.1:{reserve_port()}"))
     with pytest.raises(
@@ -255,7 +255,7 @@ def test_the_listener_that_fits_is_taken(
     assert information.get_broker_for(0) == Broker.from_string(address)
 
 
-def test_a_listener_that_is_missing_is_told(registry: Registry) -> None:
+def test_missing_listener_is_reported(registry: Registry) -> None:
     """With those that there are."""
     registry.put("/brokers/ids/7", ENDPOINTS)
     with pytest.raises(
@@ -286,7 +286,7 @@ def test_a_missing_topic_is_named(registry: Registry) -> None:
     assert list(registry.reader(wildcard=True).get_broker_info("t")) == []
 
 
-def test_what_kafka_does_not_write_is_told(registry: Registry) -> None:
+def test_invalid_node_content_is_reported(registry: Registry) -> None:
     """With the node's path, and no stack trace."""
     registry.put("/brokers/ids/7", b"\xff not json")
     with pytest.raises(
@@ -296,7 +296,7 @@ def test_what_kafka_does_not_write_is_told(registry: Registry) -> None:
         registry.reader().get_broker_info("t")
 
 
-def test_brokers_that_are_all_down_are_told(registry: Registry) -> None:
+def test_outage_of_all_brokers_is_reported(registry: Registry) -> None:
     """The node is there and empty."""
     registry.put("/brokers/ids", b"")
     with pytest.raises(BrokerError, match="Otherwise its brokers are down"):

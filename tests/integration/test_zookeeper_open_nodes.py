@@ -70,7 +70,7 @@ def place(zookeeper: EmbeddedZooKeeper, topic_prefix: str) -> Iterator[Place]:
     made.close()
 
 
-def test_what_a_spout_makes_is_for_its_login_alone(place: Place, eventually: Eventually) -> None:
+def test_nodes_of_a_spout_belong_to_its_login(place: Place, eventually: Eventually) -> None:
     """Others may have topologies there too, and change nothing else: neither the node above all, nor who may."""
     watch = place.watch()
     eventually(lambda: place.own.exists(report_path("words", REPORT)), 20)
@@ -129,7 +129,7 @@ def test_a_topology_that_a_stranger_has_made_is_not_obeyed(
     assert watch.remark == ""
 
 
-def test_without_a_login_who_comes_first_is_obeyed(place: Place, eventually: Eventually) -> None:
+def test_without_a_login_open_nodes_are_obeyed(place: Place, eventually: Eventually) -> None:
     """There nobody can be told from anybody."""
     place.stranger.create(deactivated_path("words"), b"by a stranger", makepath=True)
     watch = place.watch("")

@@ -45,7 +45,7 @@ def process(world: World, auth: str, connect: str = "") -> ZooKeeperOffsetStores
     return world.processes[-1]
 
 
-def test_what_a_sasl_user_makes_is_its_own(
+def test_sasl_nodes_belong_to_their_user(
     world: World, strict: EmbeddedZooKeeper, eventually: Eventually
 ) -> None:
     """Offsets and locks are for the user alone, also after it had to log in once more."""
@@ -68,7 +68,7 @@ def test_what_a_sasl_user_makes_is_its_own(
     knowing.close()
 
 
-def test_a_wrong_sasl_password_is_told_and_tried_again(
+def test_wrong_sasl_password_is_reported_and_retried(
     world: World,
     strict: EmbeddedZooKeeper,
     tmp_path: Path,
@@ -104,7 +104,7 @@ def test_a_wrong_sasl_password_is_told_and_tried_again(
         world.processes.pop().close()
 
 
-def test_a_topology_is_watched_once_its_login_is_let_in(
+def test_topology_is_watched_once_the_login_is_accepted(
     strict: EmbeddedZooKeeper, topic_prefix: str, tmp_path: Path, eventually: Eventually
 ) -> None:
     """Until then it is said that it is not; `deactivate` is heard then."""
@@ -124,7 +124,7 @@ def test_a_topology_is_watched_once_its_login_is_let_in(
     knowing.close()
 
 
-def test_with_a_sasl_login_no_node_is_obeyed_that_everybody_may_change(
+def test_sasl_login_ignores_open_nodes(
     world: World, topic_prefix: str, eventually: Eventually
 ) -> None:
     """The process is not ready, and says which node it is, until that is the login's own."""
@@ -155,7 +155,7 @@ def test_with_a_sasl_login_no_node_is_obeyed_that_everybody_may_change(
     knowing.close()
 
 
-def test_the_operators_command_is_told_so_too(world: World) -> None:
+def test_command_reports_a_rejected_login(world: World) -> None:
     """The error is one line, and comes at once."""
     with (
         pytest.raises(

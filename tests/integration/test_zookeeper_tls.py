@@ -234,7 +234,7 @@ WRONG = {
 
 
 @pytest.mark.parametrize("wrong", WRONG.values(), ids=WRONG)
-def test_what_is_wrong_is_told(
+def test_tls_problems_are_reported_with_a_remedy(
     servers: Servers, world: World, wrong: Wrong, eventually: Eventually
 ) -> None:
     """By a spout while it waits for its lock, and by a command before its time is over: one line with the address and a remedy."""
@@ -256,7 +256,7 @@ def test_what_is_wrong_is_told(
 
 
 @pytest.mark.parametrize("scheme", ["digest", "sasl"])
-def test_a_login_goes_with_a_certificate(
+def test_login_and_certificate_can_be_combined(
     servers: Servers, world: World, scheme: str, eventually: Eventually
 ) -> None:
     """What is made is the login's own, and the certificate's as well; without the login it is open to all, certificate or not."""
@@ -295,7 +295,7 @@ def test_of_several_servers_the_one_is_named(servers: Servers, world: World) -> 
         pass
 
 
-def test_a_name_need_not_be_right_if_nobody_cares(servers: Servers, world: World) -> None:
+def test_host_name_check_can_be_disabled(servers: Servers, world: World) -> None:
     """The certificate must be trusted all the same."""
     tls = ZooKeeperTls(ca=servers.ca, check_hostname=False)
     with open_nodes(servers.elsewhere.secure, world.config.zk_path_of, "", tls) as nodes:
@@ -324,7 +324,7 @@ def test_where_a_ca_is_named_the_system_is_not_trusted(
         pass
 
 
-def test_a_file_that_is_missing_ends_the_start(servers: Servers, tmp_path: Path) -> None:
+def test_missing_file_ends_the_start(servers: Servers, tmp_path: Path) -> None:
     """At once, in one line with the file."""
     tls = {"ca": servers.ca, "certfile": "/etc/zookeeper/missing.crt"}
     ended = start_service(
@@ -388,7 +388,7 @@ def test_brokers_are_found_by_tls(servers: Servers, topic_prefix: str) -> None:
         assert StaticHosts(information).bootstrap_servers == "kafka-1:9092"
 
 
-def test_what_tls_has_taken_from_the_socket_is_not_waited_for(servers: Servers) -> None:
+def test_data_buffered_by_tls_is_read_without_waiting(servers: Servers) -> None:
     """Two answers may come in one record; the second is there, and the socket has nothing more to tell."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.load_cert_chain(servers.certificate)
@@ -410,7 +410,7 @@ def test_what_tls_has_taken_from_the_socket_is_not_waited_for(servers: Servers) 
     far[0].close()
 
 
-def test_what_cannot_be_a_certificate_is_named(servers: Servers, tmp_path: Path) -> None:
+def test_unusable_certificate_file_is_named(servers: Servers, tmp_path: Path) -> None:
     """And whose file it is; nobody is asked for a password at the terminal."""
     words, password = tmp_path / "words", tmp_path / "password"
     words.write_text("no certificate\n")

@@ -150,7 +150,7 @@ def test_pods_that_crash_or_are_not_ready() -> None:
     assert only(many).evidence[-2:] == ["p4: does not answer", "and 3 more"]
 
 
-def test_a_kafka_that_is_away_is_told_once() -> None:
+def test_kafka_outage_is_reported_once() -> None:
     """However many wait for it; who is not there for another reason is told besides."""
     says = {
         "not_ready": "Kafka has been unreachable since …: no broker answered",
