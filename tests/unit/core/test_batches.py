@@ -130,7 +130,7 @@ class Harness:
     ),
     st.booleans(),
 )
-def test_what_is_acked_and_what_is_emitted_cancel_out(
+def test_acked_and_emitted_edges_cancel_out(
     sentences: list[tuple[int, list[str]]], shuffled: bool
 ) -> None:
     """For each tree, the XOR that the acker hears is that of the edges which arrived and of those which left."""
@@ -167,7 +167,7 @@ def test_what_is_acked_and_what_is_emitted_cancel_out(
     ) == Counter((word, root) for root, words in sentences for word in words)
 
 
-def test_a_batch_goes_where_its_tuples_would_go_one_by_one() -> None:
+def test_batch_is_routed_like_its_single_tuples() -> None:
     """A fields grouping knows each key's task; what was emitted before a batch stays before it."""
     harness, keys = Harness(), [f"k{number}" for number in range(50)]
     for key in keys:
@@ -272,7 +272,7 @@ def test_a_batch_may_be_acked_or_failed_later_and_once() -> None:
         ),
     ],
 )
-def test_what_does_not_fit_is_refused(
+def test_invalid_batch_emit_is_refused(
     columns: list[list[Any]], how: dict[str, Any], says: str
 ) -> None:
     """With the component, the stream and what to do."""

@@ -81,7 +81,7 @@ def test_a_long_frame_offers_pauses(bolt: Plain, harness: Harness) -> None:
         ("words", "default", [], "0 columns"),
     ],
 )
-def test_frames_for_somebody_else(
+def test_frames_for_another_component_are_refused(
     bolt: Plain, harness: Harness, component: str, stream: str, columns: list[list[Any]], said: str
 ) -> None:
     """They are refused before the first tuple, each time they come."""
@@ -104,7 +104,7 @@ def test_frames_of_one_source_that_differ(harness: Harness) -> None:
 # Errors.
 
 
-def test_a_bolt_that_raises_fails_the_tuple_and_goes_on(bolt: Plain, harness: Harness) -> None:
+def test_exception_fails_the_tuple_and_the_bolt_continues(bolt: Plain, harness: Harness) -> None:
     """The error is reported with the tuple's source; the tuples after it are executed."""
 
     def execute(tuple: Tuple) -> None:
@@ -198,7 +198,7 @@ def test_a_direct_emit(bolt: Plain, harness: Harness) -> None:
     assert harness.outbox.acks == {7: 10 ^ edge}
 
 
-def test_a_stream_that_nobody_hears(bolt: Plain, harness: Harness) -> None:
+def test_emit_without_subscribers(bolt: Plain, harness: Harness) -> None:
     """The emit has no receiver and adds nothing to the tree."""
     harness.give(("a", 7, 10))
     assert harness.collector.emit(["x"], bolt.got[0], "unheard") == ()
@@ -315,7 +315,7 @@ def test_an_execute_with_a_yield_in_it_fails_its_tuples(bolt: Plain, harness: Ha
 # Ticks.
 
 
-def test_ticks_come_at_their_interval() -> None:
+def test_ticks_keep_their_interval() -> None:
     """The first call starts the clock; after it a tick tuple every so many seconds, none of them made up for later."""
     bolt = Basic()
     harness = Harness(bolt, topology_tick_tuple_freq_secs=5)
@@ -328,8 +328,7 @@ def test_ticks_come_at_their_interval() -> None:
     assert harness.outbox.acks == {}
 
 
-def test_no_ticks_unless_asked_for(bolt: Plain, harness: Harness) -> None:
-    """The default sends none."""
+def test_no_ticks_by_default(bolt: Plain, harness: Harness) -> None:
     for now in range(0, 1000, 10):
         harness.run(harness.task.tick(now))
     assert bolt.got == []
@@ -351,7 +350,7 @@ def test_ticks_are_never_unfinished(bolt: Plain, ends: Callable[[Harness, Tuple]
     assert harness.task.unfinished == 1
 
 
-def test_a_tick_as_anchor_is_no_anchor(bolt: Plain) -> None:
+def test_tick_is_not_an_anchor(bolt: Plain) -> None:
     """What a bolt emits on a tick hangs on what it held, or on nothing."""
     harness = Harness(bolt, topology_tick_tuple_freq_secs=5)
     harness.give(("a", 7, 10))

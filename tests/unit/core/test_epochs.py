@@ -106,7 +106,7 @@ def test_one_transaction_holds_everything() -> None:
     assert made.take(Send) == made.take(Commit) == []  # type: ignore[comparison-overlap]
 
 
-def test_records_that_are_refused_for_good_become_dead_letters() -> None:
+def test_permanently_refused_records_become_dead_letters() -> None:
     """In the same transaction, which is the same otherwise, and written again; until it passes nothing of it is done."""
     made = driven()
     made.assign(t0=0)
@@ -153,7 +153,7 @@ def test_records_that_are_refused_for_good_become_dead_letters() -> None:
     assert len(made.take(Keep)) == 1
 
 
-def test_more_may_be_refused_when_it_is_written_again() -> None:
+def test_refusals_may_repeat_when_an_epoch_is_rewritten() -> None:
     """As often as it takes."""
     made = driven()
     made.assign(t0=0)
@@ -187,7 +187,7 @@ def test_much_input_cuts_an_epoch_before_its_time() -> None:
             answer(made, transact)
 
 
-def test_what_waits_for_its_retry_is_in_the_transaction() -> None:
+def test_tuples_waiting_for_a_retry_are_in_the_transaction() -> None:
     """The offset moves on past it, and whoever takes the task over finds it there."""
     made = driven()
     made.assign(t0=3)
@@ -219,7 +219,7 @@ def test_the_next_epoch_is_cut_after_the_answer() -> None:
     assert (second.offsets, dict(second.changes[0])) == ({0: 2}, {b"a": b"\x02"})
 
 
-def test_an_epoch_says_when_it_is_due() -> None:
+def test_epoch_has_a_due_time() -> None:
     """So that it is cut then, and not when somebody comes by. Nothing is due without news, nor while one is being written."""
     made = driven(topology_epoch_interval_ms=20)
     made.assign(t0=0)
@@ -264,14 +264,12 @@ def waits(every: int, *parts: int, interval: int = 100) -> list[int]:
 @pytest.mark.parametrize(
     ("interval", "every"), [(100, 100), (100, 103), (100, 105), (20, 20), (20, 21)]
 )
-def test_cuts_come_to_be_soon_after_what_the_component_before_commits(
-    interval: int, every: int
-) -> None:
+def test_epochs_align_with_commits_of_the_upstream_component(interval: int, every: int) -> None:
     """A burst is in one epoch then, which it does not wait long for."""
     assert max(waits(every, 0, 3, interval=interval)[-40:]) <= interval / 5
 
 
-def test_work_that_comes_all_the_time_makes_no_shorter_epochs() -> None:
+def test_constant_work_does_not_shorten_epochs() -> None:
     """It waits for half of an interval on average."""
     found = waits(4, 0)
     assert 45 <= sum(found) / len(found) <= 55
@@ -313,7 +311,7 @@ def test_nothing_is_cut_amid_an_execution() -> None:
     asyncio.run(run())
 
 
-def test_a_poll_breaks_off_for_an_epoch_that_is_due() -> None:
+def test_due_epoch_interrupts_a_poll() -> None:
     """A long poll does not put an epoch off: what was executed of it is cut, and the rest goes on, each task's in its order."""
     made = driven()
     made.assign(t0=0, t1=0)
@@ -340,7 +338,7 @@ def test_a_poll_breaks_off_for_an_epoch_that_is_due() -> None:
     assert whole.done
 
 
-def test_a_poll_goes_on_while_an_epoch_is_written() -> None:
+def test_poll_continues_while_an_epoch_is_written() -> None:
     """Another one could not be cut."""
     made = driven()
     made.assign(t0=0)
@@ -381,7 +379,7 @@ def test_a_task_leaves_after_its_epoch() -> None:
     assert [transact.offsets for transact in made.take(Transact)] == [{1: 1}]
 
 
-def test_what_a_former_owner_left_is_read_again_and_tried() -> None:
+def test_unfinished_tuples_of_the_former_owner_are_retried() -> None:
     """Before the task is ready; and when it is finished, that is in the next transaction."""
     made = driven(LEFT)
     made.assign(t0=4)
@@ -401,7 +399,7 @@ def test_what_a_former_owner_left_is_read_again_and_tried() -> None:
     )
 
 
-def test_a_task_that_goes_on_with_what_was_left_is_in_every_transaction() -> None:
+def test_task_with_inherited_tuples_is_in_every_transaction() -> None:
     """It is this process's from then on, and what it emits must be refused if it is not."""
     made = driven(LEFT)
     made.assign(t0=4)
@@ -410,7 +408,7 @@ def test_a_task_that_goes_on_with_what_was_left_is_in_every_transaction() -> Non
     assert [transact.offsets for transact in made.take(Transact)] == [{0: 4}]
 
 
-def test_a_frame_that_is_gone_ends_the_process() -> None:
+def test_missing_frame_ends_the_process() -> None:
     """What cannot be finished is not passed over: the error says what to do."""
     made = driven(LEFT)
     made.assign(t0=4)

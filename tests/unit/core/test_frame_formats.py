@@ -117,7 +117,7 @@ def test_two_formats_are_read_side_by_side() -> None:
     assert "t.__dead_letters" not in sent(bolt)
 
 
-def test_a_frame_of_a_format_that_is_not_read_becomes_a_dead_letter_that_says_what_to_do() -> None:
+def test_frame_of_an_unknown_format_becomes_a_dead_letter_with_a_remedy() -> None:
     """With coordinates and bytes, so nothing is lost; and its neighbours are executed."""
     echo = Echo()
     bolt = Driven(bolt_engine(topology(echo), "echo"))
@@ -144,9 +144,7 @@ def test_a_frame_of_a_format_that_is_not_read_becomes_a_dead_letter_that_says_wh
     ],
 )
 @pytest.mark.parametrize("kind", [TupleFrame, AckFrame, CompletionFrame])
-def test_the_reason_names_the_formats_that_are_read(
-    kind: type[Any], version: int, advice: str
-) -> None:
+def test_reason_names_the_supported_formats(kind: type[Any], version: int, advice: str) -> None:
     """Also of a number that takes more than a byte, and of a frame whose other elements are not known."""
     data = msgspec.msgpack.encode([version, {"all": "else"}])
     said = (
@@ -179,7 +177,7 @@ def test_a_long_array_is_not_taken_for_a_format() -> None:
 # What is written.
 
 
-def test_what_is_written_is_read() -> None:
+def test_written_formats_can_be_read() -> None:
     """By this release, and the settings know of it."""
     assert set(WRITERS) == config_module.FRAME_FORMATS
     assert all(set(WRITERS) <= set(readers) for readers in READERS.values())
@@ -188,7 +186,7 @@ def test_what_is_written_is_read() -> None:
 
 @pytest.mark.usefixtures("next_release")
 @pytest.mark.parametrize("form", [VERSION, NEXT])
-def test_the_setting_says_which_format_is_written(form: int) -> None:
+def test_setting_selects_the_written_format(form: int) -> None:
     """Of tuples and acks alike: the release comes first, and writes as the one before it."""
     bolt = Driven(bolt_engine(topology(Echo(), topology_frame_format=form), "echo"))
     bolt.assign(t0=0)

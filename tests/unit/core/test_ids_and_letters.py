@@ -105,6 +105,6 @@ def test_roots_are_text() -> None:
     assert roots_of([0, 255, MAX_ID]) == ["00000000000000ff", "f" * 16]
 
 
-def test_what_is_no_dead_letter() -> None:
+def test_invalid_dead_letter_is_refused() -> None:
     with pytest.raises(FrameError, match="are not a dead letter"):
         decode_letter(b'{"topology": 1}')

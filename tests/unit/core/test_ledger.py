@@ -117,7 +117,7 @@ def test_a_fail_before_its_init(acker: Acker) -> None:
     assert len(acker.ledger) == 0
 
 
-def test_a_fail_after_partial_acks_is_told_at_once(acker: Acker) -> None:
+def test_fail_after_partial_acks_is_reported_immediately(acker: Acker) -> None:
     """What remains of the tree comes too late to matter, and is no tree."""
     acker.init(1, 0b10, 0b100)
     acker.ack(1, 0b10)
@@ -136,7 +136,7 @@ def test_ack_and_fail_in_one_frame(acker: Acker) -> None:
     assert acker.told == {"failed": {SPOUT: [1]}}
 
 
-def test_each_spout_task_hears_of_its_own_trees(acker: Acker) -> None:
+def test_completions_go_to_the_spout_task_of_the_init(acker: Acker) -> None:
     """The news is for the task of the init."""
     for task in (1, 2, 3):
         acker.init(task * 10, 0b10, task=task)
@@ -262,7 +262,7 @@ def test_a_bad_frame_changes_nothing(acker: Acker, columns: dict[str, bytes], sa
 
 
 @pytest.mark.parametrize("task", [0, 4, -1, 2**16, 2**40])
-def test_an_init_of_no_spout_task_is_refused(acker: Acker, task: int) -> None:
+def test_init_of_a_bolt_task_is_refused(acker: Acker, task: int) -> None:
     """There would be no task to notify; and a row has 16 bits for the task."""
     with pytest.raises(FrameError, match=f"inits have task {task}, which is not a spout task"):
         acker.init(1, 0b10, task=task)

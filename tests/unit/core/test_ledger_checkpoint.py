@@ -14,7 +14,7 @@ def acker() -> Acker:
     return Acker()
 
 
-def test_a_ledger_comes_back_from_its_buckets(acker: Acker) -> None:
+def test_ledger_is_restored_from_its_buckets(acker: Acker) -> None:
     """Every open tree continues where it was: values, spout tasks, failures that wait for init, ages."""
     acker.init(1, 0b10, 0b100, task=1)
     acker.ack(1, 0b10)
@@ -47,7 +47,7 @@ def test_buckets_that_could_not_be_stored_are_taken_again(acker: Acker) -> None:
     assert len(Acker(again, acker.offset).ledger) == 1
 
 
-def test_rows_keep_their_age_but_do_not_age_while_nobody_runs(acker: Acker) -> None:
+def test_rows_do_not_age_while_the_process_is_stopped(acker: Acker) -> None:
     """A row of age 2 expires at the first rotation after the restart; a fresh one at the third."""
     acker.init(1, 0b10)
     acker.ledger.rotate()
@@ -198,7 +198,7 @@ def test_state_of_another_log_is_not_this_logs_state() -> None:
         (b"1", b"\x01" + bytes(30), "31 bytes, but claims to have 0 rows"),
     ],
 )
-def test_what_is_no_bucket_is_refused(key: bytes, value: bytes | None, said: str) -> None:
+def test_invalid_bucket_is_refused(key: bytes, value: bytes | None, said: str) -> None:
     """A changelog that something else wrote to is found out, and nothing is allocated for what it claims."""
     acker = Acker()
     acker.init(1, 0b10)

@@ -33,7 +33,7 @@ RUNS = st.lists(
 
 
 @given(RUNS, st.data())
-def test_what_is_written_is_read(
+def test_origins_survive_encoding(
     runs: list[tuple[str, int, int, list[int]]], data: st.DataObject
 ) -> None:
     """Whatever share of the trees a frame has, and in whatever order their messages are."""
@@ -54,7 +54,7 @@ def test_what_is_written_is_read(
         ]
 
 
-def test_messages_in_a_row_take_no_bytes_each() -> None:
+def test_consecutive_messages_take_no_bytes() -> None:
     """And those of one acker among four take one."""
     places = Places()
     row, offsets = places.columns([("t", 0, 1, list(range(100, 600)))])
@@ -88,7 +88,7 @@ def test_some_are_unknown() -> None:
         [OriginRun("", 0, 0, 0, 0), OriginRun("t", 0, 1, 2, 0)],
     ],
 )
-def test_what_does_not_fit_is_refused(runs: list[OriginRun]) -> None:
+def test_inconsistent_origins_are_refused(runs: list[OriginRun]) -> None:
     """Before anything takes the memory that it claims."""
     with pytest.raises(FrameError, match=r"a frame of 2 trees has origins for|bytes of steps"):
         list(read_origins(runs, 2))
@@ -101,7 +101,7 @@ class Log(Traced, Script):
         return [("log", 3, 1, list(message_ids))]
 
 
-def test_a_spout_that_knows_says_it(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_spout_records_the_origins_of_its_trees(monkeypatch: pytest.MonkeyPatch) -> None:
     """Of tuples emitted one by one and in batches, each acker of its own trees, in frames of any length."""
     monkeypatch.setattr(outbox_module, "_MAX_ROWS", 3)
     monkeypatch.setattr("tests.unit.core.spout_harness.Script", Log)

@@ -12,7 +12,7 @@ COPY = Copy(b"topic", reached=99, current=NOW - 60)
 LOG = Log(b"topic", low=0, high=200, tombstone_secs=DAY)
 
 
-def test_a_good_copy_reads_what_came_later() -> None:
+def test_valid_copy_reads_only_later_records() -> None:
     """And says no sooner than at its end that it is newer than it was."""
     assert recovery(COPY, LOG, NOW) == Recovery(100, "", COPY.current)
 
@@ -25,7 +25,7 @@ def test_a_copy_at_the_end_reads_nothing() -> None:
     )
 
 
-def test_what_was_compacted_away_is_not_asked_for() -> None:
+def test_compacted_records_are_not_requested() -> None:
     """Its keys have later records, or tombstones that are still there."""
     assert recovery(COPY, LOG._replace(low=150), NOW).start == 150
 
@@ -64,7 +64,7 @@ def test_what_was_compacted_away_is_not_asked_for() -> None:
         ),
     ],
 )
-def test_a_copy_that_is_not_to_be_trusted(copy: Copy | None, log: Log, why: str) -> None:
+def test_invalid_copy_is_discarded(copy: Copy | None, log: Log, why: str) -> None:
     """It is emptied, all is read, and it counts as current from now on, should the reading be broken off."""
     start, distrust, since = recovery(copy, log._replace(low=7), NOW)
     assert (start, since) == (7, NOW)
@@ -77,7 +77,7 @@ def test_clocks_may_differ(age: float) -> None:
     assert not recovery(COPY._replace(current=NOW - age), LOG, NOW).distrust
 
 
-def test_a_recovery_that_is_broken_off_again_and_again_does_not_get_younger() -> None:
+def test_interrupted_recoveries_do_not_make_the_copy_younger() -> None:
     """What a piece includes is as old as the copy that it was added to: what was deleted in between may be ahead of it."""
     copy: Any = COPY
     for reached in range(100, 104):

@@ -93,7 +93,7 @@ def test_each_consumer_gets_its_share() -> None:
     assert chosen(route, 1, 2) == [3, 7, 8, 9, 10]
 
 
-def test_a_stream_without_consumers_goes_nowhere() -> None:
+def test_stream_without_consumers_has_no_lanes() -> None:
     """It has routes, with nobody in them."""
     topology = wired(lambda b: b.direct_grouping("source", "to-one"))
     assert chosen(route_of(topology), 1, 2) == []
@@ -156,7 +156,7 @@ def test_whatever_the_wire_can_carry_is_a_key(key: Any) -> None:
     assert stable_hash([[1, {"a": 2.0}]]) == stable_hash([(1.0, {"a": 2})])
 
 
-def test_what_the_wire_cannot_carry_is_no_key() -> None:
+def test_unencodable_value_is_refused_as_a_key() -> None:
     """The emit is refused, with the value."""
     route = route_of(wired(lambda b: b.fields_grouping("source", "key")))
     with pytest.raises(EmitError, match=r"cannot group by \[<object object"):
@@ -169,7 +169,7 @@ def test_what_the_wire_cannot_carry_is_no_key() -> None:
         chosen(route, nested, 0)
 
 
-def test_a_key_that_was_seen_before_goes_where_it_went() -> None:
+def test_repeated_key_goes_to_the_same_task() -> None:
     """The cache of keys changes nothing, also when it has overflowed."""
     route = route_of(wired(lambda b: b.fields_grouping("source", "key")))
     before = {key: chosen(route, key, 0) for key in ("a", "b", "c")}
@@ -271,8 +271,7 @@ def test_the_choices_for_a_key_never_change() -> None:
     assert choices == [{6, 10}, {7, 9}, {4, 10}, {3, 8}]
 
 
-def test_a_grouping_that_nobody_carries_out() -> None:
-    """It is an error, not a shuffle."""
+def test_unknown_grouping_is_an_error() -> None:
     topology = wired(lambda b: b.shuffle_grouping("source"))
     bolt = topology.component("bolt0")
     strange = replace(bolt, inputs=[Input("source", "default", "strange")])  # type: ignore[arg-type]

@@ -78,10 +78,9 @@ def test_news_of_unknown_trees_is_counted_and_ignored(harness: Harness) -> None:
     assert harness.task.in_flight == 0
 
 
-def test_a_completion_frame_of_wrong_width_is_refused_before_anything_is_told(
+def test_completion_frame_of_wrong_width_is_refused_as_a_whole(
     harness: Harness,
 ) -> None:
-    """The frame is bad as a whole."""
     root = harness.send("m")
     with pytest.raises(FrameError, match="a column has 5 bytes"):
         harness.task.completed(CompletionFrame(VERSION, 0, pack_ids([root]), bytes(5)), 0.0)
@@ -104,7 +103,7 @@ def test_a_tree_times_out_between_one_and_one_and_a_half_timeouts(
     assert harness.spout.failed == ["m"]
 
 
-def test_a_component_may_have_a_timeout_of_its_own() -> None:
+def test_component_timeout_overrides_the_topology() -> None:
     """The spout's setting, not the topology's, is its clock."""
     harness = Harness(topology_message_timeout_secs=2)
     harness.send("m")
@@ -122,7 +121,7 @@ def test_without_timeouts_nothing_is_too_late() -> None:
     assert (harness.spout.acked, harness.spout.failed, harness.task.timed_out) == (["a"], ["f"], 0)
 
 
-def test_an_ack_that_comes_too_late_is_ignored(harness: Harness) -> None:
+def test_late_ack_is_ignored(harness: Harness) -> None:
     """The spout was notified that the tree failed; that stands."""
     root = harness.send("m")
     harness.pass_time(1.5 * T)
@@ -152,7 +151,7 @@ def test_reset_does_not_last(harness: Harness) -> None:
     assert harness.task.in_flight == 0
 
 
-def test_what_is_emitted_after_a_long_sleep_is_young(harness: Harness) -> None:
+def test_tuples_emitted_after_a_long_sleep_do_not_time_out_early(harness: Harness) -> None:
     """A process that stood still for minutes must not fail what it emits on waking, by whatever call it emits."""
     old = harness.send("old")
     harness.spout.on_fail = harness.spout.on_ack = harness.emitting(["again"], "again")
@@ -208,7 +207,7 @@ def test_the_limit_is_checked_between_calls() -> None:
     assert harness.task.collector.capacity == 0
 
 
-def test_a_deactivated_spout_emits_nothing_and_hears_how_its_trees_end(harness: Harness) -> None:
+def test_deactivated_spout_emits_nothing_but_receives_completions(harness: Harness) -> None:
     """What is in flight is acked, fails or times out as ever."""
     first, second = harness.send("m1"), harness.send("m2")
     harness.send("m3")
@@ -227,7 +226,7 @@ def test_a_deactivated_spout_emits_nothing_and_hears_how_its_trees_end(harness: 
     assert harness.task.in_flight == 1
 
 
-def test_a_spout_is_told_once(harness: Harness) -> None:
+def test_activation_changes_are_notified_once(harness: Harness) -> None:
     """Of each change, however often it is asked for; a task begins inactive."""
     told: list[str] = []
     harness.spout.activate = lambda: told.append("activate")  # type: ignore[method-assign]
@@ -285,7 +284,7 @@ def test_without_ackers_every_message_is_acked_at_once() -> None:
     assert harness.outbox.drain_acks() == []
 
 
-def test_a_stream_that_nobody_hears_is_acked_at_once(harness: Harness) -> None:
+def test_tuple_without_subscribers_is_acked_immediately(harness: Harness) -> None:
     """There is nothing to wait for; the message must not wait for its timeout."""
     harness.next_tuple(harness.emitting([1, 2], "m", stream="unheard"))
     assert harness.spout.acked == ["m"]
@@ -294,7 +293,7 @@ def test_a_stream_that_nobody_hears_is_acked_at_once(harness: Harness) -> None:
 
 
 @pytest.mark.parametrize("call", ["ack", "fail"])
-def test_what_is_acked_at_once_does_not_wait_for_next_tuple(call: str) -> None:
+def test_immediate_acks_are_delivered_with_the_next_tick(call: str) -> None:
     """A spout at its limit that emits to nobody from `ack` or `fail` hears of it with the next tick."""
     harness = Harness(topology_max_spout_pending=1)
     root = harness.send("m")
@@ -365,7 +364,7 @@ def boom(*_: Any) -> Any:
     raise RuntimeError("boom")
 
 
-def test_a_spout_that_raises_goes_on(harness: Harness) -> None:
+def test_spout_continues_after_an_exception(harness: Harness) -> None:
     """Errors in next_tuple, ack and fail are reported with what was being done; what was emitted stays emitted."""
 
     def emit_and_raise() -> None:

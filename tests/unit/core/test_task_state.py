@@ -42,7 +42,7 @@ class Table:
         )
 
 
-def test_what_is_stored_comes_back() -> None:
+def test_stored_values_survive() -> None:
     """Values of every kind survive; what was not checkpointed does not."""
     table = Table()
     first = table.state()
@@ -81,7 +81,7 @@ def test_deleting() -> None:
     assert table.rows == {}
 
 
-def test_deleting_tells_what_was_there() -> None:
+def test_delete_returns_the_previous_value() -> None:
     """Be it in memory, on the disk or put a moment ago; what cannot be read can be deleted all the same."""
     table = Table()
     table.rows = {b"stored": b"\x07", b"broken": b"\xc1"}
@@ -99,7 +99,7 @@ def test_deleting_tells_what_was_there() -> None:
     assert table.rows == {}
 
 
-def test_a_checkpoint_takes_what_changed_since_the_last() -> None:
+def test_checkpoint_contains_changes_since_the_last_one() -> None:
     """And nothing else; what changes after it was taken waits for the next."""
     table = Table()
     state = table.state()
@@ -125,7 +125,7 @@ def test_stored_keys_are_loaded_once() -> None:
     assert table.loads == 1
 
 
-def test_items_are_the_changes_over_what_is_stored() -> None:
+def test_items_merge_changes_and_stored_values() -> None:
     """Stored keys, changed keys and new keys, each once with its latest value."""
     table = Table()
     first = table.state()
@@ -195,7 +195,7 @@ def test_a_value_put_again_and_again_counts_once(monkeypatch: pytest.MonkeyPatch
     assert (state.get("other"), state.get("large"), table.loads) == (1, 0, 0)
 
 
-def test_reading_forgets_nothing_that_is_on_its_way(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_changes_of_a_pending_checkpoint_stay_readable(monkeypatch: pytest.MonkeyPatch) -> None:
     """Taken for a checkpoint and not stored yet: `load` would give the value from before."""
     monkeypatch.setattr(module, "_CACHED_BYTES", 2 * module._KEY_WEIGHT)
     table = Table()
@@ -226,7 +226,7 @@ class Unknown:
 @pytest.mark.parametrize(
     "value", [Unknown(), 2**64, -(2**63) - 1, [2**64], 1j, "\ud800", {"a": Unknown()}]
 )
-def test_a_value_that_cannot_be_stored_is_refused_when_it_is_put(value: Any) -> None:
+def test_unencodable_value_is_refused_by_put(value: Any) -> None:
     """With the key's name; what the key had stays, and the checkpoint is as if nothing had happened."""
     table = Table()
     state = table.state()
@@ -241,7 +241,7 @@ def test_a_value_that_cannot_be_stored_is_refused_when_it_is_put(value: Any) -> 
 
 
 @pytest.mark.parametrize("value", ["x" * (16 << 20), b"x" * (16 << 20), ["x" * (8 << 20)] * 2])
-def test_a_value_that_no_record_can_hold_is_refused_when_it_is_put(value: Any) -> None:
+def test_too_large_value_is_refused_by_put(value: Any) -> None:
     """With how long it is, and what to do."""
     state = Table().state()
     with pytest.raises(
@@ -267,7 +267,7 @@ def test_a_key_that_cannot_be_stored(key: Any, error: type[Exception]) -> None:
     "value",
     [2**64 - 1, -(2**63), True, 0.5, float("nan"), "ä", "x" * 99, "x" * 100, b"", None, Colour.RED],
 )
-def test_what_a_put_accepts_a_checkpoint_can_store(value: Any) -> None:
+def test_accepted_values_can_be_stored_by_a_checkpoint(value: Any) -> None:
     """Whether it is encoded at once or later."""
     table = Table()
     state = table.state()
@@ -276,7 +276,7 @@ def test_what_a_put_accepts_a_checkpoint_can_store(value: Any) -> None:
     assert repr(table.state().get("k")) == repr(int(value) if isinstance(value, IntEnum) else value)
 
 
-def test_what_is_stored_is_the_value_as_it_was_put() -> None:
+def test_value_is_stored_as_of_its_put() -> None:
     """Changed in place it must be put again."""
     table = Table()
     state = table.state()
@@ -328,9 +328,7 @@ def test_a_state_is_a_dict_that_falls_back_to_its_checkpoint(steps: list[tuple[s
     st.text("abß\U0001f404/", max_size=2),
     st.none() | st.text("abß\U0001f404/", max_size=2),
 )
-def test_a_range_is_what_a_sorted_dict_would_give(
-    changes: Any, start: str, end: str | None
-) -> None:
+def test_range_matches_a_sorted_dict(changes: Any, start: str, end: str | None) -> None:
     """Of what is stored, on its way there, and changed since."""
     table, truth = Table(), dict[str, int]()
     state = table.state()
@@ -353,7 +351,7 @@ def test_a_range_is_what_a_sorted_dict_would_give(
     assert list(state.range(start, end)) == expected
 
 
-def test_ranges_between_changes_cost_no_more_with_many_of_them() -> None:
+def test_cost_of_ranges_does_not_grow_with_changes() -> None:
     """Each looks at few keys, whatever was changed before: the keys are sorted once, and new ones are put in their places."""
     looked = 0
 
@@ -378,7 +376,7 @@ def test_ranges_between_changes_cost_no_more_with_many_of_them() -> None:
     assert [value for _, value in state.range("05198", "09002")] == [5198, 5199, 9000, 9001]
 
 
-def test_a_range_after_a_checkpoint_and_no_room() -> None:
+def test_range_after_a_checkpoint_reads_from_disk() -> None:
     """The keys that were on their way to the disk are there now, and in no memory."""
     table = Table()
     state = table.state()

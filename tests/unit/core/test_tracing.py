@@ -41,7 +41,7 @@ def test_one_and_many_agree(share: float, roots: list[int]) -> None:
     }
 
 
-def test_it_is_that_share() -> None:
+def test_traced_share_matches_the_setting() -> None:
     """And what a small share traces, a larger one traces too; root 0 is no tree."""
     roots = np.random.default_rng(1).integers(1, 2**64 - 1, 100_000, np.uint64)
     picked = {share: set(Tracing(share).parents(roots, roots)) for share in (0.01, 0.1, 1.0)}
@@ -133,7 +133,7 @@ def test_parents_stay_with_their_tuples_when_frames_are_cut() -> None:
     assert found == [(1, [101]), (2, []), (3, [103]), (4, [104]), (5, [105])]
 
 
-def test_nobody_pays_for_it_by_default() -> None:
+def test_untraced_frames_have_no_parents() -> None:
     """Frames say nothing of parents."""
     harness = Harness(Anchoring())
     harness.give(("a", HIGH, 20))

@@ -71,7 +71,7 @@ def deep_in_the_stack(calls: int, call: Callable[[], Any]) -> Any:
 
 @pytest.mark.parametrize("bad", BAD)
 @pytest.mark.parametrize("at", [0, 1, 2])
-def test_its_neighbours_come_out(bad: Any, at: int) -> None:
+def test_other_tuples_of_the_frame_are_decoded(bad: Any, at: int) -> None:
     """With their ids and further anchors, wherever it stands; its own trees are named, all of them."""
     values = ["a", "b"]
     values.insert(at, bad)
@@ -132,7 +132,7 @@ def test_a_frame_of_nothing_else(tracked: bool, bolt: Basic) -> None:
     assert len(harness.errors) == 1
 
 
-def test_what_was_encoded_deeper_than_it_may_be_read_is_read() -> None:
+def test_nesting_limit_counts_from_the_value() -> None:
     """The depth that is allowed counts from where one stands: who reads may stand deeper than who wrote."""
     depth = next(
         depth
@@ -153,7 +153,7 @@ def _encoded(frame: TupleFrame) -> bytes | None:
         return None
 
 
-def test_what_is_no_frame_is_refused_as_before() -> None:
+def test_invalid_frame_is_refused() -> None:
     """A frame that ends too early, has a column too short, another version, or ids of a wrong width."""
     good = frame_of("a", BAD[0])
     for data in (

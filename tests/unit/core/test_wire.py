@@ -212,7 +212,7 @@ def test_a_frame_that_claims_more_than_it_has(lie: bytes) -> None:
         tracemalloc.stop()
 
 
-def test_the_types_that_values_come_back_as() -> None:
+def test_decoded_types_of_values() -> None:
     """MessagePack has no tuples, sets or naive dates: they come back as lists and strings; dates with a zone survive."""
     moment = datetime.datetime(2026, 5, 4, 3, 2, 1, tzinfo=datetime.UTC)
     sent: list[Any] = [(1, 2), {3}, moment, datetime.date(2026, 5, 4), None, b"\x00", 2.0]

@@ -31,7 +31,7 @@ def including(override: str) -> str:
     )
 
 
-def test_what_is_here_stays(written: Written) -> None:
+def test_without_override_existing_definitions_win(written: Written) -> None:
     """Without `override`; what is not here is added."""
     topology = written(including("false"), other=OTHER)
     assert topology.name == "mine"
@@ -41,7 +41,7 @@ def test_what_is_here_stays(written: Written) -> None:
     assert type(topology.component("log").inputs[0].grouping).__name__ == "ShuffleGrouping"
 
 
-def test_what_is_included_wins(written: Written) -> None:
+def test_with_override_included_definitions_win(written: Written) -> None:
     """With `override`; what refers to something by its id gets the other one."""
     topology = written(including("true"), other=OTHER)
     assert topology.name == "other"
@@ -83,7 +83,7 @@ def test_included_files_include_files(written: Written) -> None:
         ),
     ],
 )
-def test_what_is_wrong_with_an_include(
+def test_invalid_include_is_refused_with_its_position(
     written: Written, text: str, files: dict[str, str], says: str
 ) -> None:
     """The place is that of the file that is wrong."""

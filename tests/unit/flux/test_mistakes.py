@@ -87,7 +87,7 @@ streams:
         ("name: t\nspouts: [&a {id: x, class: *a}]", "t.yaml:2:10: this value contains itself"),
     ],
 )
-def test_a_file_that_is_wrong(written: Written, text: str, says: str) -> None:
+def test_invalid_file_is_refused(written: Written, text: str, says: str) -> None:
     """Syntax, keys, types and settings."""
     with pytest.raises(KstormError) as caught:
         written(text)
@@ -171,7 +171,7 @@ def test_a_file_that_is_wrong(written: Written, text: str, says: str) -> None:
         ("class: !!python/name:os.system", "could not determine a constructor for the tag"),
     ],
 )
-def test_a_component_that_is_wrong(written: Written, definition: str, says: str) -> None:
+def test_invalid_component_is_refused(written: Written, definition: str, says: str) -> None:
     """Its class, its arguments, its methods and properties."""
     with pytest.raises(KstormError) as caught:
         written(bolt(definition))
@@ -225,7 +225,7 @@ def test_a_component_that_is_wrong(written: Written, definition: str, says: str)
         ),
     ],
 )
-def test_a_stream_that_is_wrong(written: Written, stream: str, says: str) -> None:
+def test_invalid_stream_is_refused(written: Written, stream: str, says: str) -> None:
     """Its ends and its grouping."""
     text = f"""name: t
 spouts:
@@ -270,7 +270,7 @@ streams:
         ),
     ],
 )
-def test_code_that_wires_no_topology(written: Written, text: str, says: str) -> None:
+def test_invalid_topology_source_is_refused(written: Written, text: str, says: str) -> None:
     """What the function lacks, or returns."""
     with pytest.raises(KstormError) as caught:
         written(text)
@@ -314,7 +314,7 @@ streams:
     assert two.args == ([shared, shared],)  # type: ignore[attr-defined]
 
 
-def test_what_a_method_returns_goes_on_if_it_is_such_an_object(written: Written) -> None:
+def test_returned_copy_of_a_config_method_is_used(written: Written) -> None:
     """As the methods of something frozen return another one; what else they return is nothing."""
     text = f"""name: t
 components:
@@ -351,8 +351,7 @@ def test_a_value_that_yaml_does_not_read(written: Written, value: str) -> None:
         written(f"name: t\nconfig: {{it: {value}}}\n")
 
 
-def test_a_file_that_is_not_there() -> None:
-    """Says which."""
+def test_missing_file_is_named() -> None:
     with pytest.raises(
         KstormError,
         match=r"the topology's file no/such\.yaml cannot be read: no such file or directory",

@@ -39,7 +39,7 @@ def own(written: Written, text: str, properties: str | None = None, **environmen
         ("${ENV-X}", "${ENV-Y}", "${ENV-Y}"),
     ],
 )
-def test_what_is_put_in(written: Written, text: str, value: str, becomes: object) -> None:
+def test_values_are_replaced(written: Written, text: str, value: str, becomes: object) -> None:
     """Without quotes as YAML reads it, with quotes as text; keys are left as they are, and values are not looked through again."""
     assert own(written, text, X=value) == becomes
 
@@ -67,7 +67,7 @@ def test_a_value_is_never_more_than_a_value(written: Written, value: str) -> Non
         assert (topology.name, list(topology.components)) == ("t", ["words", "log"])
 
 
-def test_numbers_of_the_wiring_come_from_outside(written: Written) -> None:
+def test_numbers_and_settings_can_be_replaced(written: Written) -> None:
     """Parallelism and tasks too, and settings of kstorm's."""
     text = "name: ${topology}\nconfig:\n  topology_debug: ${debug}\n" + WIRED
     text = text.replace("'${debug}'", "${debug}").replace(
@@ -122,7 +122,7 @@ def test_numbers_of_the_wiring_come_from_outside(written: Written) -> None:
         ),
     ],
 )
-def test_what_cannot_be_put_in(
+def test_invalid_reference_is_refused(
     written: Written, text: str, properties: str | None, says: str
 ) -> None:
     """Is an error, and not left as it is."""

@@ -144,7 +144,7 @@ def test_a_factory_with_a_component_as_its_argument(written: Written) -> None:
 
 
 @pytest.mark.parametrize("first", [True, False])
-def test_a_reference_may_stand_above_what_it_names(written: Written, first: bool) -> None:
+def test_reference_may_precede_its_definition(written: Written, first: bool) -> None:
     """Storm wants it below."""
     parts = [
         f"  - {{id: recordTranslator, class: {STORM}:TestClass, args: [x]}}\n",
@@ -193,7 +193,7 @@ def test_properties_by_a_setter_or_an_attribute(written: Written) -> None:
 @pytest.mark.parametrize(
     ("value", "becomes"), [("10", 10.0), ("1.5", 1.5), ("true", True), ("null", None)]
 )
-def test_a_whole_number_is_a_float_where_one_is_asked_for(
+def test_whole_number_is_accepted_for_a_float(
     written: Written, value: str, becomes: object
 ) -> None:
     """Of a setter, and of a constructor. Storm makes any number of any other; here no digits are lost."""
@@ -351,7 +351,7 @@ def test_each_grouping(written: Written, type: str, further: str, kind: type) ->
     )
 
 
-def test_a_stream_that_is_not_declared(written: Written) -> None:
+def test_undeclared_stream_is_refused(written: Written) -> None:
     """Is refused, with those that are."""
     with pytest.raises(
         KstormError,

@@ -119,7 +119,7 @@ def reading(stub: RegistryStub) -> Iterator[Callable[..., Any]]:
 
 
 @pytest.mark.parametrize("name", BOMBS)
-def test_what_holds_too_many_values_is_not_decoded(name: str, reading: Callable[..., Any]) -> None:
+def test_record_with_too_many_values_is_not_decoded(name: str, reading: Callable[..., Any]) -> None:
     """In no time, and nearly no memory: nothing is made of it."""
     schema, body = BOMBS[name]
     with pytest.raises(ValueError, match="more than 10 values"):
@@ -127,7 +127,7 @@ def test_what_holds_too_many_values_is_not_decoded(name: str, reading: Callable[
 
 
 @pytest.mark.parametrize("name", BOMBS)
-def test_a_bomb_takes_next_to_nothing(name: str, reading: Callable[..., Any]) -> None:
+def test_bomb_is_refused_cheaply(name: str, reading: Callable[..., Any]) -> None:
     schema, body = BOMBS[name]
 
     def read() -> None:
@@ -139,7 +139,7 @@ def test_a_bomb_takes_next_to_nothing(name: str, reading: Callable[..., Any]) ->
     assert time.process_time() - began < 5
 
 
-def test_a_bomb_is_a_dead_letter_and_what_is_behind_it_is_read(
+def test_bomb_becomes_a_dead_letter_and_later_messages_are_read(
     reading: Callable[..., Any], stub: RegistryStub
 ) -> None:
     good = number(1) + b"\0"
@@ -157,18 +157,18 @@ def test_a_bomb_is_a_dead_letter_and_what_is_behind_it_is_read(
 
 
 @pytest.mark.parametrize("levels", [MOST_LEVELS + 1, 5000, 1_000_000])
-def test_what_is_too_deep_is_not_decoded(levels: int, reading: Callable[..., Any]) -> None:
+def test_too_deeply_nested_record_is_not_decoded(levels: int, reading: Callable[..., Any]) -> None:
     """The decoder calls itself until the stack is overrun, which ends the process: 5 kB are enough."""
     with pytest.raises(ValueError, match="more than 200 levels deep"):
         reading(LIST, b"\x02" * levels + b"\0")
 
 
-def test_what_is_in_itself_without_end_is_not_decoded(reading: Callable[..., Any]) -> None:
+def test_endless_recursion_is_not_decoded(reading: Callable[..., Any]) -> None:
     with pytest.raises(ValueError, match="more than 200 levels deep"):
         reading(record(("self", "R")), b"\0")
 
 
-def test_what_is_deep_but_not_too_deep_is_read(reading: Callable[..., Any]) -> None:
+def test_nesting_up_to_the_limit_is_read(reading: Callable[..., Any]) -> None:
     found = reading(LIST, b"\x02" * (MOST_LEVELS - 5) + b"\0")
     levels = 0
     while found := found["next"]:
@@ -210,7 +210,7 @@ def test_a_number_is_read_as_the_decoder_reads_it(reading: Callable[..., Any]) -
         reading(array("null"), b"\x84" + b"\x80" * 9 + b"\x02" + b"\0")
 
 
-def test_references_are_followed_and_a_schema_may_be_told_by_a_guid(
+def test_references_are_followed_and_schemas_are_found_by_guid(
     stub: RegistryStub, reading: Callable[..., Any]
 ) -> None:
     stub.schemas = {
@@ -329,7 +329,7 @@ def test_values_are_counted_as_they_are(data: st.DataObject) -> None:
 
 
 @given(st.data())
-def test_what_is_damaged_is_refused_or_small(data: st.DataObject) -> None:
+def test_damaged_record_is_refused_or_small(data: st.DataObject) -> None:
     """What the check lets pass the decoder makes no more of than was counted, or refuses."""
     schema = parse_schema(named(data.draw(SCHEMAS), itertools.count()))
     body = data.draw(bodies(schema))
@@ -355,7 +355,7 @@ def test_what_is_damaged_is_refused_or_small(data: st.DataObject) -> None:
 
 
 @given(st.data())
-def test_what_fastavro_writes_is_counted(data: st.DataObject) -> None:
+def test_records_of_fastavro_are_counted(data: st.DataObject) -> None:
     value = data.draw(
         st.lists(st.dictionaries(st.text(max_size=3), st.none() | st.integers(-9, 9), max_size=4))
     )

@@ -112,7 +112,7 @@ def topology(**settings: Any) -> Topology:
 
 
 @pytest.mark.parametrize(("size", "name"), BOMBS)
-def test_a_frame_takes_no_more_than_there_is_to_spare(size: int, name: str) -> None:
+def test_memory_of_a_frame_is_limited(size: int, name: str) -> None:
     data = bombs(size)[name]
     kinds: tuple[type[Any], ...] = (TupleFrame, AckFrame, CompletionFrame)
     for kind in kinds:
@@ -125,7 +125,7 @@ def test_a_frame_takes_no_more_than_there_is_to_spare(size: int, name: str) -> N
 
 
 @pytest.mark.parametrize("kind", ["bolt", "spout", "acker"])
-def test_a_record_that_is_too_long_for_a_frame_is_not_decoded(kind: str) -> None:
+def test_too_long_record_is_not_decoded(kind: str) -> None:
     """It is a dead letter with its place and its beginning. As large as a frame may be, it is looked at."""
     engines: dict[str, Callable[[Topology], Any]] = {
         "bolt": lambda made: bolt_engine(made, "bolt"),
@@ -161,7 +161,7 @@ def test_a_topology_of_larger_frames_reads_larger_ones() -> None:
     ), "acks may need it"
 
 
-def test_what_is_sent_is_read() -> None:
+def test_sent_frames_are_within_the_read_limits() -> None:
     """A frame of too many values is cut in two, and a tuple of too many fails: nobody would read it."""
     made = topology(topology_frame_max_bytes=8_000_000)
     outbox = Outbox(made)
@@ -242,7 +242,7 @@ def taken(
     "scheme", SCHEMES, ids=lambda scheme: type(getattr(scheme, "scheme", scheme)).__name__
 )
 @pytest.mark.parametrize("key", [None, b"k"])
-def test_a_message_that_is_too_long_is_never_shown_to_its_scheme(
+def test_too_long_message_is_not_passed_to_the_scheme(
     scheme: MultiScheme, key: bytes | None
 ) -> None:
     """A batch of 2 kB can hold one of 60 MB."""
@@ -254,7 +254,7 @@ def test_a_message_that_is_too_long_is_never_shown_to_its_scheme(
     assert memory < 1_000_000
 
 
-def test_how_long_a_message_may_be_is_the_spouts_to_say() -> None:
+def test_message_limit_is_a_setting_of_the_spout() -> None:
     scheme = SchemeAsMultiScheme(StringScheme())
     assert taken(scheme, b"x" * 100, max_message_bytes=100)[2] == [("x" * 100,)]
     assert taken(scheme, b"x" * 101, max_message_bytes=100)[2] == []
@@ -302,7 +302,7 @@ def test_a_long_text_is_not_many_values() -> None:
     assert taken(more, b'{"a": [1, 2, 3, 4, 5, 6, 7, 8, 9]}')[0].letters != []
 
 
-def test_the_dead_letter_of_a_bomb_is_none() -> None:
+def test_dead_letter_of_a_bomb_is_small() -> None:
     """Of its value the beginning is kept, and no copy is made of the rest."""
     letter = DeadLetter(
         topology="t", component="c", task=1, reason="too long", value=b"x" * 60_000_000

@@ -182,7 +182,7 @@ def reading() -> Iterator[Callable[..., Any]]:
 
 
 @pytest.mark.parametrize("name", BOMBS)
-def test_a_bomb_takes_next_to_nothing(name: str, reading: Callable[..., Any]) -> None:
+def test_bomb_is_refused_cheaply(name: str, reading: Callable[..., Any]) -> None:
     kind, field, body = BOMBS[name]
 
     def read() -> None:
@@ -197,9 +197,7 @@ def test_a_bomb_takes_next_to_nothing(name: str, reading: Callable[..., Any]) ->
 
 
 @pytest.mark.parametrize("name", BOMBS)
-def test_how_many_values_there_may_be_is_for_a_scheme_to_say(
-    name: str, reading: Callable[..., Any]
-) -> None:
+def test_value_limit_is_a_setting_of_the_scheme(name: str, reading: Callable[..., Any]) -> None:
     kind, field, body = BOMBS[name]
     with pytest.raises(ValueError, match="more than 10 values"):
         reading(kind, field, body, most_values=10)
@@ -242,7 +240,7 @@ def test_an_any_in_two_parts_is_refused(body: bytes, reading: Callable[..., Any]
         reading(OPEN, "one", body)
 
 
-def test_what_is_in_an_any_of_an_unknown_type_is_not_unpacked(reading: Callable[..., Any]) -> None:
+def test_any_of_an_unknown_type_is_not_unpacked(reading: Callable[..., Any]) -> None:
     with pytest.raises(TypeError, match=r"Can not find message descriptor by type_url"):
         reading(OPEN, "anys", long(1, any_of("x/fuzz.Unknown", b"\x12\0" * 500_000)))
 
@@ -268,7 +266,7 @@ def test_groups_without_end_are_refused(body: bytes, reading: Callable[..., Any]
     ],
     ids=lambda body: body.hex(),
 )
-def test_what_is_no_message_is_refused(body: bytes) -> None:
+def test_invalid_message_is_refused(body: bytes) -> None:
     """Cut short, longer than what it is in, ended by another's tag, or of no kind that there is."""
     with pytest.raises(DecodeError):
         TREE().ParseFromString(body)
@@ -276,7 +274,7 @@ def test_what_is_no_message_is_refused(body: bytes) -> None:
         count(TREES, body, 0, MOST_VALUES)
 
 
-def test_what_waits_for_its_schema_is_not_walked_over() -> None:
+def test_message_without_its_schema_is_not_walked() -> None:
     """It is shown again and again meanwhile, and nothing is given up."""
     scheme = ProtobufScheme(SchemaRegistry("http://127.0.0.1:1"), TREE, "trees")
     scheme.open()
@@ -290,7 +288,7 @@ def test_what_waits_for_its_schema_is_not_walked_over() -> None:
         scheme.close()
 
 
-def test_what_is_short_is_not_walked_over() -> None:
+def test_short_message_is_not_walked() -> None:
     """Unless there may be types of which nothing is known."""
     client: Any = None  # is asked for the schema first: without, nothing can be walked over
     ProtobufExtent(client, struct_pb2.Struct, MOST_VALUES).check(HEAD + bytes(150_000))
@@ -346,7 +344,7 @@ def test_values_are_counted_as_they_are(tree: Any) -> None:
 
 
 @given(trees(1))
-def test_what_is_in_an_any_is_counted(tree: Any) -> None:
+def test_contents_of_an_any_are_counted(tree: Any) -> None:
     """At least as much as is made of it."""
     holder = OPEN()
     holder.anys.add().Pack(tree)
@@ -359,7 +357,7 @@ def test_what_is_in_an_any_is_counted(tree: Any) -> None:
 
 
 @given(st.data())
-def test_what_is_damaged_is_refused_or_small(data: st.DataObject) -> None:
+def test_damaged_message_is_refused_or_small(data: st.DataObject) -> None:
     """What the check lets pass the decoder makes no more of than was counted, or refuses."""
     body = data.draw(trees()).SerializeToString()
     at = data.draw(st.integers(0, len(body)))

@@ -94,7 +94,7 @@ def test_a_config_is_one_or_a_config_error(name: str, value: Any) -> None:
 
 
 @given(st.dictionaries(st.text() | st.sampled_from(dir(Config)), values, max_size=2))
-def test_settings_of_ones_own_are_kept_or_a_config_error(own: dict[str, Any]) -> None:
+def test_own_settings_are_kept_or_refused(own: dict[str, Any]) -> None:
     """Under any name, with any value."""
     try:
         config = Config(own=own)
@@ -130,7 +130,7 @@ def test_a_reference_is_a_topology_or_a_kstorm_error(reference: str) -> None:
 
 
 @pytest.mark.parametrize("port", ["²", "9" * 5000, "65536", "1_0", "+1"])
-def test_a_port_that_is_no_number_from_1_to_65535(port: str) -> None:
+def test_invalid_port_is_refused(port: str) -> None:
     """`isdigit` says yes to powers, and `int` gives up at 4300 digits."""
     with pytest.raises(ConfigError, match=r"KSTORM_WEB_PORT is .*a whole number from 1 to 65535"):
         from_environment({"KSTORM_TOPOLOGY": "a:b", "KSTORM_WEB_PORT": port})
@@ -139,7 +139,7 @@ def test_a_port_that_is_no_number_from_1_to_65535(port: str) -> None:
 @pytest.mark.parametrize(
     "value", [10**400, 10**5000, 2**31, 1e300], ids=["huge", "unprintable", "one too many", "float"]
 )
-def test_a_number_that_no_client_takes(value: float) -> None:
+def test_too_large_number_is_refused(value: float) -> None:
     """Too large for a float, too long to print, or too large for librdkafka's properties."""
     with pytest.raises(ConfigError, match="topology_message_timeout_secs is above 2147483647"):
         Config(topology_message_timeout_secs=value)

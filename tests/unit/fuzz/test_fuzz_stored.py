@@ -163,14 +163,14 @@ def test_a_long_reason_is_cut() -> None:
     assert len(reason) == 2001
 
 
-def test_a_large_message_is_cut_and_says_so() -> None:
+def test_large_message_is_cut_and_marked() -> None:
     """Value and key; the coordinates are whole."""
     found = decode_letter(encode_letter(letter(value=bytes(900_000), key=bytes(500_000))))
     assert (len(found.value or b""), len(found.key or b"")) == (350_000, 100_000)
     assert "the first 350000 of its 900000 bytes are kept" in found.reason
 
 
-def test_a_ledger_deletes_no_bucket() -> None:
+def test_ledger_tombstone_is_refused() -> None:
     """A tombstone in its changelog is a stranger's; a state's deletes a key."""
     with pytest.raises(FrameError, match="bucket 3 has no value"):
         check_bucket(b"3", None)
@@ -178,7 +178,7 @@ def test_a_ledger_deletes_no_bucket() -> None:
 
 
 @pytest.mark.parametrize("value", LIES[:-3])
-def test_a_state_whose_value_cannot_be_read_says_which(value: bytes) -> None:
+def test_unreadable_state_value_names_its_key(value: bytes) -> None:
     """The tuple that needs it fails with the key's name."""
     with suppress(FrameError):
         list(TaskState({b"apple": value}.get, lambda start: {b"apple": value}.items()).items())

@@ -102,7 +102,7 @@ def test_an_expression_matches_whole_names() -> None:
     assert topics_matching("a|logs-a", names) == ["logs-a"]
 
 
-def test_an_expression_that_is_none_is_refused() -> None:
+def test_invalid_regular_expression_is_refused() -> None:
     """The error names the place in the expression."""
     with pytest.raises(
         ConfigError, match=r"topic is 'logs-\(', which is not a regular expression: missing \)"

@@ -95,7 +95,7 @@ def tup(key: Any = "k", message: Any = "m", topic: Any = "there", fields: Fields
     return Tuple([key, message, topic][: len(fields)], Source("lines", "default", 1, fields))
 
 
-def test_it_acks_only_what_the_broker_has(world: "World") -> None:
+def test_tuple_is_acked_after_the_delivery_report(world: "World") -> None:
     """A tuple is neither acked nor failed before the delivery report."""
     bolt = KafkaBolt().with_topic_selector("counts")
     outcomes = prepared(world, bolt)
@@ -109,7 +109,7 @@ def test_it_acks_only_what_the_broker_has(world: "World") -> None:
     assert bolt.metrics() == {"written": 1, "skipped": 0, "held": 0, "expired": 0, "lost": 0}
 
 
-def test_it_fails_what_the_broker_did_not_take(world: "World") -> None:
+def test_rejected_record_fails_its_tuple(world: "World") -> None:
     """The tuple is failed, so that it is replayed; a broker that stays away is reported once, not per record."""
     bolt = KafkaBolt().with_topic_selector("counts")
     outcomes = prepared(world, bolt)
@@ -172,7 +172,7 @@ def test_the_mapper_takes_the_named_fields(world: "World") -> None:
     assert world.writer.records[0][1:3] == (b"the-topic", b"the-key")
 
 
-def test_a_tuple_without_the_key_field_has_no_key(world: "World") -> None:
+def test_missing_key_field_means_no_key(world: "World") -> None:
     """As in Storm; without the message field it is an error."""
     bolt = KafkaBolt().with_topic_selector("t")
     prepared(world, bolt)
@@ -217,7 +217,7 @@ def test_a_tick_is_not_written(world: "World") -> None:
     assert world.writer.records == []
 
 
-def test_producer_properties_open_a_producer_of_its_own(world: "World") -> None:
+def test_producer_properties_open_a_separate_producer(world: "World") -> None:
     """Without them, the bolt shares the process's."""
     prepared(world, KafkaBolt().with_topic_selector("t"))
     assert world.own_writers == []
@@ -229,7 +229,7 @@ def test_producer_properties_open_a_producer_of_its_own(world: "World") -> None:
 
 
 @pytest.mark.parametrize("side", ["key", "value"])
-def test_javas_serializers_are_told_where_to_be_set(side: str) -> None:
+def test_java_serializer_properties_are_refused_with_a_remedy(side: str) -> None:
     """Storm's documentation sets them among the producer's properties; librdkafka has no such properties."""
     java = {f"{side}.serializer": "org.apache.kafka.common.serialization.StringSerializer"}
     with pytest.raises(
@@ -246,7 +246,7 @@ def test_a_task_runs_a_copy() -> None:
     )
 
 
-def test_without_a_topic_or_clients_it_says_what_is_missing(world: "World") -> None:
+def test_missing_topic_or_clients_are_reported(world: "World") -> None:
     """Both are clear errors when the task is prepared."""
     with pytest.raises(ConfigError, match=r"'sink' has no topic: add \.with_topic_selector"):
         prepared(world, KafkaBolt())

@@ -64,9 +64,7 @@ def test_a_serializer_writes_as_kafkas_own_does(
         (JsonSerializer(), object()),
     ],
 )
-def test_a_serializer_refuses_what_is_not_its_own(
-    world: "World", serializer: Any, value: Any
-) -> None:
+def test_serializer_refuses_other_types(world: "World", serializer: Any, value: Any) -> None:
     """The tuple fails by it; a batch writes nothing of it, so that only those fail that must."""
     bolt = KafkaBolt().with_topic_selector("t").with_value_serializer(serializer)
     prepared(world, bolt)
@@ -77,7 +75,7 @@ def test_a_serializer_refuses_what_is_not_its_own(
     assert (world.writer.records, world.writer.batches) == ([], [])
 
 
-def test_a_mapper_takes_whole_frames_if_its_own_class_says_how(world: "World") -> None:
+def test_mapper_handles_frames_only_if_its_own_class_does(world: "World") -> None:
     """One that inherits it may take other fields, and writes tuple by tuple; JSON is the same either way."""
 
     class Loud(FieldNameBasedTupleToKafkaMapper):
@@ -137,7 +135,7 @@ def test_fire_and_forget_acks_before_the_broker_has_it(world: "World") -> None:
 
 
 @pytest.mark.parametrize("name", ["acks", "request.required.acks"])
-def test_what_the_broker_never_says_is_not_acked_for(world: "World", name: str) -> None:
+def test_acks_0_is_refused_without_fire_and_forget(world: "World", name: str) -> None:
     """Without acknowledgements nobody knows what was written; who does not want to know says so."""
     bolt = KafkaBolt().with_topic_selector("t").with_producer_properties({name: 0})
     with pytest.raises(
@@ -205,7 +203,7 @@ async def test_tuples_wait_for_their_serializer(
     assert [str(error) for error in outcomes.errors] == ["the registry does not answer"]
 
 
-async def test_a_tuple_that_waited_in_vain_fails(
+async def test_tuple_with_a_refused_schema_fails(
     world: "World", monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Its schema turns out to be refused: nobody is there to hear of an exception, and it must not be forgotten."""
@@ -249,7 +247,7 @@ def test_lineage_is_written_as_headers(world: "World") -> None:
     assert dict(second)["kstorm-source-offset"] == "71"
 
 
-def test_lineage_is_what_is_known(world: "World") -> None:
+def test_lineage_contains_only_known_origins(world: "World") -> None:
     """A stream without the fields, not tracked, of a topic that was not named: no headers, in particular no wrong ones."""
     bolt = KafkaBolt().with_topic_selector("t").with_lineage()
     prepared(world, bolt)
@@ -258,7 +256,7 @@ def test_lineage_is_what_is_known(world: "World") -> None:
     assert world.writer.headers == [[], []]
 
 
-def test_without_lineage_nothing_is_written_besides(world: "World") -> None:
+def test_without_lineage_no_headers_are_written(world: "World") -> None:
     """Who does not ask for headers pays for none."""
     bolt = KafkaBolt().with_topic_selector("t")
     prepared(world, bolt)
@@ -299,7 +297,7 @@ def test_the_header_traceparent_is_the_tuples_span(world: "World") -> None:
 
 
 @pytest.mark.parametrize("share", [-0.1, 1.1, float("nan")])
-def test_a_share_of_trees_that_is_none(share: float) -> None:
+def test_invalid_sampling_share_is_refused(share: float) -> None:
     """It is refused where it is said."""
     with pytest.raises(ConfigError, match=r"it must be a share of the trees, from 0 to 1"):
         KafkaBolt().with_lineage(traceparent=True, sampled=share)
@@ -319,7 +317,7 @@ def test_a_share_of_trees_that_is_none(share: float) -> None:
         f"00-{'a' * 32}-{'b' * 16}-01\n",
     ],
 )
-def test_what_is_no_traceparent(header: str) -> None:
+def test_invalid_traceparent_is_not_parsed(header: str) -> None:
     """By the rules of W3C."""
     assert parse(header) is None
 

@@ -32,7 +32,7 @@ def test_a_task_runs_a_copy() -> None:
     assert copy.deepcopy(spout).spout_config.topic == "t"
 
 
-def test_without_clients_it_says_what_is_missing(world: "World") -> None:
+def test_missing_clients_are_reported(world: "World") -> None:
     """A component that was lent no clients raises a clear error, not a KeyError."""
     spout = KafkaSpout(SpoutConfig(KafkaHosts(), "t", "", "s"))
     builder = TopologyBuilder("words")
@@ -43,7 +43,7 @@ def test_without_clients_it_says_what_is_missing(world: "World") -> None:
         spout.open(Config(), TopologyContext(builder.build(), "lines", 0), world.collector)
 
 
-def test_it_emits_what_is_there(world: "World") -> None:
+def test_existing_messages_are_emitted(world: "World") -> None:
     """From the oldest message on, with partition and offset as the message id."""
     world.source.produce(0, 0, 1, 2)
     ids = world.run_ids(world.open())
@@ -69,7 +69,7 @@ def test_each_task_reads_its_own(world: "World") -> None:
     assert sorted(partition.partition for partition in world.source.positions) == [1, 3]
 
 
-def test_it_emits_no_more_than_the_collector_has_room_for(world: "World") -> None:
+def test_emits_are_limited_by_the_collectors_capacity(world: "World") -> None:
     """`capacity` is checked for every message, since one call emits many."""
     world.source.produce(0, *range(100))
     world.collector.capacity = 7
@@ -186,7 +186,7 @@ def test_deactivating_stores_the_offsets(world: "World") -> None:
     assert world.offsets.offset() == 1
 
 
-def test_what_ends_after_deactivation_is_stored_too(world: "World") -> None:
+def test_trees_completed_after_deactivation_are_stored(world: "World") -> None:
     """By `ack`, since `next_tuple` is not called: at the last tree, and else at the usual interval."""
     world.source.produce(0, 0, 1, 2)
     spout = world.open()
@@ -240,7 +240,7 @@ def test_its_metrics_are_logged_once_a_bucket(
     )
 
 
-def test_its_metrics_say_how_far_it_is_behind(world: "World") -> None:
+def test_metrics_contain_the_lag(world: "World") -> None:
     """Lag is counted from the lowest unfinished message."""
     world.source.produce(0, *range(10))
     spout = world.open(retry_initial_delay_ms=5000)
@@ -259,7 +259,7 @@ def test_its_metrics_say_how_far_it_is_behind(world: "World") -> None:
     }
 
 
-def test_it_says_how_old_the_oldest_unfinished_message_is(world: "World") -> None:
+def test_age_of_the_oldest_unfinished_message(world: "World") -> None:
     """By the message's own time, which a restart does not change; what was not read yet counts from when it was seen."""
     place = world.source.at(0)
     world.source.produce(0, *range(3), timestamp=1_000_000)

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from tests.unit.kafka.conftest import World
 
 
-def test_a_partition_that_was_taken_over_is_dropped(world: "World") -> None:
+def test_fenced_partition_is_dropped(world: "World") -> None:
     """A fenced task emits no more of it, ignores what was in flight, and starts from what the other has stored."""
     world.source.produce(0, 0, 1, 2)
     spout = world.open()
@@ -77,7 +77,7 @@ def test_an_offset_that_expired_is_skipped(
     assert world.offsets.offset() == 11
 
 
-def test_a_topic_made_anew_is_read_from_its_start(world: "World") -> None:
+def test_recreated_topic_is_read_from_its_start(world: "World") -> None:
     """The log ends before the stored offset: it starts over, and late acks of the old log's messages count nothing."""
     world.source.produce(0, *range(100))
     world.offsets.stored[ZERO] = stored(95)
@@ -174,7 +174,7 @@ def test_a_new_leader_changes_nothing_but_its_name(world: "World") -> None:
     assert world.offsets.offset() == 2
 
 
-def test_zookeeper_out_of_reach_is_told_once(world: "World") -> None:
+def test_zookeeper_outage_is_reported_once(world: "World") -> None:
     """Processing continues; the error is reported when it begins, and `problem` shows it to a readiness check."""
     world.source.produce(0, 0)
     spout = world.open()
@@ -188,7 +188,7 @@ def test_zookeeper_out_of_reach_is_told_once(world: "World") -> None:
     assert world.run(spout) == [1]
 
 
-def test_a_scheme_that_waits_is_told_of_and_opened_and_closed(world: "World") -> None:
+def test_waiting_scheme_is_opened_reported_and_closed(world: "World") -> None:
     """Like ZooKeeper out of reach: reported once, shown by the readiness check, and processing continues when it is over."""
 
     class Asking:
@@ -224,7 +224,7 @@ def test_a_scheme_that_waits_is_told_of_and_opened_and_closed(world: "World") ->
     assert Asking.calls == ["open", "close"]
 
 
-def test_a_partition_that_goes_on_elsewhere_while_it_is_paused_stays_held_back(
+def test_paused_partition_stays_paused_after_a_seek(
     world: "World",
 ) -> None:
     """The reader forgets its pause; the spout must know, or it gathers all that there is while it may emit nothing."""

@@ -89,7 +89,7 @@ def test_ignoring_offsets_needs_an_id_of_the_deployment(world: "World") -> None:
 
 
 @pytest.mark.parametrize(("behind", "first"), [(3, 3), (1, 5)])
-def test_an_offset_too_far_behind_is_given_up(world: "World", behind: int, first: int) -> None:
+def test_offset_too_far_behind_is_skipped(world: "World", behind: int, first: int) -> None:
     """`max_offset_behind` compares with where `start_offset_time` would start."""
     world.source.produce(0, *range(5))
     world.offsets.stored[ZERO] = stored(3)
@@ -100,7 +100,7 @@ def test_an_offset_too_far_behind_is_given_up(world: "World", behind: int, first
     assert world.offsets.offset() == first
 
 
-def test_a_stored_offset_that_is_none_is_reported(world: "World") -> None:
+def test_invalid_stored_offset_is_reported(world: "World") -> None:
     """The other partitions go on, and this one is tried again at the next refresh."""
     world.source.produce(0, 0)
     world.offsets.unreadable = ConfigError("not a stored offset")
@@ -141,7 +141,7 @@ def test_nothing_is_emitted_before_its_start_is_stored(world: "World", time: int
     ]  # the first one was killed
 
 
-def test_a_start_is_stored_by_this_deployment_before_it_is_used(world: "World") -> None:
+def test_start_offset_is_stored_before_it_is_used(world: "World") -> None:
     """Another deployment's may be the very same offset."""
     world.source.produce(0, *range(5))
     world.offsets.stored[ZERO] = stored(5, "words-0")
@@ -169,7 +169,7 @@ def test_where_it_starts_over_is_stored_first(world: "World") -> None:
     assert world.offsets.offset() == 12
 
 
-def test_a_partition_that_is_lost_before_its_start_is_stored_is_started_anew(
+def test_partition_lost_before_its_start_is_stored_starts_again(
     world: "World",
 ) -> None:
     """By whoever has it next, from where that is then."""
@@ -185,9 +185,7 @@ def test_a_partition_that_is_lost_before_its_start_is_stored_is_started_anew(
 
 
 @pytest.mark.parametrize("there_first", [True, False])
-def test_a_partition_that_is_found_later_is_read_from_its_beginning(
-    world: "World", there_first: bool
-) -> None:
+def test_partition_found_later_is_read_from_its_start(world: "World", there_first: bool) -> None:
     """What was written to it before it was found was written while the spout was at work. So it is with a topic."""
     if there_first:
         world.source.produce(0, *range(5))
@@ -204,7 +202,7 @@ def test_a_partition_that_is_found_later_is_read_from_its_beginning(
     assert world.run(spout, 10) == [7, 8]
 
 
-def test_a_topic_that_is_found_later_is_read_from_its_beginning(world: "World") -> None:
+def test_topic_found_later_is_read_from_its_start(world: "World") -> None:
     """Those that were there are read from their end."""
     world.source.produce(0, 0, 1, topic="logs-a")
     hosts = KafkaHosts(refresh_freq_secs=2)

@@ -53,7 +53,7 @@ def test_each_scheme_gives_the_values_of_its_fields(
     assert [list(each) for each in tuples or ()] == [values]
 
 
-def test_a_message_without_a_key_has_none() -> None:
+def test_message_without_a_key_gives_its_value() -> None:
     """A key-value scheme reads the value alone if there is no key."""
     tuples = deserializer(KeyValueSchemeAsMultiScheme(StringKeyValueScheme()))(message(b"v"))
     assert [list(each) for each in tuples or ()] == [[None, "v"]]
@@ -69,7 +69,7 @@ def test_a_message_without_a_key_has_none() -> None:
         StringMultiSchemeWithTopic(),
     ],
 )
-def test_a_tombstone_is_shown_to_no_scheme(scheme: MultiScheme) -> None:
+def test_tombstones_are_not_passed_to_schemes(scheme: MultiScheme) -> None:
     """A message without a value holds nothing to process."""
     assert deserializer(scheme)(message(None, b"k")) is None
 
@@ -87,7 +87,7 @@ def test_a_scheme_may_find_nothing() -> None:
     assert deserializer(MessageMetadataSchemeAsMultiScheme(Picky()))(message(b"v")) is None
 
 
-def test_text_that_is_none_is_not_mangled() -> None:
+def test_invalid_utf_8_is_refused() -> None:
     """Bytes that are not UTF-8 are refused, so that they end among the dead letters."""
     with pytest.raises(UnicodeDecodeError):
         deserializer(SchemeAsMultiScheme(StringScheme()))(message(b"\xff"))

@@ -105,7 +105,7 @@ def test_a_place_that_cannot_be_is_refused(topic: str, root: str, id: str, compl
         SpoutConfig(KafkaHosts(), topic, root, id)
 
 
-def test_hosts_are_no_mere_text() -> None:
+def test_hosts_as_text_are_refused() -> None:
     """The first that comes to mind, and it would fail late."""
     with pytest.raises(ConfigError, match=r"hosts is 'kafka:9092': it must be KafkaHosts\("):
         SpoutConfig("kafka:9092", "t", "/r", "i")  # type: ignore[arg-type]
@@ -129,7 +129,7 @@ SEED = """{"topology": {"id": "kafka-spout-demo-1-1489642910", "name": "kafka-sp
 PARTITION = Partition("topic-storm", 0)
 
 
-def test_what_is_stored_is_storms_json() -> None:
+def test_stored_offset_is_storms_json() -> None:
     """Names, nesting and order of the fields are those of the example in *Storm Kafka Integration*."""
     stored = StoredOffset.of(
         TopologyRef("kafka-spout-demo-1-1489642910", "kafka-spout-demo"),
@@ -167,7 +167,7 @@ def test_what_is_stored_is_storms_json() -> None:
         ),
     ],
 )
-def test_what_is_no_offset_of_this_partition_is_refused(data: bytes, complaint: str) -> None:
+def test_invalid_stored_offset_is_refused(data: bytes, complaint: str) -> None:
     """The error names the node, and never is a wrong offset read out of it."""
     with pytest.raises(ConfigError, match=f"/r/i/partition_0.*{complaint}"):
         StoredOffset.from_json(data, PARTITION, "/r/i/partition_0")

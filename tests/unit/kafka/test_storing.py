@@ -68,7 +68,7 @@ def test_the_offset_waits_for_its_range(world: "World") -> None:
     assert world.offsets.offset() == 2
 
 
-def test_what_is_refused_is_in_the_next_range(world: "World") -> None:
+def test_refused_range_is_in_the_next_one(world: "World") -> None:
     """And a readiness check says why offsets are not stored."""
     world.source.produce(0, 0, 1)
     spout = world.open()
@@ -102,7 +102,7 @@ def test_who_leaves_keeps_the_lock_until_the_last_range_is_there(world: "World")
 
 
 @pytest.mark.parametrize("late", [None, "timed out"])
-def test_what_comes_too_late_for_the_end_is_not_stored(world: "World", late: str | None) -> None:
+def test_late_confirmation_stores_no_offset(world: "World", late: str | None) -> None:
     """The next owner may be at work by then."""
     world.source.produce(0, 0)
     spout = world.open()
@@ -115,7 +115,7 @@ def test_what_comes_too_late_for_the_end_is_not_stored(world: "World", late: str
     assert world.offsets.released == [ZERO]
 
 
-def test_what_was_on_its_way_when_the_partition_was_lost_is_not_stored(world: "World") -> None:
+def test_pending_range_of_a_lost_partition_stores_no_offset(world: "World") -> None:
     world.source.produce(0, 0)
     spout = world.open()
     finish(world, spout, 0)
@@ -129,7 +129,7 @@ def test_what_was_on_its_way_when_the_partition_was_lost_is_not_stored(world: "W
     assert world.offsets.saved == saved
 
 
-def test_a_start_behind_the_first_offset_is_skipped(world: "World") -> None:
+def test_start_after_the_first_offset_is_recorded_as_skipped(world: "World") -> None:
     """It is said before it is stored, so no audit finds a gap."""
     world.source.produce(0, *range(5))
     world.writer.holds = True
@@ -146,7 +146,7 @@ def test_a_start_behind_the_first_offset_is_skipped(world: "World") -> None:
     assert world.offsets.offset() == 5
 
 
-def test_a_start_that_is_refused_is_tried_again(world: "World") -> None:
+def test_refused_start_is_retried(world: "World") -> None:
     world.source.produce(0, *range(5))
     world.writer.refuses = "not yet"
     spout = world.open(start_offset_time=LATEST_TIME)
@@ -158,7 +158,7 @@ def test_a_start_that_is_refused_is_tried_again(world: "World") -> None:
     assert world.offsets.offset() == 5
 
 
-def test_what_is_too_far_behind_is_skipped(world: "World") -> None:
+def test_offsets_too_far_behind_are_recorded_as_skipped(world: "World") -> None:
     world.source.produce(0, *range(10))
     world.offsets.stored[ZERO] = stored(2)
     world.run(world.open(start_offset_time=LATEST_TIME, max_offset_behind=3))
@@ -177,7 +177,7 @@ def test_an_ignored_offset_is_gone_back_from(world: "World") -> None:
 
 
 @pytest.mark.parametrize("acked", [True, False])
-def test_what_has_expired_is_skipped(world: "World", acked: bool) -> None:
+def test_expired_offsets_are_recorded_as_skipped(world: "World", acked: bool) -> None:
     """Whether or not something is in flight that is still waited for."""
     world.source.produce(0, 0, 1, 2)
     spout = world.open()
@@ -231,7 +231,7 @@ def test_without_a_guarantee_ranges_are_claimed(world: "World") -> None:
         ),
     ],
 )
-def test_no_more_is_said_than_is_known(
+def test_without_ackers_ranges_are_only_claimed(
     settings: dict[str, Any], guarantee: ProcessingGuarantee, said: str
 ) -> None:
     """Without ackers nobody knows how a tree has ended, though the spout's `ack` is called."""
@@ -242,7 +242,7 @@ def test_no_more_is_said_than_is_known(
     assert said_of_the_rest(config, builder.build()) == said
 
 
-def test_at_most_once_it_is_claimed_before_it_is_emitted(world: "World") -> None:
+def test_at_most_once_claims_a_range_before_emitting(world: "World") -> None:
     """In Kafka first, then in ZooKeeper, then emitted."""
     world.source.produce(0, 0, 1)
     world.writer.holds = True

@@ -188,7 +188,7 @@ class Moody(ExponentialBackoffRetryManager):
         raise RuntimeError("nor forgotten")
 
 
-def test_a_retry_manager_that_raises_forgets_no_message(collector: "FakeCollector") -> None:
+def test_exception_of_a_retry_manager_loses_no_message(collector: "FakeCollector") -> None:
     """The failed message is a dead letter, the neighbours of one that cannot be read are emitted."""
     manager = make(collector, failed_message_retry_manager=Moody, scheme=Odd())
     manager.fill([message(0, b"a"), message(1, b"\xff"), message(2, b"b")])
@@ -222,9 +222,7 @@ class Guessing(ExponentialBackoffRetryManager):
 
 
 @pytest.mark.parametrize("guess", [1, 77])
-def test_a_retry_manager_that_names_another_message_retries_none(
-    collector: "FakeCollector", guess: int
-) -> None:
+def test_retry_of_an_unknown_message_is_ignored(collector: "FakeCollector", guess: int) -> None:
     """One that is in flight is not emitted twice, one that is unknown does not stop the partition."""
     manager = make(collector, failed_message_retry_manager=type("G", (Guessing,), {"guess": guess}))
     manager.fill([message(0), message(1)])
@@ -236,7 +234,7 @@ def test_a_retry_manager_that_names_another_message_retries_none(
     assert [offset for offset, _ in collector.take()] == [0]
 
 
-def test_only_what_is_refused_is_asked_for_alone() -> None:
+def test_batch_is_halved_to_find_the_bad_message() -> None:
     """A batch is cut in halves, between messages: some 18 calls for one bad message in 500, not 500."""
     calls = 0
 

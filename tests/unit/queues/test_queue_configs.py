@@ -91,7 +91,7 @@ def test_a_value_that_cannot_work_is_refused_by_name(make: Callable[[], Any], sa
         make()
 
 
-def test_no_password_is_shown() -> None:
+def test_repr_contains_no_password() -> None:
     """Neither by the config nor by what holds it."""
     config = RabbitMQConfig(
         "q", username="me", password="very-secret", password_file="/secrets/rabbit"
@@ -100,7 +100,7 @@ def test_no_password_is_shown() -> None:
     assert "'me'" in repr(config)
 
 
-def test_rabbitmqs_port_follows_from_tls_unless_it_is_named() -> None:
+def test_rabbitmq_port_defaults_depend_on_tls() -> None:
     hosts = ["a", "b:1234"]
     assert RabbitMQConfig("q", hosts=hosts).addresses == [("a", 5672), ("b", 1234)]
     assert RabbitMQConfig("q", hosts=hosts, tls=RabbitMQTls()).addresses == [
@@ -109,14 +109,14 @@ def test_rabbitmqs_port_follows_from_tls_unless_it_is_named() -> None:
     ]
 
 
-def test_the_prefetch_is_the_pending_limit_unless_it_is_named() -> None:
+def test_prefetch_defaults_to_the_pending_limit() -> None:
     """And never more than AMQP can say, where 0 would mean no limit at all."""
     assert RabbitMQConfig("q").prefetch(2000) == 2000
     assert RabbitMQConfig("q").prefetch(1_000_000) == 65_535
     assert RabbitMQConfig("q", prefetch_count=10).prefetch(2000) == 10
 
 
-def test_rabbitmq_is_given_longer_pauses_the_longer_it_is_away() -> None:
+def test_reconnect_pauses_grow() -> None:
     """Doubling from 0.5 s up to 30 s; a pause is shortened by up to a half, so that not all consumers come at once."""
     one = RabbitMQConfig("q")
     assert [one.delay(failures, 0) for failures in range(1, 10)] == [
@@ -172,7 +172,7 @@ def test_the_kestrel_spout_of_storms_documentation_can_be_written_as_it_stands_t
         assert spout.hosts == [HostInfo("kestrel.backtype.com", 22133)]
 
 
-def test_a_service_without_rabbitmqs_client_says_what_to_install(
+def test_missing_rabbitmq_client_names_the_extra(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setitem(sys.modules, "pika", None)

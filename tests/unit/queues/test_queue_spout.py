@@ -101,9 +101,7 @@ def release(cluster: LocalCluster, tuple: Tuple, verdict: str) -> None:
 
 
 @pytest.mark.parametrize("spout", spouts(), ids=["rabbitmq", "kestrel"])
-def test_a_message_leaves_its_queue_when_its_tree_is_complete_and_no_sooner(
-    spout: QueueSpout, local_cluster: Make
-) -> None:
+def test_message_is_acked_when_its_tree_is_complete(spout: QueueSpout, local_cluster: Make) -> None:
     """While the bolt holds the tuple, the message is open: neither done nor anybody else's."""
     queue = MemoryQueue(b"a b")
     cluster = local_cluster(topology(spout, Hold()), resources=queue.resources)
@@ -116,7 +114,7 @@ def test_a_message_leaves_its_queue_when_its_tree_is_complete_and_no_sooner(
 
 
 @pytest.mark.parametrize("spout", spouts(), ids=["rabbitmq", "kestrel"])
-def test_a_failed_message_goes_back_and_comes_again(spout: QueueSpout, local_cluster: Make) -> None:
+def test_failed_message_is_returned_and_redelivered(spout: QueueSpout, local_cluster: Make) -> None:
     """Each fails once, and each is done in the end."""
     queue = MemoryQueue(b"a", b"b", b"c")
     cluster = local_cluster(topology(spout, FailOnce()), resources=queue.resources)
@@ -127,7 +125,7 @@ def test_a_failed_message_goes_back_and_comes_again(spout: QueueSpout, local_clu
 
 
 @pytest.mark.parametrize("spout", spouts(), ids=["rabbitmq", "kestrel"])
-def test_a_message_that_times_out_goes_back(spout: QueueSpout, local_cluster: Make) -> None:
+def test_timed_out_message_is_returned(spout: QueueSpout, local_cluster: Make) -> None:
     """The bolt never says anything: after 1 to 1.5 message timeouts the queue has it again, and it is emitted again."""
     queue = MemoryQueue(b"a")
     cluster = local_cluster(topology(spout, Hold()), resources=queue.resources)
@@ -138,7 +136,7 @@ def test_a_message_that_times_out_goes_back(spout: QueueSpout, local_cluster: Ma
 
 @pytest.mark.parametrize("kstorm_seed", range(5))
 @pytest.mark.parametrize("spout", spouts(), ids=["rabbitmq", "kestrel"])
-def test_no_message_is_lost_when_the_spout_dies(
+def test_spout_crash_loses_no_message(
     spout: QueueSpout, local_cluster: Make, kstorm_seed: int
 ) -> None:
     """Its connection dies with it: the queue has back what was open, and the next life emits it."""
@@ -169,7 +167,7 @@ def test_a_message_of_several_tuples_leaves_with_the_last_of_their_trees(
     assert queue.done == [b"a b c"]
 
 
-def test_a_message_of_several_tuples_goes_back_once_and_whole_if_one_of_them_fails(
+def test_message_with_a_failed_tuple_is_returned_once(
     local_cluster: Make,
 ) -> None:
     """What is heard of its other trees then is of no account, neither for the old attempt nor for the new one."""
@@ -206,7 +204,7 @@ def test_a_message_without_tuples_is_done_at_once(local_cluster: Make) -> None:
         ),
     ],
 )
-def test_a_message_that_cannot_be_emitted_is_a_dead_letter_and_leaves_no_sooner_than_that_is_stored(
+def test_unemittable_message_is_acked_after_its_dead_letter_is_stored(
     value: bytes, reason: str, local_cluster: Make
 ) -> None:
     """With its bytes; what comes after it is processed."""
@@ -268,7 +266,7 @@ def test_a_message_on_which_a_grouping_raises_is_a_dead_letter(
     assert cluster.errors == []
 
 
-def test_no_more_is_taken_than_may_be_in_flight(local_cluster: Make) -> None:
+def test_open_messages_are_limited(local_cluster: Make) -> None:
     """Two trees are allowed: the rest waits in the reader or in the queue."""
     queue = MemoryQueue(*(b"%d" % number for number in range(9)))
     cluster = words_of(queue, local_cluster, Hold(), topology_max_spout_pending=2)
@@ -292,14 +290,14 @@ def test_the_readers_limit_is_the_pending_limit(local_cluster: Make) -> None:
     assert (kestrel[1], kestrel[2], kestrel[3]) == ("lines", [("localhost", 22133)], 7)
 
 
-def test_without_ackers_a_message_is_done_when_it_is_emitted(local_cluster: Make) -> None:
+def test_without_ackers_messages_are_acked_on_emit(local_cluster: Make) -> None:
     """Best effort, as in Storm."""
     queue = MemoryQueue(b"a b")
     words_of(queue, local_cluster, Hold(), topology_acker_executors=0).run_until_idle()
     assert queue.done == [b"a b"]
 
 
-def test_an_inactive_spout_gives_back_what_it_did_not_emit_and_a_closed_one_everything() -> None:
+def test_deactivated_spout_returns_fetched_messages_and_closed_spout_all() -> None:
     """A task that is moved lets its trees finish, while others may have what it only had fetched ahead."""
     queue = MemoryQueue(b"a", b"b", b"c")
     spout = RabbitMQSpout(RabbitMQConfig("words", scheme=Words()))
@@ -334,7 +332,7 @@ def test_a_problem_is_shown_to_the_readiness_check_and_reported_once(local_clust
     assert [str(error.error) for error in cluster.errors] == ["the queue is away"] * 2
 
 
-def test_a_spout_without_clients_says_where_to_run_it(local_cluster: Make) -> None:
+def test_missing_queue_clients_are_reported(local_cluster: Make) -> None:
     with pytest.raises(
         KstormError, match="'lines' reads a queue, but was given no clients for queues: run it in a"
     ):

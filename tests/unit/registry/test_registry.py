@@ -127,9 +127,7 @@ def kind(request: pytest.FixtureRequest) -> str:
     return str(request.param)
 
 
-def test_what_a_serializer_writes_its_scheme_reads(
-    stub: RegistryStub, opened: Any, kind: str
-) -> None:
+def test_scheme_reads_records_of_its_serializer(stub: RegistryStub, opened: Any, kind: str) -> None:
     """The schema is registered under the topic's subject, once; its id comes before the bytes; fields are in order."""
     scheme, serializer = map(opened, kinds(stub.url)[kind])
     written = at_last(lambda: serializer.serialize("counts", ENTRY))
@@ -144,7 +142,7 @@ def test_what_a_serializer_writes_its_scheme_reads(
     assert len(stub.requests) == asked
 
 
-def test_a_registry_that_is_down_costs_no_message(opened: Any, kind: str) -> None:
+def test_registry_outage_loses_no_message(opened: Any, kind: str) -> None:
     """Reading and writing say "not yet" and why, without showing the login; when the registry is up, they continue."""
     port = reserve_port()
     scheme, serializer = map(opened, kinds(f"http://user:secret@127.0.0.1:{port}")[kind])
@@ -173,7 +171,7 @@ def reasons_of(call: Callable[[], Any], wanted: str) -> str:
 
 
 @pytest.mark.parametrize("status", [200, 401, 404, 500, 503])
-def test_an_answer_that_is_none_of_a_registrys_is_no_answer(
+def test_response_of_another_server_is_retried(
     stub: RegistryStub, opened: Any, status: int
 ) -> None:
     """Whatever else listens there, a proxy with a page of its own say: no message is given up for it."""
@@ -196,9 +194,7 @@ def test_a_schema_that_the_registry_does_not_know_makes_a_message_unreadable(
         at_last(lambda: reading.deserialize(b"\x00\x00\x00\x00\x4d\x00\x06cow\x06"))
 
 
-def test_bytes_that_are_none_of_a_registrys_are_refused_at_once(
-    stub: RegistryStub, opened: Any, kind: str
-) -> None:
+def test_bytes_without_a_schema_id_are_refused(stub: RegistryStub, opened: Any, kind: str) -> None:
     """The registry is not even asked."""
     scheme = opened(kinds(stub.url)[kind][0])
     for value in (b"", b"\x00\x01", b"plain text", b'{"word": "a", "count": 1}'):
@@ -233,9 +229,7 @@ def test_a_record_without_a_named_field_is_refused(stub: RegistryStub, opened: A
         ProtobufScheme(registry, PROTO, "word", "size")
 
 
-def test_a_readers_schema_fills_in_what_an_older_writer_did_not_have(
-    stub: RegistryStub, opened: Any
-) -> None:
+def test_reader_schema_adds_defaults(stub: RegistryStub, opened: Any) -> None:
     """Avro's resolution, by confluent-kafka."""
     registry = SchemaRegistry(stub.url)
     writing = opened(AvroSerializer(registry, AVRO))
@@ -274,7 +268,7 @@ def test_a_refused_schema_fails_the_tuple(stub: RegistryStub, opened: Any) -> No
         at_last(lambda: serializer.serialize("refused", ENTRY))
 
 
-def test_a_registry_that_hangs_holds_nobody_up(opened: Any, kind: str) -> None:
+def test_hanging_registry_does_not_block(opened: Any, kind: str) -> None:
     """It takes connections and never answers: each call returns at once."""
     with socket.create_server(("127.0.0.1", 0)) as silent:
         registry = SchemaRegistry(f"http://127.0.0.1:{silent.getsockname()[1]}", {"timeout": 20})
@@ -320,9 +314,7 @@ def test_an_outage_puts_nothing_into_the_dead_letters(stub: RegistryStub, opened
 
 
 @pytest.mark.parametrize("module", ["avro", "json_schema", "protobuf"])
-def test_without_the_extra_it_says_what_to_install(
-    module: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_missing_libraries_name_the_extra(module: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """When a task opens it; the topology itself can be loaded by services that neither read nor write."""
     monkeypatch.setitem(sys.modules, f"confluent_kafka.schema_registry.{module}", None)
     scheme, serializer = kinds("http://localhost:1")[module.removesuffix("_schema")]

@@ -47,7 +47,7 @@ def properties(hosts: KafkaHosts | None = None, **settings: Any) -> dict[str, An
         ({"hosts": KafkaHosts("other:9092")}, "bootstrap.servers", "other:9092"),
     ],
 )
-def test_each_field_is_its_property(settings: dict[str, Any], name: str, value: object) -> None:
+def test_each_field_sets_its_property(settings: dict[str, Any], name: str, value: object) -> None:
     """The process's properties, over them the spout's fields, over them its `kafka_properties`."""
     assert properties(**settings)[name] == value
 
@@ -78,7 +78,7 @@ def test_the_offsets_are_the_spouts_business(
     assert f"the spout 'words' uses {name}=" in caplog.text
 
 
-def test_the_same_as_the_spouts_is_no_mistake(caplog: pytest.LogCaptureFixture) -> None:
+def test_properties_equal_to_the_spouts_are_accepted(caplog: pytest.LogCaptureFixture) -> None:
     """Properties that people share among consumers often have these."""
     asked = {
         "enable.auto.commit": "False",

@@ -59,7 +59,7 @@ def test_partitions_are_opened_side_by_side(tmp_path: Path) -> None:
             store.close(partition)
 
 
-def test_what_is_written_is_there_in_the_next_life(tmp_path: Path) -> None:
+def test_written_pairs_survive_a_restart(tmp_path: Path) -> None:
     """Changes and what the copy is, in one batch; None deletes."""
     store = make(tmp_path)
     store.open(0)
@@ -75,7 +75,7 @@ def test_what_is_written_is_there_in_the_next_life(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("number", [0, 1, 499, 500, 501, 1001])
-def test_items_come_in_pieces(tmp_path: Path, number: int) -> None:
+def test_items_are_read_in_pieces(tmp_path: Path, number: int) -> None:
     """Each once, whatever is written meanwhile to those that have passed; no iterator keeps the database open."""
     store = make(tmp_path)
     store.open(0)
@@ -92,7 +92,7 @@ def test_items_come_in_pieces(tmp_path: Path, number: int) -> None:
     make(tmp_path).open(0)
 
 
-def test_a_partition_that_is_not_open_is_not_opened_by_reading(tmp_path: Path) -> None:
+def test_reading_does_not_open_a_closed_partition(tmp_path: Path) -> None:
     """It would keep the files from the process that has the task now."""
     store = make(tmp_path)
     with pytest.raises(StorageError, match="partition 1 of the table 'ledger' is not open"):
@@ -142,7 +142,7 @@ def test_emptying(tmp_path: Path) -> None:
     assert store.copy(0) is None
 
 
-def test_what_a_killed_process_put_aside_is_removed(tmp_path: Path) -> None:
+def test_leftover_folder_of_a_killed_process_is_removed(tmp_path: Path) -> None:
     """It was about to empty a partition."""
     store = make(tmp_path)
     aside = faust_store._aside(store._store.partition_path(0))
@@ -153,7 +153,7 @@ def test_what_a_killed_process_put_aside_is_removed(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("kept", [b"", b"\x93\x01\x02", b"\x94\x02\xc4\x01t\x01\xcb" + 8 * b"\0"])
-def test_what_cannot_be_read_says_nothing(tmp_path: Path, kept: bytes) -> None:
+def test_unreadable_copy_is_ignored(tmp_path: Path, kept: bytes) -> None:
     """Of another version or broken: the partition is emptied, and recovered from its changelog."""
     store = make(tmp_path)
     store.open(0)

@@ -202,7 +202,7 @@ async def test_a_writer_of_a_sink_ends_its_process(monkeypatch: pytest.MonkeyPat
     assert Writing.polls == 2
 
 
-async def test_an_idle_writer_is_polled_until_it_is_closed(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_idle_writer_is_polled_until_closed(monkeypatch: pytest.MonkeyPatch) -> None:
     """What librdkafka tells is kept until then: it would fill the memory."""
     monkeypatch.setattr("kstorm.runtime.kafka.sink.Producer", Writing)
     monkeypatch.setattr("kstorm.runtime.kafka.sink.SELDOM_MS", 1)

@@ -3,16 +3,16 @@
 from kstorm.runtime.kafka.internal_topics import remedy
 
 
-def test_brokers_that_are_away_are_to_be_started() -> None:
+def test_unavailable_brokers_are_named() -> None:
     assert remedy({1, 2, 3}, in_sync={1}, brokers={1}) == "start the brokers 2, 3"
 
 
-def test_brokers_that_are_back_are_waited_for() -> None:
+def test_restarted_brokers_get_time() -> None:
     """Nobody is told to lower a setting because a broker has just come back."""
     assert remedy({1, 2}, in_sync={1}, brokers={1, 2}).startswith(
         "the brokers 2 are running but have not caught up yet"
     )
 
 
-def test_more_replicas_are_asked_for_than_there_are() -> None:
+def test_replication_factor_above_the_broker_count_is_reported() -> None:
     assert remedy({1, 2}, in_sync={1, 2}, brokers={1, 2}) == "lower its min.insync.replicas"

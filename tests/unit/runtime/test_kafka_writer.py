@@ -69,7 +69,7 @@ async def test_a_single_record_is_reported_without_the_garbage_collector(
     await writer.close()
 
 
-async def test_a_producer_that_reports_all_says_where_each_record_is() -> None:
+async def test_callback_receives_the_offset_of_each_record() -> None:
     """As the bolt's callback needs it; also a batch is done then without errors."""
     writer = KafkaWriter(MOCK, {"delivery.report.only.error": False})
     found: list[Any] = []
@@ -131,7 +131,7 @@ class SlowlyFatalProducer(FatalProducer):
 
 @pytest.mark.parametrize("batch", [False, True])
 @pytest.mark.parametrize("own", [None, {"acks": "all"}])
-async def test_a_fatal_error_of_the_producer_is_told_to_whoever_ends_the_process(
+async def test_fatal_producer_error_ends_the_process(
     monkeypatch: pytest.MonkeyPatch, own: dict[str, str] | None, batch: bool
 ) -> None:
     """Of the process's producer and of one of the bolt's own, with address, topic and remedy; no sooner than it is known."""
@@ -162,7 +162,7 @@ async def test_a_fatal_error_of_the_producer_is_told_to_whoever_ends_the_process
         assert part in str(ends[0])
 
 
-async def test_a_fatal_error_is_told_while_records_are_on_their_way(
+async def test_fatal_error_is_reported_with_records_in_flight(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """And the records are still reported."""
@@ -175,7 +175,7 @@ async def test_a_fatal_error_is_told_while_records_are_on_their_way(
     assert ["may write nothing" in str(end) for end in ends] == [True]
 
 
-async def test_a_report_that_raises_does_not_stop_those_behind_it() -> None:
+async def test_raising_report_does_not_stop_later_reports() -> None:
     """The exception is the event loop's to show; polling goes on."""
     writer = KafkaWriter(MOCK, {"delivery.report.only.error": False})
     heard: list[Any] = []

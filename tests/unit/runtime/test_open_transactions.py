@@ -43,13 +43,13 @@ def test_one_that_hangs_is_named() -> None:
     assert world.found.longest_secs == 0
 
 
-def test_those_that_come_and_go_are_not() -> None:
+def test_short_transactions_are_not_reported() -> None:
     """There is always one open, and never the same."""
     world = World()
     assert [world.after(2, {0: (number, number + 3)}) for number in range(10)] == [""] * 10
 
 
-def test_a_partition_that_is_not_fetched_says_nothing() -> None:
+def test_unfetched_partition_is_ignored() -> None:
     """Its figures are as old as its last fetch; and those of one that was never fetched are -1."""
     world = World()
     for _ in range(5):

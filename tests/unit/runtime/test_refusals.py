@@ -25,7 +25,7 @@ def refused(records: list[Outgoing], code: int, *numbers: int, partition: int = 
     return made
 
 
-def test_one_that_was_refused_with_its_neighbours_is_not_known() -> None:
+def test_record_refused_with_its_batch_is_not_certain() -> None:
     """It may have been in a batch with a bad one; if it was alone it is the bad one."""
     records = [record(b"x" * 10), record(b"x"), record(b"x")]
     assert refused(records, TOO_LARGE, 0, 1).culprits() == {}
@@ -36,7 +36,7 @@ def test_one_that_was_refused_with_its_neighbours_is_not_known() -> None:
     assert sorted(both.culprits()) == [0, 1, 2]
 
 
-def test_what_is_not_shorter_than_a_refused_one_is_refused() -> None:
+def test_records_not_shorter_than_a_refused_one_are_refused() -> None:
     """In the same topic, and of a sink."""
     long, longer = b"x" * 50, b"x" * 51
     records = [
@@ -49,14 +49,14 @@ def test_what_is_not_shorter_than_a_refused_one_is_refused() -> None:
     assert sorted(refused(records, TOO_LARGE, 1).culprits()) == [1, 2]
 
 
-def test_what_has_no_key_either_is_refused() -> None:
+def test_other_records_without_a_key_are_refused() -> None:
     """If that can be the reason; with a key, only the one."""
     records = [record(key=None), record(), record(key=None), record(key=None, topic="other")]
     assert sorted(refused(records, INVALID, 0).culprits()) == [0, 2]
     assert sorted(refused(records, INVALID, 1).culprits()) == [1]
 
 
-def test_a_name_that_is_none_and_what_the_client_does_not_take() -> None:
+def test_invalid_topic_name_and_unencodable_record_are_refused_alone() -> None:
     """They never had a partition, and neighbours are not meant."""
     records = [record(topic="a b"), record("\ud800"), record()]
     made = refused(records, KafkaError.TOPIC_EXCEPTION, 0, partition=-1)
@@ -82,7 +82,7 @@ def test_few_are_tried_alone() -> None:
         (KafkaError.TOPIC_AUTHORIZATION_FAILED, 7, "allow this user WRITE on it"),
     ],
 )
-def test_what_must_be_mended_first_ends_the_process(code: int, task: int, told: str) -> None:
+def test_operator_error_ends_the_process(code: int, task: int, told: str) -> None:
     """No dead letter comes of it, and the error names the topic."""
     made = refused([record(task=task)], code, 0)
     assert made
@@ -91,14 +91,14 @@ def test_what_must_be_mended_first_ends_the_process(code: int, task: int, told: 
     assert told in made.must_end
 
 
-def test_a_change_of_state_that_is_refused_ends_the_process() -> None:
+def test_refused_state_change_ends_the_process() -> None:
     """It names the changelog."""
     made = Refusals([], "changelog")
     made.add_change(KafkaError(TOO_LARGE))
     assert "the topic 'changelog' did not accept a record" in made.must_end
 
 
-def test_what_may_pass_is_tried_again() -> None:
+def test_temporary_refusal_is_retried() -> None:
     """The reason is the first that is one: what was purged was only in the way."""
     made = refused([record(), record()], KafkaError._PURGE_QUEUE, 0)
     made.add(1, KafkaError(KafkaError._MSG_TIMED_OUT), -1)

@@ -41,13 +41,13 @@ def test_a_pod_stays_away_if_its_number_is_too_high(
     assert api_server.headers[0]["Authorization"] == f"Bearer {TOKEN}"
 
 
-def test_a_pod_of_a_stateful_set_that_was_deleted_stays_away(api_server: ScaleStub) -> None:
+def test_pod_of_a_deleted_stateful_set_leaves(api_server: ScaleStub) -> None:
     """Nobody starts it anew."""
     api_server.replicas = {"wc-acker": 1}
     assert is_scaled_away(f"{SET}-0", SET, LOG)
 
 
-def test_who_is_in_no_stateful_set_asks_nobody(api_server: ScaleStub) -> None:
+def test_process_outside_a_stateful_set_makes_no_query(api_server: ScaleStub) -> None:
     """Such as a pod of a Deployment, or a process off Kubernetes."""
     assert not is_scaled_away("wc-split-7f9c-x", "", LOG)
     assert api_server.requests == []
@@ -65,7 +65,7 @@ def test_who_is_in_no_stateful_set_asks_nobody(api_server: ScaleStub) -> None:
         pytest.param((200, b"<html>"), "malformed", id="no JSON"),
     ],
 )
-def test_a_refusal_is_logged_and_the_pod_comes_back(
+def test_refused_query_is_logged_and_the_tasks_wait(
     api_server: ScaleStub, refusal: tuple[int, Any], says: str
 ) -> None:
     """As it was before anybody was asked: its tasks wait for it."""
@@ -73,9 +73,7 @@ def test_a_refusal_is_logged_and_the_pod_comes_back(
     assert says in why_unknown()
 
 
-def test_no_token_is_shown_to_a_server_that_is_not_trusted(
-    api_server: ScaleStub, tmp_path: Path
-) -> None:
+def test_token_is_not_sent_to_an_untrusted_server(api_server: ScaleStub, tmp_path: Path) -> None:
     """Nor does it say who stays away."""
     other = Authority(tmp_path / "other", "stranger")
     (scale.ACCOUNT / "ca.crt").write_bytes(other.certificate.read_bytes())
@@ -94,7 +92,7 @@ def test_an_api_server_that_does_not_answer_is_not_waited_for(
     assert "refused" in why_unknown()
 
 
-def test_a_pod_without_a_token_comes_back(
+def test_tasks_wait_for_a_pod_without_a_token(
     api_server: ScaleStub, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """And what is no pod at all."""
@@ -122,7 +120,7 @@ def why_unknown() -> str:
 @pytest.mark.parametrize(
     "instance", ["count-0", "wc-count", "wc-count-x", "wc-count-1-0", "other-wc-count-0"]
 )
-def test_an_instance_that_is_no_pod_of_the_stateful_set_is_refused(instance: str) -> None:
+def test_instance_outside_the_stateful_set_is_refused(instance: str) -> None:
     """At the start, and not at the end."""
     environment = {
         "KSTORM_TOPOLOGY": "a:b",

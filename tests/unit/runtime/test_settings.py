@@ -78,7 +78,7 @@ def test_a_bad_value_is_named_with_its_variable(variable: str, value: str, says:
         ("examples.wordcount.topology:time", "not a Topology"),
     ],
 )
-def test_a_topology_that_cannot_be_loaded_says_why(reference: str, says: str) -> None:
+def test_unloadable_topology_is_reported(reference: str, says: str) -> None:
     """No stack trace for a misspelt reference."""
     with pytest.raises(KstormError, match=says):
         load_topology(reference)
@@ -119,7 +119,7 @@ def test_a_component_of_another_kind_is_named_with_those_that_there_are() -> Non
         settings.component_of(topology, "spout")
 
 
-def test_secrets_come_by_file_too(tmp_path: Path) -> None:
+def test_secrets_are_read_from_files(tmp_path: Path) -> None:
     """As a Secret is mounted; a file's properties are added to the variable's and win."""
     properties, login = tmp_path / "kafka.json", tmp_path / "zookeeper"
     properties.write_text('{"sasl.password": "hunter2", "security.protocol": "SASL_SSL"}\n')

@@ -91,7 +91,7 @@ def asked(
     run(main())
 
 
-def test_it_tells_what_is_committed_and_as_of_when(tmp_path: Path) -> None:
+def test_committed_value_is_returned_with_its_version(tmp_path: Path) -> None:
     """The value, or that there is none; from the next checkpoint on the new one."""
 
     async def ask(of: Asking) -> None:
@@ -109,7 +109,7 @@ def test_it_tells_what_is_committed_and_as_of_when(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("key", ["a/b", "..", "", "?&#%", "ß \u2028", "%2F", '["x",1]'])
-def test_every_key_can_be_asked_for(tmp_path: Path, key: str) -> None:
+def test_every_key_can_be_queried(tmp_path: Path, key: str) -> None:
     async def ask(of: Asking) -> None:
         of.table.keep(HERE, [(key.encode(), b"\x03")], 9, 2000.0)
         status, found = await of.get(f"count?key={quote(key, safe='')}&task={of.here}")
@@ -132,7 +132,7 @@ def test_the_task_is_the_groupings_choice(tmp_path: Path) -> None:
     asked(tmp_path, ON, ask)
 
 
-def test_it_asks_for_the_task_where_the_grouping_does_not_say_it(tmp_path: Path) -> None:
+def test_task_is_required_if_the_grouping_does_not_determine_it(tmp_path: Path) -> None:
     async def ask(of: Asking) -> None:
         status, found = await of.get("count/the")
         assert status == 400
@@ -142,7 +142,7 @@ def test_it_asks_for_the_task_where_the_grouping_does_not_say_it(tmp_path: Path)
     asked(tmp_path, ON, ask, fields="word day")
 
 
-def test_keys_come_in_pages(tmp_path: Path) -> None:
+def test_keys_are_returned_in_pages(tmp_path: Path) -> None:
     """In their order, each page with where to go on."""
 
     async def ask(of: Asking) -> None:
@@ -173,7 +173,7 @@ def test_keys_come_in_pages(tmp_path: Path) -> None:
     asked(tmp_path, ON, ask)
 
 
-def test_it_is_off_by_default(tmp_path: Path) -> None:
+def test_state_queries_are_off_by_default(tmp_path: Path) -> None:
     async def ask(of: Asking) -> None:
         assert await of.get("count/the") == (
             403,
@@ -206,7 +206,7 @@ def test_it_wants_the_token(tmp_path: Path) -> None:
     asked(tmp_path, {**ON, "state_token": TOKEN}, ask)
 
 
-def test_without_a_token_it_tells_this_machine_alone(tmp_path: Path) -> None:
+def test_without_a_token_only_this_machine_is_answered(tmp_path: Path) -> None:
     """A page in a browser, of a name that somebody has pointed to 127.0.0.1, is another's."""
 
     async def ask(of: Asking) -> None:
@@ -230,7 +230,7 @@ def test_it_knows_its_own_component(tmp_path: Path) -> None:
 GOOD = {"KSTORM_TOPOLOGY": "examples.wordcount.topology:topology", "KSTORM_STATE_QUERIES": "true"}
 
 
-def test_without_a_token_no_process_starts_that_others_reach(tmp_path: Path) -> None:
+def test_public_address_requires_a_token(tmp_path: Path) -> None:
     """The default address is every one."""
     with pytest.raises(
         ConfigError,

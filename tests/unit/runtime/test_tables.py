@@ -125,7 +125,7 @@ def test_a_recovery_does_not_wait_for_more_than_there_is() -> None:
     assert changelog.waited == 0
 
 
-def test_a_recovery_holds_no_more_than_a_piece(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_recovery_memory_is_limited_to_a_piece(monkeypatch: pytest.MonkeyPatch) -> None:
     """It is kept when it has enough keys or bytes; none of the log is left out, nor given twice."""
     monkeypatch.setattr(module, "_PIECE_KEYS", 1500)
     pairs = [(b"%d" % number, b"v") for number in range(10_000)]
@@ -138,7 +138,7 @@ def test_a_recovery_holds_no_more_than_a_piece(monkeypatch: pytest.MonkeyPatch) 
     assert len(read(Changelog(*pairs), 10_000)[0]) == 10
 
 
-def test_a_recovery_that_is_stopped_keeps_what_it_has() -> None:
+def test_stopped_recovery_keeps_its_progress() -> None:
     """The next one goes on behind it."""
     pieces, _ = read(
         Changelog(*[(b"%d" % number, b"v") for number in range(50_000)]), 50_000, stop_after=1

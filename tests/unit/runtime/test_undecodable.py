@@ -118,7 +118,7 @@ def test_the_end_of_a_batch_is_found_with_few_fetches(first: int, size: int, beh
 
 
 @pytest.mark.parametrize(("size", "behind"), [(1, 0), (1, 5), (7, 0), (7, 1), (4000, 12)])
-def test_what_stays_undecodable_is_told_with_its_offsets(size: int, behind: int) -> None:
+def test_undecodable_batch_is_reported_with_its_offsets(size: int, behind: int) -> None:
     found = looked(Log(10, 10 + size, 10 + size + behind))
     assert found is not None
     assert (found.first, found.end) == (10, 10 + size)
@@ -126,14 +126,14 @@ def test_what_stays_undecodable_is_told_with_its_offsets(size: int, behind: int)
 
 
 @pytest.mark.parametrize("times", [0, 1, 2])
-def test_a_fault_that_passes_is_none(times: int) -> None:
+def test_temporary_fault_skips_nothing(times: int) -> None:
     """A broker that is short of memory, a byte that was turned on its way: nothing may be skipped for them."""
     log = Log(10, 15, 20)
     log.passes_after = times
     assert looked(log) is None
 
 
-def test_what_was_deleted_of_a_batch_is_not_asked_for() -> None:
+def test_deleted_part_of_a_batch_is_not_requested() -> None:
     """Else the broker would say that it has no such offset, and nobody would ever know how far the rest reaches."""
     found = looked(Log(10, 15, 20, low=12), 10)
     assert found is not None
@@ -200,11 +200,11 @@ def test_a_fault_is_looked_into_once(eventually: Eventually) -> None:
         trouble(-1001),
     ],
 )
-def test_other_faults_are_none_of_its_business(message: Message) -> None:
+def test_other_faults_are_ignored(message: Message) -> None:
     assert not Searches({}).begin(message)
 
 
-def test_a_source_tells_nothing_of_where_its_partition_stood_before(eventually: Eventually) -> None:
+def test_source_reports_no_batch_of_an_earlier_position(eventually: Eventually) -> None:
     """Found or still looked for when the spout begins elsewhere: it would be made to skip what it has begun to read."""
     Client.log = Log(3, 6, 9)
     hosts = KafkaHosts("kafka:9092")
@@ -247,7 +247,7 @@ class Owner:
         self.passed.append((partition, batch))
 
 
-def test_a_task_consumer_goes_on_behind_it(eventually: Eventually) -> None:
+def test_task_consumer_continues_after_the_batch(eventually: Eventually) -> None:
     """Its owner hears of the batch before the first record behind it."""
     Client.log = Log(3, 6, 9)
     owner: Any = Owner()
@@ -277,7 +277,7 @@ def test_a_task_consumer_goes_on_behind_it(eventually: Eventually) -> None:
     made._searches.close()
 
 
-def test_a_reader_of_completions_goes_on_behind_it(eventually: Eventually) -> None:
+def test_completion_reader_continues_after_the_batch(eventually: Eventually) -> None:
     """Else every tree of its spout would time out for ever."""
     Client.log = Log(3, 6, 9)
     owner = Owner()

@@ -28,7 +28,7 @@ def loop() -> Iterator[asyncio.AbstractEventLoop]:
         yield runner.get_loop()
 
 
-def test_it_goes_on_by_one_await(loop: asyncio.AbstractEventLoop) -> None:
+def test_each_step_runs_to_the_next_await(loop: asyncio.AbstractEventLoop) -> None:
     """And no further before it is asked to, though another one goes on."""
     done: list[str] = []
 
@@ -44,7 +44,7 @@ def test_it_goes_on_by_one_await(loop: asyncio.AbstractEventLoop) -> None:
     assert done[-1] == "one 1"
 
 
-def test_what_is_outside_of_the_world_is_waited_for(loop: asyncio.AbstractEventLoop) -> None:
+def test_external_awaitables_are_awaited(loop: asyncio.AbstractEventLoop) -> None:
     """A thread, a timer: each is one await, however long it takes."""
     done: list[str] = []
 
@@ -79,13 +79,12 @@ def test_timeouts_and_groups_of_tasks_work(loop: asyncio.AbstractEventLoop) -> N
     assert sorted(done) == [1, 2]
 
 
-def test_what_is_no_awaitable_is_refused(loop: asyncio.AbstractEventLoop) -> None:
-    """As in a service."""
+def test_non_awaitable_is_refused(loop: asyncio.AbstractEventLoop) -> None:
     with pytest.raises(KstormError, match="it must return nothing"):
         Awaiting(loop, 3).go_on()
 
 
-def test_one_that_is_abandoned_does_no_more(loop: asyncio.AbstractEventLoop) -> None:
+def test_abandoned_coroutine_does_nothing_more(loop: asyncio.AbstractEventLoop) -> None:
     """Not even when others go on, and the loop can be closed."""
     done: list[int] = []
 
@@ -189,7 +188,7 @@ class _Pondering(Spout):
         await asyncio.sleep(0)
 
 
-def test_a_slow_spout_without_a_tuple_lets_the_cluster_idle() -> None:
+def test_cluster_idles_if_a_slow_spout_emits_nothing() -> None:
     """Its turns come to nothing, however many awaits they have."""
     builder = TopologyBuilder("pondering")
     builder.set_spout("spout", _Pondering())

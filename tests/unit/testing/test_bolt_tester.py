@@ -104,7 +104,7 @@ def test_a_bolt_that_raises() -> None:
         ("report", "acked", []),
     ],
 )
-def test_what_became_of_a_message(order: str, outcome: str, anchors: list[Any]) -> None:
+def test_outcomes_of_a_message(order: str, outcome: str, anchors: list[Any]) -> None:
     """It is acked, failed, or held; and what was emitted hangs on it or on nothing."""
     told = BoltTester(Told(), "order")
     told.give([order])
@@ -119,7 +119,7 @@ def test_what_became_of_a_message(order: str, outcome: str, anchors: list[Any]) 
     assert [str(error.error) for error in told.errors] == (["odd"] if order == "report" else [])
 
 
-def test_an_emit_that_comes_after_the_ack() -> None:
+def test_emit_after_the_ack_is_refused() -> None:
     """It is refused: the message is done, and would not wait for it."""
     told = BoltTester(Told(), "order")
     told.give(["late"])
@@ -228,7 +228,7 @@ def test_a_bolt_that_takes_batches() -> None:
     assert (batches.emitted(), batches.anchors(), batches.acked) == ([[8]], [[0]], [0])
 
 
-def test_what_the_bolt_does_later() -> None:
+def test_settle_waits_for_callbacks() -> None:
     """An ack that comes from a callback is noted by `settle`."""
     hold = BoltTester(Hold(), "x")
     hold.give(["a"])

@@ -23,7 +23,7 @@ from tests.unit.testing.test_fake_kafka import SEEDS, config, out, produced, wir
 
 
 @pytest.mark.parametrize("seed", SEEDS)
-def test_servers_that_are_away(seed: int) -> None:
+def test_work_continues_after_an_outage(seed: int) -> None:
     """Nothing is read, written or stored meanwhile; all goes on when they are back."""
     kafka, source = produced("a", "b"), config()
     with kafka.cluster(wired(source), seed) as cluster:
@@ -49,7 +49,7 @@ def test_servers_that_are_away(seed: int) -> None:
         assert spout.problem() is None
 
 
-def test_a_topic_that_is_not_there_yet() -> None:
+def test_late_topic_is_reported_and_found() -> None:
     """The spout says so, and finds it when it is."""
     kafka, source = FakeKafka({"out": 1}), config()
     with kafka.cluster(wired(source)) as cluster:
@@ -61,7 +61,7 @@ def test_a_topic_that_is_not_there_yet() -> None:
         assert out(kafka) == {"A": 1}
 
 
-def test_a_sink_topic_that_is_not_there() -> None:
+def test_missing_sink_topic_acks_nothing() -> None:
     """What is written to it is not acked."""
     kafka = FakeKafka({"lines": 1})
     kafka.produce("lines", "a")
@@ -109,7 +109,7 @@ def test_batches_that_cannot_be_decoded(seed: int, guarantee: ProcessingGuarante
         )
 
 
-def test_partitions_that_are_added() -> None:
+def test_added_partitions_are_read_from_their_start() -> None:
     """They are read from their beginning once they are found."""
     kafka, source = produced("a", partitions=1), config()
     with kafka.cluster(wired(source, tasks=2)) as cluster:
@@ -188,7 +188,7 @@ def test_records_that_expired() -> None:
         assert "has the offsets 9 to 21, not 4" in str(cluster.errors[0].error)
 
 
-def test_a_topic_made_anew() -> None:
+def test_recreated_topic_is_read_from_its_start() -> None:
     """It is read from its beginning."""
     kafka, source = produced("a", "b", "c", partitions=1), config()
     with kafka.cluster(wired(source)) as cluster:
@@ -292,7 +292,7 @@ def test_a_bolt_by_hand() -> None:
     tester.close()
 
 
-def test_a_producer_of_its_own_is_closed() -> None:
+def test_separate_producer_is_closed() -> None:
     """With what is on its way sent; the shared one is the others' too."""
     for bolt, left in (
         (KafkaBolt().with_producer_properties({"linger.ms": 1}), False),

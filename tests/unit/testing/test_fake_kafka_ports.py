@@ -107,7 +107,7 @@ def test_reading_takes_turns(kafka: FakeKafka) -> None:
 
 
 @pytest.mark.parametrize("position", [0, 9])
-def test_offsets_that_are_not_there(kafka: FakeKafka, position: int) -> None:
+def test_offset_outside_the_log_is_reported_once(kafka: FakeKafka, position: int) -> None:
     """Before the log's beginning or beyond its end: told once, and nothing is read until it is assigned anew."""
     kafka.expire("lines", before=1)
     reader = ports(kafka).open_source(CONFIG)
@@ -121,7 +121,7 @@ def test_offsets_that_are_not_there(kafka: FakeKafka, position: int) -> None:
     assert list(reader.faults()) == []
 
 
-def test_what_cannot_be_decoded(kafka: FakeKafka) -> None:
+def test_undecodable_batch_is_reported_once(kafka: FakeKafka) -> None:
     """As the real reader, which keeps the contract of `tests.source_contract`: told later, once, to its end; nothing behind it
     is read."""
     kafka.produce_undecodable("lines", 3)
@@ -144,7 +144,7 @@ def test_what_cannot_be_decoded(kafka: FakeKafka) -> None:
     assert not kafka.settle()
 
 
-def test_a_topic_that_goes_away(kafka: FakeKafka) -> None:
+def test_deleted_topic_is_reported_once(kafka: FakeKafka) -> None:
     """It is said once, for reading and for looking up."""
     reader = ports(kafka).open_source(CONFIG)
     reader.assign(PLACE, 0)
@@ -159,7 +159,7 @@ def test_a_topic_that_goes_away(kafka: FakeKafka) -> None:
 # Offsets.
 
 
-def test_an_offset_moves_when_it_is_stored(kafka: FakeKafka) -> None:
+def test_offset_changes_when_it_is_stored(kafka: FakeKafka) -> None:
     """Not when it is given to be; of several that wait the last one is."""
     offsets = store(kafka)
     assert [offsets.acquire(PLACE), offsets.acquire(PLACE)] == [Ownership.WAITING] * 2
@@ -204,7 +204,7 @@ def test_a_lock_has_one_holder(kafka: FakeKafka) -> None:
     assert first.acquire(PLACE) is Ownership.HELD
 
 
-def test_a_life_that_ends_loses_what_was_on_its_way(kafka: FakeKafka) -> None:
+def test_restart_loses_pending_offsets(kafka: FakeKafka) -> None:
     """The next life of its task takes the lock; the old one, if it is a zombie, is told."""
     old = store(kafka)
     old.acquire(PLACE)
@@ -225,7 +225,7 @@ def test_a_life_that_ends_loses_what_was_on_its_way(kafka: FakeKafka) -> None:
     assert new.acquire(PLACE) is Ownership.HELD
 
 
-def test_a_lock_that_was_about_to_be_released_goes_with_its_session(kafka: FakeKafka) -> None:
+def test_lock_ends_with_its_session(kafka: FakeKafka) -> None:
     """Nobody waits for a process that is gone."""
     old = store(kafka)
     old.acquire(PLACE)
@@ -242,7 +242,7 @@ def test_a_lock_that_was_about_to_be_released_goes_with_its_session(kafka: FakeK
 # The writer.
 
 
-def test_a_report_comes_later(kafka: FakeKafka) -> None:
+def test_delivery_report_is_asynchronous(kafka: FakeKafka) -> None:
     """Never within `write`; and after the record has arrived, which others may read before."""
     reports: list[Any] = []
     writer = ports(kafka).open_shared_writer()

@@ -48,7 +48,7 @@ def test_messages_are_acked_when_all_their_words_are_counted(feeder: FeederSpout
         assert cluster.now == 0
 
 
-def test_a_deactivated_topology_finishes_and_emits_no_more(feeder: FeederSpout) -> None:
+def test_deactivated_topology_finishes_in_flight_tuples(feeder: FeederSpout) -> None:
     """Nor does a spout's process that starts meanwhile. When it is activated again, it continues."""
     with LocalCluster(wordcount(feeder)) as cluster:
         feeder.feed(["a"], "m1")
@@ -232,7 +232,7 @@ def test_time_that_passes_while_nothing_runs(feeder: FeederSpout) -> None:
 # What cannot be processed.
 
 
-def test_a_frame_that_is_none_becomes_a_dead_letter(feeder: FeederSpout) -> None:
+def test_invalid_frame_becomes_a_dead_letter(feeder: FeederSpout) -> None:
     """On any topic: with its coordinates and bytes; the task continues."""
     topology = wordcount(feeder)
     with LocalCluster(topology) as cluster:
@@ -421,9 +421,7 @@ def test_who_vanishes_loses_its_tasks_to_the_others(feeder: FeederSpout) -> None
 
 
 @pytest.mark.parametrize("heir", ["stranger", "namesake", "others"])
-def test_nothing_of_a_process_counts_that_was_taken_for_dead(
-    feeder: FeederSpout, heir: Heir
-) -> None:
+def test_work_of_a_fenced_process_does_not_count(feeder: FeederSpout, heir: Heir) -> None:
     """What it counted without a checkpoint is counted again by its heir, and the two counts are not added up."""
     with LocalCluster(wordcount(feeder), seed=3) as cluster:
         feeder.feed(["a b c d"], "m1")
@@ -441,7 +439,7 @@ def test_nothing_of_a_process_counts_that_was_taken_for_dead(
         assert {"m2", "m3"} <= set(cluster.acked("sentences"))
 
 
-def test_a_changelog_made_anew_leaves_nothing_of_the_old_state(feeder: FeederSpout) -> None:
+def test_recreated_changelog_discards_the_old_state(feeder: FeederSpout) -> None:
     """The disks of before are still there, and are of another topic."""
     with LocalCluster(wordcount(feeder)) as cluster:
         feeder.feed(["a b c d"], "m1")

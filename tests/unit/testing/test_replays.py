@@ -123,7 +123,7 @@ def run_until_dead(cluster: LocalCluster, count: int = 2) -> list[DeadLetter]:
     return found
 
 
-def test_a_letter_says_which_bolt_failed_the_message_and_over_what() -> None:
+def test_letter_names_the_bolt_and_the_error() -> None:
     """At least once it comes by the acker, with the failure."""
     with produced(*LINES).cluster(wired(source())) as cluster:
         for letter in run_until_dead(cluster):
@@ -135,7 +135,7 @@ def test_a_letter_says_which_bolt_failed_the_message_and_over_what() -> None:
 
 @pytest.mark.parametrize("seed", SEEDS)
 @pytest.mark.parametrize("tasks", [1, 2])
-def test_what_is_mended_is_processed_at_its_own_coordinates_and_its_letter_discarded(
+def test_edited_message_keeps_its_coordinates_and_its_letter_is_discarded(
     seed: int, tasks: int
 ) -> None:
     kafka, config = produced(*LINES), source()
@@ -157,7 +157,7 @@ def test_what_is_mended_is_processed_at_its_own_coordinates_and_its_letter_disca
 
 
 @pytest.mark.parametrize("seed", SEEDS)
-def test_what_fails_again_has_a_letter_in_place_of_the_old_one(seed: int) -> None:
+def test_message_that_fails_again_gets_a_new_letter(seed: int) -> None:
     """With one more attempt and replay; it may be ordered again."""
     kafka = produced(*LINES)
     with kafka.cluster(wired(source()), seed) as cluster:

@@ -115,7 +115,7 @@ def test_without_the_faults_that_repeat_work_counts_are_exact() -> None:
     assert report.faults["scale"]
 
 
-def test_what_is_kept_in_memory_is_found_to_be_lost() -> None:
+def test_state_kept_in_memory_is_detected() -> None:
     """The seed in the error finds it again, and tells its story."""
 
     def all_counted(cluster: LocalCluster) -> None:
@@ -141,7 +141,7 @@ def test_what_is_kept_in_memory_is_found_to_be_lost() -> None:
     assert any("count" in line and "is killed" in line for line in stories[0])
 
 
-def test_what_is_never_acked_is_named() -> None:
+def test_unacked_input_is_named() -> None:
     """With the last error."""
 
     class Picky(Split):
@@ -193,7 +193,7 @@ def test_a_bolt_that_can_never_be_prepared() -> None:
         simulate(wired(Broken()), {"lines": LINES}, no_word_is_lost, [3])
 
 
-def test_each_seed_begins_anew() -> None:
+def test_seeds_are_independent() -> None:
     """What a capture bolt was given by one seed is not there in the next; a function makes a topology for each."""
     sink = TupleCaptureBolt()
     builder = TopologyBuilder("t")
@@ -216,12 +216,12 @@ def test_each_seed_begins_anew() -> None:
     assert len(made) == 2
 
 
-def test_a_zombie_spout_takes_no_input_with_it() -> None:
+def test_zombie_spout_loses_no_input() -> None:
     """Of zombies alone."""
     simulate(wired(Count()), {"lines": LINES}, no_word_is_lost, SEEDS, faults={"zombie"})
 
 
-def test_an_error_of_the_judge_itself_says_the_seed() -> None:
+def test_error_of_the_judge_names_the_seed() -> None:
     def wrong(cluster: LocalCluster) -> None:
         raise KeyError("typo")
 

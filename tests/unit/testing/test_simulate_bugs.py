@@ -31,7 +31,7 @@ def test_a_bug_is_found_and_its_mending_holds(bug: Bug, monkeypatch: pytest.Monk
     assert simulate(bug.right, INPUTS, bug.judge, SEEDS).schedules == len(SEEDS)
 
 
-def test_the_message_names_the_faults_that_are_needed() -> None:
+def test_message_names_the_required_faults() -> None:
     """And they alone find it again."""
     bug = BUGS[0]
     with pytest.raises(
@@ -49,7 +49,7 @@ def test_the_message_names_the_faults_that_are_needed() -> None:
     )  # of which messages may differ: with fewer faults others are lost
 
 
-def test_what_is_lost_without_any_fault() -> None:
+def test_loss_without_any_fault_is_reported() -> None:
     """It is said that it takes none."""
 
     def nothing_is_good(cluster: object) -> None:

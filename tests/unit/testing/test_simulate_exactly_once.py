@@ -121,7 +121,7 @@ class ForgetsOne(Bolt):
             self.collector.ack(tuple)
 
 
-def test_a_tuple_that_is_never_finished_is_found_out() -> None:
+def test_unfinished_tuple_is_reported() -> None:
     """Though every input was emitted, and that is committed; the message says where it is."""
     with pytest.raises(
         SimulationError, match=r"have unfinished tuples: sink\[\d\]\. Does a bolt hold"
@@ -148,7 +148,7 @@ def test_a_fed_topology_captures_each_tuple_once(
     assert captured(cluster) == EACH_ONCE
 
 
-def test_an_heir_waits_for_what_a_zombie_may_still_commit() -> None:
+def test_new_owner_waits_for_open_transactions_of_a_zombie() -> None:
     """A position that is open in a transaction is none yet."""
     feeder = FeederSpout("line")
     for number, line in enumerate(LINES):

@@ -52,7 +52,7 @@ def test_messages_are_tuples(drawn: list[list[Any]]) -> None:
     assert all(len(one) == 2 for one in drawn)
 
 
-def test_messages_may_be_none_at_all() -> None:
+def test_messages_may_be_empty() -> None:
     """Which is the least there is."""
     assert find(messages("a"), lambda drawn: True) == []
 
@@ -80,7 +80,7 @@ def test_every_topology_completes(data: st.DataObject) -> None:
     assert (result.errors, result.pending, result.open_trees, result.dead_letters) == ([], 0, 0, [])
 
 
-def test_a_topology_shrinks_to_what_matters() -> None:
+def test_topology_shrinks_to_the_minimum() -> None:
     """One spout with one bolt; no more bolts than the condition needs, of one task each; and it can be read."""
     least = find(topologies(), lambda topology: True)
     assert repr(least) == (

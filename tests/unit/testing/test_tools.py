@@ -55,7 +55,7 @@ def test_ticks_are_not_captured() -> None:
         assert capture.tuples == []
 
 
-def test_what_cannot_be_replaced() -> None:
+def test_invalid_replacement_is_refused() -> None:
     """A name that is not there, and a thing of the other kind."""
     topology = wordcount(FeederSpout("sentence"))
     with pytest.raises(TopologyError, match="no component 'splt': it has sentences, split, count"):

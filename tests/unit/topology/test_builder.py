@@ -154,7 +154,7 @@ def test_fields_grouping_on_an_undeclared_field() -> None:
         refused(wire, "bolt 'b'", "'wrod', which is not declared", "word, count")
 
 
-def test_fields_grouping_on_no_field() -> None:
+def test_fields_grouping_without_fields_is_refused() -> None:
     """It would send everything to one task: global_grouping says that better."""
     refused(
         lambda b: b.set_bolt("b", Silent()).fields_grouping("words", []),
@@ -176,7 +176,7 @@ def test_direct_streams_and_direct_groupings_belong_together() -> None:
     )
 
 
-def test_a_grouping_that_is_none() -> None:
+def test_invalid_grouping_is_refused() -> None:
     """A grouping class, or a custom grouping without choose_tasks, is refused and not taken for shuffle."""
     refused(
         lambda b: b.set_bolt("b", Silent()).grouping("words", FieldsGrouping),  # type: ignore[arg-type]
@@ -224,7 +224,7 @@ def test_too_many_tasks() -> None:
     )
 
 
-def test_a_cycle_that_no_spout_feeds() -> None:
+def test_cycle_without_a_spout_is_refused() -> None:
     """It is refused; the bolts in it are named."""
 
     def wire(builder: TopologyBuilder) -> None:
@@ -299,7 +299,7 @@ def test_wrong_settings_of_a_component() -> None:
     )  # fmt: skip
 
 
-def test_settings_of_ones_own() -> None:
+def test_components_read_own_settings() -> None:
     """A component is given any, by its code or its wiring; the topology's reach all; the component reads them."""
 
     class Greeter(Echo):
@@ -322,7 +322,7 @@ def test_settings_of_ones_own() -> None:
 
 
 @pytest.mark.parametrize("value", [0, -1, 1.5, "2", True, None])
-def test_a_wrong_count_is_refused_where_it_is_given(value: Any) -> None:
+def test_wrong_count_is_refused_immediately(value: Any) -> None:
     """Not by `build`, far from the line that is wrong."""
     builder = with_spout()
     with pytest.raises(TopologyError, match=re.escape(f"parallelism of 's' is {value!r}")):

@@ -67,9 +67,7 @@ def test_each_bolt_has_a_changelog() -> None:
         (lambda: spout(ignore_zk_offsets=True), "ignore_zk_offsets is set"),
     ],
 )
-def test_a_spout_without_a_position_of_its_own_is_refused(
-    source: Callable[[], Spout], why: str
-) -> None:
+def test_spout_without_a_position_is_refused(source: Callable[[], Spout], why: str) -> None:
     """What it emits could not be committed with where it is; at least once it is taken."""
     with pytest.raises(TopologyError, match=why):
         built(source(), sink())
@@ -97,7 +95,7 @@ def test_a_sink_outside_of_the_transaction_is_refused(
     ("whole", "own"), [(EXACTLY_ONCE, AT_LEAST_ONCE), (AT_LEAST_ONCE, EXACTLY_ONCE)]
 )
 @pytest.mark.parametrize("name", ["source", "sink"])
-def test_a_component_has_no_guarantee_of_its_own(whole: str, own: str, name: str) -> None:
+def test_guarantee_of_a_component_is_refused(whole: str, own: str, name: str) -> None:
     """Its process would work in epochs or not, and its tasks the other way."""
     builder = TopologyBuilder("t", Config(topology_processing_guarantee=whole))
     declared: dict[str, Any] = {"source": builder.set_spout("source", spout())}
@@ -112,7 +110,7 @@ def test_a_component_has_no_guarantee_of_its_own(whole: str, own: str, name: str
     builder.build()
 
 
-def test_a_guarantee_that_is_none() -> None:
+def test_unknown_guarantee_is_refused() -> None:
     """The ones that there are are named; best effort has another switch."""
     said = re.escape(
         "must be one of 'at_least_once', 'exactly_once'; for best effort, set topology_acker_executors=0"

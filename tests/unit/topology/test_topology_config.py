@@ -42,13 +42,13 @@ def test_values_of_the_wrong_type(field: str, value: Any) -> None:
         Config(**{field: value})
 
 
-def test_a_bool_is_no_number() -> None:
+def test_bool_is_not_a_number() -> None:
     """Python thinks so; a settings file that says `true` for a count does not mean 1."""
     with pytest.raises(ConfigError, match="topology_acker_tasks is True: it must be int"):
         Config(topology_acker_tasks=True)
 
 
-def test_a_number_is_no_bool() -> None:
+def test_number_is_not_a_bool() -> None:
     """And the other way round."""
     for name in sorted(SWITCHES):
         for number in (0, 1):
@@ -65,7 +65,7 @@ def test_nothing_is_negative(field: str) -> None:
         Config().override(**{field: -1})
 
 
-def test_what_may_be_zero() -> None:
+def test_settings_that_may_be_zero() -> None:
     """No ackers and no rest between polls are choices; a timeout of zero is a mistake."""
     Config(topology_acker_executors=0, topology_sleep_spout_wait_strategy_time_ms=0)
     with pytest.raises(ConfigError, match="topology_message_timeout_secs is 0: it must be above 0"):
@@ -97,7 +97,7 @@ def test_message_timeouts_can_be_off() -> None:
     assert config.override(topology_enable_message_timeouts=True).message_timeout_secs == 5
 
 
-def test_settings_of_ones_own() -> None:
+def test_own_settings_are_kept() -> None:
     """Any name, any value; read beside kstorm's; a later override adds to them."""
     greeting = object()
     config = Config(topology_debug=True, own={"greeting": "hello", "my.limit": 5})
@@ -125,7 +125,7 @@ def test_settings_of_ones_own() -> None:
     assert config.own == {"greeting": "hello", "my.limit": 5}
 
 
-def test_a_config_of_ones_own_settings_is_a_value() -> None:
+def test_config_with_own_settings_is_a_value() -> None:
     """It has a copy of what it was given, and can be copied, compared and hashed."""
     given = {"names": ["a"]}
     config = Config(own=given)
@@ -156,7 +156,7 @@ def test_a_setting_spelt_wrongly(name: str, meant: str) -> None:
         Config().override(**{name: 1})
 
 
-def test_names_that_are_none() -> None:
+def test_unknown_settings_are_rejected() -> None:
     """Kstorm's own prefix is kstorm's; a setting of it belongs to where it is checked; a name is a string."""
     with pytest.raises(
         ConfigError, match="no setting 'topology_zzz': the settings are topology_acker_checkpoint"

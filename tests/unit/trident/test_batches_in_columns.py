@@ -106,7 +106,7 @@ def rows_of(batch: Batch) -> list[tuple[Row, int]]:
 
 
 @pytest.mark.parametrize("seed", range(300))
-def test_a_frame_comes_to_what_its_tuples_come_to(seed: int) -> None:
+def test_frame_gives_the_result_of_its_tuples(seed: int) -> None:
     """Whatever steps there are, in whatever order."""
     chance = Random(seed)
     steps = some_steps(chance)
@@ -158,7 +158,7 @@ AGGREGATORS: Sequence[CombinerAggregator] = (
 
 @pytest.mark.parametrize("aggregator", AGGREGATORS, ids=lambda each: type(each).__name__)
 @pytest.mark.parametrize("groups", [(), ("word",), ("word", "place")], ids=len)
-def test_what_is_folded_at_once_is_what_is_combined_one_by_one(
+def test_folding_equals_combining_one_by_one(
     aggregator: CombinerAggregator, groups: Iterable[str]
 ) -> None:
     """Of the built-in aggregators and of those that a user makes of them; combined before and after a hop, or at once; each value
@@ -221,7 +221,7 @@ def test_an_emit_of_another_number_of_values_is_refused(width: int, says: Says) 
         step.run(Batch.of_tuple([1]))
 
 
-def test_what_was_emitted_stays_as_it_was() -> None:
+def test_emitted_values_are_copied() -> None:
     """A function may use its list again."""
 
     class Reuses(Function):
@@ -235,7 +235,7 @@ def test_what_was_emitted_stays_as_it_was() -> None:
     assert came_out(lambda s: s.each("n", Reuses(), "x"), ["n"], [[7]]) == [[7, 0], [7, 1]]
 
 
-def test_the_error_of_a_tuple_is_its_own() -> None:
+def test_error_fails_only_its_tuple() -> None:
     """The others of its frame go through all steps, and count."""
 
     class Picky(Function):

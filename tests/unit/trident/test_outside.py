@@ -126,7 +126,7 @@ def test_counts_are_exact_whatever_dies(
     assert sum(max(each.lives.values()) > 1 for each in databases) > 20, "tasks had several lives"
 
 
-def test_what_is_not_transactional_counts_too_much_at_times() -> None:
+def test_non_transactional_state_may_overcount() -> None:
     """And never too little. It is what the other two are for."""
     over = 0
 
@@ -220,7 +220,7 @@ class State(dict[str, Any]):
         return self.pop(key, None)
 
 
-def test_what_an_epoch_left_that_did_not_come_again_is_taken_back() -> None:
+def test_values_of_a_lost_epoch_are_rolled_back() -> None:
     """In Storm it stays, if the batch that comes again has other keys."""
     memory = Memory()
     state: Any = State()
@@ -245,7 +245,7 @@ def test_what_an_epoch_left_that_did_not_come_again_is_taken_back() -> None:
     assert opaque(memory) == {"a": 1}
 
 
-def test_a_database_that_is_ahead_is_another_ones() -> None:
+def test_database_of_another_topology_is_refused() -> None:
     memory = Memory()
     memory.rows["a"] = [9, [1], []]
     found = OpaqueMap(memory).map("t/0")
@@ -270,7 +270,7 @@ class Absent(Memory):
         return super().multi_get(keys)
 
 
-def test_tuples_wait_for_a_database_that_is_away(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_tuples_wait_during_a_database_outage(monkeypatch: pytest.MonkeyPatch) -> None:
     """However often it has not answered, no tuple fails, and none is given up."""
     monkeypatch.setattr("kstorm.trident.bolts.AGAIN_SECS", 0.0)
     database = Absent()
@@ -308,7 +308,7 @@ def test_the_value_before_is_kept_from_a_reducer_that_changes_it_in_place() -> N
     assert database.rows["a"][1:] == [[["a", "a"]], [["a"]]]
 
 
-def test_what_is_committed_and_not_yet_written_is_not_read_from_the_database(
+def test_committed_unwritten_values_are_not_read_from_the_database(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """However little is remembered."""
@@ -326,7 +326,7 @@ def test_what_is_committed_and_not_yet_written_is_not_read_from_the_database(
     assert found.get(["a"]) == 1
 
 
-def test_what_a_failed_execution_put_is_forgotten() -> None:
+def test_changes_of_a_failed_execution_are_discarded() -> None:
     found = OpaqueMap(Memory()).map("t/0")
     state: Any = State()
     found.begin(state)

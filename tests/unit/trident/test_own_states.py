@@ -81,7 +81,7 @@ class Add(StateUpdater):
 WORDS = [f"w{number % 7}" for number in range(40)]
 
 
-def test_a_state_of_ones_own_class_is_exact_whatever_dies() -> None:
+def test_own_state_is_exact_after_crashes() -> None:
     """By the number of the epoch: one that comes again has the number that it had."""
     ledgers: list[Ledger] = []
 
@@ -138,7 +138,7 @@ class Where(QueryFunction):
             collector.emit([result])
 
 
-def test_a_static_state_is_asked_where_the_tuple_is() -> None:
+def test_static_state_is_queried_locally() -> None:
     """Storm's `newStaticState`."""
     cities = TridentTopology("t").new_static_state(CitiesFactory())
     found = came_out(

@@ -394,7 +394,7 @@ def test_a_chain_of_groups_over_several_tasks(others: Any) -> None:
     assert ("combine(Count+Sum)" in topology.describe()) == (not others)
 
 
-def test_a_chain_shows_results_and_not_what_is_kept() -> None:
+def test_chain_emits_results() -> None:
     """An average keeps a sum and a count."""
     found = of_partition(
         lambda s: chain(s, "partition_aggregate", ("b", Average(), "mean")), ["a", "b"], TASKS[2]

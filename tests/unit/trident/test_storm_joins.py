@@ -80,7 +80,7 @@ def test_each_kind_within_a_window(kind: str, expected: Rows) -> None:
     assert came_out_of(joined(kind=kind, window=MINUTE)) == sorted(expected, key=str)
 
 
-def test_without_a_window_it_is_of_all_that_ever_came() -> None:
+def test_join_without_a_window_covers_the_whole_history() -> None:
     """Whichever comes first."""
     assert came_out_of(joined()) == BOTH
 
@@ -110,7 +110,7 @@ def test_a_missing_sides_key_is_there() -> None:
     assert ["l", 3, 4, "l", None] in found
 
 
-def test_a_pair_of_two_windows_is_none() -> None:
+def test_tuples_of_different_windows_do_not_pair() -> None:
     """Each side comes out alone."""
     with LocalCluster(joined(kind="full", window=MINUTE)) as cluster:
         for spout, row in (("one", LEFT[0]), ("two", RIGHT[0])):
@@ -217,7 +217,7 @@ def test_the_last_hour_of_one_side() -> None:
     assert ["bob", 6, None] in found
 
 
-def test_a_join_by_number_of_tuples_goes_on() -> None:
+def test_join_by_tuple_count_can_be_aggregated() -> None:
     """What comes out is a stream."""
     topology = TridentTopology("t")
     one, two = (topology.new_stream(name, FeederSpout("k", name)) for name in ("one", "two"))

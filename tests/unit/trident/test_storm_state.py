@@ -35,7 +35,7 @@ from tests.unit.trident.test_outside import State as OwnState
 # "Transactional spouts": what the database has amid epoch 3, and after it.
 
 
-def test_an_epoch_that_was_written_in_part_comes_to_the_same() -> None:
+def test_partly_written_epoch_gives_the_same_result() -> None:
     """The page's `man`, `dog` and `apple`: `dog` has epoch 3 already. Storm skips it, since the batch is the same; here the
     changelog has the values of epoch 3, and both are written, `dog` as it was."""
     memory = Memory()
@@ -188,7 +188,7 @@ def all_of_it(number: Any = Count) -> Any:
     return topology.build()
 
 
-def test_a_state_without_groups_has_one_value_and_it_is_asked_where_it_is() -> None:
+def test_state_without_groups_has_one_value() -> None:
     """Storm's `SnapshotGet`, however many tasks there are."""
     with LocalCluster(all_of_it()) as cluster:
         feed(cluster, "asked", *([number] for number in range(5)))
@@ -199,7 +199,7 @@ def test_a_state_without_groups_has_one_value_and_it_is_asked_where_it_is() -> N
         ]
 
 
-def test_all_that_a_state_has_can_be_asked() -> None:
+def test_all_entries_of_a_state_can_be_queried() -> None:
     """Storm's `TupleCollectionGet`: each task answers for its part."""
     with LocalCluster(all_of_it()) as cluster:
         feed(cluster, "in", ["the cow jumped over the moon"])
@@ -218,14 +218,14 @@ class Length(Average):
         return [len(tuple["word"]), 1]
 
 
-def test_it_has_results_and_not_what_is_kept() -> None:
+def test_state_query_returns_results() -> None:
     with LocalCluster(all_of_it(Length)) as cluster:
         feed(cluster, "in", ["the cow the"])
         feed(cluster, "asked", [1])
         assert sorted(cluster.emitted("all")) == [[1, "cow", 3.0], [1, "the", 3.0]]
 
 
-def test_a_state_in_a_database_does_not_list_what_a_task_has() -> None:
+def test_database_state_cannot_list_its_keys() -> None:
     """Which keys are whose, the database does not know."""
     topology = TridentTopology("t")
     words = topology.new_stream("in", FeederSpout("word"))

@@ -27,7 +27,7 @@ from kstorm.trident import (
 from tests.unit.trident.streams import Split, wired
 
 
-def test_all_fields_that_are_wrong_are_named_with_their_lines() -> None:
+def test_all_wrong_fields_are_named_with_their_lines() -> None:
     """At once, and not what follows from them."""
 
     def do(stream: Stream) -> None:
@@ -78,7 +78,7 @@ def test_all_fields_that_are_wrong_are_named_with_their_lines() -> None:
         (lambda s: s.map(lambda *row: row).name("in"), "two components 'in'"),
     ],
 )
-def test_what_cannot_work_is_refused(do: Any, said: str) -> None:
+def test_invalid_wiring_is_refused(do: Any, said: str) -> None:
     with pytest.raises(TopologyError, match=said):
         wired("a", "b", do=do)
 
@@ -87,7 +87,7 @@ class Pairs(Aggregator):
     """Is no value."""
 
 
-def test_trident_stands_on_exactly_once() -> None:
+def test_trident_requires_exactly_once() -> None:
     with pytest.raises(TopologyError, match="Trident needs 'exactly_once'"):
         TridentTopology("t", Config())
     with pytest.raises(TopologyError, match="is a str: give an OpaqueTridentKafkaSpout"):
@@ -113,7 +113,7 @@ class Wide(Function):
         ),
     ],
 )
-def test_what_an_operation_gives_must_fit(do: Any, said: str) -> None:
+def test_invalid_output_of_an_operation_is_refused(do: Any, said: str) -> None:
     result = complete_topology(wired("n", do=do), {"in": [[1]]})
     assert isinstance(result.errors[0].error, EmitError)
     assert said in str(result.errors[0].error)
@@ -157,7 +157,7 @@ def test_hints_and_names() -> None:
     assert found == {"in": (2, 4), "lower": (3, 3), "totals": (5, 10)}
 
 
-def test_ids_come_from_operations() -> None:
+def test_ids_are_derived_from_operations() -> None:
     def do(stream: Stream) -> None:
         stream.each("n", Split(), "a").shuffle().map(len_of, "x").shuffle().map(lambda x: x)
 
@@ -206,7 +206,7 @@ def test_the_plan_can_be_read_and_drawn() -> None:
     assert [line for line in topology.dot().splitlines() if line.count('"') % 2] == []
 
 
-def test_a_drawing_quotes_what_is_in_it() -> None:
+def test_drawing_quotes_names() -> None:
     """Whatever an operation is called."""
 
     def named(word: str) -> str:

@@ -45,7 +45,7 @@ def test_every_combination_of_equal_fields() -> None:
     assert joined(join, *ALL) == [[1, "ann", 500], [1, "ann", 700]]
 
 
-def test_what_has_no_partner_stays_in_a_left_join() -> None:
+def test_left_join_keeps_tuples_without_a_partner() -> None:
     join = JoinBolt("orders", "id").left_join("payments", "order", "orders").select("id", "cents")
     assert joined(join, *ALL) == [[1, 500], [1, 700], [2, None]]
 
@@ -59,7 +59,7 @@ def test_three_sources_and_a_field_within_a_map() -> None:
     assert joined(join, *ALL) == [[500, "Ulm", None], [700, "Ulm", None]]
 
 
-def test_a_partner_of_a_partner_that_is_not_there() -> None:
+def test_missing_partner_of_a_partner() -> None:
     join = JoinBolt("orders", "id").left_join("payments", "order", "orders")
     join.left_join("people", "name", "payments", prior_field="cents").select("id", "people:name")
     assert joined(join, ("orders", [1, "ann"]), ("people", ["ann", {}])) == [[1, None]]
@@ -105,6 +105,6 @@ def test_by_streams() -> None:
         (lambda: JoinBolt("orders", "id").select("people:name"), "has not joined 'people'"),
     ],
 )
-def test_what_cannot_be_joined_is_refused(make: Any, said: str) -> None:
+def test_invalid_join_is_refused(make: Any, said: str) -> None:
     with pytest.raises(TopologyError, match=said):
         joined(make(), ("orders", [1, "ann"]))

@@ -83,7 +83,7 @@ def test_tuples_just_the_gap_apart_are_of_one_session() -> None:
     assert run.shown() == [[10, 20, [10, 20]], [31, 31, [31]]]
 
 
-def test_a_session_is_shown_when_no_tuple_can_belong_to_it() -> None:
+def test_session_is_shown_once_it_is_complete() -> None:
     """At the watermark before, one could: just the gap later."""
     run = Run(visits())
     run.give(10)
@@ -96,7 +96,7 @@ def test_a_session_is_shown_when_no_tuple_can_belong_to_it() -> None:
     assert run.shown() == [[10, 20, [10, 20]]]
 
 
-def test_a_tuple_that_comes_later_makes_one_session_of_two() -> None:
+def test_out_of_order_tuple_merges_two_sessions() -> None:
     """Whose tuples stay in the order of their times; it may be as late as the lag is long."""
     run = Run(visits().with_lag(Duration(50)))
     run.give(30, 33, 10, 12)
@@ -107,7 +107,7 @@ def test_a_tuple_that_comes_later_makes_one_session_of_two() -> None:
     assert run.shown() == [[10, 33, [10, 12, 21, 30, 33]]]
 
 
-def test_a_tuple_that_comes_later_makes_a_session_begin_earlier() -> None:
+def test_out_of_order_tuple_extends_a_session_backwards() -> None:
     run = Run(visits().with_lag(Duration(50)))
     run.give(30, 25)
     run.watermark(200)
@@ -125,7 +125,7 @@ def test_a_late_tuple_is_late_though_a_session_is_open() -> None:
     assert [late["values"]["at"] for (late,) in run.tester.emitted("late")] == [14]
 
 
-def test_sessions_of_one_key_come_by_their_time_and_of_several_apart() -> None:
+def test_sessions_of_a_key_are_ordered_by_time() -> None:
     run = Run(visits())
     run.give(40, 1)
     run.give(4, user="bob")
@@ -135,7 +135,7 @@ def test_sessions_of_one_key_come_by_their_time_and_of_several_apart() -> None:
     assert len(run.tester.acked) == 4
 
 
-def test_a_session_goes_on_for_as_long_as_somebody_comes() -> None:
+def test_session_lasts_while_tuples_arrive() -> None:
     """A bot's, for a thousand gaps; each watermark looks at it again, and at nothing else."""
     run = Run(visits())
     for time in range(0, 10_000, 10):
@@ -167,7 +167,7 @@ def test_by_the_clock() -> None:
     assert Visits().with_session_window(Duration(100), "user").window_settings.tick_secs == 0.1
 
 
-def test_keys_of_several_fields_or_of_none() -> None:
+def test_keys_of_several_fields_or_without_fields() -> None:
     """Whatever is in their texts."""
 
     class Keys(Visits):
@@ -202,7 +202,7 @@ def test_a_tuple_without_the_key_fails() -> None:
     assert "it belongs to no session" in str(run.tester.errors[0].error)
 
 
-def test_nothing_is_left_of_sessions_that_were_shown() -> None:
+def test_shown_sessions_are_removed_from_the_state() -> None:
     """But for what says where the bolt is."""
     run = Run(visits())
     run.give(1, 30, 8, 5)
@@ -254,7 +254,7 @@ ROUNDS = st.lists(
 
 
 @given(ROUNDS, st.integers(1, 20), st.integers(0, 40), st.booleans())
-def test_sessions_are_what_they_are_by_definition(
+def test_sessions_match_their_definition(
     rounds: list[list[Given]], gap: int, lag: int, checkpoints: bool
 ) -> None:
     """Of all that was not late, in whatever order it came: each session is shown once, when it is complete, and whole. Sums of
@@ -303,7 +303,7 @@ def judged(found: Counter[Any], expected: Counter[Any]) -> None:
     assert found == expected
 
 
-def test_sessions_survive_what_dies() -> None:
+def test_sessions_survive_crashes() -> None:
     """Exactly once: through kills, moves and refusals each session comes out once, and whole."""
 
     class Written(Visits):
@@ -354,7 +354,7 @@ def test_sessions_survive_what_dies() -> None:
     assert sum(report.in_flight.values()) > 200
 
 
-def test_the_last_call_says_what_windows_there_are() -> None:
+def test_last_call_selects_the_windows() -> None:
     """Sessions, or others."""
     bolt = Visits().with_session_window(Duration(5), "user").with_tumbling_window(Duration(10))
     assert bolt.window_settings.gap is None

@@ -57,7 +57,7 @@ def test_the_tumbling_window_of_five_seconds() -> None:
     assert windows == [[1, 2], [3, 4, 5, 6], [7, 8, 9]]
 
 
-def test_the_window_has_what_is_in_it_what_is_new_and_what_has_left() -> None:
+def test_window_lists_current_new_and_expired_tuples() -> None:
     run = Run(in_time(Shown().with_window(Duration.seconds(10), Duration.seconds(5))))
     numbered(run, **{name: second * S for name, second in NINE.items()})
     assert run.shown[2] == [[3, 4, 5, 6, 7, 8, 9], [7, 8, 9], [1, 2]]
@@ -145,7 +145,7 @@ def test_the_configurations(
 # Timestamps, and tuples out of order.
 
 
-def test_without_more_the_time_is_that_at_which_a_tuple_comes() -> None:
+def test_default_time_is_the_arrival() -> None:
     run = Run(Shown().with_tumbling_window(Duration.seconds(10)))
     run.now = 3.0
     run.give(1, at=clock(6, 0, 0))
@@ -225,7 +225,7 @@ def test_late_tuples_go_to_a_bolt_elsewhere() -> None:
         lambda bolt: bolt.with_idle_timeout(Duration(5)),
     ],
 )
-def test_what_is_for_event_time_needs_a_timestamp(configure: Any) -> None:
+def test_event_time_settings_need_a_timestamp(configure: Any) -> None:
     with pytest.raises(
         TopologyError, match="call with_timestamp_field or with_timestamp_extractor"
     ):
@@ -235,7 +235,7 @@ def test_what_is_for_event_time_needs_a_timestamp(configure: Any) -> None:
 # Watermarks.
 
 
-def test_watermarks_come_each_second_or_as_is_said() -> None:
+def test_watermark_interval_defaults_to_a_second() -> None:
     bolt = in_time(Shown().with_tumbling_window(Duration(10)))
     assert bolt.window_settings.tick_secs == 1.0
     assert bolt.with_watermark_interval(Duration(250)).window_settings.tick_secs == 0.25
@@ -283,7 +283,7 @@ def test_tuples_are_done_when_they_are_kept_and_a_window_may_be_longer_than_a_ti
     assert run.tester.held == []
 
 
-def test_what_an_iterator_goes_over_is_not_in_memory_at_once() -> None:
+def test_iterating_a_window_reads_lazily() -> None:
     """A window that fits into no memory can be gone over; all that is read of it before the first tuple is a few."""
     read = 0
 
@@ -321,7 +321,7 @@ def test_what_an_iterator_goes_over_is_not_in_memory_at_once() -> None:
     assert seen < 10
 
 
-def test_what_was_not_read_in_its_time_is_not_there_later() -> None:
+def test_executed_window_cannot_be_read() -> None:
     """A window that a bolt has kept."""
     windows: list[TupleWindow] = []
 
@@ -339,7 +339,7 @@ def test_what_was_not_read_in_its_time_is_not_there_later() -> None:
 
 
 @pytest.mark.parametrize("wrong", [0, -1, None, 1.5])
-def test_lengths_that_are_none_are_refused(wrong: Any) -> None:
+def test_invalid_lengths_are_refused(wrong: Any) -> None:
     """`Count` and `Duration` of nothing, or less."""
     for extent in (Count, Duration):
         with pytest.raises(ConfigError):

@@ -107,7 +107,7 @@ def test_a_time_every_so_many() -> None:
 
 
 @pytest.mark.parametrize("back", [0.0, 3.0])
-def test_a_clock_that_goes_back_shows_nothing_twice(back: float) -> None:
+def test_clock_going_back_shows_no_window_twice(back: float) -> None:
     run = Run(Shown().with_tumbling_window(Duration.seconds(10)))
     run.give(1)
     run.tick(10.0)
@@ -221,7 +221,7 @@ def test_late_tuples_have_a_stream_of_their_own() -> None:
     assert len(dropping.tester.acked) == 2
 
 
-def test_tuples_come_by_their_time_whatever_their_order() -> None:
+def test_tuples_are_ordered_by_their_time() -> None:
     """Times before 1970 too."""
     run = Run(
         Shown()
@@ -256,7 +256,7 @@ def test_a_slide_longer_than_the_window_leaves_tuples_out() -> None:
     assert [all for all, _, _ in run.shown] == [[8, 9, 10], [18, 19, 20], [28, 29, 30]]
 
 
-def test_a_leap_of_time_costs_no_more_than_its_windows() -> None:
+def test_leap_of_time_costs_only_its_windows() -> None:
     """A century later, by windows of a millisecond."""
     run = Run(Shown().with_window(Duration(2), Duration(1)).with_timestamp_field("ts"))
     run.give(5, 3_155_760_000_000)
@@ -301,7 +301,7 @@ class Totals(StatefulWindowedBolt):
         self.collector.emit([total])
 
 
-def test_a_state_of_its_own() -> None:
+def test_bolts_state_is_separate_from_the_windows() -> None:
     """Which does not show the windows, nor they it."""
     run = Run(Totals().with_window(Count(3), Count(2)))
     run.give(1, 2, 3, 4)
@@ -323,7 +323,7 @@ def test_a_state_of_its_own() -> None:
         ),
     ],
 )
-def test_what_does_not_fit_is_refused(make: Any, said: str) -> None:
+def test_invalid_settings_are_refused(make: Any, said: str) -> None:
     with pytest.raises(TopologyError, match=said):
         BoltTester(make(), "n")
 
@@ -337,7 +337,7 @@ def test_what_does_not_fit_is_refused(make: Any, said: str) -> None:
         lambda: Duration.seconds(0),
     ],
 )
-def test_an_extent_that_is_none(wrong: Any) -> None:
+def test_invalid_window_length_is_refused(wrong: Any) -> None:
     with pytest.raises(ConfigError):
         wrong()
 
@@ -378,7 +378,7 @@ def by_definition(
     st.integers(1, 25),
     st.integers(0, 20),
 )
-def test_windows_of_event_time_are_what_they_are_by_definition(
+def test_event_time_windows_match_their_definition(
     rounds: list[list[int]], length: int, slide: int, lag: int
 ) -> None:
     """Of all that was not late, whatever comes in which order, and each is shown once."""
