@@ -9,7 +9,7 @@ from tests.command import started
 LONG = 480  # it took 256 s at a load of 35, and 112 s of CPU
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.timeout(LONG + 60)
 def test_killing_each_role_keeps_streams_exact(tmp_path: Path) -> None:
     """The exit code is 0, and each count, window and pair is recomputed."""

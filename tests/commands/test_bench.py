@@ -37,7 +37,7 @@ def test_kstorm_next_to_a_loop(tmp_path: Path) -> None:
     assert set(report["summary"]) == {"loop", "kstorm"}
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.timeout(LONG + 60)
 def test_trident_next_to_the_same_topology_by_hand(tmp_path: Path) -> None:
     """All three count a skewed corpus correctly, and combining reduces the number of tuples."""
@@ -68,7 +68,7 @@ def test_trident_next_to_the_same_topology_by_hand(tmp_path: Path) -> None:
     assert runs["trident"]["tuples_to_count"] < words / 2
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.timeout(LONG + 60)
 def test_cost_of_a_message_for_the_spout(tmp_path: Path) -> None:
     """The parts add up to the whole, for tracked and untracked messages."""

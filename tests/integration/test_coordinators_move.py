@@ -71,7 +71,7 @@ def cluster(tmp_path: Path, eventually: Eventually) -> Iterator[Cluster]:
         yield cluster
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_coordinators_move_during_the_work(
     cluster: Cluster,
     zookeeper: EmbeddedZooKeeper,

@@ -26,9 +26,9 @@ def sentences(number: int) -> list[str]:
     return [f"the {WORDS[(number + each) % 7]} {WORDS[each % 5]}" for each in range(SHARE)]
 
 
-@pytest.mark.parametrize("state", ["opaque", pytest.param("transactional", marks=pytest.mark.slow)])
+@pytest.mark.parametrize("state", ["opaque", pytest.param("transactional", marks=pytest.mark.long)])
 @pytest.mark.parametrize(
-    "server", [PostgresServer, pytest.param(RedisServer, marks=pytest.mark.slow)]
+    "server", [PostgresServer, pytest.param(RedisServer, marks=pytest.mark.long)]
 )
 def test_kills_during_commits_leave_counts_exact(
     run_topology: RunTopology, monkeypatch: pytest.MonkeyPatch, state: str, server: Server
@@ -56,7 +56,7 @@ def test_kills_during_commits_leave_counts_exact(
             )
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.parametrize("server", [PostgresServer, RedisServer])
 def test_database_outage_is_survived(
     run_topology: RunTopology, monkeypatch: pytest.MonkeyPatch, server: Server

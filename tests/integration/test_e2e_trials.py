@@ -94,10 +94,10 @@ def audit(
     return Findings.from_json(done.stdout.splitlines()[-1])
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.timeout(600)
 @pytest.mark.parametrize(
-    "trial", [WORDCOUNT, pytest.param(ORDERS, marks=pytest.mark.slow)], ids=lambda trial: trial.name
+    "trial", [WORDCOUNT, pytest.param(ORDERS, marks=pytest.mark.long)], ids=lambda trial: trial.name
 )
 def test_audit_of_an_undisturbed_run_finds_only_injected_faults(
     trial: Trial,

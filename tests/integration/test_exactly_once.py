@@ -45,7 +45,7 @@ def test_kills_of_every_kind_of_process(
         kill_each_kind(engine)
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_kills_of_every_kind_of_process_on_kafka_3_9(
     zookeeper: EmbeddedZooKeeper,
     topic_prefix: str,

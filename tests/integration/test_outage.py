@@ -59,7 +59,7 @@ def says_that_kafka_is_away(engine: Engine) -> bool:
 @pytest.mark.parametrize(
     "settings",
     [
-        pytest.param({}, id="at least once", marks=pytest.mark.slow),
+        pytest.param({}, id="at least once", marks=pytest.mark.long),
         pytest.param(EXACTLY_ONCE, id="exactly once"),
     ],
 )

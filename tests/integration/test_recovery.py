@@ -227,11 +227,11 @@ async def test_recovery_does_not_block_the_event_loop(
     assert all(answers)
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.skipif(
     not STATUS.exists(), reason="asks Linux for the most memory that a process has had"
 )
-@pytest.mark.parametrize("keys", [600_000, pytest.param(10_000_000, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("keys", [600_000, pytest.param(10_000_000, marks=pytest.mark.long)])
 def test_recovery_memory_is_independent_of_the_number_of_keys(
     log: Log, tmp_path: Path, keys: int
 ) -> None:

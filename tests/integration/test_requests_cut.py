@@ -103,9 +103,9 @@ def await_struck(words: Words, *strikes: Strike) -> None:
     words.await_done()
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.parametrize(
-    "fate", [Fate.LOST, Fate.UNANSWERED, pytest.param(Fate.LATE, marks=pytest.mark.slow)]
+    "fate", [Fate.LOST, Fate.UNANSWERED, pytest.param(Fate.LATE, marks=pytest.mark.long)]
 )
 def test_failed_requests_of_transactions(words: Words, proxy: RequestProxy, fate: Fate) -> None:
     """Each process loses one request of each kind. No process ends."""
@@ -119,7 +119,7 @@ def test_failed_requests_of_transactions(words: Words, proxy: RequestProxy, fate
     words.check()
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.parametrize("fate", [Fate.LOST, Fate.UNANSWERED])
 def test_failed_requests_of_a_starting_process(
     words: Words, proxy: RequestProxy, fate: Fate
@@ -132,7 +132,7 @@ def test_failed_requests_of_a_starting_process(
     words.check()
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.parametrize(("api", "fate"), AMID)
 def test_broker_killed_during_a_transaction(
     words: Words, kafka: EmbeddedKafka, proxy: RequestProxy, api: Api, fate: Fate

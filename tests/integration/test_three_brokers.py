@@ -127,7 +127,7 @@ def words(
         assert lives(engine) == before
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.timeout(600)
 async def test_rolling_restart_and_loss_of_a_broker(cluster: Cluster, words: Words) -> None:
     """An upgrade of Kafka restarts them like this.
@@ -154,7 +154,7 @@ async def test_rolling_restart_and_loss_of_a_broker(cluster: Cluster, words: Wor
         words.await_progress()
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.timeout(600)
 async def test_lagging_replica_is_not_elected(cluster: Cluster, words: Words) -> None:
     """Kafka elects it only with unclean election. The topology waits for the complete replica."""

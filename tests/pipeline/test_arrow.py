@@ -334,7 +334,7 @@ def test_small_files_of_python_are_compacted(job: Job, ways: list[str]) -> None:
     job.check()
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_python_and_spark_write_the_same_tables(
     make_job: Callable[[Path], Job], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

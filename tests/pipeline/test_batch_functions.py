@@ -49,7 +49,7 @@ def test_distinct_values_are_counted_across_batches(orders: Orders) -> None:
     assert {row.status: row.customers for row in found} == {"new": 2, "paid": 1}
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_a_function_gets_each_batch_with_its_number(
     orders: Orders, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:

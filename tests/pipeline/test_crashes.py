@@ -31,7 +31,7 @@ WRITES = ["write_quarantine", "write_silver", "word_counts", "counts_per_minute"
 """The commits of a batch in order. The last two are gold tables."""
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_crash_after_any_write_duplicates_nothing(
     job: Job, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -52,7 +52,7 @@ def test_crash_after_any_write_duplicates_nothing(
     job.check()
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_run_killed_between_two_writes_is_recovered(job: Job, tmp_path: Path) -> None:
     """SIGKILL hits the process and its JVM after silver and before gold is written. The next run
     completes the batch."""

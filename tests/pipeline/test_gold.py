@@ -41,7 +41,7 @@ def test_every_rule_works_across_batches(orders: Orders) -> None:
     orders.check()
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_late_message_does_not_replace_a_newer_value(orders: Orders) -> None:
     """Its first record is written after those of later messages, in the same or a later batch.
     Between two source partitions, the Kafka timestamp decides."""
@@ -62,7 +62,7 @@ def test_late_message_does_not_replace_a_newer_value(orders: Orders) -> None:
     assert orders.rows("totals", "status") == {"Zoë": "of 0-8", "Ann": "of 0-3"}
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.parametrize("named", [True, False])
 def test_crash_after_any_commit_duplicates_nothing(
     orders: Orders, monkeypatch: pytest.MonkeyPatch, named: bool

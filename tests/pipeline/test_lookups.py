@@ -18,7 +18,7 @@ pytestmark = pytest.mark.timeout(
 )  # on two calm cores a minute; with ten others on them ten times that
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_batch_reads_only_the_silver_files_of_its_replays(job: Job) -> None:
     """Whatever offsets the source partitions have, and although one is added later. A batch of new
     messages reads nothing, a late replay one file. The partitions' offsets are far apart, so those
@@ -103,7 +103,7 @@ def test_silver_has_the_pipelines_columns_first(job: Job) -> None:
     assert columns.index("f0") == columns.index("batch") + 1 == 9
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_silver_of_an_earlier_version_is_refused_and_rebuilt_from_bronze(job: Job) -> None:
     """The message names what to delete. Replays of earlier messages are still found."""
     job.sink.sentence(1, "the cat")
@@ -135,7 +135,7 @@ def test_silver_of_an_earlier_version_is_refused_and_rebuilt_from_bronze(job: Jo
     job.check()
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_replays_from_very_many_topics_are_found(job: Job) -> None:
     """The ids look like coordinates, each of another topic."""
     for number in range(300):

@@ -73,7 +73,7 @@ def check_all_but_bronze(job: Job) -> None:
     assert job.counts_per_minute == job.sink.counts_per_minute
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_small_files_are_combined_and_old_files_deleted(job: Job) -> None:
     """After their retention, which is zero here. The rows stay, and the next run continues."""
     for number in range(3):
@@ -97,7 +97,7 @@ def test_small_files_are_combined_and_old_files_deleted(job: Job) -> None:
     job.check()
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_retention_of_old_files(job: Job) -> None:
     """For active readers and for time travel. A user's own setting stays."""
     job.run()
@@ -113,7 +113,7 @@ def test_retention_of_old_files(job: Job) -> None:
     assert job.tables.properties(job.spark, "silver")[name] == "interval 9 days"
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_only_old_and_read_records_of_bronze_are_deleted(
     job: Job, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -137,7 +137,7 @@ def test_only_old_and_read_records_of_bronze_are_deleted(
     check_all_but_bronze(job)
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_files_of_bronze_stay_until_they_are_read(
     job: Job, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -158,7 +158,7 @@ def test_files_of_bronze_stay_until_they_are_read(
     assert files(job, "bronze") == held(job, "bronze")
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_merge_that_conflicts_with_compaction_is_retried(
     orders: Orders, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -209,7 +209,7 @@ def test_merge_that_conflicts_with_compaction_is_retried(
     assert orders.rows("totals", "orders") == {"Zoë": 2, "Ann": 1}
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_maintain_during_a_run(job: Job) -> None:
     """Repeatedly, between and during batches. All tables are right."""
 

@@ -93,7 +93,7 @@ def test_run_begins_with_the_marks_of_silver(job: Job, monkeypatch: pytest.Monke
     assert not marks.reach(job.spark, messages((3, 8, 9)))
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_files_without_statistics_are_always_looked_up(
     job: Job, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -113,7 +113,7 @@ def test_files_without_statistics_are_always_looked_up(
         )  # like a table with very many files
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_batches_of_new_messages_never_read_silver(
     job: Job, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -123,7 +123,7 @@ def test_first_run_from_the_end_has_no_lag(job: Job) -> None:
         assert topic.find() == Lag()
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_lag_of_silver_behind_bronze(job: Job, monkeypatch: pytest.MonkeyPatch) -> None:
     """A batch counts until it is committed. `maintain`, which rewrites files of bronze, adds
     nothing."""

@@ -19,14 +19,14 @@ pytestmark = pytest.mark.timeout(
 MADE_ANEW = r"the topic 'sink-\w+' was deleted and recreated: its id is \S+, and the tables were made from \S+\. Set --tables"
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("words", "allow_data_loss"),
     [
         ("the cat", False),
-        pytest.param("the cat", True, marks=pytest.mark.slow),
+        pytest.param("the cat", True, marks=pytest.mark.long),
         pytest.param(
-            "the cat and the dog and the mouse and the elephant", False, marks=pytest.mark.slow
+            "the cat and the dog and the mouse and the elephant", False, marks=pytest.mark.long
         ),
     ],
 )
@@ -102,7 +102,7 @@ def test_tables_belong_to_one_topic(job: Job) -> None:
         job.run(topic=other.topic)
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_tables_of_an_earlier_version_get_their_topics_id(job: Job) -> None:
     """The current topic's id is assumed. Both queries continue, and the id is stored."""
     job.sink.sentence(1, "the cat")

@@ -364,7 +364,7 @@ class Words:
         ]
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_repeated_batch_uses_its_original_schema(
     spark: SparkSession,
     settings: Settings,

@@ -17,7 +17,7 @@ PAGE = ROOT / "docs" / "tables.md"
 NOTEBOOK = ROOT / "examples" / "wordcount" / "tables.ipynb"
 READERS = ["deltalake==1.6.6", "polars==2.1.0", "duckdb==2.0.0", "pyarrow==26.0.1"]
 
-pytestmark = [pytest.mark.timeout(900), pytest.mark.slow]
+pytestmark = [pytest.mark.timeout(900), pytest.mark.long]
 
 
 @pytest.fixture(scope="module")

@@ -70,7 +70,7 @@ def fill(orders: Orders) -> None:
     orders.run()
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_changed_table_is_rebuilt_while_the_old_one_continues(orders: Orders) -> None:
     """The old pipeline continues with its table. The new table has everything once."""
     fill(orders)
@@ -94,7 +94,7 @@ def test_changed_table_is_rebuilt_while_the_old_one_continues(orders: Orders) ->
         orders.run()
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_new_table_is_rebuilt_from_silver(orders: Orders) -> None:
     """The pipeline is refused until the table is built. Other tables stay the same."""
     fill(orders)
@@ -112,7 +112,7 @@ def test_new_table_is_rebuilt_from_silver(orders: Orders) -> None:
         orders.check()
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_rebuild_applies_a_changed_function_to_all_of_silver(orders: Orders) -> None:
     """Although the declaration is the same. The table keeps its own properties."""
     fill(orders)
@@ -130,7 +130,7 @@ def test_rebuild_applies_a_changed_function_to_all_of_silver(orders: Orders) -> 
     assert orders.tables.properties(orders.spark, "by_time").items() >= kept.items()
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_rebuild_includes_a_batch_that_only_silver_has(
     orders: Orders, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -161,7 +161,7 @@ def crash(*_: object) -> None:
     raise CrashError
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.parametrize("where", ["before", "built", "caught up", "in place", "half deleted"])
 def test_rebuild_recovers_from_a_crash_at_any_point(
     orders: Orders, monkeypatch: pytest.MonkeyPatch, where: str
@@ -215,7 +215,7 @@ def test_rebuild_recovers_from_a_crash_at_any_point(
         check_anew(orders)
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_rebuild_during_a_continuous_run(orders: Orders) -> None:
     """Batches arrive before, during and after it. The new pipeline has each of them once."""
     fill(orders)
@@ -238,7 +238,7 @@ def test_rebuild_during_a_continuous_run(orders: Orders) -> None:
     check_anew(orders)
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_old_run_ends_when_its_table_is_replaced(
     orders: Orders, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -92,7 +92,7 @@ def words(spark: SparkSession, settings: Settings, tmp_path: Path, stub: Registr
     return Words(spark, settings, tmp_path, stub)
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_new_version_between_two_runs_adds_a_column(words: Words) -> None:
     """A run uses the latest schema at its start. Existing rows of silver have null in the new
     column."""
@@ -153,7 +153,7 @@ def test_registry_outage_ends_the_run_without_loss(words: Words) -> None:
     assert (words.rows("word"), words.reasons()) == ([("a",), ("b",)], [])
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_repeated_batch_uses_its_original_schema(
     words: Words, monkeypatch: pytest.MonkeyPatch
 ) -> None:

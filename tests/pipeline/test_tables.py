@@ -185,7 +185,7 @@ def test_run_without_new_records_adds_nothing(filled: Filled) -> None:
     assert filled.after_third_run == filled.after_second_run
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_rows_are_counted_without_statistics(job: Job, monkeypatch: pytest.MonkeyPatch) -> None:
     """Files without statistics, and deleted rows in a remaining file."""
     job.sink.sentence(0, "the cat")

@@ -14,7 +14,7 @@ YEAR_10000 = 253402300800000
 LAST_OF_SPARK = 2**63 // 1000
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_record_after_the_year_9999_is_quarantined(job: Job) -> None:
     """With its coordinates, and the timestamp in its reason. The last millisecond before is good,
     and later records are read. Python can read the quarantine."""

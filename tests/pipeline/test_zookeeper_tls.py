@@ -62,7 +62,7 @@ def test_stored_offsets_are_read_with_tls(secured: Secured) -> None:
     assert stored_offsets(secured.server.connect, [READING]) == {READING: 7}
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_tls_failure_is_explained(secured: Secured) -> None:
     """In one line with the address and the remedy."""
     at = secured.server

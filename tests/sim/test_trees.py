@@ -5,7 +5,7 @@ import pytest
 from tests.sim.trees import Rebuilt, explore_exact_trees, explore_trees
 
 
-@pytest.mark.slow
+@pytest.mark.long
 # Schedules are aborted during executions.
 @pytest.mark.filterwarnings("ignore:coroutine .* was never awaited")
 @pytest.mark.timeout(300)
