@@ -158,7 +158,7 @@ def test_without_a_builder_nothing_else_is_begun(programs: Path) -> None:
     )
     assert (done.returncode, done.stdout) == (2, "")
     assert done.stderr.startswith(
-        "kstorm: no docker answers and there is no buildah, and one of them builds the images"
+        "kstorm: docker does not respond and buildah is not installed, and one of them builds the images"
     )
     assert "apt-get install buildah" in done.stderr
     assert calls(programs, "docker") == ["info"]
