@@ -1,7 +1,6 @@
 """Spark starts ahead of its work."""
 
 import threading
-import time
 from pathlib import Path
 from typing import Any
 
@@ -9,12 +8,13 @@ import pytest
 
 from kstorm_pipeline import ahead
 from kstorm_pipeline.errors import PipelineError
+from tests.unit.local.conftest import Eventually
 
 WORDS = ["run", "--tables", "/tables", "--bootstrap-servers", "127.0.0.1:1", "--topic", "t"]
 
 
 def test_the_command_begins_when_the_file_is_there(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, eventually: Eventually
 ) -> None:
     """Spark has started by then, with the settings of the command."""
     happened: list[Any] = []
@@ -29,8 +29,7 @@ def test_the_command_begins_when_the_file_is_there(
     codes: list[int] = []
     waiting = threading.Thread(target=lambda: codes.append(ahead.wait(file, WORDS)))
     waiting.start()
-    time.sleep(0.2)
-    assert happened == ["/tables"]
+    eventually(lambda: happened == ["/tables"])
     file.touch()
     waiting.join(10)
     assert happened[1:] == [WORDS]

@@ -1,4 +1,4 @@
-"""`python -m kstorm.local VERB`: what `./run` asks of this package.
+"""`python -m kstorm.local VERB`: the parts of `./run` that need this package.
 
 `prepare` fetches the jars and compiles the bytecode. `lock-jars` resolves the lists of jars again. `subtract-lock ALL RUN`
 prints the entries of the lock ALL that the lock RUN does not have.

@@ -1,10 +1,10 @@
 """`python -m kstorm.local.bootstrap LEVEL STAMP`: makes the environment of `./run`, in `.kstorm`, once.
 
-LEVEL is `run` for what the demo and the other commands need, or `dev` for the developers' tools as well. STAMP stands for
+LEVEL is `run` for the packages of the demo and the other commands, or `dev` for the developers' tools as well. STAMP stands for
 everything that the environment is made from; it is noted when the environment is complete.
 
-No package is installed yet when this runs, so it imports only the standard library. What uv and pip print goes to
-`.kstorm/setup.log`; the user sees one line with a percentage, or the end of the log and the cause.
+No package is installed yet when this runs, so it imports only the standard library. The output of uv and pip goes to
+`.kstorm/setup.log`. The user sees one line with a percentage. After an error the user sees the end of the log and the cause.
 """
 
 import fcntl
@@ -42,7 +42,7 @@ _HEAVY_WEIGHT: Final = 60
 
 
 class SetupError(LocalError):
-    """A step of the set-up failed. `log` is what the step has written."""
+    """A step of the set-up failed. `log` is the output of the step."""
 
     def __init__(self, message: str, log: str) -> None:
         super().__init__(message)
@@ -165,7 +165,7 @@ class Setup:
 
 
 class _Watch:
-    """How far uv is with its packages, from the lines that it prints and from the finished ones in its cache."""
+    """The progress of uv, from the lines that it prints and from the finished packages in its cache."""
 
     def __init__(self, uv: str | Path, packages: int) -> None:
         self._total = packages - 1 + _HEAVY_WEIGHT

@@ -47,8 +47,8 @@ def make_in_background() -> None:
 
 
 def make_archive() -> None:
-    """Make the archive, unless there is one. If that fails, the reason is written to a file beside it, and nobody tries again
-    until that file is removed."""
+    """Make the archive, unless there is one. If that fails, a file next to it gets the reason, and no process tries again until
+    that file is removed."""
     archive = _archive()
     if not _is_missing(archive):
         return

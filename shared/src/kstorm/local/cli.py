@@ -1,4 +1,4 @@
-"""How a command of `./run` ends: by itself, by a mistake of the user's, or because it was interrupted.
+"""Ends a command of `./run`: after its work, after a mistake of the user, or after an interruption.
 
 The rule: Ctrl-C, SIGTERM and SIGHUP all unwind the stack like an error, so the command stops everything that it started.
 """

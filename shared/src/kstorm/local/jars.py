@@ -1,6 +1,6 @@
 """The jars of Kafka's server and of Spark's connectors: fetched once, pinned, verified at every use.
 
-Each set of jars has a list beside this file, `<set>.sha256`, with a line `<SHA-256> <group>:<artifact>:<version>` for
+Each set of jars has a list next to this file, `<set>.sha256`, with a line `<SHA-256> <group>:<artifact>:<version>` for
 every jar, so nothing is left to resolve. The rule: a path that leaves this module is a file with the content that the list
 names. `pyspark` ships Apache Ivy, which fetches the jars from its default repository; `KSTORM_IVY_SETTINGS` names an Ivy
 settings file for a mirror. `pyspark` ships ZooKeeper's server as well. Some jars of `pyspark` have known vulnerabilities;
@@ -166,7 +166,7 @@ def lay_out(folder: Path) -> None:
 
 
 def list_path(set_name: str) -> Path:
-    """The file beside this module that lists the jars of a set."""
+    """The file next to this module that lists the jars of a set."""
     return Path(__file__).with_name(f"{set_name}.sha256")
 
 
@@ -232,7 +232,7 @@ class _Part:
 
     @property
     def unfinished(self) -> Path:
-        """The folder for what has arrived; the next attempt finds it there."""
+        """The folder for the jars that have arrived; the next attempt finds them there."""
         return _directory(self.set_name).with_name(f".{self.set_name}.unfinished-{self.number}")
 
     @property
@@ -241,7 +241,7 @@ class _Part:
         return self.unfinished / "ivy.log"
 
     def command(self) -> list[str | Path]:
-        """Write what Ivy reads; return the command."""
+        """Write the files that Ivy reads; return the command."""
         self.unfinished.mkdir(parents=True, exist_ok=True)
         settings = self.unfinished / "settings.xml"
         settings.write_text(_IVY_SETTINGS)
@@ -267,8 +267,8 @@ class _Part:
 
 
 def _parts(set_name: str) -> list[_Part]:
-    """What is missing of a set, in parts of about the same size. A jar is always in the same part, so that a second attempt finds
-    what the first one has fetched."""
+    """The missing jars of a set, in parts of about the same size. A jar is always in the same part, so a second attempt finds the
+    jars of the first one."""
     missing = set(_missing(set_name))
     numbers: dict[int, list[PinnedJar]] = {}
     for place, jar in enumerate(read_list(set_name)):

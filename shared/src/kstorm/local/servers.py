@@ -117,7 +117,7 @@ class _EmbeddedServer(ABC):
 
     @abstractmethod
     def _serves(self) -> bool:
-        """Whether a client gets a correct answer; takes a few seconds at most."""
+        """True if a client gets a correct answer; takes a few seconds at most."""
 
     def _java(self, *arguments: str | Path) -> list[str | Path]:
         return [find_java().executable, *java_options(self._heap), *arguments]

@@ -1,4 +1,4 @@
-"""How long each stage of a command took, also the stages of the set-up, which are other processes.
+"""The seconds of each stage of a command, including the stages of the set-up, which are other processes.
 
 `./run` exports when it was started, as `KSTORM_STARTED_AT`. A stage of the set-up is noted in `.kstorm/took.json`, where
 the demo finds the stages of its own command.

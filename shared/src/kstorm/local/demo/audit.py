@@ -46,7 +46,7 @@ class DemoFindings:
     lost: Sequence[Produced]
     """Messages with at least one missing word."""
     truth: Mapping[str, int]
-    """How often each word is in the input."""
+    """The number of times that each word is in the input."""
     short: Mapping[str, int]
     """Words whose highest count is too low, with that count."""
     over: Mapping[str, int]

@@ -32,7 +32,7 @@ class Kill:
     pid: int
     """The process id that was killed."""
     starts: int
-    """How often the process had been started before the kill."""
+    """The number of starts of the process before the kill."""
     at: float
     """When the kill was decided, in seconds of the caller's clock."""
     killed_at: float = 0.0
@@ -52,7 +52,7 @@ class Kills:
 
     @property
     def done(self) -> bool:
-        """Whether every victim was killed and is back."""
+        """True if every victim was killed and is back."""
         return self._returns == len(self._victims)
 
     @property

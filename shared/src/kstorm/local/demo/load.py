@@ -166,7 +166,7 @@ class LoadRun:
 
 
 def offsets_stored(client: KazooClient, path: str, topic: str, ends: Mapping[int, int]) -> bool:
-    """Whether the spout has stored the end of each partition as its offset; `ends` has the end of each partition."""
+    """True if the spout has stored the end of each partition as its offset; `ends` has the end of each partition."""
     for number, end in ends.items():
         node = f"{path}/partition_{number}"
         try:

@@ -173,7 +173,7 @@ def read_tables(workdir: Path, seconds: float) -> Tables:
 
 
 class _Steps:
-    """How far the pipeline is, from its log."""
+    """The progress of the pipeline, from its log."""
 
     def __init__(self, path: Path) -> None:
         self._path, self._position = path, 0

@@ -107,7 +107,8 @@ class Demo:
             code = self._run(servers, stage)
         if code == 0:
             remove_bulk(self._directory)
-            classes.make_in_background()
+            if os.environ.get("KSTORM_LISTS_CLASSES"):  # `./run demo` sets it, tests do not
+                classes.make_in_background()
         return code
 
     def _run(self, servers: Servers, stage: _Stage) -> int:
@@ -145,12 +146,12 @@ class Demo:
 
     @property
     def _shared(self) -> bool:
-        """Whether a server is the user's own."""
+        """True if a server is the user's own."""
         return bool(self._options.bootstrap or self._options.zookeeper)
 
     @contextmanager
     def _processes(self, stage: _Stage) -> Iterator[LocalProcesses]:
-        """The processes of the topology. Those with an embedded Kafka start before it serves, and wait for it."""
+        """The processes of the topology. With an embedded Kafka they start before it serves, and wait for it."""
         settings = stage.settings
         processes = LocalProcesses(
             stage.topology,

@@ -1,4 +1,4 @@
-"""What the demo shows while sentences flow: a table on a terminal, the line of the stage elsewhere."""
+"""Shows the stage in which sentences flow: a table on a terminal, the line of the stage elsewhere."""
 
 import logging
 from collections.abc import Sequence
