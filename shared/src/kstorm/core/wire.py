@@ -128,7 +128,7 @@ READERS: Final[dict[type, dict[int, Callable[[bytes], Any]]]] = {
     kind: {VERSION: msgspec.msgpack.Decoder(kind).decode}
     for kind in (TupleFrame, AckFrame, CompletionFrame)
 }
-"""By kind and format, the decoder. It returns a struct of the newest format that keeps its
+"""The decoder for each kind and format. It returns a struct of the newest format that keeps its
 `version`."""
 
 

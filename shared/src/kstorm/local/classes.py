@@ -25,7 +25,7 @@ _KEPT: Final = 2
 
 
 def short_run_options() -> str:
-    """Java's options for a Spark that runs for a minute or two, with the archive of classes if there is one."""
+    """JVM options for a short Spark run, including the archive of classes if it exists."""
     archive = _archive()
     return (
         f"{SHORT_RUN_OPTIONS} {java_option('-XX:SharedArchiveFile', archive)} {_SILENT}"

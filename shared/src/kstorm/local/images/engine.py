@@ -72,7 +72,7 @@ class Engine(ABC):
 
     @abstractmethod
     def size(self, image: str) -> int:
-        """Return the bytes of all layers, unpacked."""
+        """Return the total unpacked size of all layers, in bytes."""
 
     @abstractmethod
     def read(self, image: str, path: str) -> str:

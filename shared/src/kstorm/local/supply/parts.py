@@ -26,7 +26,7 @@ class Part:
 
     kind: Kind
     name: str
-    """Name in its registry. For a jar the artifact."""
+    """Name in its registry. For a jar, the artifact ID."""
     version: str
     where: str
     """The list that contains it."""

@@ -163,7 +163,7 @@ class Admin:
 
     @property
     def _brokers(self) -> int:
-        """Number of configured brokers. Before the timeout, only a refusal by all is reported."""
+        """Number of configured brokers. Until the timeout, an error is reported only if all of them have refused."""
         return len(str(self._settings.client_config["bootstrap.servers"]).split(","))
 
     def _refused(self, refusal: KafkaError, *_: KafkaError) -> BrokerError:
