@@ -4,11 +4,12 @@ It writes the server's settings from the environment into the data folder. It th
 with the server (`exec`), so signals go directly to the server. The server keeps its data over
 restarts, and writes nothing outside the data folder.
 
-- `KSTORM_DATA_DIR` (default `/data`): the data folder. - `KSTORM_LISTEN_PORT` (default 9092 or
-2181): the port for clients. - `KSTORM_HEAP` (default 512m or 128m): the heap size of the JVM. -
-`KSTORM_ADVERTISED_LISTENERS` (default `PLAINTEXT://<host name>:<port>`): the address for Kafka's
-clients. - `KSTORM_SETTINGS`: server settings that replace or extend kstorm's, one `name=value` per
-line.
+- `KSTORM_DATA_DIR` (default `/data`): the data folder.
+- `KSTORM_LISTEN_PORT` (default 9092 or 2181): the port for clients.
+- `KSTORM_HEAP` (default 512m or 128m): the heap size of the JVM.
+- `KSTORM_ADVERTISED_LISTENERS` (default `PLAINTEXT://<host name>:<port>`): the address for Kafka's
+  clients.
+- `KSTORM_SETTINGS`: server settings that replace or extend kstorm's, one `name=value` per line.
 """
 
 import os
