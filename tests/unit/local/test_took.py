@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from kstorm.local.took import note_took, set_up_took, started_at
+from kstorm.local.took import by_run, note_took, set_up_took, started_at
 
 
 def test_stages_of_this_command_are_found_in_order(tmp_path: Path) -> None:
@@ -29,5 +29,7 @@ def test_command_starts_with_the_run_script(monkeypatch: pytest.MonkeyPatch) -> 
     assert started_at() == 1795000000.25
     monkeypatch.setenv("KSTORM_STARTED_AT", "1795000000,25")  # some locales have a decimal comma
     assert started_at() == 1795000000.25
+    assert by_run()
     monkeypatch.delenv("KSTORM_STARTED_AT")
+    assert not by_run()
     assert abs(started_at() - time.time()) < 5

@@ -1,6 +1,6 @@
 """The seconds of each stage of a command, including the stages of the set-up, which are other processes.
 
-`./run` exports when it was started, as `KSTORM_STARTED_AT`. A stage of the set-up is noted in `.kstorm/took.json`, where
+`./run demo` exports when it was started, as `KSTORM_STARTED_AT`. A stage of the set-up is noted in `.kstorm/took.json`, where
 the demo finds the stages of its own command.
 """
 
@@ -13,13 +13,19 @@ from pathlib import Path
 from typing import Any, Final
 
 _FILE: Final = "took.json"
+_STARTED_AT: Final = "KSTORM_STARTED_AT"
 
 
 def started_at() -> float:
     """When the command was given, in seconds of Unix time; now if `./run` did not start this process."""
     with suppress(KeyError, ValueError):
-        return float(os.environ["KSTORM_STARTED_AT"].replace(",", "."))
+        return float(os.environ[_STARTED_AT].replace(",", "."))
     return time.time()
+
+
+def by_run() -> bool:
+    """True if `./run` started this process."""
+    return _STARTED_AT in os.environ
 
 
 def note_took(home: Path, stage: str, seconds: float) -> None:

@@ -38,7 +38,7 @@ from kstorm.local.page import page
 from kstorm.local.paths import remove_bulk, run_directory
 from kstorm.local.prepare import prepare
 from kstorm.local.progress import Progress
-from kstorm.local.took import set_up_took, started_at
+from kstorm.local.took import by_run, set_up_took, started_at
 from kstorm.local.topics import cleaned_up, topic_names
 from kstorm.runtime.kafka.topics import ensure_topics
 from kstorm.runtime.kafka.transactions import check_transactions
@@ -107,7 +107,7 @@ class Demo:
             code = self._run(servers, stage)
         if code == 0:
             remove_bulk(self._directory)
-            if os.environ.get("KSTORM_LISTS_CLASSES"):  # `./run demo` sets it, tests do not
+            if by_run():  # a test must leave no process behind
                 classes.make_in_background()
         return code
 
