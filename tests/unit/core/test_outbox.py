@@ -44,9 +44,7 @@ def put(
 ) -> None:
     if more:
         lane.more[len(lane.rows)] = more
-    lane.rows.append(values)
-    lane.roots.append(root)
-    lane.edges.append(edge)
+    lane.rows.append((values, root, edge))
 
 
 def tuples(sends: list[Outgoing]) -> list[TupleFrame]:

@@ -6,9 +6,10 @@ and ignored.
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import repeat
+from threading import current_thread, get_ident
 from typing import Any
 
-from kstorm.core.collectors import Observer, check_columns, direct_lanes
+from kstorm.core.emitter import Emitter, check_columns
 from kstorm.core.columns import as_column
 from kstorm.core.dead_letters import DeadLetter, LetterToStore, error_in
 from kstorm.core.emission import Emission
@@ -21,7 +22,7 @@ from kstorm.core.routing import StreamRoutes, routes
 from kstorm.core.tasks import OnError, Steps
 from kstorm.core.wire import CompletionFrame, unpack_ids
 from kstorm.errors import EmitError
-from kstorm.topology import DEFAULT_STREAM, Placed, Spout, Topology, Traced
+from kstorm.topology import DEFAULT_STREAM, Fields, Placed, Source, Spout, Topology, Traced, Tuple
 
 # Rotated every half timeout, so a tree fails between 1 and 1.5 message timeouts.
 _BUCKETS = 3
@@ -30,7 +31,7 @@ Pending = tuple[Any, float]
 """A spout tuple in flight: its message id and the time of its emit."""
 
 
-class SpoutCollector:
+class SpoutCollector(Emitter):
     """The `SpoutOutputCollector` of one task."""
 
     def __init__(
@@ -41,19 +42,15 @@ class SpoutCollector:
         next_id: NextId,
         next_ids: NextIds,
     ) -> None:
-        self._task, self._routes, self._outbox, self._next_id, self._next_ids = (
-            task,
-            table,
-            outbox,
-            next_id,
-            next_ids,
-        )
+        super().__init__(task.component, table, outbox, next_id, next_ids)
+        self._task = task
         self._tracking = outbox.ackers > 0
+        self._trace = None  # a spout's tuples have no anchors
+        self._tree = Tuple((), Source(task.component, DEFAULT_STREAM, task.task_id, Fields()))
+        # The root of the tree that is being begun. A spout's tuple is anchored to it.
         self._origins: Callable[[Sequence[Any]], Iterable[Run]] | None = None
         if isinstance(task.spout, Traced):
             self._origins = task.spout.origins
-        self.observe: Observer | None = None
-        self.emitted = 0
         self.why_failed: Note | None = None
         self.timed_out = False
 
@@ -68,32 +65,19 @@ class SpoutCollector:
         stream: str = DEFAULT_STREAM,
         task: int | None = None,
     ) -> Sequence[int]:
-        route = self._routes.get(stream)
-        if route is None or len(values) != route.fields or route.is_direct or task is not None:
-            lanes = direct_lanes(route, self._task.component, values, stream, task)
-        else:
-            lanes = route.choose(values)
-        self.emitted += 1
-        if self.observe is not None:
-            self.observe(stream, (values,))
+        if get_ident() != self.owner:
+            self._refuse_thread()
+        lanes = self.choose(values, stream, task)
         tracked = message_id is not None and self._tracking
-        root = self._next_id() if tracked else 0
-        edge = val = 0
-        targets: Sequence[int] = ()
-        for lane in lanes:
-            if tracked:
-                edge = self._next_id()
-                val ^= edge
-            lane.rows.append(values)
-            lane.roots.append(root)
-            lane.edges.append(edge)
-            targets = (*targets, *lane.targets) if targets else lane.targets
+        root, tree = self._next_id() if tracked else 0, self._tree
+        tree.root, tree.ack_val = root, 0
+        targets = self.put(values, stream, task, tree, lanes=lanes)
         if tracked and targets:
             self._task.track(root, message_id)
             if self._origins is None:
-                self._outbox.init(self._task.task_id, root, val)
+                self._outbox.init(self._task.task_id, root, tree.ack_val)
             else:
-                columns = as_column(root), as_column(val)
+                columns = as_column(root), as_column(tree.ack_val)
                 self._outbox.init_columns(self._task.task_id, *columns, self._origins([message_id]))
         elif message_id is not None:
             self._task.ack_at_once(message_id)
@@ -105,9 +89,9 @@ class SpoutCollector:
         message_ids: Sequence[Any] | None = None,
         stream: str = DEFAULT_STREAM,
     ) -> Placed:
-        route, count = check_columns(
-            self._routes.get(stream), self._task.component, columns, stream
-        )
+        if get_ident() != self.owner:
+            self._refuse_thread()
+        route, count = check_columns(self._routes.get(stream), self._component, columns, stream)
         if message_ids is not None and len(message_ids) != count:
             raise EmitError(
                 f"{self._task.component!r} emits a batch of {count} tuples with "
@@ -115,10 +99,7 @@ class SpoutCollector:
             )
         roots = self._next_ids(count) if message_ids is not None and self._tracking else None
         emission = Emission(route, columns, count, roots, self._next_ids)
-        self.emitted += count
-        if self.observe is not None:
-            self.observe(stream, zip(*columns, strict=True))
-        emission.send()
+        self.put_batch(emission, stream, columns, count)
         if roots is not None and message_ids is not None and emission.placed:
             self._task.track_all(roots.tolist(), message_ids)
             origins = () if self._origins is None else self._origins(message_ids)
@@ -127,6 +108,19 @@ class SpoutCollector:
             for message_id in message_ids or ():
                 self._task.ack_at_once(message_id)
         return emission.placed
+
+    def _refuse_thread(self) -> None:
+        """Raise `EmitError`: only the task's own thread may emit."""
+        if self.closed:
+            reason = "after its task left this process"
+            remedy = "stop emitting in close"
+        else:
+            reason = f"from the thread {current_thread().name!r}"
+            remedy = (
+                "a spout emits from next_tuple, ack and fail. Let other threads put their messages "
+                "into a queue.SimpleQueue from which next_tuple takes them"
+            )
+        raise EmitError(f"the spout {self._component!r} emits {reason}: {remedy}")
 
     def dead_letter(
         self,
@@ -273,11 +267,15 @@ class SpoutTask:
         """Fail tuples that have been in flight for longer than the message timeout."""
         self._pass_time(now)
         overdue, self._overdue = self._overdue, {}
+        self.timed_out += len(overdue)
+        yield from self._expire(overdue)
+        yield from self._tell_at_once()
+
+    def _expire(self, overdue: Mapping[int, Pending]) -> Steps:
+        """End trees that have exceeded the message timeout: the policy of at-least-once processing."""
         for entry in overdue.values():
-            self.timed_out += 1
             self.collector.timed_out = True
             yield from self._tell_failed(entry)
-        yield from self._tell_at_once()
 
     def _pass_time(self, now: float) -> None:
         """Advance the clock and rotate pending tuples.
