@@ -44,7 +44,9 @@ def put(
 ) -> None:
     if more:
         lane.more[len(lane.rows)] = more
-    lane.rows.append((values, root, edge))
+    lane.rows.append(values)
+    lane.roots.append(root)
+    lane.edges.append(edge)
 
 
 def tuples(sends: list[Outgoing]) -> list[TupleFrame]:

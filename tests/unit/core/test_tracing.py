@@ -126,7 +126,9 @@ def test_parents_stay_with_their_tuples_when_frames_are_cut() -> None:
     lane.put([["x"] * 3], 3, ids, ids, {0: [101], 2: [103]})
     for edge in (4, 5):
         lane.parents[len(lane.rows)] = [100 + edge]
-        lane.rows.append((["y"], edge, edge))
+        lane.rows.append(["y"])
+        lane.roots.append(edge)
+        lane.edges.append(edge)
     found = [(edge, edges) for _, edge, edges in parents(outbox.drain_tuples())]
     assert found == [(1, [101]), (2, []), (3, [103]), (4, [104]), (5, [105])]
 

@@ -77,7 +77,7 @@ class BoltTask:
         self._basic = BasicCollector(self.collector, component)
         self._execute = self._executor(bolt)
         self._execute_batch = self._batch_executor(bolt)
-        self._acks_itself = isinstance(bolt, BasicBolt)
+        self._acks_itself = self.collector.basic = isinstance(bolt, BasicBolt)
         self.held = Held(self.config.message_timeout_secs)
         """Tuples given to a rich bolt that are neither acked nor failed."""
         self._every = self.config.topology_tick_tuple_freq_secs

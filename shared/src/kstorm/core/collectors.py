@@ -1,6 +1,6 @@
 """The collectors of one bolt task, through which a bolt emits, acks and fails."""
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from threading import current_thread, get_ident
 from typing import Any
@@ -43,35 +43,10 @@ class BoltCollector(Emitter):
         self._staging: TupleBatch | None = None
         self._staged: list[Callable[[], None]] = []
         self.acked = self.failed = 0
+        self.basic = False
+        """True for a basic bolt, which uses it through a `BasicCollector`."""
 
-    def emit(
-        self,
-        values: Sequence[Any],
-        anchors: Anchors = None,
-        stream: str = DEFAULT_STREAM,
-        task: int | None = None,
-    ) -> Sequence[int]:
-        if get_ident() != self.owner:
-            return self._emit_elsewhere(values, anchors, stream, task)
-        if anchors is None or (type(anchors) is Tuple and not anchors.finished):
-            return self.put(values, stream, task, anchors)
-        lanes = self.choose(values, stream, task)
-        if lanes:
-            self.check_anchors(anchors)
-        return self.put(values, stream, task, anchors, lanes=lanes)
-
-    def check_anchors(self, anchors: Tuple | Iterable[Tuple]) -> None:
-        """Raise `EmitError` if an anchor is finished.
-
-        This comes before any edge is drawn. Otherwise the valid anchors would wait for a tuple that
-        is never sent.
-        """
-        for anchor in (anchors,) if isinstance(anchors, Tuple) else anchors:
-            if anchor.finished:
-                raise EmitError(
-                    f"{self._component!r} anchors to a tuple of {anchor.source_component!r} that "
-                    "was acked or failed already: emit first, then ack"
-                )
+    emit = Emitter.put  # `position` and `lanes` are only for kstorm's own calls
 
     def ack(self, tuple: Tuple) -> None:
         if get_ident() != self.owner:
@@ -154,16 +129,28 @@ class BoltCollector(Emitter):
         for anchor in (anchors,) if isinstance(anchors, Tuple) else anchors or ():
             self.fail(anchor)
 
-    def _emit_elsewhere(
+    def from_elsewhere(
         self, values: Sequence[Any], anchors: Anchors, stream: str, task: int | None
     ) -> Sequence[int]:
         """Hand over an emit. Its receivers are not known yet, except on a direct stream."""
+        if self.basic:
+            raise self.wrong_thread()
         self.check(values, stream, task)
         if anchors is not None:
             self.check_anchors(anchors)
         several = anchors if anchors is None or isinstance(anchors, Tuple) else tuple(anchors)
         self._hand_over(self.emit, tuple(values), several, stream, task)
         return () if task is None else (task,)
+
+    def wrong_thread(self) -> EmitError:
+        """Return the error for a basic bolt that emits from another thread."""
+        return EmitError(
+            f"{self._component!r} is a BasicBolt and emits from the thread "
+            f"{current_thread().name!r}: its collector anchors to the tuple being executed, so only "
+            "the thread that calls execute may use it. Return the results to execute (for example "
+            "with await asyncio.to_thread(…)) and emit there, or make it a Bolt, whose collector "
+            "any thread may use"
+        )
 
     # Batches. The bolt's actions take effect when `execute_batch` has returned. If it raises, they
     # are dropped.
@@ -334,20 +321,9 @@ class BasicCollector:
         self, values: Sequence[Any], stream: str = DEFAULT_STREAM, task: int | None = None
     ) -> Sequence[int]:
         position, collector = self.position, self._collector
-        if get_ident() != collector.owner:
-            raise self._wrong_thread()
         if position < 0:
             return collector.emit(values, self.input, stream, task)
-        return collector.put(values, stream, task, None, position)
-
-    def _wrong_thread(self) -> EmitError:
-        return EmitError(
-            f"{self._component!r} is a BasicBolt and emits from the thread "
-            f"{current_thread().name!r}: its collector anchors to the tuple being executed, so only "
-            "the thread that calls execute may use it. Return the results to execute (for example "
-            "with await asyncio.to_thread(…)) and emit there, or make it a Bolt, whose collector "
-            "any thread may use"
-        )
+        return collector.put(values, None, stream, task, position)
 
     def emit_batch(
         self,
@@ -361,5 +337,5 @@ class BasicCollector:
                 "no batch to anchor to: use emit"
             )
         if get_ident() != self._collector.owner:
-            raise self._wrong_thread()
+            raise self._collector.wrong_thread()
         return self._collector.emit_batch(columns, self.batch, positions, stream)

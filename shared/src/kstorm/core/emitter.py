@@ -7,18 +7,21 @@ execution has succeeded.
 
 from collections.abc import Callable, Iterable, Sequence
 from threading import get_ident
-from typing import Any
+from typing import Any, Final
 
 from kstorm.core.emission import Emission
 from kstorm.core.ids import NextId, NextIds
 from kstorm.core.lanes import Lane
 from kstorm.core.outbox import Outbox
-from kstorm.core.routing import StreamRoutes
+from kstorm.core.routing import Chooser, StreamRoutes
 from kstorm.errors import EmitError
-from kstorm.topology import Anchors, Tuple
+from kstorm.topology import DEFAULT_STREAM, Anchors, Tuple
 
 Observer = Callable[[str, Iterable[Sequence[Any]]], None]
 """Receives every emit: the stream and the values of each tuple."""
+
+
+_NOT_PLAIN: Final[tuple[int, Chooser]] = -1, lambda values: ()
 
 
 class Emitter:
@@ -34,6 +37,11 @@ class Emitter:
     ) -> None:
         self._component, self._routes, self._outbox = component, table, outbox
         self._next_id, self._next_ids = next_id, next_ids
+        self._plain = {
+            stream: (route.fields, route.choose)
+            for stream, route in table.items()
+            if not route.is_direct
+        }
         self._trace = outbox.trace
         self.observe: Observer | None = None
         self.emitted = 0
@@ -47,7 +55,10 @@ class Emitter:
 
         Otherwise a late ack could leave from here in addition to the ack of the task's next owner.
         """
-        self.owner, self.closed = -1, True  # no thread has this number, so every call is handed over
+        self.owner, self.closed = (
+            -1,
+            True,
+        )  # no thread has this number, so every call is handed over
 
     def check(self, values: Sequence[Any], stream: str, task: int | None) -> None:
         """Raise `EmitError` if the emit is invalid, without asking the groupings."""
@@ -65,51 +76,78 @@ class Emitter:
     def put(
         self,
         values: Sequence[Any],
-        stream: str,
-        task: int | None,
-        anchors: Anchors,
+        anchors: Anchors = None,
+        stream: str = DEFAULT_STREAM,
+        task: int | None = None,
         position: int = -1,
         lanes: Sequence[Lane] | None = None,
     ) -> Sequence[int]:
         """Put a tuple into the lanes of its receivers. Returns the ids of the receiving tasks.
 
-        `anchors` are checked by the caller. With a `position`, the tuple is anchored to the one at
-        that position of a basic bolt's frame. `lanes` are given if they were chosen before.
-
-        The list of values is copied: the component may change it afterwards.
+        With a `position`, the tuple is anchored to the one at that position of a basic bolt's
+        frame. `lanes` are given if they were chosen, and the anchors checked, before. The list of
+        values is copied, because the component may change it afterwards.
         """
+        if get_ident() != self.owner:
+            return self.from_elsewhere(values, anchors, stream, task)
+        checked = lanes is not None
         if lanes is None:
-            # As in `choose`. This runs for each tuple that is emitted alone.
-            routes = self._routes
-            route = routes[stream] if stream in routes else None
-            if route is None or len(values) != route.fields or route.is_direct or task is not None:
-                lanes = direct_lanes(route, self._component, values, stream, task)
+            # As in `choose`, but without another call: most tuples come this way.
+            plain = self._plain
+            fields, choose = plain[stream] if stream in plain else _NOT_PLAIN  # noqa: SIM401 - faster
+            if len(values) == fields and task is None:  # noqa: SIM108 - readable
+                lanes = choose(values)
             else:
-                lanes = route.choose(values)
+                lanes = self.choose(values, stream, task)
+        one, root, edge = None, 0, 0
+        if type(anchors) is Tuple and not anchors.more and not anchors.finished:
+            one, root = anchors, anchors.root  # the usual case: one anchor, of one tree
+        elif anchors and lanes and not checked:
+            self.check_anchors(anchors)
         values = tuple(values)
         self.emitted += 1
         if self.observe is not None:
             self.observe(stream, (values,))
         targets: Sequence[int] = ()
-        if position >= 0:
-            for lane in lanes:
-                lane.frame_rows.append((values, position))
-                targets = (*targets, *lane.targets) if targets else lane.targets
-            return targets
-        one = anchors if type(anchors) is Tuple and not anchors.more else None
-        root, edge, trace = (0 if one is None else one.root), 0, self._trace
         for lane in lanes:
-            if one is None:
-                if anchors:
-                    root, edge = self._fold(lane, anchors)
-            elif root:
-                edge = self._next_id()
-                one.ack_val ^= edge
-                if trace is not None and trace.picks(root):
-                    lane.parents[len(lane.rows)] = [one.edge]
-            lane.rows.append((values, root, edge))
             targets = (*targets, *lane.targets) if targets else lane.targets
+            if position >= 0:
+                lane.frame_rows.append(values)
+                lane.frame_at.append(position)
+                continue
+            if root:
+                edge = self._next_id()
+                one.ack_val ^= edge  # type: ignore[union-attr] # there is a root, so there is one
+                if self._trace is not None and self._trace.picks(root):
+                    lane.parents[len(lane.rows)] = [one.edge]  # type: ignore[union-attr]
+                lane.roots.append(root)
+            elif anchors and one is None:
+                first, edge = self._fold(lane, anchors)
+                lane.roots.append(first)
+            else:
+                lane.roots.append(0)
+            lane.rows.append(values)
+            lane.edges.append(edge)
         return targets
+
+    def from_elsewhere(
+        self, values: Sequence[Any], anchors: Anchors, stream: str, task: int | None
+    ) -> Sequence[int]:
+        """Handle an emit by a thread that does not run the task."""
+        raise NotImplementedError
+
+    def check_anchors(self, anchors: Tuple | Iterable[Tuple]) -> None:
+        """Raise `EmitError` if an anchor is finished.
+
+        This comes before any edge is drawn. Otherwise the valid anchors would wait for a tuple that
+        is never sent.
+        """
+        for anchor in (anchors,) if isinstance(anchors, Tuple) else anchors:
+            if anchor.finished:
+                raise EmitError(
+                    f"{self._component!r} anchors to a tuple of {anchor.source_component!r} that "
+                    "was acked or failed already: emit first, then ack"
+                )
 
     def _fold(self, lane: Lane, anchors: Tuple | Sequence[Tuple]) -> tuple[int, int]:
         """Draw an edge for each anchor of the lane's next tuple.

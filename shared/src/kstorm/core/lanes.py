@@ -1,6 +1,5 @@
 """Lanes: buffers of tuples from one task's stream to one receiving task."""
 
-from collections.abc import Sequence
 from typing import Any, Final
 
 from msgspec import Struct
@@ -49,19 +48,22 @@ class Rows(Struct, frozen=True):
 
 
 class Lane:
-    """Collects tuples in batches, or one by one in `rows` and `more`.
+    """Collects tuples in batches, or one by one in `rows`, `roots`, `edges` and `more`.
 
-    The emits of a basic bolt during a frame wait in `frame_rows`. Their ids are drawn together at
-    the end of the frame.
+    The emits of a basic bolt during a frame wait in `frame_rows`, with the positions of their
+    anchors in `frame_at`. Their ids are drawn together at the end of the frame.
     """
 
     __slots__ = (
         "batches",
         "component",
+        "edges",
+        "frame_at",
         "frame_rows",
         "more",
         "parents",
         "partition",
+        "roots",
         "rows",
         "stream",
         "targets",
@@ -76,13 +78,14 @@ class Lane:
         self.topic, self.partition = topic, partition
         self.targets = (target,)
         """Topology-wide id of the receiving task, as `emit` returns it."""
-        self.rows: list[tuple[Any, int, int]] = []
-        """Values, root and edge of each tuple."""
+        self.rows: list[Any] = []
+        self.roots: list[int] = []
+        self.edges: list[int] = []
         self.more: dict[int, dict[int, int]] = {}
         self.parents: Parents = {}
         self.batches: list[Rows] = []
-        self.frame_rows: list[tuple[Any, int]] = []
-        """Values of each tuple, and the position of its anchor."""
+        self.frame_rows: list[Any] = []
+        self.frame_at: list[int] = []
 
     def put(
         self,
@@ -100,15 +103,16 @@ class Lane:
         else:
             self.batches.append(Rows(count, columns, roots.tobytes(), edges.tobytes(), {}, parents))
 
-    def take_frame(self) -> tuple[list[list[Any]], Sequence[int]]:
+    def take_frame(self) -> tuple[list[list[Any]], list[int]]:
         """Return the emits of a frame as columns, with the positions of their anchors."""
-        found, self.frame_rows = self.frame_rows, []
-        rows, at = zip(*found, strict=True)
+        rows, at = self.frame_rows, self.frame_at
+        self.frame_rows, self.frame_at = [], []
         return [list(column) for column in zip(*rows, strict=True)], at
 
     def drop_frame_rows(self, position: int) -> None:
         """Drop the last emits of a frame that are anchored to the tuple at `position`."""
-        while self.frame_rows and self.frame_rows[-1][1] == position:
+        while self.frame_at and self.frame_at[-1] == position:
+            self.frame_at.pop()
             self.frame_rows.pop()
 
     def take(self) -> Rows:
@@ -120,9 +124,14 @@ class Lane:
         return batches[0] if len(batches) == 1 else _joined(batches)
 
     def _one_by_one(self) -> Rows:
-        found, more, parents = self.rows, self.more, self.parents
-        self.rows, self.more, self.parents = [], {}, {}
-        rows, roots, edges = zip(*found, strict=True)
+        rows, roots, edges, more, parents = (
+            self.rows,
+            self.roots,
+            self.edges,
+            self.more,
+            self.parents,
+        )
+        self.rows, self.roots, self.edges, self.more, self.parents = [], [], [], {}, {}
         tracked = any(roots)
         return Rows(
             len(rows),

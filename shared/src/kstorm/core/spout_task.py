@@ -9,10 +9,10 @@ from itertools import repeat
 from threading import current_thread, get_ident
 from typing import Any
 
-from kstorm.core.emitter import Emitter, check_columns
 from kstorm.core.columns import as_column
 from kstorm.core.dead_letters import DeadLetter, LetterToStore, error_in
 from kstorm.core.emission import Emission
+from kstorm.core.emitter import Emitter, check_columns
 from kstorm.core.ids import NextId, NextIds, columns_of
 from kstorm.core.notes import Note
 from kstorm.core.origins import Run
@@ -65,13 +65,11 @@ class SpoutCollector(Emitter):
         stream: str = DEFAULT_STREAM,
         task: int | None = None,
     ) -> Sequence[int]:
-        if get_ident() != self.owner:
-            self._refuse_thread()
         lanes = self.choose(values, stream, task)
         tracked = message_id is not None and self._tracking
         root, tree = self._next_id() if tracked else 0, self._tree
         tree.root, tree.ack_val = root, 0
-        targets = self.put(values, stream, task, tree, lanes=lanes)
+        targets = self.put(values, tree, stream, task, -1, lanes)
         if tracked and targets:
             self._task.track(root, message_id)
             if self._origins is None:
@@ -90,7 +88,7 @@ class SpoutCollector(Emitter):
         stream: str = DEFAULT_STREAM,
     ) -> Placed:
         if get_ident() != self.owner:
-            self._refuse_thread()
+            raise self._wrong_thread()
         route, count = check_columns(self._routes.get(stream), self._component, columns, stream)
         if message_ids is not None and len(message_ids) != count:
             raise EmitError(
@@ -109,18 +107,21 @@ class SpoutCollector(Emitter):
                 self._task.ack_at_once(message_id)
         return emission.placed
 
-    def _refuse_thread(self) -> None:
-        """Raise `EmitError`: only the task's own thread may emit."""
+    def from_elsewhere(self, *_: Any) -> Sequence[int]:
+        """Refuse an emit by a thread that does not run the task."""
+        raise self._wrong_thread()
+
+    def _wrong_thread(self) -> EmitError:
         if self.closed:
-            reason = "after its task left this process"
-            remedy = "stop emitting in close"
-        else:
-            reason = f"from the thread {current_thread().name!r}"
-            remedy = (
-                "a spout emits from next_tuple, ack and fail. Let other threads put their messages "
-                "into a queue.SimpleQueue from which next_tuple takes them"
+            return EmitError(
+                f"the spout {self._component!r} emits after its task has left this process: stop "
+                "emitting in close"
             )
-        raise EmitError(f"the spout {self._component!r} emits {reason}: {remedy}")
+        return EmitError(
+            f"the spout {self._component!r} emits from the thread {current_thread().name!r}, but "
+            "only the thread that calls next_tuple may emit. Let other threads put their messages "
+            "into a queue.SimpleQueue, and emit what it holds in next_tuple"
+        )
 
     def dead_letter(
         self,

@@ -99,7 +99,7 @@ class ExactCollector(BoltCollector):
         if anchors is not None:
             self.check_anchors(anchors)
             anchors = anchors if isinstance(anchors, Tuple) else tuple(anchors)
-        self._kept.append(partial(self.put, tuple(values), stream, task, anchors, lanes=lanes))
+        self._kept.append(partial(self.put, tuple(values), anchors, stream, task, -1, lanes))
         return [target for lane in lanes for target in lane.targets]
 
     def ack(self, tuple: Tuple) -> None:
