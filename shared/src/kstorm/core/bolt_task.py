@@ -71,7 +71,7 @@ class BoltTask:
         self.executed = 0
         self.pause_every = 64
         """Tuples after which the driver is offered a pause."""
-        self._on_error, self._outbox = on_error, outbox
+        self._on_error, self.outbox = on_error, outbox
         self._sources: dict[tuple[str, int, str], Source] = {}
         self._inputs = {(i.component, i.stream) for i in topology.component(component).inputs}
         self._basic = BasicCollector(self.collector, component)
@@ -88,6 +88,11 @@ class BoltTask:
         """Called after each one that did not raise. Returns False if it failed all the same."""
 
     make_collector: ClassVar[type[BoltCollector]] = BoltCollector
+
+    @property
+    def emitters(self) -> list[BoltCollector | BasicCollector]:
+        """The objects through which the bolt emits."""
+        return [self.collector, self._basic]
 
     @property
     def unfinished(self) -> int:

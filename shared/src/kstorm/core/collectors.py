@@ -193,8 +193,8 @@ class BoltCollector(Emitter):
         route, count = check_columns(self._routes.get(stream), self._component, columns, stream)
         if get_ident() != self.owner:
             columns = [list(column) for column in columns]
-            at = None if positions is None else list(positions)
-            self._hand_over(self.emit_batch, columns, anchors, at, stream)
+            positions = None if positions is None else list(positions)
+            self._hand_over(self.emit_batch, columns, anchors, positions, stream)
             return []
         if anchors is not None and anchors.finished:
             raise EmitError(

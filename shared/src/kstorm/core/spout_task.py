@@ -197,6 +197,7 @@ class SpoutTask:
         self.collector = SpoutCollector(
             self, table, outbox, next_id, next_ids or columns_of(next_id)
         )
+        self.outbox = outbox
         self.active = False
         """True while the spout emits. False before `activate`."""
         self.in_flight = 0
@@ -215,6 +216,11 @@ class SpoutTask:
         self._now = now
         self._rotate_every = self.config.message_timeout_secs / (_BUCKETS - 1)
         self._next_rotation = now + self._rotate_every
+
+    @property
+    def emitters(self) -> list[SpoutCollector]:
+        """The objects through which the spout emits."""
+        return [self.collector]
 
     def activate(self) -> Steps:
         """Activate the spout if it is inactive.

@@ -16,6 +16,7 @@ from kstorm.testing.group import Group, Member
 from kstorm.testing.logs import Logs, TopicPartition
 from kstorm.testing.outside import OUTSIDE, Outside
 from kstorm.testing.scheduler import Later, Scheduler
+from kstorm.testing.unchanged import watch_values
 from kstorm.topology import Topology
 
 LATEST_MARKER = 40
@@ -214,6 +215,7 @@ class Notes:
 
     def made(self, task: Any, task_id: int) -> None:
         self.world.note_emits(task.collector, self.component)
+        watch_values(task, self.component)
 
 
 async def _awaited(result: Awaitable[Any]) -> None:

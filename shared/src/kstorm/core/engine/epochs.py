@@ -44,7 +44,7 @@ class Epochs(Leaving[T]):
         super().__init__(engine)
         self.epochs = 0
         """Committed epochs."""
-        self.interval = engine.topology.config.topology_epoch_interval_ms / 1000
+        self.interval: float = engine.topology.config.topology_epoch_interval_ms / 1000
         self.units: list[Unit] = []
         """Units of work that wait for the next epoch."""
         self.bytes = 0  # of input executed since the last cut

@@ -30,6 +30,8 @@ class BoltEpochs(Epochs[BoltTask], BoltLeaving):
         self._load_unfinished = load_unfinished
         self._number = 0
         self._worked_at = 0.0
+        self._patience = engine.topology.component(engine.component).config.message_timeout_secs
+        self._next_look = 0.0
 
     # The end of work.
 
@@ -52,6 +54,33 @@ class BoltEpochs(Epochs[BoltTask], BoltLeaving):
     def due_steps(self, slot: Slot[BoltTask]) -> Steps:
         yield from _exact(slot).retry(self._engine.now)
         yield from super().due_steps(slot)
+
+    def tick(self, now: float) -> None:
+        if now >= self._next_look:
+            self._next_look = now + self._patience
+            self._look_for_held()
+
+    def _look_for_held(self) -> None:
+        """Log tuples that are held for longer than the message timeout.
+
+        Nothing ends their trees here, so a tuple that the bolt has forgotten keeps a place of its
+        spout's `topology_max_spout_pending` forever.
+        """
+        engine = self._engine
+        for slot in engine.slots.values():
+            if not slot.alive or not (held := _exact(slot).rows.held_again()):
+                continue
+            first = held[0]
+            engine.journal.warning(
+                "held_too_long",
+                task=slot.task.task_id,
+                why=f"{engine.component!r} has neither acked nor failed {len(held)} tuples for "
+                f"longer than topology_message_timeout_secs, for example one of "
+                f"{first.source_component!r} on the stream {first.source_stream!r} (row "
+                f"{first.row} of the frame at offset {first.offset} of {engine.topic}-"
+                f"{slot.index}). Until it does, each takes a place of its spout's "
+                "topology_max_spout_pending: ack or fail every tuple in the end",
+            )
 
     # Tasks.
 
@@ -105,7 +134,8 @@ class BoltEpochs(Epochs[BoltTask], BoltLeaving):
     # The epoch.
 
     def has_news(self) -> bool:
-        return self._engine.outbox.has_tuples or self._engine.outbox.has_acks
+        outbox = self._engine.outbox
+        return bool(outbox.has_tuples or outbox.has_acks)
 
     def cut(self) -> tuple[Changes, Mapping[int, int], Positions]:
         # `owned` includes tasks that are still resuming: these emit too.
@@ -132,7 +162,9 @@ class BoltEpochs(Epochs[BoltTask], BoltLeaving):
         delays the rest of the burst by a whole interval. So cuts move step by step towards a tenth
         of an interval after the bursts.
         """
-        too_late = min(self._engine.now - self._worked_at, self.interval) - self.interval / 10
+        too_late: float = (
+            min(self._engine.now - self._worked_at, self.interval) - self.interval / 10
+        )
         return self.interval - too_late / 2
 
     def before_cut(self) -> Routine:

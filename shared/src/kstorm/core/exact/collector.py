@@ -8,6 +8,7 @@ from typing import Any
 from kstorm.core.collectors import BoltCollector
 from kstorm.core.exact.state import UndoableState
 from kstorm.core.exact.tuples import LocatedBatch, LocatedTuple
+from kstorm.core.lanes import Lane
 from kstorm.topology import DEFAULT_STREAM, Anchors, Tuple, TupleBatch
 
 
@@ -92,9 +93,11 @@ class ExactCollector(BoltCollector):
         anchors: Anchors = None,
         stream: str = DEFAULT_STREAM,
         task: int | None = None,
+        position: int = -1,
+        lanes: Sequence[Lane] | None = None,
     ) -> Sequence[int]:
         if not self.executing or get_ident() != self.owner:
-            return super().emit(values, anchors, stream, task)
+            return super().emit(values, anchors, stream, task, position, lanes)
         lanes = self.choose(values, stream, task)
         if anchors is not None:
             self.check_anchors(anchors)

@@ -155,7 +155,7 @@ class ExactBoltTask(BoltTask):
         self.collector.acked -= 1
 
     def _write_letter(self, offset: int, reason: str, source: str, **more: Any) -> None:
-        self._outbox.letters.append(
+        self.outbox.letters.append(
             LetterToStore(
                 DeadLetter(
                     topology=self.topology.name,
@@ -196,7 +196,7 @@ class ExactBoltTask(BoltTask):
                 if problem := too_large(record):
                     raise BrokerError(f"a record for topic {topic!r} cannot be written: {problem}")
         self.collector.keep(
-            partial(_add, self._outbox, records.at(0) if len(records) == 1 else records)
+            partial(_add, self.outbox, records.at(0) if len(records) == 1 else records)
         )
 
     # Unfinished tuples.
