@@ -140,9 +140,11 @@ def exact_bolt_engine(
     )
 
 
-def exact_spout_engine(topology: Topology, component: str) -> ExactSpoutEngine:
+def exact_spout_engine(
+    topology: Topology, component: str, journal: Journal | None = None
+) -> ExactSpoutEngine:
     """With ids 1, 2, 3 …"""
-    return ExactSpoutEngine(topology, component, Journal(), next_id=count(1).__next__)
+    return ExactSpoutEngine(topology, component, journal or Journal(), next_id=count(1).__next__)
 
 
 def acker_engine(

@@ -227,7 +227,7 @@ class BoltTask:
             elif hold is not None and tuple.root and not tuple.finished:
                 hold(tuple)
 
-    # What happens at the end of an execution: the policy of at-least-once processing.
+    # The end of an execution: the policy of at-least-once processing.
 
     def _watched(self, tuples: Iterable[Tuple]) -> Iterable[Tuple]:
         """Return the tuples that a rich bolt is about to execute."""

@@ -214,7 +214,7 @@ class BoltCollector(Emitter):
             edges = anchors.edges if at is None else anchors.edges[at]
         emission = Emission(route, columns, count, roots, self._next_ids, edges, self._trace)
         if self.observe is not None:
-            columns = [list(column) for column in columns]  # as they are now
+            columns = [list(column) for column in columns]  # the present values
 
         def commit() -> None:
             self.put_batch(emission, stream, columns, count)

@@ -102,7 +102,7 @@ class Emitter:
         one, root, edge = None, 0, 0
         if type(anchors) is Tuple and not anchors.more and not anchors.finished:
             one, root = anchors, anchors.root  # the usual case: one anchor, of one tree
-        elif anchors and lanes and not checked:
+        elif anchors is not None and lanes and not checked:
             self.check_anchors(anchors)
         values = tuple(values)
         self.emitted += 1
@@ -121,7 +121,7 @@ class Emitter:
                 if self._trace is not None and self._trace.picks(root):
                     lane.parents[len(lane.rows)] = [one.edge]  # type: ignore[union-attr]
                 lane.roots.append(root)
-            elif anchors and one is None:
+            elif anchors is not None and one is None:
                 first, edge = self._fold(lane, anchors)
                 lane.roots.append(first)
             else:

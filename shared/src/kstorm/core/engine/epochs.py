@@ -47,7 +47,7 @@ class Epochs(Leaving[T]):
         self.interval: float = engine.topology.config.topology_epoch_interval_ms / 1000
         self.units: list[Unit] = []
         """Units of work that wait for the next epoch."""
-        self.bytes = 0  # of input executed since the last cut
+        self.bytes = 0  # input executed since the last cut
         self._next_cut = 0.0
         self._writing = False
         self._cuts = 0

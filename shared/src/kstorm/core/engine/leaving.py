@@ -22,7 +22,7 @@ from kstorm.core.tasks import Steps
 
 
 class Leaving(ABC, Generic[T]):
-    """How the results of an engine's work leave the process.
+    """Lets the results of an engine's work leave the process, now or later.
 
     A policy is a part of its engine, and uses the engine's effects, jobs and routines.
     """

@@ -60,7 +60,7 @@ class SendingEngine(Engine[T]):
         self.leaving.send(unit, records)
 
     def _flush(self, unit: Unit) -> None:
-        """Let the emits and acks of a unit leave, including those that other threads handed over."""
+        """Let the emits and acks of a unit leave, after the calls of other threads."""
         self.outbox.take_over()
         self.leaving.flush(unit)
 

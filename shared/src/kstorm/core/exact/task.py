@@ -68,7 +68,7 @@ class ExactBoltTask(BoltTask):
     ) -> TupleBatch:
         return LocatedBatch(source, columns, ids, offset)
 
-    # What happens at the end of an execution.
+    # The end of an execution.
 
     def _watched(self, tuples: Iterable[Tuple]) -> Iterable[Tuple]:
         located = cast("list[LocatedTuple]", list(tuples))
