@@ -6,7 +6,6 @@ happens around an execution with exactly-once processing.
 
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
 from itertools import repeat
-from threading import get_ident
 from typing import Any, ClassVar
 
 from kstorm.core.collectors import BasicCollector, BoltCollector
@@ -16,6 +15,7 @@ from kstorm.core.ids import NextId, NextIds, columns_of
 from kstorm.core.outbox import Outbox
 from kstorm.core.routing import routes
 from kstorm.core.tasks import OnError, Steps
+from kstorm.core.threads import get_ident
 from kstorm.core.wire import Salvaged, TupleFrame, unpack_ids
 from kstorm.errors import FailedException, FrameError, ReportedFailedException
 from kstorm.topology import (

@@ -2,7 +2,6 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
-from threading import current_thread, get_ident
 from typing import Any
 
 import numpy as np
@@ -15,6 +14,7 @@ from kstorm.core.notes import Note, note_of
 from kstorm.core.outbox import Outbox
 from kstorm.core.routing import StreamRoutes
 from kstorm.core.tasks import OnError
+from kstorm.core.threads import current_thread, get_ident
 from kstorm.errors import EmitError, FrameError
 from kstorm.topology import DEFAULT_STREAM, Anchors, Placed, Tuple, TupleBatch
 

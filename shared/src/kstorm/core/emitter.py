@@ -6,7 +6,6 @@ execution has succeeded.
 """
 
 from collections.abc import Callable, Iterable, Sequence
-from threading import get_ident
 from typing import Any, Final
 
 from kstorm.core.emission import Emission
@@ -14,6 +13,7 @@ from kstorm.core.ids import NextId, NextIds
 from kstorm.core.lanes import Lane
 from kstorm.core.outbox import Outbox
 from kstorm.core.routing import Chooser, StreamRoutes
+from kstorm.core.threads import get_ident
 from kstorm.errors import EmitError
 from kstorm.topology import DEFAULT_STREAM, Anchors, Tuple
 

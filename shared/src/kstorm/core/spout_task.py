@@ -6,7 +6,6 @@ and ignored.
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import repeat
-from threading import current_thread, get_ident
 from typing import Any
 
 from kstorm.core.columns import as_column
@@ -20,6 +19,7 @@ from kstorm.core.outbox import Outbox
 from kstorm.core.rotating_map import RotatingMap
 from kstorm.core.routing import StreamRoutes, routes
 from kstorm.core.tasks import OnError, Steps
+from kstorm.core.threads import current_thread, get_ident
 from kstorm.core.wire import CompletionFrame, unpack_ids
 from kstorm.errors import EmitError
 from kstorm.topology import DEFAULT_STREAM, Fields, Placed, Source, Spout, Topology, Traced, Tuple

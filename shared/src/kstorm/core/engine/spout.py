@@ -7,7 +7,6 @@ trees of other processes.
 
 import copy
 from collections.abc import Mapping, Sequence
-from threading import get_ident
 from typing import Any, ClassVar
 
 from kstorm.core.engine.effects import Effect
@@ -21,6 +20,7 @@ from kstorm.core.ids import NextId, NextIds
 from kstorm.core.outbox import ms_between
 from kstorm.core.spout_task import SpoutTask
 from kstorm.core.tasks import Steps, awaitable
+from kstorm.core.threads import get_ident
 from kstorm.core.wire import CompletionFrame
 from kstorm.errors import FrameError
 from kstorm.topology import Topology, TopologyContext

@@ -2,13 +2,13 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
-from threading import get_ident
 from typing import Any
 
 from kstorm.core.collectors import BoltCollector
 from kstorm.core.exact.state import UndoableState
 from kstorm.core.exact.tuples import LocatedBatch, LocatedTuple
 from kstorm.core.lanes import Lane
+from kstorm.core.threads import get_ident
 from kstorm.topology import DEFAULT_STREAM, Anchors, Tuple, TupleBatch
 
 
