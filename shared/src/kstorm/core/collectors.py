@@ -309,7 +309,7 @@ class BasicCollector:
     """The `BasicOutputCollector` of one task: anchors emits to the tuple being executed."""
 
     def __init__(self, collector: BoltCollector, component: str) -> None:
-        self._collector, self._component = collector, component
+        self._collector, self._component, self._put = collector, component, collector.put
         self.reset_timeout = collector.reset_timeout
         self.report_error = collector.report_error
         self.input: Tuple
@@ -320,10 +320,10 @@ class BasicCollector:
     def emit(
         self, values: Sequence[Any], stream: str = DEFAULT_STREAM, task: int | None = None
     ) -> Sequence[int]:
-        position, collector = self.position, self._collector
+        position = self.position
         if position < 0:
-            return collector.emit(values, self.input, stream, task)
-        return collector.put(values, None, stream, task, position)
+            return self._collector.emit(values, self.input, stream, task)
+        return self._put(values, None, stream, task, position)
 
     def emit_batch(
         self,

@@ -99,35 +99,40 @@ class Emitter:
                 lanes = choose(values)
             else:
                 lanes = self.choose(values, stream, task)
-        one, root, edge = None, 0, 0
-        if type(anchors) is Tuple and not anchors.more and not anchors.finished:
-            one, root = anchors, anchors.root  # the usual case: one anchor, of one tree
-        elif anchors is not None and lanes and not checked:
-            self.check_anchors(anchors)
         values = tuple(values)
         self.emitted += 1
         if self.observe is not None:
             self.observe(stream, (values,))
         targets: Sequence[int] = ()
-        for lane in lanes:
-            targets = (*targets, *lane.targets) if targets else lane.targets
-            if position >= 0:
+        if position >= 0:
+            for lane in lanes:
                 lane.frame_rows.append(values)
                 lane.frame_at.append(position)
-                continue
-            if root:
-                edge = self._next_id()
-                one.ack_val ^= edge  # type: ignore[union-attr] # there is a root, so there is one
-                if self._trace is not None and self._trace.picks(root):
-                    lane.parents[len(lane.rows)] = [one.edge]  # type: ignore[union-attr]
+                targets = (*targets, *lane.targets) if targets else lane.targets
+            return targets
+        if type(anchors) is Tuple and not anchors.more and not anchors.finished:
+            # The usual case: one anchor, of one tree.
+            root, trace = anchors.root, self._trace
+            edge = 0
+            for lane in lanes:
+                if root:
+                    edge = self._next_id()
+                    anchors.ack_val ^= edge
+                    if trace is not None and trace.picks(root):
+                        lane.parents[len(lane.rows)] = [anchors.edge]
+                lane.rows.append(values)
                 lane.roots.append(root)
-            elif anchors is not None and one is None:
-                first, edge = self._fold(lane, anchors)
-                lane.roots.append(first)
-            else:
-                lane.roots.append(0)
+                lane.edges.append(edge)
+                targets = (*targets, *lane.targets) if targets else lane.targets
+            return targets
+        if lanes and anchors is not None and not checked:
+            self.check_anchors(anchors)
+        for lane in lanes:
+            root, edge = (0, 0) if anchors is None else self._fold(lane, anchors)
             lane.rows.append(values)
+            lane.roots.append(root)
             lane.edges.append(edge)
+            targets = (*targets, *lane.targets) if targets else lane.targets
         return targets
 
     def from_elsewhere(
