@@ -231,11 +231,12 @@ def test_a_spouts_collector_is_refused() -> None:
     errors = elsewhere(
         lambda: harness.emit(["x"], message_id=1),
         lambda: harness.task.collector.emit_batch([["x"]], [1]),
+        lambda: harness.task.collector.dead_letter("bad", value=b""),
     )
-    assert len(errors) == 2
+    assert len(errors) == 3
     for error in errors:
         assert isinstance(error, EmitError)
-        assert "emits from the thread 'worker'" in str(error)
+        assert "uses its collector in the thread 'worker'" in str(error)
         assert "queue.SimpleQueue" in str(error)
     assert harness.task.in_flight == 0
 

@@ -118,9 +118,10 @@ class SpoutCollector(Emitter):
                 "emitting in close"
             )
         return EmitError(
-            f"the spout {self._component!r} emits from the thread {current_thread().name!r}, but "
-            "only the thread that calls next_tuple may emit. Let other threads put their messages "
-            "into a queue.SimpleQueue, and emit what it holds in next_tuple"
+            f"the spout {self._component!r} uses its collector in the thread "
+            f"{current_thread().name!r}, but only the thread that calls next_tuple may. Let other "
+            "threads put their messages into a queue.SimpleQueue, and emit what it holds in "
+            "next_tuple"
         )
 
     def dead_letter(
@@ -140,6 +141,8 @@ class SpoutCollector(Emitter):
         replays: int = 0,
         on_stored: Callable[[], None] | None = None,
     ) -> None:
+        if get_ident() != self.owner:
+            raise self._wrong_thread()
         letter = DeadLetter(
             topology=self._task.topology.name,
             component=self._task.component,
