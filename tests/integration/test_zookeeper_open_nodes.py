@@ -12,8 +12,8 @@ from kazoo.client import KazooClient
 from kazoo.exceptions import NoAuthError
 from kazoo.security import CREATOR_ALL_ACL, OPEN_ACL_UNSAFE, make_acl, make_digest_acl
 
+from kstorm.dev.servers import EmbeddedKafka, EmbeddedZooKeeper
 from kstorm.kafka.ports import Ownership
-from kstorm.local.servers import EmbeddedKafka, EmbeddedZooKeeper
 from kstorm.runtime.zookeeper.client import make_client
 from kstorm.runtime.zookeeper.offsets import ZooKeeperOffsetStores
 from kstorm.runtime.zookeeper.topologies import (
@@ -24,7 +24,7 @@ from kstorm.runtime.zookeeper.topologies import (
     spouts_path,
     topology_path,
 )
-from kstorm.runtime.zookeeper.watch import TopologyWatch
+from kstorm.runtime.zookeeper.topology_watch import TopologyWatch
 from tests.conftest import Eventually
 from tests.integration.engine import Engine, running
 from tests.integration.test_zookeeper_offsets import P0, SESSION_SECS, World, save

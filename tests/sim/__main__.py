@@ -7,7 +7,7 @@ from pathlib import Path
 
 from rich.console import Console
 
-from kstorm.local.cli import run_command
+from kstorm.dev.command_exit import run_command
 
 
 def main() -> int:
@@ -70,7 +70,7 @@ def _run(arguments: argparse.Namespace) -> int:
         from tests.sim.hunt import hunt
 
         return hunt(arguments.workers, arguments.report, console, arguments.guarantee)
-    from tests.sim.many import run_many
+    from tests.sim.sweep import run_many
 
     seeds = range(arguments.first, arguments.first + arguments.seeds)
     return run_many(

@@ -18,21 +18,21 @@ from typing import Any, Final
 from rich.console import Console
 from rich.table import Table
 
+from kstorm.dev.class_archive import short_run_options
+from kstorm.dev.jars import spark_jars
+from kstorm.dev.java import spark_environment
+from kstorm.dev.paths import run_directory
+from kstorm.dev.processes import ManagedProcess
+from kstorm.dev.servers import EmbeddedKafka
 from kstorm.errors import LocalError
-from kstorm.local.classes import short_run_options
-from kstorm.local.jars import spark_jars
-from kstorm.local.java import spark_environment
-from kstorm.local.paths import run_directory
-from kstorm.local.processes import ManagedProcess
-from kstorm.local.servers import EmbeddedKafka
 from tests.bench import corpus
 from tests.bench.broker import Broker
 from tests.bench.feed import BenchProducer
 from tests.bench.figures import spread
 from tests.bench.progress import Progress
 from tests.bench.report import machine
-from tests.bench.spark.terms import CORES, SHUFFLE_PARTITIONS
-from tests.bench.terms import PARTITIONS
+from tests.bench.run_parameters import PARTITIONS
+from tests.bench.spark.shared_settings import CORES, SHUFFLE_PARTITIONS
 from tests.bench.usage import Usage
 
 _TOPIC: Final = "word-counts"

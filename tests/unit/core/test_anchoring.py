@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from kstorm.core.exact.tuples import LocatedTuple
+from kstorm.core.exactly_once.located_tuples import LocatedTuple
 from kstorm.errors import EmitError
 from kstorm.topology import Bolt, Fields, Source, Tuple
 from tests.unit.core.bolt_harness import Harness, Outputs, Plain

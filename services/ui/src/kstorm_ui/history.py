@@ -10,7 +10,7 @@ from typing import Final
 
 import msgspec
 
-from kstorm.runtime.service.figures import Figures
+from kstorm.runtime.service.status_counters import StatusCounters
 
 SAMPLE_SECS: Final = 2.0
 HOUR: Final = 3600.0
@@ -19,7 +19,7 @@ _MINUTE: Final = 60.0
 _PLAIN: Final = ("emitted", "executed", "acked", "failed", "pending", "frames_in", "errors")
 
 
-class Point(msgspec.Struct, frozen=True):
+class HistoryPoint(msgspec.Struct, frozen=True):
     """One component at one moment of a chart. Rates are per second, latencies in seconds. None: not
     known."""
 
@@ -37,10 +37,12 @@ class History:
     """Samples with their monotonic time in seconds. A gap in time is a gap in the history."""
 
     def __init__(self) -> None:
-        self._points: deque[tuple[float, Mapping[str, Point]]] = deque()
+        self._points: deque[tuple[float, Mapping[str, HistoryPoint]]] = deque()
         self._minutes: deque[tuple[float, Mapping[str, array[int]]]] = deque()
 
-    def add(self, now: float, points: Mapping[str, Point], totals: Mapping[str, Figures]) -> None:
+    def add(
+        self, now: float, points: Mapping[str, HistoryPoint], totals: Mapping[str, StatusCounters]
+    ) -> None:
         """Add a sample. `totals` are counted from the start."""
         self._points.append((now, points))
         while self._points[0][0] < now - HOUR:
@@ -52,13 +54,13 @@ class History:
             while self._minutes[0][0] < now - DAY - _MINUTE:
                 self._minutes.popleft()
 
-    def points(self, component: str) -> Iterator[tuple[float, Point]]:
+    def points(self, component: str) -> Iterator[tuple[float, HistoryPoint]]:
         """Yield the samples of the last hour, in order."""
         for at, points in list(self._points):
             if component in points:
                 yield at, points[component]
 
-    def before(self, at: float) -> tuple[float, Mapping[str, Figures]] | None:
+    def before(self, at: float) -> tuple[float, Mapping[str, StatusCounters]] | None:
         """Return the newest totals at least as old as `at`, otherwise the oldest, or None if there
         are none."""
         chosen = None
@@ -71,10 +73,10 @@ class History:
         return chosen[0], {component: _unpack(row) for component, row in chosen[1].items()}
 
 
-def _pack(figures: Figures) -> "array[int]":
+def _pack(figures: StatusCounters) -> "array[int]":
     return array("q", [*(getattr(figures, name) for name in _PLAIN), *figures.latency_counts])
 
 
-def _unpack(row: "array[int]") -> Figures:
+def _unpack(row: "array[int]") -> StatusCounters:
     plain = dict(zip(_PLAIN, row[: len(_PLAIN)], strict=True))
-    return Figures(**plain, latency_counts=tuple(row[len(_PLAIN) :]))
+    return StatusCounters(**plain, latency_counts=tuple(row[len(_PLAIN) :]))

@@ -9,15 +9,15 @@ from typing import Annotated, Final
 
 import typer
 
-from kstorm.cli.ends import check_ends, ends_amiss
-from kstorm.cli.shape import Shape, parse_shape, shape_of
 from kstorm.errors import BrokerError, ConfigError, InUseError
+from kstorm.operations.control.deployment_shape import DeploymentShape, parse_shape, shape_of
+from kstorm.operations.status.endpoint_checks import check_endpoints, endpoint_faults
 from kstorm.references import is_file
-from kstorm.runtime.kafka.end_topics import make_ends
-from kstorm.runtime.kafka.releases import check_alone
+from kstorm.runtime.base.settings import Settings, from_environment
+from kstorm.runtime.kafka.own_topics import create_own_topics
+from kstorm.runtime.kafka.release_check import check_single_release
 from kstorm.runtime.kafka.topics import ensure_topics
-from kstorm.runtime.kafka.transactions import TransactionalIdError, check_transactions
-from kstorm.runtime.service.settings import Settings, from_environment
+from kstorm.runtime.kafka.transactional_producer import TransactionalIdError, check_transactions
 from kstorm.topology import Topology
 
 _PAUSE_SECS: Final = 1.0
@@ -66,13 +66,13 @@ def prepare(
     # A user who creates topics with --ends may create other ones later.
     tolerant = allow_missing_ends or bool(ends)
     _when_kafka_answers(topology, settings, wait, tolerant=tolerant)
-    for topic in make_ends(topology, settings, ends) if ends else ():
+    for topic in create_own_topics(topology, settings, ends) if ends else ():
         print(f"created {topic} with {ends} partitions")
     if tolerant:
         _tell_ends(topology, settings)
 
 
-def compare(reference: str, said: Shape, code: Shape) -> None:
+def compare(reference: str, said: DeploymentShape, code: DeploymentShape) -> None:
     """Raise `ConfigError` with all differences and both sides of each.
 
     A file is named without its folder.
@@ -92,7 +92,7 @@ def _when_kafka_answers(
     while True:
         try:
             if not tolerant:
-                check_ends(topology, settings)
+                check_endpoints(topology, settings)
             _check_alone(topology, settings)
             created = ensure_topics(topology, settings).created
             _check_transactions(topology, settings)
@@ -109,14 +109,14 @@ def _when_kafka_answers(
 
 def _check_alone(topology: Topology, settings: Settings) -> None:
     try:
-        check_alone(topology, settings)
+        check_single_release(topology, settings)
     except BrokerError as error:
         print(f"not checked whether another release is running: {error}", flush=True)
 
 
 def _tell_ends(topology: Topology, settings: Settings) -> None:
     try:
-        for line in ends_amiss(topology, settings):
+        for line in endpoint_faults(topology, settings):
             print(f"warning: {line}", flush=True)
     except BrokerError as error:
         print(f"not all source and sink topics were checked: {error}", flush=True)

@@ -13,7 +13,7 @@ from weakref import WeakKeyDictionary
 import msgspec
 
 from kstorm.core.outbox import Outbox
-from kstorm.core.outgoing import Outgoing
+from kstorm.core.outgoing import OutgoingRecord
 from kstorm.errors import EmitError
 from kstorm.topology import DEFAULT_STREAM
 
@@ -67,8 +67,10 @@ class _Watch:
 _WATCHES: WeakKeyDictionary[Outbox, _Watch] = WeakKeyDictionary()
 
 
-def _checked(watch: _Watch, drain: Callable[[], list[Outgoing]]) -> Callable[[], list[Outgoing]]:
-    def drain_tuples() -> list[Outgoing]:
+def _checked(
+    watch: _Watch, drain: Callable[[], list[OutgoingRecord]]
+) -> Callable[[], list[OutgoingRecord]]:
+    def drain_tuples() -> list[OutgoingRecord]:
         watch.check()
         return drain()
 

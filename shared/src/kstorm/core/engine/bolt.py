@@ -13,17 +13,17 @@ from typing import Any, ClassVar, Protocol
 from kstorm.core.bolt_task import BoltTask
 from kstorm.core.engine.checkpoints import Checkpoints
 from kstorm.core.engine.effects import Effect
-from kstorm.core.engine.engine import Item, Job, Routine
+from kstorm.core.engine.engine import Item, Routine, UserCodeJob
 from kstorm.core.engine.journal import Journal
 from kstorm.core.engine.leaving import BoltLeaving
 from kstorm.core.engine.poll import Poll
 from kstorm.core.engine.sending import SendingEngine
-from kstorm.core.engine.slot import Record, Slot
+from kstorm.core.engine.tenure import InputRecord, TaskTenure
 from kstorm.core.engine.units import Unit
 from kstorm.core.ids import NextId, NextIds
 from kstorm.core.outbox import ms_between
 from kstorm.core.state import TaskState
-from kstorm.core.tasks import Steps, awaitable
+from kstorm.core.user_code import Steps, awaitable
 from kstorm.core.wire import TupleFrame
 from kstorm.errors import FrameError
 from kstorm.topology import Bolt, Stateful, Topology, TopologyContext
@@ -32,7 +32,7 @@ LoadState = Callable[[int], TaskState]
 """Opens the state of a task over the changelog's local copy."""
 
 
-class Work(Protocol):
+class CurrentWork(Protocol):
     """The work in progress, shown to clients such as sinks.
 
     Records that a bolt writes elsewhere belong to the current unit. So its input offset waits for
@@ -44,7 +44,7 @@ class Work(Protocol):
     """The task whose bolt is being prepared. Clients that it opens now belong to it."""
 
 
-class AtHand:
+class UnobservedWork:
     """The work in progress, if nothing needs to observe it."""
 
     unit: Unit | None = None
@@ -64,7 +64,7 @@ class BoltEngine(SendingEngine[BoltTask]):
         next_ids: NextIds | None = None,
         load_state: LoadState | None = None,
         resources: Mapping[str, Any] | None = None,
-        work: Work | None = None,
+        work: CurrentWork | None = None,
     ) -> None:
         """`load_state` opens the state of a task, if the bolt has state.
 
@@ -79,7 +79,7 @@ class BoltEngine(SendingEngine[BoltTask]):
         """State by task, for a stateful bolt."""
         self.executed: list[float] = []
         """Send times (wall clock, seconds) of frames executed since the list was last cleared."""
-        self._at_hand: Work = work or AtHand()
+        self._current_work: CurrentWork = work or UnobservedWork()
         self._template: Any = spec.component
         self._side_by_side = inspect.iscoroutinefunction(self._template.execute)  # type: ignore[attr-defined]
         self._next_id, self._next_ids, self._load_state = next_id, next_ids, load_state
@@ -102,9 +102,9 @@ class BoltEngine(SendingEngine[BoltTask]):
         self._jobs.append(self._part(item, unit))
         return self._turn()
 
-    def _part(self, item: Item[BoltTask], whole: Unit) -> Job:
+    def _part(self, item: Item[BoltTask], whole: Unit) -> UserCodeJob:
         poll = Poll(whole)
-        return Job(lambda: self._begin_poll(item, poll), lambda: self._end_poll(poll))
+        return UserCodeJob(lambda: self._begin_poll(item, poll), lambda: self._end_poll(poll))
 
     def tick(self, now: float) -> list[Effect]:
         """Handle due executions, calls of other threads, late acks, checkpoints and commits."""
@@ -117,15 +117,15 @@ class BoltEngine(SendingEngine[BoltTask]):
         return self._turn()
 
     def pace(self, every: int) -> None:
-        for slot in self.slots.values():
-            if slot.alive:
-                slot.task.pause_every = every
+        for tenure in self.tenures.values():
+            if tenure.alive:
+                tenure.task.pause_every = every
 
     # Execution.
 
     def _begin_poll(self, item: Item[BoltTask], poll: Poll) -> Sequence[Steps]:
         self._poll, poll.began = poll, self.now
-        active = [(slot, records) for slot, records in item if slot.works]
+        active = [(tenure, records) for tenure, records in item if tenure.works]
         if self._side_by_side:
             return [self._work([one], poll) for one in active]
         return [self._work(active, poll)] if active else []
@@ -133,25 +133,25 @@ class BoltEngine(SendingEngine[BoltTask]):
     def _work(self, share: Item[BoltTask], poll: Poll) -> Steps:
         """Execute the frames of some tasks, skipping tasks that have to leave."""
         worked = False
-        for place, (slot, records) in enumerate(share):
+        for place, (tenure, records) in enumerate(share):
             for number, record in enumerate(records):
                 if worked:
                     yield None
                     if self.leaving.breaks_off:
-                        poll.rest += [(slot, records[number:]), *share[place + 1 :]]
+                        poll.rest += [(tenure, records[number:]), *share[place + 1 :]]
                         return
-                if slot.leaving:  # the rest stays uncommitted, for the next owner
+                if tenure.leaving:  # the rest stays uncommitted, for the next owner
                     break
                 worked = True
-                self._at_hand.unit = poll.unit
-                yield from self._execute(slot, record, poll.unit)
-                poll.reached[slot] = record.end
+                self._current_work.unit = poll.unit
+                yield from self._execute(tenure, record, poll.unit)
+                poll.reached[tenure] = record.end
 
-    def _execute(self, slot: Slot[BoltTask], record: Record, unit: Unit) -> Steps:
+    def _execute(self, tenure: TaskTenure[BoltTask], record: InputRecord, unit: Unit) -> Steps:
         try:
-            steps = slot.task.receive(self._frame(TupleFrame, record), record.offset)
+            steps = tenure.task.receive(self._frame(TupleFrame, record), record.offset)
         except FrameError as error:
-            self._dead_letter(record, str(error), unit, self.topic, slot.index)
+            self._dead_letter(record, str(error), unit, self.topic, tenure.index)
         else:
             yield from steps
         self.frames_in += 1
@@ -160,9 +160,9 @@ class BoltEngine(SendingEngine[BoltTask]):
             self.executed.append(record.sent)
 
     def _end_poll(self, poll: Poll) -> None:
-        for slot, reached in poll.reached.items():
-            slot.progress.begin(poll.unit, reached)
-        self._poll = self._at_hand.unit = None
+        for tenure, reached in poll.reached.items():
+            tenure.progress.begin(poll.unit, reached)
+        self._poll = self._current_work.unit = None
         self.outbox.worked = ms_between(poll.began, self.now)
         self._flush(poll.unit)
         self.outbox.worked = 0
@@ -173,26 +173,26 @@ class BoltEngine(SendingEngine[BoltTask]):
             poll.whole.close()
 
     def _tick_steps(self, unit: Unit) -> Sequence[Steps]:
-        self._at_hand.unit = unit
+        self._current_work.unit = unit
         return [
-            self.leaving.due_steps(slot)
-            for slot in self.slots.values()
-            if slot.works and self.leaving.has_due(slot, self.now)
+            self.leaving.due_steps(tenure)
+            for tenure in self.tenures.values()
+            if tenure.works and self.leaving.has_due(tenure, self.now)
         ]
 
     def _end_late(self, unit: Unit) -> None:
-        self._late, self._at_hand.unit = False, None
+        self._late, self._current_work.unit = False, None
         self._flush(unit)
         unit.close()
 
     # Tasks.
 
-    def make_task(self, slot: Slot[BoltTask]) -> Steps:
+    def make_task(self, tenure: TaskTenure[BoltTask]) -> Steps:
         """Copy the bolt, prepare it and give it its state."""
-        topology, component, index = self.topology, self.component, slot.index
+        topology, component, index = self.topology, self.component, tenure.index
         bolt = copy.deepcopy(self._template)
         task_id = topology.task_ids(component)[index]
-        task = slot.task = self.make_bolt_task(
+        task = tenure.task = self.make_bolt_task(
             topology,
             component,
             index,
@@ -203,7 +203,7 @@ class BoltEngine(SendingEngine[BoltTask]):
             self._next_ids,
         )
         self.journal.made(task, task_id)
-        self._at_hand.unit, self._at_hand.task = None, task
+        self._current_work.unit, self._current_work.task = None, task
         context = TopologyContext(topology, component, index, self._resources)
         pending = bolt.prepare(
             task.config, context, *((task.collector,) if isinstance(bolt, Bolt) else ())
@@ -221,9 +221,9 @@ class BoltEngine(SendingEngine[BoltTask]):
                 yield awaitable(pending)
         yield from task.tick(self.now)  # the first call only starts the tick clock
 
-    def _cleanup(self, slot: Slot[BoltTask], unit: Unit) -> Steps:
-        self._at_hand.unit = unit
-        task = slot.task
+    def _cleanup(self, tenure: TaskTenure[BoltTask], unit: Unit) -> Steps:
+        self._current_work.unit = unit
+        task = tenure.task
         try:
             pending = task.bolt.cleanup()
             if pending is not None:
@@ -231,10 +231,10 @@ class BoltEngine(SendingEngine[BoltTask]):
         except Exception as error:  # noqa: BLE001 - user code may raise anything; the task is released anyway
             self.journal.error(error, "in cleanup", task.task_id)
 
-    def drop(self, slot: Slot[BoltTask]) -> None:
-        slot.task.collector.close()
-        self.outbox.forget(slot.task.task_id)
-        self.states.pop(slot.index, None)
+    def drop(self, tenure: TaskTenure[BoltTask]) -> None:
+        tenure.task.collector.close()
+        self.outbox.forget(tenure.task.task_id)
+        self.states.pop(tenure.index, None)
 
     def _call_hook(self, hook: str, tasks: Iterable[int], number: int) -> Routine:
         """Call a hook of the bolts of some tasks as a job of its own, if they override it."""
@@ -247,8 +247,8 @@ class BoltEngine(SendingEngine[BoltTask]):
 
         An exception ends the process, and the work is repeated.
         """
-        for slot in [self.slots[task] for task in tasks if task in self.slots]:
-            pending = getattr(slot.task.bolt, hook)(number)
+        for tenure in [self.tenures[task] for task in tasks if task in self.tenures]:
+            pending = getattr(tenure.task.bolt, hook)(number)
             if pending is not None:
                 yield awaitable(pending)
 

@@ -11,10 +11,10 @@ from functools import partial
 from typing import Any
 
 from kstorm.core.bolt_task import BoltTask
-from kstorm.core.engine.effects import Commit, Effect, Keep, Transact
+from kstorm.core.engine.effects import ApplyToStore, CommitOffsets, Effect, Transact
 from kstorm.core.engine.engine import SETTLE_SECS, Routine
 from kstorm.core.engine.leaving import BoltLeaving
-from kstorm.core.engine.slot import Phase, Slot
+from kstorm.core.engine.tenure import Phase, TaskTenure
 from kstorm.core.engine.units import Unit
 
 
@@ -73,7 +73,7 @@ class Checkpoints(BoltLeaving):
 
     # Release.
 
-    def let_go(self, slot: Slot[BoltTask]) -> Routine:
+    def let_go(self, tenure: TaskTenure[BoltTask]) -> Routine:
         """Release a bolt task:
         1. The bolt cleans up.
         2. Its sends arrive and its changes are stored. This repeats for what it acks meanwhile, for
@@ -83,42 +83,46 @@ class Checkpoints(BoltLeaving):
         4. The offset after all of that is committed. From here on, no checkpoint includes the task.
         """
         engine, unit = self._engine, Unit()
-        yield from engine._run(lambda: engine._cleanup(slot, unit))  # 1
+        yield from engine._run(lambda: engine._cleanup(tenure, unit))  # 1
         engine._end_late(unit)
         deadline = engine.now + SETTLE_SECS
-        yield from self._settle_task(slot, deadline)  # 2
-        if held := slot.task.fail_held():  # 3
-            engine.journal.info("held_tuples_failed", partition=slot.index, tuples=held)
+        yield from self._settle_task(tenure, deadline)  # 2
+        if held := tenure.task.fail_held():  # 3
+            engine.journal.info("held_tuples_failed", partition=tenure.index, tuples=held)
             yield from self._flush_late()
-            yield from self._settle_task(slot, deadline)
-        if slot.progress.finished < slot.progress.begun:
-            engine.journal.warning("task_left_unsettled", partition=slot.index)
-        yield from self._take_out(slot)  # 4
-        commit = Commit({slot.index: slot.progress.commit(slot.progress.finished)}, waits=True)
+            yield from self._settle_task(tenure, deadline)
+        if tenure.progress.finished < tenure.progress.begun:
+            engine.journal.warning("task_left_unsettled", partition=tenure.index)
+        yield from self._take_out(tenure)  # 4
+        commit = CommitOffsets(
+            {tenure.index: tenure.progress.commit(tenure.progress.finished)}, waits=True
+        )
         engine._effects.append(commit)
         yield lambda: commit.answer is not None
 
-    def _settle_task(self, slot: Slot[BoltTask], deadline: float) -> Routine:
+    def _settle_task(self, tenure: TaskTenure[BoltTask], deadline: float) -> Routine:
         """Wait until all work of the task has arrived and is stored, or until the deadline."""
         engine = self._engine
         while True:
             if engine.stateful:
                 yield from self._checkpoint()
-            yield lambda: slot.progress.finished >= slot.progress.begun or engine.now >= deadline
+            yield (
+                lambda: tenure.progress.finished >= tenure.progress.begun or engine.now >= deadline
+            )
             if engine.now >= deadline:
                 break
             if not engine.outbox.has_acks and not engine.outbox.has_tuples:
                 break
             yield from self._flush_late()  # Kafka confirmed a sink's records meanwhile
 
-    def _take_out(self, slot: Slot[BoltTask]) -> Routine:
+    def _take_out(self, tenure: TaskTenure[BoltTask]) -> Routine:
         """Exclude the task from further checkpoints.
 
         A transaction with its offset could otherwise be accepted when another process already has
         the task.
         """
         yield lambda: not self._storing
-        slot.phase = Phase.CLOSING
+        tenure.phase = Phase.CLOSING
 
     def _flush_late(self) -> Routine:
         """Send late acks, between two jobs."""
@@ -153,9 +157,9 @@ class Checkpoints(BoltLeaving):
             task: changed for task, state in states.items() if (changed := state.take_changes())
         }
         offsets = {
-            slot.index: slot.progress.commit(slot.progress.arrived)
-            for slot in engine.slots.values()
-            if slot.alive
+            tenure.index: tenure.progress.commit(tenure.progress.arrived)
+            for tenure in engine.tenures.values()
+            if tenure.alive
         }
         acks, units, self._held = engine.outbox.drain_acks(), self._held, []
         waiting = units if engine._poll is None else [*units, engine._poll.unit]
@@ -165,7 +169,7 @@ class Checkpoints(BoltLeaving):
             transact = Transact(changes, offsets)  # 2
             engine._effects.append(transact)
             yield lambda: transact.answer is not None
-            engine._effects.append(Keep(changes, transact.answer or {}))  # 3
+            engine._effects.append(ApplyToStore(changes, transact.answer or {}))  # 3
             for task in changes:
                 states[task].stored()
         if changes or acks or waiting:
@@ -179,19 +183,19 @@ class Checkpoints(BoltLeaving):
 
     def _age_held(self) -> None:
         engine = self._engine
-        for slot in engine.slots.values():
-            if slot.alive:
-                slot.task.held.age(engine.now)
+        for tenure in engine.tenures.values():
+            if tenure.alive:
+                tenure.task.held.age(engine.now)
 
     def _commit(self) -> None:
         """Commit finished offsets without waiting."""
         engine = self._engine
         offsets = {}
-        for slot in engine.slots.values():
-            if slot.works and (offset := slot.progress.finished) > slot.progress.committed:
-                offsets[slot.index] = slot.progress.commit(offset)
+        for tenure in engine.tenures.values():
+            if tenure.works and (offset := tenure.progress.finished) > tenure.progress.committed:
+                offsets[tenure.index] = tenure.progress.commit(offset)
         if offsets:
-            engine._effects.append(Commit(offsets))
+            engine._effects.append(CommitOffsets(offsets))
 
 
 def _all_delivered(units: Iterable[Unit]) -> None:

@@ -5,16 +5,16 @@ from typing import Any, cast
 
 from kstorm.core.bolt_task import BoltTask
 from kstorm.core.engine.bolt import BoltEngine
-from kstorm.core.engine.effects import Changes, End, Fetch, Positions, Transact
+from kstorm.core.engine.effects import Changes, FetchRecords, Positions, Terminate, Transact
 from kstorm.core.engine.engine import Routine
 from kstorm.core.engine.epochs import Epochs
 from kstorm.core.engine.leaving import BoltLeaving
-from kstorm.core.engine.slot import Slot
+from kstorm.core.engine.tenure import TaskTenure
 from kstorm.core.engine.units import Unit
-from kstorm.core.exact.state import UndoableState
-from kstorm.core.exact.task import ExactBoltTask
-from kstorm.core.exact.unfinished import read_pair
-from kstorm.core.tasks import Steps
+from kstorm.core.exactly_once.task import ExactBoltTask
+from kstorm.core.exactly_once.undoable_state import UndoableState
+from kstorm.core.exactly_once.unfinished import read_pair
+from kstorm.core.user_code import Steps
 from kstorm.core.wire import TupleFrame, decode
 from kstorm.errors import LostInputError
 
@@ -47,13 +47,13 @@ class BoltEpochs(Epochs[BoltTask], BoltLeaving):
         """True if an epoch is due, which can only be cut between two executions."""
         return not self._writing and self.is_cut_due
 
-    def has_due(self, slot: Slot[BoltTask], now: float) -> bool:
+    def has_due(self, tenure: TaskTenure[BoltTask], now: float) -> bool:
         """Return True if a tick or a retry is due."""
-        return super().has_due(slot, now) or _exact(slot).retry_is_due(now)
+        return super().has_due(tenure, now) or _exact(tenure).retry_is_due(now)
 
-    def due_steps(self, slot: Slot[BoltTask]) -> Steps:
-        yield from _exact(slot).retry(self._engine.now)
-        yield from super().due_steps(slot)
+    def due_steps(self, tenure: TaskTenure[BoltTask]) -> Steps:
+        yield from _exact(tenure).retry(self._engine.now)
+        yield from super().due_steps(tenure)
 
     def tick(self, now: float) -> None:
         if now >= self._next_look:
@@ -67,45 +67,45 @@ class BoltEpochs(Epochs[BoltTask], BoltLeaving):
         spout's `topology_max_spout_pending` forever.
         """
         engine = self._engine
-        for slot in engine.slots.values():
-            if not slot.alive or not (held := _exact(slot).rows.held_again()):
+        for tenure in engine.tenures.values():
+            if not tenure.alive or not (held := _exact(tenure).rows.held_again()):
                 continue
             first = held[0]
             engine.journal.warning(
                 "held_too_long",
-                task=slot.task.task_id,
+                task=tenure.task.task_id,
                 why=f"{engine.component!r} has neither acked nor failed {len(held)} tuples for "
                 f"longer than topology_message_timeout_secs, for example one of "
                 f"{first.source_component!r} on the stream {first.source_stream!r} (row "
                 f"{first.row} of the frame at offset {first.offset} of {engine.topic}-"
-                f"{slot.index}). Until it does, each takes a place of its spout's "
+                f"{tenure.index}). Until it does, each takes a place of its spout's "
                 "topology_max_spout_pending: ack or fail every tuple in the end",
             )
 
     # Tasks.
 
-    def resume(self, slot: Slot[BoltTask]) -> Routine:
+    def resume(self, tenure: TaskTenure[BoltTask]) -> Routine:
         """Continue the unfinished work of the task's previous owner:
         1. Read the frames with unfinished tuples again.
         2. Execute held tuples again to restore the bolt's memory. Schedule waiting tuples for their
            next attempt.
         """
-        written = dict(self._load_unfinished(slot.index))
+        written = dict(self._load_unfinished(tenure.index))
         if not written:
             return
         left = dict(read_pair(key, value) for key, value in written.items())
-        fetch = Fetch(slot.index, sorted(left))  # 1
+        fetch = FetchRecords(tenure.index, sorted(left))  # 1
         self._engine._effects.append(fetch)
         yield lambda: fetch.answer is not None
         records = {record.offset: record for record in fetch.answer or ()}
         if gone := sorted(left.keys() - records.keys()):
-            self._engine._effects.append(End(self._lost_input(slot.index, gone)))
+            self._engine._effects.append(Terminate(self._lost_input(tenure.index, gone)))
             yield lambda: False
         frames = [
             (offset, decode(TupleFrame, records[offset].value), left[offset])
             for offset in sorted(left)
         ]
-        task = _exact(slot)
+        task = _exact(tenure)
         task.now = self._engine.now
         yield from self._engine._run(lambda: task.resume(frames, written))  # 2
         self._engine._end_late(Unit())
@@ -119,17 +119,17 @@ class BoltEpochs(Epochs[BoltTask], BoltLeaving):
             "topic's retention.ms"
         )
 
-    def let_go(self, slot: Slot[BoltTask]) -> Routine:
+    def let_go(self, tenure: TaskTenure[BoltTask]) -> Routine:
         """Release a bolt task:
         1. The bolt cleans up. Its held and waiting tuples stay in the changelog for the next owner.
         2. Everything the task did is committed, including its offsets.
         3. From here on, no transaction includes the task.
         """
         unit = Unit()
-        yield from self._engine._run(lambda: self._engine._cleanup(slot, unit))  # 1
+        yield from self._engine._run(lambda: self._engine._cleanup(tenure, unit))  # 1
         self._engine._end_late(unit)
         yield from self._settle()  # 2
-        yield from self._take_out(slot)  # 3
+        yield from self._take_out(tenure)  # 3
 
     # The epoch.
 
@@ -139,19 +139,19 @@ class BoltEpochs(Epochs[BoltTask], BoltLeaving):
 
     def cut(self) -> tuple[Changes, Mapping[int, int], Positions]:
         # `owned` includes tasks that are still resuming: these emit too.
-        owned = [slot for slot in self._engine.slots.values() if slot.owned]
+        owned = [tenure for tenure in self._engine.tenures.values() if tenure.owned]
         changes = {}
-        for slot in owned:
-            state = self._engine.states.get(slot.index)
+        for tenure in owned:
+            state = self._engine.states.get(tenure.index)
             changed = [
                 *(state.take_changes() if state is not None else ()),
-                *_exact(slot).rows.changes(),
+                *_exact(tenure).rows.changes(),
             ]
             if changed:
-                changes[slot.index] = changed
+                changes[tenure.index] = changed
         return (
             changes,
-            {slot.index: slot.progress.commit(slot.progress.begun) for slot in owned},
+            {tenure.index: tenure.progress.commit(tenure.progress.begun) for tenure in owned},
             {},
         )
 
@@ -197,11 +197,11 @@ class ExactBoltEngine(BoltEngine):
     def make_leaving(self) -> BoltLeaving:
         return BoltEpochs(self, self._load_unfinished)
 
-    def make_task(self, slot: Slot[BoltTask]) -> Steps:
-        yield from super().make_task(slot)
+    def make_task(self, tenure: TaskTenure[BoltTask]) -> Steps:
+        yield from super().make_task(tenure)
         # The task undoes its state changes when an execution fails.
-        _exact(slot).state = cast("UndoableState | None", self.states.get(slot.index))
+        _exact(tenure).state = cast("UndoableState | None", self.states.get(tenure.index))
 
 
-def _exact(slot: Slot[BoltTask]) -> ExactBoltTask:
-    return cast("ExactBoltTask", slot.task)
+def _exact(tenure: TaskTenure[BoltTask]) -> ExactBoltTask:
+    return cast("ExactBoltTask", tenure.task)

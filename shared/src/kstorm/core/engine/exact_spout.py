@@ -10,12 +10,12 @@ from typing import Any
 from kstorm.core.engine.effects import Changes, Effect, Positions, Transact
 from kstorm.core.engine.engine import Routine
 from kstorm.core.engine.epochs import MOST_UNITS, Epochs
-from kstorm.core.engine.slot import Slot
 from kstorm.core.engine.spout import SpoutEngine, SpoutLeaving
+from kstorm.core.engine.tenure import TaskTenure
 from kstorm.core.engine.units import Unit
-from kstorm.core.exact.spout_task import ExactSpoutTask
+from kstorm.core.exactly_once.spout_task import ExactSpoutTask
 from kstorm.core.spout_task import SpoutTask
-from kstorm.core.tasks import Steps
+from kstorm.core.user_code import Steps
 from kstorm.topology import Positioned
 
 
@@ -45,22 +45,22 @@ class SpoutEpochs(Epochs[SpoutTask], SpoutLeaving):
             super().flush(unit)
         unit.close()
 
-    def let_go(self, slot: Slot[SpoutTask]) -> Routine:
+    def let_go(self, tenure: TaskTenure[SpoutTask]) -> Routine:
         """Release a spout task:
         1. It stops emitting.
         2. Its emits are committed, with its position.
         3. The spout closes. From here on, no transaction includes the task.
         """
-        engine, task = self._engine, slot.task
+        engine, task = self._engine, tenure.task
         yield from engine._run(
             lambda: engine._last_call(task, task.deactivate(), "in deactivate")
         )  # 1
         yield from self._settle()  # 2
-        engine.journal.info("spout_drained", partitions=[slot.index], trees_left=task.in_flight)
+        engine.journal.info("spout_drained", partitions=[tenure.index], trees_left=task.in_flight)
         yield from engine._run(
             lambda: engine._last_call(task, engine._close(task), "in close")
         )  # 3
-        yield from self._take_out(slot)
+        yield from self._take_out(tenure)
 
     # The epoch.
 
@@ -83,16 +83,16 @@ class SpoutEpochs(Epochs[SpoutTask], SpoutLeaving):
     def _now_at(self) -> Positions:
         return {
             place: at
-            for slot in self._engine.slots.values()
-            if slot.owned
-            for place, at in _spout(slot).positions().items()
+            for tenure in self._engine.tenures.values()
+            if tenure.owned
+            for place, at in _spout(tenure).positions().items()
         }
 
     def after_commit(self, transact: Transact) -> Routine:
         """Report the committed positions to the spouts."""
-        for slot in self._engine.slots.values():
-            if slot.alive:
-                _spout(slot).positions_committed(transact.positions)
+        for tenure in self._engine.tenures.values():
+            if tenure.alive:
+                _spout(tenure).positions_committed(transact.positions)
         yield from ()
 
 
@@ -104,13 +104,13 @@ class ExactSpoutEngine(SpoutEngine):
     def make_leaving(self) -> SpoutLeaving:
         return SpoutEpochs(self)
 
-    def make_task(self, slot: Slot[SpoutTask]) -> Steps:
+    def make_task(self, tenure: TaskTenure[SpoutTask]) -> Steps:
         """Make the task, and let the ackers drop the trees of its earlier run."""
-        self.outbox.beginnings.add(self.topology.task_ids(self.component)[slot.index])
-        return super().make_task(slot)
+        self.outbox.beginnings.add(self.topology.task_ids(self.component)[tenure.index])
+        return super().make_task(tenure)
 
 
-def _spout(slot: Slot[SpoutTask]) -> Positioned:
-    spout = slot.task.spout
+def _spout(tenure: TaskTenure[SpoutTask]) -> Positioned:
+    spout = tenure.task.spout
     assert isinstance(spout, Positioned), "refused when the topology was built"
     return spout

@@ -15,10 +15,10 @@ from typing import Any, Generic
 from kstorm.core.bolt_task import BoltTask
 from kstorm.core.engine.effects import Effect
 from kstorm.core.engine.engine import Routine
-from kstorm.core.engine.slot import Slot, T
+from kstorm.core.engine.tenure import T, TaskTenure
 from kstorm.core.engine.units import Unit
-from kstorm.core.outgoing import Outgoing
-from kstorm.core.tasks import Steps
+from kstorm.core.outgoing import OutgoingRecord
+from kstorm.core.user_code import Steps
 
 
 class Leaving(ABC, Generic[T]):
@@ -31,7 +31,7 @@ class Leaving(ABC, Generic[T]):
         """`engine`: a `SendingEngine`."""
         self._engine = engine
 
-    def send(self, unit: Unit, records: Sequence[Outgoing]) -> None:
+    def send(self, unit: Unit, records: Sequence[OutgoingRecord]) -> None:
         """Send records as part of a unit of work."""
         self._engine.send_now(unit, records)
 
@@ -40,10 +40,10 @@ class Leaving(ABC, Generic[T]):
         """Work has ended: let its emits and acks leave as part of the unit."""
 
     @abstractmethod
-    def let_go(self, slot: Slot[T]) -> Routine:
+    def let_go(self, tenure: TaskTenure[T]) -> Routine:
         """End a task in order: store and send everything, or give up after a bounded time."""
 
-    def resume(self, slot: Slot[T]) -> Routine:
+    def resume(self, tenure: TaskTenure[T]) -> Routine:
         """Finish the work that the task's previous owner left."""
         yield from ()
 
@@ -89,12 +89,14 @@ class BoltLeaving(Leaving[BoltTask]):
 
     def is_due(self, now: float) -> bool:
         """Return True if a job for due executions and late results is necessary."""
-        return any(slot.works and self.has_due(slot, now) for slot in self._engine.slots.values())
+        return any(
+            tenure.works and self.has_due(tenure, now) for tenure in self._engine.tenures.values()
+        )
 
-    def has_due(self, slot: Slot[BoltTask], now: float) -> bool:
+    def has_due(self, tenure: TaskTenure[BoltTask], now: float) -> bool:
         """Return True if the task has anything to execute now besides its input."""
-        return slot.task.tick_is_due(now)
+        return tenure.task.tick_is_due(now)
 
-    def due_steps(self, slot: Slot[BoltTask]) -> Steps:
+    def due_steps(self, tenure: TaskTenure[BoltTask]) -> Steps:
         """Execute what the task has to execute now besides its input."""
-        return slot.task.tick(self._engine.now)
+        return tenure.task.tick(self._engine.now)

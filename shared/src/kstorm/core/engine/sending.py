@@ -7,10 +7,10 @@ from kstorm.core.engine.effects import Effect
 from kstorm.core.engine.engine import Engine, Routine
 from kstorm.core.engine.journal import Journal
 from kstorm.core.engine.leaving import Leaving
-from kstorm.core.engine.slot import Slot, T
+from kstorm.core.engine.tenure import T, TaskTenure
 from kstorm.core.engine.units import Unit
 from kstorm.core.outbox import Outbox
-from kstorm.core.outgoing import Outgoing
+from kstorm.core.outgoing import OutgoingRecord
 from kstorm.topology import Topology
 
 
@@ -46,17 +46,17 @@ class SendingEngine(Engine[T]):
         """Store and commit before it is due."""
         return self.leaving.checkpoint(now)
 
-    def resume(self, slot: Slot[T]) -> Routine:
-        yield from self.leaving.resume(slot)
+    def resume(self, tenure: TaskTenure[T]) -> Routine:
+        yield from self.leaving.resume(tenure)
 
-    def let_go(self, slot: Slot[T]) -> Routine:
-        yield from self.leaving.let_go(slot)
+    def let_go(self, tenure: TaskTenure[T]) -> Routine:
+        yield from self.leaving.let_go(tenure)
 
-    def send_now(self, unit: Unit, records: Sequence[Outgoing]) -> None:
+    def send_now(self, unit: Unit, records: Sequence[OutgoingRecord]) -> None:
         """Send records without asking the policy."""
         super()._send(unit, records)
 
-    def _send(self, unit: Unit, records: Sequence[Outgoing]) -> None:
+    def _send(self, unit: Unit, records: Sequence[OutgoingRecord]) -> None:
         self.leaving.send(unit, records)
 
     def _flush(self, unit: Unit) -> None:
