@@ -168,6 +168,15 @@ class SourceTopic:
         """Return the writer of the spout that has just opened its offsets."""
         return SimulatedWriter(self.finished, self._opening)
 
+    def end(self, place: Partition) -> int:
+        """Return the offset after the last record of a partition."""
+        return max(
+            *(record.at + 1 for record in self.logs[place][-1:]),
+            *(end for _, end in self.undecodable[place]),
+            0,
+            0,
+        )
+
     def start(self, place: Partition) -> int:
         """Return the first offset of a partition."""
         starts = [
@@ -372,7 +381,7 @@ class SimulatedKafkaSpout(KafkaSpout):
         """Close like the spout, but on this thread. Yields to other steps meanwhile. May raise."""
         self._coordinator.commit()
         self._coordinator.close()
-        await self._finished.close()
+        await self._storing.close()
         self._coordinator.abandon()
         await give_way()
         self._shut()

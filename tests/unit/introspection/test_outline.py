@@ -8,10 +8,15 @@ import pytest
 
 from examples.diamond import build
 from kstorm.errors import ConfigError, TopologyError
-from kstorm.introspection.outline import Outline, OutlineComponent, SpoutSource, parse_outline
+from kstorm.introspection.outline import (
+    Outline,
+    OutlineComponent,
+    RetryPolicy,
+    SpoutSource,
+    parse_outline,
+)
 from kstorm.introspection.outline_builder import outline_of
 from kstorm.kafka import KafkaHosts, KafkaSpout, SpoutConfig
-from kstorm.operations.trees.facts import RetryPolicy
 from kstorm.topology import Config, Topology, TopologyBuilder
 from tests.unit.operations.rebuilding import End
 
@@ -80,7 +85,7 @@ def test_outline_has_the_source_of_a_kafka_spout() -> None:
         "mine",
         zk_connect="one:2181,two:9",
         bootstrap="k:1",
-        retries=RetryPolicy(5, 1.0, 60_000, 2),
+        retries=RetryPolicy(5, 2.0, 60_000, 2),
     )
     config = component.reading.config
     assert (config.zk_connect, config.zk_path_of("in"), config.hosts) == (

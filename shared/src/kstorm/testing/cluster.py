@@ -26,7 +26,7 @@ from kstorm.errors import KstormError, TopologyError
 from kstorm.testing.logs import TopicPartition
 from kstorm.testing.placement import DiskFate, Heir, Placement
 from kstorm.testing.process import SimulatedProcess
-from kstorm.testing.processes import AckerProcess, BoltProcess, SpoutProcess
+from kstorm.testing.processes import AckerProcess, BoltProcess, SpoutProcess, limit_intake
 from kstorm.testing.startup import start_task, start_tasks
 from kstorm.testing.transactions import TRANSACTION_SECS
 from kstorm.testing.world import SimulatedWorld, TaskError, discard_narration
@@ -300,6 +300,15 @@ class LocalCluster(AbstractContextManager["LocalCluster"]):
         self.begin_checkpoint(component)
         self.run_until_idle()
 
+    def limit_intake(self, high: int, low: int) -> None:
+        """Let processes stop polling above `high` records in hand, until `low` are left.
+
+        A record is in hand until its results have arrived.
+        """
+        self._world.intake = high, low
+        for process in self._processes:
+            limit_intake(process, self._world.intake)
+
     def disturb(
         self, duplicate: float = 0.0, reorder: float = 0.0, unanswered: float = 0.0
     ) -> None:
@@ -406,10 +415,18 @@ class LocalCluster(AbstractContextManager["LocalCluster"]):
         raise TopologyError(f"{component!r} has no task {task} that runs a spout or bolt")
 
     def close(self) -> None:
-        """Close every component in order (`deactivate` and `close`, or `cleanup`)."""
+        """Close every component in order (`deactivate` and `close`, or `cleanup`).
+
+        If components raise, the others are closed anyway, and the first exception is raised then.
+        """
         for process in self._processes:
             process.close()
         self._close_runner()
+        errors, self._world.closing_errors = self._world.closing_errors, []
+        if errors:
+            for other in errors[1:]:
+                errors[0].add_note(f"another component also raised {other!r} while it was closed")
+            raise errors[0]
 
     def __exit__(
         self,

@@ -74,6 +74,9 @@ class SimulatedWorld:
     """Probability that a record overtakes its predecessor in the same partition."""
     sluggish: float = 0.0
     """Probability that a process delays processing a poll that it has received."""
+    intake: tuple[int, int] | None = None
+    """Records in hand at which a process stops polling, and those at which it polls again. None:
+    the production limits."""
     unanswered: float = 0.0
     """Probability that a transaction request or its response is lost. See
     `kstorm.testing.transactions`."""
@@ -82,6 +85,8 @@ class SimulatedWorld:
     seen: Counter[str] = field(default_factory=Counter)
     """Counts of rare events, by name."""
     errors: list[TaskError] = field(default_factory=list)
+    closing_errors: list[Exception] = field(default_factory=list)
+    """Errors of components that were being closed."""
     emitted: defaultdict[tuple[str, str], list[list[Any]]] = field(default_factory=_lists)
     """Emitted values by (component, stream), in order."""
     acked: defaultdict[int, list[Any]] = field(default_factory=_lists)

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 from kstorm.topology import (
     BasicOutputCollector,
     Config,
+    Fields,
     KeyValueState,
     OutputFieldsDeclarer,
     StatefulBasicBolt,
@@ -16,7 +17,7 @@ from kstorm.topology import (
     Tuple,
     TupleBatch,
 )
-from kstorm.topology.component import Maybe
+from kstorm.topology.component import Maybe, configuration_of
 from kstorm.topology.context import CLOCK
 from kstorm.windows.collector import WindowCollector
 from kstorm.windows.manager import Windower, time_of
@@ -59,8 +60,9 @@ class WindowedBoltExecutor(StatefulBasicBolt):
 
     def get_component_configuration(self) -> dict[str, Any]:
         return {
-            "topology_tick_tuple_freq_secs": self._settings.tick_secs
-        } | self.bolt.get_component_configuration()
+            "topology_tick_tuple_freq_secs": self._settings.tick_secs,
+            **configuration_of(self.bolt),
+        }
 
     def prepare(self, config: Config, context: TopologyContext) -> None:
         super().prepare(config, context)
@@ -77,6 +79,9 @@ class WindowedBoltExecutor(StatefulBasicBolt):
 
     def cleanup(self) -> None:
         self.bolt.cleanup()
+
+    def refuses_inputs(self, inputs: Mapping[tuple[str, str], Fields]) -> str:
+        return self.bolt.refuses_inputs(inputs)
 
     def metrics(self) -> Mapping[str, float]:
         return {"windows_total": self._windows, "late_total": self._late, **self.bolt.metrics()}

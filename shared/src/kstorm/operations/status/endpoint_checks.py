@@ -1,6 +1,6 @@
 """Check the topics at a topology's ends before it starts.
 
-These are the topics that its KafkaSpouts read and those that its KafkaBolts always write. kstorm
+These are the topics that its KafkaSpouts read and its KafkaBolts always write. kstorm
 does not create them, because they do not belong to the topology. A spout whose topic is missing
 would be ready and wait for it. Topics that a bolt chooses per tuple are not checked: only the bolt
 knows them.
@@ -16,10 +16,10 @@ from confluent_kafka.admin import AclOperation  # type: ignore[attr-defined] # i
 from kstorm.errors import BrokerError, TopicError
 from kstorm.kafka import KafkaBolt, KafkaHosts, KafkaSpout, SpoutConfig, StaticHosts, ZkHosts
 from kstorm.kafka.hosts import bootstrap_servers, topics_matching
+from kstorm.runtime.base.partition_lookup import NoTopicError
 from kstorm.runtime.base.secrets import describe_login
 from kstorm.runtime.base.settings import Settings
 from kstorm.runtime.kafka.admin import Admin
-from kstorm.runtime.kafka.brokers import NoTopicError
 from kstorm.topology import Topology
 
 _ANSWER_SECS: Final = 20.0
@@ -143,7 +143,7 @@ class _Kafka:
     ) -> Iterator[str]:
         """Yield the problems of topics that the component uses.
 
-        `partitions` are those that the component names.
+        `partitions` are the ones named by the component.
         """
         # Listing topics gives the best error if a broker rejects every connection.
         self.topics()

@@ -5,7 +5,9 @@ from typing import NamedTuple
 
 from msgspec import Struct
 
+from kstorm.introspection.outline import RetryPolicy
 from kstorm.kafka.finished_ranges import FinishedRange
+from kstorm.operations.trees.joined import TupleLetter
 
 
 class MessageId(NamedTuple):
@@ -17,23 +19,6 @@ class MessageId(NamedTuple):
 
     def __str__(self) -> str:
         return f"{self.topic}/{self.partition}/{self.offset}"
-
-
-class RetryPolicy(NamedTuple):
-    """Retry policy of `ExponentialBackoffRetryManager`."""
-
-    initial_ms: float
-    multiplier: float
-    most_ms: float
-    limit: int
-    """-1: unlimited."""
-
-    def delay(self, failures: int) -> float:
-        """Return milliseconds from the last of `failures` failures to the next attempt."""
-        try:
-            return min(self.initial_ms * self.multiplier ** (failures - 1), self.most_ms)
-        except OverflowError:
-            return self.most_ms
 
 
 class LetterFact(NamedTuple):
@@ -75,3 +60,5 @@ class MessageFacts(Struct, frozen=True, kw_only=True):
     """Finished ranges that include the message."""
     letters: Sequence[LetterFact] = ()
     """Dead letters of the message, in order."""
+    tuple_letters: Sequence[TupleLetter] = ()
+    """Dead letters of tuples that descend from the message, in order."""

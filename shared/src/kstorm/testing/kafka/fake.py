@@ -35,7 +35,7 @@ class FakeKafka:
         """Id of the deployment (`KSTORM_TOPOLOGY_ID`). Components read it when they start."""
         self.refuse: Refuse = lambda topic, key, value: None
         """Returns why the broker refuses a record that a bolt writes, or None to accept it. With
-        exactly-once processing, a `ForGood` reason is permanent."""
+        exactly-once processing, a `PermanentRefusal` reason is permanent."""
         self._topics, self._answers, self._nodes = Topics(), PendingRequests(), FakeNodes()
         for topic, partitions in (topics or {}).items():
             self.create_topic(topic, partitions)
@@ -128,6 +128,10 @@ class FakeKafka:
         Returns its first offset, and the offset after its last.
         """
         return self._topics.log(topic, partition).append_undecodable(count)
+
+    def produce_unseen(self, topic: str, count: int = 1, partition: int = 0) -> None:
+        """Append `count` offsets that no reader sees: transaction markers and aborted records."""
+        self._topics.log(topic, partition).append_unseen(count)
 
     def expire(self, topic: str, before: int, partition: int = 0) -> None:
         """Delete the records before an offset, as retention does."""
