@@ -13,6 +13,8 @@ class ExactSpoutTask(SpoutTask):
     A tree that exceeds the message timeout is counted, and its timeout restarts.
     """
 
+    repeats = False
+
     def _expire(self, overdue: Mapping[int, Pending]) -> Steps:
         """Report late trees by their messages. Their slots stay taken until they end."""
         if overdue:

@@ -26,6 +26,7 @@ from kstorm.runtime.service.component_metrics import component_samples, componen
 from kstorm.runtime.service.driver import Driver
 from kstorm.runtime.service.resources import Resources
 from kstorm.runtime.service.task_totals import TaskTotals
+from kstorm.runtime.service.times import shown_times, watermarks
 from kstorm.runtime.zookeeper.session import ZooKeeperSession
 from kstorm.runtime.zookeeper.topologies import SpoutReport
 from kstorm.runtime.zookeeper.topology_watch import TopologyWatch
@@ -193,6 +194,13 @@ class SpoutDriver(Driver[SpoutEngine]):
                 age,
                 {"topic": topic, "partition": number},
             )
+        for task, seconds in watermarks(self.engine.time.of_tasks()):
+            yield (
+                "watermark_seconds",
+                "Watermark of a task, in Unix seconds of event time",
+                seconds,
+                {"task": task},
+            )
         yield from component_samples(self.components(), self.journal)
 
     def status(self) -> dict[str, Any]:
@@ -213,6 +221,7 @@ class SpoutDriver(Driver[SpoutEngine]):
             "deactivated_since": self._watch.deactivated_at,
             "control_problem": self._watch.problem,
             "unread": self._unread(),
+            "watermarks": shown_times(self.engine.time.of_tasks()),
         }
 
     def _oldest_unfinished(self) -> Iterable[tuple[str, str, float]]:
