@@ -20,6 +20,7 @@ from kstorm.core.origins import Run
 from kstorm.core.outbox import Outbox
 from kstorm.core.rotating_map import RotatingMap
 from kstorm.core.routing import StreamRoutes, routes
+from kstorm.core.task_time import SpoutTime
 from kstorm.core.threads import current_thread, get_ident
 from kstorm.core.user_code import OnError, Steps
 from kstorm.core.wire import CompletionFrame, unpack_ids
@@ -80,7 +81,11 @@ class SpoutCollector(Emitter):
         root, tree = self._next_id() if tracked else 0, self._tree
         tree.root, tree.ack_val = root, 0
         targets = self.put(values, tree, stream, task, -1, lanes)
-        if tracked and targets:
+        times, tracked = self._task.times, tracked and bool(targets)
+        if times is not None:
+            known = ((root,), (message_id,)) if tracked else ((), ())
+            times.emitted(stream, (values,), *known)
+        if tracked:
             self._task.track(root, message_id)
             if self._origins is None:
                 self._outbox.init(self._task.task_id, root, tree.ack_val)
@@ -113,6 +118,12 @@ class SpoutCollector(Emitter):
         roots = self._next_ids(count) if message_ids is not None and self._tracking else None
         emission = Emission(route, columns, count, roots, self._next_ids)
         self.put_batch(emission, stream, columns, count)
+        if (times := self._task.times) is not None:
+            rows = list(zip(*columns, strict=True))
+            if roots is not None and message_ids is not None and emission.placed:
+                times.emitted(stream, rows, roots.tolist(), message_ids)
+            else:
+                times.emitted(stream, rows, (), ())
         if roots is not None and message_ids is not None and emission.placed:
             self._task.track_all(roots.tolist(), message_ids)
             origins = () if self._origins is None else self._origins(message_ids)
@@ -197,7 +208,7 @@ class SpoutCollector(Emitter):
         self._task.on_error(error, "reported")
 
 
-class SpoutTask:
+class SpoutTask(SpoutTime):
     """Runs one spout. The driver activates it, calls `next_tuple` and `tick`, passes completions
     and drains the outbox.
 
@@ -283,12 +294,14 @@ class SpoutTask:
         self.throttled = self.active and self.in_flight >= self.max_pending
         if self.throttled or not self.active:
             return
+        before = self.collector.emitted
         try:
             pending = self.spout.next_tuple()
             if pending is not None:
                 yield pending
         except Exception as error:  # noqa: BLE001 - user code may raise anything; the task continues
             self.on_error(error, "in next_tuple")
+        self.emits = self.collector.emitted != before
         yield from self._tell_at_once()
 
     def completed(self, frame: CompletionFrame, now: float) -> Steps:
@@ -315,9 +328,9 @@ class SpoutTask:
 
     def _expire(self, overdue: Mapping[int, Pending]) -> Steps:
         """End trees that have exceeded the message timeout: the policy of at-least-once processing."""
-        for entry in overdue.values():
+        for root, entry in overdue.items():
             self.collector.timed_out = True
-            yield from self._tell_failed(entry)
+            yield from self._tell_failed(root, entry)
 
     def _pass_time(self, now: float) -> None:
         """Advance the clock and rotate pending tuples.
@@ -374,6 +387,8 @@ class SpoutTask:
             if entry is None:
                 self.unknown += 1
                 continue
+            if self.times is not None:
+                self.times.ended(root)
             self.in_flight -= 1
             self.latencies.append(now - entry[1])
             message_ids.append(entry[0])
@@ -384,7 +399,7 @@ class SpoutTask:
                 self.unknown += 1
             else:
                 self.collector.why_failed = notes.get(root)
-                yield from self._tell_failed(entry)
+                yield from self._tell_failed(root, entry)
         for root in reset:
             entry = self._pop(root)
             if entry is not None:
@@ -399,7 +414,7 @@ class SpoutTask:
             for message_id, note in refused:
                 self.collector.why_failed = note
                 self.in_flight += 1  # `_tell_failed` subtracts it
-                yield from self._tell_failed((message_id, self._now))
+                yield from self._tell_failed(0, (message_id, self._now))
 
     def _tell_acked(self, message_ids: Sequence[Any]) -> Steps:
         ack = self.spout.ack
@@ -412,7 +427,9 @@ class SpoutTask:
             except Exception as error:  # noqa: BLE001 - as in next_tuple
                 self.on_error(error, f"in ack of {message_id!r}")
 
-    def _tell_failed(self, entry: Pending) -> Steps:
+    def _tell_failed(self, root: int, entry: Pending) -> Steps:
+        if self.times is not None:
+            self.times.failed(root, entry[0], self._now)
         self.in_flight -= 1
         self.failed += 1
         try:

@@ -32,6 +32,7 @@ from kstorm.kafka.positioned_offsets import PositionedOffsets
 from kstorm.kafka.replays import REPLAYED, SpoutReplays
 from kstorm.kafka.retry import make_retry_manager
 from kstorm.kafka.scheme import Values, close_scheme, open_scheme
+from kstorm.kafka.watermark import SpoutWatermark
 from kstorm.topology import (
     Config,
     OutputFieldsDeclarer,
@@ -42,6 +43,8 @@ from kstorm.topology import (
     Traced,
 )
 from kstorm.topology.context import CLOCK
+from kstorm.topology.event_time import NEVER, UNKNOWN, EventTime, Latest, Mark, Timed, TimePlan
+from kstorm.topology.positioned import Position
 
 log = logging.getLogger(__name__)
 
@@ -54,7 +57,7 @@ _LEAST_FLUSH_SECS: Final = 1.0
 """Minimum share of `_FLUSH_SECS` for ZooKeeper, however long Kafka took."""
 
 
-class KafkaSpout(Positioned, Traced, Spout):
+class KafkaSpout(Timed, Positioned, Traced, Spout):
     """A spout that reads a Kafka topic. Each tuple's message id is a `KafkaMessageId`."""
 
     handles_unsendable = True
@@ -108,6 +111,8 @@ class KafkaSpout(Positioned, Traced, Spout):
         self._storing = OffsetCommitter(
             self._offsets, self._source, writer, self.spout_config, context, topology
         )
+        event_time = TimePlan(context.topology).spouts.get(context.component)
+        latest = None if event_time is None else self._latest_of(event_time, context)
         coordinator = (
             StaticCoordinator if isinstance(self.spout_config.hosts, StaticHosts) else ZkCoordinator
         )
@@ -119,8 +124,15 @@ class KafkaSpout(Positioned, Traced, Spout):
             self._offsets,
             topology,
             self._storing,
+            latest,
         )
         guarantee = self.spout_config.processing_guarantee
+        self._watermark: SpoutWatermark | None = None
+        if event_time is not None:
+            repeats = not self._exact and guarantee is not ProcessingGuarantee.AT_MOST_ONCE
+            self._watermark = SpoutWatermark(
+                event_time, self._offsets, self._source, repeats=repeats
+            )
         self._tracks = guarantee is ProcessingGuarantee.AT_LEAST_ONCE
         self._replays: SpoutReplays | None = None
         if ports.open_orders is not None:
@@ -206,6 +218,29 @@ class KafkaSpout(Positioned, Traced, Spout):
             runs[-1][3].append(id.offset)
         return runs
 
+    def event_time(self) -> EventTime | None:
+        found = self.spout_config.event_time
+        return None if found is None else EventTime(found, self.spout_config.event_time_idle_ms)
+
+    def watermark(self) -> Mark:
+        if self._watermark is None:
+            return UNKNOWN
+        now = self._clock()
+        # While nothing is read, the ends of the partitions are not known.
+        reads = not self._deactivated and self.collector.capacity > 0
+        return self._watermark.mark(
+            self._coordinator.assigned(), now, lambda: reads and not self._coordinator.unread(now)
+        )
+
+    def holders(self) -> Iterable[tuple[str, Mark]]:
+        marks = {} if self._watermark is None else self._watermark.marks
+        return [(f"{place.topic}[{place.partition}]", mark) for place, mark in marks.items()]
+
+    def _latest_of(self, time: EventTime, context: TopologyContext) -> Latest:
+        stream = self.spout_config.output_stream_id
+        fields = context.get_component_output_fields(context.component, stream)
+        return time.latest(context.component, stream, context.task_id, fields)
+
     def positions(self) -> Mapping[tuple[str, int], int]:
         return {(place.topic, place.partition): offset for place, offset in self._read_to.items()}
 
@@ -218,7 +253,9 @@ class KafkaSpout(Positioned, Traced, Spout):
     def _note_positions(self) -> None:
         for manager in self._coordinator.all_managers():
             partition = manager.partition
-            self._read_to[partition] = manager.next_offset
+            latest = None if manager.times is None else manager.times.latest
+            reached = None if latest == NEVER else latest
+            self._read_to[partition] = Position.of(manager.next_offset, reached)
             manager.most_to_store = self._committed_to.get(partition, manager.committed_to or 0)
 
     def refuses_exactly_once(self) -> str:

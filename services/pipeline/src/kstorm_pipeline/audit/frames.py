@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-_VERSION = 1
+_VERSIONS = (1, 2)
 
 
 class AckUpdate(NamedTuple):
@@ -61,8 +61,8 @@ def completed(data: bytes) -> tuple[int, ...]:
 
 
 def _check(version: Any) -> None:
-    if version != _VERSION:
-        raise ValueError(f"a frame of version {version}; this release audits {_VERSION}")
+    if version not in _VERSIONS:
+        raise ValueError(f"a frame of version {version}; this release audits 1 and 2")
 
 
 def _ids(column: bytes) -> tuple[int, ...]:

@@ -13,6 +13,7 @@ from msgspec import Struct
 
 from kstorm.operations.formatting import counted, duration, utc_clock
 from kstorm.operations.status.snapshots import ComponentChange, ProcessSnapshot, StatusPage
+from kstorm.operations.trees.event_time import event_time_causes
 
 _BUSY: Final = 0.85
 """Busy share of the time from which a process counts as the bottleneck."""
@@ -38,7 +39,8 @@ class Bottleneck(Struct, frozen=True):
     kind: str
     """One of `scaled to 0`, `kafka away`, `not there`, `deactivated`, `reads nothing`, `open
     transaction`, `processes missing`, `cannot work`, `busy`, `behind`, `hot task`, `producer
-    queue`, `transactions`, `too much in flight`, `pending limit`, `failing message`.
+    queue`, `transactions`, `too much in flight`, `pending limit`, `failing message`, `late tuples`,
+    `event time`.
     """
     said: str
     evidence: Sequence[str] = ()
@@ -142,6 +144,7 @@ def _bottlenecks_of_component(component: ComponentChange) -> Iterator[Bottleneck
     yield from _hot(component)
     yield from _waiting(component)
     yield from _failing(component)
+    yield from (Bottleneck(component.name, *cause) for cause in event_time_causes(component))
 
 
 def _scaled_to_0(component: ComponentChange) -> Bottleneck:
