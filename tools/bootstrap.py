@@ -33,7 +33,7 @@ _LOCKS: Final = {
     RUN: ("requirements.lock",),
     DEVELOPERS: ("requirements.lock", "requirements-dev.lock"),
 }
-_ROOT: Final = Path(__file__).resolve().parents[4]
+_ROOT: Final = Path(__file__).resolve().parents[1]
 _LOOK_SECS: Final = 0.2
 _MIRROR: Final = "HTTPS_PROXY names a proxy, and UV_DEFAULT_INDEX a mirror."
 _HEAVY: Final = "pyspark"

@@ -27,7 +27,7 @@ from kstorm.errors import LocalError
 
 PLACE: Final = Path("services/ui/src/kstorm_ui/static/vendor")
 LOCK: Final = "vendor.lock"
-_ROOT: Final = Path(__file__).parents[4]
+_ROOT: Final = Path(__file__).parents[1]
 _FETCH_SECS: Final = 120
 
 
@@ -63,9 +63,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(
         prog="./run vendor", description=(__doc__ or "").split("\n\n")[0]
     )
-    parser.add_argument(
-        "--check", action="store_true", help="write nothing, and say what is another here"
-    )
+    parser.add_argument("--check", action="store_true", help="write nothing, and list differences")
     check = parser.parse_args(argv).check
     place = _ROOT / PLACE
     wrong = list(strangers(place))
@@ -134,7 +132,7 @@ def unpack(package: Vendored, content: bytes, tarball: Path) -> Mapping[str, byt
     found = f"sha512-{base64.b64encode(hashlib.sha512(content).digest()).decode()}"
     if found != package.integrity:
         raise LocalError(
-            f"{package} has the integrity {found}, and {LOCK} says {package.integrity}"
+            f"{package} has the integrity {found}, and {LOCK} requires {package.integrity}"
         )
     files = {}
     with tarfile.open(tarball) as archive:

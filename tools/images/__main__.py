@@ -29,7 +29,7 @@ from tools.images.registries import write_secrets
 SERVICES: Final = ("spout", "bolt", "acker")
 TARGETS: Final = (*SERVICES, "ui", "pipeline", "kafka", "zookeeper")
 _WITHOUT_JARS: Final = frozenset((*SERVICES, "ui"))
-_ROOT: Final = Path(__file__).parents[5]
+_ROOT: Final = Path(__file__).parents[2]
 _DOCKERFILE: Final = _ROOT / "docker/Dockerfile"
 _MADE_BASE: Final = "kstorm-base:bookworm"
 _PARTS: Final = "/usr/share/kstorm/parts.cdx.json"
@@ -51,7 +51,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         for image in images:
             load(image, loader)
     print(table({image: engine.size(image) for image in images}, engine.size(base)))
-    print(f"what each is made of is in {folder}, and in the image in {_PARTS}")
+    print(f"the list of its parts is in {folder}, and in the image in {_PARTS}")
     return 0
 
 
@@ -67,14 +67,14 @@ def parse(argv: Sequence[str] | None) -> argparse.Namespace:
         "--tag", default=version("kstorm"), help="their tag (default: the version, %(default)s)"
     )
     parser.add_argument("--base", metavar="IMAGE", default=os.environ.get("KSTORM_BASE_IMAGE"),
-                        help="what they are made from: Debian with Python 3.11 or later (default: KSTORM_BASE_IMAGE, or"
+                        help="the base image: Debian with Python 3.11 or later (default: KSTORM_BASE_IMAGE, or"
                         f" {default_base()}); docker/make-base makes one")  # fmt: skip
     parser.add_argument("--topology", type=Path, metavar="DOCKERFILE",
                         help="a Dockerfile FROM ${KSTORM_IMAGE}, built for spout, bolt and acker")  # fmt: skip
     parser.add_argument(
         "--name",
         default="topology",
-        help="what its images are called: NAME-spout … (default: %(default)s)",
+        help="name of its images: NAME-spout … (default: %(default)s)",
     )
     options = parser.parse_args(argv)
     if unknown := sorted(set(options.targets) - set(TARGETS)):

@@ -35,7 +35,7 @@ class Engine(ABC):
         """Build `image`. The program's output goes to standard error.
 
         `secrets` are files by their id in the Dockerfile. `contexts` are folders that stand for its
-        stages of that name. `labels` are added to those that the Dockerfile sets.
+        stages of that name. `labels` are added to the Dockerfile's.
         """
         command = [*self._build, "--file", str(dockerfile), "--tag", image]
         command += [
@@ -54,7 +54,7 @@ class Engine(ABC):
         command += self._labels(labels or {})
         command += ["--target", target] if target else []
         if subprocess.run([*command, str(context)], stdout=sys.stderr, check=False).returncode:
-            raise LocalError(f"{self._build[0]} could not build {image}; what is above says why")
+            raise LocalError(f"{self._build[0]} could not build {image}; see the output above")
         self._label(image, self._labels(labels or {}))
 
     def _labels(self, labels: Mapping[str, str]) -> list[str]:

@@ -2,8 +2,8 @@
 unsuitable licences.
 
 It exits with 1 if a finding has no exception, an exception has expired, or an exception is no
-longer needed. Without a network it checks only the list of known vulnerabilities and prints a line
-that says so.
+longer needed. Without a network it checks only the list of known vulnerabilities and logs
+that.
 """
 
 import argparse
@@ -18,7 +18,7 @@ from tools.supply import advisories, licences
 from tools.supply.database import UnreachableError, query_advisories
 from tools.supply.parts import all_parts
 
-_ROOT: Final = Path(__file__).parents[5]
+_ROOT: Final = Path(__file__).parents[2]
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -27,20 +27,20 @@ def main(argv: Sequence[str] | None = None) -> int:
         prog="./run deps", description=(__doc__ or "").split("\n\n")[0]
     )
     parser.add_argument(
-        "--offline", action="store_true", help="do not ask a database, only the list of known holes"
+        "--offline",
+        action="store_true",
+        help="check only the list of known vulnerabilities, without a database",
     )
     options = parser.parse_args(argv)
     parts = all_parts(_ROOT)
     findings = advisories.find(parts, advisories.read_advisories())
-    asked = "no database was asked"
+    asked = "no database was queried"
     if not options.offline:
         try:
             findings += query_advisories(parts)
-            asked = "and the OSV database knows none either"
+            asked = "also by the OSV database"
         except UnreachableError as error:
-            asked = (
-                f"the list of known holes alone was looked at, since no database answers: {error}"
-            )
+            asked = f"only the list of known vulnerabilities was checked, because no database responds: {error}"
     exceptions = advisories.read_exceptions()
     today = datetime.now(UTC).date()
     wrong = [
@@ -51,7 +51,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         print(f"kstorm: {line}", file=sys.stderr)
     if not wrong:
         print(
-            f"{len(parts)} packages, jars and scripts, none with a known hole but {len(exceptions)} exceptions; {asked}"
+            f"{len(parts)} packages, jars and scripts, no known vulnerability except {len(exceptions)} exceptions; {asked}"
         )
     return 1 if wrong else 0
 

@@ -7,7 +7,6 @@ import pytest
 
 from kstorm.dev import jars
 from kstorm.dev import prepare as module
-from kstorm.dev.__main__ import subtract_lock
 from kstorm.dev.prepare import prepare
 
 
@@ -51,10 +50,3 @@ def test_every_module_is_there() -> None:
     """What is missing would be left out without a word."""
     for name in module._MODULES:
         assert module.importlib.util.find_spec(name) is not None  # type: ignore[attr-defined]
-
-
-def test_a_lock_less_another_has_the_rest_as_it_is_written() -> None:
-    entry = "{name}==1.0 \\\n    --hash=sha256:1 \\\n    --hash=sha256:2\n"
-    a, b, c = (entry.format(name=name) for name in "abc")
-    windows = c.replace("1.0", "1.0 ; sys_platform == 'win32'")
-    assert subtract_lock(f"# a comment\n{a}{b}{c}", f"{b}{windows}") == f"{a}{c}"

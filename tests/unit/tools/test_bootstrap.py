@@ -71,7 +71,7 @@ class StandIn:
             | {
                 "KSTORM_HOME": str(self.home),
                 "UV": str(self.program),
-                "PYTHONPATH": str(ROOT / "shared" / "src"),
+                "PYTHONPATH": f"{ROOT}:{ROOT / 'shared' / 'src'}",
             },
             stderr=subprocess.PIPE,
             text=True,
@@ -218,7 +218,7 @@ def test_folder_of_another_user_is_reported_in_one_line(uv: StandIn, tmp_path: P
     settings = {
         "KSTORM_HOME": uv.home,
         "UV": uv.program,
-        "PYTHONPATH": ROOT / "shared" / "src",
+        "PYTHONPATH": f"{ROOT}:{ROOT / 'shared' / 'src'}",
         "PYTHONDONTWRITEBYTECODE": 1,
     }
     done = subprocess.run(

@@ -203,6 +203,6 @@ def test_missing_database_is_reported_in_one_line(
     said = capsys.readouterr().out
     assert said.count("\n") == 1
     assert (
-        "the list of known holes alone was looked at, since no database answers: http://127.0.0.1:"
+        "only the list of known vulnerabilities was checked, because no database responds: http://127.0.0.1:"
         in said
     )

@@ -1,50 +1,19 @@
-"""`python -m kstorm.dev VERB`: the parts of `./run` that need this package.
-
-`prepare` fetches the jars and compiles the bytecode. `lock-jars` resolves the lists of jars again. `subtract-lock ALL RUN`
-prints the entries of the lock ALL that the lock RUN does not have.
-"""
+"""`python -m kstorm.dev prepare`: fetch the jars of the servers and of Spark, and compile the bytecode."""
 
 import argparse
 import sys
-from pathlib import Path
 
 from kstorm.dev.command_exit import run_command
 from kstorm.dev.prepare import prepare
-from tools import jar_lock
 
 
 def main() -> int:
-    """Run one verb and return the exit code."""
+    """Run the verb and return the exit code."""
     parser = argparse.ArgumentParser(prog="python -m kstorm.dev")
-    parser.add_argument("verb", choices=["prepare", "lock-jars", "subtract-lock"])
-    parser.add_argument("files", nargs="*", type=Path)
-    options = parser.parse_args()
-    match options.verb:
-        case "prepare":
-            prepare()
-        case "lock-jars":
-            jar_lock.write_lists()
-        case _:
-            whole, run = options.files
-            sys.stdout.write(subtract_lock(whole.read_text(), run.read_text()))
+    parser.add_argument("verb", choices=["prepare"])
+    parser.parse_args()
+    prepare()
     return 0
-
-
-def subtract_lock(whole: str, part: str) -> str:
-    """The entries of a lock that another lock does not have, as they are written."""
-    known = set(_entries(part))
-    return "".join(entry for entry in _entries(whole) if entry not in known)
-
-
-def _entries(lock: str) -> list[str]:
-    """Each entry with its hashes, which are on lines of their own that begin with a space."""
-    found: list[str] = []
-    for line in lock.splitlines(keepends=True):
-        if line.startswith(" ") and found:
-            found[-1] += line
-        elif not line.startswith("#"):
-            found.append(line)
-    return found
 
 
 if __name__ == "__main__":

@@ -1,6 +1,6 @@
 """Status of a topology on Kubernetes: workloads, and the sums of their pods' `/status`.
 
-Counters start at 0 when a pod starts. Those of a replaced pod are lost.
+Counters start at 0 when a pod starts. The counters of a replaced pod are lost.
 """
 
 from collections.abc import Iterable, Mapping, Sequence

@@ -134,12 +134,12 @@ def kind_of(letter: DeadLetter) -> str:
 
 
 def component_of(letter: DeadLetter) -> str:
-    """Return the component where the error occurred, else the one that gave the message up."""
+    """Return the component where the error occurred, or the one that gave the message up."""
     return letter.error.component if letter.error and letter.error.component else letter.component
 
 
 def message_of(letter: DeadLetter) -> str:
-    """Return the error message, else the reason."""
+    """Return the error message, or the reason if there is none."""
     return (letter.error and letter.error.message) or letter.reason
 
 

@@ -1,6 +1,6 @@
 """Find a spout's offsets, ZooKeeper and Kafka from options and the environment.
 
-The environment variables are those of the services. So no option is needed in a spout's pod.
+The environment variables are those of the services. A spout's pod has them, and needs no option.
 """
 
 import os

@@ -51,7 +51,7 @@ def bottlenecks_of(
 ) -> Sequence[Bottleneck]:
     """Return the bottlenecks, most significant first, or empty.
 
-    `no_broker` is the error if no broker responds, else empty.
+    `no_broker` is the error if no broker responds, or empty.
     """
     found = [*_kafka_unavailable(components, no_broker), *_deactivated(components)]
     for component in components:

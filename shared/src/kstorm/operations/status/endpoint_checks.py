@@ -1,6 +1,6 @@
 """Check the topics at a topology's ends before it starts.
 
-These are the topics that its KafkaSpouts read and those that its KafkaBolts always write. kstorm
+These are the topics that its KafkaSpouts read and its KafkaBolts always write. kstorm
 does not create them, because they do not belong to the topology. A spout whose topic is missing
 would be ready and wait for it. Topics that a bolt chooses per tuple are not checked: only the bolt
 knows them.
@@ -143,7 +143,7 @@ class _Kafka:
     ) -> Iterator[str]:
         """Yield the problems of topics that the component uses.
 
-        `partitions` are those that the component names.
+        `partitions` are the ones named by the component.
         """
         # Listing topics gives the best error if a broker rejects every connection.
         self.topics()

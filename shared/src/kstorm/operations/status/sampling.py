@@ -1,6 +1,6 @@
 """Take two snapshots of a topology for `kstorm causes`, on this machine or on Kubernetes.
 
-The lag of consumer groups comes from Kafka: directly if it can be reached from here, else by a pod.
+The lag of consumer groups comes from Kafka: directly if it can be reached from here, otherwise by a pod.
 """
 
 import io

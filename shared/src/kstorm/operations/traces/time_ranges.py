@@ -32,7 +32,7 @@ class TimeRanges:
 
 
 def _united(spans: Iterable[TimeRange]) -> list[TimeRange]:
-    """Sort time ranges, merge those that touch, and drop empty ones."""
+    """Sort time ranges, merge adjacent ones, and drop empty ones."""
     found: list[TimeRange] = []
     for start, until in sorted(span for span in spans if span[0] < span[1]):
         if found and start <= found[-1][1]:

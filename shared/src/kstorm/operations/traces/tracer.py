@@ -83,7 +83,7 @@ class Tracer:
         """Return the attempts of several messages, reading them together. See `attempts`.
 
         If a message has attempts within the last minute, only these are returned, because retries
-        may go on for hours.
+        may continue for hours.
         """
         begun: dict[MessageId, Sequence[TreeStart]] = {}
         # offsets from which retries may have started

@@ -1,1 +1,1 @@
-"""Read a topology's trees, dead letters and status from its records: pure code without I/O."""
+"""Rebuild the trees of messages from a topology's records: pure code without I/O."""

@@ -1,4 +1,4 @@
-"""Build a tree from what was gathered about it.
+"""Build a tree from its records.
 
 Parents are exact if the frames have them. Otherwise the parent is the only tuple of the tree that
 went to the emitting task, or one of several. If the acks can be resolved, they narrow these down to

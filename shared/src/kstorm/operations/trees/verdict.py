@@ -108,7 +108,7 @@ def _judge(message: MessageId, attempts: Sequence[Tree], facts: MessageFacts) ->
 
 
 def _finished(message: MessageId, facts: MessageFacts) -> Explanation | None:
-    """Return the outcome of a message below the stored offset, else None."""
+    """Return the outcome of a message below the stored offset. None for others."""
     if facts.stored is None or message.offset >= facts.stored:
         return None
     ranges = [r for r in facts.finished if r.start <= message.offset < r.end]
