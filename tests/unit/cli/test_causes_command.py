@@ -9,10 +9,9 @@ from typing import Any
 import pytest
 
 from examples.diamond import build
-from kstorm.cli import lag
 from kstorm.errors import NoBrokerError
 from kstorm.operations.kubernetes.pod_command import PodCommand
-from kstorm.operations.status import sampling
+from kstorm.operations.status import backlogs, sampling
 from kstorm.operations.status.snapshots import Backlog, ProcessSnapshot
 from kstorm.runtime import running
 from kstorm.runtime.service.settings import Settings
@@ -81,7 +80,7 @@ def test_bolt_scaled_to_0_is_the_first_cause(stub: KubernetesStub, kstorm: Comma
     say_lag(
         stub,
         *(
-            lag.encode({"split": Backlog(at, {0: behind})})
+            backlogs.encode({"split": Backlog(at, {0: behind})})
             for at, behind in ((10.0, 500), (20.0, 900))
         ),
     )

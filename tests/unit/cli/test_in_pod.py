@@ -11,8 +11,8 @@ from threading import Event
 import pytest
 import typer
 
+from kstorm.cli.pod_choice import run_in_pod
 from kstorm.operations.events.operator_identity import operator
-from kstorm.operations.kubernetes.pod_command import run_in_pod
 from tests.exec_stub import Frames, ended
 from tests.from_kubeconfig import from_kubeconfig, given
 from tests.kubernetes_stub import KubernetesStub

@@ -5,10 +5,10 @@ from pathlib import Path
 import pytest
 
 from kstorm.cli.__main__ import main
+from kstorm.cli.offset_options import OffsetOptions, find_spout_offsets
 from kstorm.errors import ConfigError
 from kstorm.kafka import EARLIEST_TIME, LATEST_TIME
 from kstorm.kafka.offsets import TopologyRef
-from kstorm.operations.offsets.spout_offsets import OffsetOptions, find_spout_offsets
 from kstorm.operations.offsets.targets import Target, parse_pair, parse_target
 from kstorm.runtime.zookeeper.nodes import describe_holder
 

@@ -8,10 +8,15 @@ import pytest
 
 from examples.diamond import build
 from kstorm.errors import ConfigError, TopologyError
-from kstorm.introspection.outline import Outline, OutlineComponent, SpoutSource, parse_outline
+from kstorm.introspection.outline import (
+    Outline,
+    OutlineComponent,
+    RetryPolicy,
+    SpoutSource,
+    parse_outline,
+)
 from kstorm.introspection.outline_builder import outline_of
 from kstorm.kafka import KafkaHosts, KafkaSpout, SpoutConfig
-from kstorm.operations.trees.facts import RetryPolicy
 from kstorm.topology import Config, Topology, TopologyBuilder
 from tests.unit.operations.rebuilding import End
 

@@ -6,8 +6,9 @@ from typing import Any
 
 import msgspec
 
+from kstorm.introspection.outline import RetryPolicy
 from kstorm.kafka.finished import FinishedRange, Skipped
-from kstorm.operations.trees.facts import LetterFact, MessageFacts, MessageId, RetryPolicy
+from kstorm.operations.trees.facts import LetterFact, MessageFacts, MessageId
 from kstorm.operations.trees.tree import Tree
 from kstorm.operations.trees.tree_reader import TopicRecord
 from kstorm.operations.trees.verdict import Verdict, VerdictKind, verdict_on

@@ -3,8 +3,8 @@
 from collections.abc import Mapping
 from typing import Final, NamedTuple
 
-from kstorm.cli.activation import timeout_option
 from kstorm.errors import ConfigError
+from kstorm.operations.control.activation import timeout_option
 from kstorm_ui import operator_actions
 from kstorm_ui.background_actions import Act
 from kstorm_ui.letter_selection import SelectedLetters, selected_by

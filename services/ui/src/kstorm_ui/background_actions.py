@@ -10,8 +10,8 @@ import time
 from collections.abc import Callable, Sequence
 from typing import Final
 
-from kstorm.cli.wait_display import LOOK_SECS
 from kstorm.errors import ControlError, KstormError
+from kstorm.operations.control.activation import LOOK_SECS
 from kstorm_ui import formatting
 
 log = logging.getLogger(__name__)
@@ -44,7 +44,7 @@ class BackgroundAction:
         self._closing, self._ended = closing, ended
 
     def wait(self, look: Callable[[], str], secs: float) -> str:
-        """Wait like `kstorm.cli.wait_display.Wait`. Raises `ControlError` if the web UI exits."""
+        """Wait like `kstorm.operations.control.activation.Wait`. Raises `ControlError` if the web UI exits."""
         deadline = time.monotonic() + secs
         while (left := look()) and time.monotonic() < deadline:
             self.said = left

@@ -9,9 +9,6 @@ from threading import BoundedSemaphore
 from time import monotonic
 from typing import Final, NamedTuple
 
-from kstorm.cli.dlq_edit import check_changed
-from kstorm.cli.rollout import changes, scaled
-from kstorm.cli.target_options import find_topology
 from kstorm.errors import ControlError, FrameError, KstormError
 from kstorm.events import decode_event
 from kstorm.introspection.outline import Outline
@@ -20,7 +17,10 @@ from kstorm.operations.events.audit_log import recorded
 from kstorm.operations.events.remote_audit_log import recorded_by_pod
 from kstorm.operations.kubernetes.cluster import Cluster
 from kstorm.operations.kubernetes.pod_command import PodCommand
+from kstorm.operations.kubernetes.scaling import changes, scaled
+from kstorm.operations.kubernetes.topologies import find_topology
 from kstorm.operations.letters.discarding import check_discardable, discard_all
+from kstorm.operations.letters.editing import check_changed
 from kstorm.operations.letters.reading import numbers_of, place_of, read_one
 from kstorm.operations.letters.replaying import (
     replayable,

@@ -7,14 +7,14 @@ import logging
 import sys
 import warnings
 from collections.abc import Sequence
-from typing import NoReturn
+from typing import Final, NoReturn
 
 import typer
 
 from kstorm.cli import activation, dlq, offsets, state, topology
 from kstorm.cli.causes import causes
 from kstorm.cli.consume import consume
-from kstorm.cli.events import events
+from kstorm.cli.events import events, record_event_here
 from kstorm.cli.export_traces import export_traces
 from kstorm.cli.flux_schema import flux_schema
 from kstorm.cli.kill import kill
@@ -29,9 +29,21 @@ from kstorm.cli.ui import ui
 from kstorm.cli.values import values
 from kstorm.cli.why import why
 from kstorm.errors import KstormError, OverdueError
-from kstorm.operations.events.remote_audit_log import record_event_here
-from kstorm.operations.kubernetes.pod_command import OVERDUE
+from kstorm.operations.kubernetes.pod_command import OVERDUE, CommandInterruptedError
 from kstorm.runtime.terminal import guarded
+
+_INTERRUPTED: Final = 130
+_OPERATIONS: Final = logging.getLogger("kstorm.operations")
+
+
+class _Messages(logging.Handler):
+    """Prints the messages of operations on the present stderr."""
+
+    def emit(self, record: logging.LogRecord) -> None:
+        print(f"kstorm: {record.getMessage()}", file=sys.stderr, flush=True)
+
+
+_MESSAGES: Final = _Messages()
 
 app = typer.Typer(
     name="kstorm",
@@ -80,6 +92,8 @@ def main(arguments: Sequence[str] | None = None) -> NoReturn:
     """Run the command, by default with the process's arguments."""
     # Each error is printed once, by the command. Drop what clients log about it.
     logging.getLogger().addHandler(logging.NullHandler())
+    _OPERATIONS.addHandler(_MESSAGES)
+    _OPERATIONS.setLevel(logging.INFO)
     warnings.simplefilter("ignore")
     with guarded():
         _run(arguments)
@@ -91,8 +105,17 @@ def _run(arguments: Sequence[str] | None) -> NoReturn:
     except KstormError as error:
         for line in str(error).split("\n"):
             print(f"kstorm: {line}", file=sys.stderr)
-        raise SystemExit(OVERDUE if isinstance(error, OverdueError) else 2) from None
+        raise SystemExit(_exit_code(error)) from None
     raise SystemExit(0)
+
+
+def _exit_code(error: KstormError) -> int:
+    match error:
+        case OverdueError():
+            return OVERDUE
+        case CommandInterruptedError():
+            return _INTERRUPTED
+    return 2
 
 
 if __name__ == "__main__":

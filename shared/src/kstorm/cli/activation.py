@@ -15,12 +15,13 @@ from typing import Annotated
 
 import typer
 
+from kstorm.cli.pod_choice import run_in_pod
 from kstorm.cli.target_options import Context, Name, Namespace
 from kstorm.cli.wait_display import on_screen
 from kstorm.operations.control import activation
+from kstorm.operations.control.activation import timeout_option
 from kstorm.operations.events.audit_log import recorded
 from kstorm.operations.events.operator_identity import operator
-from kstorm.operations.kubernetes.pod_command import run_in_pod
 from kstorm.runtime.service.settings import with_or_without_topology
 from kstorm.runtime.zookeeper.topologies import Topologies, open_topologies
 
@@ -78,11 +79,6 @@ def forget(name: Name, zookeeper: ZooKeeper = None) -> None:
     """
     with open_zookeeper(zookeeper) as topologies, recorded(name, "kill"):
         activation.forget(topologies, name, on_screen())
-
-
-def timeout_option(seconds: float | None) -> list[str]:
-    """Return the option that passes a timeout to `kstorm drain` in a pod."""
-    return [] if seconds is None else [f"--timeout={seconds:g}"]
 
 
 @contextmanager

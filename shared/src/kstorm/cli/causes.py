@@ -14,8 +14,8 @@ import typer
 
 from kstorm.cli.kafka_options import Bootstrap, settings_for
 from kstorm.cli.target_options import Context, Name, Namespace
-from kstorm.cli.topology_options import BOOTSTRAP
 from kstorm.errors import ConfigError, ControlError
+from kstorm.operations.events.audit_log import BOOTSTRAP
 from kstorm.operations.kubernetes.cluster import is_named, open_cluster
 from kstorm.operations.status.bottlenecks import bottlenecks_of as rank
 from kstorm.operations.status.bottlenecks import describe

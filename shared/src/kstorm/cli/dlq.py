@@ -20,9 +20,26 @@ import msgspec
 import typer
 
 from kstorm.cli.dlq_edit import confirm, edit
+from kstorm.cli.letter_view import (
+    fields_of,
+    json_of,
+    json_of_group,
+    line_of,
+    table_of,
+    table_of_groups,
+)
 from kstorm.cli.options import with_options
+from kstorm.cli.progress import ReadProgress
 from kstorm.cli.time_options import parse_since
-from kstorm.cli.topology_options import Option, TopologyOptions, in_pod, run_remotely
+from kstorm.cli.topology_options import (
+    Option,
+    TopologyOptions,
+    code_if_available,
+    code_of,
+    in_pod,
+    run_remotely,
+)
+from kstorm.core.dead_letters import DeadLetter
 from kstorm.errors import ConfigError, ControlError
 from kstorm.operations.events.audit_log import recorded
 from kstorm.operations.events.operator_identity import operator
@@ -31,10 +48,6 @@ from kstorm.operations.letters.copying import ReplayMode, copy_recorded, select_
 from kstorm.operations.letters.discarding import check_discardable, discard_all, when_deleted
 from kstorm.operations.letters.reading import (
     MOST_NUMBERS,
-    fields_of,
-    json_of,
-    json_of_group,
-    line_of,
     now_ms,
     numbers_of,
     read_letters,
@@ -42,8 +55,6 @@ from kstorm.operations.letters.reading import (
     read_whole,
     record_of,
     select,
-    table_of,
-    table_of_groups,
 )
 from kstorm.operations.letters.replaying import replayable, request_replays
 from kstorm.operations.letters.selection import (
@@ -56,7 +67,7 @@ from kstorm.operations.letters.selection import (
     fingerprint,
     group_letters,
 )
-from kstorm.operations.letters.timeout_reason import timeout_reason
+from kstorm.operations.letters.timeout_reason import check_timed_out, timeout_reason
 from kstorm.printable import printable
 from kstorm.runtime.kafka.one_partition import follow_topic
 from kstorm.runtime.terminal import Screen
@@ -147,7 +158,7 @@ def show(
     in_pod(options, "dlq show", {"raw": raw, "why": why}, [number])
     one = read_one(options.settings, options.name, number)
     if why:
-        told = "\n".join(timeout_reason(options, one.letter))
+        told = _timeout_reason(options, one.letter)
         one = msgspec.structs.replace(
             one, letter=msgspec.structs.replace(one.letter, waiting_on=told)
         )
@@ -215,10 +226,10 @@ def discard(
         confirm("discard", options.name, len(letters))
     with recorded(
         options.name, "discard", numbers_of(letters, group), said=note, settings=options.settings
-    ) as deed:
+    ) as action:
         afterwards = when_deleted(options.settings, options.name)
-        deed.outcome = discard_all(options.settings, options.name, letters)
-    print(f"{deed.outcome}{afterwards}")
+        action.outcome = discard_all(options.settings, options.name, letters)
+    print(f"{action.outcome}{afterwards}")
 
 
 @app.command()
@@ -282,7 +293,16 @@ def replay(
     selected = select(found, _selection(wanted, group))
     _check_there(options, selected, wanted)
     copies = (
-        select_copies(options, selected, to=to, force=force) if mode is ReplayMode.PRODUCE else None
+        select_copies(
+            options.settings,
+            options.name,
+            selected,
+            code_if_available(options, "copies are only for spouts that cannot replay"),
+            to=to,
+            force=force,
+        )
+        if mode is ReplayMode.PRODUCE
+        else None
     )
     letters, others = (
         copies[:2] if copies else replayable(options.settings, options.name, selected, force=force)
@@ -304,11 +324,20 @@ def replay(
         confirm("copy" if copies else "replay", options.name, len(letters))
     what = numbers_of(letters, group)
     if copies:
-        copy_recorded(options, copies._replace(letters=letters), what, to=to, rate=rate, note=note)
+        copy_recorded(
+            options.settings,
+            options.name,
+            copies._replace(letters=letters),
+            what,
+            to=to,
+            rate=rate,
+            note=note,
+            report=print,
+        )
         return
     by_stages = canary and not wanted and len(letters) > 1
-    with recorded(options.name, "replay", what, said=note, settings=options.settings) as deed:
-        deed.outcome = request_replays(
+    with recorded(options.name, "replay", what, said=note, settings=options.settings) as action:
+        action.outcome = request_replays(
             options.settings,
             options.name,
             letters,
@@ -317,7 +346,7 @@ def replay(
             note=note,
             by_stages=by_stages,
         )
-    print(f"{deed.outcome}: `kstorm events` shows the outcome of each")
+    print(f"{action.outcome}: `kstorm events` shows the outcome of each")
 
 
 app.command()(edit)
@@ -343,6 +372,13 @@ def watch(
                 raise typer.Exit(1)
     except KeyboardInterrupt:
         return
+
+
+def _timeout_reason(options: TopologyOptions, letter: DeadLetter) -> str:
+    check_timed_out(letter)
+    topology = code_of(options, "it defines the topics of its tuples")
+    with ReadProgress() as progress:
+        return "\n".join(timeout_reason(topology, options.settings, letter, progress.tell))
 
 
 def _coming(

@@ -18,25 +18,20 @@ from tempfile import TemporaryDirectory
 from typing import Annotated, Final
 
 import typer
-from msgspec.structs import replace
 
 from kstorm.cli.options import with_options
 from kstorm.cli.topology_options import Option, TopologyOptions, code_of, run_remotely
-from kstorm.errors import ConfigError, ControlError, NotYetError
-from kstorm.kafka import KafkaSpout, ProcessingGuarantee
-from kstorm.kafka.scheme import Values, close_scheme, deserializer, open_scheme
+from kstorm.errors import ConfigError, ControlError
+from kstorm.kafka import KafkaSpout
+from kstorm.kafka.scheme import Values
 from kstorm.operations.events.audit_log import recorded
 from kstorm.operations.events.operator_identity import operator
+from kstorm.operations.letters.editing import check_changed, check_replayable, spout_of, tuples_of
 from kstorm.operations.letters.reading import read_one
 from kstorm.operations.letters.replaying import (
-    replay_request,
-    replayable,
     request_edited_replay,
-    why_not_editable,
 )
-from kstorm.operations.letters.selection import NumberedLetter
 from kstorm.printable import printable
-from kstorm.topology import Topology
 
 _EDITORS: Final = ("VISUAL", "EDITOR")
 _MOST_BYTES: Final = 1_000_000
@@ -82,11 +77,11 @@ def edit(
         )
     topology = code_of(options, "its scheme must check the new value")
     one = read_one(options.settings, options.name, number)
-    spout = _spout(topology, one)
-    _check_replayable(options, one, force=force)
+    spout = spout_of(topology, one)
+    check_replayable(options.settings, options.name, one, force=force)
     new = _edited(one.letter.value or b"") if given is None else given
     check_changed(one, new)
-    tuples = _tuples(spout, one, new)
+    tuples = tuples_of(spout, one, new)
     if dry_run or not yes:
         _show(spout, tuples)
     if dry_run:
@@ -98,15 +93,6 @@ def edit(
             options.settings, options.name, one, new, who=operator(), note=note
         )
     print(f"{deed.outcome}: `kstorm events` shows the outcome")
-
-
-def check_changed(one: NumberedLetter, value: bytes) -> None:
-    """Raise `ControlError` if a letter's new value is its old one."""
-    if value == one.letter.value:
-        raise ControlError(
-            f"{one.number} already has this value, and no replay was requested: use `kstorm dlq "
-            "replay` to try it again"
-        )
 
 
 def confirm(verb: str, name: str, count: int | None = None) -> None:
@@ -184,32 +170,6 @@ def _run_remotely(
     )
 
 
-def _spout(topology: Topology, one: NumberedLetter) -> KafkaSpout:
-    """Return the message's spout. Raises `ControlError` if it cannot replay another value."""
-    name, number = one.letter.component, one.number
-    spec = topology.components.get(name)
-    spout = None if spec is None else spec.component
-    by_kafka = isinstance(spout, KafkaSpout)
-    why = why_not_editable(
-        one, topology.name, exactly_once=topology.config.exactly_once, by_kafka=by_kafka
-    )
-    if why or not isinstance(spout, KafkaSpout):
-        raise ControlError(f"{number} cannot be edited: {why}")
-    guarantee = spout.spout_config.processing_guarantee
-    if guarantee is not ProcessingGuarantee.AT_LEAST_ONCE:
-        raise ControlError(
-            f"{number} cannot be edited: {name!r} replays nothing, because its "
-            f"processing_guarantee is {guarantee}"
-        )
-    return spout
-
-
-def _check_replayable(options: TopologyOptions, one: NumberedLetter, *, force: bool) -> None:
-    _, others = replayable(options.settings, options.name, [one], force=force)
-    for why in others:
-        raise ControlError(f"{one.number} cannot be edited: {why}")
-
-
 def _edited(old: bytes) -> bytes:
     """Return the value as changed in an editor.
 
@@ -234,38 +194,6 @@ def _edited(old: bytes) -> bytes:
             f"the editor {editor!r} exited with code {code}, and no replay was requested"
         )
     return new.removesuffix(b"\n") if not old.endswith(b"\n") else new
-
-
-def _tuples(spout: KafkaSpout, one: NumberedLetter, value: bytes) -> Sequence[Values]:
-    """Return the tuples that the scheme makes of the value. Raises `ControlError` if it cannot."""
-    config = spout.spout_config
-    message = replay_request(replace(one, letter=replace(one.letter, value=value))).message
-    wanted = len(config.scheme.output_fields.names)
-    open_scheme(config.scheme)
-    try:
-        tuples: list[Values] = list(
-            deserializer(config.scheme, config.max_message_bytes)(message) or ()
-        )
-        widths = {len(values) for values in tuples}
-    except NotYetError as error:
-        raise ControlError(
-            f"the scheme cannot check the new value yet ({error}); no replay was requested"
-        ) from None
-    # Any exception of a user's scheme means that it cannot read the value.
-    except Exception as error:  # noqa: BLE001
-        told = f"{type(error).__name__}: {error}"
-        raise ControlError(
-            f"the scheme of {one.letter.component!r} cannot read the new value: {told}; no replay "
-            "was requested"
-        ) from None
-    finally:
-        close_scheme(config.scheme)
-    if widths - {wanted}:
-        raise ControlError(
-            f"the scheme makes tuples of {sorted(widths)} values from it, not of {wanted}; no "
-            "replay was requested"
-        )
-    return tuples
 
 
 def _show(spout: KafkaSpout, tuples: Sequence[Values]) -> None:

@@ -1,4 +1,4 @@
-"""`kstorm events`: list operators' actions on a topology.
+"""`kstorm events`: list and record operators' actions on a topology.
 
 kstorm events --topology wordcount --since 1d
 """
@@ -11,8 +11,10 @@ import typer
 from rich.table import Table
 
 from kstorm.cli.options import with_options
+from kstorm.cli.target_options import Name
 from kstorm.cli.time_options import parse_since, shown_time
 from kstorm.cli.topology_options import TopologyOptions, in_pod
+from kstorm.operations.events.audit_log import record_event
 from kstorm.printable import printable
 from kstorm.runtime.kafka.event_log import read_events
 from kstorm.runtime.terminal import Screen
@@ -44,3 +46,13 @@ def events(options: TopologyOptions, since: Since = None, json: Json = False) ->
             event.outcome,
         )
     Screen(markup=False, emoji=False, highlight=False).print(table if found else "no events")
+
+
+def record_event_here(
+    name: Name,
+    verb: Annotated[str, typer.Argument(metavar="VERB")],
+    what: Annotated[str, typer.Option()] = "",
+    outcome: Annotated[str, typer.Option()] = "",
+) -> None:
+    """Record an action as an event. Other commands run this in a pod as their last step."""
+    record_event(name, verb, what, outcome=outcome)

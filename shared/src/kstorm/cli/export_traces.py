@@ -10,6 +10,7 @@ import signal
 import time
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
+from functools import partial
 from itertools import count
 from pathlib import Path
 from typing import Annotated, Final
@@ -19,8 +20,9 @@ import typer
 from kstorm.cli.options import with_options
 from kstorm.cli.topology_options import TopologyOptions, in_pod, reference_of
 from kstorm.cli.trace import parse_age
-from kstorm.cli.trace_options import TopologyTraces, TraceOptions, check_far_url, open_traces
+from kstorm.cli.trace_options import TraceOptions, check_far_url, open_traces
 from kstorm.errors import BrokerError, ConfigError, TopicError
+from kstorm.operations.traces.topology_traces import TopologyTraces
 from kstorm.operations.trees.outcomes import OutcomeTracker, SlownessRule
 
 _DEFAULT_SINCE: Final = "10m"
@@ -156,7 +158,7 @@ def export_traces(
         try:
             if follow:
                 _tell_begin(tracing, begin, now, url)
-                go_on(exporter)
+                go_on(exporter, partial(print, flush=True))
             else:
                 export_until(exporter, now)
         finally:

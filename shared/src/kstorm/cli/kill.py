@@ -17,10 +17,11 @@ import typer
 
 from kstorm.cli.activation import ZooKeeper
 from kstorm.cli.kill_access import ZooKeeperAccess, open_access
-from kstorm.cli.target_options import Context, Name, Namespace, find_topology
+from kstorm.cli.target_options import Context, Name, Namespace
 from kstorm.cli.wait_display import on_screen
 from kstorm.errors import ControlError, KstormError, OverdueError
 from kstorm.operations.kubernetes.cluster import Cluster, open_cluster
+from kstorm.operations.kubernetes.topologies import find_topology
 from kstorm.operations.kubernetes.workloads import Workload
 
 _END_SECS: Final = 120.0

@@ -7,14 +7,16 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Protocol
 
-from kstorm.cli.activation import open_zookeeper, timeout_option
+from kstorm.cli.activation import open_zookeeper
+from kstorm.cli.pod_choice import names_zookeeper
 from kstorm.cli.wait_display import on_screen
 from kstorm.errors import ConfigError, ControlError, OverdueError
 from kstorm.operations.control import activation
+from kstorm.operations.control.activation import timeout_option
 from kstorm.operations.events.audit_log import recorded
 from kstorm.operations.events.operator_identity import operator
 from kstorm.operations.kubernetes.cluster import Cluster
-from kstorm.operations.kubernetes.pod_command import OVERDUE, PodCommand, names_zookeeper
+from kstorm.operations.kubernetes.pod_command import OVERDUE, PodCommand
 from kstorm.operations.kubernetes.workloads import Workload
 from kstorm.runtime.zookeeper.topologies import Topologies
 

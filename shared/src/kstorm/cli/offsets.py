@@ -17,8 +17,9 @@ from typing import Annotated, Any
 import typer
 from rich.table import Table
 
+from kstorm.cli.offset_options import OffsetOptions, find_spout_offsets
 from kstorm.cli.options import with_options
-from kstorm.cli.pod_choice import run_in_pod
+from kstorm.cli.pod_choice import run_offsets_in_pod
 from kstorm.errors import ConfigError
 from kstorm.kafka.offsets import StoredOffset
 from kstorm.kafka.ports import Partition
@@ -26,7 +27,7 @@ from kstorm.operations.events.audit_log import record_event
 from kstorm.operations.offsets.group_positions import move_positions, positions_of
 from kstorm.operations.offsets.offset_audit import note_moves
 from kstorm.operations.offsets.source_log import PartitionLog, SourceLog, open_log
-from kstorm.operations.offsets.spout_offsets import OffsetOptions, SpoutOffsets, find_spout_offsets
+from kstorm.operations.offsets.spout_offsets import SpoutOffsets
 from kstorm.operations.offsets.targets import Target, parse_pair, parse_target
 from kstorm.runtime.terminal import Screen
 from kstorm.runtime.zookeeper.nodes import OffsetNode, OffsetNodes, open_nodes
@@ -42,7 +43,7 @@ _of_a_reading = with_options(OffsetOptions)
 @_of_a_reading
 def show(options: OffsetOptions) -> None:
     """Show each partition's stored offset, its log in Kafka, the lag, and its reader."""
-    run_in_pod(options, "show")
+    run_offsets_in_pod(options, "show")
     reading = find_spout_offsets(options)
     with _nodes(reading) as nodes:
         with open_log(reading) as log:
@@ -67,7 +68,7 @@ def set_(
 ) -> None:
     """Store offsets for the given partitions. The spout continues from there."""
     offsets = dict(map(parse_pair, pairs))
-    run_in_pod(options, "set", arguments=pairs)
+    run_offsets_in_pod(options, "set", arguments=pairs)
     reading = find_spout_offsets(options)
     command = f"kstorm offsets set {' '.join(pairs)}"
     _move(
@@ -100,7 +101,7 @@ def reset(
     It is the start or end of the log, the first offset at or after a time, or the given one.
     """
     target = parse_target(to)
-    run_in_pod(
+    run_offsets_in_pod(
         options, "reset", f"--to={to}", *(f"--partition={number}" for number in partition or ())
     )
     reading = find_spout_offsets(options)

@@ -1,29 +1,34 @@
-"""Run `kstorm offsets` in a pod of the topology if the topology is given by name.
+"""Choose where a command runs that needs ZooKeeper and Kafka: here, or in a pod of the topology.
 
-No spout runs while offsets are moved, so an acker's pod may be used. Its environment does not name
-the spout, so the command has to.
+A command runs here if `--zookeeper` or KSTORM_ZOOKEEPER names a ZooKeeper, which the chart sets in
+every pod. Otherwise it runs in a pod if there is a kubeconfig. Confirmations are asked here, and no
+files are used in the pod.
 """
 
+import os
 from collections.abc import Iterator, Sequence
-from typing import Protocol
+from typing import Final, Protocol
 
 import typer
 
-from kstorm.cli.target_options import find_component
+from kstorm.cli.offset_options import OffsetOptions
 from kstorm.errors import ConfigError, ControlError
-from kstorm.operations.kubernetes.cluster import is_named, open_cluster
-from kstorm.operations.kubernetes.pod_command import PodCommand, find_or_hint
+from kstorm.operations.kubernetes.cluster import Cluster, is_named, open_cluster
+from kstorm.operations.kubernetes.pod_command import PodCommand
+from kstorm.operations.kubernetes.topologies import find_component, find_topology
 from kstorm.operations.kubernetes.workloads import Workload
-from kstorm.operations.offsets.spout_offsets import OffsetOptions
 from kstorm.references import is_code
 
+_ZOOKEEPER: Final = "KSTORM_ZOOKEEPER"
 
-def run_in_pod(
+
+def run_offsets_in_pod(
     options: OffsetOptions, verb: str, *words: str, arguments: Sequence[str] = ()
 ) -> None:
     """Run `kstorm offsets VERB` in a pod and exit with its code.
 
-    Returns if the command is to run here.
+    Returns if the command is to run here. No spout runs while offsets are moved, so an acker's pod
+    may be used. Its environment does not name the spout, so the command has to.
     """
     found = pod_of(options)
     if found is not None:
@@ -97,3 +102,47 @@ def _spout(workloads: Sequence[Workload], wanted: str | None) -> str:
             f"whose offsets? Give --component; the spouts of {workloads[0].topology!r} are {names}"
         )
     return spouts[0].component
+
+
+def run_in_pod(
+    name: str,
+    zookeeper: str | None,
+    namespace: str | None,
+    context: str | None,
+    command: Sequence[str],
+) -> None:
+    """Run `kstorm COMMAND NAME` in a pod of the topology and exit with its code.
+
+    Returns if the command is to run here.
+    """
+    if not _is_far(zookeeper, namespace, context):
+        return
+    cluster = open_cluster(namespace, context)
+    workloads = find_or_hint(cluster, name)
+    raise typer.Exit(PodCommand(cluster, workloads, "spout", "acker").run(*command, "--", name))
+
+
+def find_or_hint(cluster: Cluster, name: str) -> Sequence[Workload]:
+    """Like `find_topology`, with a hint in the error for topologies outside Kubernetes."""
+    try:
+        return find_topology(cluster, name)
+    except ControlError as error:
+        raise ControlError(
+            f"{error}. For a topology outside Kubernetes, give --zookeeper HOST:PORT"
+        ) from None
+
+
+def names_zookeeper(zookeeper: str | None) -> bool:
+    """Return True if an option or the environment names a ZooKeeper to connect to directly."""
+    return zookeeper is not None or _ZOOKEEPER in os.environ
+
+
+def _is_far(zookeeper: str | None, namespace: str | None, context: str | None) -> bool:
+    chosen = namespace is not None or context is not None
+    if chosen and zookeeper is not None:
+        raise ConfigError(
+            "--zookeeper is for a ZooKeeper that can be reached from here, --namespace and "
+            "--context are for a topology on Kubernetes, whose pod runs the command: give one or "
+            "the other"
+        )
+    return chosen or (not names_zookeeper(zookeeper) and is_named())

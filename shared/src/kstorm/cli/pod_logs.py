@@ -9,9 +9,10 @@ from typing import Annotated
 
 import typer
 
-from kstorm.cli.target_options import Context, Name, Namespace, find_components, find_topology
+from kstorm.cli.target_options import Context, Name, Namespace
 from kstorm.errors import ControlError
 from kstorm.operations.kubernetes.cluster import Cluster, open_cluster
+from kstorm.operations.kubernetes.topologies import find_components, find_topology
 from kstorm.operations.kubernetes.workloads import Pod
 
 

@@ -19,9 +19,10 @@ from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 
-from kstorm.cli.target_options import Context, Name, Namespace, find_topology
+from kstorm.cli.target_options import Context, Name, Namespace
 from kstorm.operations.kubernetes.cluster import Cluster, open_cluster
 from kstorm.operations.kubernetes.component_status import ComponentStatus, component_statuses
+from kstorm.operations.kubernetes.topologies import find_topology
 from kstorm.operations.kubernetes.workloads import Workload
 from kstorm.printable import printable
 from kstorm.runtime.service.figures import format_error, format_seconds

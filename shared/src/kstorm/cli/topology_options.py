@@ -12,15 +12,16 @@ from typing import Annotated, Final, TextIO
 import typer
 
 from kstorm.cli.kafka_options import Bootstrap, settings_for
-from kstorm.cli.target_options import Context, Namespace, find_topology
+from kstorm.cli.target_options import Context, Namespace
 from kstorm.errors import ConfigError, ControlError
+from kstorm.operations.events.audit_log import BOOTSTRAP
 from kstorm.operations.kubernetes.cluster import is_named, open_cluster
 from kstorm.operations.kubernetes.pod_command import PodCommand
+from kstorm.operations.kubernetes.topologies import find_topology
 from kstorm.references import is_code
 from kstorm.runtime.service.settings import Settings, load_topology
 from kstorm.topology import Topology
 
-BOOTSTRAP: Final = "KSTORM_BOOTSTRAP_SERVERS"
 _CODE: Final = "KSTORM_TOPOLOGY"
 
 Option = str | int | float | bool | None
@@ -149,3 +150,18 @@ def _words(given: Mapping[str, Option]) -> list[str]:
         for name, value in given.items()
         if value is not None and value is not False
     ]
+
+
+def code_if_available(options: TopologyOptions, why: str) -> Topology | None:
+    """Return the topology's code if it is given, or named by the environment as in its pods.
+
+    Raises `ConfigError` with the reason `why` if it is another topology.
+    """
+    named = (
+        options.topology
+        if is_code(options.topology or "")
+        else os.environ.get("KSTORM_TOPOLOGY", "")
+    )
+    if not is_code(named or ""):
+        return None
+    return code_of(options, why)

@@ -18,18 +18,17 @@ import typer
 from kstorm.cli.options import with_options
 from kstorm.cli.trace_options import (
     Coordinates,
-    TopologyTraces,
     TraceOptions,
     check_far_url,
     is_on_kubernetes,
     open_traces,
-    parse_message,
     run_in_pod,
 )
 from kstorm.errors import ConfigError, ControlError
 from kstorm.kafka.lineage import ROOTS
 from kstorm.operations.formatting import counted
 from kstorm.operations.traces.slowest_trees import slowest_trees as find_slowest
+from kstorm.operations.traces.topology_traces import TopologyTraces, parse_message
 from kstorm.operations.traces.traceparents import traceparent_of
 from kstorm.operations.trees.drawing import draw, headline
 from kstorm.operations.trees.facts import MessageId

@@ -11,9 +11,9 @@ from typing import Final
 from rich.live import Live
 from rich.text import Text
 
-from kstorm.cli.trace_options import TopologyTraces
 from kstorm.errors import ControlError
 from kstorm.operations.traces.topic_log import ReadBudget
+from kstorm.operations.traces.topology_traces import TopologyTraces
 from kstorm.operations.trees.drawing import draw
 from kstorm.operations.trees.facts import MessageId
 from kstorm.operations.trees.tree import Tree

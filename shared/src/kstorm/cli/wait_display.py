@@ -12,12 +12,10 @@ from rich.console import Console
 from rich.status import Status
 from rich.text import Text
 
+from kstorm.operations.control.activation import LOOK_SECS, Wait
 from kstorm.printable import printable
 from kstorm.runtime.terminal import Screen
 
-Wait = Callable[[Callable[[], str], float], str]
-"""Polls a function until it returns "" or the time is over. Returns the last result."""
-LOOK_SECS: Final = 0.2
 _LINE_SECS: Final = 2.0
 
 

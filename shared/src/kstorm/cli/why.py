@@ -11,15 +11,9 @@ import msgspec
 import typer
 
 from kstorm.cli.options import with_options
-from kstorm.cli.trace_options import (
-    Coordinates,
-    TopologyTraces,
-    TraceOptions,
-    open_traces,
-    parse_message,
-    run_in_pod,
-)
+from kstorm.cli.trace_options import Coordinates, TraceOptions, open_traces, run_in_pod
 from kstorm.errors import ConfigError
+from kstorm.operations.traces.topology_traces import TopologyTraces, parse_message
 from kstorm.operations.trees.facts import MessageId
 from kstorm.operations.trees.verdict import Verdict
 from kstorm.printable import printable

@@ -7,14 +7,31 @@ ignored and missing ones have their defaults.
 
 from collections.abc import Sequence
 from math import inf
+from typing import NamedTuple
 
 import msgspec
 
 from kstorm.errors import AbsentError, ConfigError, TopologyError
 from kstorm.kafka.config import SpoutConfig
 from kstorm.kafka.hosts import KafkaHosts, topics_matching
-from kstorm.operations.trees.facts import RetryPolicy
 from kstorm.topology.names import Names
+
+
+class RetryPolicy(NamedTuple):
+    """Retry policy of `ExponentialBackoffRetryManager`."""
+
+    initial_ms: float
+    multiplier: float
+    most_ms: float
+    limit: int
+    """-1: unlimited."""
+
+    def delay(self, failures: int) -> float:
+        """Return milliseconds from the last of `failures` failures to the next attempt."""
+        try:
+            return min(self.initial_ms * self.multiplier ** (failures - 1), self.most_ms)
+        except OverflowError:
+            return self.most_ms
 
 
 class SpoutSource(msgspec.Struct, frozen=True, omit_defaults=True):

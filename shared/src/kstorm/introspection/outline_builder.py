@@ -4,9 +4,14 @@ from collections.abc import Iterator
 from math import inf
 from typing import Final
 
-from kstorm.introspection.outline import Outline, OutlineComponent, OutlineEdge, SpoutSource
+from kstorm.introspection.outline import (
+    Outline,
+    OutlineComponent,
+    OutlineEdge,
+    RetryPolicy,
+    SpoutSource,
+)
 from kstorm.kafka import ExponentialBackoffRetryManager, KafkaHosts, KafkaSpout, SpoutConfig
-from kstorm.operations.trees.facts import RetryPolicy
 from kstorm.topology import Topology
 from kstorm.topology.groupings import FieldsGrouping, Grouping, PartialKeyGrouping
 

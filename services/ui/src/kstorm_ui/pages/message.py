@@ -10,10 +10,10 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from kstorm.cli.trace_options import parse_message
 from kstorm.errors import ConfigError
 from kstorm.introspection.outline import Outline
 from kstorm.operations.letters.reading import now_ms
+from kstorm.operations.traces.topology_traces import parse_message
 from kstorm.operations.trees.drawing import headline
 from kstorm.operations.trees.tree import Tree
 from kstorm.operations.trees.tree_export import to_json

@@ -6,9 +6,9 @@ from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 from starlette.routing import Route
 
-from kstorm.cli.trace_options import parse_message
 from kstorm.errors import ConfigError
 from kstorm.introspection.outline import Outline
+from kstorm.operations.traces.topology_traces import parse_message
 from kstorm.runtime.service.settings import Settings
 from kstorm_ui import formatting
 from kstorm_ui.query_cache import QueryProblem

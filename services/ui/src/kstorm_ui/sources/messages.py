@@ -6,10 +6,10 @@ from typing import Final
 
 import msgspec
 
-from kstorm.cli.trace_options import offsets_of
 from kstorm.introspection.outline import Outline
 from kstorm.operations.traces.diagnosis import Diagnosis
 from kstorm.operations.traces.topic_log import ReadBudget, TopicLog
+from kstorm.operations.traces.topology_traces import offsets_of
 from kstorm.operations.trees.facts import MessageId
 from kstorm.operations.trees.redaction import redact_values
 from kstorm.operations.trees.tree import Tree

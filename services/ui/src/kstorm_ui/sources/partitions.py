@@ -5,9 +5,9 @@ from collections.abc import Sequence
 
 import msgspec
 
-from kstorm.cli.trace_options import offsets_of
 from kstorm.introspection.outline import Outline
 from kstorm.operations.offsets.source_log import open_log
+from kstorm.operations.traces.topology_traces import offsets_of
 from kstorm.runtime.service.settings import Settings
 from kstorm.runtime.zookeeper.nodes import open_nodes
 

@@ -1,13 +1,16 @@
 """Activate, deactivate and drain a topology, following the spouts' reports in ZooKeeper."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Final
 
-from kstorm.cli.wait_display import Wait
 from kstorm.errors import ControlError, OverdueError
 from kstorm.operations.formatting import counted
 from kstorm.runtime.zookeeper.topologies import SpoutReport, Topologies
 
+Wait = Callable[[Callable[[], str], float], str]
+"""Polls a function until it returns "" or the time is over. Returns the last result."""
+LOOK_SECS: Final = 0.2
+"""Interval between two polls."""
 _OBEY_SECS: Final = 15.0
 _END_SECS: Final = 120.0
 _ROTATION: Final = 1.5
@@ -126,3 +129,8 @@ def describe_processes(spouts: Sequence[SpoutReport]) -> str:
 
 def _names(spouts: Sequence[SpoutReport]) -> str:
     return ", ".join(f"{spout.component} at {spout.instance}" for spout in spouts)
+
+
+def timeout_option(seconds: float | None) -> list[str]:
+    """Return the option that passes a timeout to `kstorm drain` in a pod."""
+    return [] if seconds is None else [f"--timeout={seconds:g}"]

@@ -3,22 +3,23 @@
 Topologies last started with kstorm 0.1 have no topic for events, so nothing is recorded.
 """
 
+import logging
 import os
-import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Final
 
-from kstorm.cli.topology_options import BOOTSTRAP
 from kstorm.errors import KstormError
 from kstorm.events import Event
 from kstorm.operations.events.operator_identity import operator
 from kstorm.runtime.kafka.event_log import write_event
 from kstorm.runtime.service.settings import Settings, with_or_without_topology
 
+BOOTSTRAP: Final = "KSTORM_BOOTSTRAP_SERVERS"
 _WITHIN_SECS: Final = 5.0
+_log: Final = logging.getLogger(__name__)
 
 
 @dataclass(slots=True)
@@ -48,20 +49,23 @@ def recorded(
         lambda what, outcome: record_event(
             topology, verb, what, said=said, outcome=outcome, who=who, settings=settings
         ),
-    ) as deed:
-        yield deed
+    ) as action:
+        yield action
 
 
 @contextmanager
-def record_outcome(what: str, note: Callable[[str, str], None]) -> Iterator[RecordedAction]:
-    """Call `note` with an action's description and outcome, which is the `RecordedAction`'s or the error."""
-    deed = RecordedAction(what)
+def record_outcome(what: str, record: Callable[[str, str], None]) -> Iterator[RecordedAction]:
+    """Call `record` with an action's description and outcome.
+
+    The outcome is the `RecordedAction`'s or the error.
+    """
+    action = RecordedAction(what)
     try:
-        yield deed
+        yield action
     except KstormError as error:
-        note(deed.what, str(error))
+        record(action.what, str(error))
         raise
-    note(deed.what, deed.outcome)
+    record(action.what, action.outcome)
 
 
 def record_event(
@@ -76,7 +80,7 @@ def record_event(
 ) -> None:
     """Record an action. `who` defaults to the operator of this command.
 
-    If that fails, the reason is printed on stderr.
+    If that fails, the reason is logged.
     """
     if settings is None:
         if BOOTSTRAP not in os.environ:
@@ -93,7 +97,4 @@ def record_event(
     try:
         write_event(settings, topology, event, _WITHIN_SECS)
     except KstormError as error:
-        print(
-            f"kstorm: this action is not recorded in the events of {topology!r}: {error}",
-            file=sys.stderr,
-        )
+        _log.warning("this action is not recorded in the events of %r: %s", topology, error)

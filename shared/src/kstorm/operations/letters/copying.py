@@ -6,15 +6,13 @@ copied if a replay request is possible. A letter is discarded only after Kafka h
 so copies are at least once.
 """
 
-import os
 import time
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from enum import StrEnum
 from itertools import islice
 from typing import Final, NamedTuple
 
-from kstorm.cli.topology_options import TopologyOptions, code_of
 from kstorm.core.dead_letters import DeadLetter
 from kstorm.errors import BrokerError, ConfigError, KstormError
 from kstorm.kafka import KafkaSpout, ProcessingGuarantee
@@ -28,10 +26,10 @@ from kstorm.operations.letters.replaying import (
     why_not_replayable,
 )
 from kstorm.operations.letters.selection import NumberedLetter
-from kstorm.references import is_code
 from kstorm.runtime.kafka.admin import Admin
 from kstorm.runtime.kafka.copies import Copy, write_copies
 from kstorm.runtime.kafka.one_partition import write_topic
+from kstorm.runtime.service.settings import Settings
 from kstorm.topology import Topology
 from kstorm.topology.names import NamesOf
 
@@ -62,28 +60,32 @@ class CopySelection(NamedTuple):
 
 
 def select_copies(
-    options: TopologyOptions, letters: Sequence[NumberedLetter], *, to: str | None, force: bool
+    settings: Settings,
+    topology: str,
+    letters: Sequence[NumberedLetter],
+    code: Topology | None,
+    *,
+    to: str | None,
+    force: bool,
 ) -> CopySelection:
     """Select the letters that can be copied.
 
+    `code` is the topology's code if it is available, as in its pods.
     Raises `BrokerError` if Kafka does not respond, `ConfigError` if the topic `to` does not exist.
     """
-    partitions = Admin(options.settings).partition_counts()
+    partitions = Admin(settings).partition_counts()
     if to is not None and to not in partitions:
-        raise ConfigError(
-            f"--to {to}: Kafka at {options.settings.bootstrap_servers} has no such topic"
-        )
-    under_way = open_requests(options.settings, options.name) if letters else set()
+        raise ConfigError(f"--to {to}: Kafka at {settings.bootstrap_servers} has no such topic")
+    under_way = open_requests(settings, topology) if letters else set()
     replays = {
-        one.number: replays_of(one.letter)
-        for one in read_whole(options.settings, options.name, letters)
+        one.number: replays_of(one.letter) for one in read_whole(settings, topology, letters)
     }
-    code, found, others = _code(options), [], Counter[str]()
+    found, others = [], Counter[str]()
     for one in letters:
-        why = _why_not(one, options.name, to, partitions, under_way)
+        why = _why_not(one, topology, to, partitions, under_way)
         if not why and not force:
             often = replays.get(one.number, 0) >= MOST_REPLAYS
-            why = _OFTEN if often else _why_ordered(one, options.name, code, partitions, under_way)
+            why = _OFTEN if often else _why_ordered(one, topology, code, partitions, under_way)
         if why:
             others[why] += 1
         else:
@@ -92,21 +94,23 @@ def select_copies(
 
 
 def copy_recorded(
-    options: TopologyOptions,
+    settings: Settings,
+    topology: str,
     copies: CopySelection,
     what: str,
     *,
     to: str | None,
     rate: float | None,
     note: str,
+    report: Callable[[str], None],
 ) -> None:
     """Copy the letters and record the number as an event, even if interrupted.
 
-    Raises `BrokerError`.
+    `report` receives the number of copies, before an error is raised. Raises `BrokerError`.
     """
     done, why = 0, "interrupted"
     try:
-        for count in _copied(options, copies, to=to, rate=rate):
+        for count in _copied(settings, topology, copies, to=to, rate=rate):
             done += count
         why = ""
     except KstormError as error:
@@ -119,41 +123,44 @@ def copy_recorded(
             f"{done:,} copied to {to or 'their topics'}, and their letters discarded"
             f"{of_them}{why and f'; then: {why}'}"
         )
-        note_event(
-            options.name, "replay", what, said=note, outcome=outcome, settings=options.settings
-        )
-        print(outcome)
+        note_event(topology, "replay", what, said=note, outcome=outcome, settings=settings)
+        report(outcome)
 
 
 def _copied(
-    options: TopologyOptions, copies: CopySelection, *, to: str | None, rate: float | None
+    settings: Settings,
+    topology: str,
+    copies: CopySelection,
+    *,
+    to: str | None,
+    rate: float | None,
 ) -> Iterator[int]:
     """Copy in batches and discard the letters that Kafka has stored.
 
     Yields the number of copies per batch. `rate` limits the copies per second. Raises `BrokerError`
     if Kafka does not accept a copy.
     """
-    letters, begun = read_whole(options.settings, options.name, copies.letters), False
+    letters, begun = read_whole(settings, topology, copies.letters), False
     size = max(1, min(_AT_ONCE, int(rate))) if rate else _AT_ONCE
     while some := list(islice(letters, size)):
         if rate and begun:
             time.sleep(size / rate)
         begun = True
-        made = [_copy_of(one, options.name, to, copies.partitions) for one in some]
-        taken, problem = write_copies(options.settings, made)
+        made = [_copy_of(one, topology, to, copies.partitions) for one in some]
+        taken, problem = write_copies(settings, made)
         ended = [
             one.key for number, one in enumerate(some) if number in taken and one.key is not None
         ]
         if ended:
             write_topic(
-                options.settings,
-                NamesOf(options.name).dead_letters_topic,
+                settings,
+                NamesOf(topology).dead_letters_topic,
                 [(key, None) for key in ended],
             )
         yield len(taken)
         if problem:
             raise BrokerError(
-                f"Kafka at {options.settings.bootstrap_servers!r} did not accept a copy: {problem}"
+                f"Kafka at {settings.bootstrap_servers!r} did not accept a copy: {problem}"
             )
 
 
@@ -243,18 +250,6 @@ def _handles_requests(topology: Topology, component: str) -> bool:
     if topology.config.exactly_once or spec is None or not isinstance(spec.component, KafkaSpout):
         return False
     return spec.component.spout_config.processing_guarantee is ProcessingGuarantee.AT_LEAST_ONCE
-
-
-def _code(options: TopologyOptions) -> Topology | None:
-    """Return the topology's code if available, as in its pods."""
-    named = (
-        options.topology
-        if is_code(options.topology or "")
-        else os.environ.get("KSTORM_TOPOLOGY", "")
-    )
-    if not is_code(named or ""):
-        return None
-    return code_of(options, "copies are only for spouts that cannot replay")
 
 
 _ORDER: Final = (

@@ -1,10 +1,8 @@
 """Find in the topics what a timed-out message waited for, for `kstorm dlq show --why`."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Final
 
-from kstorm.cli.progress import ReadProgress
-from kstorm.cli.topology_options import TopologyOptions, code_of
 from kstorm.core.dead_letters import TIMED_OUT, DeadLetter
 from kstorm.errors import ControlError
 from kstorm.introspection.outline_builder import outline_of
@@ -13,6 +11,8 @@ from kstorm.operations.traces.topic_log import ReadBudget, TopicLog
 from kstorm.operations.traces.tracer import Tracer
 from kstorm.operations.trees.facts import MessageId
 from kstorm.operations.trees.timeouts import timeout_reasons
+from kstorm.runtime.service.settings import Settings
+from kstorm.topology import Topology
 
 _MOST_BYTES: Final = 2_048_000_000
 _WITHIN_SECS: Final = 60.0
@@ -20,27 +20,30 @@ _LONGEST: Final = 2.0
 """An attempt that has timed out began at most this multiple of the message timeout ago."""
 
 
-def timeout_reason(options: TopologyOptions, letter: DeadLetter) -> Sequence[str]:
-    """Describe what the last attempt at the message waited for, one line per tuple.
-
-    Raises `ControlError` if that cannot be found.
-    """
+def check_timed_out(letter: DeadLetter) -> None:
+    """Raise `ControlError` if the letter's message did not time out."""
     if kind_of(letter) != TIMED_OUT or not letter.at:
         raise ControlError(
             f"--why is for letters of the kind {TIMED_OUT}, but this one is "
             f"{kind_of(letter) or 'of no kind'}"
         )
-    topology = code_of(options, "it defines the topics of its tuples")
+
+
+def timeout_reason(
+    topology: Topology, settings: Settings, letter: DeadLetter, tell: Callable[[str], None]
+) -> Sequence[str]:
+    """Describe what the last attempt at the message waited for, one line per tuple.
+
+    `tell` receives the progress of the reading. Raises `ControlError` if that cannot be found.
+    """
+    check_timed_out(letter)
     message, timeout = (
         MessageId(letter.topic, letter.partition, letter.offset),
         topology.longest_message_timeout_secs,
     )
     if letter.component in topology.components:
         timeout = topology.component(letter.component).config.message_timeout_secs
-    with (
-        ReadProgress() as progress,
-        TopicLog(options.settings, ReadBudget(_MOST_BYTES, _WITHIN_SECS, progress.tell)) as log,
-    ):
+    with TopicLog(settings, ReadBudget(_MOST_BYTES, _WITHIN_SECS, tell)) as log:
         tracer = Tracer(outline_of(topology), log)
         first = int(letter.at - min(_LONGEST * timeout * 1000, letter.at))
         found = [tree for tree in tracer.between(message, first, letter.at) if tree.origin]

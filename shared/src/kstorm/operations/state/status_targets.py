@@ -5,10 +5,10 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, Final, NamedTuple, Protocol
 
-from kstorm.cli.target_options import find_topology as find_workloads
 from kstorm.errors import ConfigError, ControlError
 from kstorm.introspection.outline import Outline, parse_outline
 from kstorm.operations.kubernetes.cluster import WEB_PORT, Cluster, is_named, open_cluster
+from kstorm.operations.kubernetes.topologies import find_topology as find_workloads
 from kstorm.operations.kubernetes.workloads import Pod
 from kstorm.runtime.asking import Answer, question
 from kstorm.runtime.running import RunningTopology, find, runs

@@ -1,10 +1,11 @@
 """Take two snapshots of a topology for `kstorm causes`, on this machine or on Kubernetes.
 
-The lag of consumer groups comes from Kafka: directly if it can be reached from here, otherwise by a pod.
+The lag of consumer groups comes from Kafka: directly if it can be reached from here, otherwise by a
+pod.
 """
 
 import io
-import sys
+import logging
 import time
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -12,14 +13,13 @@ from pathlib import Path
 from typing import Final, Protocol
 
 import msgspec
-import typer
 
-from kstorm.cli.lag import Backlogs, backlogs_of, decode
-from kstorm.cli.target_options import find_topology as find_workloads
 from kstorm.errors import ControlError, KstormError, NoBrokerError
 from kstorm.operations.kubernetes.cluster import Cluster
 from kstorm.operations.kubernetes.pod_command import PodCommand
+from kstorm.operations.kubernetes.topologies import find_topology as find_workloads
 from kstorm.operations.kubernetes.workloads import Pod, Workload
+from kstorm.operations.status.backlogs import Backlogs, backlogs_of, decode
 from kstorm.operations.status.snapshots import (
     ComponentChange,
     ProcessSnapshot,
@@ -31,6 +31,7 @@ from kstorm.runtime.running import RunningTopology, find
 from kstorm.runtime.service.settings import Settings
 
 _AT_ONCE: Final = 8
+_log: Final = logging.getLogger(__name__)
 
 
 class TopologySampler(Protocol):
@@ -59,7 +60,7 @@ class TopologySample(msgspec.Struct, frozen=True):
 def sample_twice(watched: TopologySampler, window: float) -> TopologySample:
     """Take two snapshots, `window` seconds apart.
 
-    If the lag is not available, the reason is printed on stderr.
+    If the lag is not available, the reason is logged.
     """
     before = watched.look()
     reading = [name for name, (kind, _) in before.wanted.items() if kind != "spout"]
@@ -72,9 +73,9 @@ def sample_twice(watched: TopologySampler, window: float) -> TopologySample:
             first, second = asking.result()
         except NoBrokerError as error:
             first, second, no_broker = {}, {}, str(error)
-        except (KstormError, typer.Exit) as error:
+        except KstormError as error:
             first, second = {}, {}
-            print(f"kstorm: the lag of the consumer groups is unknown: {error}", file=sys.stderr)
+            _log.warning("the lag of the consumer groups is unknown: %s", error)
     replace = msgspec.structs.replace
     return TopologySample(
         compare(replace(before, backlogs=first), replace(after, backlogs=second)), no_broker

@@ -4,7 +4,7 @@ Kafka is the buffer: what cannot be sent yet is not read yet. So an unreachable 
 memory. Nothing is lost before Kafka deletes the frames, except trees that exceed the age limit.
 """
 
-import sys
+import logging
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
@@ -26,6 +26,7 @@ from kstorm.operations.trees.outcomes import FAILED, SLOW, TIMED_OUT, OutcomeTra
 if TYPE_CHECKING:
     from opentelemetry.sdk.trace import ReadableSpan
 
+_log: Final = logging.getLogger(__name__)
 _MINUTE_MS: Final = 60_000
 _LONGEST_WAIT_SECS: Final = 60.0
 _MOST_SPANS: Final = 1_000
@@ -217,12 +218,12 @@ class TreeExporter:
 def pause(tries: int, why: str, sleep: Callable[[float], None]) -> None:
     """Pause before another attempt, with exponential backoff.
 
-    Prints the reason after 1, 2, 4, 8, … attempts.
+    Logs the reason after 1, 2, 4, 8, … attempts.
     """
     seconds = min(_LONGEST_WAIT_SECS, 2.0**tries)
     # tries + 1 is a power of two.
     if (tries + 1).bit_count() == 1:
-        print(f"kstorm: {why}: next attempt in {seconds:g} s", file=sys.stderr, flush=True)
+        _log.warning("%s: next attempt in %g s", why, seconds)
     sleep(seconds)
 
 
@@ -233,9 +234,13 @@ def export_until(exporter: TreeExporter, until: int) -> None:
 
 
 def export_forever(
-    exporter: TreeExporter, settle_ms: int = 1_000, look_secs: float = 1.0, tell_secs: float = 60.0
+    exporter: TreeExporter,
+    report: Callable[[str], None],
+    settle_ms: int = 1_000,
+    look_secs: float = 1.0,
+    tell_secs: float = 60.0,
 ) -> None:
-    """Export forever, with a report each minute if anything was done."""
+    """Export forever, and call `report` each minute if anything was done."""
     tries, told = 0, time.monotonic()
     while True:
         until = int(time.time() * 1000) - settle_ms
@@ -249,6 +254,6 @@ def export_forever(
         if time.monotonic() - told >= tell_secs:
             told = time.monotonic()
             if exporter.tally:
-                print(exporter.report(), flush=True)
+                report(exporter.report())
         if until - exporter.tail.until < look_secs * 1000:
             time.sleep(look_secs)

@@ -5,6 +5,7 @@ from typing import NamedTuple
 
 from msgspec import Struct
 
+from kstorm.introspection.outline import RetryPolicy
 from kstorm.kafka.finished import FinishedRange
 
 
@@ -17,23 +18,6 @@ class MessageId(NamedTuple):
 
     def __str__(self) -> str:
         return f"{self.topic}/{self.partition}/{self.offset}"
-
-
-class RetryPolicy(NamedTuple):
-    """Retry policy of `ExponentialBackoffRetryManager`."""
-
-    initial_ms: float
-    multiplier: float
-    most_ms: float
-    limit: int
-    """-1: unlimited."""
-
-    def delay(self, failures: int) -> float:
-        """Return milliseconds from the last of `failures` failures to the next attempt."""
-        try:
-            return min(self.initial_ms * self.multiplier ** (failures - 1), self.most_ms)
-        except OverflowError:
-            return self.most_ms
 
 
 class LetterFact(NamedTuple):

@@ -1,0 +1,39 @@
+"""Lag of components as Kafka reports it, and its format between a pod and a terminal."""
+
+import time
+from collections.abc import Mapping, Sequence
+from typing import Final
+
+import msgspec
+
+from kstorm.operations.status.snapshots import Backlog
+from kstorm.runtime.kafka.admin import Admin
+from kstorm.runtime.kafka.lag import Lag
+from kstorm.runtime.service.settings import Settings
+
+_PATIENCE_SECS: Final = 5.0
+Backlogs = Mapping[str, Backlog]
+"""Backlogs by component."""
+
+
+def backlogs_of(settings: Settings, topology: str, components: Sequence[str]) -> Backlogs:
+    """Return the backlogs of components whose topics exist.
+
+    Raises `BrokerError`, as `NoBrokerError` if no broker responds in 5 s.
+    """
+    there = Admin(settings).partition_counts(_PATIENCE_SECS)
+    tasks = {
+        name: there[f"{topology}.{name}"] for name in components if f"{topology}.{name}" in there
+    }
+    found = Lag(settings).of(topology, tasks)
+    return {name: Backlog(time.time(), behind) for name, behind in found.items()}
+
+
+def encode(backlogs: Backlogs) -> str:
+    """Encode backlogs as one line of JSON."""
+    return msgspec.json.encode(backlogs).decode()
+
+
+def decode(line: str) -> Backlogs:
+    """Decode a line. Raises `msgspec.DecodeError` if it has another format."""
+    return msgspec.json.decode(line, type=dict[str, Backlog])
