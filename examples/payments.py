@@ -18,6 +18,7 @@ from kstorm.kafka import (
 )
 from kstorm.queues import RabbitMQConfig, RabbitMQSpout
 from kstorm.topology import (
+    EXACTLY_ONCE,
     BasicBolt,
     BasicOutputCollector,
     Config,
@@ -28,7 +29,6 @@ from kstorm.topology import (
     TopologyBuilder,
     Tuple,
 )
-from kstorm.topology.config import EXACTLY_ONCE
 
 
 class Payment(msgspec.Struct):

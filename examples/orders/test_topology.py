@@ -10,8 +10,7 @@ import pytest
 from examples.orders.topology import Check, Join, build, orders_config, topology
 from kstorm.testing import BoltTester, LocalCluster, simulate
 from kstorm.testing.kafka import FakeKafka, KafkaCluster
-from kstorm.topology import Config, Fields, Source, Tuple
-from kstorm.topology.config import AT_LEAST_ONCE, EXACTLY_ONCE
+from kstorm.topology import AT_LEAST_ONCE, EXACTLY_ONCE, Config, Fields, Source, Tuple
 
 TEA = {"name": "tea", "price": "3.20", "count": 2}
 ORDER = ("id", "customer", "items", "coupon", "partition", "offset")

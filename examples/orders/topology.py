@@ -33,6 +33,7 @@ from kstorm.kafka import (
     SpoutConfig,
 )
 from kstorm.topology import (
+    EXACTLY_ONCE,
     BasicBolt,
     BasicOutputCollector,
     Bolt,
@@ -46,7 +47,6 @@ from kstorm.topology import (
     TopologyContext,
     Tuple,
 )
-from kstorm.topology.config import EXACTLY_ONCE
 
 TAX: Final[Mapping[str | None, Decimal]] = {
     "DE": Decimal("0.19"),

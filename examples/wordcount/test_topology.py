@@ -20,8 +20,7 @@ from kstorm.testing import (
     simulate,
 )
 from kstorm.testing.kafka import FakeKafka, KafkaCluster
-from kstorm.topology import Config
-from kstorm.topology.config import AT_LEAST_ONCE, EXACTLY_ONCE
+from kstorm.topology import AT_LEAST_ONCE, EXACTLY_ONCE, Config
 
 SENTENCES = ["the cow jumped over the moon", "the man in the moon", "", "a cow"]
 WORDS = Counter(" ".join(SENTENCES).split())

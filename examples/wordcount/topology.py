@@ -20,6 +20,7 @@ from kstorm.kafka import (
     StringScheme,
 )
 from kstorm.topology import (
+    EXACTLY_ONCE,
     BasicBolt,
     BasicOutputCollector,
     Config,
@@ -30,7 +31,6 @@ from kstorm.topology import (
     TopologyBuilder,
     Tuple,
 )
-from kstorm.topology.config import EXACTLY_ONCE
 
 
 class SplitSentence(BasicBolt):

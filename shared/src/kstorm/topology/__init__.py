@@ -19,7 +19,7 @@ from kstorm.topology.components import (
     StatefulBasicBolt,
     StatefulBolt,
 )
-from kstorm.topology.config import Config
+from kstorm.topology.config import AT_LEAST_ONCE, EXACTLY_ONCE, Config
 from kstorm.topology.context import TopologyContext
 from kstorm.topology.declarer import OutputFieldsDeclarer, StreamSpec
 from kstorm.topology.distinct import DistinctBolt
@@ -33,7 +33,9 @@ from kstorm.topology.traced import Traced
 from kstorm.topology.tuple import DEFAULT_STREAM, SYSTEM_COMPONENT, TICK_STREAM, Source, Tuple
 
 __all__ = [
+    "AT_LEAST_ONCE",
     "DEFAULT_STREAM",
+    "EXACTLY_ONCE",
     "SYSTEM_COMPONENT",
     "TICK_STREAM",
     "Anchors",
