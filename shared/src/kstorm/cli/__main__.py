@@ -12,13 +12,12 @@ from typing import Final, NoReturn
 import typer
 
 from kstorm.cli import activation, dlq, offsets, state, topology
-from kstorm.cli.causes import causes
+from kstorm.cli.causes import causes, lag
 from kstorm.cli.consume import consume
 from kstorm.cli.events import events, record_event_here
 from kstorm.cli.export_traces import export_traces
 from kstorm.cli.flux_schema import flux_schema
 from kstorm.cli.kill import kill
-from kstorm.cli.lag import lag
 from kstorm.cli.pod_logs import logs
 from kstorm.cli.prepare import prepare
 from kstorm.cli.probe import probe

@@ -1,5 +1,7 @@
 """`kstorm causes NAME`: rank a topology's bottlenecks, on this machine or on Kubernetes.
 
+`kstorm lag` is the half of it that a pod runs, because in many clusters only a pod can reach Kafka.
+
 kstorm causes wordcount
 kstorm causes wordcount --namespace streams
 """
@@ -13,10 +15,13 @@ import msgspec
 import typer
 
 from kstorm.cli.kafka_options import Bootstrap, settings_for
+from kstorm.cli.options import with_options
 from kstorm.cli.target_options import Context, Name, Namespace
+from kstorm.cli.topology_options import TopologyOptions
 from kstorm.errors import ConfigError, ControlError
 from kstorm.operations.events.audit_log import BOOTSTRAP
 from kstorm.operations.kubernetes.cluster import is_named, open_cluster
+from kstorm.operations.status.backlogs import backlogs_of, encode
 from kstorm.operations.status.bottlenecks import bottlenecks_of as rank
 from kstorm.operations.status.bottlenecks import describe
 from kstorm.operations.status.sampling import (
@@ -95,3 +100,22 @@ def _watched(
     here = bootstrap is not None or BOOTSTRAP in os.environ
     clusters = open_cluster(namespace, context), open_cluster(namespace, context)
     return KubernetesSampler(*clusters, name, settings_for(bootstrap) if here else None)
+
+
+@with_options(TopologyOptions)
+def lag(
+    options: TopologyOptions,
+    components: Annotated[
+        list[str], typer.Argument(metavar="COMPONENT…", help="Bolts, and __acker.")
+    ],
+    window: Annotated[
+        float,
+        typer.Option(
+            "--window", min=0.0, metavar="SECONDS", help="Seconds between the two snapshots."
+        ),
+    ] = 5.0,
+) -> None:
+    """Print the lag twice as JSON: by component the time and the records per partition."""
+    print(encode(backlogs_of(options.settings, options.name, components)), flush=True)
+    time.sleep(window)
+    print(encode(backlogs_of(options.settings, options.name, components)), flush=True)

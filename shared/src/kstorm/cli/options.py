@@ -1,6 +1,6 @@
 """Options shared by several commands, as fields of a dataclass.
 
-Typer by itself needs every option in the signature of each command.
+Typer needs every option in the signature of each command.
 """
 
 import inspect

@@ -73,7 +73,7 @@ def trace(
         typer.Option(
             "--since",
             metavar="AGE",
-            help="How far to look back for --root and --slowest: 30s, 10m, 2h.",
+            help="Age of the oldest trees for --root and --slowest: 30s, 10m, 2h.",
         ),
     ] = "10m",
     values: Annotated[bool, typer.Option("--values", help="Show the values of tuples.")] = False,

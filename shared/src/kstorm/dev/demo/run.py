@@ -29,7 +29,6 @@ from kstorm.dev.demo.options import DemoOptions
 from kstorm.dev.demo.pipeline import DemoPipeline
 from kstorm.dev.demo.report import DemoOutcome, LoadResult, print_summary
 from kstorm.dev.demo.servers import DemoServers
-from kstorm.dev.demo.topics import SOURCE_PARTITIONS, create_demo_topics
 from kstorm.dev.demo.view import SentencesView
 from kstorm.dev.endpoints import zookeeper_client
 from kstorm.dev.local_processes import LocalProcesses
@@ -40,7 +39,7 @@ from kstorm.dev.stage_times import by_run, set_up_times, started_at
 from kstorm.dev.topics import cleaned_up, topic_names
 from kstorm.dev.web_ui import web_ui
 from kstorm.kafka import KafkaSpout
-from kstorm.runtime.kafka.topics import ensure_topics
+from kstorm.runtime.kafka.topics import create_topic, ensure_topics
 from kstorm.runtime.kafka.transactions import check_transactions
 from kstorm.runtime.service.settings import Settings
 from kstorm.topology import Topology
@@ -318,3 +317,18 @@ def _write_report(path: Path, outcome: DemoOutcome) -> None:
     path.write_text(
         json.dumps(outcome.to_json(), ensure_ascii=False, indent=2) + "\n", encoding="utf-8"
     )
+
+
+SOURCE_PARTITIONS: Final = 12
+
+
+SINK_PARTITIONS: Final = 4
+
+
+def create_demo_topics(settings: Settings, source: str, sink: str) -> None:
+    """Create the topic that the sentences go to, and the one for the counts.
+
+    In the sink topic the broker sets the timestamps, so they are the times when records arrived.
+    """
+    create_topic(settings, source, SOURCE_PARTITIONS)
+    create_topic(settings, sink, SINK_PARTITIONS, {"message.timestamp.type": "LogAppendTime"})
