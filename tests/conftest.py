@@ -14,7 +14,7 @@ import pytest
 from hypothesis import HealthCheck, settings
 from xdist.scheduler import LoadScopeScheduling
 
-from kstorm.local.servers import EmbeddedKafka, EmbeddedZooKeeper
+from kstorm.dev.servers import EmbeddedKafka, EmbeddedZooKeeper
 from tests.integration.certificates import Authority
 from tests.scale_stub import ScaleStub
 from tests.shared_servers import PoolService, ServerPool, SharedKafka, SharedZooKeeper, connect

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Final
 
-from kstorm.local.paths import cache_directory, exclusive
+from kstorm.dev.paths import cache_directory, exclusive
 
 _INSTALL_SECS: Final = 300
 

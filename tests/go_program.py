@@ -10,8 +10,8 @@ import subprocess
 import tempfile
 from pathlib import Path
 
+from kstorm.dev.paths import cache_directory, exclusive
 from kstorm.errors import LocalError
-from kstorm.local.paths import cache_directory, exclusive
 
 
 def go_program(package: str, version: str) -> Path:

@@ -5,8 +5,8 @@ from types import TracebackType
 from typing import Final, Self
 from urllib.request import urlopen
 
+from kstorm.dev.processes import ManagedProcess
 from kstorm.errors import LocalError
-from kstorm.local.processes import ManagedProcess
 
 _START_SECS: Final = 60.0
 

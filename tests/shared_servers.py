@@ -14,8 +14,8 @@ from typing import NoReturn, cast
 
 import pytest
 
-from kstorm.local.processes import ManagedProcess
-from kstorm.local.servers import EmbeddedKafka, EmbeddedZooKeeper
+from kstorm.dev.processes import ManagedProcess
+from kstorm.dev.servers import EmbeddedKafka, EmbeddedZooKeeper
 
 Address = tuple[str, int]
 

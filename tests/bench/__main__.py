@@ -9,8 +9,8 @@ import json
 import sys
 from pathlib import Path
 
+from kstorm.dev.command_exit import run_command
 from kstorm.errors import ConfigError
-from kstorm.local.cli import run_command
 from tests.bench.options import add_options, options_of, positive
 
 

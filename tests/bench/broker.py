@@ -6,8 +6,8 @@ from typing import Final
 from confluent_kafka import Consumer, KafkaException, TopicPartition
 from confluent_kafka.admin import OffsetSpec  # type: ignore[attr-defined] # its stubs hide it
 
+from kstorm.dev.topics import topic_names
 from kstorm.errors import BrokerError
-from kstorm.local.topics import topic_names
 from kstorm.runtime.kafka.admin import Admin
 from kstorm.runtime.kafka.topics import create_topic
 from kstorm.runtime.service.settings import Settings

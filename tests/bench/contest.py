@@ -12,8 +12,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
-from kstorm.local.processes import ManagedProcess
-from kstorm.local.servers import EmbeddedKafka
+from kstorm.dev.processes import ManagedProcess
+from kstorm.dev.servers import EmbeddedKafka
 from tests.bench import corpus
 from tests.bench.broker import Broker
 from tests.bench.contestants import Contestant

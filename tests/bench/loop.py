@@ -11,8 +11,8 @@ from typing import Final
 
 from confluent_kafka import Consumer, Message, Producer
 
+from kstorm.dev.command_exit import run_command
 from kstorm.errors import BrokerError
-from kstorm.local.cli import run_command
 from tests.bench.terms import PRODUCER, Terms, from_environment
 
 _COMMIT_SECS: Final = 1.0

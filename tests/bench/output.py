@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from confluent_kafka import Consumer
 
-from kstorm.local.consume import consume_to
+from kstorm.dev.topic_reader import consume_to
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,9 +11,9 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
 
-from kstorm.local.cluster import LocalProcesses
-from kstorm.local.endpoints import open_endpoints
-from kstorm.local.topics import cleaned_up
+from kstorm.dev.endpoints import open_endpoints
+from kstorm.dev.local_processes import LocalProcesses
+from kstorm.dev.topics import cleaned_up
 from kstorm.runtime.kafka.topics import ensure_topics
 from kstorm.runtime.service.settings import Settings
 from tests.bench.terms import from_environment

@@ -10,7 +10,7 @@ from typing import Any
 
 import faust
 
-from kstorm.local.cli import run_command
+from kstorm.dev.command_exit import run_command
 from kstorm.runtime.kafka.topics import create_topic
 from kstorm.runtime.service.settings import Settings
 from tests.bench.terms import PARTITIONS, PRODUCER, Terms, from_environment

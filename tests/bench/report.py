@@ -12,7 +12,7 @@ import psutil
 from rich.console import Console
 from rich.table import Table
 
-from kstorm.local.jars import KAFKA_VERSION
+from kstorm.dev.jars import KAFKA_VERSION
 from tests.bench.contest import Run
 from tests.bench.figures import spread
 

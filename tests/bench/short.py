@@ -8,9 +8,9 @@ from typing import Any, Final
 
 from rich.console import Console
 
+from kstorm.dev.paths import run_directory
+from kstorm.dev.servers import EmbeddedKafka
 from kstorm.errors import ConfigError
-from kstorm.local.paths import run_directory
-from kstorm.local.servers import EmbeddedKafka
 from tests.bench.contest import Contest, Run
 from tests.bench.contestants import BASE, Contestant, choose
 from tests.bench.options import BenchOptions

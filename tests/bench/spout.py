@@ -14,10 +14,10 @@ from typing import Any, Final
 from rich.console import Console
 from rich.table import Table
 
+from kstorm.dev.endpoints import Endpoints, open_endpoints
+from kstorm.dev.local_processes import LocalProcesses
+from kstorm.dev.paths import run_directory
 from kstorm.errors import LocalError
-from kstorm.local.cluster import LocalProcesses
-from kstorm.local.endpoints import Endpoints, open_endpoints
-from kstorm.local.paths import run_directory
 from kstorm.runtime.kafka.topics import ensure_topics
 from kstorm.runtime.service.settings import Settings
 from tests.bench.broker import Broker

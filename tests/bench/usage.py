@@ -5,7 +5,7 @@ import time
 from types import TracebackType
 from typing import Final, Self
 
-from kstorm.local.processes import ManagedProcess
+from kstorm.dev.processes import ManagedProcess
 from tests.bench.figures import Growth
 
 _SAMPLE_SECS: Final = 0.25

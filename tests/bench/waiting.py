@@ -4,8 +4,8 @@ import threading
 import time
 from typing import Final
 
+from kstorm.dev.processes import ManagedProcess
 from kstorm.errors import LocalError
-from kstorm.local.processes import ManagedProcess
 from tests.bench.broker import Broker
 from tests.bench.progress import Progress
 

@@ -4,7 +4,7 @@ import sys
 
 from rich.console import Console
 
-from kstorm.local.cli import check_report, run_command
+from kstorm.dev.command_exit import check_report, run_command
 from tests.chaos.options import FAULTS, parse
 from tests.chaos.run import Chaos
 

@@ -10,8 +10,8 @@ from typing import Final
 
 from confluent_kafka.admin import AdminClient
 
+from kstorm.dev.servers import EmbeddedKafka
 from kstorm.errors import LocalError
-from kstorm.local.servers import EmbeddedKafka
 from tests.integration.further_brokers import SAFE, FurtherBroker
 
 COUNTS: Final = (1, 3)

@@ -6,8 +6,8 @@ from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Final
 
+from kstorm.dev.live_view import LiveView
 from kstorm.errors import LocalError
-from kstorm.local.view import LiveView
 from tests.chaos.faults import Fault, Hold, Steps, Until, draw
 from tests.chaos.feed import Feed
 from tests.chaos.options import ChaosOptions

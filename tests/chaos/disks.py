@@ -6,7 +6,7 @@ import shutil
 from pathlib import Path
 from typing import Final
 
-from kstorm.local.cluster import Worker
+from kstorm.dev.local_processes import Worker
 from tests.chaos.faults import Fault, Hold, Steps
 from tests.chaos.stage import Stage
 

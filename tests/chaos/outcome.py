@@ -7,7 +7,7 @@ from itertools import takewhile
 from operator import attrgetter
 from typing import Final, NamedTuple
 
-from kstorm.local.audit import NOTHING, Audited
+from kstorm.dev.pipeline_audit import NOTHING, AuditedTable
 from tests.chaos.findings import ChaosFindings
 from tests.chaos.options import FAULTS, ChaosOptions, faults_of
 
@@ -76,7 +76,7 @@ class ChaosOutcome:
     """Faults that are impossible here, with the reasons."""
     poison: int
     """Number of unprocessable records that were posted."""
-    audited: Audited = NOTHING
+    audited: AuditedTable = NOTHING
     """The outcome of every message by the spouts' reports."""
 
     @property

@@ -4,7 +4,7 @@ import random
 from collections.abc import Callable
 from typing import Final
 
-from kstorm.local.cluster import Worker
+from kstorm.dev.local_processes import Worker
 from tests.chaos.faults import Deed, Fault, Hold, Steps, Until
 from tests.chaos.stage import Stage
 from tests.chaos.subject import Subject

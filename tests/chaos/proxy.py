@@ -8,7 +8,7 @@ each direction.
 import asyncio
 from typing import Final
 
-from kstorm.local.listener import Listener
+from tests.tcp_listener import Listener
 
 _CHUNK: Final = 64 * 1024
 _CHUNKS_AHEAD: Final = 64

@@ -9,8 +9,8 @@ from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
-from kstorm.local.cluster import LocalProcesses
-from kstorm.local.watch import Snapshot, Watch
+from kstorm.dev.local_processes import LocalProcesses
+from kstorm.dev.progress_watch import ProgressSnapshot, ProgressWatch
 from kstorm.runtime.service.figures import life_of
 
 _YOUNG_SECS: Final = 3.0
@@ -23,16 +23,16 @@ class Pulse:
 
     def __init__(self, processes: LocalProcesses, tasks: Mapping[str, int]) -> None:
         self._processes, self._tasks = processes, tasks
-        self._watch = Watch(processes)
+        self._watch = ProgressWatch(processes)
         self._before: dict[str, _Work] = {}
         self._acked = self._goal = 0
         self._moved = time.monotonic()
         self._statuses: Mapping[str, dict[str, Any] | None] = {}
         self.longest_stop = 0.0
         """The most seconds without a completed tree since `reset`."""
-        self.snapshot: Snapshot
+        self.snapshot: ProgressSnapshot
 
-    def look(self) -> Snapshot:
+    def look(self) -> ProgressSnapshot:
         self.snapshot = self._watch.look()
         self._statuses = self._watch.statuses
         self.longest_stop = max(self.longest_stop, self.stopped_for)

@@ -11,7 +11,7 @@ import confluent_kafka
 from rich.console import Console
 from rich.table import Table
 
-from kstorm.local.jars import KAFKA_VERSION, zookeeper_version
+from kstorm.dev.jars import KAFKA_VERSION, zookeeper_version
 from tests.chaos.outcome import ChaosOutcome, Row
 from tests.chaos.page import Summary
 

@@ -15,10 +15,10 @@ from typing import Final
 from rich.console import Console
 from rich.text import Text
 
+from kstorm.dev.live_view import LiveView
+from kstorm.dev.paths import remove_bulk, run_directory
+from kstorm.dev.pipeline_audit import Audit, AuditedTable
 from kstorm.errors import KstormError, LocalError
-from kstorm.local.audit import Audit, Audited
-from kstorm.local.paths import remove_bulk, run_directory
-from kstorm.local.view import LiveView
 from tests.chaos.course import Course
 from tests.chaos.evidence import Evidence
 from tests.chaos.feed import Feed, Posted
@@ -66,7 +66,7 @@ class Chaos:
             ChaosOutcome(self._options, findings, self._episodes, self._skipped, poison, audited)
         )
 
-    def _break_and_audit(self) -> tuple[ChaosFindings, int, Audited]:
+    def _break_and_audit(self) -> tuple[ChaosFindings, int, AuditedTable]:
         self._say("starting Kafka, ZooKeeper and the processes")
         options = self._options
         subject = options.subject
@@ -157,7 +157,7 @@ class Chaos:
         except ValueError as error:
             raise LocalError(f"the audit cannot finish: {error}") from error
 
-    def _account(self, stage: Stage) -> Audited:
+    def _account(self, stage: Stage) -> AuditedTable:
         self._say("accounting for every message")
         run = Audit(
             self._directory,

@@ -12,9 +12,9 @@ from typing import Final
 
 from confluent_kafka import KafkaError, Message, Producer
 
+from kstorm.dev.local_processes import LocalProcesses, Worker
+from kstorm.dev.servers import EmbeddedZooKeeper
 from kstorm.errors import BrokerError
-from kstorm.local.cluster import LocalProcesses, Worker
-from kstorm.local.servers import EmbeddedZooKeeper
 from kstorm.runtime.kafka.topics import create_topic, ensure_topics
 from kstorm.runtime.service.settings import Settings
 from kstorm.topology.topology import ACKER_COMPONENT

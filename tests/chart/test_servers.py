@@ -7,7 +7,7 @@ import json
 import msgspec
 import pytest
 
-from kstorm.cli.shape import parse_shape
+from kstorm.operations.control.deployment_shape import parse_shape
 from kstorm.runtime.zookeeper.tls import ZooKeeperTls
 from tests.chart.conftest import Objects, Render, containers, environment, one, pod_specs
 from tests.chart.test_pipeline import AUDITED, KNOWN, auditing, driver_of
@@ -337,7 +337,7 @@ def test_own_servers_end_after_the_services(render: Render) -> None:
     for part, port in (("kafka", 9092), ("zookeeper", 2181)):
         spec = one(objects, "StatefulSet", f"wordcount-{part}")["spec"]["template"]["spec"]
         command = spec["containers"][0]["lifecycle"]["preStop"]["exec"]["command"]
-        assert command[:3] == ["python3", "-m", "kstorm.local.outlive"]
+        assert command[:3] == ["python3", "-m", "kstorm.dev.delayed_stop"]
         assert command[3] == f"wordcount-{part}.words.svc:{port}", (
             "its Service, which is removed before any pod"
         )

@@ -11,8 +11,8 @@ from pathlib import Path
 from types import TracebackType
 from typing import Final, Self
 
+from kstorm.dev.processes import ManagedProcess
 from kstorm.errors import LocalError
-from kstorm.local.processes import ManagedProcess
 from tests.e2e.kube import Kube
 from tests.go_program import go_program
 

@@ -13,8 +13,8 @@ from urllib.request import urlopen
 
 import yaml
 
-from kstorm.local.ports import reserve_port
-from kstorm.local.processes import ManagedProcess
+from kstorm.dev.ports import reserve_port
+from kstorm.dev.processes import ManagedProcess
 from tests.e2e.kube import Kube
 from tests.go_program import go_program
 from tests.go_server import GoServer

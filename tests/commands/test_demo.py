@@ -16,9 +16,9 @@ from confluent_kafka import Consumer
 from confluent_kafka.admin import AdminClient
 from kazoo.client import KazooClient
 
+from kstorm.dev.paths import cache_directory
+from kstorm.dev.servers import EmbeddedKafka, EmbeddedZooKeeper
 from kstorm.errors import LocalError
-from kstorm.local.paths import cache_directory
-from kstorm.local.servers import EmbeddedKafka, EmbeddedZooKeeper
 from tests.command import ROOT, Command, started
 from tests.conftest import Eventually
 
@@ -30,7 +30,7 @@ def run_demo(tmp_path: Path, *arguments: object) -> dict[str, object]:
     """Run the demo to its end and return its report."""
     report = tmp_path / "report.json"
     options = ["--sentences", SENTENCES, "--report", report, "--workdir", tmp_path / "runs"]
-    with started("kstorm.local.demo", *options, *arguments, home=tmp_path) as demo:
+    with started("kstorm.dev.demo", *options, *arguments, home=tmp_path) as demo:
         assert demo.process.wait(LONG) == 0, demo.said
     assert "lost: 0, words over: 0." in demo.said
     assert len(demo.said.splitlines()) < 100
@@ -112,7 +112,7 @@ def test_ctrl_c_stops_the_demo_and_all_its_processes(
     tmp_path: Path, eventually: Eventually, stage: str, after: str, processes: int
 ) -> None:
     """An interruption at any stage leaves no process behind, and costs one line of output."""
-    with started("kstorm.local.demo", "--sentences", 500, home=tmp_path) as demo:
+    with started("kstorm.dev.demo", "--sentences", 500, home=tmp_path) as demo:
         eventually(lambda: after in demo.said, 300)
         eventually(lambda: len(descendants(demo)) >= processes, 60)
         alive = descendants(demo)
@@ -152,7 +152,7 @@ def small_disk(tmp_path: Path) -> Iterator[Path]:
 @pytest.mark.timeout(LONG)
 def test_full_disk_ends_the_demo_with_one_line(tmp_path: Path, small_disk: Path) -> None:
     """The demo does not wait for a server that has ended."""
-    with started("kstorm.local.demo", "--workdir", small_disk, home=tmp_path) as demo:
+    with started("kstorm.dev.demo", "--workdir", small_disk, home=tmp_path) as demo:
         assert demo.process.wait(120) == 2, demo.said
     last = demo.said.splitlines()[-1]
     assert last.startswith("kstorm demo: ")
@@ -185,7 +185,7 @@ def test_topology_runs_until_ctrl_c(tmp_path: Path, eventually: Eventually) -> N
     Ctrl-C ends it with exit code 0.
     """
     with started(
-        "kstorm.local.topology", "examples.wordcount.topology:topology", home=tmp_path
+        "kstorm.dev.topology", "examples.wordcount.topology:topology", home=tmp_path
     ) as topology:
         eventually(lambda: "kstorm.cli produce" in topology.said, 300)
         command = next(
@@ -266,7 +266,7 @@ def test_mistake_costs_one_line(
     tmp_path: Path, module: str, arguments: list[str], says: str
 ) -> None:
     """A wrong argument ends the command with exit code 2 and a sentence, without a stack trace."""
-    with started(f"kstorm.local.{module}", *arguments, home=tmp_path) as command:
+    with started(f"kstorm.dev.{module}", *arguments, home=tmp_path) as command:
         assert command.process.wait(120) == 2
     last = command.said.splitlines()[-1]
     assert last.startswith(f"kstorm {module}: ")

@@ -8,8 +8,8 @@ from pathlib import Path
 
 from rich.console import Console
 
+from kstorm.dev.command_exit import run_command
 from kstorm.errors import ConfigError
-from kstorm.local.cli import run_command
 from tests.e2e.disturbances import Disturbance, disturbances
 from tests.e2e.images import make_images
 from tests.e2e.kube import Kube, until

@@ -5,8 +5,8 @@ from typing import Final
 from rich.console import Console
 
 from kstorm.errors import LocalError
-from kstorm.local.images.__main__ import SERVICES
-from kstorm.local.images.__main__ import main as build_images
+from tools.images.__main__ import SERVICES
+from tools.images.__main__ import main as build_images
 
 _SERVERS: Final = ("kafka", "zookeeper")
 

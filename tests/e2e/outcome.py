@@ -7,7 +7,7 @@ from itertools import pairwise
 from rich.console import Console
 from rich.table import Table
 
-from kstorm.local.audit import Audited
+from kstorm.dev.pipeline_audit import AuditedTable
 from tests.e2e.inside.findings import Findings
 from tests.e2e.pipeline import Counted
 from tests.e2e.release import Sample
@@ -59,7 +59,7 @@ class E2eOutcome:
     findings: Findings
     counted: Counted | None
     """The content of the pipeline's tables. None without a pipeline."""
-    audited: Audited | None
+    audited: AuditedTable | None
     """The audit of the spout's reports about each message. None without a pipeline."""
     posted: int
     left: Sequence[str]

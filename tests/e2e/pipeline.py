@@ -7,8 +7,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Final
 
+from kstorm.dev.pipeline_audit import AuditedTable, read_audit
 from kstorm.errors import LocalError
-from kstorm.local.audit import Audited, read_audit
 from tests.e2e.kube import Kube, inside, until
 from tests.e2e.trial import Tables
 
@@ -88,7 +88,7 @@ class Pipeline:
         )
         return Counted(tables.unit, Counter(truth), Counter(found["gold"]), found["quarantined"])
 
-    def account(self) -> Audited:
+    def account(self) -> AuditedTable:
         """Run the chart's audit CronJob now."""
         self._kube.kubectl("create", "job", "accounting", f"--from=cronjob/{self._release}-audit")
 

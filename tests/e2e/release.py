@@ -7,14 +7,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
+from kstorm.dev.pipeline_audit import AuditedTable
 from kstorm.errors import LocalError
-from kstorm.local.audit import Audited
-from kstorm.local.images.__main__ import SERVICES
 from tests.e2e.inside.findings import Findings
 from tests.e2e.kube import Kube, in_checkout, inside, run, until
 from tests.e2e.pipeline import Counted, Pipeline
 from tests.e2e.release_values import ReleaseValues
 from tests.e2e.trial import Trial
+from tools.images.__main__ import SERVICES
 
 ACKER: Final = "acker"
 _CHART: Final = in_checkout("helm/kstorm")
@@ -224,7 +224,7 @@ class Release:
             else None
         )
 
-    def account(self) -> Audited | None:
+    def account(self) -> AuditedTable | None:
         """Return the result of the chart's audit. None without a pipeline."""
         return self.pipeline.account() if self._has_pipeline else None
 

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from kazoo.client import KazooClient
 
-from kstorm.local.servers import EmbeddedKafka, EmbeddedZooKeeper
+from kstorm.dev.servers import EmbeddedKafka, EmbeddedZooKeeper
 from kstorm.runtime.zookeeper.topologies import spouts_path
 from tests.chaos.proxy import Proxy
 from tests.integration.engine import Engine, running

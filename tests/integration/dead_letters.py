@@ -7,8 +7,8 @@ from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
 
 from kstorm.core.dead_letters import DeadLetter, LetterError, encode_letter, key_of
+from kstorm.dev.servers import EmbeddedKafka
 from kstorm.kafka import KafkaHosts, KafkaSpout, SpoutConfig
-from kstorm.local.servers import EmbeddedKafka
 from kstorm.runtime.kafka.one_partition import write_topic
 from kstorm.runtime.kafka.topic_settings import plans
 from kstorm.runtime.service.settings import Settings

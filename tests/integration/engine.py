@@ -19,9 +19,9 @@ from confluent_kafka.cimpl import NewTopic
 from kazoo.client import KazooClient
 from kazoo.exceptions import NoNodeError
 
+from kstorm.dev.local_processes import LocalProcesses, Worker
+from kstorm.dev.servers import EmbeddedKafka, EmbeddedZooKeeper
 from kstorm.kafka import KafkaSpout
-from kstorm.local.cluster import LocalProcesses, Worker
-from kstorm.local.servers import EmbeddedKafka, EmbeddedZooKeeper
 from kstorm.references import is_file
 from kstorm.runtime.service.figures import life_of
 from kstorm.runtime.service.settings import load_topology

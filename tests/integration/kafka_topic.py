@@ -8,9 +8,9 @@ from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
 
+from kstorm.dev.servers import EmbeddedKafka
 from kstorm.kafka import KafkaHosts, SpoutConfig
 from kstorm.kafka.ports import Partition
-from kstorm.local.servers import EmbeddedKafka
 from kstorm.runtime.kafka.source import KafkaSource
 
 

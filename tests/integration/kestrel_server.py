@@ -12,7 +12,7 @@ from collections import defaultdict, deque
 from collections.abc import Callable
 from typing import TypeVar
 
-from kstorm.local.listener import Listener
+from tests.tcp_listener import Listener
 
 _T = TypeVar("_T")
 _LOOK_SECS = 0.01

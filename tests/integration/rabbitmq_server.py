@@ -16,9 +16,9 @@ from typing import Any, Final, Self
 
 import pika
 
+from kstorm.dev.ports import reserve_port
+from kstorm.dev.processes import ManagedProcess
 from kstorm.errors import LocalError
-from kstorm.local.ports import reserve_port
-from kstorm.local.processes import ManagedProcess
 
 _SCRIPTS: Final = Path("/usr/lib/rabbitmq/bin")  # the scripts in /usr/sbin change the user
 _START_SECS: Final = 120.0

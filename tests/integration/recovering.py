@@ -9,7 +9,7 @@ import structlog
 
 from kstorm.core.engine.effects import Changes, Keep, Transact
 from kstorm.core.state import check_pair
-from kstorm.local.servers import EmbeddedKafka
+from kstorm.dev.servers import EmbeddedKafka
 from kstorm.runtime.service.app import make_app
 from kstorm.runtime.service.settings import Settings
 from kstorm.runtime.store.tables import RecoveringTable

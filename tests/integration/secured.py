@@ -12,7 +12,7 @@ from confluent_kafka.admin import (  # type: ignore[attr-defined] # its stubs hi
     ResourceType,
 )
 
-from kstorm.local.servers import EmbeddedKafka
+from kstorm.dev.servers import EmbeddedKafka
 from tests.integration import topologies
 from tests.integration.certificates import Authority
 

@@ -13,10 +13,10 @@ from threading import Thread
 import pytest
 from kazoo.client import KazooClient
 
-from kstorm.cli import draining
 from kstorm.cli.__main__ import main
+from kstorm.dev.servers import EmbeddedKafka, EmbeddedZooKeeper
 from kstorm.errors import ControlError
-from kstorm.local.servers import EmbeddedKafka, EmbeddedZooKeeper
+from kstorm.operations.control import activation
 from kstorm.runtime.zookeeper.topologies import (
     ROOT,
     SpoutReport,
@@ -421,7 +421,7 @@ def test_login_prevents_others_from_deactivating(
     assert "the user 'him' may not use /kstorm-topologies/hers/deactivated" in lets(
         logins["his"], "deactivate", "hers"
     )
-    monkeypatch.setattr("kstorm.cli.draining._OBEY_SECS", 0.1)
+    monkeypatch.setattr("kstorm.operations.control.activation._OBEY_SECS", 0.1)
     assert "'hers': no response yet from lines at hers" in lets(
         logins["hers"], "deactivate", "hers"
     )
@@ -453,7 +453,7 @@ def test_activated_topology_is_not_drained(
         with pytest.raises(
             ControlError, match="is not drained: an operator has activated it meanwhile"
         ):
-            draining.drain(topologies, topic_prefix, None, "anna@laptop", wait)
+            activation.drain(topologies, topic_prefix, None, "anna@laptop", wait)
         watch.close()
 
 

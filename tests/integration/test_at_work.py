@@ -6,7 +6,7 @@ import pytest
 from confluent_kafka import Consumer, TopicPartition
 
 from kstorm.cli.__main__ import main
-from kstorm.local.servers import EmbeddedKafka
+from kstorm.dev.servers import EmbeddedKafka
 from tests.integration import topologies
 from tests.integration.conftest import RunTopology
 from tests.integration.engine import SINK_PARTITIONS, SOURCE_PARTITIONS, make_topics

@@ -10,8 +10,8 @@ import structlog
 from confluent_kafka import Consumer, ConsumerGroupTopicPartitions, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient
 
+from kstorm.dev.servers import EmbeddedKafka, EmbeddedZooKeeper
 from kstorm.errors import LostOffsetError
-from kstorm.local.servers import EmbeddedKafka, EmbeddedZooKeeper
 from kstorm.runtime.kafka.consumer import TaskConsumer
 from kstorm.runtime.kafka.topics import ensure_topics
 from kstorm.runtime.service.settings import Settings

@@ -10,8 +10,8 @@ import pytest
 from confluent_kafka.admin import AdminClient
 
 from kstorm.cli.__main__ import main
+from kstorm.dev.servers import EmbeddedKafka, EmbeddedZooKeeper
 from kstorm.errors import BrokerError
-from kstorm.local.servers import EmbeddedKafka, EmbeddedZooKeeper
 from kstorm.runtime.kafka import internal_topics, transactions
 from kstorm.runtime.kafka.topics import ensure_topics
 from kstorm.runtime.kafka.transactions import check_transactions

@@ -11,8 +11,8 @@ import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
 
 from kstorm.core.engine.effects import Transact
+from kstorm.dev.servers import EmbeddedKafka
 from kstorm.errors import BrokerError, FencedError
-from kstorm.local.servers import EmbeddedKafka
 from kstorm.runtime.kafka import checkpoints, internal_topics, transactions
 from kstorm.runtime.kafka.checkpoints import CheckpointWriter
 from kstorm.runtime.service.settings import Settings

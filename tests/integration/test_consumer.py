@@ -10,8 +10,8 @@ from typing import Any
 import structlog
 from confluent_kafka import Message, Producer
 
+from kstorm.dev.servers import EmbeddedKafka
 from kstorm.errors import FencedError
-from kstorm.local.servers import EmbeddedKafka
 from kstorm.runtime.kafka.consumer import TaskConsumer
 from kstorm.runtime.kafka.undecodable import Undecodable
 from kstorm.runtime.service.settings import Settings

@@ -8,7 +8,7 @@ from confluent_kafka import ElectionType
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
 
-from kstorm.local.servers import EmbeddedKafka, EmbeddedZooKeeper
+from kstorm.dev.servers import EmbeddedKafka, EmbeddedZooKeeper
 from tests.conftest import Eventually
 from tests.integration import topologies
 from tests.integration.engine import SINK_PARTITIONS, SOURCE_PARTITIONS, running

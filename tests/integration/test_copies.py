@@ -10,13 +10,13 @@ from typing import Any
 import pytest
 from confluent_kafka import Consumer, Message, TopicPartition
 
-from kstorm.cli import copying
 from kstorm.cli.__main__ import main
-from kstorm.cli.letters import read_letters
 from kstorm.core.dead_letters import encode_letter
+from kstorm.dev.servers import EmbeddedKafka
 from kstorm.kafka import KafkaHosts, KafkaSpout, SpoutConfig
 from kstorm.kafka.orders import Order, encode_order
-from kstorm.local.servers import EmbeddedKafka
+from kstorm.operations.letters import copying
+from kstorm.operations.letters.reading import read_letters
 from kstorm.runtime.kafka.copies import Copy
 from kstorm.runtime.kafka.one_partition import write_topic
 from kstorm.testing import FeederSpout

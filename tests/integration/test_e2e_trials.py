@@ -14,9 +14,9 @@ from typing import NamedTuple, cast
 import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
 
-from kstorm.local.cluster import LocalProcesses
-from kstorm.local.consume import consume_to
-from kstorm.local.servers import EmbeddedKafka, EmbeddedZooKeeper
+from kstorm.dev.local_processes import LocalProcesses
+from kstorm.dev.servers import EmbeddedKafka, EmbeddedZooKeeper
+from kstorm.dev.topic_reader import consume_to
 from kstorm.runtime.kafka.topics import ensure_topics
 from kstorm.runtime.service.settings import Settings
 from tests.conftest import Eventually

@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from kstorm.cli.__main__ import main
+from kstorm.dev.servers import EmbeddedKafka
 from kstorm.kafka.orders import Order, decode_order
-from kstorm.local.servers import EmbeddedKafka
 from kstorm.runtime.kafka.event_log import read_events
 from kstorm.runtime.kafka.one_partition import read_topic
 from tests.from_kubeconfig import from_kubeconfig

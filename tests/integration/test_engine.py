@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from kstorm.local.servers import EmbeddedKafka, EmbeddedZooKeeper
+from kstorm.dev.servers import EmbeddedKafka, EmbeddedZooKeeper
 from tests.integration.engine import Engine, check_words, running
 
 Run = Callable[..., Engine]

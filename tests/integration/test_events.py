@@ -10,7 +10,7 @@ import pytest
 from kazoo.client import KazooClient
 
 from kstorm.cli.__main__ import main
-from kstorm.local.servers import EmbeddedKafka, EmbeddedZooKeeper
+from kstorm.dev.servers import EmbeddedKafka, EmbeddedZooKeeper
 from kstorm.runtime.kafka.event_log import read_events
 from kstorm.runtime.kafka.one_partition import write_topic
 from kstorm.runtime.zookeeper.topologies import SpoutReport, report_path

@@ -7,7 +7,7 @@ from urllib.request import urlopen
 
 import pytest
 
-from kstorm.local.servers import EmbeddedKafka, EmbeddedZooKeeper
+from kstorm.dev.servers import EmbeddedKafka, EmbeddedZooKeeper
 from tests.integration.engine import Engine, running
 from tests.integration.old_kafka import OldKafka
 

@@ -16,12 +16,12 @@ import pytest
 from confluent_kafka import Consumer, TopicPartition
 
 from kstorm.cli.__main__ import main
+from kstorm.dev.ports import reserve_port
+from kstorm.dev.servers import EmbeddedKafka, EmbeddedZooKeeper
 from kstorm.kafka.traceparent import parse
-from kstorm.local.ports import reserve_port
-from kstorm.local.servers import EmbeddedKafka, EmbeddedZooKeeper
+from kstorm.operations.traces.outcome_feed import FeedPosition
+from kstorm.operations.traces.topic_log import ReadBudget
 from kstorm.runtime.service.settings import Settings
-from kstorm.runtime.tracing.log import Budget
-from kstorm.runtime.tracing.tail import Marks
 from tests.conftest import Eventually
 from tests.from_kubeconfig import from_kubeconfig
 from tests.integration.engine import SINK_PARTITIONS, SOURCE_PARTITIONS, Engine, running
@@ -170,13 +170,17 @@ def test_unread_trees_are_counted(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Trees are left out after the read limit. A partly read tree is marked."""
-    monkeypatch.setattr("kstorm.cli.exporting.Budget", lambda most, seconds: Budget(0, seconds))
+    monkeypatch.setattr(
+        "kstorm.operations.traces.tree_exporter.ReadBudget",
+        lambda most, seconds: ReadBudget(0, seconds),
+    )
     said = run(capsys, "export-traces", "--otlp", collector.url, "--since", "5m")
     assert re.search(
         r": 0 trees sent; \d+ left out \(not found, or more than 512 MB per minute\)\n", said
     )
     monkeypatch.setattr(
-        "kstorm.cli.exporting.Budget", lambda most, seconds: OnlyNews(most, seconds)
+        "kstorm.operations.traces.tree_exporter.ReadBudget",
+        lambda most, seconds: OnlyNews(most, seconds),
     )
     said = run(capsys, "export-traces", "--otlp", collector.url, "--since", "5m")
     assert re.search(r"; \d+ sent incomplete \(more than 512 MB per minute\)", said)
@@ -185,7 +189,7 @@ def test_unread_trees_are_counted(
     }
 
 
-class OnlyNews(Budget):
+class OnlyNews(ReadBudget):
     """A budget that suffices for the ackers' topics only."""
 
     @property
@@ -315,7 +319,9 @@ def test_trees_beyond_the_age_limit_are_left_out(
 ) -> None:
     """New trees matter most. The old ones are counted."""
     begun = int(time.time() * 1000)
-    marks = Marks(Settings(topology="", bootstrap_servers=engine.bootstrap), "exported.__traces")
+    marks = FeedPosition(
+        Settings(topology="", bootstrap_servers=engine.bootstrap), "exported.__traces"
+    )
     following = Following(collector.url, "--since", "1h", "--max-lag", "1s")
     eventually(lambda: (marks.load() or 0) > begun, 120)
     assert re.search(r": 0 trees sent; [1-9]\d* left out \(older than 1.0 s\)\n", following.end())

@@ -12,8 +12,8 @@ import pytest
 from confluent_kafka import Consumer, TopicPartition
 
 from kstorm.core.engine.effects import Transact
+from kstorm.dev.servers import EmbeddedKafka
 from kstorm.errors import FencedError
-from kstorm.local.servers import EmbeddedKafka
 from kstorm.runtime.kafka.checkpoints import CheckpointWriter
 from kstorm.runtime.service.settings import Settings
 from tests.integration.engine import make_topics

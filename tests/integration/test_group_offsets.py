@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from kstorm.local.servers import EmbeddedKafka
+from kstorm.dev.servers import EmbeddedKafka
 
 _ASKS = """
 import sys, time

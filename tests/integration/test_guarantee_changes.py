@@ -11,7 +11,7 @@ from confluent_kafka import Consumer, Producer, TopicPartition
 
 from kstorm.cli.__main__ import main
 from kstorm.core.exact.unfinished import MARK, Left
-from kstorm.local.servers import EmbeddedKafka, EmbeddedZooKeeper
+from kstorm.dev.servers import EmbeddedKafka, EmbeddedZooKeeper
 from tests.integration.engine import SOURCE_PARTITIONS, Engine, make_topics, running
 from tests.integration.finished_ranges import finished_ranges, offsets_in
 from tests.integration.test_exactly_once import check_exactly

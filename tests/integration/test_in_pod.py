@@ -11,7 +11,7 @@ import pytest
 from kazoo.client import KazooClient
 
 from kstorm.cli.__main__ import main
-from kstorm.local.servers import EmbeddedZooKeeper
+from kstorm.dev.servers import EmbeddedZooKeeper
 from kstorm.runtime.zookeeper.topologies import (
     Deactivation,
     SpoutReport,

@@ -13,6 +13,8 @@ import numpy as np
 import pytest
 from confluent_kafka import Consumer, Message, TopicPartition
 
+from kstorm.dev.servers import EmbeddedKafka
+from kstorm.dev.topic_reader import consume_to
 from kstorm.errors import BrokerError
 from kstorm.kafka import (
     FieldNameTopicSelector,
@@ -24,8 +26,6 @@ from kstorm.kafka import (
     StringSerializer,
 )
 from kstorm.kafka.scheme import close_scheme, deserializer, open_scheme
-from kstorm.local.consume import consume_to
-from kstorm.local.servers import EmbeddedKafka
 from kstorm.registry import AvroScheme, AvroSerializer, SchemaRegistry
 from kstorm.topology import Config, Fields, Source, Tuple, TupleBatch
 from tests.integration.kafka_topic import Topic

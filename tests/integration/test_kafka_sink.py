@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
+from kstorm.dev.servers import EmbeddedKafka
 from kstorm.errors import BrokerError, ConfigError
 from kstorm.kafka import KAFKA, KafkaBolt, KafkaPorts, KafkaSpout
-from kstorm.local.servers import EmbeddedKafka
 from kstorm.runtime.kafka.sink import KafkaWriter
 from kstorm.runtime.kafka.source import KafkaSource
 from kstorm.runtime.zookeeper.offsets import ZooKeeperOffsetStores

@@ -10,10 +10,10 @@ import pytest
 from confluent_kafka import Consumer, TopicPartition
 from confluent_kafka.admin import AdminClient
 
+from kstorm.dev.servers import EmbeddedKafka
 from kstorm.errors import ConfigError
 from kstorm.kafka import EARLIEST_TIME, LATEST_TIME
 from kstorm.kafka.ports import Partition, SourceFault
-from kstorm.local.servers import EmbeddedKafka
 from kstorm.runtime.kafka.source import KafkaSource
 from tests.conftest import Eventually
 from tests.integration.kafka_topic import Topic, read

@@ -9,8 +9,8 @@ from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewPartitions
 
+from kstorm.dev.servers import EmbeddedZooKeeper
 from kstorm.kafka import LATEST_TIME, Broker, GlobalPartitionInformation, KafkaHosts, StaticHosts
-from kstorm.local.servers import EmbeddedZooKeeper
 from tests.conftest import Eventually
 from tests.integration.kafka_topic import Topic
 from tests.integration.spout_process import SpoutProcess, stored_offset, zookeeper_client

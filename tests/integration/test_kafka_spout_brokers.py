@@ -7,8 +7,8 @@ from confluent_kafka import ElectionType, TopicPartition
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
 
+from kstorm.dev.servers import EmbeddedKafka, EmbeddedZooKeeper
 from kstorm.kafka import Broker, BrokerHosts, KafkaHosts, ZkHosts
-from kstorm.local.servers import EmbeddedKafka, EmbeddedZooKeeper
 from tests.conftest import Eventually
 from tests.integration.kafka_topic import Topic
 from tests.integration.old_kafka import OldKafka

@@ -13,8 +13,8 @@ from confluent_kafka.admin import (  # type: ignore[attr-defined] # its stubs hi
     ResourceType,
 )
 
+from kstorm.dev.servers import EmbeddedZooKeeper
 from kstorm.kafka import KafkaHosts, PartitionManager
-from kstorm.local.servers import EmbeddedZooKeeper
 from tests.conftest import Eventually
 from tests.integration.kafka_topic import Topic
 from tests.integration.spout_process import SpoutProcess, stored_offset, zookeeper_client

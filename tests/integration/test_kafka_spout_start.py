@@ -7,8 +7,8 @@ from confluent_kafka import Consumer, TopicPartition
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewPartitions
 
+from kstorm.dev.servers import EmbeddedZooKeeper
 from kstorm.kafka import EARLIEST_TIME, LATEST_TIME, KafkaHosts
-from kstorm.local.servers import EmbeddedZooKeeper
 from tests.conftest import Eventually
 from tests.integration.kafka_topic import Topic
 from tests.integration.spout_process import SpoutProcess, stored_offset, zookeeper_client

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from kstorm.local.servers import EmbeddedKafka, EmbeddedZooKeeper
+from kstorm.dev.servers import EmbeddedKafka, EmbeddedZooKeeper
 from kstorm.queues import HostInfo, KestrelConfig, QueueMessageId
 from kstorm.runtime.queues.kestrel import KestrelReader
 from tests.integration.engine import running

@@ -8,8 +8,8 @@ from typing import cast
 import pytest
 from confluent_kafka import Consumer, Message, TopicPartition
 
-from kstorm.local.consume import consume_to
-from kstorm.local.servers import EmbeddedKafka, EmbeddedZooKeeper
+from kstorm.dev.servers import EmbeddedKafka, EmbeddedZooKeeper
+from kstorm.dev.topic_reader import consume_to
 from tests.integration.engine import SINK_PARTITIONS, SOURCE_PARTITIONS, Engine, running
 
 

@@ -11,7 +11,7 @@ from confluent_kafka import Consumer, TopicPartition
 from kazoo.client import KazooClient
 
 from kstorm.cli.__main__ import main
-from kstorm.local.servers import EmbeddedZooKeeper
+from kstorm.dev.servers import EmbeddedZooKeeper
 from kstorm.runtime.zookeeper.nodes import OffsetNodes
 from tests.conftest import Eventually
 from tests.integration.finished_ranges import finished_ranges, offsets_in

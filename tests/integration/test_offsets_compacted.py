@@ -8,7 +8,7 @@ from confluent_kafka import Consumer, TopicPartition
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
 
-from kstorm.local.servers import EmbeddedKafka
+from kstorm.dev.servers import EmbeddedKafka
 
 _PARTITIONS = 50
 _COMMITS = 700  # 35,000 offsets, some 3.5 MB

@@ -9,8 +9,8 @@ from typing import Any, Protocol
 import pytest
 from confluent_kafka import Producer
 
+from kstorm.dev.servers import EmbeddedKafka
 from kstorm.kafka.ports import OrderReader
-from kstorm.local.servers import EmbeddedKafka
 from kstorm.runtime.kafka.order_reader import KafkaOrders
 from kstorm.runtime.service.settings import Settings
 from kstorm.testing.kafka.broker import Answers, Topics

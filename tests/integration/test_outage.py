@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 
-from kstorm.local.cluster import Worker
-from kstorm.local.servers import EmbeddedKafka, EmbeddedZooKeeper
+from kstorm.dev.local_processes import Worker
+from kstorm.dev.servers import EmbeddedKafka, EmbeddedZooKeeper
 from tests.integration.engine import Engine, check_words, running
 from tests.integration.test_engine import sentences
 from tests.integration.test_exactly_once import EXACTLY_ONCE

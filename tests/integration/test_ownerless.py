@@ -12,7 +12,7 @@ from contextlib import asynccontextmanager
 
 import pytest
 
-from kstorm.local.servers import EmbeddedKafka
+from kstorm.dev.servers import EmbeddedKafka
 from kstorm.runtime.kafka.consumer import TaskConsumer
 from tests.integration.engine import make_topics
 from tests.integration.test_consumer import Owner, member

@@ -5,8 +5,8 @@ from collections.abc import Iterator
 import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
 
+from kstorm.dev.servers import EmbeddedKafka
 from kstorm.kafka.ports import Partition
-from kstorm.local.servers import EmbeddedKafka
 from kstorm.runtime.kafka.positions import GroupPositions
 from kstorm.runtime.service.settings import Settings
 from tests.conftest import Eventually

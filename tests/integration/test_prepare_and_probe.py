@@ -15,7 +15,7 @@ from confluent_kafka import Consumer, Producer
 from confluent_kafka.admin import AdminClient
 
 from kstorm.cli.__main__ import main
-from kstorm.local.servers import EmbeddedKafka
+from kstorm.dev.servers import EmbeddedKafka
 from kstorm.runtime.kafka.topics import create_topic
 from kstorm.runtime.service.settings import Settings
 from tests.conftest import Eventually

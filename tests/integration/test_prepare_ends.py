@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 from confluent_kafka.admin import AclOperation  # type: ignore[attr-defined] # its stubs hide some
 
-from kstorm.cli.ends import ends_amiss
+from kstorm.dev.ports import reserve_port
+from kstorm.dev.servers import EmbeddedKafka
 from kstorm.errors import BrokerError
 from kstorm.kafka import (
     GlobalPartitionInformation,
@@ -19,8 +20,7 @@ from kstorm.kafka import (
 )
 from kstorm.kafka.hosts import BrokerHosts
 from kstorm.kafka.ports import Broker
-from kstorm.local.ports import reserve_port
-from kstorm.local.servers import EmbeddedKafka
+from kstorm.operations.status.endpoint_checks import endpoint_faults
 from kstorm.runtime.kafka.topics import create_topic
 from kstorm.runtime.service.settings import Settings
 from kstorm.topology import Topology, TopologyBuilder
@@ -67,10 +67,10 @@ def test_pattern_needs_one_matching_topic(settings: Settings, topic_prefix: str)
     topology = build(topic_prefix, KafkaHosts(), pattern=f"{topic_prefix}[.-].*[kn]")
     for mine in (f"{topic_prefix}.sink", f"{topic_prefix}-out"):
         create_topic(settings, mine, 1)
-    (wrong,) = ends_amiss(topology, settings)
+    (wrong,) = endpoint_faults(topology, settings)
     assert f"reads every topic that matches '{topic_prefix}[.-].*[kn]', but Kafka at" in wrong
     create_topic(settings, f"{topic_prefix}-in", 1)
-    assert list(ends_amiss(topology, settings)) == []
+    assert list(endpoint_faults(topology, settings)) == []
 
 
 @pytest.mark.slow
@@ -82,18 +82,18 @@ def test_source_and_sink_of_another_kafka(
         create_topic(settings, f"{topic_prefix}-{end}", 1)
     sink = KafkaBolt().with_producer_properties({"bootstrap.servers": other.bootstrap})
     topology = build(topic_prefix, KafkaHosts(other.bootstrap), sink=sink)
-    reads, writes = ends_amiss(topology, settings)
+    reads, writes = endpoint_faults(topology, settings)
     assert f"'{topic_prefix}-in', but Kafka at {other.bootstrap} has no such topic" in reads
     assert f"'{topic_prefix}-out', but Kafka at {other.bootstrap} has no such topic" in writes
     there = Settings(topology="", bootstrap_servers=other.bootstrap)
     for end in ("in", "out"):
         create_topic(there, f"{topic_prefix}-{end}", 1)
-    assert list(ends_amiss(topology, settings)) == []
+    assert list(endpoint_faults(topology, settings)) == []
     away = build(topic_prefix, KafkaHosts(f"127.0.0.1:{reserve_port()}"))
     with pytest.raises(
         BrokerError, match="the spout 'lines' reads at another Kafka: no Kafka broker answered at"
     ):
-        list(ends_amiss(away, settings))
+        list(endpoint_faults(away, settings))
 
 
 @pytest.mark.slow
@@ -104,9 +104,12 @@ def test_missing_partitions_are_named(
         create_topic(settings, f"{topic_prefix}-{end}", 2)
     source = f"{topic_prefix}-in"
     assert (
-        list(ends_amiss(build(topic_prefix, static(source, kafka.bootstrap, 0, 1)), settings)) == []
+        list(endpoint_faults(build(topic_prefix, static(source, kafka.bootstrap, 0, 1)), settings))
+        == []
     )
-    (wrong,) = ends_amiss(build(topic_prefix, static(source, kafka.bootstrap, 0, 2, 5)), settings)
+    (wrong,) = endpoint_faults(
+        build(topic_prefix, static(source, kafka.bootstrap, 0, 2, 5)), settings
+    )
     assert (
         f"reads the partitions [2, 5] of the topic '{source}', which has 2 at {kafka.bootstrap}"
         in wrong
@@ -130,7 +133,7 @@ def test_missing_rights_on_topics_are_named(tmp_path: Path, topic_prefix: str) -
         )
         topology = build(topic_prefix, KafkaHosts())
         secured.let(STRANGER, f"{topic_prefix}-in", AclOperation.DESCRIBE)
-        reads, writes = ends_amiss(topology, settings)
+        reads, writes = endpoint_faults(topology, settings)
         as_whom = f"allow this user (SASL_SSL, SCRAM-SHA-512 as user '{STRANGER}')"
         unread = f"the topic '{topic_prefix}-in', but is not allowed to: {as_whom} READ on it"
         assert reads.startswith(f"the spout 'lines' reads {unread}")
@@ -138,4 +141,4 @@ def test_missing_rights_on_topics_are_named(tmp_path: Path, topic_prefix: str) -
         assert writes.startswith(f"the bolt 'sink' writes {unseen}")
         secured.let(STRANGER, f"{topic_prefix}-in", AclOperation.READ)
         secured.let(STRANGER, f"{topic_prefix}-out", AclOperation.WRITE)
-        assert list(ends_amiss(topology, settings)) == []
+        assert list(endpoint_faults(topology, settings)) == []

@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
+from kstorm.dev.servers import EmbeddedKafka, EmbeddedZooKeeper
 from kstorm.errors import ConfigError
-from kstorm.local.servers import EmbeddedKafka, EmbeddedZooKeeper
 from kstorm.queues import RabbitMQConfig, RabbitMQTls
 from kstorm.runtime.queues.rabbitmq import RabbitMQReader
 from tests.chaos.proxy import Proxy

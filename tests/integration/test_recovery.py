@@ -17,8 +17,8 @@ from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
 
 from kstorm.core.engine.effects import Transact
+from kstorm.dev.servers import EmbeddedKafka
 from kstorm.errors import BrokerError
-from kstorm.local.servers import EmbeddedKafka
 from kstorm.runtime.kafka.producer import produce_when_room
 from kstorm.runtime.store import changelog as module
 from kstorm.runtime.store.tables import RecoveringTable

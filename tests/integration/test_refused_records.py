@@ -13,8 +13,8 @@ from confluent_kafka.admin import AdminClient
 from kstorm.core.dead_letters import DeadLetter
 from kstorm.core.engine.effects import Transact
 from kstorm.core.outgoing import Outgoing
+from kstorm.dev.servers import EmbeddedKafka, EmbeddedZooKeeper
 from kstorm.errors import BrokerError
-from kstorm.local.servers import EmbeddedKafka, EmbeddedZooKeeper
 from kstorm.runtime.kafka import checkpoints
 from kstorm.runtime.kafka.refusals import RecordsRefusedError
 from tests.chaos.reading import TopicReader

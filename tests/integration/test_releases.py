@@ -11,9 +11,9 @@ from pathlib import Path
 import pytest
 
 from kstorm.cli.__main__ import main
+from kstorm.dev.servers import EmbeddedKafka
 from kstorm.errors import InUseError
 from kstorm.kafka import KafkaBolt
-from kstorm.local.servers import EmbeddedKafka
 from kstorm.runtime.kafka.releases import check_alone
 from kstorm.runtime.service.settings import Settings
 from kstorm.topology import OutputFieldsDeclarer, Spout, Topology, TopologyBuilder

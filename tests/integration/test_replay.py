@@ -11,11 +11,11 @@ import pytest
 from confluent_kafka import Producer
 
 from kstorm.cli.__main__ import main
-from kstorm.cli.letters import record_of
 from kstorm.core.dead_letters import DeadLetter
-from kstorm.inspect.letters import fingerprint, left
+from kstorm.dev.servers import EmbeddedKafka
 from kstorm.kafka.orders import Order, decode_order
-from kstorm.local.servers import EmbeddedKafka
+from kstorm.operations.letters.reading import record_of
+from kstorm.operations.letters.selection import current_letters, fingerprint
 from kstorm.runtime.kafka.event_log import read_events
 from kstorm.runtime.kafka.one_partition import read_topic, write_topic
 from kstorm.runtime.service.settings import Settings
@@ -236,7 +236,7 @@ def test_spout_stops_a_batch_if_the_first_fails_again(kstorm: Command, engine: E
 def _letters(engine: Engine, settings: Settings) -> list[DeadLetter]:
     """Return the remaining letters."""
     found = read_topic(settings, engine.processes.topology.dead_letters_topic)
-    return [one.letter for one in left(map(record_of, found)).letters]
+    return [one.letter for one in current_letters(map(record_of, found)).letters]
 
 
 def _outcomes(name: str, settings: Settings) -> list[str]:

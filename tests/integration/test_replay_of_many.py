@@ -9,8 +9,8 @@ from typing import cast
 import pytest
 
 from kstorm.cli.__main__ import main
-from kstorm.cli.letters import read_letters
-from kstorm.local.servers import EmbeddedKafka
+from kstorm.dev.servers import EmbeddedKafka
+from kstorm.operations.letters.reading import read_letters
 from kstorm.runtime.kafka.event_log import read_events
 from kstorm.runtime.kafka.one_partition import read_topic
 from kstorm.runtime.service.settings import Settings

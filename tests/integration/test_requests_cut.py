@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from kstorm.local.servers import EmbeddedKafka, EmbeddedZooKeeper
+from kstorm.dev.servers import EmbeddedKafka, EmbeddedZooKeeper
 from kstorm.runtime.kafka import consumer
 from tests.chaos.request_proxy import Api, Fate, RequestProxy, Strike
 from tests.integration.engine import make_topics, running

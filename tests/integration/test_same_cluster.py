@@ -4,11 +4,11 @@ from pathlib import Path
 
 import pytest
 
+from kstorm.dev.servers import EmbeddedKafka
 from kstorm.errors import ConfigError
 from kstorm.kafka import GlobalPartitionInformation, KafkaHosts, SpoutConfig, StaticHosts
 from kstorm.kafka.hosts import BrokerHosts
 from kstorm.kafka.ports import Broker
-from kstorm.local.servers import EmbeddedKafka
 from kstorm.runtime.kafka.same_cluster import check_same_cluster
 from kstorm.runtime.service.settings import Settings
 

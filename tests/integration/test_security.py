@@ -21,9 +21,9 @@ from kstorm.cli.__main__ import main
 from kstorm.core.engine import Unit
 from kstorm.core.engine.effects import Transact
 from kstorm.core.outgoing import Outgoing
+from kstorm.dev.servers import EmbeddedZooKeeper
 from kstorm.errors import BrokerError
 from kstorm.kafka import KafkaHosts, SpoutConfig
-from kstorm.local.servers import EmbeddedZooKeeper
 from kstorm.runtime.kafka.admin import Admin
 from kstorm.runtime.kafka.producer import UnitProducer
 from kstorm.runtime.kafka.source import KafkaSource

@@ -15,8 +15,8 @@ from confluent_kafka.cimpl import NewTopic
 from kazoo.client import KazooClient
 from kazoo.exceptions import BadVersionError
 
+from kstorm.dev.servers import EmbeddedKafka, EmbeddedZooKeeper
 from kstorm.errors import LocalError
-from kstorm.local.servers import EmbeddedKafka, EmbeddedZooKeeper
 from tests.conftest import Eventually
 
 
@@ -153,7 +153,7 @@ def test_server_that_cannot_start_shows_its_log(tmp_path: Path) -> None:
 PARENT = """
 import sys, time
 from pathlib import Path
-from kstorm.local.servers import EmbeddedKafka, EmbeddedZooKeeper
+from kstorm.dev.servers import EmbeddedKafka, EmbeddedZooKeeper
 with EmbeddedZooKeeper(Path(sys.argv[1])) as zookeeper, EmbeddedKafka(Path(sys.argv[1]), heap="256m") as kafka:
     print(zookeeper.process.pid, kafka.process.pid, flush=True)
     time.sleep(600)

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 from confluent_kafka.admin import AdminClient
 
-from kstorm.local.servers import EmbeddedKafka
+from kstorm.dev.servers import EmbeddedKafka
 from kstorm.runtime.kafka.topics import ensure_topics
 from kstorm.runtime.service.settings import Settings
 from tests.integration import topologies

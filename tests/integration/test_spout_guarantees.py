@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
+from kstorm.dev.servers import EmbeddedZooKeeper
 from kstorm.kafka import LATEST_TIME, ProcessingGuarantee
-from kstorm.local.servers import EmbeddedZooKeeper
 from tests.integration.kafka_topic import Topic
 from tests.integration.spout_process import SpoutProcess, stored_offset
 

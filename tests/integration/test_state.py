@@ -7,7 +7,7 @@ import pytest
 
 from kstorm.cli.__main__ import main
 from kstorm.client import StateClient
-from kstorm.local.servers import EmbeddedKafka, EmbeddedZooKeeper
+from kstorm.dev.servers import EmbeddedKafka, EmbeddedZooKeeper
 from tests.integration.engine import Engine, running
 
 TEXT = [f"one two w{number % 7}" for number in range(4_000)]

@@ -16,7 +16,7 @@ from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient
 
 from kstorm.core.wire import VERSION, AckFrame, CompletionFrame, TupleFrame, encode, pack_ids
-from kstorm.local.servers import EmbeddedKafka, EmbeddedZooKeeper
+from kstorm.dev.servers import EmbeddedKafka, EmbeddedZooKeeper
 from tests.chaos.findings import RecordPlace
 from tests.integration.engine import SOURCE_PARTITIONS, Engine, check_words, running
 from tests.integration.finished_ranges import finished_ranges, offsets_in

@@ -9,8 +9,8 @@ from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
 
 from kstorm.core.state import MAX_PAIR_BYTES, TaskState
+from kstorm.dev.servers import EmbeddedKafka
 from kstorm.errors import TopicError
-from kstorm.local.servers import EmbeddedKafka
 from kstorm.runtime.kafka.admin import Admin
 from kstorm.runtime.kafka.topic_settings import CHANGELOG, plans
 from kstorm.runtime.kafka.topics import ensure_topics

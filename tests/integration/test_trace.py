@@ -11,10 +11,10 @@ import pytest
 from confluent_kafka import Consumer, TopicPartition
 
 from kstorm.cli.__main__ import main
-from kstorm.inspect.facts import Message
-from kstorm.local.servers import EmbeddedKafka, EmbeddedZooKeeper
+from kstorm.dev.servers import EmbeddedKafka, EmbeddedZooKeeper
+from kstorm.introspection.outline_builder import outline_of
+from kstorm.operations.trees.facts import MessageId
 from kstorm.runtime.service.settings import Settings
-from kstorm.runtime.tracing.outlines import outline
 from kstorm_ui.sources.messages import message_of, oldest_of
 from tests.from_kubeconfig import from_kubeconfig
 from tests.integration.conftest import RunTopology
@@ -254,8 +254,8 @@ def test_message_contents_are_shown_only_if_allowed(
     settings = Settings(
         topology="", bootstrap_servers=engine.bootstrap, zookeeper=zookeeper.connect
     )
-    shape = outline(engine.processes.topology)
-    answer = message_of(settings, shape, Message(engine.source, *place(BAD)), values=values)
+    shape = outline_of(engine.processes.topology)
+    answer = message_of(settings, shape, MessageId(engine.source, *place(BAD)), values=values)
     oldest = oldest_of(settings, shape, values=values)
     assert answer.verdict is not None
     assert "ValueError" in answer.verdict.said

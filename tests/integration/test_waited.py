@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 
 from kstorm.cli.__main__ import main
-from kstorm.cli.letters import read_letters
 from kstorm.core.dead_letters import TIMED_OUT
-from kstorm.local.servers import EmbeddedKafka, EmbeddedZooKeeper
+from kstorm.dev.servers import EmbeddedKafka, EmbeddedZooKeeper
+from kstorm.operations.letters.reading import read_letters
 from kstorm.runtime.service.settings import Settings
 from tests.integration import topologies
 from tests.integration.engine import running

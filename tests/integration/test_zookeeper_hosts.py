@@ -12,12 +12,12 @@ from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewPartitions, NewTopic
 from kazoo.client import KazooClient
 
-from kstorm.cli.ends import ends_amiss
+from kstorm.dev.ports import reserve_port
+from kstorm.dev.servers import EmbeddedKafka, EmbeddedZooKeeper
 from kstorm.errors import BrokerError, ConfigError
 from kstorm.kafka import Broker, KafkaBolt, KafkaHosts, KafkaSpout, Partition, SpoutConfig, ZkHosts
 from kstorm.kafka.ports import UNKNOWN_BROKER
-from kstorm.local.ports import reserve_port
-from kstorm.local.servers import EmbeddedKafka, EmbeddedZooKeeper
+from kstorm.operations.status.endpoint_checks import endpoint_faults
 from kstorm.runtime.kafka.source import KafkaSource
 from kstorm.runtime.service.settings import Settings
 from kstorm.runtime.zookeeper.brokers import DynamicBrokersReader
@@ -158,12 +158,12 @@ def test_prepare_checks_the_topic_in_zookeeper(
         builder.build(),
         Settings(topology="a:b", bootstrap_servers=kafka.bootstrap),
     )
-    (wrong,) = ends_amiss(topology, settings)
+    (wrong,) = endpoint_faults(topology, settings)
     assert wrong.startswith(
         f"the spout 'lines' reads the topic {topic.name!r}: ZooKeeper at {hosts.zk_connect} has no topic"
     )
     topic.create()
-    assert list(ends_amiss(topology, settings)) == []
+    assert list(endpoint_faults(topology, settings)) == []
 
 
 @pytest.mark.slow

@@ -13,11 +13,11 @@ from pathlib import Path
 import pytest
 from kazoo.client import KazooClient
 
+from kstorm.dev.servers import EmbeddedZooKeeper
 from kstorm.errors import BrokerError, ConfigError, FencedError
 from kstorm.kafka import KafkaHosts, KafkaSpout, SpoutConfig, StoredOffset
 from kstorm.kafka.offsets import TopologyRef
 from kstorm.kafka.ports import Broker, Ownership, Partition
-from kstorm.local.servers import EmbeddedZooKeeper
 from kstorm.runtime.zookeeper.offsets import ZooKeeperOffsets, ZooKeeperOffsetStores
 from kstorm.runtime.zookeeper.session import ZooKeeperSession
 from kstorm.topology import BasicBolt, TopologyBuilder, TopologyContext

@@ -12,8 +12,8 @@ from kazoo.client import KazooClient
 from kazoo.exceptions import NoAuthError
 from kazoo.security import CREATOR_ALL_ACL, OPEN_ACL_UNSAFE, make_acl, make_digest_acl
 
+from kstorm.dev.servers import EmbeddedKafka, EmbeddedZooKeeper
 from kstorm.kafka.ports import Ownership
-from kstorm.local.servers import EmbeddedKafka, EmbeddedZooKeeper
 from kstorm.runtime.zookeeper.client import make_client
 from kstorm.runtime.zookeeper.offsets import ZooKeeperOffsetStores
 from kstorm.runtime.zookeeper.topologies import (

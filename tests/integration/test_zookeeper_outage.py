@@ -12,9 +12,9 @@ from pathlib import Path
 import pytest
 from kazoo.client import KazooClient
 
+from kstorm.dev.local_processes import Worker
+from kstorm.dev.servers import EmbeddedKafka, EmbeddedZooKeeper
 from kstorm.kafka import ProcessingGuarantee
-from kstorm.local.cluster import Worker
-from kstorm.local.servers import EmbeddedKafka, EmbeddedZooKeeper
 from tests.chaos.proxy import Proxy
 from tests.conftest import Eventually
 from tests.integration.engine import check_words, running

@@ -10,9 +10,9 @@ import pytest
 from kazoo.exceptions import NoAuthError
 from kazoo.security import CREATOR_ALL_ACL
 
+from kstorm.dev.servers import EmbeddedZooKeeper
 from kstorm.errors import BrokerError
 from kstorm.kafka.ports import Ownership
-from kstorm.local.servers import EmbeddedZooKeeper
 from kstorm.runtime.zookeeper.client import make_client
 from kstorm.runtime.zookeeper.nodes import open_nodes
 from kstorm.runtime.zookeeper.offsets import ZooKeeperOffsetStores

@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 from kazoo.security import make_digest_acl
 
+from kstorm.dev.servers import EmbeddedZooKeeper
 from kstorm.kafka import KafkaHosts, SpoutConfig
 from kstorm.kafka.ports import Ownership
-from kstorm.local.servers import EmbeddedZooKeeper
 from kstorm.runtime.service.resources import Resources
 from kstorm.runtime.service.settings import Settings
 from kstorm.runtime.zookeeper.offsets import ZooKeeperOffsets, ZooKeeperOffsetStores

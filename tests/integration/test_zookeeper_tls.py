@@ -16,10 +16,10 @@ from kazoo.client import KazooClient
 from kazoo.exceptions import NoAuthError
 
 from kstorm.cli.__main__ import main
+from kstorm.dev.servers import EmbeddedKafka, EmbeddedZooKeeper
 from kstorm.errors import BrokerError, ConfigError, KstormError
 from kstorm.kafka import StaticHosts, ZkHosts
 from kstorm.kafka.ports import Ownership
-from kstorm.local.servers import EmbeddedKafka, EmbeddedZooKeeper
 from kstorm.runtime.zookeeper.brokers import DynamicBrokersReader
 from kstorm.runtime.zookeeper.client import make_client, open_client
 from kstorm.runtime.zookeeper.nodes import open_nodes

@@ -12,10 +12,10 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as sf
 
 from examples.wordcount.tables import pipeline as word_count
-from kstorm.local.classes import short_run_options
-from kstorm.local.jars import spark_jars
-from kstorm.local.java import spark_environment
-from kstorm.local.servers import EmbeddedKafka
+from kstorm.dev.class_archive import short_run_options
+from kstorm.dev.jars import spark_jars
+from kstorm.dev.java import spark_environment
+from kstorm.dev.servers import EmbeddedKafka
 from kstorm_pipeline.pipeline import Pipeline
 from kstorm_pipeline.run import run
 from kstorm_pipeline.session import start_spark

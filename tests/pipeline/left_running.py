@@ -17,11 +17,11 @@ from pathlib import Path
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as sf
 
-from kstorm.local.jars import spark_jars
-from kstorm.local.java import spark_environment
+from kstorm.dev.jars import spark_jars
+from kstorm.dev.java import spark_environment
 from kstorm_pipeline import Pipeline, json_records
-from kstorm_pipeline.maintain import maintain
-from kstorm_pipeline.marks import Marks
+from kstorm_pipeline.high_water_marks import HighWaterMarks
+from kstorm_pipeline.maintenance import maintain
 from kstorm_pipeline.refine import refine
 from kstorm_pipeline.schemas import find_schemas
 from kstorm_pipeline.session import start_spark
@@ -48,7 +48,7 @@ def totals_pipeline() -> Pipeline:
 def fill(spark: SparkSession, tables: Tables, pipeline: Pipeline, batches: Iterable[int]) -> None:
     """Write the batches, each to bronze, silver and gold."""
     spark.sparkContext.setLocalProperty("sql.streaming.queryId", "left-running")
-    marks = Marks(tables)
+    marks = HighWaterMarks(tables)
     for number in batches:
         first = number * RECORDS
         values = [

@@ -12,7 +12,7 @@ from confluent_kafka.serialization import MessageField, SerializationContext
 from pyspark.sql import SparkSession
 
 from kstorm_pipeline import Pipeline
-from kstorm_pipeline.reading import read_rows
+from kstorm_pipeline.row_reading import read_rows
 from kstorm_pipeline.settings import Settings
 from tests.pipeline.topic import bronze
 from tests.registry_stub import RegistryStub

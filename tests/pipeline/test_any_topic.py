@@ -9,7 +9,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as sf
 
 from kstorm_pipeline import Pipeline, bytes_records, text_records
-from kstorm_pipeline.reading import read_rows
+from kstorm_pipeline.row_reading import read_rows
 from kstorm_pipeline.run import run
 from kstorm_pipeline.settings import Settings
 from kstorm_pipeline.tables import Tables

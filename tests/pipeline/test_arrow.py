@@ -15,13 +15,13 @@ from kstorm_pipeline import Pipeline, json_records, refine
 from kstorm_pipeline.arrow import batches
 from kstorm_pipeline.arrow.batches import WrittenBatch
 from kstorm_pipeline.arrow.bucket_files import SilverFile
-from kstorm_pipeline.arrow.notes import Notes
-from kstorm_pipeline.arrow.shape import DoubtfulError, Shape
-from kstorm_pipeline.arrow.shapes import shape_of
+from kstorm_pipeline.arrow.layout_choice import layout_of
+from kstorm_pipeline.arrow.record_layout import DoubtfulError, RecordLayout
 from kstorm_pipeline.arrow.worker import refined
+from kstorm_pipeline.arrow.worker_stats import WorkerStats
 from kstorm_pipeline.ddl import columns_of
 from kstorm_pipeline.delta_log import DeltaLog
-from kstorm_pipeline.reading import read_rows
+from kstorm_pipeline.row_reading import read_rows
 from kstorm_pipeline.tables import BRONZE, Tables
 from tests.pipeline.conftest import Job
 from tests.pipeline.sink import MINUTE, NOON
@@ -222,12 +222,14 @@ def test_python_names_records_as_spark_does(spark: SparkSession, identity: Any) 
 def test_python_leaves_other_records_to_spark(spark: SparkSession) -> None:
     """Complex types, other readers, names that are not text."""
     for kind in ("ARRAY<INT>", "STRUCT<b: INT>", "FLOAT", "DECIMAL(38,2)", "BINARY", "VARIANT"):
-        assert shape_of(spark, Pipeline(records=json_records(f"a {kind}"))) is None
-    assert shape_of(spark, Pipeline()) is None
-    assert shape_of(spark, Pipeline(records=json_records("a DOUBLE"), identity="a")) is None
+        assert layout_of(spark, Pipeline(records=json_records(f"a {kind}"))) is None
+    assert layout_of(spark, Pipeline()) is None
+    assert layout_of(spark, Pipeline(records=json_records("a DOUBLE"), identity="a")) is None
     needed = Pipeline(records=json_records("a INT, b INT", reject={"no": "b < 1"}), without="b")
-    assert shape_of(spark, needed).without == frozenset()  # type: ignore[union-attr]
-    assert shape_of(spark, Pipeline(records=json_records("a INT, b INT"), without="b")).without == {  # type: ignore[union-attr]
+    assert layout_of(spark, needed).without == frozenset()  # type: ignore[union-attr]
+    assert layout_of(
+        spark, Pipeline(records=json_records("a INT, b INT"), without="b")
+    ).without == {  # type: ignore[union-attr]
         "b"
     }
 
@@ -237,7 +239,7 @@ def ways(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """Return a list that grows with each batch: read by `python` or `spark`, and `committed`
     unchanged."""
     found: list[str] = []
-    read, commit = batches.ArrowWay.read, WrittenBatch.commit
+    read, commit = batches.ArrowReader.read, WrittenBatch.commit
 
     def noted(*arguments: Any) -> WrittenBatch | None:
         written = read(*arguments)
@@ -248,7 +250,7 @@ def ways(monkeypatch: pytest.MonkeyPatch) -> list[str]:
         commit(*arguments)
         found.append("committed")
 
-    monkeypatch.setattr(batches.ArrowWay, "read", noted)
+    monkeypatch.setattr(batches.ArrowReader, "read", noted)
     monkeypatch.setattr(WrittenBatch, "commit", committed)
     return found
 
@@ -307,11 +309,13 @@ def test_files_of_a_failed_commit_are_kept(tmp_path: Path, monkeypatch: pytest.M
     monkeypatch.setattr(batches, "DeltaLog", Log)
     monkeypatch.setattr(batches, "query_id_of", lambda _: "query")
     nothing: Any = None
-    written = WrittenBatch(nothing, [SilverFile("a.parquet", "")], Tables(str(tmp_path)), Notes())
+    written = WrittenBatch(
+        nothing, [SilverFile("a.parquet", "")], Tables(str(tmp_path)), WorkerStats()
+    )
     with pytest.raises(RuntimeError, match="after the commit"), written:
         written.commit(nothing, 0)
     assert file.exists()
-    with WrittenBatch(nothing, [SilverFile("a.parquet", "")], Tables(str(tmp_path)), Notes()):
+    with WrittenBatch(nothing, [SilverFile("a.parquet", "")], Tables(str(tmp_path)), WorkerStats()):
         pass
     assert not file.exists()
 
@@ -344,7 +348,7 @@ def test_python_and_spark_write_the_same_tables(
     job.run()
     other = Job(job.spark, replace(job.settings, tables=str(tmp_path / "spark")), job.sink)
     with monkeypatch.context() as patch:
-        patch.setattr(batches, "_shape_for", lambda *_: None)
+        patch.setattr(batches, "_layout_for", lambda *_: None)
         other.run()
     assert job.snapshot() == other.snapshot()
     assert _told(job) == _told(other)
@@ -380,7 +384,7 @@ def _record(number: int, **given: Any) -> dict[str, Any]:
 
 def _compare(spark: SparkSession, pipeline: Pipeline, records: list[dict[str, Any]]) -> int:
     """Read each record in both ways. Return how many Python accepted."""
-    shape = shape_of(spark, pipeline)
+    shape = layout_of(spark, pipeline)
     assert shape is not None
     found = {
         record["offset"]: row
@@ -401,7 +405,7 @@ def _compare(spark: SparkSession, pipeline: Pipeline, records: list[dict[str, An
     return len(rows)
 
 
-def _by_python(shape: Shape, record: dict[str, Any]) -> dict[str, Any] | None:
+def _by_python(shape: RecordLayout, record: dict[str, Any]) -> dict[str, Any] | None:
     kinds = pa.schema(
         [
             *[

@@ -12,15 +12,15 @@ from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
 from pyspark.sql import SparkSession
 
-from kstorm.local.servers import EmbeddedKafka
+from kstorm.dev.servers import EmbeddedKafka
 from kstorm_pipeline import PipelineError
 from kstorm_pipeline.audit import audit as module
-from kstorm_pipeline.audit.audit import Outcome, audit
+from kstorm_pipeline.audit.audit import AuditOutcome, audit
 from kstorm_pipeline.audit.findings import COMPLETE
-from kstorm_pipeline.audit.ranges import Reading
+from kstorm_pipeline.audit.ranges import SpoutReading
 from kstorm_pipeline.audit.window import Times, parse_time, source_messages
-from kstorm_pipeline.places import names_in, text_of
 from kstorm_pipeline.settings import Settings
+from kstorm_pipeline.storage import list_names, read_text
 from kstorm_pipeline.tables import Tables
 from tests.pipeline.orders import NOON, Orders
 from tests.pipeline.topic import Topic
@@ -53,8 +53,8 @@ class Audited:
         self.source.flush()
 
     @property
-    def reading(self) -> Reading:
-        return Reading(NODE, self.source.topic, 0)
+    def reading(self) -> SpoutReading:
+        return SpoutReading(NODE, self.source.topic, 0)
 
     def say(self, start: int, end: int, **more: Any) -> None:
         """Write a finished range."""
@@ -84,7 +84,7 @@ class Audited:
         """Write a tombstone."""
         self._producer.produce(f"{self.topology}.__dead_letters", None, key)
 
-    def audit(self, expect: int = 0, since: str = "", until: str = "") -> Outcome:
+    def audit(self, expect: int = 0, since: str = "", until: str = "") -> AuditOutcome:
         assert self._producer.flush(30) == 0
         times = Times(parse_time(since) if since else None, parse_time(until) if until else None)
         return audit(self.spark, self.settings, self.tables, times, expect)
@@ -97,7 +97,7 @@ def audited(
     return Audited(spark, replace(settings, tables=str(tmp_path)), kafka.bootstrap)
 
 
-def faults(outcome: Outcome) -> list[tuple[str, int, int]]:
+def faults(outcome: AuditOutcome) -> list[tuple[str, int, int]]:
     return [(each.what, each.first, each.end) for each in outcome.faults]
 
 
@@ -112,7 +112,7 @@ def test_complete_topology_has_no_faults(audited: Audited) -> None:
     assert (tally.reading, tally.messages) == (audited.reading, 10)
     assert tally.outcomes == {"done": 6, "dead": 1, "empty": 1, "not due": 2}
     assert outcome.complete_until == parse_time("2023-11-14T22:13:28")
-    noted = text_of(audited.spark, f"{audited.tables.path(COMPLETE)}/{audited.topology}")
+    noted = read_text(audited.spark, f"{audited.tables.path(COMPLETE)}/{audited.topology}")
     assert float(noted) == outcome.complete_until.timestamp()
     row = audited.tables.read(audited.spark, "audit_windows").collect()[0]
     assert (row.topology, row.done, row.not_due, row.gap, row.findings) == (
@@ -236,7 +236,7 @@ def test_time_window_limits_the_audit(audited: Audited) -> None:
     assert faults(outcome) == []
     assert [(each.first, each.end, each.messages) for each in outcome.tallies] == [(3, 7, 4)]
     assert outcome.complete_until == parse_time("2023-11-14T22:13:27")
-    assert not names_in(audited.spark, audited.tables.path(COMPLETE)), (
+    assert not list_names(audited.spark, audited.tables.path(COMPLETE)), (
         "what is found of the past says nothing of now"
     )
 

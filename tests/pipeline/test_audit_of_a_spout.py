@@ -13,9 +13,9 @@ from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
 from pyspark.sql import SparkSession
 
+from kstorm.dev.servers import EmbeddedKafka, EmbeddedZooKeeper
 from kstorm.kafka.storing import Storing
-from kstorm.local.servers import EmbeddedKafka, EmbeddedZooKeeper
-from kstorm_pipeline.audit.audit import Outcome, audit
+from kstorm_pipeline.audit.audit import AuditOutcome, audit
 from kstorm_pipeline.audit.window import Times
 from kstorm_pipeline.settings import Settings
 from kstorm_pipeline.tables import Tables
@@ -83,7 +83,7 @@ def test_offset_stored_too_far_is_caught(
         (tally,) = [each for each in outcome.tallies if each.reading.topic == topic.name]
         return named(outcome), tally.outcomes
 
-    def named(outcome: Outcome) -> list[tuple[str, int, int]]:
+    def named(outcome: AuditOutcome) -> list[tuple[str, int, int]]:
         return [
             (each.what, each.first, each.end)
             for each in outcome.faults

@@ -13,9 +13,9 @@ from typing import Any
 import pytest
 from pyspark.sql.streaming.query import StreamingQuery
 
-from kstorm.local.classes import short_run_options
-from kstorm.local.java import spark_environment
-from kstorm_pipeline import refine, watch
+from kstorm.dev.class_archive import short_run_options
+from kstorm.dev.java import spark_environment
+from kstorm_pipeline import query_watch, refine
 from kstorm_pipeline import run as running
 from kstorm_pipeline.errors import PipelineError
 from tests.pipeline.beside import run_beside
@@ -143,7 +143,7 @@ def test_stop_during_a_batch_is_logged_briefly(job: Job, monkeypatch: pytest.Mon
 
     job.sink.sentence(1, "the cat")
     with monkeypatch.context() as patch:
-        patch.setattr(watch, "_STOP_SECONDS", 0)
+        patch.setattr(query_watch, "_STOP_SECONDS", 0)
         patch.setattr(refine, "merge_gold", work_for_long)
         patch.setattr(running, "_start", note)
         run_beside(

@@ -7,7 +7,7 @@ from urllib.parse import urlsplit
 import pytest
 
 from kstorm_pipeline import PipelineError, report
-from kstorm_pipeline.describe import describe
+from kstorm_pipeline.table_description import describe
 from tests.pipeline.orders import Orders
 
 pytestmark = pytest.mark.timeout(

@@ -10,7 +10,7 @@ from pyspark.sql import SparkSession
 from pyspark.sql import functions as sf
 
 from kstorm_pipeline import Pipeline, PipelineError, json_records
-from kstorm_pipeline.reading import read_rows
+from kstorm_pipeline.row_reading import read_rows
 from kstorm_pipeline.schemas import find_schemas
 from tests.pipeline.topic import bronze
 

@@ -10,7 +10,7 @@ from py4j.java_gateway import JavaObject
 from pyspark.sql import SparkSession
 
 from kstorm_pipeline import Pipeline, PipelineError, json_records
-from kstorm_pipeline.spans import Span, join_spans
+from kstorm_pipeline.spans import IntegerSpan, join_spans
 from tests.pipeline.conftest import Job
 
 pytestmark = pytest.mark.timeout(
@@ -161,12 +161,12 @@ def test_spans_keep_the_widest_gaps(
     spans: list[tuple[int, int]], gaps: int, joined: list[tuple[int, int]]
 ) -> None:
     """The spans have one owner. Adjacent spans are joined."""
-    assert join_spans([Span(("t", 0), *span) for span in spans], gaps) == [
-        Span(("t", 0), *span) for span in joined
+    assert join_spans([IntegerSpan(("t", 0), *span) for span in spans], gaps) == [
+        IntegerSpan(("t", 0), *span) for span in joined
     ]
 
 
 def test_spans_of_different_owners_are_never_joined() -> None:
     """The limit of gaps does not matter."""
-    spans = [Span(("t", 0), 1, 2), Span(("t", 1), 3, 4), Span(("u", 0), 5, 6)]
+    spans = [IntegerSpan(("t", 0), 1, 2), IntegerSpan(("t", 1), 3, 4), IntegerSpan(("u", 0), 5, 6)]
     assert join_spans(reversed(spans), 0) == spans

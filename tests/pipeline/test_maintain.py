@@ -13,7 +13,7 @@ from pyspark.sql import functions as sf
 from kstorm_pipeline import Pipeline, PipelineError, json_records
 from kstorm_pipeline import run as running
 from kstorm_pipeline.delta_log import DeltaLog
-from kstorm_pipeline.maintain import compact, maintain, may_commit
+from kstorm_pipeline.maintenance import compact, maintain, may_commit
 from kstorm_pipeline.tables import Tables
 from tests.pipeline.beside import run_beside
 from tests.pipeline.breaking import CrashError

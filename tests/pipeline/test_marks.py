@@ -6,38 +6,38 @@ import pytest
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as sf
 
-from kstorm_pipeline import lookups
+from kstorm_pipeline import replay_lookup
 from kstorm_pipeline.arrow import batches
+from kstorm_pipeline.batch_stats import BatchStats
 from kstorm_pipeline.delta_log import DeltaLog
+from kstorm_pipeline.high_water_marks import HighWaterMarks
 from kstorm_pipeline.lineage import bucket_of
-from kstorm_pipeline.marks import Marks
 from kstorm_pipeline.occurrences import source_of
 from kstorm_pipeline.refine import refine
-from kstorm_pipeline.spans import Span
-from kstorm_pipeline.survey import Survey
+from kstorm_pipeline.spans import IntegerSpan
 from tests.pipeline.conftest import Job
 from tests.pipeline.topic import bronze
 
 pytestmark = pytest.mark.timeout(900)
 
 
-def messages(*spans: tuple[int, int, int], topic: str = "sentences") -> Survey:
+def messages(*spans: tuple[int, int, int], topic: str = "sentences") -> BatchStats:
     """Return a batch of messages, given by source partition, first and last offset."""
-    sources = [Span((topic, partition), first, last) for partition, first, last in spans]
-    return Survey(size=1, malformed=0, named=1, sources=sources, tells_no_offset=False)
+    sources = [IntegerSpan((topic, partition), first, last) for partition, first, last in spans]
+    return BatchStats(size=1, malformed=0, named=1, sources=sources, tells_no_offset=False)
 
 
 class TestOfARun:
     """In one run whose tables began empty."""
 
     @pytest.fixture
-    def marks(self, job: Job) -> Marks:
+    def marks(self, job: Job) -> HighWaterMarks:
         job.run()
-        return Marks(job.tables)
+        return HighWaterMarks(job.tables)
 
     @pytest.mark.slow
     def test_messages_after_all_written_ones_are_not_looked_up(
-        self, job: Job, marks: Marks
+        self, job: Job, marks: HighWaterMarks
     ) -> None:
         assert not marks.reach(job.spark, messages((0, 0, 9)))
         marks.note(messages((0, 0, 9), (1, 0, 500)).sources)
@@ -45,7 +45,7 @@ class TestOfARun:
 
     @pytest.mark.slow
     def test_messages_that_may_have_been_written_are_looked_up(
-        self, job: Job, marks: Marks
+        self, job: Job, marks: HighWaterMarks
     ) -> None:
         assert not marks.reach(job.spark, messages((0, 0, 9)))
         marks.note(messages((0, 0, 9), (1, 0, 500)).sources)
@@ -53,19 +53,23 @@ class TestOfARun:
         assert marks.reach(job.spark, messages((0, 10, 19), (1, 500, 500)))
 
     @pytest.mark.slow
-    def test_partitions_in_one_bucket_have_separate_marks(self, job: Job, marks: Marks) -> None:
+    def test_partitions_in_one_bucket_have_separate_marks(
+        self, job: Job, marks: HighWaterMarks
+    ) -> None:
         assert not marks.reach(job.spark, messages((0, 0, 9)))
         marks.note(messages((0, 0, 9), (64, 1000, 1009)).sources)
         assert bucket_of("sentences", 0) == bucket_of("sentences", 64)
         assert not marks.reach(job.spark, messages((0, 10, 19)))
 
     @pytest.mark.slow
-    def test_batch_without_source_offsets_is_looked_up(self, job: Job, marks: Marks) -> None:
+    def test_batch_without_source_offsets_is_looked_up(
+        self, job: Job, marks: HighWaterMarks
+    ) -> None:
         assert marks.reach(
-            job.spark, Survey(size=1, malformed=0, named=1, sources=None, tells_no_offset=False)
+            job.spark, BatchStats(size=1, malformed=0, named=1, sources=None, tells_no_offset=False)
         )
         assert marks.reach(
-            job.spark, Survey(size=1, malformed=0, named=1, sources=[], tells_no_offset=True)
+            job.spark, BatchStats(size=1, malformed=0, named=1, sources=[], tells_no_offset=True)
         )
 
 
@@ -79,10 +83,10 @@ def test_run_begins_with_the_marks_of_silver(job: Job, monkeypatch: pytest.Monke
     assert DeltaLog(job.spark, job.tables.path("silver")).noted_files()
     with monkeypatch.context() as patch:  # like a table with very many files
         patch.setattr(DeltaLog, "noted_files", lambda _: None)
-        many = Marks(job.tables)
+        many = HighWaterMarks(job.tables)
         assert many.reach(job.spark, messages((3, 4, 4)))
         assert not many.reach(job.spark, messages((3, 5, 9)))
-    marks = Marks(job.tables)
+    marks = HighWaterMarks(job.tables)
     assert marks.reach(job.spark, messages((3, 4, 4)))
     assert not marks.reach(job.spark, messages((3, 5, 9)))
     job.sink.word("tree", "sentences-3-7-0")
@@ -103,11 +107,11 @@ def test_files_without_statistics_are_always_looked_up(
     job.tables.set_properties(job.spark, "silver", {"delta.dataSkippingNumIndexedCols": "0"})
     job.sink.word("tree", "sentences-3-2-0")
     with monkeypatch.context() as patch:  # Python writes them in any case
-        patch.setattr(batches, "_shape_for", lambda *_: None)
+        patch.setattr(batches, "_layout_for", lambda *_: None)
         job.run()
     for _ in range(2):
-        assert Marks(job.tables).reach(job.spark, messages((3, 1_000_000, 1_000_000)))
-        assert not Marks(job.tables).reach(job.spark, messages((4, 1_000_000, 1_000_000)))
+        assert HighWaterMarks(job.tables).reach(job.spark, messages((3, 1_000_000, 1_000_000)))
+        assert not HighWaterMarks(job.tables).reach(job.spark, messages((4, 1_000_000, 1_000_000)))
         monkeypatch.setattr(
             DeltaLog, "noted_files", lambda _: None
         )  # like a table with very many files
@@ -119,16 +123,16 @@ def test_batches_of_new_messages_never_read_silver(
 ) -> None:
     """In one run of many batches. A replay in a later one is still found."""
     looks: list[object] = []
-    held = lookups._held
+    held = replay_lookup._held
 
     def looking(*given: object) -> object:
         looks.append(given)
         return held(*given)  # type: ignore[arg-type] # what it was called with
 
-    monkeypatch.setattr(lookups, "_held", looking)
+    monkeypatch.setattr(replay_lookup, "_held", looking)
     job.run()
     job.spark.sparkContext.setLocalProperty("sql.streaming.queryId", "marks")
-    marks = Marks(job.tables)
+    marks = HighWaterMarks(job.tables)
     for number, message in enumerate((0, 1, 2, 1)):
         assert not looks
         record = {

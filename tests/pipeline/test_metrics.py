@@ -10,17 +10,17 @@ from pathlib import Path
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
-from kstorm.local.servers import EmbeddedKafka
+from kstorm.dev.servers import EmbeddedKafka
 from kstorm_pipeline import Pipeline
 from kstorm_pipeline.errors import PipelineError
-from kstorm_pipeline.maintain import maintain
-from kstorm_pipeline.monitor.lag import Lag
-from kstorm_pipeline.monitor.looking import at_audits, looking
+from kstorm_pipeline.maintenance import maintain
+from kstorm_pipeline.monitor.bronze_lag import BronzeLag
+from kstorm_pipeline.monitor.lag import TableLag
+from kstorm_pipeline.monitor.metric_polling import at_audits, polling_metrics
 from kstorm_pipeline.monitor.monitor import Monitor
-from kstorm_pipeline.monitor.topic import TopicLag
-from kstorm_pipeline.monitor.unrefined import BronzeLag
-from kstorm_pipeline.places import write_text
+from kstorm_pipeline.monitor.topic_lag import TopicLag
 from kstorm_pipeline.run import run
+from kstorm_pipeline.storage import write_text
 from tests.pipeline.beside import run_beside
 from tests.pipeline.breaking import break_off_after
 from tests.pipeline.conftest import Job, await_condition
@@ -103,16 +103,16 @@ def test_lag_of_bronze_behind_the_topic(job: Job) -> None:
     """The number of records and the time of the oldest. Only the first record of each partition is
     read."""
     with closing(TopicLag(job.spark, job.settings)) as topic:
-        assert topic.find() == Lag()
+        assert topic.find() == TableLag()
         job.sink.sentence(1, "the cat", at=NOON + 5000)
         job.sink.sentence(2, "a dog and a cat", at=NOON + 7000)
         job.sink.flush()
-        assert topic.find() == Lag(7, (NOON + 5000) / 1000), "nothing is read yet"
+        assert topic.find() == TableLag(7, (NOON + 5000) / 1000), "nothing is read yet"
         job.run()
-        assert topic.find() == Lag()
+        assert topic.find() == TableLag()
         job.sink.sentence(3, "the end", at=NOON + 9000)
         job.sink.flush()
-        assert topic.find() == Lag(2, (NOON + 9000) / 1000)
+        assert topic.find() == TableLag(2, (NOON + 9000) / 1000)
 
 
 @pytest.mark.slow
@@ -120,7 +120,7 @@ def test_first_run_from_the_end_has_no_lag(job: Job) -> None:
     job.sink.sentence(1, "the cat")
     job.sink.flush()
     with closing(TopicLag(job.spark, replace(job.settings, starting_offsets="latest"))) as topic:
-        assert topic.find() == Lag()
+        assert topic.find() == TableLag()
 
 
 @pytest.mark.long
@@ -128,17 +128,17 @@ def test_lag_of_silver_behind_bronze(job: Job, monkeypatch: pytest.MonkeyPatch) 
     """A batch counts until it is committed. `maintain`, which rewrites files of bronze, adds
     nothing."""
     bronze = BronzeLag(job.spark, job.settings, job.tables.path("bronze"))
-    assert bronze.find() == Lag()
+    assert bronze.find() == TableLag()
     job.sink.sentence(1, "the cat", at=NOON)
     job.run()
-    assert bronze.find() == Lag()
+    assert bronze.find() == TableLag()
     job.sink.sentence(2, "a dog and a cat", at=NOON + 3000)
     job.sink.flush()
     with monkeypatch.context() as patch:
         break_off_after("write_silver", patch)
         with pytest.raises(PipelineError):
             job.run()
-    lacking = Lag(5, (NOON + 3000) / 1000)
+    lacking = TableLag(5, (NOON + 3000) / 1000)
     assert bronze.find() == lacking
     list(maintain(job.spark, job.settings, job.tables))
     assert (
@@ -147,7 +147,7 @@ def test_lag_of_silver_behind_bronze(job: Job, monkeypatch: pytest.MonkeyPatch) 
         == lacking
     )
     job.run()
-    assert bronze.find() == Lag()
+    assert bronze.find() == TableLag()
 
 
 @pytest.mark.slow
@@ -185,7 +185,7 @@ def test_failed_metric_update_is_logged_and_retried(caplog: pytest.LogCaptureFix
             raise problem
         again.set()
 
-    with looking({"the lag": look}, every=0.01):
+    with polling_metrics({"the lag": look}, every=0.01):
         assert again.wait(10)
     assert "cannot update the lag: the disk is away" in caplog.text
 

@@ -10,12 +10,12 @@ import pytest
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as sf
 
-from kstorm_pipeline.arrow import notes
-from kstorm_pipeline.arrow.names import sources_of
-from kstorm_pipeline.arrow.notes import Notes, put_together
-from kstorm_pipeline.lookups import _all_differ
+from kstorm_pipeline.arrow import worker_stats
+from kstorm_pipeline.arrow.silver_columns import sources_of
+from kstorm_pipeline.arrow.worker_stats import WorkerStats, merge_stats
+from kstorm_pipeline.batch_stats import collect_stats
+from kstorm_pipeline.replay_lookup import _all_differ
 from kstorm_pipeline.spans import MOST_SOURCES
-from kstorm_pipeline.survey import survey
 
 FORMLESS = ["x", "ü", "-0-1-2", "t!-0-1-2", "a" * 5000]
 
@@ -39,11 +39,11 @@ def test_notes_match_sparks_survey(
     spark: SparkSession, tmp_path: Path, names: list[str | None]
 ) -> None:
     rows = _rows(names)
-    noted = Notes()
+    noted = WorkerStats()
     noted.add(rows)
     pq.write_table(rows, tmp_path / "rows.parquet")
     records = spark.read.parquet(str(tmp_path)).withColumn("reason", sf.lit(None).cast("string"))
-    found = survey(records)
+    found = collect_stats(records)
     assert (noted.rows, noted.named, noted.sources) == (found.size, found.named, found.sources)
     assert (noted.named > noted.told) == found.tells_no_offset
     named = records.where("occurrence IS NOT NULL")
@@ -55,27 +55,27 @@ def test_notes_of_several_parts_are_combined() -> None:
     parts = [
         [f"t-0-{offset}-0" for offset in range(begin, begin + 300)] for begin in (0, 300, 9000)
     ]
-    whole = put_together(map(_noted, parts))
+    whole = merge_stats(map(_noted, parts))
     assert (whole.rows, whole.named, whole.told, whole.differ) == (900, 900, 900, True)
     assert whole.sources is not None
     assert [(span.first, span.last) for span in whole.sources] == [(0, 599), (9000, 9299)]
-    assert not put_together(map(_noted, [*parts, ["t-0-9100-0"]])).differ
+    assert not merge_stats(map(_noted, [*parts, ["t-0-9100-0"]])).differ
     many = [[f"t{number}-{part}-1-0" for number in range(MOST_SOURCES - 10)] for part in (0, 1)]
-    assert put_together(map(_noted, many)).sources is None
-    assert put_together([]).differ
+    assert merge_stats(map(_noted, many)).sources is None
+    assert merge_stats([]).differ
 
 
 def test_very_many_names_are_not_noted(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(notes, "_MOST_NAMES", 10)
+    monkeypatch.setattr(worker_stats, "_MOST_NAMES", 10)
     assert _noted([f"t-0-{offset}-0" for offset in range(10)]).differ
     assert not _noted([f"t-0-{offset}-0" for offset in range(11)]).differ
-    assert not put_together(
+    assert not merge_stats(
         [_noted(["a"]), _noted([f"t-0-{offset}-0" for offset in range(10)])]
     ).differ
 
 
 def test_very_many_cells_become_whole_partitions(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(notes, "MOST_CELLS", 10)
+    monkeypatch.setattr(worker_stats, "MOST_CELLS", 10)
     noted = _noted([f"t-0-{offset * 1000}-0" for offset in range(11)])
     assert [(span.first, span.last) for span in noted.sources or []] == [(0, 10_000)]
 
@@ -85,7 +85,7 @@ def test_very_many_cells_become_whole_partitions(monkeypatch: pytest.MonkeyPatch
 def test_equal_names_have_equal_hashes(monkeypatch: pytest.MonkeyPatch, text: int) -> None:
     """However many bytes are hashed at once, and wherever in a larger array the names are. Other
     names have other hashes."""
-    monkeypatch.setattr(notes, "_TEXT", text)
+    monkeypatch.setattr(worker_stats, "_TEXT", text)
     names = [
         f"{topic}-{n % 7}-{n}-{part}"
         for topic in ("s", "sentences", "ü")
@@ -93,9 +93,9 @@ def test_equal_names_have_equal_hashes(monkeypatch: pytest.MonkeyPatch, text: in
         for part in "012"
     ]
     random.Random(1).shuffle(names)
-    numbers = np.concatenate(list(notes._numbers(pa.array(["before", *names]).slice(1))))
+    numbers = np.concatenate(list(worker_stats._numbers(pa.array(["before", *names]).slice(1))))
     assert len(np.unique(numbers)) == len(names)
-    again = np.concatenate(list(notes._numbers(pa.array(names[::-1]))))
+    again = np.concatenate(list(worker_stats._numbers(pa.array(names[::-1]))))
     assert np.array_equal(numbers, again[::-1])
 
 
@@ -104,7 +104,7 @@ def _rows(names: list[str | None]) -> pa.Table:
     return pa.table({"occurrence": occurrence, **sources_of(occurrence)})
 
 
-def _noted(names: list[str]) -> Notes:
-    found = Notes()
+def _noted(names: list[str]) -> WorkerStats:
+    found = WorkerStats()
     found.add(_rows(list(names)))
     return found

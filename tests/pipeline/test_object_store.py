@@ -14,10 +14,10 @@ from typing import Any
 
 import pytest
 
-from kstorm.local.jars import s3_jars, spark_jars
-from kstorm.local.java import SHORT_RUN_OPTIONS, spark_environment
-from kstorm.local.processes import ManagedProcess
-from kstorm.local.servers import EmbeddedKafka
+from kstorm.dev.jars import s3_jars, spark_jars
+from kstorm.dev.java import SHORT_RUN_OPTIONS, spark_environment
+from kstorm.dev.processes import ManagedProcess
+from kstorm.dev.servers import EmbeddedKafka
 from tests.pipeline.conftest import await_condition
 from tests.pipeline.dying_executors import MOMENTS as DEATHS
 from tests.pipeline.dying_executors import SAID

@@ -5,16 +5,16 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
-from kstorm.local.ports import reserve_port
+from kstorm.dev.ports import reserve_port
 from kstorm_pipeline.errors import PipelineError
-from kstorm_pipeline.places import names_in
+from kstorm_pipeline.storage import list_names
 
 
 @pytest.mark.slow
 def test_missing_folder_is_empty(spark: SparkSession, tmp_path: Path) -> None:
     (tmp_path / "silver").mkdir()
-    assert names_in(spark, str(tmp_path)) == ["silver"]
-    assert names_in(spark, str(tmp_path / "nothing")) == []
+    assert list_names(spark, str(tmp_path)) == ["silver"]
+    assert list_names(spark, str(tmp_path / "nothing")) == []
 
 
 @pytest.mark.slow
@@ -22,5 +22,5 @@ def test_unreachable_store_is_an_error(spark: SparkSession) -> None:
     """Nothing listens on that port."""
     place = f"ftp://nobody:nothing@127.0.0.1:{reserve_port()}/tables"
     with pytest.raises(PipelineError, match=f"{place} cannot be read: .*refused") as error:
-        names_in(spark, place)
+        list_names(spark, place)
     assert "\n" not in str(error.value)

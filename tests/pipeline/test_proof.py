@@ -18,7 +18,14 @@ from kstorm.core.origins import OriginRun
 from kstorm.core.wire import VERSION, AckFrame, CompletionFrame, encode, pack_ids
 from kstorm.testing import LocalCluster
 from kstorm_pipeline.audit import frames, proof
-from kstorm_pipeline.audit.proof import Proof, close, compare, completions_of, heads_of, updates_of
+from kstorm_pipeline.audit.proof import (
+    AckerProof,
+    close,
+    compare,
+    completions_of,
+    heads_of,
+    updates_of,
+)
 from kstorm_pipeline.errors import PipelineError
 from tests.pipeline.topic import DAY
 from tests.sim.topologies import diamond_that_fails_every_seventh
@@ -146,7 +153,7 @@ def simulated(seeds: Sequence[int]) -> tuple[list[bytes], list[bytes]]:
     return told, said
 
 
-def proven(spark: SparkSession, told: Sequence[bytes], said: Sequence[bytes]) -> Proof:
+def proven(spark: SparkSession, told: Sequence[bytes], said: Sequence[bytes]) -> AckerProof:
     rows = records(spark, told)
     return compare(completions_of(records(spark, said)), updates_of(rows), heads_of(rows))
 

@@ -14,7 +14,7 @@ from pyspark.sql import SparkSession
 from pyspark.sql import functions as sf
 
 from kstorm_pipeline import Pipeline, PipelineError, protobuf_records
-from kstorm_pipeline.reading import read_rows
+from kstorm_pipeline.row_reading import read_rows
 from kstorm_pipeline.run import run
 from kstorm_pipeline.schemas import find_schemas
 from kstorm_pipeline.settings import Settings

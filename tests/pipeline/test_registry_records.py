@@ -9,11 +9,11 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
-from kstorm.local.ports import reserve_port
+from kstorm.dev.ports import reserve_port
 from kstorm_pipeline import Pipeline, PipelineError, avro_records, json_schema_records
 from kstorm_pipeline.errors import SettingsError
-from kstorm_pipeline.reading import read_rows
 from kstorm_pipeline.registry import Registry
+from kstorm_pipeline.row_reading import read_rows
 from kstorm_pipeline.run import run
 from kstorm_pipeline.settings import Settings
 from kstorm_pipeline.tables import Tables

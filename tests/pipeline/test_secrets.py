@@ -12,11 +12,11 @@ from pathlib import Path
 import psutil
 import pytest
 
-from kstorm.local.jars import spark_jars
-from kstorm.local.java import SHORT_RUN_OPTIONS, spark_environment
-from kstorm.local.ports import reserve_port
-from kstorm.local.processes import ManagedProcess
-from kstorm.local.servers import EmbeddedKafka
+from kstorm.dev.jars import spark_jars
+from kstorm.dev.java import SHORT_RUN_OPTIONS, spark_environment
+from kstorm.dev.ports import reserve_port
+from kstorm.dev.processes import ManagedProcess
+from kstorm.dev.servers import EmbeddedKafka
 from tests.pipeline.conftest import await_condition
 from tests.pipeline.sink import Sink
 

@@ -8,15 +8,15 @@ from pathlib import Path
 import pytest
 from kazoo.client import KazooClient
 
-from kstorm.local.servers import EmbeddedZooKeeper
+from kstorm.dev.servers import EmbeddedZooKeeper
 from kstorm_pipeline.__main__ import main
-from kstorm_pipeline.audit.ranges import Reading
-from kstorm_pipeline.audit.stored import stored_offsets
+from kstorm_pipeline.audit.ranges import SpoutReading
+from kstorm_pipeline.audit.stored_offsets import stored_offsets
 from kstorm_pipeline.errors import PipelineError
 from kstorm_pipeline.zookeeper_tls import ZooKeeperTls
 from tests.integration.certificates import Authority, locked_key
 
-READING = Reading("/kstorm/words", "sentences", 0)
+READING = SpoutReading("/kstorm/words", "sentences", 0)
 
 
 class Secured:

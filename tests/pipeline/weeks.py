@@ -21,9 +21,9 @@ from typing import Any, Final
 
 from pyspark.sql import SparkSession
 
-from kstorm.local.jars import spark_jars
-from kstorm.local.java import spark_environment
-from kstorm_pipeline.maintain import maintain
+from kstorm.dev.jars import spark_jars
+from kstorm.dev.java import spark_environment
+from kstorm_pipeline.maintenance import maintain
 from kstorm_pipeline.schemas import find_schemas
 from kstorm_pipeline.session import start_spark
 from kstorm_pipeline.settings import Settings

@@ -21,7 +21,7 @@ IMPORTED_LATER = {
         "kstorm.runtime.queues.rabbitmq",
         "kstorm.runtime.queues.kestrel",
         "kstorm.cli.__main__",
-        "kstorm.cli.exporting",
+        "kstorm.operations.traces.tree_exporter",
         "opentelemetry.exporter.otlp.proto.http",
         "puresasl",
     ]

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from rich.console import Console
 
-from kstorm.local.cli import run_command
+from kstorm.dev.command_exit import run_command
 
 
 def main() -> int:

@@ -1,4 +1,4 @@
-"""Records who really acked what, to check the conclusions of `kstorm.inspect` from XORs.
+"""Records who really acked what, to check the conclusions of `kstorm.operations.trees` from XORs.
 
 Acks are recorded where bolts ack, not computed. A record for an acker is identified by its bytes,
 so it is known which acks are in the acker's log, and how often.

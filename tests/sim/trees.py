@@ -10,15 +10,15 @@ from dataclasses import dataclass, field
 from random import Random
 
 from kstorm.core.wire import AckFrame, CompletionFrame, decode, unpack_ids
-from kstorm.inspect.facts import Facts, Message
-from kstorm.inspect.gather import Gatherer, Record
-from kstorm.inspect.open_tree import Cause
-from kstorm.inspect.outline import Outline
-from kstorm.inspect.tree import Tree, build
-from kstorm.inspect.verdict import Kind, why
-from kstorm.inspect.waiting import Waiting, waits_for
-from kstorm.inspect.xor import MOST_UNKNOWN
-from kstorm.runtime.tracing.outlines import outline
+from kstorm.introspection.outline import Outline
+from kstorm.introspection.outline_builder import outline_of
+from kstorm.operations.trees.blocking_tuples import BlockReason
+from kstorm.operations.trees.facts import MessageFacts, MessageId
+from kstorm.operations.trees.open_edges import OpenEdges, open_edges
+from kstorm.operations.trees.tree import Tree, build
+from kstorm.operations.trees.tree_reader import TopicRecord, TreeReader
+from kstorm.operations.trees.verdict import VerdictKind, verdict_on
+from kstorm.operations.trees.xor_solver import MOST_UNKNOWN
 from kstorm.testing.cluster import LocalCluster
 from kstorm.testing.ordeal import work_among_faults
 from kstorm.topology import Topology
@@ -44,7 +44,7 @@ class Rebuilt:
 def check_trees(cluster: LocalCluster, acks: Acknowledged, rebuilt: Rebuilt) -> None:
     """Raise `AssertionError` that names a wrong tree."""
     topology = cluster.topology
-    shape = outline(topology)
+    shape = outline_of(topology)
     records = list(_records(cluster))
     acked = set(_acked(records, topology))
     for root in sorted({*acked, *_begun(records, topology)}):
@@ -56,22 +56,22 @@ def check_trees(cluster: LocalCluster, acks: Acknowledged, rebuilt: Rebuilt) -> 
             rebuilt.acked += 1
             rebuilt.told_apart += all(tree.entries.get(number) for number in tree.proof.counted)
         elif tree.outcome == "open" and tree.proof.begun:
-            waiting = waits_for(tree)
+            waiting = open_edges(tree)
             _check_open(tree, waiting, acks.of(cluster, root), acks.sent[root])
             rebuilt.said[_said(waiting)] += 1
             _check_verdict(cluster, tree, acks.of(cluster, root))
 
 
-def rebuild(topology: Outline, records: list[Record], root: int) -> Tree:
+def rebuild(topology: Outline, records: list[TopicRecord], root: int) -> Tree:
     """Return the tree of a root."""
-    gatherer = Gatherer(topology, root)
+    gatherer = TreeReader(topology, root)
     for record in records:
         gatherer.take(record)
     assert not gatherer.found.unreadable
     return build(gatherer.found)
 
 
-def _check_open(tree: Tree, waiting: Waiting, acked: Counter[int], sent: set[int]) -> None:
+def _check_open(tree: Tree, waiting: OpenEdges, acked: Counter[int], sent: set[int]) -> None:
     about = f"the tree {tree.root:x}, {waiting}"
     truly = [edge for edge in tree.tuples if not acked[edge]]
     assert _said(waiting) != "nothing", f"{about}: it is open, and nothing is said"
@@ -93,37 +93,39 @@ def _check_verdict(cluster: LocalCluster, tree: Tree, acked: Counter[int]) -> No
     world = cluster.processes(cluster.topology.spouts[0].id)[0].world
     places = [place for place in world.logs.places() if place[0] in cluster.topology.topics()]
     committed = {place: world.logs.committed(place) for place in places}
-    verdict = why(Message("m", 0, 0), [tree], Facts(now=0, timeout_ms=1000, committed=committed))
-    assert verdict.kind not in (Kind.DONE, Kind.NOT_STORED, Kind.ACKER), (
+    verdict = verdict_on(
+        MessageId("m", 0, 0), [tree], MessageFacts(now=0, timeout_ms=1000, committed=committed)
+    )
+    assert verdict.kind not in (VerdictKind.DONE, VerdictKind.NOT_STORED, VerdictKind.ACKER), (
         f"the tree {tree.root:x} is open: {verdict}"
     )
     for blocked in verdict.blocked:
-        if blocked.cause in (Cause.HELD, Cause.QUEUED):
+        if blocked.cause in (BlockReason.HELD, BlockReason.QUEUED):
             assert not acked[int(blocked.edge, 16)], f"the tree {tree.root:x}: acked is {blocked}"
 
 
-def _said(waiting: Waiting) -> str:
+def _said(waiting: OpenEdges) -> str:
     for kind in ("unacked", "twice", "doubtful", "strange", "among"):
         if getattr(waiting, kind):
             return kind
     return "lost" if waiting.lost else "nothing"
 
 
-def _records(cluster: LocalCluster) -> Iterator[Record]:
+def _records(cluster: LocalCluster) -> Iterator[TopicRecord]:
     for topic, partitions in cluster.topology.topics().items():
         for partition in range(partitions):
             for offset, value in records_of(cluster, topic, partition):
-                yield Record(topic, partition, offset, 0, value)
+                yield TopicRecord(topic, partition, offset, 0, value)
 
 
-def _acked(records: list[Record], topology: Topology) -> Iterator[int]:
+def _acked(records: list[TopicRecord], topology: Topology) -> Iterator[int]:
     topics = {topology.completions_topic(spout.id) for spout in topology.spouts}
     for record in records:
         if record.topic in topics:
             yield from unpack_ids(decode(CompletionFrame, record.value).acked)
 
 
-def _begun(records: list[Record], topology: Topology) -> Iterator[int]:
+def _begun(records: list[TopicRecord], topology: Topology) -> Iterator[int]:
     for record in records:
         if record.topic == topology.acker_topic:
             yield from unpack_ids(decode(AckFrame, record.value).init_roots)

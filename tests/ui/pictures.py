@@ -17,9 +17,9 @@ from typing import Final
 from confluent_kafka import Producer
 from playwright.sync_api import Browser, FloatRect, Page, expect, sync_playwright
 
+from kstorm.dev.command_exit import run_command
+from kstorm.dev.servers import EmbeddedKafka, EmbeddedZooKeeper
 from kstorm.errors import LocalError
-from kstorm.local.cli import run_command
-from kstorm.local.servers import EmbeddedKafka, EmbeddedZooKeeper
 from tests.integration.engine import SOURCE_PARTITIONS
 from tests.ui.chromium import OPTIONS, find_chromium
 from tests.ui.running import Running, running_words

@@ -13,9 +13,9 @@ from typing import Final
 
 import pytest
 
-from kstorm.local.cluster import LocalProcesses
-from kstorm.local.processes import ManagedProcess
-from kstorm.local.servers import EmbeddedKafka, EmbeddedZooKeeper
+from kstorm.dev.local_processes import LocalProcesses
+from kstorm.dev.processes import ManagedProcess
+from kstorm.dev.servers import EmbeddedKafka, EmbeddedZooKeeper
 from kstorm.runtime.kafka.one_partition import bounds
 from kstorm.runtime.service.settings import Settings
 from tests.integration import topologies

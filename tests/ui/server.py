@@ -9,10 +9,10 @@ from contextlib import contextmanager
 from typing import Any
 
 from kstorm.errors import KstormError
-from kstorm.inspect.outline import Outline, OutlineEdge
+from kstorm.introspection.outline import Outline, OutlineEdge
 from kstorm_ui.collector import Collector
 from kstorm_ui.serve import PageServer
-from kstorm_ui.sources.logs import Life
+from kstorm_ui.sources.logs import LogLife
 from kstorm_ui.sources.report import ComponentReport, ProcessReport, Source, TopologyReport
 
 BEGUN = 1_700_000_000.0
@@ -24,12 +24,12 @@ class MadeUp:
     def __init__(self, *reports: TopologyReport) -> None:
         self.reports: Sequence[TopologyReport] = reports
         self.error = ""
-        self.lives: Sequence[Life] = ()
+        self.lives: Sequence[LogLife] = ()
 
     def __str__(self) -> str:
         return "a test"
 
-    def log(self, topology: str, process: str) -> Sequence[Life]:
+    def log(self, topology: str, process: str) -> Sequence[LogLife]:
         return self.lives
 
     def look(self) -> Sequence[TopologyReport]:

@@ -7,8 +7,8 @@ from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
 from playwright.sync_api import Page, expect
 
+from kstorm.dev.servers import EmbeddedKafka
 from kstorm.kafka.finished import VERSION, FinishedRange, Skipped
-from kstorm.local.servers import EmbeddedKafka
 from kstorm.runtime.kafka.one_partition import write_topic
 from kstorm.runtime.service.settings import Settings
 from tests.ui.conftest import OpenPage

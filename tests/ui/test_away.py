@@ -8,9 +8,9 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
+from kstorm.dev.ports import reserve_port
+from kstorm.introspection.outline_builder import outline_of
 from kstorm.kafka import KafkaHosts, KafkaSpout, SpoutConfig
-from kstorm.local.ports import reserve_port
-from kstorm.runtime.tracing.outlines import outline
 from kstorm.topology import TopologyBuilder
 from tests.ui.server import MadeUp, serving, topology
 
@@ -30,7 +30,7 @@ def answers() -> Iterator[Mapping[str, tuple[int, str]]]:
         "away",
         {"lines": "spout"},
         [],
-        outline=outline(builder.build()),
+        outline=outline_of(builder.build()),
         bootstrap=nobody,
         zookeeper=nobody,
     )

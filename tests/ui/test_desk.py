@@ -9,8 +9,8 @@ import pytest
 from confluent_kafka import Producer
 from playwright.sync_api import Page, expect
 
+from kstorm.dev.servers import EmbeddedKafka, EmbeddedZooKeeper
 from kstorm.events import Event
-from kstorm.local.servers import EmbeddedKafka, EmbeddedZooKeeper
 from kstorm.runtime.kafka.event_log import read_events
 from kstorm.runtime.kafka.one_partition import bounds
 from kstorm.runtime.service.settings import Settings

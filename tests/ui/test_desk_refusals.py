@@ -14,9 +14,9 @@ import pytest
 from msgspec.structs import replace
 from playwright.sync_api import Page, expect
 
-from kstorm.cli.cluster import open_cluster
-from kstorm.inspect.outline import Outline
-from kstorm.local.servers import EmbeddedKafka
+from kstorm.dev.servers import EmbeddedKafka
+from kstorm.introspection.outline import Outline
+from kstorm.operations.kubernetes.cluster import open_cluster
 from kstorm.runtime.kafka.event_log import read_events
 from kstorm_ui.settings import ACTIONS
 from kstorm_ui.sources.kubernetes import KubernetesSource

@@ -7,9 +7,9 @@ import pytest
 from playwright.sync_api import Page, expect
 
 from kstorm.core.dead_letters import LetterError
+from kstorm.dev.servers import EmbeddedKafka
 from kstorm.events import Event
-from kstorm.inspect.letters import fingerprint
-from kstorm.local.servers import EmbeddedKafka
+from kstorm.operations.letters.selection import fingerprint
 from kstorm.runtime.kafka.event_log import write_event
 from tests.integration.dead_letters import Letters
 from tests.ui.conftest import OpenPage

@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterator
 import pytest
 from playwright.sync_api import Page, expect
 
-from kstorm_ui.sources.logs import Life
+from kstorm_ui.sources.logs import LogLife
 from tests.ui.conftest import OpenPage
 from tests.ui.server import MadeUp, serving, topology
 
@@ -17,9 +17,9 @@ EVIL = "<img src=x onerror=alert(1)>\u202egnp\x1b]0;x\x07</pre><script>alert(1)<
 def made_up() -> MadeUp:
     source = MadeUp(topology("words", {"lines": "spout", "count": "bolt"}, []))
     source.lives = [
-        Life("start 2", ["ready", EVIL], False),
-        Life("start 1", ["Traceback", "the last words"], True),
-        Life("start 0", [], False, "it is gone"),
+        LogLife("start 2", ["ready", EVIL], False),
+        LogLife("start 1", ["Traceback", "the last words"], True),
+        LogLife("start 0", [], False, "it is gone"),
     ]
     return source
 

@@ -18,13 +18,13 @@ from typing import Any, Final
 from rich.console import Console
 from rich.table import Table
 
+from kstorm.dev.class_archive import short_run_options
+from kstorm.dev.jars import spark_jars
+from kstorm.dev.java import spark_environment
+from kstorm.dev.paths import run_directory
+from kstorm.dev.processes import ManagedProcess
+from kstorm.dev.servers import EmbeddedKafka
 from kstorm.errors import LocalError
-from kstorm.local.classes import short_run_options
-from kstorm.local.jars import spark_jars
-from kstorm.local.java import spark_environment
-from kstorm.local.paths import run_directory
-from kstorm.local.processes import ManagedProcess
-from kstorm.local.servers import EmbeddedKafka
 from tests.bench import corpus
 from tests.bench.broker import Broker
 from tests.bench.feed import BenchProducer

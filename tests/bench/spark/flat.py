@@ -24,11 +24,11 @@ from rich.console import Console
 from rich.table import Table
 
 from examples.wordcount.tables import pipeline
+from kstorm.dev.jars import spark_jars
+from kstorm.dev.java import spark_environment
+from kstorm.dev.paths import run_directory
 from kstorm.errors import LocalError
-from kstorm.local.jars import spark_jars
-from kstorm.local.java import spark_environment
-from kstorm.local.paths import run_directory
-from kstorm_pipeline.marks import Marks
+from kstorm_pipeline.high_water_marks import HighWaterMarks
 from kstorm_pipeline.refine import refine
 from kstorm_pipeline.schemas import find_schemas
 from kstorm_pipeline.session import start_spark
@@ -93,7 +93,7 @@ class Filling:
         self._spark, self._size = spark, size
         self.tables = Tables(str(directory))
         self.tables.create(spark, find_schemas(spark, pipeline))
-        self._marks = Marks(self.tables)
+        self._marks = HighWaterMarks(self.tables)
         self._numbers = count()
 
     def add(self, kind: Kind) -> tuple[float, float]:

@@ -9,7 +9,7 @@ import sys
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as sf
 
-from kstorm.local.java import SHORT_RUN_OPTIONS
+from kstorm.dev.java import SHORT_RUN_OPTIONS
 from tests.bench.spark.terms import COLUMNS, CORES, SHUFFLE_PARTITIONS
 
 _CONF = {

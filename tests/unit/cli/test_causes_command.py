@@ -9,10 +9,11 @@ from typing import Any
 import pytest
 
 from examples.diamond import build
-from kstorm.cli import lag, watching
-from kstorm.cli.in_pod import PodCommand
+from kstorm.cli import lag
 from kstorm.errors import NoBrokerError
-from kstorm.inspect.looks import Backlog, Process
+from kstorm.operations.kubernetes.pod_command import PodCommand
+from kstorm.operations.status import sampling
+from kstorm.operations.status.snapshots import Backlog, ProcessSnapshot
 from kstorm.runtime import running
 from kstorm.runtime.service.settings import Settings
 from tests.exec_stub import Frames, ended
@@ -132,7 +133,7 @@ def test_bootstrap_option_connects_to_kafka_directly(
     def asked(settings: Settings, *_: object) -> None:
         raise NoBrokerError(f"no Kafka broker answered at {settings.bootstrap_servers!r}")
 
-    monkeypatch.setattr(watching, "backlogs_of", asked)
+    monkeypatch.setattr(sampling, "backlogs_of", asked)
     code, told, _ = kstorm("causes", "wordcount", "--window", "0.1", "--bootstrap", "h:9092")
     assert (code, told.splitlines()) == (
         0,
@@ -148,7 +149,7 @@ def test_local_runs_are_searched_first(
     monkeypatch.setenv("KSTORM_HOME", str(tmp_path))
     monkeypatch.delenv("KUBECONFIG", raising=False)
     monkeypatch.setenv("HOME", str(tmp_path))
-    monkeypatch.setattr(watching, "backlogs_of", lambda *_: {})
+    monkeypatch.setattr(sampling, "backlogs_of", lambda *_: {})
     assert "(running there: none), and there is no kubeconfig" in kstorm("causes", "words")[2]
     workers = [
         running.RunningWorker(f"{name}-0", name, "http://127.0.0.1:1")
@@ -178,9 +179,9 @@ def test_pod_command_uses_a_separate_client(
     looking, asking = set[int](), set[int]()
     stub.add("sentences", "spout")
     say_lag(stub, "{}", "{}")
-    process = watching.OnKubernetes._process
+    process = sampling.KubernetesSampler._process
 
-    def noted(self: watching.OnKubernetes, *pod: Any) -> Process:
+    def noted(self: sampling.KubernetesSampler, *pod: Any) -> ProcessSnapshot:
         looking.add(id(self._cluster))
         return process(self, *pod)
 
@@ -188,7 +189,7 @@ def test_pod_command_uses_a_separate_client(
         asking.add(id(cluster))
         return PodCommand(cluster, *rest)
 
-    monkeypatch.setattr(watching.OnKubernetes, "_process", noted)
-    monkeypatch.setattr(watching, "PodCommand", noted_too)
+    monkeypatch.setattr(sampling.KubernetesSampler, "_process", noted)
+    monkeypatch.setattr(sampling, "PodCommand", noted_too)
     assert kstorm("causes", "wordcount", "--window", "0.1")[0] == 0
     assert (len(looking), len(asking), looking & asking) == (1, 1, set())

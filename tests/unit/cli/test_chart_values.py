@@ -10,9 +10,9 @@ import yaml
 
 from kstorm.cli.__main__ import main
 from kstorm.cli.prepare import compare
-from kstorm.cli.shape import parse_shape, shape_of
 from kstorm.errors import ConfigError
 from kstorm.kafka.ends import sinks_of, sources_of
+from kstorm.operations.control.deployment_shape import parse_shape, shape_of
 from kstorm.runtime.service.settings import load_topology
 
 TOPOLOGY = """

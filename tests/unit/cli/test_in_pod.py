@@ -11,8 +11,8 @@ from threading import Event
 import pytest
 import typer
 
-from kstorm.cli.in_pod import run_in_pod
-from kstorm.cli.who import operator
+from kstorm.operations.events.operator_identity import operator
+from kstorm.operations.kubernetes.pod_command import run_in_pod
 from tests.exec_stub import Frames, ended
 from tests.from_kubeconfig import from_kubeconfig, given
 from tests.kubernetes_stub import KubernetesStub
@@ -304,7 +304,7 @@ def test_ctrl_c_reports_that_the_command_continues(
     def interrupted(*_: object) -> int:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("kstorm.cli.cluster.execute", interrupted)
+    monkeypatch.setattr("kstorm.operations.kubernetes.cluster.execute", interrupted)
     code, _, error = kstorm("drain", "wordcount")
     assert (code, error.splitlines()[-1]) == (
         130,

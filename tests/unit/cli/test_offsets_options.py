@@ -5,11 +5,11 @@ from pathlib import Path
 import pytest
 
 from kstorm.cli.__main__ import main
-from kstorm.cli.reading import ReadingOptions, find_reading
-from kstorm.cli.target import Target, parse_pair, parse_target
 from kstorm.errors import ConfigError
 from kstorm.kafka import EARLIEST_TIME, LATEST_TIME
 from kstorm.kafka.offsets import TopologyRef
+from kstorm.operations.offsets.spout_offsets import OffsetOptions, find_spout_offsets
+from kstorm.operations.offsets.targets import Target, parse_pair, parse_target
 from kstorm.runtime.zookeeper.nodes import describe_holder
 
 TOPOLOGIES = """
@@ -73,19 +73,19 @@ def test_only_spout_of_a_topology_need_not_be_named(monkeypatch: pytest.MonkeyPa
     """Its only spout need not be named, and the environment of its pod says where the servers are."""
     monkeypatch.setenv("KSTORM_ZOOKEEPER", "zookeeper:2181")
     monkeypatch.setenv("KSTORM_TOPOLOGY_ID", "hello-7")
-    found = find_reading(ReadingOptions("asked:one"))
+    found = find_spout_offsets(OffsetOptions("asked:one"))
     assert (found.config.topic, found.config.zk_path, found.zookeeper) == (
         "lines-topic",
         "/kstorm/lines",
         "zookeeper:2181",
     )
     assert found.topology == TopologyRef("hello-7", "hello")
-    assert find_reading(ReadingOptions("asked:two", "more")).config.id == "more"
+    assert find_spout_offsets(OffsetOptions("asked:two", "more")).config.id == "more"
 
 
 def test_offsets_without_a_topology() -> None:
-    found = find_reading(
-        ReadingOptions(root="/r", id="i", topic="t", bootstrap="kafka:1", zookeeper="zookeeper:2")
+    found = find_spout_offsets(
+        OffsetOptions(root="/r", id="i", topic="t", bootstrap="kafka:1", zookeeper="zookeeper:2")
     )
     assert (found.config.zk_path, found.config.topic) == ("/r/i", "t")
     assert (found.settings.bootstrap_servers, found.zookeeper) == ("kafka:1", "zookeeper:2")

@@ -11,13 +11,13 @@ from urllib.parse import parse_qsl, urlsplit
 import msgspec
 import pytest
 
-from kstorm.cli import askable, state_client
-from kstorm.cli.cluster import Cluster, open_cluster
 from kstorm.client import StateClient
 from kstorm.errors import ConfigError, ControlError, OverdueError, TopologyError
-from kstorm.inspect.asked import in_json
-from kstorm.inspect.outline import Outline, OutlineComponent, OutlineEdge
-from kstorm.inspect.owner import owner
+from kstorm.introspection.key_owner import owner_of
+from kstorm.introspection.outline import Outline, OutlineComponent, OutlineEdge
+from kstorm.introspection.state_query import json_of_value
+from kstorm.operations.kubernetes.cluster import Cluster, open_cluster
+from kstorm.operations.state import state_client, status_targets
 from kstorm.runtime import running
 from tests.http_stub import HttpStub
 from tests.kubernetes_stub import KubernetesStub
@@ -50,7 +50,7 @@ class Bolt:
 
     def put(self, key: str, value: Any) -> int:
         """Into the state of its owner."""
-        task = owner(self.outline, "count", [key])
+        task = owner_of(self.outline, "count", [key])
         assert task is not None
         self.rows[task - FIRST][key] = value
         return task
@@ -73,7 +73,7 @@ class Bolt:
 
     def _told(self, index: int, query: Mapping[str, str], as_of: dict[str, Any]) -> tuple[int, Any]:
         rows = {
-            key: in_json(key, msgspec.msgpack.encode(value))
+            key: json_of_value(key, msgspec.msgpack.encode(value))
             for key, value in sorted(self.rows[index].items())
         }
         about = {"component": "count", "task": index + FIRST, "as_of": as_of}
@@ -139,7 +139,7 @@ def test_no_such_key_is_exit_code_1(bolt: Bolt, kstorm: Command) -> None:
     assert errors == "kstorm: no task of count has the key 'cow', as of 10:29:01 UTC\n"
     assert {asked for _, asked in bolt.asked} == set(range(FIRST, FIRST + TASKS))
     bolt.asked.clear()
-    task = owner(OUTLINE, "count", [7])
+    task = owner_of(OUTLINE, "count", [7])
     code, _, errors = kstorm("state", "get", "wordcount", "count", "cow", "--by", "[7]")
     assert (code, errors) == (1, f"kstorm: count:{task} has no key 'cow', as of 10:29:01 UTC\n")
     assert [asked for _, asked in bolt.asked] == [task]
@@ -148,7 +148,7 @@ def test_no_such_key_is_exit_code_1(bolt: Bolt, kstorm: Command) -> None:
 
 def test_key_other_than_the_grouping_value_is_found(bolt: Bolt) -> None:
     """The grouping's task has none, so the others are asked; with `by` it is one question."""
-    of_word = owner(OUTLINE, "count", ["the"])
+    of_word = owner_of(OUTLINE, "count", ["the"])
     assert of_word is not None
     bolt.rows[of_word - FIRST]["the 2026"] = b"x"
     assert client().get("count", "the 2026") == b"x"
@@ -344,8 +344,8 @@ def test_pod_of_the_cluster_uses_pod_addresses(bolt: Bolt, monkeypatch: pytest.M
         cluster.context = ""
         return cluster
 
-    monkeypatch.setattr(askable, "question", question)
-    monkeypatch.setattr(askable, "open_cluster", inside)
+    monkeypatch.setattr(status_targets, "question", question)
+    monkeypatch.setattr(status_targets, "open_cluster", inside)
     assert client().get("count", "the") == 3
     assert {each.read() for each in client().scan("count")} == {3}
 

@@ -13,7 +13,7 @@ import pytest
 from rich.text import Text
 
 from kstorm.cli.__main__ import main
-from kstorm.cli.waiting import wait_until
+from kstorm.cli.wait_display import wait_until
 from kstorm.printable import printable
 from kstorm.runtime.terminal import Screen
 from kstorm_pipeline.__main__ import main as pipeline_main

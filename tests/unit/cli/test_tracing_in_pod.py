@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from kstorm.cli import otlp
+from kstorm.operations.traces import otlp
 from tests.from_kubeconfig import from_kubeconfig, given
 from tests.kubernetes_stub import KubernetesStub
 from tests.unit.cli.conftest import Command

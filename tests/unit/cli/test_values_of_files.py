@@ -8,8 +8,8 @@ import pytest
 import yaml
 
 from kstorm.cli.__main__ import main
-from kstorm.cli.kafka_of import TopologyOptions
-from kstorm.cli.tracing import TracingOptions, is_on_kubernetes
+from kstorm.cli.topology_options import TopologyOptions
+from kstorm.cli.trace_options import TraceOptions, is_on_kubernetes
 from kstorm.errors import ConfigError
 from kstorm.runtime.service.settings import Settings, load_topology
 
@@ -163,7 +163,7 @@ def test_path_of_a_file_counts_as_code(folder: Path) -> None:
     options = TopologyOptions("t.yaml")
     assert options.name == "wired"
     assert not options.is_far
-    assert not is_on_kubernetes(TracingOptions(topology="t.yaml"))
+    assert not is_on_kubernetes(TraceOptions(topology="t.yaml"))
 
 
 def test_prepare_compares_with_a_file(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -5,7 +5,7 @@ from itertools import pairwise
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kstorm_pipeline.audit.coverage import Account, Intervals, Range, Skip
+from kstorm_pipeline.audit.coverage import CoverageAccount, FinishedRange, Intervals, SkippedRange
 
 NUMBERS = st.integers(0, 30)
 PAIRS = st.tuples(NUMBERS, NUMBERS)
@@ -37,7 +37,9 @@ def test_intervals_behave_like_a_set_of_numbers(
 
 def test_overlapping_ranges_leave_no_gap() -> None:
     """As after a crash. Offsets after the stored one are not due."""
-    account = Account.of([Range(0, 10), Range(10, 20), Range(15, 30)])
+    account = CoverageAccount.of(
+        [FinishedRange(0, 10), FinishedRange(10, 20), FinishedRange(15, 30)]
+    )
     assert account.gaps(0, 100, 30) == []
     assert account.gaps(0, 100, 25) == []
     assert account.gaps(5, 12, 30) == []
@@ -45,16 +47,21 @@ def test_overlapping_ranges_leave_no_gap() -> None:
 
 def test_stored_offset_in_no_range_is_a_gap() -> None:
     """Between two ranges, before the first, and after the last."""
-    account = Account.of([Range(5, 10), Range(12, 20)])
+    account = CoverageAccount.of([FinishedRange(5, 10), FinishedRange(12, 20)])
     assert account.gaps(0, 100, 23) == [(0, 5), (10, 12), (20, 23)]
     assert account.gaps(0, 100, None) == [(0, 5), (10, 12)]
     assert account.gaps(6, 11, 23) == [(10, 11)]
 
 
 def test_step_back_invalidates_later_outcomes() -> None:
-    first = Range(0, 20, dead=((3, 5), (11, 12)), empty=((12, 14),), skipped=(Skip(15, 17, "why"),))
-    account = Account.of([first, Range(20, 10), Range(10, 13)])
+    first = FinishedRange(
+        0, 20, dead=((3, 5), (11, 12)), empty=((12, 14),), skipped=(SkippedRange(15, 17, "why"),)
+    )
+    account = CoverageAccount.of([first, FinishedRange(20, 10), FinishedRange(10, 13)])
     assert account.gaps(0, 20, 20) == [(13, 20)]
     assert (list(account.dead), list(account.empty), account.skipped) == ([(3, 5)], [], [])
-    assert account.ranges == [Range(10, 13)]
-    assert Account.of([first, Range(20, 10), Range(10, 20)]).gaps(0, 20, 20) == []
+    assert account.ranges == [FinishedRange(10, 13)]
+    assert (
+        CoverageAccount.of([first, FinishedRange(20, 10), FinishedRange(10, 20)]).gaps(0, 20, 20)
+        == []
+    )

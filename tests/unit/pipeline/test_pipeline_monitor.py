@@ -10,7 +10,7 @@ import pytest
 from kstorm_pipeline.errors import PipelineError
 from kstorm_pipeline.monitor.monitor import Monitor
 from kstorm_pipeline.monitor.pages import serving
-from kstorm_pipeline.monitor.pulse import Pulse
+from kstorm_pipeline.monitor.stall_detector import StallDetector
 
 
 class Clock:
@@ -92,7 +92,7 @@ def test_run_is_ready_once_each_query_has_caught_up(clock: Clock) -> None:
 
 
 def test_pulse_measures_from_its_creation() -> None:
-    assert Pulse(now=5.0).still_for(7.5) == 2.5
+    assert StallDetector(now=5.0).still_for(7.5) == 2.5
 
 
 @pytest.fixture

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from kstorm.local.ports import reserve_port
+from kstorm.dev.ports import reserve_port
 from kstorm_pipeline.__main__ import main, make_parser
 from kstorm_pipeline.encryption import refuse_unmended
 from kstorm_pipeline.errors import PipelineError, SettingsError

@@ -3,7 +3,7 @@
 from types import SimpleNamespace
 from typing import Any
 
-from kstorm_pipeline.watch import _Log
+from kstorm_pipeline.query_watch import _Log
 
 
 def test_batch_after_an_idle_period_is_counted() -> None:

@@ -18,11 +18,11 @@ from kstorm_pipeline.protobuf_extent import (
     MOST_PLACES,
     MOST_VALUES,
     DamagedError,
-    Extent,
+    MessageExtent,
     TooLargeError,
 )
 from kstorm_pipeline.protobuf_files import files_of_class, files_of_set, message_names, open_message
-from kstorm_pipeline.protobuf_reading import NOT_SO, Reading, read_message
+from kstorm_pipeline.protobuf_reading import UNEXPECTED, ProtobufReading, read_message
 from kstorm_pipeline.protobuf_versions import difference
 from tests.pipeline.messages import File
 from tests.protobuf_bytes import long, number
@@ -33,8 +33,8 @@ FIRST = b"\x00"
 ALL: dict[tuple[int, ...], str | None] = {(0,): None}
 
 
-def reading(kind: Any, *, emit_defaults: bool = False) -> Reading:
-    return Reading(files_of_class(kind), kind.DESCRIPTOR.full_name, emit_defaults)
+def reading(kind: Any, *, emit_defaults: bool = False) -> ProtobufReading:
+    return ProtobufReading(files_of_class(kind), kind.DESCRIPTOR.full_name, emit_defaults)
 
 
 def row(kind: Any, body: bytes, **options: bool) -> dict[str, Any]:
@@ -204,7 +204,7 @@ def test_a_message_without_fields_is_left_out() -> None:
     ids=lambda payload: payload.hex() or "nothing",
 )  # fmt: skip
 def test_undecodable_payload_has_a_reason(payload: bytes) -> None:
-    assert reason(ORDER, payload) == NOT_SO
+    assert reason(ORDER, payload) == UNEXPECTED
 
 
 def test_invalid_utf8_has_a_reason_in_proto2() -> None:
@@ -232,7 +232,7 @@ def test_message_is_found_by_the_index_in_the_record() -> None:
         (b"\x00", "another"),
         (b"\x02\x02", "another"),
         (b"\x04\x02\x00", None),
-        (b"\x02\x04", NOT_SO),
+        (b"\x02\x04", UNEXPECTED),
     ):
         assert read_message(line, written, head + b"\x0a\x01x")[0] == expected
     assert read_message(line, written, b"\x04\x02\x00\x0a\x01x")[1] == ("x",)
@@ -403,7 +403,7 @@ def test_largest_allowed_messages_are_read() -> None:
 def test_long_damaged_message_is_refused_before_decoding(tail: bytes) -> None:
     body = long(4, bytes(MOST_VALUES)) + tail
     with pytest.raises(DamagedError):
-        Extent(BOMB.DESCRIPTOR).check(body)
+        MessageExtent(BOMB.DESCRIPTOR).check(body)
     with pytest.raises(DecodeError):
         BOMB.FromString(body)
 
@@ -432,7 +432,7 @@ def test_random_bytes_never_raise_and_valid_messages_pass(
     body: bytes,
 ) -> None:
     read_message(reading(BOMB), ALL, body)
-    extent = Extent(BOMB.DESCRIPTOR)
+    extent = MessageExtent(BOMB.DESCRIPTOR)
     extent._harmless = -1
     with suppress(DecodeError):
         BOMB.FromString(body)

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 import uvloop
 
-from kstorm.local.ports import reserve_port
+from kstorm.dev.ports import reserve_port
 from kstorm.runtime.service.app import ServiceWorker, make_app
 from kstorm.runtime.service.settings import Settings
 

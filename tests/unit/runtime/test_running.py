@@ -7,8 +7,8 @@ import sys
 from pathlib import Path
 
 from examples.diamond import build
+from kstorm.introspection.outline_builder import outline_of
 from kstorm.runtime import running
-from kstorm.runtime.tracing.outlines import outline
 
 
 def test_what_runs_is_found_with_its_shape(tmp_path: Path) -> None:
@@ -19,7 +19,7 @@ def test_what_runs_is_found_with_its_shape(tmp_path: Path) -> None:
     for place in (tmp_path, tmp_path / "run"):
         [found] = running.find(place)
         assert (found.pid, list(found.workers)) == (os.getpid(), [worker])
-        assert found.topology == outline(topology)
+        assert found.topology == outline_of(topology)
     running.remove(tmp_path / "run")
     assert list(running.find(tmp_path)) == []
 

@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kstorm.runtime.tracing.spans import Spans
+from kstorm.operations.traces.time_ranges import TimeRanges
 
 SPANS = st.lists(st.tuples(st.integers(0, 30), st.integers(0, 30)), max_size=6)
 
@@ -16,7 +16,7 @@ def moments(spans: list[tuple[float, float]]) -> set[int]:
 @given(rounds=st.lists(SPANS, max_size=5))
 def test_each_moment_is_told_once(rounds: list[list[tuple[float, float]]]) -> None:
     """All that is wanted and was not told before; in order, apart from each other, and none empty."""
-    spans, told = Spans(), set[int]()
+    spans, told = TimeRanges(), set[int]()
     for wanted in rounds:
         fresh = spans.fresh(wanted)
         assert moments(fresh) == moments(wanted) - told

@@ -10,14 +10,14 @@ from urllib.parse import quote
 
 import pytest
 
+from kstorm.dev.ports import reserve_port
 from kstorm.errors import ConfigError
-from kstorm.local.ports import reserve_port
+from kstorm.introspection.outline_builder import outline_of
 from kstorm.runtime.service.app import make_app
 from kstorm.runtime.service.settings import Settings, from_environment
 from kstorm.runtime.service.state_pages import add_state_pages
-from kstorm.runtime.tracing.outlines import outline
 from kstorm.topology import Topology
-from tests.unit.inspect.test_owner import topology
+from tests.unit.introspection.test_key_owner import topology
 from tests.unit.runtime.serving import Idle, Serving, run
 from tests.unit.runtime.test_stored_state import recovered
 
@@ -29,13 +29,13 @@ AS_OF = {"offset": 6, "time": 1000.0}
 
 def word_of(task: int, built: Topology) -> str:
     """A word that belongs to a task, by index."""
-    from kstorm.inspect.owner import owner
+    from kstorm.introspection.key_owner import owner_of
 
-    told = outline(built)
+    told = outline_of(built)
     return next(
         word
         for word in map(str, range(100))
-        if owner(told, "count", [word]) == told.task_ids("count")[task]
+        if owner_of(told, "count", [word]) == told.task_ids("count")[task]
     )
 
 

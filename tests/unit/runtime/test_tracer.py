@@ -6,19 +6,25 @@ from typing import Any, Final
 
 import pytest
 
-from kstorm.inspect.facts import Message
-from kstorm.inspect.gather import Record
-from kstorm.inspect.outcomes import SLOW, Outcome
-from kstorm.inspect.waiting import waits_for
-from kstorm.runtime.tracing.log import Bounds, Budget, Place, Ranges, TopicLog
-from kstorm.runtime.tracing.outlines import outline
-from kstorm.runtime.tracing.recent import Recent
-from kstorm.runtime.tracing.slowest import slowest
-from kstorm.runtime.tracing.tracer import Tracer
-from kstorm.runtime.tracing.trees import Reading, read_trees
+from kstorm.introspection.outline_builder import outline_of
+from kstorm.operations.traces.recent_records import RecentRecords
+from kstorm.operations.traces.slowest_trees import slowest_trees
+from kstorm.operations.traces.topic_log import (
+    PartitionBounds,
+    PartitionId,
+    Ranges,
+    ReadBudget,
+    TopicLog,
+)
+from kstorm.operations.traces.tracer import Tracer
+from kstorm.operations.traces.tree_batches import TreeBatch, read_trees
+from kstorm.operations.trees.facts import MessageId
+from kstorm.operations.trees.open_edges import open_edges
+from kstorm.operations.trees.outcomes import SLOW, TreeOutcome
+from kstorm.operations.trees.tree_reader import TopicRecord
 from kstorm.testing import FeederSpout, LocalCluster
 from kstorm.topology import Bolt, Tuple
-from tests.unit.inspect.rebuilding import rebuilt, records, roots, topology
+from tests.unit.operations.rebuilding import rebuilt, records, roots, topology
 
 BEGIN: Final = 1_700_000_000_000
 EVERY_MS: Final = 10_000
@@ -35,17 +41,17 @@ SENTENCES: Final = [SAID.get(number, "the cow jumped") for number in range(30)]
 class Log(TopicLog):
     """Records in memory, and which of them were read."""
 
-    def __init__(self, found: Sequence[Record], places: Sequence[Place]) -> None:
-        self.budget = Budget(10**9, 60)
-        self._of: dict[Place, list[Record]] = {place: [] for place in places}
+    def __init__(self, found: Sequence[TopicRecord], places: Sequence[PartitionId]) -> None:
+        self.budget = ReadBudget(10**9, 60)
+        self._of: dict[PartitionId, list[TopicRecord]] = {place: [] for place in places}
         for record in found:
             self._of[record.topic, record.partition].append(record)
-        self.read_from: list[Record] = []
+        self.read_from: list[TopicRecord] = []
 
-    def places(self, topic: str) -> list[Place]:
+    def places(self, topic: str) -> list[PartitionId]:
         return [place for place in self._of if place[0] == topic]
 
-    def everything(self) -> list[Record]:
+    def everything(self) -> list[TopicRecord]:
         """In the order of time: one tree after the other."""
         return sorted(
             self.read({place: self.bounds(place) for place in self._of}),
@@ -55,15 +61,15 @@ class Log(TopicLog):
     def look_again(self) -> None:
         """They do not grow."""
 
-    def bounds(self, place: Place) -> Bounds:
-        return Bounds(0, len(self._of[place]))
+    def bounds(self, place: PartitionId) -> PartitionBounds:
+        return PartitionBounds(0, len(self._of[place]))
 
-    def offsets_at(self, places: Sequence[Place], ms: float) -> dict[Place, int]:
+    def offsets_at(self, places: Sequence[PartitionId], ms: float) -> dict[PartitionId, int]:
         return {
             place: sum(record.timestamp < int(ms) for record in self._of[place]) for place in places
         }
 
-    def read(self, ranges: Ranges) -> Iterator[Record]:
+    def read(self, ranges: Ranges) -> Iterator[TopicRecord]:
         for place, (start, end) in ranges.items():
             for record in self._of[place][start:end]:
                 self.read_from.append(record)
@@ -86,7 +92,7 @@ class Holds(Bolt):
 def told() -> tuple[Log, Any]:
     """Give the records of thirty sentences, ten seconds apart, and the topology."""
     feeder = FeederSpout("sentence")
-    stamped: dict[tuple[str, int, int], Record] = {}
+    stamped: dict[tuple[str, int, int], TopicRecord] = {}
     with LocalCluster(topology(feeder, Holds(), tasks=1)) as cluster:
         for number, sentence in enumerate(SENTENCES):
             feeder.feed([sentence], number)
@@ -114,15 +120,15 @@ def test_what_is_read_is_enough(
     everything = log.everything()
     root = roots(everything)[number]
     whole = rebuilt(shape, everything, root)
-    tree = Tracer(outline(shape), log).tree(root, BEGIN + number * EVERY_MS)
+    tree = Tracer(outline_of(shape), log).tree(root, BEGIN + number * EVERY_MS)
     assert tree.outcome == ("open" if number in FORGOTTEN else "acked")
     assert (tree.outcome, tree.tuples.keys(), tree.proof) == (
         whole.outcome,
         whole.tuples.keys(),
         whole.proof,
     )
-    assert waits_for(tree).unacked == waits_for(whole).unacked
-    assert bool(waits_for(tree).unacked) == (number in FORGOTTEN)
+    assert open_edges(tree).unacked == open_edges(whole).unacked
+    assert bool(open_edges(tree).unacked) == (number in FORGOTTEN)
 
 
 @pytest.mark.parametrize(
@@ -136,7 +142,7 @@ def test_no_more_is_read_than_it_takes(
     monkeypatch.setattr(time, "time", lambda: (BEGIN + len(SENTENCES) * EVERY_MS) / 1000)
     root = roots(log.everything())[number]
     log.read_from.clear()
-    Tracer(outline(shape), log).tree(root, BEGIN + number * EVERY_MS)
+    Tracer(outline_of(shape), log).tree(root, BEGIN + number * EVERY_MS)
     begun = BEGIN + number * EVERY_MS
     assert log.read_from
     assert {record.timestamp for record in log.read_from} <= set(
@@ -157,9 +163,9 @@ def test_several_trees_are_read_at_once(told: tuple[Log, Any], numbers: Sequence
         for number, root in enumerate(roots(everything))
         if number in numbers
     }
-    wanted = [Outcome(root, SLOW, at, at + 20_000) for root, at in begun.items()]
+    wanted = [TreeOutcome(root, SLOW, at, at + 20_000) for root, at in begun.items()]
     log.read_from.clear()
-    found = list(read_trees(outline(shape), log, wanted))
+    found = list(read_trees(outline_of(shape), log, wanted))
     read = list(log.read_from)
     assert [outcome.root for outcome, _, _ in found] == list(begun)
     for outcome, tree, whole in found:
@@ -192,9 +198,9 @@ def test_open_trees_are_read_at_once(
         for number, root in enumerate(roots(everything))
         if number in numbers
     }
-    recent = Recent(log, shape.acker_topic, log.places(shape.acker_topic))
+    recent = RecentRecords(log, shape.acker_topic, log.places(shape.acker_topic))
     log.read_from.clear()
-    found = Reading(outline(shape), log, begun).read(3_600_000, recent=recent)
+    found = TreeBatch(outline_of(shape), log, begun).read(3_600_000, recent=recent)
     read = list(log.read_from)
     assert found.keys() == begun.keys()
     for root, tree in found.items():
@@ -213,10 +219,10 @@ def test_the_last_minute_is_no_more(told: tuple[Log, Any], monkeypatch: pytest.M
     log, shape = told
     now = BEGIN + len(SENTENCES) * EVERY_MS
     monkeypatch.setattr(time, "time", lambda: now / 1000)
-    recent = Recent(log, shape.acker_topic, log.places(shape.acker_topic))
+    recent = RecentRecords(log, shape.acker_topic, log.places(shape.acker_topic))
     log.read_from.clear()
     for offset in range(3):
-        assert recent.begun(Message("elsewhere", 0, offset)) == []
+        assert recent.begun(MessageId("elsewhere", 0, offset)) == []
     stamps = [record.timestamp for record in log.read_from]
     assert min(stamps) == now - 60_000
     assert len(log.read_from) == len({record[:3] for record in log.read_from})
@@ -230,7 +236,7 @@ def test_the_slowest_that_were_open_at_a_time(told: tuple[Log, Any]) -> None:
     first, second = (all_roots[number] for number in HELD)
 
     def found(open_at: int | None, since: int = BEGIN) -> list[int]:
-        slow = slowest(outline(shape), log, since, 1, open_at=open_at)
+        slow = slowest_trees(outline_of(shape), log, since, 1, open_at=open_at)
         assert all(begun[root] == at for root, at in slow)
         return [root for root, _ in slow]
 

@@ -7,13 +7,13 @@ from hypothesis import strategies as st
 
 from kstorm.core.outbox import Outbox
 from kstorm.core.routing import routes
-from kstorm.inspect.owner import likely_values, owner
-from kstorm.runtime.tracing.outlines import outline
+from kstorm.introspection.key_owner import likely_values, owner_of
+from kstorm.introspection.outline_builder import outline_of
 from kstorm.testing import FeederSpout
 from kstorm.topology import Fields, Topology
 from kstorm.trident import Count, TridentTopology, kstorm_state
 from kstorm.trident.state import text_of
-from tests.unit.inspect.test_owner import VALUES
+from tests.unit.introspection.test_key_owner import VALUES
 
 
 def grouped(*fields: str) -> Topology:
@@ -33,5 +33,5 @@ def test_the_task_that_is_asked_is_the_one_that_has_the_key(values: tuple[Any, A
     for topology, key in ((ONE, values[:1]), (TWO, values)):
         route = routes(topology, "in", 0, Outbox(topology))["default"]
         ((chosen,),) = (lane.targets for lane in route.choose(values))
-        told = outline(topology)
-        assert owner(told, "count", likely_values(told, "count", text_of(key))) == chosen
+        told = outline_of(topology)
+        assert owner_of(told, "count", likely_values(told, "count", text_of(key))) == chosen

@@ -8,18 +8,18 @@ import pytest
 
 from kstorm.core.dead_letters import DeadLetter
 from kstorm.errors import ConfigError, ControlError
-from kstorm.inspect.letters import Left, Numbered
+from kstorm.operations.letters.selection import CurrentLetters, NumberedLetter
 from kstorm.runtime.service.settings import Settings
-from kstorm_ui import acting, meant, offers, ordered
-from kstorm_ui.asked import Asked
+from kstorm_ui import action_forms, available_actions, letter_selection, operator_actions
+from kstorm_ui.background_actions import MOST_KEPT, BackgroundAction, BackgroundActions
 from kstorm_ui.collector import Collector
-from kstorm_ui.deeds import MOST_KEPT, Deed, Deeds
-from kstorm_ui.meant import meant_by
+from kstorm_ui.letter_selection import selected_by
 from kstorm_ui.preview import form_text
+from kstorm_ui.query_cache import QueryCache
 from kstorm_ui.settings import ACTIONS, from_environment
 from kstorm_ui.site import Site
-from kstorm_ui.sources.letters import Found
-from kstorm_ui.state import TopologyState
+from kstorm_ui.sources.letters import FoundLetters
+from kstorm_ui.topology_state import TopologyState
 from tests.ui.server import MadeUp, topology
 
 SETTINGS = Settings(topology="", bootstrap_servers="nowhere:1")
@@ -79,7 +79,7 @@ def test_invalid_fields_are_rejected(
 ) -> None:
     """The message has the field, its value, and the valid values."""
     with pytest.raises(ConfigError, match=said):
-        ordered.ordered(site, state, verb, fields, "anna")
+        action_forms.requested_action(site, state, verb, fields, "anna")
 
 
 def test_form_fields_are_parsed(
@@ -88,8 +88,10 @@ def test_form_fields_are_parsed(
     """The value gets the line ends that it had before the browser submitted it."""
     given: list[Any] = []
     for name in ("replay", "edit", "drain"):
-        monkeypatch.setattr(acting, name, lambda *words, **more: given.append((words[1:], more)))
-    ordered.ordered(site, state, "drain", {"timeout": " 2.5 "}, "anna")
+        monkeypatch.setattr(
+            operator_actions, name, lambda *words, **more: given.append((words[1:], more))
+        )
+    action_forms.requested_action(site, state, "drain", {"timeout": " 2.5 "}, "anna")
     fields = {
         "rate": "50",
         "limit": "3",
@@ -98,11 +100,13 @@ def test_form_fields_are_parsed(
         "kind": "failed",
         "until": "9",
     }
-    assert ordered.ordered(site, state, "replay", fields, "anna").what == "kind failed"
-    ordered.ordered(site, state, "edit", {"number": "7", "value": "a\r\nb\n"}, "anna")
+    assert (
+        action_forms.requested_action(site, state, "replay", fields, "anna").what == "kind failed"
+    )
+    action_forms.requested_action(site, state, "edit", {"number": "7", "value": "a\r\nb\n"}, "anna")
     assert given[0] == ((2.5,), {})
     assert given[1] == (
-        (meant_by(fields),),
+        (selected_by(fields),),
         {"rate": 50.0, "limit": 3, "note": "mended", "by_stages": True},
     )
     assert given[2][0] == (state.outline, 7, b"a\nb\n", "")
@@ -111,17 +115,17 @@ def test_form_fields_are_parsed(
 def test_later_dead_letters_are_not_selected(monkeypatch: pytest.MonkeyPatch) -> None:
     """A form has the number of the last dead letter that existed when it was shown."""
     letter = DeadLetter(topology="shop", component="lines", task=0, reason="failed", kind="failed")
-    there = [Numbered(number, letter) for number in (1, 4, 9)]
-    monkeypatch.setattr(meant, "letters_of", lambda *_: Found(there, False))
-    monkeypatch.setattr(meant, "read_letters", lambda *_: Left(there))
-    shown = meant_by({"kind": "failed"}).upto(4)
-    assert meant_by(shown.fields) == shown
+    there = [NumberedLetter(number, letter) for number in (1, 4, 9)]
+    monkeypatch.setattr(letter_selection, "letters_of", lambda *_: FoundLetters(there, False))
+    monkeypatch.setattr(letter_selection, "read_letters", lambda *_: CurrentLetters(there))
+    shown = selected_by({"kind": "failed"}).upto(4)
+    assert selected_by(shown.fields) == shown
     assert [one.number for one in shown.letters(SETTINGS, "shop")] == [1, 4]
-    assert [one.number for one in meant_by({"number": "9"}).letters(SETTINGS, "shop")] == [9]
-    assert meant_by({"number": "9"}).query == "?number=9"
+    assert [one.number for one in selected_by({"number": "9"}).letters(SETTINGS, "shop")] == [9]
+    assert selected_by({"number": "9"}).query == "?number=9"
     for fields in ({"number": "2"}, {"kind": "timed_out"}):
         with pytest.raises(ControlError, match="has no dead letter that matches the selection"):
-            meant_by(fields).letters(SETTINGS, "shop")
+            selected_by(fields).letters(SETTINGS, "shop")
 
 
 @pytest.mark.parametrize(
@@ -143,11 +147,11 @@ def test_form_shows_only_values_that_it_submits_unchanged(
 
 def test_many_are_discarded_only_by_group() -> None:
     """Only allowed actions are offered."""
-    assert offers.on_letters(frozenset(ACTIONS), "") == ["replay"]
-    assert offers.on_letters(frozenset(ACTIONS), "d487") == ["replay", "discard"]
-    assert offers.on_letter(frozenset({"edit"})) == ["edit"]
-    assert offers.on_topology(frozenset()) == []
-    assert all(map(offers.about, ACTIONS))
+    assert available_actions.on_letters(frozenset(ACTIONS), "") == ["replay"]
+    assert available_actions.on_letters(frozenset(ACTIONS), "d487") == ["replay", "discard"]
+    assert available_actions.on_letter(frozenset({"edit"})) == ["edit"]
+    assert available_actions.on_topology(frozenset()) == []
+    assert all(map(available_actions.about, ACTIONS))
 
 
 class Held:
@@ -156,14 +160,14 @@ class Held:
     def __init__(self, outcome: Callable[[], str] = lambda: "all is well") -> None:
         self.released, self._outcome = threading.Event(), outcome
 
-    def __call__(self, deed: Deed) -> str:
+    def __call__(self, deed: BackgroundAction) -> str:
         deed.wait(lambda: "" if self.released.is_set() else "3 in flight", 60)
         return self._outcome()
 
 
 def test_one_action_of_a_kind_per_topology() -> None:
     """Actions of another kind, or of another topology, run at the same time."""
-    deeds, held = Deeds(), Held()
+    deeds, held = BackgroundActions(), Held()
     deed = deeds.start("shop", "drain", "", "anna", held)
     with pytest.raises(
         ControlError, match=r"drain is already under way: anna started it at .* UTC"
@@ -182,7 +186,7 @@ def test_one_action_of_a_kind_per_topology() -> None:
 
 def test_last_twenty_actions_are_kept() -> None:
     """Actions that still run are kept too."""
-    deeds, held = Deeds(), Held()
+    deeds, held = BackgroundActions(), Held()
     first = deeds.start("shop", "drain", "", "anna", held)
     for number in range(MOST_KEPT + 5):
         assert deeds.start("shop", "replay", str(number), "anna", lambda deed: "").over.wait(60)
@@ -198,7 +202,7 @@ def test_failed_action_has_the_reason(caplog: pytest.LogCaptureFixture) -> None:
         raise ControlError("the spout has died")
 
     ended = threading.Event()
-    deeds, held = Deeds(ended.set), Held(refuse)
+    deeds, held = BackgroundActions(ended.set), Held(refuse)
     held.released.set()
     deed = deeds.start("shop", "drain", "", "anna", held)
     assert deed.over.wait(60)
@@ -212,7 +216,7 @@ def test_failed_action_has_the_reason(caplog: pytest.LogCaptureFixture) -> None:
 
 def test_shutdown_ends_waiting_actions() -> None:
     """They end with a reason, so that an event can record it."""
-    deeds, held = Deeds(), Held()
+    deeds, held = BackgroundActions(), Held()
     deed = deeds.start("shop", "drain", "", "anna", held)
     deeds.close()
     assert deed.over.is_set()
@@ -220,7 +224,7 @@ def test_shutdown_ends_waiting_actions() -> None:
 
 
 async def test_actions_discard_cached_answers() -> None:
-    asked, answers = Asked(1), iter(range(3))
+    asked, answers = QueryCache(1), iter(range(3))
     assert await asked.answer("letters", lambda: next(answers)) == (0, "")
     assert await asked.answer("letters", lambda: next(answers)) == (0, "")
     asked.forget()

@@ -8,16 +8,16 @@ from typing import Any
 
 import pytest
 
-from kstorm.cli.cluster import open_cluster
 from kstorm.errors import ConfigError
+from kstorm.operations.kubernetes.cluster import open_cluster
+from kstorm_ui.action_forms import requested_action
+from kstorm_ui.background_actions import BackgroundAction
 from kstorm_ui.collector import Collector
-from kstorm_ui.deeds import Deed
-from kstorm_ui.ordered import ordered
 from kstorm_ui.preview import preview
 from kstorm_ui.settings import ACTIONS
 from kstorm_ui.site import Site
 from kstorm_ui.sources.kubernetes import KubernetesSource
-from kstorm_ui.state import TopologyState
+from kstorm_ui.topology_state import TopologyState
 from tests.exec_stub import ended
 from tests.from_kubeconfig import from_kubeconfig
 from tests.kubernetes_stub import KubernetesStub
@@ -45,8 +45,10 @@ def state(site: Site) -> TopologyState:
     return site.collector.memories["wordcount"].state
 
 
-def done(site: Site, state: TopologyState, verb: str, fields: dict[str, str]) -> Deed:
-    found = site.deeds.start(state.name, verb, "", WHO, ordered(site, state, verb, fields, WHO).act)
+def done(site: Site, state: TopologyState, verb: str, fields: dict[str, str]) -> BackgroundAction:
+    found = site.deeds.start(
+        state.name, verb, "", WHO, requested_action(site, state, verb, fields, WHO).act
+    )
     assert found.over.wait(60)
     return found
 
@@ -106,7 +108,7 @@ def test_pod_records_scaling(cluster: KubernetesStub, site: Site, state: Topolog
 @pytest.mark.parametrize("verb", ["replay", "discard"])
 def test_dead_letter_actions_need_kafka(site: Site, state: TopologyState, verb: str) -> None:
     with pytest.raises(ConfigError, match="The web UI does not know Kafka's address"):
-        ordered(site, state, verb, {"number": "1"}, WHO)
+        requested_action(site, state, verb, {"number": "1"}, WHO)
 
 
 def test_pod_command_has_its_own_client(
@@ -120,7 +122,7 @@ def test_pod_command_has_its_own_client(
         used.append(core)
         return 0
 
-    monkeypatch.setattr("kstorm.cli.cluster.execute", execute)
+    monkeypatch.setattr("kstorm.operations.kubernetes.cluster.execute", execute)
     done(site, state, "activate", {})
     assert site.cluster is not None
     assert len(used) == 1

@@ -7,10 +7,10 @@ from typing import Any
 import msgspec
 import pytest
 
-from kstorm.cli.cluster import Cluster, open_cluster
-from kstorm.cli.workloads import Pod
 from kstorm.errors import AbsentError, ControlError
-from kstorm.inspect.outline import Outline
+from kstorm.introspection.outline import Outline
+from kstorm.operations.kubernetes.cluster import Cluster, open_cluster
+from kstorm.operations.kubernetes.workloads import Pod
 from kstorm_ui.sources import kubernetes
 from kstorm_ui.sources.kubernetes import KubernetesSource
 from tests.kubernetes_stub import KubernetesStub

@@ -26,17 +26,17 @@ from kstorm_pipeline import report
 from kstorm_pipeline.audit.audit import audit
 from kstorm_pipeline.audit.window import Times, parse_time
 from kstorm_pipeline.container import ROLES, become
-from kstorm_pipeline.describe import describe
 from kstorm_pipeline.errors import PipelineError, SettingsError
 from kstorm_pipeline.failures import explain
-from kstorm_pipeline.load import load_pipeline
-from kstorm_pipeline.maintain import maintain
+from kstorm_pipeline.maintenance import maintain
 from kstorm_pipeline.monitor.monitor import Monitor
 from kstorm_pipeline.monitor.pages import serving
+from kstorm_pipeline.pipeline_import import load_pipeline
 from kstorm_pipeline.rebuild import rebuild
 from kstorm_pipeline.run import check_brokers, run
 from kstorm_pipeline.session import start_spark
 from kstorm_pipeline.settings import PAIRS, PREFIX, Settings, flag, help_texts, load
+from kstorm_pipeline.table_description import describe
 from kstorm_pipeline.tables import Tables
 from kstorm_pipeline.terminal import guarded
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from pyspark.errors import AnalysisException
 
 from kstorm_pipeline.errors import PipelineError
-from kstorm_pipeline.places import names_in, text_of
+from kstorm_pipeline.storage import list_names, read_text
 
 if TYPE_CHECKING:
     from collections.abc import Collection
@@ -97,7 +97,7 @@ def has_half_a_batch(spark: SparkSession, settings: Settings, query: str) -> boo
     """Return True if the query's last batch is not committed. The next run starts with it."""
     folders = (f"{checkpoint(settings, query)}/{folder}" for folder in ("offsets", "commits"))
     begun, done = (
-        {name for name in names_in(spark, folder) if name.isdigit()} for folder in folders
+        {name for name in list_names(spark, folder) if name.isdigit()} for folder in folders
     )
     return not begun <= done
 
@@ -119,8 +119,8 @@ def first_unread(spark: SparkSession, settings: Settings) -> int:
 def last_done(spark: SparkSession, settings: Settings, query: str) -> str | None:
     """Return the end offset of the last committed batch, in its source's format, or None."""
     place = checkpoint(settings, query)
-    done = [int(name) for name in names_in(spark, f"{place}/commits") if name.isdigit()]
-    return text_of(spark, f"{place}/offsets/{max(done)}").splitlines()[-1] if done else None
+    done = [int(name) for name in list_names(spark, f"{place}/commits") if name.isdigit()]
+    return read_text(spark, f"{place}/offsets/{max(done)}").splitlines()[-1] if done else None
 
 
 def query_id(spark: SparkSession, settings: Settings, query: str) -> str | None:

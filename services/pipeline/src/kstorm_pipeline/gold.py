@@ -33,9 +33,9 @@ from kstorm_pipeline.conflicts import commit_again
 from kstorm_pipeline.ddl import quoted
 from kstorm_pipeline.delta_log import DeltaLog, rows_in
 from kstorm_pipeline.errors import PipelineError
-from kstorm_pipeline.lookups import any_of
 from kstorm_pipeline.pipeline import DEFINITION, POSITION, SINK_ORDER, SKETCH, SOURCE_ORDER, BatchId
-from kstorm_pipeline.spans import Span, join_spans
+from kstorm_pipeline.replay_lookup import any_of
+from kstorm_pipeline.spans import IntegerSpan, join_spans
 from kstorm_pipeline.tables import once, query_id_of
 
 if TYPE_CHECKING:
@@ -272,7 +272,7 @@ def _near(gold: Gold, given: DataFrame) -> Column:
             given, sf.collect_set(hour), sf.count_if(sf.col(quoted([key])[0]).isNull())
         )
         column = sf.col(f"t.{quoted([key])[0]}")
-        hours = join_spans(Span(("", 0), each, each) for each in found[0])
+        hours = join_spans(IntegerSpan(("", 0), each, each) for each in found[0])
         within = any_of(
             (column >= _hour(span.first)) & (column < _hour(span.last + 1)) for span in hours
         )

@@ -89,7 +89,7 @@ _SCALARS: Mapping[int, tuple[DataType, Convert]] = {
 
 
 @dataclass(frozen=True, slots=True)
-class Rows:
+class MessageRows:
     """Converts messages of one type to rows."""
 
     columns: StructType
@@ -108,7 +108,7 @@ class Rows:
         return tuple(row)
 
 
-def rows_of(descriptor: Any, *, emit_defaults: bool) -> Rows:
+def rows_of(descriptor: Any, *, emit_defaults: bool) -> MessageRows:
     """Return the conversion for a message type.
 
     With `emit_defaults`, a zero in a field without presence is zero, not null. Raises PipelineError
@@ -127,7 +127,7 @@ class _Making:
         self._emit_defaults = emit_defaults
         self._columns = 0
 
-    def message(self, descriptor: Any, above: tuple[str, ...]) -> Rows | None:
+    def message(self, descriptor: Any, above: tuple[str, ...]) -> MessageRows | None:
         """Return the conversion, or None for a type without fields.
 
         Delta has no columns without inner columns, and Spark omits them too.
@@ -152,7 +152,7 @@ class _Making:
             columns.append(StructField(field.name, found[0]))
             empty.append(self._absent(field, found[1]))
         _check_names(descriptor, columns)
-        return Rows(StructType(columns), tuple(empty), places) if columns else None
+        return MessageRows(StructType(columns), tuple(empty), places) if columns else None
 
     def _field(self, field: Any, above: tuple[str, ...]) -> tuple[DataType, Convert] | None:
         self._columns += 1

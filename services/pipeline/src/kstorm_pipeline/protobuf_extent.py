@@ -67,7 +67,7 @@ class _Kind:
     """The tags of all fields."""
 
 
-class Extent:
+class MessageExtent:
     """Checks messages of one type, which is not recursive."""
 
     def __init__(self, descriptor: Any) -> None:

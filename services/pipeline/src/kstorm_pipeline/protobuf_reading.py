@@ -9,20 +9,20 @@ from typing import TYPE_CHECKING, Any
 from google.protobuf.message import DecodeError
 from google.protobuf.message_factory import GetMessageClass
 
-from kstorm_pipeline.protobuf_columns import Rows, UnfitError, rows_of
-from kstorm_pipeline.protobuf_extent import DamagedError, Extent, TooLargeError
+from kstorm_pipeline.protobuf_columns import MessageRows, UnfitError, rows_of
+from kstorm_pipeline.protobuf_extent import DamagedError, MessageExtent, TooLargeError
 from kstorm_pipeline.protobuf_files import open_message
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-NOT_SO = "the value does not match that schema"
+UNEXPECTED = "the value does not match that schema"
 _MOST_INDEXES = 100
 """The most nested messages in a record's message index."""
 
 
 @dataclass(frozen=True, slots=True)
-class Reading:
+class ProtobufReading:
     """The message type to read, as it is sent to executors."""
 
     files: bytes
@@ -33,7 +33,7 @@ class Reading:
 
 
 def read_message(
-    reading: Reading, written: Mapping[tuple[int, ...], str | None], payload: bytes
+    reading: ProtobufReading, written: Mapping[tuple[int, ...], str | None], payload: bytes
 ) -> tuple[str | None, tuple[Any, ...]]:
     """Return the reason why the payload is unreadable, or None, and the row.
 
@@ -44,7 +44,7 @@ def read_message(
     try:
         place, start = _place(payload)
         if place not in written:
-            return NOT_SO, rows.empty
+            return UNEXPECTED, rows.empty
         reason = written[place]
         if reason is not None:
             return reason, rows.empty
@@ -54,15 +54,15 @@ def read_message(
     except (TooLargeError, UnfitError) as error:
         return str(error), rows.empty
     except (DamagedError, DecodeError, UnicodeDecodeError):
-        return NOT_SO, rows.empty
+        return UNEXPECTED, rows.empty
 
 
 @lru_cache(maxsize=16)
-def _opened(reading: Reading) -> tuple[Any, Rows, Extent]:
+def _opened(reading: ProtobufReading) -> tuple[Any, MessageRows, MessageExtent]:
     """Return a message's decoder, conversion and check. They are created once per process."""
     descriptor = open_message(reading.files, reading.message)
     rows = rows_of(descriptor, emit_defaults=reading.emit_defaults)
-    return GetMessageClass(descriptor).FromString, rows, Extent(descriptor)
+    return GetMessageClass(descriptor).FromString, rows, MessageExtent(descriptor)
 
 
 def _place(payload: bytes) -> tuple[tuple[int, ...], int]:

@@ -22,7 +22,7 @@ from kstorm_pipeline.protobuf_files import (
     message_names,
     open_message,
 )
-from kstorm_pipeline.protobuf_reading import Reading, read_message
+from kstorm_pipeline.protobuf_reading import ProtobufReading, read_message
 from kstorm_pipeline.protobuf_versions import difference
 from kstorm_pipeline.registry_records import (
     BROKEN,
@@ -61,7 +61,7 @@ class ProtobufRecords(RegistryRecords):
 
     def decoder(self, schema: Schema | None) -> Decoder:
         files, message = self._reader(schema)
-        return _ProtobufDecoder(Reading(files, message, self.emit_defaults))
+        return _ProtobufDecoder(ProtobufReading(files, message, self.emit_defaults))
 
     def _reader(self, schema: Schema | None) -> tuple[bytes, str]:
         """Return the reader's descriptors, and the name of the message in them."""
@@ -117,7 +117,7 @@ def protobuf_records(
 
 
 class _ProtobufDecoder(Decoder):
-    def __init__(self, reading: Reading) -> None:
+    def __init__(self, reading: ProtobufReading) -> None:
         self._reading = reading
         self._descriptor = open_message(reading.files, reading.message)
         self._columns = rows_of(self._descriptor, emit_defaults=reading.emit_defaults).columns

@@ -33,12 +33,12 @@ from typing import TYPE_CHECKING
 from pyspark.sql import functions as sf
 
 from kstorm_pipeline.aggregates import facts_of
+from kstorm_pipeline.batch_stats import BatchStats, collect_stats
 from kstorm_pipeline.gold import merge_gold
-from kstorm_pipeline.lookups import find_replays, mark_replays
-from kstorm_pipeline.marks import Marks
+from kstorm_pipeline.high_water_marks import HighWaterMarks
 from kstorm_pipeline.pipeline import BatchId
-from kstorm_pipeline.reading import good_rows, malformed_rows, read_rows, refine_rows
-from kstorm_pipeline.survey import Survey, survey
+from kstorm_pipeline.replay_lookup import find_replays, mark_replays
+from kstorm_pipeline.row_reading import good_rows, malformed_rows, read_rows, refine_rows
 from kstorm_pipeline.tables import query_id_of
 
 if TYPE_CHECKING:
@@ -46,7 +46,7 @@ if TYPE_CHECKING:
 
     from pyspark.sql import DataFrame, SparkSession
 
-    from kstorm_pipeline.arrow.batches import ArrowWay, WrittenBatch
+    from kstorm_pipeline.arrow.batches import ArrowReader, WrittenBatch
     from kstorm_pipeline.pipeline import Pipeline
     from kstorm_pipeline.tables import Tables
 
@@ -65,9 +65,9 @@ class Batch:
     """The bronze rows."""
     records: DataFrame
     """The result of `read_rows` for them without the raw record: persisted, or from `written`."""
-    facts: Survey
+    facts: BatchStats
     """Statistics of the records."""
-    marks: Marks
+    marks: HighWaterMarks
     """The high-water marks of silver."""
     written: WrittenBatch | None = None
     """The records as files of silver, if Python has read them."""
@@ -110,8 +110,8 @@ def refine(
     pipeline: Pipeline,
     rows: DataFrame,
     batch_id: int,
-    marks: Marks | None = None,
-    arrow: ArrowWay | None = None,
+    marks: HighWaterMarks | None = None,
+    arrow: ArrowReader | None = None,
 ) -> Refined:
     """Write what a batch of bronze rows adds to the other tables. Can be repeated at any time.
 
@@ -120,9 +120,16 @@ def refine(
     """
     done = Refined()
     with _kept(pipeline, rows, batch_id, arrow) as (records, written):
-        facts = (written.survey() if written is not None else None) or survey(records)
+        facts = (written.survey() if written is not None else None) or collect_stats(records)
         batch = Batch(
-            tables, pipeline, batch_id, rows, records, facts, marks or Marks(tables), written
+            tables,
+            pipeline,
+            batch_id,
+            rows,
+            records,
+            facts,
+            marks or HighWaterMarks(tables),
+            written,
         )
         done.size, done.reason = facts.size, facts.reason
         if facts.malformed:
@@ -138,7 +145,7 @@ def refine(
 
 @contextmanager
 def _kept(
-    pipeline: Pipeline, rows: DataFrame, number: int, arrow: ArrowWay | None
+    pipeline: Pipeline, rows: DataFrame, number: int, arrow: ArrowReader | None
 ) -> Iterator[tuple[DataFrame, WrittenBatch | None]]:
     """Read the records of a batch once, and keep them as files or in memory."""
     written = arrow.read(rows, number) if arrow is not None else None

@@ -18,23 +18,23 @@ from typing import TYPE_CHECKING
 
 from pyspark.errors import StreamingQueryException
 
-from kstorm_pipeline.arrow.batches import ArrowWay
+from kstorm_pipeline.arrow.batches import ArrowReader
 from kstorm_pipeline.audit.findings import COMPLETE
 from kstorm_pipeline.checkpoints import check_checkpoints, checkpoint, has_begun
 from kstorm_pipeline.errors import PipelineError
 from kstorm_pipeline.failures import blame, explain, last_raised
-from kstorm_pipeline.marks import Marks
-from kstorm_pipeline.monitor.looking import at_audits, at_lag, looking
+from kstorm_pipeline.high_water_marks import HighWaterMarks
+from kstorm_pipeline.monitor.bronze_lag import BronzeLag
+from kstorm_pipeline.monitor.metric_polling import at_audits, at_lag, polling_metrics
 from kstorm_pipeline.monitor.monitor import Monitor
 from kstorm_pipeline.monitor.quarantine import watch_quarantine
-from kstorm_pipeline.monitor.topic import TopicLag
-from kstorm_pipeline.monitor.unrefined import BronzeLag
-from kstorm_pipeline.origin import client_options, open_origin
-from kstorm_pipeline.reading import chosen_before, note_choice
+from kstorm_pipeline.monitor.topic_lag import TopicLag
+from kstorm_pipeline.query_watch import watch
 from kstorm_pipeline.rebuild import find_rebuilt, put_in_place
 from kstorm_pipeline.refine import refine
+from kstorm_pipeline.row_reading import chosen_before, note_choice
 from kstorm_pipeline.schemas import check_tables, definitions, find_schemas, note_definitions
-from kstorm_pipeline.watch import watch
+from kstorm_pipeline.topic_identity import client_options, open_identity
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -44,10 +44,10 @@ if TYPE_CHECKING:
     from pyspark.sql.streaming.readwriter import DataStreamWriter
 
     from kstorm_pipeline.monitor.metrics import Metrics
-    from kstorm_pipeline.origin import Origin
     from kstorm_pipeline.pipeline import Pipeline
     from kstorm_pipeline.settings import Settings
     from kstorm_pipeline.tables import Tables
+    from kstorm_pipeline.topic_identity import TopicIdentity
 
 logger = logging.getLogger(__name__)
 
@@ -78,7 +78,7 @@ def run(
     rebuilt = find_rebuilt(spark, settings, tables, pipeline, schemas)
     check_checkpoints(spark, settings, tables, pipeline, rebuilt)
     check_tables(spark, tables, pipeline, schemas, rebuilt)
-    with open_origin(spark, settings, tables) as origin, _signals() as stop:
+    with open_identity(spark, settings, tables) as origin, _signals() as stop:
         for name in rebuilt:
             put_in_place(spark, settings, tables, pipeline.golds[name], schemas)
         tables.create(spark, schemas, definitions(pipeline) | {"bronze": origin.properties})
@@ -98,7 +98,7 @@ class _EndedError(Exception):
 class _Running:
     """State shared by the queries of a run."""
 
-    origin: Origin
+    origin: TopicIdentity
     monitor: Monitor
     stop: threading.Event
     problems: list[PipelineError] = field(default_factory=list)
@@ -168,7 +168,7 @@ def _looks_taken(
                 at_audits, metrics, spark, tables.path(COMPLETE)
             ),
         }
-        with looking(looks):
+        with polling_metrics(looks):
             yield
 
 
@@ -205,7 +205,7 @@ def _refine(
     # `maintain` deletes only rows that have been read, so its commits can be skipped.
     options = {"maxBytesPerTrigger": _BYTES_PER_BATCH, "skipChangeCommits": "true"}
     source = spark.readStream.format("delta").options(**options).load(tables.path("bronze"))
-    marks, arrow = Marks(tables), ArrowWay(spark, settings, tables, pipeline)
+    marks, arrow = HighWaterMarks(tables), ArrowReader(spark, settings, tables, pipeline)
 
     def write(rows: DataFrame, number: int) -> None:
         with running.noting():

@@ -20,7 +20,7 @@ from kstorm_pipeline.errors import PipelineError
 from kstorm_pipeline.gold import PLACES, gather, in_order
 from kstorm_pipeline.occurrences import NAMED
 from kstorm_pipeline.pipeline import DEFINITION, POSITION, SINK_ORDER, SOURCE_ORDER
-from kstorm_pipeline.reading import good_rows, read_rows, refine_rows
+from kstorm_pipeline.row_reading import good_rows, read_rows, refine_rows
 from kstorm_pipeline.tables import BRONZE, QUARANTINE
 
 if TYPE_CHECKING:

@@ -24,7 +24,7 @@ is too large for Java.
 
 
 @dataclass(frozen=True, slots=True, order=True)
-class Span:
+class IntegerSpan:
     """The numbers `first` to `last`, inclusive, of one owner. Each owner has its own numbers."""
 
     owner: tuple[str, int]
@@ -32,7 +32,7 @@ class Span:
     last: int
 
 
-def join_spans(spans: Iterable[Span], most_gaps: int = _MOST_GAPS) -> list[Span]:
+def join_spans(spans: Iterable[IntegerSpan], most_gaps: int = _MOST_GAPS) -> list[IntegerSpan]:
     """Cover the spans by fewer, in order: only the widest `most_gaps` gaps within owners stay open.
 
     So new numbers and one old number remain two spans, and the numbers in between are not searched.
@@ -44,7 +44,7 @@ def join_spans(spans: Iterable[Span], most_gaps: int = _MOST_GAPS) -> list[Span]
         if before.owner == after.owner and after.first > before.last + 1
     }
     kept = set(nlargest(most_gaps, gaps, key=gaps.__getitem__))
-    joined: list[Span] = []
+    joined: list[IntegerSpan] = []
     for place, span in enumerate(ordered):
         if joined and joined[-1].owner == span.owner and place not in kept:
             joined[-1] = replace(joined[-1], last=max(joined[-1].last, span.last))

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 from delta.tables import DeltaTable
 
 from kstorm_pipeline.delta_log import DeltaLog
-from kstorm_pipeline.places import delete, is_there, names_in
+from kstorm_pipeline.storage import delete, exists, list_names
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -79,8 +79,8 @@ class Tables:
         """Return the existing tables: the pipeline's own first, then gold."""
         names = [
             name
-            for name in names_in(spark, self.root)
-            if is_there(spark, f"{self.path(name)}/_delta_log")
+            for name in list_names(spark, self.root)
+            if exists(spark, f"{self.path(name)}/_delta_log")
         ]
         return [name for name in OWN if name in names] + sorted(set(names) - set(OWN))
 

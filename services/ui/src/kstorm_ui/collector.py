@@ -11,8 +11,8 @@ from typing import Final
 from kstorm.errors import KstormError
 from kstorm.runtime.kafka.lag import Lags
 from kstorm_ui.history import SAMPLE_SECS
-from kstorm_ui.memory import Memory
 from kstorm_ui.sources.report import Source, TopologyReport
+from kstorm_ui.topology_memory import TopologyMemory
 
 log = logging.getLogger(__name__)
 
@@ -30,7 +30,7 @@ class Collector:
     ) -> None:
         self.source = source
         self.problem = ""
-        self.memories: dict[str, Memory] = {}
+        self.memories: dict[str, TopologyMemory] = {}
         """Memory by topology. One that is gone is kept for an hour, marked as such."""
         self._lag_of, self._every = lag_of, every
         self._seen: dict[str, float] = {}
@@ -87,7 +87,7 @@ class Collector:
     def _learn(self, found: Mapping[str, tuple[TopologyReport, Lags]]) -> None:
         now, clock = time.monotonic(), time.time()
         for name, (report, lags) in found.items():
-            self.memories.setdefault(name, Memory(now)).learn(report, lags, now, clock)
+            self.memories.setdefault(name, TopologyMemory(now)).learn(report, lags, now, clock)
             self._seen[name] = now
         for name, seen in list(self._seen.items()):
             if name not in found:

@@ -2,17 +2,17 @@
 
 from collections.abc import Mapping, Sequence
 
-from kstorm.inspect.causes import HoldUp
-from kstorm.inspect.outline import OutlineEdge
-from kstorm_ui.counts import Edge
-from kstorm_ui.state import ComponentState, EdgeState
+from kstorm.introspection.outline import OutlineEdge
+from kstorm.operations.status.bottlenecks import Bottleneck
+from kstorm_ui.counters import Edge
+from kstorm_ui.topology_state import ComponentState, EdgeState
 
 
 def edges_of(
     declared: Sequence[OutlineEdge],
     rates: Mapping[str, Mapping[Edge, float]],
     components: Sequence[ComponentState],
-    causes: Sequence[HoldUp],
+    causes: Sequence[Bottleneck],
 ) -> Sequence[EdgeState]:
     """Return one edge per pair of components, whatever streams connect them.
 

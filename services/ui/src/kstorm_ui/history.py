@@ -19,7 +19,7 @@ _MINUTE: Final = 60.0
 _PLAIN: Final = ("emitted", "executed", "acked", "failed", "pending", "frames_in", "errors")
 
 
-class Point(msgspec.Struct, frozen=True):
+class HistoryPoint(msgspec.Struct, frozen=True):
     """One component at one moment of a chart. Rates are per second, latencies in seconds. None: not
     known."""
 
@@ -37,10 +37,12 @@ class History:
     """Samples with their monotonic time in seconds. A gap in time is a gap in the history."""
 
     def __init__(self) -> None:
-        self._points: deque[tuple[float, Mapping[str, Point]]] = deque()
+        self._points: deque[tuple[float, Mapping[str, HistoryPoint]]] = deque()
         self._minutes: deque[tuple[float, Mapping[str, array[int]]]] = deque()
 
-    def add(self, now: float, points: Mapping[str, Point], totals: Mapping[str, Figures]) -> None:
+    def add(
+        self, now: float, points: Mapping[str, HistoryPoint], totals: Mapping[str, Figures]
+    ) -> None:
         """Add a sample. `totals` are counted from the start."""
         self._points.append((now, points))
         while self._points[0][0] < now - HOUR:
@@ -52,7 +54,7 @@ class History:
             while self._minutes[0][0] < now - DAY - _MINUTE:
                 self._minutes.popleft()
 
-    def points(self, component: str) -> Iterator[tuple[float, Point]]:
+    def points(self, component: str) -> Iterator[tuple[float, HistoryPoint]]:
         """Yield the samples of the last hour, in order."""
         for at, points in list(self._points):
             if component in points:

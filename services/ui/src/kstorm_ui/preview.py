@@ -6,20 +6,20 @@ from typing import Final
 
 import msgspec
 
-from kstorm.cli.discarding import check_discardable
-from kstorm.cli.letters import read_one
-from kstorm.cli.replaying import replayable
 from kstorm.errors import ConfigError, ControlError
-from kstorm.inspect.letters import Numbered
-from kstorm.inspect.outline import Outline
+from kstorm.introspection.outline import Outline
+from kstorm.operations.letters.discarding import check_discardable
+from kstorm.operations.letters.reading import read_one
+from kstorm.operations.letters.replaying import replayable
+from kstorm.operations.letters.selection import NumberedLetter
 from kstorm.printable import printable
 from kstorm.runtime.service.settings import Settings
-from kstorm_ui.acting import why_no_edit
-from kstorm_ui.meant import Meant, meant_by
-from kstorm_ui.ordered import done_by_pod
+from kstorm_ui.action_forms import runs_by_pod
+from kstorm_ui.letter_selection import SelectedLetters, selected_by
+from kstorm_ui.operator_actions import why_no_edit
 from kstorm_ui.settings import settings_of
 from kstorm_ui.site import NOT_TOLD, Site, no_outline
-from kstorm_ui.state import TopologyState
+from kstorm_ui.topology_state import TopologyState
 
 _OF_LETTERS: Final = ("replay", "edit", "discard")
 
@@ -28,8 +28,8 @@ class Preview(msgspec.Struct, frozen=True):
     """Contents of an action's page. With a `problem` the page has no form."""
 
     problem: str = ""
-    meant: Meant | None = None
-    letters: Sequence[Numbered] = ()
+    meant: SelectedLetters | None = None
+    letters: Sequence[NumberedLetter] = ()
     others: Mapping[str, int] = {}
     """Reasons why selected dead letters are left out, with their counts."""
     value: str | None = None
@@ -42,10 +42,10 @@ async def preview(
     """Preview an action. Raises `ConfigError` or `ControlError` with the reason why it is not
     possible."""
     if verb not in _OF_LETTERS:
-        if settings_of(state.bootstrap, state.zookeeper) is None and not done_by_pod(site, verb):
+        if settings_of(state.bootstrap, state.zookeeper) is None and not runs_by_pod(site, verb):
             raise ConfigError(NOT_TOLD)
         return Preview()
-    meant = meant_by(fields)
+    meant = selected_by(fields)
     if verb == "edit":
         if meant.number is None:
             raise ConfigError("Choose one dead letter")
@@ -58,27 +58,29 @@ async def preview(
     return Preview(problem=problem) if found is None else found
 
 
-def _replayed(settings: Settings, topology: str, meant: Meant) -> Preview:
+def _replayed(settings: Settings, topology: str, meant: SelectedLetters) -> Preview:
     letters, others = replayable(settings, topology, meant.letters(settings, topology), force=False)
     if not letters:
         raise ControlError(f"None of these dead letters can be replayed: {'; '.join(others)}")
     return _of(meant, letters, others)
 
 
-def _discarded(settings: Settings, topology: str, meant: Meant) -> Preview:
+def _discarded(settings: Settings, topology: str, meant: SelectedLetters) -> Preview:
     letters = meant.letters(settings, topology)
     check_discardable(topology, letters)
     return _of(meant, letters, {})
 
 
-def _edited(settings: Settings, topology: str, outline: Outline, meant: Meant) -> Preview:
+def _edited(settings: Settings, topology: str, outline: Outline, meant: SelectedLetters) -> Preview:
     one = read_one(settings, topology, meant.number or 0)
     if why := why_no_edit(settings, outline, one):
         raise ControlError(f"{one.number} cannot be edited: {why}")
     return Preview(meant=meant, letters=[one], value=form_text(one.letter.value))
 
 
-def _of(meant: Meant, letters: Sequence[Numbered], others: Mapping[str, int]) -> Preview:
+def _of(
+    meant: SelectedLetters, letters: Sequence[NumberedLetter], others: Mapping[str, int]
+) -> Preview:
     """Limit the selection to dead letters that exist now."""
     return Preview(
         meant=meant.upto(max(one.number for one in letters)), letters=letters, others=others

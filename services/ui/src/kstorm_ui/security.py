@@ -15,8 +15,8 @@ from starlette.requests import Request
 from starlette.responses import PlainTextResponse, RedirectResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from kstorm.cli.who import operator
 from kstorm.errors import ConfigError
+from kstorm.operations.events.operator_identity import operator
 from kstorm.runtime.own_machine import is_own
 from kstorm_ui.forms import fields_of
 

@@ -9,8 +9,8 @@ from typing import Final
 
 import uvicorn
 
-from kstorm.cli.cluster import open_cluster
 from kstorm.errors import ConfigError, KstormError
+from kstorm.operations.kubernetes.cluster import open_cluster
 from kstorm.runtime.kafka.lag import Lag, Lags
 from kstorm.runtime.service.settings import Settings
 from kstorm_ui.app import make_app

@@ -14,18 +14,18 @@ from starlette.routing import Route
 
 from kstorm.printable import printable
 from kstorm.runtime.service.settings import Settings
-from kstorm_ui import offers, showing, texts, views
-from kstorm_ui.asked import Asked, Problem
+from kstorm_ui import available_actions, formatting, redaction, view_data
+from kstorm_ui.background_actions import BackgroundActions
 from kstorm_ui.collector import Collector
-from kstorm_ui.deeds import Deeds
-from kstorm_ui.meant import Meant
-from kstorm_ui.memory import Memory
+from kstorm_ui.letter_selection import SelectedLetters
+from kstorm_ui.query_cache import QueryCache, QueryProblem
+from kstorm_ui.responses import Make
 from kstorm_ui.settings import settings_of
-from kstorm_ui.shown import Make
 from kstorm_ui.sources import messages
 from kstorm_ui.sources.kubernetes import KubernetesSource
-from kstorm_ui.state import TopologyState
-from kstorm_ui.windows import WINDOWS
+from kstorm_ui.time_windows import WINDOWS
+from kstorm_ui.topology_memory import TopologyMemory
+from kstorm_ui.topology_state import TopologyState
 
 HERE: Final = Path(__file__).parent
 API: Final = "/api/v1"
@@ -60,35 +60,35 @@ class Site:
         )
         self.actions = actions if self.cluster is not None else actions - {"scale"}
         """Allowed actions that are also possible here."""
-        self.deeds = Deeds(self._changed)
-        self.asked = Asked(4)
+        self.deeds = BackgroundActions(self._changed)
+        self.asked = QueryCache(4)
         # Each query uses a core for seconds, and up to 64 MB of prefetched records.
-        self.read = Asked(2)
+        self.read = QueryCache(2)
         self._templates = Environment(
             loader=FileSystemLoader(HERE / "templates"),
             autoescape=True,
             undefined=StrictUndefined,
             trim_blocks=True,
             lstrip_blocks=True,
-            finalize=texts.shown,
+            finalize=formatting.shown,
         )
         self._templates.globals |= {
             "actions": self.actions,
             "deeds": self.deeds,
             "limits": messages,
-            "Meant": Meant,
-            "offers": offers,
+            "SelectedLetters": SelectedLetters,
+            "offers": available_actions,
             "show_logs": show_logs,
-            "showing": showing,
-            "texts": texts,
-            "views": views,
+            "showing": redaction,
+            "texts": formatting,
+            "views": view_data,
             "windows": WINDOWS,
         }
 
     def _changed(self) -> None:
         self.asked.forget()
 
-    def memory(self, request: Request) -> Memory:
+    def memory(self, request: Request) -> TopologyMemory:
         """Return the memory of the topology in the path. Raises `HTTPException` 404 if it was never
         seen."""
         memory = self.collector.memories.get(request.path_params["topology"])
@@ -96,7 +96,7 @@ class Site:
             raise HTTPException(404)
         return memory
 
-    def component(self, request: Request) -> tuple[Memory, str]:
+    def component(self, request: Request) -> tuple[TopologyMemory, str]:
         """Return the memory of the topology in the path, and the component's id.
 
         Raises `HTTPException` 404 if either does not exist.
@@ -108,12 +108,12 @@ class Site:
 
     async def ask_kafka(
         self, name: object, state: TopologyState, ask: Callable[[Settings, str], Any]
-    ) -> tuple[Any, Problem]:
-        """Query the topology's Kafka, cached by `name` as in `Asked`. Return the answer and the
+    ) -> tuple[Any, QueryProblem]:
+        """Query the topology's Kafka, cached by `name` as in `QueryCache`. Return the answer and the
         problem."""
         settings = settings_of(state.bootstrap, state.zookeeper)
         if settings is None:
-            return None, Problem(NOT_TOLD)
+            return None, QueryProblem(NOT_TOLD)
         return await self.asked.answer((name, state.name), partial(ask, settings, state.name))
 
     def both(self, path: str, template: str, make: Make) -> list[Route]:

@@ -17,10 +17,8 @@ from kstorm.cli.consume import consume
 from kstorm.cli.events import events
 from kstorm.cli.export_traces import export_traces
 from kstorm.cli.flux_schema import flux_schema
-from kstorm.cli.in_pod import OVERDUE
 from kstorm.cli.kill import kill
 from kstorm.cli.lag import lag
-from kstorm.cli.noting_by_pod import note_here
 from kstorm.cli.pod_logs import logs
 from kstorm.cli.prepare import prepare
 from kstorm.cli.probe import probe
@@ -31,6 +29,8 @@ from kstorm.cli.ui import ui
 from kstorm.cli.values import values
 from kstorm.cli.why import why
 from kstorm.errors import KstormError, OverdueError
+from kstorm.operations.events.remote_audit_log import record_event_here
+from kstorm.operations.kubernetes.pod_command import OVERDUE
 from kstorm.runtime.terminal import guarded
 
 app = typer.Typer(
@@ -68,7 +68,7 @@ for verb in (
     app.command()(verb)
 app.command(hidden=True)(activation.forget)
 app.command(hidden=True)(lag)
-app.command("note", hidden=True)(note_here)
+app.command("note", hidden=True)(record_event_here)
 
 
 @app.callback()

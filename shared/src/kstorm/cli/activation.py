@@ -5,7 +5,7 @@
     kstorm activate wordcount
 
 The state is in ZooKeeper, so this also works without Kubernetes. On Kubernetes a pod of the
-topology connects to ZooKeeper, unless the user names one (`kstorm.cli.in_pod`).
+topology connects to ZooKeeper, unless the user names one (`kstorm.operations.kubernetes.pod_command`).
 """
 
 import os
@@ -15,12 +15,12 @@ from typing import Annotated
 
 import typer
 
-from kstorm.cli import draining
-from kstorm.cli.finding import Context, Name, Namespace
-from kstorm.cli.in_pod import run_in_pod
-from kstorm.cli.noting import noted
-from kstorm.cli.waiting import on_screen
-from kstorm.cli.who import operator
+from kstorm.cli.target_options import Context, Name, Namespace
+from kstorm.cli.wait_display import on_screen
+from kstorm.operations.control import activation
+from kstorm.operations.events.audit_log import recorded
+from kstorm.operations.events.operator_identity import operator
+from kstorm.operations.kubernetes.pod_command import run_in_pod
 from kstorm.runtime.service.settings import with_or_without_topology
 from kstorm.runtime.zookeeper.topologies import Topologies, open_topologies
 
@@ -37,8 +37,8 @@ def activate(
 ) -> None:
     """Make the spouts of a deactivated topology emit again."""
     run_in_pod(name, zookeeper, namespace, context, ["activate"])
-    with known(name, zookeeper) as topologies, noted(name, "activate"):
-        said = draining.activate(topologies, name, on_screen())
+    with known(name, zookeeper) as topologies, recorded(name, "activate"):
+        said = activation.activate(topologies, name, on_screen())
     print(said)
 
 
@@ -47,8 +47,8 @@ def deactivate(
 ) -> None:
     """Stop a topology's spouts until `kstorm activate`. Tuples in flight finish."""
     run_in_pod(name, zookeeper, namespace, context, ["deactivate"])
-    with known(name, zookeeper) as topologies, noted(name, "deactivate"):
-        said = draining.deactivate(topologies, name, operator(), on_screen())
+    with known(name, zookeeper) as topologies, recorded(name, "deactivate"):
+        said = activation.deactivate(topologies, name, operator(), on_screen())
     print(said)
 
 
@@ -66,8 +66,8 @@ def drain(
 ) -> None:
     """Deactivate a topology and wait until nothing is in flight."""
     run_in_pod(name, zookeeper, namespace, context, ["drain", *timeout_option(timeout)])
-    with known(name, zookeeper) as topologies, noted(name, "drain"):
-        said = draining.drain(topologies, name, timeout, operator(), on_screen())
+    with known(name, zookeeper) as topologies, recorded(name, "drain"):
+        said = activation.drain(topologies, name, timeout, operator(), on_screen())
     print(said)
 
 
@@ -76,8 +76,8 @@ def forget(name: Name, zookeeper: ZooKeeper = None) -> None:
 
     `kstorm kill` runs this in a pod as its last step.
     """
-    with open_zookeeper(zookeeper) as topologies, noted(name, "kill"):
-        draining.forget(topologies, name, on_screen())
+    with open_zookeeper(zookeeper) as topologies, recorded(name, "kill"):
+        activation.forget(topologies, name, on_screen())
 
 
 def timeout_option(seconds: float | None) -> list[str]:

@@ -12,14 +12,19 @@ from typing import Annotated
 import msgspec
 import typer
 
-from kstorm.cli.broker import Bootstrap, settings_for
-from kstorm.cli.cluster import is_named, open_cluster
-from kstorm.cli.finding import Context, Name, Namespace
-from kstorm.cli.kafka_of import BOOTSTRAP
-from kstorm.cli.watching import OnKubernetes, OnThisMachine, Watched, look_twice
+from kstorm.cli.kafka_options import Bootstrap, settings_for
+from kstorm.cli.target_options import Context, Name, Namespace
+from kstorm.cli.topology_options import BOOTSTRAP
 from kstorm.errors import ConfigError, ControlError
-from kstorm.inspect.causes import causes as rank
-from kstorm.inspect.causes import in_words
+from kstorm.operations.kubernetes.cluster import is_named, open_cluster
+from kstorm.operations.status.bottlenecks import bottlenecks_of as rank
+from kstorm.operations.status.bottlenecks import describe
+from kstorm.operations.status.sampling import (
+    KubernetesSampler,
+    LocalSampler,
+    TopologySampler,
+    sample_twice,
+)
 from kstorm.printable import printable
 from kstorm.runtime.running import find, runs
 
@@ -52,13 +57,13 @@ def causes(
 
     Causes are components that are busy, missing or waiting.
     """
-    seen = look_twice(_watched(name, from_runs, bootstrap, namespace, context), window)
+    seen = sample_twice(_watched(name, from_runs, bootstrap, namespace, context), window)
     found = rank(seen.components, seen.no_broker)
     if json:
         print(msgspec.json.encode(found).decode())
         return
     for cause in found:
-        print(printable(in_words(cause, time.time())))
+        print(printable(describe(cause, time.time())))
         for line in cause.evidence:
             print(printable(f"    {line}"))
     if not found:
@@ -71,7 +76,7 @@ def _watched(
     bootstrap: str | None,
     namespace: str | None,
     context: str | None,
-) -> Watched:
+) -> TopologySampler:
     far = namespace is not None or context is not None
     if from_runs is not None and (far or bootstrap is not None):
         raise ConfigError(
@@ -80,7 +85,7 @@ def _watched(
             "other"
         )
     if from_runs is not None or (not far and any(each.name == name for each in find(runs()))):
-        return OnThisMachine(from_runs or runs(), name)
+        return LocalSampler(from_runs or runs(), name)
     if not far and not is_named():
         there = ", ".join(sorted(each.name for each in find(runs()))) or "none"
         raise ControlError(
@@ -89,4 +94,4 @@ def _watched(
         )
     here = bootstrap is not None or BOOTSTRAP in os.environ
     clusters = open_cluster(namespace, context), open_cluster(namespace, context)
-    return OnKubernetes(*clusters, name, settings_for(bootstrap) if here else None)
+    return KubernetesSampler(*clusters, name, settings_for(bootstrap) if here else None)

@@ -11,7 +11,7 @@ from typing import Annotated, Final
 import typer
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicPartition
 
-from kstorm.cli.broker import Bootstrap, Topic, num_partitions, settings_for
+from kstorm.cli.kafka_options import Bootstrap, Topic, num_partitions, settings_for
 from kstorm.errors import BrokerError
 from kstorm.runtime.service.settings import Settings
 

@@ -19,44 +19,44 @@ from typing import Annotated, Final
 import msgspec
 import typer
 
-from kstorm.cli.copying import Mode, copy_noted, copyable
-from kstorm.cli.discarding import check_discardable, discard_all, when_deleted
-from kstorm.cli.editing import ask, edit
-from kstorm.cli.kafka_of import Option, TopologyOptions, in_pod, run_far
-from kstorm.cli.letters import (
+from kstorm.cli.dlq_edit import confirm, edit
+from kstorm.cli.options import with_options
+from kstorm.cli.time_options import parse_since
+from kstorm.cli.topology_options import Option, TopologyOptions, in_pod, run_remotely
+from kstorm.errors import ConfigError, ControlError
+from kstorm.operations.events.audit_log import recorded
+from kstorm.operations.events.operator_identity import operator
+from kstorm.operations.formatting import counted
+from kstorm.operations.letters.copying import ReplayMode, copy_recorded, select_copies
+from kstorm.operations.letters.discarding import check_discardable, discard_all, when_deleted
+from kstorm.operations.letters.reading import (
     MOST_NUMBERS,
-    chosen,
+    fields_of,
     json_of,
     json_of_group,
     line_of,
-    named,
     now_ms,
-    pages_of,
+    numbers_of,
     read_letters,
     read_one,
     read_whole,
     record_of,
+    select,
     table_of,
     table_of_groups,
 )
-from kstorm.cli.moments import parse_since
-from kstorm.cli.noting import noted
-from kstorm.cli.options import with_options
-from kstorm.cli.replaying import order, replayable
-from kstorm.cli.waited import waited
-from kstorm.cli.who import operator
-from kstorm.errors import ConfigError, ControlError
-from kstorm.inspect.letters import (
+from kstorm.operations.letters.replaying import replayable, request_replays
+from kstorm.operations.letters.selection import (
     FINGERPRINT_DIGITS,
-    Left,
+    CurrentLetters,
     LetterRecord,
-    Numbered,
-    Selection,
+    LetterSelection,
+    NumberedLetter,
+    current_letters,
     fingerprint,
-    groups,
-    left,
+    group_letters,
 )
-from kstorm.inspect.words import many
+from kstorm.operations.letters.timeout_reason import timeout_reason
 from kstorm.printable import printable
 from kstorm.runtime.kafka.one_partition import follow_topic
 from kstorm.runtime.terminal import Screen
@@ -114,7 +114,7 @@ def list_(
     given = {"kind": kind, "component": component, "since": since, "match": match}
     in_pod(options, "dlq list", {"group": group, "json": json, **given})
     letters = _chosen(read_letters(options.settings, options.name), _selection((), None, **given))
-    alike = groups(letters) if group else []
+    alike = group_letters(letters) if group else []
     if json:
         for line in map(json_of_group, alike) if group else map(json_of, letters):
             print(line)
@@ -147,14 +147,14 @@ def show(
     in_pod(options, "dlq show", {"raw": raw, "why": why}, [number])
     one = read_one(options.settings, options.name, number)
     if why:
-        told = "\n".join(waited(options, one.letter))
+        told = "\n".join(timeout_reason(options, one.letter))
         one = msgspec.structs.replace(
             one, letter=msgspec.structs.replace(one.letter, waiting_on=told)
         )
     if raw:
         print(json_of(one, whole=True))
         return
-    for name, text in pages_of(one):
+    for name, text in fields_of(one):
         if text:
             print(f"{printable(name):<11} {printable(text)}")
 
@@ -206,15 +206,15 @@ def discard(
             dry_run=dry_run,
         )
     found = read_letters(options.settings, options.name)
-    letters = chosen(found, _selection(wanted, group))
+    letters = select(found, _selection(wanted, group))
     _check_discardable(options, found, letters, wanted, group)
     _show_some(letters)
     if dry_run:
         return
     if not yes:
-        ask("discard", options.name, len(letters))
-    with noted(
-        options.name, "discard", named(letters, group), said=note, settings=options.settings
+        confirm("discard", options.name, len(letters))
+    with recorded(
+        options.name, "discard", numbers_of(letters, group), said=note, settings=options.settings
     ) as deed:
         afterwards = when_deleted(options.settings, options.name)
         deed.outcome = discard_all(options.settings, options.name, letters)
@@ -249,14 +249,14 @@ def replay(
         bool, typer.Option("--force", help="Also replay messages that were replayed three times.")
     ] = False,
     mode: Annotated[
-        Mode,
+        ReplayMode,
         typer.Option(
             help=(
                 "order: the spout emits the message again. produce: copy it to a topic, if no "
                 "spout can."
             )
         ),
-    ] = Mode.ORDER,
+    ] = ReplayMode.ORDER,
     to: Annotated[
         str | None,
         typer.Option(metavar="TOPIC", help="Topic for the copies. Default: their own topics."),
@@ -270,18 +270,20 @@ def replay(
     """
     if bool(numbers) + bool(group) + every != 1:
         raise ConfigError("which letters? Give their numbers, --group or --all")
-    if to is not None and mode is Mode.ORDER:
+    if to is not None and mode is ReplayMode.ORDER:
         raise ConfigError("--to is for copies: give --mode produce too")
     wanted = numbers or []
     if options.is_far:
         given: dict[str, Option] = {"group": group, "all": every, "limit": limit, "rate": rate}
         given |= {"note": note or None, "force": force, "no-canary": not canary}
-        given |= {"mode": mode.value if mode is Mode.PRODUCE else None, "to": to}
+        given |= {"mode": mode.value if mode is ReplayMode.PRODUCE else None, "to": to}
         _far(options, "replay", given, wanted, yes=yes, dry_run=dry_run)
     found = read_letters(options.settings, options.name)
-    selected = chosen(found, _selection(wanted, group))
+    selected = select(found, _selection(wanted, group))
     _check_there(options, selected, wanted)
-    copies = copyable(options, selected, to=to, force=force) if mode is Mode.PRODUCE else None
+    copies = (
+        select_copies(options, selected, to=to, force=force) if mode is ReplayMode.PRODUCE else None
+    )
     letters, others = (
         copies[:2] if copies else replayable(options.settings, options.name, selected, force=force)
     )
@@ -299,14 +301,14 @@ def replay(
     if dry_run:
         return
     if not yes:
-        ask("copy" if copies else "replay", options.name, len(letters))
-    what = named(letters, group)
+        confirm("copy" if copies else "replay", options.name, len(letters))
+    what = numbers_of(letters, group)
     if copies:
-        copy_noted(options, copies._replace(letters=letters), what, to=to, rate=rate, note=note)
+        copy_recorded(options, copies._replace(letters=letters), what, to=to, rate=rate, note=note)
         return
     by_stages = canary and not wanted and len(letters) > 1
-    with noted(options.name, "replay", what, said=note, settings=options.settings) as deed:
-        deed.outcome = order(
+    with recorded(options.name, "replay", what, said=note, settings=options.settings) as deed:
+        deed.outcome = request_replays(
             options.settings,
             options.name,
             letters,
@@ -343,14 +345,16 @@ def watch(
         return
 
 
-def _coming(options: TopologyOptions, deadline: float | None) -> Iterator[tuple[Numbered, bool]]:
+def _coming(
+    options: TopologyOptions, deadline: float | None
+) -> Iterator[tuple[NumberedLetter, bool]]:
     """Yield new letters, each with True if its group already had one."""
     known: set[str] | None = None
     before: list[LetterRecord] = []
     for message in follow_topic(options.settings, NamesOf(options.name).dead_letters_topic):
         if message is None:
             if known is None:
-                known = {fingerprint(one.letter) for one in left(before).letters}
+                known = {fingerprint(one.letter) for one in current_letters(before).letters}
                 print(f"kstorm: {len(known)} groups so far", file=sys.stderr, flush=True)
             if deadline is not None and time.monotonic() >= deadline:
                 return
@@ -359,7 +363,7 @@ def _coming(options: TopologyOptions, deadline: float | None) -> Iterator[tuple[
         if known is None:
             before.append(record)
             continue
-        for one in left([record]).letters:
+        for one in current_letters([record]).letters:
             name = fingerprint(one.letter)
             yield one, name in known
             known.add(name)
@@ -376,15 +380,15 @@ def _far(
 ) -> None:
     """Run the command in a pod, but ask for confirmation here. Exits with the command's code."""
     if not yes or dry_run:
-        code = run_far(options, f"dlq {verb}", {**given, "dry-run": True}, numbers)
+        code = run_remotely(options, f"dlq {verb}", {**given, "dry-run": True}, numbers)
         if code or dry_run:
             raise typer.Exit(code or 0)
-        ask(verb, options.name)
+        confirm(verb, options.name)
     in_pod(options, f"dlq {verb}", {**given, "yes": True}, numbers)
 
 
 def _check_there(
-    options: TopologyOptions, letters: Sequence[Numbered], numbers: Sequence[int]
+    options: TopologyOptions, letters: Sequence[NumberedLetter], numbers: Sequence[int]
 ) -> None:
     missing = set(numbers) - {one.number for one in letters}
     if missing:
@@ -397,8 +401,8 @@ def _check_there(
 
 def _check_discardable(
     options: TopologyOptions,
-    found: Left,
-    letters: Sequence[Numbered],
+    found: CurrentLetters,
+    letters: Sequence[NumberedLetter],
     numbers: Sequence[int],
     group: str | None,
 ) -> None:
@@ -411,7 +415,7 @@ def _check_discardable(
     check_discardable(options.name, letters)
 
 
-def _show_some(letters: Sequence[Numbered]) -> None:
+def _show_some(letters: Sequence[NumberedLetter]) -> None:
     Screen(markup=False, emoji=False, highlight=False).print(table_of(letters[:MOST_NUMBERS]))
     if len(letters) > MOST_NUMBERS:
         print(f"and {len(letters) - MOST_NUMBERS:,} more")
@@ -425,7 +429,7 @@ def _selection(
     component: str | None = None,
     since: str | None = None,
     match: str | None = None,
-) -> Selection:
+) -> LetterSelection:
     """Raise `ConfigError` if an option is invalid."""
     if group is not None and not re.fullmatch(f"[0-9a-f]{{4,{FINGERPRINT_DIGITS}}}", group):
         raise ConfigError(
@@ -436,7 +440,7 @@ def _selection(
         re.compile(match or "")
     except re.error as error:
         raise ConfigError(f"--match {match}: not a regular expression: {error}") from None
-    return Selection(
+    return LetterSelection(
         numbers=frozenset(numbers),
         group=group or "",
         kind=kind or "",
@@ -446,10 +450,10 @@ def _selection(
     )
 
 
-def _chosen(found: Left, selection: Selection) -> list[Numbered]:
+def _chosen(found: CurrentLetters, selection: LetterSelection) -> list[NumberedLetter]:
     if found.strange:
         print(
-            f"kstorm: left out {many(found.strange, 'invalid record')} of the dead-letter topic",
+            f"kstorm: left out {counted(found.strange, 'invalid record')} of the dead-letter topic",
             file=sys.stderr,
         )
-    return chosen(found, selection)
+    return select(found, selection)

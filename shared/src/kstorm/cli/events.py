@@ -10,9 +10,9 @@ import msgspec
 import typer
 from rich.table import Table
 
-from kstorm.cli.kafka_of import TopologyOptions, in_pod
-from kstorm.cli.moments import parse_since, shown
 from kstorm.cli.options import with_options
+from kstorm.cli.time_options import parse_since, shown_time
+from kstorm.cli.topology_options import TopologyOptions, in_pod
 from kstorm.printable import printable
 from kstorm.runtime.kafka.event_log import read_events
 from kstorm.runtime.terminal import Screen
@@ -37,7 +37,7 @@ def events(options: TopologyOptions, since: Since = None, json: Json = False) ->
     table = Table("when (UTC)", "who", "what", "note", "outcome")
     for event in found:
         table.add_row(
-            shown(event.at),
+            shown_time(event.at),
             event.who,
             f"{event.verb} {event.what}".strip(),
             event.note,

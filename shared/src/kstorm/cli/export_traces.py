@@ -16,12 +16,12 @@ from typing import Annotated, Final
 
 import typer
 
-from kstorm.cli.kafka_of import TopologyOptions, in_pod, reference_of
 from kstorm.cli.options import with_options
+from kstorm.cli.topology_options import TopologyOptions, in_pod, reference_of
 from kstorm.cli.trace import parse_age
-from kstorm.cli.tracing import Tracing, TracingOptions, check_far_url, open_tracing
+from kstorm.cli.trace_options import TopologyTraces, TraceOptions, check_far_url, open_traces
 from kstorm.errors import BrokerError, ConfigError, TopicError
-from kstorm.inspect.outcomes import Outcomes, Slow
+from kstorm.operations.trees.outcomes import OutcomeTracker, SlownessRule
 
 _DEFAULT_SINCE: Final = "10m"
 _GROUP: Final = "__traces"
@@ -123,34 +123,36 @@ def export_traces(
             kinds=["spout"],
         )
     # Importing OpenTelemetry is slow.
-    from kstorm.cli import otlp
+    from kstorm.operations.traces import otlp
 
-    url = otlp.check(otlp_url)
+    url = otlp.check_url(otlp_url)
     headers = {} if headers_file is None else otlp.read_headers(headers_file)
     reference = reference_of(options, "it defines the topics of the trees")
-    reading = TracingOptions(
+    reading = TraceOptions(
         reference, bootstrap=options.bootstrap, limit_mb=_UNBOUNDED, within=float("inf")
     )
-    from kstorm.cli.exporting import Exporter, Limits, export_until
-    from kstorm.cli.exporting import follow as go_on
-    from kstorm.runtime.tracing.tail import Marks, Tail
+    from kstorm.operations.traces.outcome_feed import FeedPosition, OutcomeFeed
+    from kstorm.operations.traces.tree_exporter import ExportLimits, TreeExporter, export_until
+    from kstorm.operations.traces.tree_exporter import export_forever as go_on
 
     with (
         _ends_quietly(),
         _opened(reading, follow) as tracing,
-        otlp.Collector(url, headers) as collector,
+        otlp.SpanCollector(url, headers) as collector,
     ):
         now = int(time.time() * 1000)
-        marks = Marks(tracing.settings, tracing.topology.group(_GROUP)) if follow else None
+        marks = FeedPosition(tracing.settings, tracing.topology.group(_GROUP)) if follow else None
         begin = _begin(None if marks is None else marks.load(), age, now, follow)
-        outcomes = Outcomes(tracing.topology, slow)
-        tail = Tail(tracing.topology, tracing.log, outcomes, begin)
+        outcomes = OutcomeTracker(tracing.topology, slow)
+        tail = OutcomeFeed(tracing.topology, tracing.log, outcomes, begin)
         limits = (
-            Limits(most, limit_mb, 1000 * lag)
+            ExportLimits(most, limit_mb, 1000 * lag)
             if follow
-            else Limits(most, limit_mb, float("inf"), _PATIENCE_SECS)
+            else ExportLimits(most, limit_mb, float("inf"), _PATIENCE_SECS)
         )
-        exporter = Exporter(tracing.topology, tracing.log, tail, outcomes, collector, limits, marks)
+        exporter = TreeExporter(
+            tracing.topology, tracing.log, tail, outcomes, collector, limits, marks
+        )
         try:
             if follow:
                 _tell_begin(tracing, begin, now, url)
@@ -177,14 +179,14 @@ def _check_far(url: str, follow: bool, headers_file: Path | None) -> None:
 
 
 @contextmanager
-def _opened(options: TracingOptions, follow: bool) -> Iterator[Tracing]:
+def _opened(options: TraceOptions, follow: bool) -> Iterator[TopologyTraces]:
     """Open the topology. With `follow`, retry until it is available."""
-    from kstorm.cli.exporting import pause
+    from kstorm.operations.traces.tree_exporter import pause
 
     with ExitStack() as stack:
         for tries in count():
             try:
-                tracing = stack.enter_context(open_tracing(options))
+                tracing = stack.enter_context(open_traces(options))
                 break
             except (BrokerError, TopicError) as error:
                 if not follow:
@@ -200,21 +202,21 @@ def _begin(stored: int | None, age: int | None, now: int, follow: bool) -> int:
     return now - 1000 * (parse_age(_DEFAULT_SINCE) if age is None else age)
 
 
-def _tell_begin(tracing: Tracing, begin: int, now: int, url: str) -> None:
-    from kstorm.inspect.words import moment
+def _tell_begin(tracing: TopologyTraces, begin: int, now: int, url: str) -> None:
+    from kstorm.operations.formatting import utc_time
 
     print(
         f"{tracing.topology.name}: sending trees that end from now on to {url}"
         if begin == now
         else (
             f"{tracing.topology.name}: sending trees that ended since "
-            f"{moment(begin, now).removeprefix('at ')} to {url}"
+            f"{utc_time(begin, now).removeprefix('at ')} to {url}"
         ),
         flush=True,
     )
 
 
-def _slow(slower_than: str | None, share: float | None) -> Slow:
+def _slow(slower_than: str | None, share: float | None) -> SlownessRule:
     if slower_than is not None and share is not None:
         raise ConfigError("give either --slower-than or --slowest-share")
     if share is not None and not 0 < share < 1:
@@ -222,11 +224,11 @@ def _slow(slower_than: str | None, share: float | None) -> Slow:
             f"--slowest-share {share:g}: give a share of the trees between 0 and 1, such as 0.01"
         )
     if slower_than is None:
-        return Slow(share=share)
+        return SlownessRule(share=share)
     found = re.fullmatch(r"([0-9]{1,9}(?:\.[0-9]{1,3})?)(ms|s|m)", slower_than)
     if not found:
         raise ConfigError(f"--slower-than {slower_than}: give a time such as 500ms, 2s or 1m")
-    return Slow(ms=float(found[1]) * {"ms": 1, "s": 1000, "m": 60_000}[found[2]])
+    return SlownessRule(ms=float(found[1]) * {"ms": 1, "s": 1000, "m": 60_000}[found[2]])
 
 
 @contextmanager

@@ -16,12 +16,12 @@ from typing import Annotated, Final
 import typer
 
 from kstorm.cli.activation import ZooKeeper
-from kstorm.cli.cluster import Cluster, open_cluster
-from kstorm.cli.finding import Context, Name, Namespace, find
-from kstorm.cli.killing import Way, way_to
-from kstorm.cli.waiting import on_screen
-from kstorm.cli.workloads import Workload
+from kstorm.cli.kill_access import ZooKeeperAccess, open_access
+from kstorm.cli.target_options import Context, Name, Namespace, find_topology
+from kstorm.cli.wait_display import on_screen
 from kstorm.errors import ControlError, KstormError, OverdueError
+from kstorm.operations.kubernetes.cluster import Cluster, open_cluster
+from kstorm.operations.kubernetes.workloads import Workload
 
 _END_SECS: Final = 120.0
 
@@ -43,9 +43,9 @@ def kill(
 ) -> None:
     """Deactivate a topology, wait for tuples in flight, and scale it to 0. Nothing is deleted."""
     cluster = open_cluster(namespace, context)
-    workloads = find(cluster, name)
+    workloads = find_topology(cluster, name)
     autoscaled = [workload.component for workload in workloads if _is_autoscaled(cluster, workload)]
-    with way_to(zookeeper, cluster, workloads) as way:
+    with open_access(zookeeper, cluster, workloads) as way:
         print(_where(way, cluster, workloads), flush=True)
         _ask(name, yes)
         _drain(way, wait)
@@ -68,7 +68,7 @@ def _is_autoscaled(cluster: Cluster, workload: Workload) -> bool:
     return scaler is not None
 
 
-def _where(way: Way, cluster: Cluster, workloads: Sequence[Workload]) -> str:
+def _where(way: ZooKeeperAccess, cluster: Cluster, workloads: Sequence[Workload]) -> str:
     """Describe what is about to be killed, and where."""
     pods = [
         pod.name
@@ -98,7 +98,7 @@ def _ask(name: str, yes: bool) -> None:
         raise typer.Exit(1)
 
 
-def _drain(way: Way, wait: float | None) -> None:
+def _drain(way: ZooKeeperAccess, wait: float | None) -> None:
     """Drain the topology. Messages still in flight after the wait are emitted again at restart."""
     try:
         way.drain(wait)
@@ -109,7 +109,7 @@ def _drain(way: Way, wait: float | None) -> None:
         )
 
 
-def _stop(way: Way, cluster: Cluster, workloads: Sequence[Workload]) -> None:
+def _stop(way: ZooKeeperAccess, cluster: Cluster, workloads: Sequence[Workload]) -> None:
     """Stop the spouts, then everything else, even if the spouts do not end or ZooKeeper fails."""
     spouts = [workload for workload in workloads if workload.kind == "spout"]
     others = [workload for workload in workloads if workload.kind != "spout"]

@@ -10,9 +10,9 @@ from typing import Annotated
 import msgspec
 import typer
 
-from kstorm.cli.kafka_of import TopologyOptions
 from kstorm.cli.options import with_options
-from kstorm.inspect.looks import Backlog
+from kstorm.cli.topology_options import TopologyOptions
+from kstorm.operations.status.snapshots import Backlog
 from kstorm.runtime.kafka.admin import Admin
 from kstorm.runtime.kafka.lag import Lag
 from kstorm.runtime.service.settings import Settings

@@ -17,17 +17,17 @@ from typing import Annotated, Any
 import typer
 from rich.table import Table
 
-from kstorm.cli.moves import note_moves
-from kstorm.cli.noting import note
 from kstorm.cli.options import with_options
-from kstorm.cli.positions import move_positions, positions_of
-from kstorm.cli.reading import Reading, ReadingOptions, find_reading
-from kstorm.cli.reading_in_pod import run_in_pod
-from kstorm.cli.source_log import Log, SourceLog, open_log
-from kstorm.cli.target import Target, parse_pair, parse_target
+from kstorm.cli.pod_choice import run_in_pod
 from kstorm.errors import ConfigError
 from kstorm.kafka.offsets import StoredOffset
 from kstorm.kafka.ports import Partition
+from kstorm.operations.events.audit_log import record_event
+from kstorm.operations.offsets.group_positions import move_positions, positions_of
+from kstorm.operations.offsets.offset_audit import note_moves
+from kstorm.operations.offsets.source_log import PartitionLog, SourceLog, open_log
+from kstorm.operations.offsets.spout_offsets import OffsetOptions, SpoutOffsets, find_spout_offsets
+from kstorm.operations.offsets.targets import Target, parse_pair, parse_target
 from kstorm.runtime.terminal import Screen
 from kstorm.runtime.zookeeper.nodes import OffsetNode, OffsetNodes, open_nodes
 
@@ -35,15 +35,15 @@ app = typer.Typer(
     help="Show and move the offsets of a KafkaSpout in ZooKeeper.", no_args_is_help=True
 )
 
-_of_a_reading = with_options(ReadingOptions)
+_of_a_reading = with_options(OffsetOptions)
 
 
 @app.command()
 @_of_a_reading
-def show(options: ReadingOptions) -> None:
+def show(options: OffsetOptions) -> None:
     """Show each partition's stored offset, its log in Kafka, the lag, and its reader."""
     run_in_pod(options, "show")
-    reading = find_reading(options)
+    reading = find_spout_offsets(options)
     with _nodes(reading) as nodes:
         with open_log(reading) as log:
             logs = log.partitions()
@@ -60,7 +60,7 @@ def show(options: ReadingOptions) -> None:
 @app.command("set")
 @_of_a_reading
 def set_(
-    options: ReadingOptions,
+    options: OffsetOptions,
     pairs: Annotated[
         list[str], typer.Argument(metavar="PARTITION=OFFSET…", help="Offsets to store.")
     ],
@@ -68,7 +68,7 @@ def set_(
     """Store offsets for the given partitions. The spout continues from there."""
     offsets = dict(map(parse_pair, pairs))
     run_in_pod(options, "set", arguments=pairs)
-    reading = find_reading(options)
+    reading = find_spout_offsets(options)
     command = f"kstorm offsets set {' '.join(pairs)}"
     _move(
         reading,
@@ -82,7 +82,7 @@ def set_(
 @app.command()
 @_of_a_reading
 def reset(
-    options: ReadingOptions,
+    options: OffsetOptions,
     to: Annotated[
         str,
         typer.Option(
@@ -103,9 +103,9 @@ def reset(
     run_in_pod(
         options, "reset", f"--to={to}", *(f"--partition={number}" for number in partition or ())
     )
-    reading = find_reading(options)
+    reading = find_spout_offsets(options)
 
-    def choose(logs: Mapping[Partition, Log]) -> Mapping[Partition, Target]:
+    def choose(logs: Mapping[Partition, PartitionLog]) -> Mapping[Partition, Target]:
         return dict.fromkeys(
             logs if not partition else [_partition(logs, number) for number in partition], target
         )
@@ -114,8 +114,8 @@ def reset(
 
 
 def _move(
-    reading: Reading,
-    choose: Callable[[Mapping[Partition, Log]], Mapping[Partition, Target]],
+    reading: SpoutOffsets,
+    choose: Callable[[Mapping[Partition, PartitionLog]], Mapping[Partition, Target]],
     command: str,
 ) -> None:
     """Move offsets. `choose` returns the targets by partition. `command` is recorded."""
@@ -145,7 +145,7 @@ def _move(
         {stored.topology.name for _, stored in changes.values()},
     )
     for name in topologies if reading.group is None else (reading.topology.name,):
-        note(name, what, outcome=", ".join(moves), settings=reading.settings)
+        record_event(name, what, outcome=", ".join(moves), settings=reading.settings)
     if unsaid:
         print(f"an audit will not show who moved the offsets: {unsaid}", file=sys.stderr)
     if left_behind:
@@ -155,7 +155,7 @@ def _move(
         )
 
 
-def _group(reading: Reading, nodes: Iterable[OffsetNode]) -> str:
+def _group(reading: SpoutOffsets, nodes: Iterable[OffsetNode]) -> str:
     """Return the group that has the positions. Empty if the spout is not exactly once."""
     if reading.group is not None:
         return reading.group
@@ -164,14 +164,14 @@ def _group(reading: Reading, nodes: Iterable[OffsetNode]) -> str:
     )
 
 
-def _nodes(reading: Reading) -> AbstractContextManager[OffsetNodes]:
+def _nodes(reading: SpoutOffsets) -> AbstractContextManager[OffsetNodes]:
     settings = reading.settings
     return open_nodes(
         reading.zookeeper, reading.root_of, settings.zookeeper_auth, settings.zookeeper_tls
     )
 
 
-def _partition(logs: Mapping[Partition, Log], number: int) -> Partition:
+def _partition(logs: Mapping[Partition, PartitionLog], number: int) -> Partition:
     """Return the partition with this number.
 
     Raises `ConfigError` if it does not exist, or if the spout reads several topics.
@@ -191,7 +191,7 @@ def _partition(logs: Mapping[Partition, Log], number: int) -> Partition:
 
 
 def _offsets(
-    log: SourceLog, logs: Mapping[Partition, Log], targets: Mapping[Partition, Target]
+    log: SourceLog, logs: Mapping[Partition, PartitionLog], targets: Mapping[Partition, Target]
 ) -> dict[Partition, int]:
     wanted: dict[Partition, int] = {}
     for partition, target in targets.items():
@@ -209,9 +209,9 @@ def _offsets(
 
 
 def _changes(
-    reading: Reading,
+    reading: SpoutOffsets,
     nodes: OffsetNodes,
-    logs: Mapping[Partition, Log],
+    logs: Mapping[Partition, PartitionLog],
     wanted: Mapping[Partition, int],
 ) -> dict[Partition, tuple[OffsetNode, StoredOffset]]:
     """Return old and new values of the nodes.
@@ -257,8 +257,8 @@ def _what_counts(
 
 
 def _table(
-    reading: Reading,
-    logs: Mapping[Partition, Log],
+    reading: SpoutOffsets,
+    logs: Mapping[Partition, PartitionLog],
     nodes: Mapping[Partition, OffsetNode],
     positions: Mapping[Partition, int] | None,
 ) -> Table:

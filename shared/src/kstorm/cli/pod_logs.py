@@ -9,10 +9,10 @@ from typing import Annotated
 
 import typer
 
-from kstorm.cli.cluster import Cluster, open_cluster
-from kstorm.cli.finding import Context, Name, Namespace, components, find
-from kstorm.cli.workloads import Pod
+from kstorm.cli.target_options import Context, Name, Namespace, find_components, find_topology
 from kstorm.errors import ControlError
+from kstorm.operations.kubernetes.cluster import Cluster, open_cluster
+from kstorm.operations.kubernetes.workloads import Pod
 
 
 def logs(
@@ -34,7 +34,7 @@ def logs(
     cluster = open_cluster(namespace, context)
     pods = [
         pod
-        for workload in components(find(cluster, name), names or [])
+        for workload in find_components(find_topology(cluster, name), names or [])
         for pod in cluster.pods(workload)
     ]
     if not follow:

@@ -9,9 +9,9 @@ from typing import Annotated, Final
 
 import typer
 
-from kstorm.cli.ends import check_ends, ends_amiss
-from kstorm.cli.shape import Shape, parse_shape, shape_of
 from kstorm.errors import BrokerError, ConfigError, InUseError
+from kstorm.operations.control.deployment_shape import DeploymentShape, parse_shape, shape_of
+from kstorm.operations.status.endpoint_checks import check_endpoints, endpoint_faults
 from kstorm.references import is_file
 from kstorm.runtime.kafka.end_topics import make_ends
 from kstorm.runtime.kafka.releases import check_alone
@@ -72,7 +72,7 @@ def prepare(
         _tell_ends(topology, settings)
 
 
-def compare(reference: str, said: Shape, code: Shape) -> None:
+def compare(reference: str, said: DeploymentShape, code: DeploymentShape) -> None:
     """Raise `ConfigError` with all differences and both sides of each.
 
     A file is named without its folder.
@@ -92,7 +92,7 @@ def _when_kafka_answers(
     while True:
         try:
             if not tolerant:
-                check_ends(topology, settings)
+                check_endpoints(topology, settings)
             _check_alone(topology, settings)
             created = ensure_topics(topology, settings).created
             _check_transactions(topology, settings)
@@ -116,7 +116,7 @@ def _check_alone(topology: Topology, settings: Settings) -> None:
 
 def _tell_ends(topology: Topology, settings: Settings) -> None:
     try:
-        for line in ends_amiss(topology, settings):
+        for line in endpoint_faults(topology, settings):
             print(f"warning: {line}", flush=True)
     except BrokerError as error:
         print(f"not all source and sink topics were checked: {error}", flush=True)

@@ -14,14 +14,14 @@ from typing import Annotated, Final
 import typer
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Producer, TopicPartition
 
-from kstorm.cli.at_work import await_work
-from kstorm.cli.broker import num_partitions
-from kstorm.cli.growing import watch_tree
-from kstorm.cli.kafka_of import TopologyOptions, code_of, in_pod, reference_of
+from kstorm.cli.kafka_options import num_partitions
 from kstorm.cli.options import with_options
-from kstorm.cli.tracing import TracingOptions, open_tracing
+from kstorm.cli.topology_options import TopologyOptions, code_of, in_pod, reference_of
+from kstorm.cli.trace_options import TraceOptions, open_traces
+from kstorm.cli.tree_follow import watch_tree
 from kstorm.errors import BrokerError, ConfigError
-from kstorm.inspect.facts import Message as SourceMessage
+from kstorm.operations.status.task_assignment import await_assignment
+from kstorm.operations.trees.facts import MessageId as SourceMessage
 from kstorm.runtime.service.settings import Settings
 
 _MARKER: Final = "{marker}"
@@ -91,7 +91,7 @@ def probe(
     }
     in_pod(options, "probe", {**(sent if source else {}), "timeout": timeout})
     if not source:
-        print(await_work(code_of(options, "it defines the tasks"), options.settings, timeout))
+        print(await_assignment(code_of(options, "it defines the tasks"), options.settings, timeout))
         return
     if trace:
         _probe_traced(options, source, sink, message, expect, timeout)
@@ -112,8 +112,8 @@ def _probe_traced(
     """Send a message and show its tree. Without a sink, the probe ends with the tree."""
     marker = f"probe{uuid.uuid4().hex}"
     reference = reference_of(options, "it defines the topics of the message's tuples")
-    reading = TracingOptions(reference, bootstrap=options.bootstrap)
-    with open_tracing(reading) as tracing, ExitStack() as stack:
+    reading = TraceOptions(reference, bootstrap=options.bootstrap)
+    with open_traces(reading) as tracing, ExitStack() as stack:
         consumer = stack.enter_context(_end_of(tracing.settings, sink)) if sink else None
         started = time.monotonic()
         sent = _send(tracing.settings, source, message.replace(_MARKER, marker).encode())

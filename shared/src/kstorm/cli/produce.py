@@ -9,7 +9,7 @@ from typing import Final
 
 from confluent_kafka import KafkaException, Message, Producer
 
-from kstorm.cli.broker import Bootstrap, Topic, num_partitions, settings_for
+from kstorm.cli.kafka_options import Bootstrap, Topic, num_partitions, settings_for
 from kstorm.errors import BrokerError
 from kstorm.runtime.service.settings import Settings
 

@@ -15,7 +15,7 @@ _QUIET_SECS: Final = 2.0
 _LINE_SECS: Final = 5.0
 
 
-class Progress:
+class ReadProgress:
     """A context manager. On a terminal the progress disappears at the end."""
 
     def __init__(self) -> None:

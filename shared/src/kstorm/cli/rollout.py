@@ -13,12 +13,19 @@ from typing import Annotated
 
 import typer
 
-from kstorm.cli.cluster import Cluster, open_cluster
-from kstorm.cli.finding import Context, Name, Namespace, component, components, find
-from kstorm.cli.look import num_tasks
-from kstorm.cli.noting_by_pod import noted_by_pod
-from kstorm.cli.workloads import Workload
+from kstorm.cli.target_options import (
+    Context,
+    Name,
+    Namespace,
+    find_component,
+    find_components,
+    find_topology,
+)
 from kstorm.errors import ControlError
+from kstorm.operations.events.remote_audit_log import recorded_by_pod
+from kstorm.operations.kubernetes.cluster import Cluster, open_cluster
+from kstorm.operations.kubernetes.component_status import num_tasks
+from kstorm.operations.kubernetes.workloads import Workload
 
 
 def scale(
@@ -33,9 +40,9 @@ def scale(
     """Change the number of pods of all the named components, or of none."""
     cluster = open_cluster(namespace, context)
     wanted = dict(map(_pair, pairs or []))
-    found = _chosen(find(cluster, name), name, wanted)
+    found = _chosen(find_topology(cluster, name), name, wanted)
     done = list[str]()
-    with noted_by_pod(
+    with recorded_by_pod(
         cluster, name, "scale", " ".join(f"{id}={pods}" for id, pods in wanted.items())
     ) as told:
         _check(cluster, found)
@@ -52,7 +59,7 @@ def changes(cluster: Cluster, name: str, wanted: Mapping[str, int]) -> Mapping[W
 
     Raises `ControlError` if a component must not be scaled or none is named.
     """
-    chosen = _chosen(find(cluster, name), name, wanted)
+    chosen = _chosen(find_topology(cluster, name), name, wanted)
     _check(cluster, chosen)
     return chosen
 
@@ -72,7 +79,7 @@ def restart(
 ) -> None:
     """Replace the pods of a topology or of some components one by one, without losing messages."""
     cluster = open_cluster(namespace, context)
-    for workload in components(find(cluster, name), names or []):
+    for workload in find_components(find_topology(cluster, name), names or []):
         cluster.restart(workload)
         print(f"{workload.component}: {workload} restarts")
 
@@ -92,7 +99,7 @@ def _chosen(
         raise ControlError(
             f"{name}: which components? Give COMPONENT=PODS, such as split=4, for some of {names}"
         )
-    return {component(found, id): pods for id, pods in wanted.items()}
+    return {find_component(found, id): pods for id, pods in wanted.items()}
 
 
 def _check(cluster: Cluster, chosen: Iterable[Workload]) -> None:

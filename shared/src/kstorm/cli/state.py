@@ -16,12 +16,12 @@ import msgspec
 import typer
 from rich.table import Table
 
-from kstorm.cli.finding import Context, Name, Namespace
 from kstorm.cli.options import with_options
-from kstorm.cli.state_client import StateClient
+from kstorm.cli.target_options import Context, Name, Namespace
 from kstorm.errors import ConfigError
-from kstorm.inspect.asked import Found
-from kstorm.inspect.words import clock
+from kstorm.introspection.state_query import StateEntry
+from kstorm.operations.formatting import utc_clock
+from kstorm.operations.state.state_client import StateClient
 from kstorm.printable import printable
 from kstorm.runtime.service.settings import with_or_without_topology
 from kstorm.runtime.terminal import Screen
@@ -128,7 +128,9 @@ def scan(
     _show(client, client.scan(component, prefix, limit=limit), json)
 
 
-def _say_missing(client: StateClient, component: str, key: str, looked: Sequence[Found]) -> None:
+def _say_missing(
+    client: StateClient, component: str, key: str, looked: Sequence[StateEntry]
+) -> None:
     missing = (
         f"{client.name_of(looked[0].task)} has no key"
         if len(looked) == 1
@@ -136,12 +138,12 @@ def _say_missing(client: StateClient, component: str, key: str, looked: Sequence
     )
     oldest = min(each.as_of.time for each in looked)
     print(
-        printable(f"kstorm: {missing} {key!r}, as of {clock(oldest * 1000)}"),
+        printable(f"kstorm: {missing} {key!r}, as of {utc_clock(oldest * 1000)}"),
         file=sys.stderr,
     )
 
 
-def _show(client: StateClient, found: Iterable[Found], json: bool) -> None:
+def _show(client: StateClient, found: Iterable[StateEntry], json: bool) -> None:
     if json:
         for each in found:
             _print_json(each)
@@ -152,7 +154,7 @@ def _show(client: StateClient, found: Iterable[Found], json: bool) -> None:
     _screen().print(table if table.row_count else "no such key")
 
 
-def _follow(client: StateClient, changes: Iterable[Sequence[Found]], json: bool) -> None:
+def _follow(client: StateClient, changes: Iterable[Sequence[StateEntry]], json: bool) -> None:
     try:
         for found in changes:
             if json:
@@ -167,7 +169,7 @@ def _follow(client: StateClient, changes: Iterable[Sequence[Found]], json: bool)
         return
 
 
-def _follow_all(client: StateClient, changes: Iterable[Sequence[Found]], json: bool) -> None:
+def _follow_all(client: StateClient, changes: Iterable[Sequence[StateEntry]], json: bool) -> None:
     try:
         for each in (found for changed in changes for found in changed):
             if json:
@@ -185,11 +187,11 @@ def _follow_all(client: StateClient, changes: Iterable[Sequence[Found]], json: b
         return
 
 
-def _print_json(found: Found) -> None:
+def _print_json(found: StateEntry) -> None:
     print(printable(msgspec.json.encode(found).decode()), flush=True)
 
 
-def _text(found: Found) -> str:
+def _text(found: StateEntry) -> str:
     value = found.read()
     return (
         value
@@ -200,8 +202,8 @@ def _text(found: Found) -> str:
     )
 
 
-def _as_of(found: Found) -> str:
-    return f"offset {found.as_of.offset:,}, {clock(found.as_of.time * 1000)}"
+def _as_of(found: StateEntry) -> str:
+    return f"offset {found.as_of.offset:,}, {utc_clock(found.as_of.time * 1000)}"
 
 
 def _screen() -> Screen:

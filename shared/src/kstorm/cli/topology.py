@@ -19,10 +19,10 @@ from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 
-from kstorm.cli.cluster import Cluster, open_cluster
-from kstorm.cli.finding import Context, Name, Namespace, find
-from kstorm.cli.look import ComponentStatus, look
-from kstorm.cli.workloads import Workload
+from kstorm.cli.target_options import Context, Name, Namespace, find_topology
+from kstorm.operations.kubernetes.cluster import Cluster, open_cluster
+from kstorm.operations.kubernetes.component_status import ComponentStatus, component_statuses
+from kstorm.operations.kubernetes.workloads import Workload
 from kstorm.printable import printable
 from kstorm.runtime.service.figures import format_error, format_seconds
 from kstorm.runtime.terminal import Screen
@@ -90,7 +90,7 @@ def describe(
             "autoscaler": cluster.autoscaler(workload),
             "pods": cluster.pods(workload),
         }
-        for workload in find(cluster, name)
+        for workload in find_topology(cluster, name)
     ]
     if output is Output.JSON:
         _print_json(found)
@@ -128,7 +128,7 @@ def status(
 
 
 def _print_status(cluster: Cluster, name: str, output: Output) -> None:
-    found = look(cluster, find(cluster, name))
+    found = component_statuses(cluster, find_topology(cluster, name))
     if output is Output.JSON:
         _print_json(found)
     else:
@@ -137,14 +137,20 @@ def _print_status(cluster: Cluster, name: str, output: Output) -> None:
 
 def _watch_json(cluster: Cluster, name: str) -> None:
     while True:
-        print(msgspec.json.encode(look(cluster, find(cluster, name))).decode(), flush=True)
+        print(
+            msgspec.json.encode(component_statuses(cluster, find_topology(cluster, name))).decode(),
+            flush=True,
+        )
         time.sleep(_LOOK_SECS)
 
 
 def _watch_table(cluster: Cluster, name: str) -> None:
     with Live(console=_console(), auto_refresh=False) as live:
         while True:
-            live.update(_status_view(look(cluster, find(cluster, name))), refresh=True)
+            live.update(
+                _status_view(component_statuses(cluster, find_topology(cluster, name))),
+                refresh=True,
+            )
             time.sleep(_LOOK_SECS)
 
 

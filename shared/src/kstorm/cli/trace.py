@@ -16,33 +16,33 @@ import msgspec
 import typer
 
 from kstorm.cli.options import with_options
-from kstorm.cli.traceparents import traceparent_of
-from kstorm.cli.tracing import (
+from kstorm.cli.trace_options import (
     Coordinates,
-    Tracing,
-    TracingOptions,
+    TopologyTraces,
+    TraceOptions,
     check_far_url,
     is_on_kubernetes,
-    open_tracing,
+    open_traces,
     parse_message,
     run_in_pod,
 )
 from kstorm.errors import ConfigError, ControlError
-from kstorm.inspect.drawing import draw, headline
-from kstorm.inspect.exporting import to_dot, to_json
-from kstorm.inspect.facts import Message
-from kstorm.inspect.tree import Tree
-from kstorm.inspect.words import many
 from kstorm.kafka.lineage import ROOTS
+from kstorm.operations.formatting import counted
+from kstorm.operations.traces.slowest_trees import slowest_trees as find_slowest
+from kstorm.operations.traces.traceparents import traceparent_of
+from kstorm.operations.trees.drawing import draw, headline
+from kstorm.operations.trees.facts import MessageId
+from kstorm.operations.trees.tree import Tree
+from kstorm.operations.trees.tree_export import to_dot, to_json
 from kstorm.printable import printable
-from kstorm.runtime.tracing.slowest import slowest as find_slowest
 
 _UNITS: Final = {"s": 1, "m": 60, "h": 3600, "d": 86_400}
 
 
-@with_options(TracingOptions)
+@with_options(TraceOptions)
 def trace(
-    options: TracingOptions,
+    options: TraceOptions,
     message: Coordinates = None,
     attempt: Annotated[
         int | None,
@@ -103,7 +103,7 @@ def trace(
         _send(asked, options, otlp_url, words, arguments)
         return
     run_in_pod(options, "trace", *words, arguments=arguments)
-    with open_tracing(options) as tracing:
+    with open_traces(options) as tracing:
         trees = list(asked.trees(tracing, options))
         for line in _printed(trees, tracing, asked.shows_all, json, dot, values, all_):
             print(line)
@@ -111,7 +111,7 @@ def trace(
 
 def _send(
     asked: "_Asked",
-    options: TracingOptions,
+    options: TraceOptions,
     url: str,
     words: Sequence[str],
     arguments: Sequence[str],
@@ -120,13 +120,13 @@ def _send(
         check_far_url(url)
         run_in_pod(options, "trace", *words, f"--otlp={url}", arguments=arguments, kinds=["spout"])
     # Importing OpenTelemetry is slow, and few users need it.
-    from kstorm.cli import otlp
+    from kstorm.operations.traces import otlp
 
-    url = otlp.check(url)
-    with open_tracing(options) as tracing:
+    url = otlp.check_url(url)
+    with open_traces(options) as tracing:
         trees = asked.trees(tracing, options)
         sent = otlp.export(trees, tracing.topology, url, partial(traceparent_of, tracing.log))
-    print(f"{many(sent, 'span')} of {many(len(trees), 'tree')} sent to {url}")
+    print(f"{counted(sent, 'span')} of {counted(len(trees), 'tree')} sent to {url}")
 
 
 class _Asked:
@@ -160,7 +160,7 @@ class _Asked:
             yield f"--attempt={self._attempt}"
         yield f"--since={self._said}"
 
-    def trees(self, tracing: Tracing, options: TracingOptions) -> Sequence[Tree]:
+    def trees(self, tracing: TopologyTraces, options: TraceOptions) -> Sequence[Tree]:
         """Return the selected trees. Raises `ControlError` if none are found."""
         if self._message is not None:
             # Raises an error that lists the spouts and their topics if none reads this one.
@@ -181,7 +181,7 @@ class _Asked:
     def _begin(self) -> int:
         return int((time.time() - self._since) * 1000)
 
-    def _of_message(self, tracing: Tracing, message: Message) -> Sequence[Tree]:
+    def _of_message(self, tracing: TopologyTraces, message: MessageId) -> Sequence[Tree]:
         found = tracing.tracer.attempts(message)
         if self._attempt is not None:
             found = [
@@ -195,7 +195,7 @@ class _Asked:
             )
         return found
 
-    def _of_root(self, tracing: Tracing, root: int, since: int) -> Tree:
+    def _of_root(self, tracing: TopologyTraces, root: int, since: int) -> Tree:
         begun = tracing.tracer.find(root, since)
         if begun is None:
             raise ControlError(
@@ -204,7 +204,7 @@ class _Asked:
             )
         return tracing.tracer.tree(root, begun.timestamp, begun.task)
 
-    def _of_sink(self, tracing: Tracing, sink: Message) -> Sequence[Tree]:
+    def _of_sink(self, tracing: TopologyTraces, sink: MessageId) -> Sequence[Tree]:
         headers, written = tracing.log.headers_at((sink.topic, sink.partition), sink.offset)
         roots = next((value for name, value in headers if name == ROOTS), "")
         if not roots:
@@ -233,7 +233,7 @@ def parse_age(text: str, option: str = "--since") -> int:
 
 def _printed(
     trees: Sequence[Tree],
-    tracing: Tracing,
+    tracing: TopologyTraces,
     each: bool,
     json: bool,
     dot: bool,
@@ -255,7 +255,7 @@ def _printed(
         yield from map(printable, draw(tree, tracing.topology, values, everything))
     if any(tree.outcome == "open" for tree in trees[-1:]) and trees[-1].origin:
         print(
-            f"kstorm: `kstorm why {Message(*trees[-1].origin[:3])}` shows which task has it",
+            f"kstorm: `kstorm why {MessageId(*trees[-1].origin[:3])}` shows which task has it",
             file=sys.stderr,
         )
 

@@ -13,7 +13,7 @@ from typing import Annotated
 
 import typer
 
-from kstorm.cli.finding import Context, Namespace
+from kstorm.cli.target_options import Context, Namespace
 from kstorm.errors import ConfigError
 
 

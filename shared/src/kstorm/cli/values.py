@@ -11,11 +11,11 @@ from typing import Annotated, Any
 import typer
 import yaml
 
-from kstorm.cli.shape import shape_of
 from kstorm.cli.topology_files import key_of, modules_of, python_files, wiring_files
 from kstorm.errors import ConfigError
 from kstorm.flux import build, read
 from kstorm.kafka.ends import sinks_of, sources_of
+from kstorm.operations.control.deployment_shape import shape_of
 from kstorm.references import is_file
 from kstorm.runtime.service.settings import load_topology
 from kstorm.topology import Topology

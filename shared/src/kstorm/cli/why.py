@@ -11,25 +11,25 @@ import msgspec
 import typer
 
 from kstorm.cli.options import with_options
-from kstorm.cli.tracing import (
+from kstorm.cli.trace_options import (
     Coordinates,
-    Tracing,
-    TracingOptions,
-    open_tracing,
+    TopologyTraces,
+    TraceOptions,
+    open_traces,
     parse_message,
     run_in_pod,
 )
 from kstorm.errors import ConfigError
-from kstorm.inspect.facts import Message
-from kstorm.inspect.verdict import Verdict
+from kstorm.operations.trees.facts import MessageId
+from kstorm.operations.trees.verdict import Verdict
 from kstorm.printable import printable
 
 _MOST_TUPLES = 5
 
 
-@with_options(TracingOptions)
+@with_options(TraceOptions)
 def why(
-    options: TracingOptions,
+    options: TraceOptions,
     message: Coordinates = None,
     oldest: Annotated[
         bool,
@@ -43,7 +43,7 @@ def why(
     wanted = None if message is None else parse_message(message)
     flags = [*(["--oldest"] if oldest else []), *(["--json"] if json else [])]
     run_in_pod(options, "why", *flags, arguments=[] if message is None else [message])
-    with open_tracing(options) as tracing:
+    with open_traces(options) as tracing:
         verdicts = list(
             _oldest(tracing, options) if wanted is None else _of(tracing, wanted, options)
         )
@@ -66,14 +66,14 @@ def lines(verdict: Verdict) -> Iterator[str]:
         yield f"    and {len(verdict.blocked) - 1 - _MOST_TUPLES} more"
 
 
-def _of(tracing: Tracing, message: Message, options: TracingOptions) -> Iterator[Verdict]:
+def _of(tracing: TopologyTraces, message: MessageId, options: TraceOptions) -> Iterator[Verdict]:
     spout, reading = tracing.reading_of(message.topic, options.component)
     with tracing.asking(spout, reading) as asking:
         asking.check(message)
         yield from asking.verdicts([message])
 
 
-def _oldest(tracing: Tracing, options: TracingOptions) -> Iterator[Verdict]:
+def _oldest(tracing: TopologyTraces, options: TraceOptions) -> Iterator[Verdict]:
     for spout, reading in tracing.readings(options.component).items():
         with tracing.asking(spout, reading) as asking:
             yield from asking.verdicts(asking.oldest())

@@ -1,6 +1,6 @@
 """A client for programs that query a running topology."""
 
-from kstorm.cli.state_client import StateClient
-from kstorm.inspect.asked import AsOf, Found
+from kstorm.introspection.state_query import StateEntry, StateVersion
+from kstorm.operations.state.state_client import StateClient
 
-__all__ = ["AsOf", "Found", "StateClient"]
+__all__ = ["StateClient", "StateEntry", "StateVersion"]

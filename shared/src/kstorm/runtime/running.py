@@ -12,8 +12,8 @@ from typing import Final
 
 import msgspec
 
-from kstorm.inspect.outline import Outline
-from kstorm.runtime.tracing.outlines import outline
+from kstorm.introspection.outline import Outline
+from kstorm.introspection.outline_builder import outline_of
 from kstorm.topology import Topology
 from kstorm.topology.topology import ACKER_COMPONENT
 
@@ -65,7 +65,7 @@ def describe(
 ) -> RunningTopology:
     """Return the description of a topology. `workers` are its wanted processes."""
     return RunningTopology(
-        topology=outline(topology),
+        topology=outline_of(topology),
         pid=os.getpid(),
         bootstrap=bootstrap,
         zookeeper=zookeeper,

@@ -21,22 +21,22 @@ from pyspark.sql.types import StructField, StructType
 
 from kstorm_pipeline.aggregates import facts_of
 from kstorm_pipeline.arrow.batch_files import files_read_by
-from kstorm_pipeline.arrow.notes import Notes, put_together
-from kstorm_pipeline.arrow.shapes import shape_of
+from kstorm_pipeline.arrow.layout_choice import layout_of
 from kstorm_pipeline.arrow.worker import silver_of
+from kstorm_pipeline.arrow.worker_stats import WorkerStats, merge_stats
+from kstorm_pipeline.batch_stats import BatchStats
 from kstorm_pipeline.ddl import columns_of
 from kstorm_pipeline.delta_log import DeltaLog
 from kstorm_pipeline.occurrences import NAMED
 from kstorm_pipeline.records import rejected
 from kstorm_pipeline.settings import is_url
-from kstorm_pipeline.survey import Survey
 from kstorm_pipeline.tables import query_id_of
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
     from kstorm_pipeline.arrow.bucket_files import SilverFile
-    from kstorm_pipeline.arrow.shape import Shape
+    from kstorm_pipeline.arrow.record_layout import RecordLayout
     from kstorm_pipeline.json_records import JsonRecords
     from kstorm_pipeline.pipeline import Pipeline
     from kstorm_pipeline.settings import Settings
@@ -63,17 +63,17 @@ class WrittenBatch:
     """Columns as in `read_rows`, without the raw record."""
     _files: list[SilverFile]
     _tables: Tables
-    _notes: Notes
+    _notes: WorkerStats
     _may_reject: bool = False
     """True if the pipeline has conditions that reject a record. Only Spark can evaluate them."""
     _committed: bool = False
 
-    def survey(self) -> Survey | None:
+    def survey(self) -> BatchStats | None:
         """Return the statistics of the records, or None if some are rejected."""
         if self._may_reject and facts_of(self.records, sf.count("reason"))[0]:
             return None
         notes = self._notes
-        return Survey(
+        return BatchStats(
             notes.rows, 0, notes.named, notes.sources, notes.named > notes.told, differ=notes.differ
         )
 
@@ -95,7 +95,7 @@ class WrittenBatch:
             _delete(self._tables, self._files)
 
 
-class ArrowWay:
+class ArrowReader:
     """Reads the batches of one run."""
 
     def __init__(
@@ -103,7 +103,7 @@ class ArrowWay:
     ) -> None:
         self._tables = tables
         self._pipeline = pipeline
-        self._shape = _shape_for(spark, settings, tables, pipeline)
+        self._shape = _layout_for(spark, settings, tables, pipeline)
         self._resting = 0
 
     def read(self, rows: DataFrame, number: int) -> WrittenBatch | None:
@@ -125,7 +125,7 @@ class ArrowWay:
             self._resting = _REST
             _delete(self._tables, files)
             return None
-        notes = put_together(outcome.notes for outcome in outcomes)
+        notes = merge_stats(outcome.notes for outcome in outcomes)
         may_reject = bool(cast("JsonRecords", self._pipeline.records).reject)
         return WrittenBatch(self._frame(spark, files), files, self._tables, notes, may_reject)
 
@@ -145,18 +145,18 @@ class ArrowWay:
         )
 
 
-def _shape_for(
+def _layout_for(
     spark: SparkSession, settings: Settings, tables: Tables, pipeline: Pipeline
-) -> Shape | None:
+) -> RecordLayout | None:
     """Return the shape of the records if Python can read them in this deployment, else None."""
     # With other masters the workers may lack this package. They can open paths, but not URLs.
     if is_url(tables.root) or not settings.master.startswith(("local[", "k8s:")):
         return None
     features = DeltaLog(spark, tables.path("silver")).features
-    return shape_of(spark, pipeline) if features <= _PLAIN_FEATURES else None
+    return layout_of(spark, pipeline) if features <= _PLAIN_FEATURES else None
 
 
-def _columns(shape: Shape, records: JsonRecords) -> StructType:
+def _columns(shape: RecordLayout, records: JsonRecords) -> StructType:
     """The schema of the written files."""
     typed = [StructField(each.name, each.dataType) for each in columns_of(records.schema)]
     if records.key is not None:

@@ -17,7 +17,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from kstorm_pipeline.arrow.names import BUCKET
+from kstorm_pipeline.arrow.silver_columns import BUCKET
 
 _NO_BUCKET: Final = "__HIVE_DEFAULT_PARTITION__"
 _LONGEST_TEXT: Final = 32

@@ -17,7 +17,7 @@ from typing import Any, Final, cast
 import msgspec
 import pyarrow as pa
 
-from kstorm_pipeline.arrow.shape import DoubtfulError, Field, Kind
+from kstorm_pipeline.arrow.record_layout import ColumnKind, DoubtfulError, LayoutField
 from kstorm_pipeline.lineage import LAST_MILLISECOND
 
 MOMENT: Final = pa.timestamp("us", tz="UTC")
@@ -59,7 +59,7 @@ def read_objects(values: Sequence[bytes | None]) -> list[dict[str, Any]]:
 
 
 def column_of(
-    field: Field, objects: list[dict[str, Any]], texts: Sequence[bytes | None]
+    field: LayoutField, objects: list[dict[str, Any]], texts: Sequence[bytes | None]
 ) -> pa.Array:
     """Return the field's column. `texts` are the texts that the objects were parsed from.
 
@@ -101,27 +101,27 @@ def _without_twins(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     return found
 
 
-def _only(field: Field, kinds: set[type], *allowed: type) -> None:
+def _only(field: LayoutField, kinds: set[type], *allowed: type) -> None:
     if not kinds <= set(allowed):
         raise DoubtfulError(f"field {field.name} has an unexpected JSON type")
 
 
-def _string(field: Field, values: list[Any], kinds: set[type], texts: object) -> pa.Array:
+def _string(field: LayoutField, values: list[Any], kinds: set[type], texts: object) -> pa.Array:
     _only(field, kinds, str)
     return pa.array(values, pa.string())
 
 
-def _boolean(field: Field, values: list[Any], kinds: set[type], texts: object) -> pa.Array:
+def _boolean(field: LayoutField, values: list[Any], kinds: set[type], texts: object) -> pa.Array:
     _only(field, kinds, bool)
     return pa.array(values, pa.bool_())
 
 
-def _whole(field: Field, values: list[Any], kinds: set[type], texts: object) -> pa.Array:
+def _whole(field: LayoutField, values: list[Any], kinds: set[type], texts: object) -> pa.Array:
     _only(field, kinds, int)
     return pa.array(values, WHOLES[field.bits])  # raises if a value does not fit
 
 
-def _double(field: Field, values: list[Any], kinds: set[type], texts: object) -> pa.Array:
+def _double(field: LayoutField, values: list[Any], kinds: set[type], texts: object) -> pa.Array:
     _only(field, kinds, float, int)
     for each in values:
         if each is not None and not (
@@ -136,7 +136,7 @@ def _plain(number: float) -> bool:
 
 
 def _decimal(
-    field: Field, values: list[Any], kinds: set[type], texts: Sequence[bytes | None]
+    field: LayoutField, values: list[Any], kinds: set[type], texts: Sequence[bytes | None]
 ) -> pa.Array:
     _only(field, kinds, str, int, float)
     found = [
@@ -146,7 +146,7 @@ def _decimal(
     return pa.array(found, pa.decimal128(field.precision, field.scale))
 
 
-def _exact(field: Field, value: str | int | float, text: bytes | None) -> Decimal:
+def _exact(field: LayoutField, value: str | int | float, text: bytes | None) -> Decimal:
     """Return the exact number. Raises `DoubtfulError` if it is uncertain or has too many digits."""
     if isinstance(value, float) and (text is None or _MANY_DIGITS.search(text)):
         raise DoubtfulError(f"field {field.name} has many digits")
@@ -162,12 +162,12 @@ def _exact(field: Field, value: str | int | float, text: bytes | None) -> Decima
     return number
 
 
-def _moment(field: Field, values: list[Any], kinds: set[type], texts: object) -> pa.Array:
+def _moment(field: LayoutField, values: list[Any], kinds: set[type], texts: object) -> pa.Array:
     _only(field, kinds, str)
     return pa.array([None if each is None else _time(field, each) for each in values], MOMENT)
 
 
-def _time(field: Field, text: str) -> datetime:
+def _time(field: LayoutField, text: str) -> datetime:
     if not _TIME.fullmatch(text):
         raise DoubtfulError(f"field {field.name} is not a plain time")
     found = datetime.fromisoformat(text)
@@ -177,7 +177,7 @@ def _time(field: Field, text: str) -> datetime:
     return found
 
 
-def _millis(field: Field, values: list[Any], kinds: set[type], texts: object) -> pa.Array:
+def _millis(field: LayoutField, values: list[Any], kinds: set[type], texts: object) -> pa.Array:
     _only(field, kinds, int)
     there = [each for each in values if each is not None]
     if there and not (min(there) >= 0 and max(there) <= LAST_MILLISECOND):
@@ -185,26 +185,26 @@ def _millis(field: Field, values: list[Any], kinds: set[type], texts: object) ->
     return pa.array(values, pa.int64()).cast(pa.timestamp("ms", tz="UTC")).cast(MOMENT)
 
 
-def _date(field: Field, values: list[Any], kinds: set[type], texts: object) -> pa.Array:
+def _date(field: LayoutField, values: list[Any], kinds: set[type], texts: object) -> pa.Array:
     _only(field, kinds, str)
     return pa.array([None if each is None else _day(field, each) for each in values], pa.date32())
 
 
-def _day(field: Field, text: str) -> date:
+def _day(field: LayoutField, text: str) -> date:
     if not _DATE.fullmatch(text) or int(text[:4]) < _FIRST_YEAR:
         raise DoubtfulError(f"field {field.name} is not a plain date")
     return date.fromisoformat(text)
 
 
 WHOLES: Final = {8: pa.int8(), 16: pa.int16(), 32: pa.int32(), 64: pa.int64()}
-_Maker = Callable[[Field, list[Any], "set[type]", "Sequence[bytes | None]"], pa.Array]
-_MAKERS: Final[dict[Kind, _Maker]] = {
-    Kind.STRING: _string,
-    Kind.WHOLE: _whole,
-    Kind.DOUBLE: _double,
-    Kind.DECIMAL: _decimal,
-    Kind.BOOLEAN: _boolean,
-    Kind.TIMESTAMP: _moment,
-    Kind.MILLIS: _millis,
-    Kind.DATE: _date,
+_Maker = Callable[[LayoutField, list[Any], "set[type]", "Sequence[bytes | None]"], pa.Array]
+_MAKERS: Final[dict[ColumnKind, _Maker]] = {
+    ColumnKind.STRING: _string,
+    ColumnKind.WHOLE: _whole,
+    ColumnKind.DOUBLE: _double,
+    ColumnKind.DECIMAL: _decimal,
+    ColumnKind.BOOLEAN: _boolean,
+    ColumnKind.TIMESTAMP: _moment,
+    ColumnKind.MILLIS: _millis,
+    ColumnKind.DATE: _date,
 }

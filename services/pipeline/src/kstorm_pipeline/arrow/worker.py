@@ -12,14 +12,14 @@ import pyarrow.parquet as pq
 
 from kstorm_pipeline.arrow.bucket_files import BucketFiles, SilverFile
 from kstorm_pipeline.arrow.columns import column_of, read_objects
-from kstorm_pipeline.arrow.names import name_rows, text_of
-from kstorm_pipeline.arrow.notes import Notes
-from kstorm_pipeline.arrow.shape import DoubtfulError
+from kstorm_pipeline.arrow.record_layout import DoubtfulError
+from kstorm_pipeline.arrow.silver_columns import name_rows, text_of
+from kstorm_pipeline.arrow.worker_stats import WorkerStats
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
-    from kstorm_pipeline.arrow.shape import Shape
+    from kstorm_pipeline.arrow.record_layout import RecordLayout
 
 _ROWS: Final = 65_536
 """Rows read at a time."""
@@ -28,22 +28,24 @@ _MOST_ROWS: Final = 262_144
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
+class WorkerOutcome:
     """The result for some files of bronze."""
 
     files: list[SilverFile] = field(default_factory=list)
-    notes: Notes = field(default_factory=Notes)
+    notes: WorkerStats = field(default_factory=WorkerStats)
     """Statistics of the rows in the files."""
     doubt: str = ""
     """Reason why no files were written, or empty."""
 
 
-def silver_of(shape: Shape, number: int, folder: str, bronze: Iterable[str]) -> Outcome:
+def silver_of(
+    shape: RecordLayout, number: int, folder: str, bronze: Iterable[str]
+) -> WorkerOutcome:
     """Convert files of bronze to files of silver below `folder`, which no commit includes yet.
 
     `number` is the number of the batch.
     """
-    files, notes = BucketFiles(Path(folder)), Notes()
+    files, notes = BucketFiles(Path(folder)), WorkerStats()
     try:
         for rows in _gathered(
             _noted(notes, (refined(shape, number, rows) for rows in _read(bronze)))
@@ -51,11 +53,11 @@ def silver_of(shape: Shape, number: int, folder: str, bronze: Iterable[str]) -> 
             files.write(rows)
     except DoubtfulError as doubt:
         files.discard()
-        return Outcome(doubt=str(doubt))
+        return WorkerOutcome(doubt=str(doubt))
     except BaseException:
         files.discard()
         raise
-    return Outcome(files.close(), notes)
+    return WorkerOutcome(files.close(), notes)
 
 
 def _read(paths: Iterable[str]) -> Iterator[pa.Table]:
@@ -65,7 +67,7 @@ def _read(paths: Iterable[str]) -> Iterator[pa.Table]:
                 yield pa.Table.from_batches([rows])
 
 
-def _noted(notes: Notes, parts: Iterable[pa.Table]) -> Iterator[pa.Table]:
+def _noted(notes: WorkerStats, parts: Iterable[pa.Table]) -> Iterator[pa.Table]:
     for part in parts:
         notes.add(part)
         yield part
@@ -83,7 +85,7 @@ def _gathered(parts: Iterable[pa.Table]) -> Iterator[pa.Table]:
         yield pa.concat_tables(pending).combine_chunks()
 
 
-def refined(shape: Shape, number: int, rows: pa.Table) -> pa.Table:
+def refined(shape: RecordLayout, number: int, rows: pa.Table) -> pa.Table:
     """Convert rows of bronze to rows of silver."""
     texts: Sequence[Any] = rows["value"].to_pylist()
     objects = read_objects(texts)

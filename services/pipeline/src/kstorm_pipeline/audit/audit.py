@@ -8,16 +8,23 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
-from kstorm_pipeline.audit import checks, outputs
-from kstorm_pipeline.audit.coverage import Account
+from kstorm_pipeline.audit import checks, output_check
+from kstorm_pipeline.audit.coverage import CoverageAccount
 from kstorm_pipeline.audit.findings import COMPLETE, Finding, Tally, write_findings
-from kstorm_pipeline.audit.judge import GAP, NOT_DUE, Count, Judge, judge_messages, sum_up
 from kstorm_pipeline.audit.letters import read_letters
-from kstorm_pipeline.audit.proof import Proof, prove
-from kstorm_pipeline.audit.ranges import Reading, accounts, readings
-from kstorm_pipeline.audit.stored import stored_offsets
-from kstorm_pipeline.audit.window import Times, Window, source_messages, windows
-from kstorm_pipeline.places import write_text
+from kstorm_pipeline.audit.message_outcomes import (
+    GAP,
+    NOT_DUE,
+    OutcomeCount,
+    OutcomeJudge,
+    judge_messages,
+    sum_up,
+)
+from kstorm_pipeline.audit.proof import AckerProof, prove
+from kstorm_pipeline.audit.ranges import SpoutReading, accounts, readings
+from kstorm_pipeline.audit.stored_offsets import stored_offsets
+from kstorm_pipeline.audit.window import AuditWindow, Times, source_messages, windows
+from kstorm_pipeline.storage import write_text
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -34,7 +41,7 @@ _SHOWN = 20
 
 
 @dataclass(slots=True)
-class Outcome:
+class AuditOutcome:
     """The result of an audit."""
 
     topology: str
@@ -44,7 +51,7 @@ class Outcome:
     findings: list[Finding] = field(default_factory=list)
     complete_until: datetime | None = None
     """All messages with an earlier timestamp are accounted for."""
-    proof: Proof | None = None
+    proof: AckerProof | None = None
     """None if the topology has no ackers."""
 
     @property
@@ -77,12 +84,12 @@ class Outcome:
 
 def audit(
     spark: SparkSession, settings: Settings, tables: Tables, times: Times, expect: int
-) -> Outcome:
+) -> AuditOutcome:
     """Account for all messages of a window, write the findings to the tables, and return them.
 
     Raises PipelineError if the topology's topics do not exist or ZooKeeper does not answer.
     """
-    outcome = Outcome(settings.topology, datetime.now(UTC), times)
+    outcome = AuditOutcome(settings.topology, datetime.now(UTC), times)
     known = readings(spark, settings)
     if known:
         _check(spark, settings, tables, known, outcome, expect)
@@ -109,8 +116,8 @@ def _check(
     spark: SparkSession,
     settings: Settings,
     tables: Tables,
-    known: list[Reading],
-    outcome: Outcome,
+    known: list[SpoutReading],
+    outcome: AuditOutcome,
     expect: int,
 ) -> None:
     messages = source_messages(
@@ -127,7 +134,9 @@ def _check(
         )
         said = accounts(spark, settings, of.values())
         judges = {
-            each: Judge(of[each.topic, each.partition], said.get(each, Account()), stored.get(each))
+            each: OutcomeJudge(
+                of[each.topic, each.partition], said.get(each, CoverageAccount()), stored.get(each)
+            )
             for each in every
         }
         logger.info(
@@ -144,29 +153,35 @@ def _check(
             outcome.findings += checks.population(judges, counts)
             outcome.findings += checks.dead(judges, read_letters(spark, settings, of.values()))
             if tables.exists(spark, "silver"):
-                made = outputs.made_of(tables.read(spark, "silver"), of.values())
-                outcome.findings += outputs.look(judged, made, outcome.tallies, expect)
+                made = output_check.made_of(tables.read(spark, "silver"), of.values())
+                outcome.findings += output_check.check_outputs(
+                    judged, made, outcome.tallies, expect
+                )
         finally:
             judged.unpersist()
     finally:
         messages.unpersist()
 
 
-def _all_readings(known: list[Reading], of: Mapping[tuple[str, int], Window]) -> list[Reading]:
+def _all_readings(
+    known: list[SpoutReading], of: Mapping[tuple[str, int], AuditWindow]
+) -> list[SpoutReading]:
     """Return each reading of a topic for each partition that has messages.
 
     In a partition that a reading has no range for, all offsets are gaps or not due.
     """
     nodes = {(each.node, each.topic) for each in known}
     return [
-        Reading(node, topic, partition)
+        SpoutReading(node, topic, partition)
         for topic, partition in of
         for node, read in sorted(nodes)
         if read == topic
     ]
 
 
-def _tallies(judges: Mapping[Reading, Judge], counts: Iterable[Count]) -> list[Tally]:
+def _tallies(
+    judges: Mapping[SpoutReading, OutcomeJudge], counts: Iterable[OutcomeCount]
+) -> list[Tally]:
     tallies = {
         reading: Tally(
             reading, judge.window.first, judge.window.end, judge.stored, judge.window.messages
@@ -179,7 +194,7 @@ def _tallies(judges: Mapping[Reading, Judge], counts: Iterable[Count]) -> list[T
     return list(tallies.values())
 
 
-def _complete_until(counts: Iterable[Count], outcome: Outcome) -> datetime | None:
+def _complete_until(counts: Iterable[OutcomeCount], outcome: AuditOutcome) -> datetime | None:
     first = min((each.first for each in counts if each.outcome in (GAP, NOT_DUE)), default=None)
     if first is not None:
         return datetime.fromtimestamp(first / 1000, UTC)

@@ -11,9 +11,9 @@ from kstorm_pipeline.audit.findings import Finding
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
 
-    from kstorm_pipeline.audit.coverage import Range
-    from kstorm_pipeline.audit.judge import Count, Judge
-    from kstorm_pipeline.audit.ranges import Reading
+    from kstorm_pipeline.audit.coverage import FinishedRange
+    from kstorm_pipeline.audit.message_outcomes import OutcomeCount, OutcomeJudge
+    from kstorm_pipeline.audit.ranges import SpoutReading
 
 _CERTAIN = ("acked", "empty", "dead")
 """Outcomes of offsets that had a message when the range was written."""
@@ -22,7 +22,7 @@ Letters = dict[tuple[str, int], Intervals]
 """The offsets of dead letters, by topic and partition."""
 
 
-def cover(judges: Mapping[Reading, Judge]) -> Iterator[Finding]:
+def cover(judges: Mapping[SpoutReading, OutcomeJudge]) -> Iterator[Finding]:
     """Level 0: report offsets that are due but in no range.
 
     kstorm itself never causes them, but another tool that stores an offset can.
@@ -38,13 +38,15 @@ def cover(judges: Mapping[Reading, Judge]) -> Iterator[Finding]:
                 yield Finding(0, "skipped", False, reading, first, end, each.why + who)
 
 
-def population(judges: Mapping[Reading, Judge], counts: Iterable[Count]) -> Iterator[Finding]:
+def population(
+    judges: Mapping[SpoutReading, OutcomeJudge], counts: Iterable[OutcomeCount]
+) -> Iterator[Finding]:
     """Level 1: report ranges that claim more offsets without a message than there are."""
-    there: Counter[tuple[Reading, int]] = Counter()
+    there: Counter[tuple[SpoutReading, int]] = Counter()
     for each in counts:
         there[each.reading, each.place] += each.messages
     for reading, judge in judges.items():
-        fewer: list[tuple[Range, int]] = []
+        fewer: list[tuple[FinishedRange, int]] = []
         for place, said in enumerate(judge.chain):
             found, absent = there[reading, place], said.counts.get("absent", 0)
             if found > said.end - said.start - absent:
@@ -65,7 +67,7 @@ def population(judges: Mapping[Reading, Judge], counts: Iterable[Count]) -> Iter
             )
 
 
-def dead(judges: Mapping[Reading, Judge], letters: Letters) -> Iterator[Finding]:
+def dead(judges: Mapping[SpoutReading, OutcomeJudge], letters: Letters) -> Iterator[Finding]:
     """Level 2: report messages that a range claims are dead letters, but that have none."""
     for reading, judge in judges.items():
         there = letters.get((reading.topic, reading.partition), Intervals())

@@ -73,7 +73,7 @@ class Intervals:
 
 
 @dataclass(frozen=True, slots=True)
-class Skip:
+class SkippedRange:
     """Offsets that were skipped on purpose."""
 
     start: int
@@ -83,7 +83,7 @@ class Skip:
 
 
 @dataclass(frozen=True, slots=True)
-class Range:
+class FinishedRange:
     """One record of `<topology>.__finished`. Ranges are in the order of that topic."""
 
     start: int
@@ -91,22 +91,22 @@ class Range:
     counts: dict[str, int] = field(default_factory=dict)
     dead: tuple[Interval, ...] = ()
     empty: tuple[Interval, ...] = ()
-    skipped: tuple[Skip, ...] = ()
+    skipped: tuple[SkippedRange, ...] = ()
 
 
 @dataclass(slots=True)
-class Account:
+class CoverageAccount:
     """The combined ranges of one partition."""
 
     covered: Intervals = field(default_factory=Intervals)
     dead: Intervals = field(default_factory=Intervals)
     empty: Intervals = field(default_factory=Intervals)
-    skipped: list[Skip] = field(default_factory=list)
-    ranges: list[Range] = field(default_factory=list)
+    skipped: list[SkippedRange] = field(default_factory=list)
+    ranges: list[FinishedRange] = field(default_factory=list)
     """Ranges of which going back has removed no offset."""
 
     @classmethod
-    def of(cls, ranges: Iterable[Range]) -> Account:
+    def of(cls, ranges: Iterable[FinishedRange]) -> CoverageAccount:
         """Combine ranges, which come in the order of their topic."""
         account = cls()
         for each in ranges:
@@ -116,7 +116,7 @@ class Account:
                 account._add(each)
         return account
 
-    def _add(self, found: Range) -> None:
+    def _add(self, found: FinishedRange) -> None:
         self.covered.add(found.start, found.end)
         for runs, known in ((found.dead, self.dead), (found.empty, self.empty)):
             for start, end in runs:

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
     from pyspark.sql import SparkSession
 
-    from kstorm_pipeline.audit.ranges import Reading
+    from kstorm_pipeline.audit.ranges import SpoutReading
     from kstorm_pipeline.tables import Tables
 
 WINDOWS, EXCEPTIONS = "audit_windows", "audit_exceptions"
@@ -62,7 +62,7 @@ class Finding(NamedTuple):
     level: int
     what: str
     fault: bool
-    reading: Reading
+    reading: SpoutReading
     first: int
     end: int
     note: str = ""
@@ -78,7 +78,7 @@ class Finding(NamedTuple):
 class Tally:
     """The counts for one partition of one reading."""
 
-    reading: Reading
+    reading: SpoutReading
     first: int
     end: int
     stored: int | None

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 _VERSION = 1
 
 
-class Update(NamedTuple):
+class AckUpdate(NamedTuple):
     """The contribution of one record to one tree. Numbers are signed, as in Spark."""
 
     root: int
@@ -26,7 +26,7 @@ class Update(NamedTuple):
     """True if the tree fails here, so that it ends without being complete."""
 
 
-def updates(data: bytes) -> Iterator[Update]:
+def updates(data: bytes) -> Iterator[AckUpdate]:
     """Decode a record of `<topology>.__acker`, in the order in which an acker applies it.
 
     Raises ValueError if the record is invalid.
@@ -34,11 +34,11 @@ def updates(data: bytes) -> Iterator[Update]:
     version, _, init_roots, init_vals, roots, vals, failed, *_ = _array(data, 7, 9)
     _check(version)
     for root, val in zip(_ids(init_roots), _ids(init_vals), strict=True):
-        yield Update(root, val, True, False)
+        yield AckUpdate(root, val, True, False)
     for root, val in zip(_ids(roots), _ids(vals), strict=True):
-        yield Update(root, val, False, False)
+        yield AckUpdate(root, val, False, False)
     for root in _ids(failed):
-        yield Update(root, 0, False, True)
+        yield AckUpdate(root, 0, False, True)
 
 
 def begins(data: bytes) -> int | None:

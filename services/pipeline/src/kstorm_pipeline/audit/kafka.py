@@ -10,7 +10,7 @@ from py4j.protocol import Py4JJavaError
 from pyspark.errors import PySparkException
 
 from kstorm_pipeline.errors import PipelineError
-from kstorm_pipeline.origin import client_options
+from kstorm_pipeline.topic_identity import client_options
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping

@@ -16,11 +16,13 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from kstorm_pipeline.audit.checks import Letters
-    from kstorm_pipeline.audit.window import Window
+    from kstorm_pipeline.audit.window import AuditWindow
     from kstorm_pipeline.settings import Settings
 
 
-def read_letters(spark: SparkSession, settings: Settings, windows: Iterable[Window]) -> Letters:
+def read_letters(
+    spark: SparkSession, settings: Settings, windows: Iterable[AuditWindow]
+) -> Letters:
     """Return the offsets of the windows that have, or had, a dead letter.
 
     The key of a discarded letter is still in the topic, without a value.

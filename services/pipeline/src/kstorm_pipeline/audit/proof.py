@@ -20,7 +20,7 @@ from kstorm_pipeline.aggregates import facts_of
 from kstorm_pipeline.audit import frames
 from kstorm_pipeline.audit.findings import Finding
 from kstorm_pipeline.audit.kafka import read_topic, unless_missing
-from kstorm_pipeline.audit.ranges import Reading
+from kstorm_pipeline.audit.ranges import SpoutReading
 from kstorm_pipeline.errors import PipelineError
 
 if TYPE_CHECKING:
@@ -49,7 +49,7 @@ _EARLY = timedelta(minutes=10)
 class NoAckersError(Exception): ...
 
 
-class Proof(NamedTuple):
+class AckerProof(NamedTuple):
     said: int
     """Number of trees that kstorm reports as complete and whose beginning is still retained."""
     closed: int
@@ -57,7 +57,7 @@ class Proof(NamedTuple):
     findings: list[Finding]
 
 
-def prove(spark: SparkSession, settings: Settings) -> Proof | None:
+def prove(spark: SparkSession, settings: Settings) -> AckerProof | None:
     """Check all trees that the ackers' topic still retains. Return None if there are no ackers."""
     # Read the completions first: every tree they mention is then already in the acker log.
     pattern = rf"{re.escape(settings.topology)}\.[^.]+\.__completions"
@@ -98,7 +98,7 @@ def _reads(row: Row) -> bool:
     return True
 
 
-def compare(said: DataFrame, told: DataFrame, heads: DataFrame) -> Proof:
+def compare(said: DataFrame, told: DataFrame, heads: DataFrame) -> AckerProof:
     """Compare the completions with the trees of the acker log.
 
     The arguments are results of `completions_of`, `updates_of` and `heads_of`.
@@ -121,7 +121,7 @@ def compare(said: DataFrame, told: DataFrame, heads: DataFrame) -> Proof:
                     said.join(begun, "root", "left_anti"),
                     "reported as complete, but it never began",
                 )
-            return Proof(size, trees.where("closed").count(), findings)
+            return AckerProof(size, trees.where("closed").count(), findings)
         finally:
             known.unpersist()
     finally:
@@ -138,7 +138,7 @@ def _findings(rows: DataFrame, note: str) -> Iterator[Finding]:
             4,
             "a tree that is not proven",
             True,
-            Reading("", topic, partition),
+            SpoutReading("", topic, partition),
             offset,
             offset + 1,
             what,
@@ -168,7 +168,7 @@ def updates_of(rows: DataFrame) -> DataFrame:
     values = rows.select("partition", "offset", "timestamp", "value").rdd.flatMap(told)
     found = rows.sparkSession.createDataFrame(values, _UPDATES, verifySchema=False)
     place = ("partition", "offset", "timestamp")
-    each = sf.posexplode(sf.arrays_zip(*frames.Update._fields)).alias("number", "update")
+    each = sf.posexplode(sf.arrays_zip(*frames.AckUpdate._fields)).alias("number", "update")
     return found.select(*place, each).select(*place, "number", "update.*")
 
 

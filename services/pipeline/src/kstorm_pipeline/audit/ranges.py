@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from pyspark.sql import functions as sf
 
-from kstorm_pipeline.audit.coverage import Account, Range, Skip
+from kstorm_pipeline.audit.coverage import CoverageAccount, FinishedRange, SkippedRange
 from kstorm_pipeline.audit.kafka import no_such_topic, read_topic, unless_missing
 from kstorm_pipeline.errors import PipelineError
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from pyspark.sql import DataFrame, Row, SparkSession
 
-    from kstorm_pipeline.audit.window import Window
+    from kstorm_pipeline.audit.window import AuditWindow
     from kstorm_pipeline.settings import Settings
 
 _RANGE = """
@@ -26,7 +26,7 @@ _RANGE = """
 """
 
 
-class Reading(NamedTuple):
+class SpoutReading(NamedTuple):
     """One spout's consumption of one partition. Two spouts may read a partition independently."""
 
     node: str
@@ -40,7 +40,7 @@ def finished_topic(topology: str) -> str:
     return f"{topology}.__finished"
 
 
-def readings(spark: SparkSession, settings: Settings) -> list[Reading]:
+def readings(spark: SparkSession, settings: Settings) -> list[SpoutReading]:
     """Return all readings.
 
     Raises PipelineError if the topic does not exist, or a record has the format of another release.
@@ -63,12 +63,12 @@ def readings(spark: SparkSession, settings: Settings) -> list[Reading]:
             raise PipelineError(
                 f"the record at offset {seq} of {topic!r} is {what}; this release audits version 1"
             )
-    return sorted(Reading(*row[:3]) for row in found)
+    return sorted(SpoutReading(*row[:3]) for row in found)
 
 
 def accounts(
-    spark: SparkSession, settings: Settings, windows: Iterable[Window]
-) -> dict[Reading, Account]:
+    spark: SparkSession, settings: Settings, windows: Iterable[AuditWindow]
+) -> dict[SpoutReading, CoverageAccount]:
     """Combine the ranges reported so far for the windows' offsets."""
     ranges = _ranges(spark, settings)
     bounds = [(each.topic, each.partition, each.first, each.bound) for each in windows]
@@ -82,10 +82,10 @@ def accounts(
     found = (
         ranges.join(sf.broadcast(frame), ["topic", "partition"]).where(meets | back).orderBy("seq")
     )
-    of: defaultdict[Reading, list[Range]] = defaultdict(list)
+    of: defaultdict[SpoutReading, list[FinishedRange]] = defaultdict(list)
     for row in found.toLocalIterator():
-        of[Reading(row["reading"], row["topic"], row["partition"])].append(_range(row))
-    return {reading: Account.of(said) for reading, said in of.items()}
+        of[SpoutReading(row["reading"], row["topic"], row["partition"])].append(_range(row))
+    return {reading: CoverageAccount.of(said) for reading, said in of.items()}
 
 
 def _ranges(spark: SparkSession, settings: Settings) -> DataFrame:
@@ -95,15 +95,15 @@ def _ranges(spark: SparkSession, settings: Settings) -> DataFrame:
     return rows.select(said, sf.col("offset").alias("seq")).select("said.*", "seq")
 
 
-def _range(row: Row) -> Range:
-    return Range(
+def _range(row: Row) -> FinishedRange:
+    return FinishedRange(
         row["from"],
         row["to"],
         dict(row["n"] or {}),
         tuple((run[0], run[1]) for run in row["dead"] or ()),
         tuple((run[0], run[1]) for run in row["empty"] or ()),
         tuple(
-            Skip(each["from"], each["to"], each["why"], each["who"] or "")
+            SkippedRange(each["from"], each["to"], each["why"], each["who"] or "")
             for each in row["skipped"] or ()
         ),
     )

@@ -23,7 +23,7 @@ _NO_BOUND = (1 << 63) - 1
 
 
 @dataclass(frozen=True, slots=True)
-class Window:
+class AuditWindow:
     """The messages of one partition between two times."""
 
     topic: str
@@ -71,18 +71,20 @@ def source_messages(
     return messages.select("topic", "partition", "offset", "timestamp")
 
 
-def windows(messages: DataFrame, times: Times) -> list[Window]:
+def windows(messages: DataFrame, times: Times) -> list[AuditWindow]:
     """Return a window for each partition that has messages."""
     found = (
         messages.groupBy("topic", "partition")
         .agg(sf.min("offset"), sf.max("offset") + 1, sf.count("*"))
         .collect()
     )
-    every = (Window(row[0], row[1], row[2], row[3], row[4], times.until is None) for row in found)
+    every = (
+        AuditWindow(row[0], row[1], row[2], row[3], row[4], times.until is None) for row in found
+    )
     return sorted(every, key=lambda each: (each.topic, each.partition))
 
 
-def within(rows: DataFrame, windows: Iterable[Window]) -> DataFrame:
+def within(rows: DataFrame, windows: Iterable[AuditWindow]) -> DataFrame:
     """Return the rows whose topic, partition and offset are in one of the windows."""
     bounds = [(each.topic, each.partition, each.first, each.end) for each in windows]
     frame = rows.sparkSession.createDataFrame(

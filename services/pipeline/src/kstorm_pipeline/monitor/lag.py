@@ -6,13 +6,13 @@ from dataclasses import dataclass
 
 
 @dataclass(frozen=True, slots=True)
-class Lag:
+class TableLag:
     """The records of the topic that a table lacks."""
 
     records: int = 0
     oldest: float | None = None
     """Kafka timestamp of the oldest of these records in seconds since 1970, if there are any."""
 
-    def __add__(self, other: Lag) -> Lag:
+    def __add__(self, other: TableLag) -> TableLag:
         times = [each.oldest for each in (self, other) if each.oldest is not None]
-        return Lag(self.records + other.records, min(times, default=None))
+        return TableLag(self.records + other.records, min(times, default=None))

@@ -11,7 +11,7 @@ from prometheus_client.exposition import generate_latest
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from kstorm_pipeline.monitor.lag import Lag
+    from kstorm_pipeline.monitor.lag import TableLag
     from kstorm_pipeline.refine import Refined
 
 _BOUNDS: Final = (0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 20.0, 40.0, 80.0, 160.0, 320.0, 640.0)
@@ -111,7 +111,7 @@ class Metrics:
             self._rows.labels(name)
             self._table_seconds.labels(name)
 
-    def show_lag(self, table: str, lag: Lag) -> None:
+    def show_lag(self, table: str, lag: TableLag) -> None:
         """Show a table's lag. Its age in seconds keeps growing until the next call."""
         oldest = lag.oldest
         self._lag_records.labels(table).set(lag.records)

@@ -6,7 +6,7 @@ import time
 from typing import TYPE_CHECKING
 
 from kstorm_pipeline.monitor.metrics import Metrics
-from kstorm_pipeline.monitor.pulse import Pulse, signs_of
+from kstorm_pipeline.monitor.stall_detector import StallDetector, signs_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -23,14 +23,14 @@ class Monitor:
     def __init__(self, stalled_seconds: float, clock: Callable[[], float] = time.monotonic) -> None:
         self.metrics = Metrics()
         self._stalled, self._clock = stalled_seconds, clock
-        self._pulses: dict[str, Pulse] = {}
+        self._pulses: dict[str, StallDetector] = {}
 
     def follow(self, names: Iterable[str]) -> None:
         """Watch the queries of these names instead of the previous ones."""
         self._pulses = {name: self._pulse(name) for name in names}
 
-    def _pulse(self, name: str) -> Pulse:
-        pulse = Pulse(self._clock())
+    def _pulse(self, name: str) -> StallDetector:
+        pulse = StallDetector(self._clock())
         self.metrics.show_still(name, lambda: pulse.still_for(self._clock()))
         return pulse
 

@@ -34,7 +34,7 @@ def serving(monitor: Monitor, port: int, limits: WebLimits = _LIMITS) -> Iterato
         yield None
         return
     try:
-        server = WebServer(port, Pages(monitor), limits)
+        server = WebServer(port, MonitorPages(monitor), limits)
     except OSError as error:
         raise PipelineError(
             f"--http-port {port} cannot be served: {error.strerror or error}; "
@@ -49,7 +49,7 @@ def serving(monitor: Monitor, port: int, limits: WebLimits = _LIMITS) -> Iterato
         server.server_close()
 
 
-class Pages:
+class MonitorPages:
     """The WSGI application."""
 
     def __init__(self, monitor: Monitor) -> None:

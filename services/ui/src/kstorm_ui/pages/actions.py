@@ -10,14 +10,14 @@ from starlette.responses import RedirectResponse, Response
 from starlette.routing import Route
 
 from kstorm.errors import ConfigError, ControlError
-from kstorm_ui import texts
+from kstorm_ui import formatting
+from kstorm_ui.action_forms import RequestedAction, requested_action
 from kstorm_ui.forms import fields_of
-from kstorm_ui.ordered import Ordered, ordered
 from kstorm_ui.preview import Preview, preview
 from kstorm_ui.settings import ACTIONS
 from kstorm_ui.site import Site
-from kstorm_ui.state import TopologyState
 from kstorm_ui.stream import stream
+from kstorm_ui.topology_state import TopologyState
 
 _MOST_BYTES: Final = 3_200_000
 """A value of 1 MB, with each byte URL-encoded as three."""
@@ -52,7 +52,7 @@ class _Pages:
         fields: Mapping[str, str] = {}
         try:
             fields = await fields_of(request, _MOST_BYTES)
-            wanted = ordered(self._site, state, verb, fields, self._who(request))
+            wanted = requested_action(self._site, state, verb, fields, self._who(request))
             deed = self._site.deeds.start(
                 state.name, verb, wanted.what, self._who(request), wanted.act
             )
@@ -99,9 +99,9 @@ class _Pages:
         )
 
 
-def _back(state: TopologyState, done: Ordered) -> str:
+def _back(state: TopologyState, done: RequestedAction) -> str:
     if done.meant is None:
-        return f"{texts.path('t', state.name)}#deeds"  # the list is far down the page
+        return f"{formatting.path('t', state.name)}#deeds"  # the list is far down the page
     if done.meant.number is None:
-        return texts.path("t", state.name, "letters")
-    return texts.path("t", state.name, "letters", done.meant.number)
+        return formatting.path("t", state.name, "letters")
+    return formatting.path("t", state.name, "letters", done.meant.number)

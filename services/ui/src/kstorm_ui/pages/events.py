@@ -9,8 +9,8 @@ from starlette.requests import Request
 from starlette.routing import Route
 
 from kstorm.events import Event
-from kstorm_ui.showing import shown_event
-from kstorm_ui.shown import Shown
+from kstorm_ui.redaction import shown_event
+from kstorm_ui.responses import PageResult
 from kstorm_ui.site import Site
 from kstorm_ui.sources.letters import events_of
 
@@ -32,7 +32,7 @@ def routes(site: Site) -> list[Route]:
     return site.both("/t/{topology}/events", "events.html", partial(_events, site))
 
 
-async def _events(site: Site, request: Request) -> Shown:
+async def _events(site: Site, request: Request) -> PageResult:
     state, query = site.memory(request).state, request.query_params
     verb, text = query.get("verb", ""), query.get("text", "")
     answer, problem = await site.ask_kafka("events", state, events_of)
@@ -41,7 +41,9 @@ async def _events(site: Site, request: Request) -> Shown:
         each for each in map(shown_event, found) if verb in ("", each.verb) and _has(each, text)
     ]
     verbs = sorted({event.verb for event in found})
-    return Shown(EventsShown(verbs, verb, text, len(chosen), chosen[:_MOST_SHOWN]), problem, state)
+    return PageResult(
+        EventsShown(verbs, verb, text, len(chosen), chosen[:_MOST_SHOWN]), problem, state
+    )
 
 
 def _has(shown: Event, text: str) -> bool:

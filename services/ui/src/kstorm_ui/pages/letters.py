@@ -8,14 +8,14 @@ import msgspec
 from starlette.requests import Request
 from starlette.routing import Route
 
-from kstorm.cli.letters import now_ms, place_of, read_one
 from kstorm.events import Event
-from kstorm.inspect.letters import component_of, kind_of
-from kstorm_ui import showing
-from kstorm_ui.showing import ShownGroup, ShownLetter, Wanted
-from kstorm_ui.shown import Shown
+from kstorm.operations.letters.reading import now_ms, place_of, read_one
+from kstorm.operations.letters.selection import component_of, kind_of
+from kstorm_ui import redaction
+from kstorm_ui.redaction import LetterFilter, ShownGroup, ShownLetter
+from kstorm_ui.responses import PageResult
 from kstorm_ui.site import Site
-from kstorm_ui.sources.letters import Found, events_of, letters_of
+from kstorm_ui.sources.letters import FoundLetters, events_of, letters_of
 
 _MOST_SHOWN: Final = 200
 
@@ -29,7 +29,7 @@ class LettersShown(msgspec.Struct, frozen=True):
     """True if older ones exist that were not read."""
     kinds: Sequence[str]
     components: Sequence[str]
-    wanted: Wanted
+    wanted: LetterFilter
     count: int
     """Number of dead letters that match the filter."""
     groups: Sequence[ShownGroup]
@@ -56,13 +56,13 @@ def routes(site: Site) -> list[Route]:
     ]
 
 
-async def _letters(site: Site, request: Request) -> Shown:
+async def _letters(site: Site, request: Request) -> PageResult:
     state = site.memory(request).state
-    wanted = Wanted(
-        **{name: request.query_params.get(name, "") for name in Wanted.__struct_fields__}
+    wanted = LetterFilter(
+        **{name: request.query_params.get(name, "") for name in LetterFilter.__struct_fields__}
     )
     answer, problem = await site.ask_kafka("letters", state, letters_of)
-    found: Found = answer or Found([], False)
+    found: FoundLetters = answer or FoundLetters([], False)
     chosen = wanted.of(found.letters)
     data = LettersShown(
         all=len(found.letters),
@@ -71,22 +71,24 @@ async def _letters(site: Site, request: Request) -> Shown:
         components=sorted({component_of(one.letter) for one in found.letters}),
         wanted=wanted,
         count=len(chosen),
-        groups=showing.grouped(chosen, now_ms()),
-        letters=[showing.shown_letter(state.name, one) for one in chosen[: -_MOST_SHOWN - 1 : -1]],
+        groups=redaction.grouped(chosen, now_ms()),
+        letters=[
+            redaction.shown_letter(state.name, one) for one in chosen[: -_MOST_SHOWN - 1 : -1]
+        ],
     )
-    return Shown(data, problem, state)
+    return PageResult(data, problem, state)
 
 
-async def _letter(site: Site, request: Request) -> Shown:
+async def _letter(site: Site, request: Request) -> PageResult:
     state, number = site.memory(request).state, request.path_params["number"]
     one, problem = await site.ask_kafka(("letter", number), state, partial(read_one, number=number))
     events, untold = await site.ask_kafka("events", state, events_of)
-    place = place_of(one.letter) if one is not None and showing.has_coordinates(one) else ""
+    place = place_of(one.letter) if one is not None and redaction.has_coordinates(one) else ""
     data = LetterShown(
         number=number,
-        letter=None if one is None else showing.shown_letter(state.name, one),
-        facts=[] if one is None else list(showing.facts(one)),
-        history=list(map(showing.shown_event, showing.about(events or (), number, place))),
+        letter=None if one is None else redaction.shown_letter(state.name, one),
+        facts=[] if one is None else list(redaction.facts(one)),
+        history=list(map(redaction.shown_event, redaction.about(events or (), number, place))),
         untold=str(untold),
     )
-    return Shown(data, problem, state)
+    return PageResult(data, problem, state)

@@ -10,21 +10,21 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from kstorm.cli.letters import now_ms
-from kstorm.cli.tracing import parse_message
+from kstorm.cli.trace_options import parse_message
 from kstorm.errors import ConfigError
-from kstorm.inspect.drawing import headline
-from kstorm.inspect.exporting import to_json
-from kstorm.inspect.outline import Outline
-from kstorm.inspect.tree import Tree
-from kstorm_ui import texts
-from kstorm_ui.asked import ABSENT, KEPT_SECS, Problem
+from kstorm.introspection.outline import Outline
+from kstorm.operations.letters.reading import now_ms
+from kstorm.operations.trees.drawing import headline
+from kstorm.operations.trees.tree import Tree
+from kstorm.operations.trees.tree_export import to_json
+from kstorm_ui import formatting
 from kstorm_ui.pages.why import topics_of
+from kstorm_ui.query_cache import ABSENT, KEPT_SECS, QueryProblem
 from kstorm_ui.site import API, Site, json
 from kstorm_ui.sources.messages import MessageAnswer, message_of
-from kstorm_ui.state import TopologyState
 from kstorm_ui.stream import growing
-from kstorm_ui.trees import BAR, shown_tree
+from kstorm_ui.topology_state import TopologyState
+from kstorm_ui.tree_rows import BAR, shown_tree
 
 FOLLOWED_SECS: Final = 600.0
 """Time for which a page is updated while its message is not done."""
@@ -47,7 +47,7 @@ def routes(site: Site) -> list[Route]:
             )
         root = request.query_params.get("root", "")
         values = _values(site, state.outline, found, root)
-        stream = f"{texts.path('t', state.name, 'm', *asked.split('/'), 'stream')}?{urlencode({'root': root})}"
+        stream = f"{formatting.path('t', state.name, 'm', *asked.split('/'), 'stream')}?{urlencode({'root': root})}"
         return site.page(
             "message.html", state=state, asked=asked, problem="", stream=stream, **values
         )
@@ -90,7 +90,7 @@ class _Following:
         )
         if is_last and values["follows"]:
             values["says"] = (
-                f"This page has followed the message for {texts.age(FOLLOWED_SECS)}: "
+                f"This page has followed the message for {formatting.age(FOLLOWED_SECS)}: "
                 "reload it to continue."
             )
         is_over = is_last or problem.status == ABSENT or not (problem or values["follows"])
@@ -105,16 +105,16 @@ def _coordinates(request: Request) -> str:
 
 async def _answer(
     site: Site, state: TopologyState, asked: str, kept: float = KEPT_SECS
-) -> tuple[MessageAnswer | None, Problem]:
+) -> tuple[MessageAnswer | None, QueryProblem]:
     """Return the answer for a message, at most `kept` seconds old, and the problem."""
     try:
         wanted = parse_message(asked)
     except ConfigError as error:
-        return None, Problem(str(error), ABSENT)
+        return None, QueryProblem(str(error), ABSENT)
     try:
         settings, outline = topics_of(state)
     except ConfigError as error:
-        return None, Problem(str(error))
+        return None, QueryProblem(str(error))
     ask = partial(message_of, settings, outline, wanted, values=site.show_values)
     return await site.read.answer(("message", state.name, wanted), ask, kept)
 

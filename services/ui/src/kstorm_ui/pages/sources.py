@@ -8,12 +8,12 @@ import msgspec
 from starlette.requests import Request
 from starlette.routing import Route
 
-from kstorm_ui.asked import Problem
+from kstorm_ui.query_cache import QueryProblem
+from kstorm_ui.responses import PageResult
 from kstorm_ui.settings import settings_of
-from kstorm_ui.shown import Shown
 from kstorm_ui.site import Site
 from kstorm_ui.sources.partitions import PartitionState, partitions_of
-from kstorm_ui.state import ComponentState, TopologyState
+from kstorm_ui.topology_state import ComponentState, TopologyState
 
 
 class SpoutShown(msgspec.Struct, frozen=True):
@@ -39,23 +39,23 @@ def routes(site: Site) -> list[Route]:
     return site.both("/t/{topology}/sources", "sources.html", partial(_sources, site))
 
 
-async def _sources(site: Site, request: Request) -> Shown:
+async def _sources(site: Site, request: Request) -> PageResult:
     state = site.memory(request).state
     asking = [_spout(site, state, each) for each in state.components if each.kind == "spout"]
     found = await asyncio.gather(*asking)
     problems = [problem for _, problem in found if problem]
     nothing = problems and not any(each.partitions for each, _ in found)
-    return Shown(
-        SourcesShown([each for each, _ in found]), problems[0] if nothing else Problem(), state
+    return PageResult(
+        SourcesShown([each for each, _ in found]), problems[0] if nothing else QueryProblem(), state
     )
 
 
 async def _spout(
     site: Site, state: TopologyState, spout: ComponentState
-) -> tuple[SpoutShown, Problem]:
+) -> tuple[SpoutShown, QueryProblem]:
     settings, outline = settings_of(state.bootstrap, state.zookeeper), state.outline
     if settings is None or outline is None or spout.component not in outline.readings:
-        return SpoutShown(spout.component, "", (), "", spout.own), Problem()
+        return SpoutShown(spout.component, "", (), "", spout.own), QueryProblem()
     ask = partial(partitions_of, settings, outline, spout.component)
     found, problem = await site.asked.answer(("partitions", state.name, spout.component), ask)
     topic = outline.readings[spout.component].topic

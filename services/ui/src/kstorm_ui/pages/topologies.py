@@ -8,10 +8,10 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from kstorm_ui.shown import Shown
+from kstorm_ui.responses import PageResult
 from kstorm_ui.site import Site
-from kstorm_ui.state import TopologyState
 from kstorm_ui.stream import stream
+from kstorm_ui.topology_state import TopologyState
 
 
 class TopologyRow(msgspec.Struct, frozen=True):
@@ -58,13 +58,13 @@ def routes(site: Site) -> list[Route]:
     ]
 
 
-async def _topologies(site: Site, request: Request) -> Shown:
+async def _topologies(site: Site, request: Request) -> PageResult:
     return _shown(site)
 
 
-def _shown(site: Site) -> Shown:
+def _shown(site: Site) -> PageResult:
     rows = [_row(memory.state) for _, memory in sorted(site.collector.memories.items())]
-    return Shown(TopologiesShown(str(site.collector.source), site.collector.problem, rows))
+    return PageResult(TopologiesShown(str(site.collector.source), site.collector.problem, rows))
 
 
 def _row(state: TopologyState) -> TopologyRow:

@@ -10,14 +10,14 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from kstorm.inspect.causes import HoldUp
-from kstorm_ui import views
-from kstorm_ui.memory import Memory
-from kstorm_ui.shown import Shown
+from kstorm.operations.status.bottlenecks import Bottleneck
+from kstorm_ui import view_data
+from kstorm_ui.responses import PageResult
 from kstorm_ui.site import Site, json
-from kstorm_ui.state import ComponentState, EdgeState, ProcessState, TaskState
 from kstorm_ui.stream import stream
-from kstorm_ui.windows import window
+from kstorm_ui.time_windows import window
+from kstorm_ui.topology_memory import TopologyMemory
+from kstorm_ui.topology_state import ComponentState, EdgeState, ProcessState, TaskState
 
 _TOPOLOGY_KEYS: Final = ("acked", "failed")
 _COMPONENT_KEYS: Final = ("emitted", "executed", "failed")
@@ -33,13 +33,13 @@ class TopologyShown(msgspec.Struct, frozen=True):
     """In one sentence."""
     problem: str
     """Reason why the last poll failed, or ""."""
-    causes: Sequence[HoldUp]
+    causes: Sequence[Bottleneck]
     """Bottlenecks, the most significant first."""
     window: str
     """Time window of the counts: `600`, `10800`, `86400`, `all`."""
     window_says: str
     """Description of the time that the counts cover."""
-    components: Sequence[views.ComponentRow]
+    components: Sequence[view_data.ComponentRow]
     edges: Sequence[EdgeState]
 
 
@@ -67,11 +67,11 @@ def routes(site: Site) -> list[Route]:
     ]
 
 
-async def _topology(site: Site, request: Request) -> Shown:
+async def _topology(site: Site, request: Request) -> PageResult:
     return _shown_topology(site, site.memory(request), _window(request))
 
 
-async def _component(site: Site, request: Request) -> Shown:
+async def _component(site: Site, request: Request) -> PageResult:
     return _shown_component(site, *site.component(request))
 
 
@@ -79,30 +79,32 @@ def _window(request: Request) -> str:
     return request.query_params.get("window", "600")
 
 
-def _shown_topology(site: Site, memory: Memory, key: str) -> Shown:
+def _shown_topology(site: Site, memory: TopologyMemory, key: str) -> PageResult:
     state, chosen = memory.state, window(memory, key, monotonic())
     data = TopologyShown(
         name=state.name,
         place=state.place,
         active=state.active,
-        health=views.health(state),
+        health=view_data.health(state),
         problem=site.collector.problem,
-        causes=views.held(state),
+        causes=view_data.held(state),
         window=chosen.key,
         window_says=chosen.says,
-        components=views.rows(state, chosen),
+        components=view_data.rows(state, chosen),
         edges=state.edges,
     )
-    return Shown(data, state=state)
+    return PageResult(data, state=state)
 
 
-def _shown_component(site: Site, memory: Memory, name: str) -> Shown:
+def _shown_component(site: Site, memory: TopologyMemory, name: str) -> PageResult:
     state = memory.state
     component, tasks = state.component(name), state.tasks.get(name, ())
     assert component is not None
     processes = state.processes.get(name, ())
-    data = ComponentShown(component, site.collector.problem, processes, tasks, views.skew(tasks))
-    return Shown(data, state=state)
+    data = ComponentShown(
+        component, site.collector.problem, processes, tasks, view_data.skew(tasks)
+    )
+    return PageResult(data, state=state)
 
 
 class _Pages:
@@ -113,9 +115,11 @@ class _Pages:
 
     async def topology(self, request: Request) -> Response:
         memory = self._site.memory(request)
-        columns = views.chart(memory, views.spouts(memory.state), _TOPOLOGY_KEYS)
+        columns = view_data.chart(memory, view_data.spouts(memory.state), _TOPOLOGY_KEYS)
         shown = _shown_topology(self._site, memory, _window(request))
-        return self._site.page("topology.html", **shown.values, minutes=views.last_minutes(columns))
+        return self._site.page(
+            "topology.html", **shown.values, minutes=view_data.last_minutes(columns)
+        )
 
     async def topology_stream(self, request: Request) -> Response:
         memory, key = self._site.memory(request), _window(request)
@@ -124,18 +128,18 @@ class _Pages:
             html = self._site.render(
                 "_components.html", **_shown_topology(self._site, memory, key).values
             )
-            points = views.chart(memory, views.spouts(memory.state), _TOPOLOGY_KEYS)
-            return html, {**views.graph(memory.state), "point": _last(points)}
+            points = view_data.chart(memory, view_data.spouts(memory.state), _TOPOLOGY_KEYS)
+            return html, {**view_data.graph(memory.state), "point": _last(points)}
 
         return stream(self._site.collector, piece)
 
     async def topology_history(self, request: Request) -> Response:
         memory = self._site.memory(request)
-        return json(views.chart(memory, views.spouts(memory.state), _TOPOLOGY_KEYS))
+        return json(view_data.chart(memory, view_data.spouts(memory.state), _TOPOLOGY_KEYS))
 
     async def component(self, request: Request) -> Response:
         memory, name = self._site.component(request)
-        minutes = views.last_minutes(views.chart(memory, [name], _COMPONENT_KEYS))
+        minutes = view_data.last_minutes(view_data.chart(memory, [name], _COMPONENT_KEYS))
         shown = _shown_component(self._site, memory, name)
         return self._site.page("component.html", **shown.values, minutes=minutes)
 
@@ -148,13 +152,13 @@ class _Pages:
             html = self._site.render(
                 "_processes.html", **_shown_component(self._site, memory, name).values
             )
-            return html, {"point": _last(views.chart(memory, [name], _COMPONENT_KEYS))}
+            return html, {"point": _last(view_data.chart(memory, [name], _COMPONENT_KEYS))}
 
         return stream(self._site.collector, piece)
 
     async def component_history(self, request: Request) -> Response:
         memory, name = self._site.component(request)
-        return json(views.chart(memory, [name], _COMPONENT_KEYS))
+        return json(view_data.chart(memory, [name], _COMPONENT_KEYS))
 
 
 def _last(columns: dict[str, list[float | None]]) -> dict[str, float | None]:

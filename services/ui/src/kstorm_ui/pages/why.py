@@ -6,16 +6,16 @@ from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 from starlette.routing import Route
 
-from kstorm.cli.tracing import parse_message
+from kstorm.cli.trace_options import parse_message
 from kstorm.errors import ConfigError
-from kstorm.inspect.outline import Outline
+from kstorm.introspection.outline import Outline
 from kstorm.runtime.service.settings import Settings
-from kstorm_ui import texts
-from kstorm_ui.asked import Problem
+from kstorm_ui import formatting
+from kstorm_ui.query_cache import QueryProblem
 from kstorm_ui.settings import settings_of
 from kstorm_ui.site import API, NOT_TOLD, Site, json, no_outline
 from kstorm_ui.sources.messages import OldestAnswer, oldest_of
-from kstorm_ui.state import TopologyState
+from kstorm_ui.topology_state import TopologyState
 
 
 def routes(site: Site) -> list[Route]:
@@ -28,7 +28,9 @@ def routes(site: Site) -> list[Route]:
             found, problem = await _answer(site, state)
             return page("why.html", problem.status, found=found, problem=problem, wrong="")
         try:
-            return RedirectResponse(texts.path("t", state.name, "m", *parse_message(asked)), 303)
+            return RedirectResponse(
+                formatting.path("t", state.name, "m", *parse_message(asked)), 303
+            )
         except ConfigError as error:
             return page("why.html", 400, found=None, problem="", wrong=str(error))
 
@@ -41,12 +43,12 @@ def routes(site: Site) -> list[Route]:
     return [Route("/t/{topology}/why", why), Route(f"{API}/t/{{topology}}/why", why_json)]
 
 
-async def _answer(site: Site, state: TopologyState) -> tuple[OldestAnswer | None, Problem]:
+async def _answer(site: Site, state: TopologyState) -> tuple[OldestAnswer | None, QueryProblem]:
     """Return the oldest unfinished messages, and the problem if they are not known."""
     try:
         settings, outline = topics_of(state)
     except ConfigError as error:
-        return None, Problem(str(error))
+        return None, QueryProblem(str(error))
     ask = partial(oldest_of, settings, outline, values=site.show_values)
     return await site.read.answer(("oldest", state.name), ask)
 

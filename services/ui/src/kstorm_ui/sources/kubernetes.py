@@ -5,12 +5,12 @@ from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Final
 
-from kstorm.cli.cluster import WEB_PORT, Cluster
-from kstorm.cli.workloads import Pod, Workload
 from kstorm.errors import AbsentError, ControlError
-from kstorm.inspect.outline import Outline, parse_outline
+from kstorm.introspection.outline import Outline, parse_outline
+from kstorm.operations.kubernetes.cluster import WEB_PORT, Cluster
+from kstorm.operations.kubernetes.workloads import Pod, Workload
 from kstorm.runtime.asking import ask
-from kstorm_ui.sources.logs import MOST_LINES, Life, last_of
+from kstorm_ui.sources.logs import MOST_LINES, LogLife, last_of
 from kstorm_ui.sources.report import ComponentReport, ProcessReport, TopologyReport
 
 _AT_ONCE: Final = 16
@@ -36,7 +36,7 @@ class KubernetesSource:
     def __str__(self) -> str:
         return str(self.cluster)
 
-    def log(self, topology: str, process: str) -> Sequence[Life]:
+    def log(self, topology: str, process: str) -> Sequence[LogLife]:
         """Fetch the log from the API server. Needs the verb get on pods/log."""
         pod = self._pods.get(topology, {}).get(process)
         if pod is None:
@@ -48,7 +48,7 @@ class KubernetesSource:
             raise ControlError(found[0].problem)
         return found
 
-    def _life(self, pod: Pod, *, previous: bool) -> Life:
+    def _life(self, pod: Pod, *, previous: bool) -> LogLife:
         name = f"before restart {pod.restarts}" if previous else "current container"
         try:
             lines = self.cluster.logs(
@@ -56,7 +56,7 @@ class KubernetesSource:
             )
             return last_of(name, lines)
         except ControlError as error:
-            return Life(name, [], False, str(error))
+            return LogLife(name, [], False, str(error))
 
     def look(self) -> Sequence[TopologyReport]:
         """Query the pods, some in parallel. Raises `ControlError` if Kubernetes does not reply."""

@@ -5,9 +5,9 @@ from typing import Final
 
 import msgspec
 
-from kstorm.cli.letters import read_letters
 from kstorm.events import Event
-from kstorm.inspect.letters import Numbered
+from kstorm.operations.letters.reading import read_letters
+from kstorm.operations.letters.selection import NumberedLetter
 from kstorm.runtime.kafka.event_log import read_events
 from kstorm.runtime.kafka.one_partition import bounds
 from kstorm.runtime.service.settings import Settings
@@ -17,22 +17,22 @@ MOST_LETTERS: Final = 50_000
 MOST_EVENTS: Final = 20_000
 
 
-class Found(msgspec.Struct, frozen=True):
+class FoundLetters(msgspec.Struct, frozen=True):
     """Dead letters without their message contents."""
 
-    letters: Sequence[Numbered]
+    letters: Sequence[NumberedLetter]
     older: bool
     """True if older ones exist that were not read."""
 
 
-def letters_of(settings: Settings, topology: str, most: int = MOST_LETTERS) -> Found:
+def letters_of(settings: Settings, topology: str, most: int = MOST_LETTERS) -> FoundLetters:
     """Return the dead letters in the newest records, oldest first. Raises `BrokerError` if Kafka
     does not respond."""
     there = bounds(settings, NamesOf(topology).dead_letters_topic)
     if there is None:
-        return Found([], False)
+        return FoundLetters([], False)
     first = max(there[0], there[1] - most)
-    return Found(read_letters(settings, topology, first).letters, first > there[0])
+    return FoundLetters(read_letters(settings, topology, first).letters, first > there[0])
 
 
 def events_of(settings: Settings, topology: str) -> Sequence[Event]:

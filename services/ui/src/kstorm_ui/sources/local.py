@@ -7,7 +7,7 @@ from pathlib import Path
 from kstorm.errors import AbsentError
 from kstorm.runtime.asking import ask_all
 from kstorm.runtime.running import RunningTopology, find
-from kstorm_ui.sources.logs import Life, lives_in
+from kstorm_ui.sources.logs import LogLife, lives_in
 from kstorm_ui.sources.report import ComponentReport, ProcessReport, TopologyReport
 
 
@@ -20,7 +20,7 @@ class LocalSource:
     def __str__(self) -> str:
         return f"this machine, {self._place}"
 
-    def log(self, topology: str, process: str) -> Sequence[Life]:
+    def log(self, topology: str, process: str) -> Sequence[LogLife]:
         """Read the log in the folder of its run."""
         for found in find(self._place):
             for worker in found.workers:

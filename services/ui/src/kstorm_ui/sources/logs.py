@@ -22,10 +22,10 @@ MOST_BYTES: Final = 256_000
 _LONGEST_LINE: Final = 8_000
 _MOST_SEARCHED: Final = 64_000_000
 _BEGIN: Final = re.compile(rb"^--- \S+, start ([0-9]+): ", re.MULTILINE)
-"""The line that `kstorm.local.processes` writes before each start."""
+"""The line that `kstorm.dev.processes` writes before each start."""
 
 
-class Life(msgspec.Struct, frozen=True):
+class LogLife(msgspec.Struct, frozen=True):
     """Log of one run, from one start to the next."""
 
     name: str
@@ -38,7 +38,7 @@ class Life(msgspec.Struct, frozen=True):
     """Reason why there are no lines, or ""."""
 
 
-def last_of(name: str, lines: Iterable[str], *, is_cut: bool = False) -> Life:
+def last_of(name: str, lines: Iterable[str], *, is_cut: bool = False) -> LogLife:
     """Keep the last of these lines. `is_cut`: others came before them."""
     kept: deque[str] = deque()
     size = 0
@@ -49,10 +49,10 @@ def last_of(name: str, lines: Iterable[str], *, is_cut: bool = False) -> Life:
         while len(kept) > MOST_LINES or size > MOST_BYTES:
             size -= len(kept.popleft().encode(errors="replace")) + 1
             is_cut = True
-    return Life(name, list(kept), is_cut)
+    return LogLife(name, list(kept), is_cut)
 
 
-def lives_in(file: Path) -> list[Life]:
+def lives_in(file: Path) -> list[LogLife]:
     """Return the runs in a local process's log, newest first. Raises `AbsentError` if there is no
     log."""
     try:

@@ -6,15 +6,15 @@ from typing import Final
 
 import msgspec
 
-from kstorm.cli.asking import Asking
-from kstorm.cli.tracing import reading
-from kstorm.inspect.facts import Message
-from kstorm.inspect.outline import Outline
-from kstorm.inspect.quiet import without_values
-from kstorm.inspect.tree import Tree
-from kstorm.inspect.verdict import Verdict
+from kstorm.cli.trace_options import offsets_of
+from kstorm.introspection.outline import Outline
+from kstorm.operations.traces.diagnosis import Diagnosis
+from kstorm.operations.traces.topic_log import ReadBudget, TopicLog
+from kstorm.operations.trees.facts import MessageId
+from kstorm.operations.trees.redaction import redact_values
+from kstorm.operations.trees.tree import Tree
+from kstorm.operations.trees.verdict import Verdict
 from kstorm.runtime.service.settings import Settings
-from kstorm.runtime.tracing.log import Budget, TopicLog
 
 MOST_BYTES: Final = 512_000_000
 MOST_SECS: Final = 20.0
@@ -38,7 +38,7 @@ class OldestAnswer(msgspec.Struct, frozen=True):
 
 
 def message_of(
-    settings: Settings, topology: Outline, message: Message, *, values: bool
+    settings: Settings, topology: Outline, message: MessageId, *, values: bool
 ) -> MessageAnswer:
     """Read the trees of one message. `values`: include tuple values and error texts.
 
@@ -46,13 +46,13 @@ def message_of(
     """
     spout = _reader_of(topology, message.topic)
     with (
-        TopicLog(settings, Budget(MOST_BYTES, MOST_SECS)) as log,
+        TopicLog(settings, ReadBudget(MOST_BYTES, MOST_SECS)) as log,
         _asking(settings, topology, spout, log, values) as asking,
     ):
         asking.check(message)
         trees = asking.attempts(message)
         verdict = None if log.budget.exhausted else asking.verdict(message, trees)
-    return MessageAnswer(trees if values else [without_values(tree) for tree in trees], verdict)
+    return MessageAnswer(trees if values else [redact_values(tree) for tree in trees], verdict)
 
 
 def oldest_of(settings: Settings, topology: Outline, *, values: bool) -> OldestAnswer:
@@ -62,7 +62,7 @@ def oldest_of(settings: Settings, topology: Outline, *, values: bool) -> OldestA
     """
     topology.check_reader(None)
     found: list[Verdict] = []
-    with TopicLog(settings, Budget(MOST_BYTES, MOST_SECS)) as log:
+    with TopicLog(settings, ReadBudget(MOST_BYTES, MOST_SECS)) as log:
         for spout in topology.readings:
             with _asking(settings, topology, spout, log, values) as asking:
                 for verdict in asking.verdicts(asking.oldest()):
@@ -85,6 +85,6 @@ def _reader_of(topology: Outline, topic: str) -> str:
 
 def _asking(
     settings: Settings, topology: Outline, spout: str, log: TopicLog, values: bool
-) -> Asking:
-    read = reading(topology, spout, settings, topology.readings[spout].config)
-    return Asking(topology, spout, read, log, quotes=values)
+) -> Diagnosis:
+    read = offsets_of(topology, spout, settings, topology.readings[spout].config)
+    return Diagnosis(topology, spout, read, log, quotes=values)

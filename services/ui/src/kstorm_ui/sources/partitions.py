@@ -5,9 +5,9 @@ from collections.abc import Sequence
 
 import msgspec
 
-from kstorm.cli.source_log import open_log
-from kstorm.cli.tracing import reading
-from kstorm.inspect.outline import Outline
+from kstorm.cli.trace_options import offsets_of
+from kstorm.introspection.outline import Outline
+from kstorm.operations.offsets.source_log import open_log
 from kstorm.runtime.service.settings import Settings
 from kstorm.runtime.zookeeper.nodes import open_nodes
 
@@ -30,7 +30,7 @@ def partitions_of(settings: Settings, topology: Outline, spout: str) -> Sequence
 
     Raises `KstormError` if Kafka or ZooKeeper do not respond.
     """
-    read = reading(topology, spout, settings, topology.readings[spout].config)
+    read = offsets_of(topology, spout, settings, topology.readings[spout].config)
     with (
         open_nodes(
             read.zookeeper, read.root_of, settings.zookeeper_auth, settings.zookeeper_tls

@@ -5,8 +5,8 @@ from typing import Any, Protocol
 
 import msgspec
 
-from kstorm.inspect.outline import Outline
-from kstorm_ui.sources.logs import Life
+from kstorm.introspection.outline import Outline
+from kstorm_ui.sources.logs import LogLife
 
 
 class ProcessReport(msgspec.Struct, frozen=True):
@@ -56,7 +56,7 @@ class Source(Protocol):
         """Poll the current state of all topologies."""
         ...
 
-    def log(self, topology: str, process: str) -> Sequence[Life]:
+    def log(self, topology: str, process: str) -> Sequence[LogLife]:
         """Return the last log lines of a process, its current run first. May block.
 
         Raises `AbsentError` if the process does not exist, `KstormError` if the log cannot be

@@ -5,10 +5,10 @@ from typing import Any
 
 import msgspec
 
+from kstorm.introspection.outline_builder import outline_of
 from kstorm.runtime.service.app import ChannelApp
 from kstorm.runtime.service.driver import Driver
 from kstorm.runtime.service.metrics import EXPOSITION
-from kstorm.runtime.tracing.outlines import outline
 
 
 def add_pages(app: ChannelApp, driver: Driver[Any]) -> None:
@@ -39,7 +39,7 @@ def add_pages(app: ChannelApp, driver: Driver[Any]) -> None:
     async def status(view: Any, _request: Any) -> Any:
         return view.json({**driver.status(), "not_ready": driver.not_ready})
 
-    told = msgspec.json.encode(outline(driver.topology))
+    told = msgspec.json.encode(outline_of(driver.topology))
 
     @app.page("/topology")  # type: ignore[untyped-decorator]
     async def topology(view: Any, _request: Any) -> Any:

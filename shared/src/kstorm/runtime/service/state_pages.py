@@ -17,15 +17,15 @@ import msgspec
 
 from kstorm.core.recovery import Copy
 from kstorm.errors import KstormError
-from kstorm.inspect.asked import LOGIN_HEADER, AsOf, in_json
-from kstorm.inspect.outline import Outline
-from kstorm.inspect.owner import likely_values, owner
+from kstorm.introspection.key_owner import likely_values, owner_of
+from kstorm.introspection.outline import Outline
+from kstorm.introspection.outline_builder import outline_of
+from kstorm.introspection.state_query import LOGIN_HEADER, StateVersion, json_of_value
 from kstorm.runtime.own_machine import is_own
 from kstorm.runtime.service.app import ChannelApp
 from kstorm.runtime.service.driver import Driver
 from kstorm.runtime.service.settings import Settings
 from kstorm.runtime.store.stored_state import StoredState
-from kstorm.runtime.tracing.outlines import outline
 
 MOST_ENTRIES: Final = 1000
 _ENTRIES: Final = 100
@@ -102,7 +102,7 @@ class StatePages:
         about = {"component": self._component, "key": key, "task": task, "as_of": _as_of(copy)}
         if found is None:
             return 404, {**about, "error": f"task {task} of {self._component!r} has no such key"}
-        return 200, {**about, **in_json(key, found)}
+        return 200, {**about, **json_of_value(key, found)}
 
     def _scan(self, stored: StoredState, query: Mapping[str, str]) -> Answer:
         task = self._task(query, self._only_task)
@@ -113,7 +113,7 @@ class StatePages:
             "component": self._component,
             "task": task,
             "as_of": _as_of(copy),
-            "entries": [{"key": key, **in_json(key, value)} for key, value in found.pairs],
+            "entries": [{"key": key, **json_of_value(key, value)} for key, value in found.pairs],
             "next": found.pairs[-1][0] if found.more else None,
         }
 
@@ -130,7 +130,7 @@ class StatePages:
     def _owner(self, key: str, by: str | None) -> int:
         try:
             values = likely_values(self._outline, self._component, key) if by is None else _list(by)
-            task = owner(self._outline, self._component, values)
+            task = owner_of(self._outline, self._component, values)
         except KstormError as error:
             raise _RefusedError(400, str(error)) from None
         if task is None:
@@ -164,7 +164,9 @@ class StatePages:
 def add_state_pages(app: ChannelApp, driver: Driver[Any]) -> None:
     """Add the pages to the app. Keys with a slash, or that do not fit into a URL, are passed in
     `?key=`."""
-    pages = StatePages(driver.settings, outline(driver.topology), driver.component, driver.stored)
+    pages = StatePages(
+        driver.settings, outline_of(driver.topology), driver.component, driver.stored
+    )
 
     def say(view: Any, answer: Answer) -> Any:
         status, found = answer
@@ -180,8 +182,8 @@ def add_state_pages(app: ChannelApp, driver: Driver[Any]) -> None:
         return say(view, pages.answer(component, {**request.query, "key": key}, request.headers))
 
 
-def _as_of(copy: Copy) -> AsOf:
-    return AsOf(copy.reached, copy.current)
+def _as_of(copy: Copy) -> StateVersion:
+    return StateVersion(copy.reached, copy.current)
 
 
 def _number(name: str, text: str) -> int:

@@ -1,0 +1,124 @@
+"""Background actions started from the web UI, with their operator, progress and result.
+
+They are in memory: the last ones of each topology, until the web UI exits. The topology's events
+record them permanently.
+"""
+
+import logging
+import threading
+import time
+from collections.abc import Callable, Sequence
+from typing import Final
+
+from kstorm.cli.wait_display import LOOK_SECS
+from kstorm.errors import ControlError, KstormError
+from kstorm_ui import formatting
+
+log = logging.getLogger(__name__)
+
+MOST_KEPT: Final = 20
+_END_SECS: Final = 5.0
+UNDER_WAY: Final = "under way"
+DONE: Final = "done"
+FAILED: Final = "failed"
+
+
+class BackgroundAction:
+    """A background action. Runs on its own thread, which is the only writer."""
+
+    def __init__(
+        self,
+        verb: str,
+        what: str,
+        who: str,
+        closing: threading.Event,
+        ended: Callable[[], None] = lambda: None,
+    ) -> None:
+        self.verb, self.what, self.who = verb, what, who
+        self.begun = time.time()
+        self.state = UNDER_WAY
+        self.said = ""
+        """Pending condition while it waits, and later its result."""
+        self.over = threading.Event()
+        """Set once it is done or has failed."""
+        self._closing, self._ended = closing, ended
+
+    def wait(self, look: Callable[[], str], secs: float) -> str:
+        """Wait like `kstorm.cli.wait_display.Wait`. Raises `ControlError` if the web UI exits."""
+        deadline = time.monotonic() + secs
+        while (left := look()) and time.monotonic() < deadline:
+            self.said = left
+            if self._closing.wait(LOOK_SECS):
+                raise ControlError(f"the web UI stopped during the wait; {left}")
+        return left
+
+    @property
+    def closing(self) -> bool:
+        """True while the web UI shuts down."""
+        return self._closing.is_set()
+
+    def end(self, state: str, said: str) -> None:
+        """Mark it as over. `said` may still change afterwards."""
+        if not self.over.is_set():
+            self.state = state
+        self.said = said
+        self._ended()
+        self.over.set()
+
+
+Act = Callable[[BackgroundAction], str]
+"""Carries out the action and returns its result. Raises `KstormError` on failure."""
+
+
+class BackgroundActions:
+    """Background actions of all topologies.
+
+    `ended` is called on the action's thread, before `over` is set.
+    """
+
+    def __init__(self, ended: Callable[[], None] = lambda: None) -> None:
+        self._ended = ended
+        self._kept: dict[str, list[BackgroundAction]] = {}
+        self._threads: set[threading.Thread] = set()
+        self._closing = threading.Event()
+
+    def of(self, topology: str) -> Sequence[BackgroundAction]:
+        """Return a topology's actions, newest first."""
+        return self._kept.get(topology, ())
+
+    def start(self, topology: str, verb: str, what: str, who: str, act: Act) -> BackgroundAction:
+        """Start an action. Raises `ControlError` if one of its kind is running."""
+        kept = self._kept.setdefault(topology, [])
+        for other in kept:
+            if other.verb == verb and not other.over.is_set():
+                raise ControlError(
+                    f"{verb}{other.what and f' {other.what}'} is already under way: "
+                    f"{other.who} started it at {formatting.moment(other.begun)} UTC; "
+                    "wait until it is over"
+                )
+        deed = BackgroundAction(verb, what, who, self._closing, self._ended)
+        kept.insert(0, deed)
+        for old in [each for each in kept[MOST_KEPT:] if each.over.is_set()]:
+            kept.remove(old)
+        thread = threading.Thread(
+            target=self._run, args=(deed, act), name=f"{verb} {topology}", daemon=True
+        )
+        self._threads = {each for each in self._threads if each.is_alive()} | {thread}
+        thread.start()
+        return deed
+
+    def close(self) -> None:
+        """Make waiting actions give up, and let them record that in their events."""
+        self._closing.set()
+        deadline = time.monotonic() + _END_SECS
+        for thread in self._threads:
+            thread.join(max(0.0, deadline - time.monotonic()))
+
+    def _run(self, deed: BackgroundAction, act: Act) -> None:
+        try:
+            deed.end(DONE, act(deed))
+        except KstormError as error:
+            deed.end(FAILED, str(error))
+        except Exception as error:
+            log.exception("%s %s", deed.verb, deed.what)
+            deed.end(FAILED, f"{type(error).__name__}: see the web UI's log")

@@ -1,0 +1,108 @@
+"""Counters of processes, summed over their restarts.
+
+Invariant: counts are never lost. A process that dies restarts at zero. The last counts of each run
+are kept, so sums never decrease. They miss at most what happened between the last poll and the
+death.
+"""
+
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any, Self, TypeVar
+
+from kstorm.runtime.service.figures import Figures, life_of
+
+K = TypeVar("K")
+N = TypeVar("N", int, float)
+
+Edge = tuple[str, str]
+"""Stream and target."""
+
+
+@dataclass(frozen=True, slots=True)
+class CounterSums:
+    """Counters of one process, or of several. `figures.pending` is a gauge, not a counter."""
+
+    figures: Figures = field(default_factory=Figures)
+    edges: Mapping[Edge, int] | None = None
+    """Tuples sent by stream and target. None for services that do not report it."""
+    busy: float | None = None
+    """Busy seconds. None for services that do not report them."""
+    waits: Mapping[str, float] = field(default_factory=dict)
+    """Waiting seconds by cause."""
+
+    @classmethod
+    def of(cls, status: Mapping[str, Any]) -> Self:
+        """Parse a `/status` response."""
+        edges: Counter[Edge] = Counter()
+        for each in status.get("edges") or ():
+            edges[str(each["stream"]), str(each["target"])] += int(each["tuples"])
+        busy = status.get("busy_seconds")
+        waits = {
+            str(cause): float(seconds) for cause, seconds in (status.get("waits") or {}).items()
+        }
+        return cls(
+            Figures.of(status),
+            edges if "edges" in status else None,
+            None if busy is None else float(busy),
+            waits,
+        )
+
+    def __add__(self, other: Self) -> Self:
+        return self._combine(other, 1)
+
+    def __sub__(self, other: Self) -> Self:
+        return self._combine(other, -1)
+
+    def ended(self) -> Self:
+        """Return the counts after the process has died: its pending tuples may have moved."""
+        return replace(self, figures=replace(self.figures, pending=0))
+
+    def _combine(self, other: Self, sign: int) -> Self:
+        figures = self.figures + other.figures if sign > 0 else self.figures - other.figures
+        told = self.busy is not None or other.busy is not None
+        return type(self)(
+            figures,
+            None
+            if self.edges is None and other.edges is None
+            else _added(self.edges or {}, other.edges or {}, sign),
+            (self.busy or 0.0) + sign * (other.busy or 0.0) if told else None,
+            _added(self.waits, other.waits, sign),
+        )
+
+
+def _added(one: Mapping[K, N], other: Mapping[K, N], sign: int) -> dict[K, N]:
+    return {key: one.get(key, 0) + sign * other.get(key, 0) for key in {*one, *other}}
+
+
+class ProcessCounters:
+    """One process over all its restarts."""
+
+    def __init__(self) -> None:
+        self.status: Mapping[str, Any] = {}
+        """The last `/status` response."""
+        self.starts = 0
+        """Number of runs seen."""
+        self._life: tuple[int, float] | None = None
+        self._past = self._present = CounterSums()
+
+    @property
+    def total(self) -> CounterSums:
+        """Counts of all runs."""
+        return self._past + self._present
+
+    @property
+    def present(self) -> CounterSums:
+        """Counts of the current or last run."""
+        return self._present
+
+    def learn(self, status: Mapping[str, Any] | None) -> None:
+        """Add a poll's `/status`. None if the process did not respond."""
+        if status is None:
+            self._present = self._present.ended()
+            return
+        life = life_of(status)
+        if life != self._life:
+            self._past, self._life = self._past + self._present.ended(), life
+            self.starts += 1
+        self._present, self.status = CounterSums.of(status), status

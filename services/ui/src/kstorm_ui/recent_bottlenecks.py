@@ -1,0 +1,39 @@
+"""Bottlenecks of a topology, as in `kstorm causes`, from the polls of the last seconds."""
+
+from collections import deque
+from collections.abc import Sequence
+from typing import Final
+
+from kstorm.operations.status.bottlenecks import Bottleneck, bottlenecks_of
+from kstorm.operations.status.snapshots import Backlog, ProcessSnapshot, TopologySnapshot, compare
+from kstorm.runtime.kafka.lag import Lags
+from kstorm_ui.sources.report import TopologyReport
+
+WINDOW_SECS: Final = 8.0
+"""Age of the oldest poll that is compared."""
+
+
+class RecentBottlenecks:
+    """Bottlenecks of one topology."""
+
+    def __init__(self) -> None:
+        self._looks: deque[TopologySnapshot] = deque()
+
+    def learn(self, report: TopologyReport, lags: Lags, now: float) -> Sequence[Bottleneck]:
+        """Add a poll. Return the bottlenecks, the most significant first. `now` is a monotonic
+        time."""
+        self._looks.append(_snapshot(report, lags, now))
+        while len(self._looks) > 2 and self._looks[1].at <= now - WINDOW_SECS:
+            self._looks.popleft()
+        return bottlenecks_of(compare(self._looks[0], self._looks[-1]))
+
+
+def _snapshot(report: TopologyReport, lags: Lags, now: float) -> TopologySnapshot:
+    processes: dict[str, list[ProcessSnapshot]] = {}
+    for each in report.processes:
+        process = ProcessSnapshot(each.name, each.status, each.trouble, each.since)
+        processes.setdefault(each.component, []).append(process)
+    wanted = {each.component: (each.kind, each.processes) for each in report.components}
+    return TopologySnapshot(
+        now, wanted, processes, {name: Backlog(now, behind) for name, behind in lags.items()}
+    )

@@ -1,0 +1,34 @@
+"""Page contents, built by one function for both HTML and JSON, so that the two cannot differ.
+
+Invariant: everything in them may be shown. A message's key, value and headers are not included,
+unless values are shown.
+"""
+
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+import msgspec
+from starlette.requests import Request
+
+from kstorm_ui.query_cache import QueryProblem
+from kstorm_ui.topology_state import TopologyState
+
+
+class PageResult(msgspec.Struct, frozen=True):
+    """Response to one request."""
+
+    data: msgspec.Struct
+    """The JSON. Its fields are also the template's values."""
+    problem: QueryProblem = QueryProblem()
+    """Reason why there is no data. Then `data` is empty, and the JSON contains this instead."""
+    state: TopologyState | None = None
+    """State of the page's topology."""
+
+    @property
+    def values(self) -> dict[str, Any]:
+        """Values for a template."""
+        return {"state": self.state, "problem": self.problem, **msgspec.structs.asdict(self.data)}
+
+
+Make = Callable[[Request], Awaitable[PageResult]]
+"""Builds the response to a request."""

@@ -1,0 +1,42 @@
+"""Outcome of each offset, from a topology's finished ranges."""
+
+from collections.abc import Iterator, Sequence
+from typing import Final
+
+import msgspec
+
+from kstorm.errors import FrameError
+from kstorm.kafka.finished import FinishedRange, decode_range
+from kstorm.operations.offsets.accounts import PartitionAccount, accounts_of
+from kstorm.runtime.kafka.one_partition import bounds, read_topic
+from kstorm.runtime.service.settings import Settings
+from kstorm.topology.names import NamesOf
+
+MOST_RANGES: Final = 100_000
+
+
+class Accounted(msgspec.Struct, frozen=True):
+    """Outcomes by partition, from the newest ranges."""
+
+    partitions: Sequence[PartitionAccount]
+    older: int
+    """Older records that were not read."""
+
+
+def accounted(settings: Settings, topology: str, most: int = MOST_RANGES) -> Accounted:
+    """Read the newest ranges. Raises `BrokerError` if Kafka does not respond."""
+    topic = NamesOf(topology).finished_topic
+    there = bounds(settings, topic)
+    if there is None:
+        return Accounted([], 0)
+    first = max(there[0], there[1] - most)
+    return Accounted(accounts_of(_ranges(settings, topic, first)), first - there[0])
+
+
+def _ranges(settings: Settings, topic: str, first: int) -> Iterator[FinishedRange]:
+    for record in read_topic(settings, topic, first):
+        value = record.value()
+        try:
+            yield decode_range(value.encode() if isinstance(value, str) else value or b"")
+        except FrameError:
+            continue

@@ -1,0 +1,203 @@
+"""Options and setup shared by `kstorm trace` and `kstorm why`."""
+
+import os
+import re
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Annotated
+from urllib.parse import urlsplit
+
+import typer
+
+from kstorm.cli.pod_choice import pod_of
+from kstorm.cli.progress import ReadProgress
+from kstorm.cli.target_options import Context, Namespace
+from kstorm.errors import ConfigError, TopicError
+from kstorm.introspection.outline import Outline
+from kstorm.introspection.outline_builder import outline_of
+from kstorm.kafka import KafkaSpout, SpoutConfig
+from kstorm.kafka.offsets import TopologyRef
+from kstorm.operations.offsets.spout_offsets import SpoutOffsets
+from kstorm.operations.traces.diagnosis import Diagnosis
+from kstorm.operations.traces.topic_log import ReadBudget, TopicLog
+from kstorm.operations.traces.tracer import Tracer
+from kstorm.operations.trees.facts import MessageId
+from kstorm.references import is_code
+from kstorm.runtime.kafka.admin import Admin
+from kstorm.runtime.service.settings import Settings, load_topology, with_or_without_topology
+from kstorm.topology import Topology
+
+Coordinates = Annotated[
+    str | None,
+    typer.Argument(
+        metavar="TOPIC/PARTITION/OFFSET",
+        help="A message of a source topic: sentences/3/10482.",
+        show_default=False,
+    ),
+]
+
+
+@dataclass(frozen=True, slots=True)
+class TraceOptions:
+    """Options that select the topology whose topics are read, and limit the reading."""
+
+    topology: Annotated[
+        str | None,
+        typer.Option(
+            "--topology",
+            metavar="MODULE:ATTR|NAME",
+            envvar="KSTORM_TOPOLOGY",
+            help="The topology: its code or YAML file here, or its name on Kubernetes.",
+        ),
+    ] = None
+    """`package.module:attribute`, or a name on Kubernetes. Then a pod of the topology is used."""
+    component: Annotated[
+        str | None,
+        typer.Option("--component", metavar="ID", help="The spout, if several read the topic."),
+    ] = None
+    bootstrap: Annotated[
+        str | None,
+        typer.Option(
+            "--bootstrap",
+            metavar="HOST:PORT",
+            help="Kafka's address. Default: KSTORM_BOOTSTRAP_SERVERS.",
+        ),
+    ] = None
+    zookeeper: Annotated[
+        str | None,
+        typer.Option(
+            "--zookeeper",
+            metavar="HOST:PORT",
+            help="ZooKeeper's address. Default: KSTORM_ZOOKEEPER.",
+        ),
+    ] = None
+    limit_mb: Annotated[
+        int,
+        typer.Option(
+            "--limit-mb", min=1, metavar="MB", help="Read at most this much from the topics."
+        ),
+    ] = 2048
+    within: Annotated[
+        float, typer.Option("--within", min=0.1, metavar="SECONDS", help="Longest time to read.")
+    ] = 60.0
+    namespace: Namespace = None
+    context: Context = None
+
+
+def is_on_kubernetes(options: TraceOptions) -> bool:
+    """Return True if the topology is given by its name on Kubernetes."""
+    return bool(options.topology) and not is_code(str(options.topology))
+
+
+def check_far_url(url: str) -> None:
+    """Raise `ConfigError` if the URL of a collector is local, because a pod could not reach it."""
+    if urlsplit(url).hostname in ("localhost", "127.0.0.1", "::1"):
+        raise ConfigError(
+            f"--otlp {url}: a pod of the topology sends, and this address is the pod itself: give "
+            "a URL that pods can reach"
+        )
+
+
+def run_in_pod(
+    options: TraceOptions,
+    *words: str,
+    arguments: Sequence[str] = (),
+    kinds: Sequence[str] = ("spout", "acker"),
+) -> None:
+    """Run `kstorm WORDS` in a pod and exit with its code. Returns if it is to run here."""
+    found = pod_of(options, kinds)
+    if found is None:
+        return
+    pod, _ = found
+    limits = [f"--limit-mb={options.limit_mb}", f"--within={options.within:g}"]
+    which = [] if options.component is None else [f"--component={options.component}"]
+    raise typer.Exit(pod.run(*words, *which, *limits, "--", *arguments))
+
+
+def parse_message(text: str) -> MessageId:
+    """Parse a message's coordinates. Raises `ConfigError` with the expected form."""
+    found = re.fullmatch(r"([^/\s]+)/([0-9]{1,9})/([0-9]{1,18})", text)
+    if not found:
+        raise ConfigError(
+            f"{text}: give a message as TOPIC/PARTITION/OFFSET, such as sentences/3/10482"
+        )
+    return MessageId(found[1], int(found[2]), int(found[3]))
+
+
+@dataclass(frozen=True, slots=True)
+class TopologyTraces:
+    """A topology with access to its topics."""
+
+    code: Topology
+    topology: Outline
+    settings: Settings
+    log: TopicLog
+    tracer: Tracer
+
+    def readings(self, component: str | None = None) -> dict[str, SpoutOffsets]:
+        """Return the Kafka sources by spout, or only that of `component`.
+
+        Raises `AbsentError` if there are none.
+        """
+        self.topology.check_reader(component)
+        return {
+            name: self._reading(name)
+            for name in self.topology.readings
+            if component in (None, name)
+        }
+
+    def reading_of(self, topic: str, component: str | None) -> tuple[str, SpoutOffsets]:
+        """Return the spout that reads a topic, and its source.
+
+        Raises `AbsentError` if no spout reads it. Raises `ConfigError` if several spouts read it
+        and no component is given.
+        """
+        spout = self.topology.reader_of(topic, component)
+        return spout, self._reading(spout)
+
+    def asking(self, spout: str, reading: SpoutOffsets) -> Diagnosis:
+        """Return a context manager that finds out why messages of the spout are not done."""
+        return Diagnosis(self.topology, spout, reading, self.log)
+
+    def _reading(self, name: str) -> SpoutOffsets:
+        spout = self.code.component(name).component
+        assert isinstance(spout, KafkaSpout)
+        return offsets_of(self.topology, name, self.settings, spout.spout_config)
+
+
+def offsets_of(
+    topology: Outline, spout: str, settings: Settings, config: SpoutConfig
+) -> SpoutOffsets:
+    """Return a spout's source."""
+    ref = TopologyRef(settings.topology_id or topology.name, topology.name)
+    return SpoutOffsets(
+        config, settings, ref, topology.group(spout) if topology.exactly_once else ""
+    )
+
+
+@contextmanager
+def open_traces(options: TraceOptions) -> Iterator[TopologyTraces]:
+    """Open the topology that the options name. At the end, print if the limits cut the reading."""
+    given = {"BOOTSTRAP_SERVERS": options.bootstrap, "ZOOKEEPER": options.zookeeper}
+    overrides = {f"KSTORM_{name}": value for name, value in given.items() if value is not None}
+    settings = with_or_without_topology(os.environ | overrides)
+    if not options.topology:
+        raise ConfigError(
+            "which topology? Give --topology package.module:attribute, or its name on Kubernetes"
+        )
+    topology = load_topology(options.topology)
+    missing = topology.topics().keys() - Admin(settings).partition_counts().keys()
+    if missing:
+        raise TopicError(
+            f"the topology {topology.name!r} has no topic {min(missing)!r} at "
+            f"{settings.bootstrap_servers}: is it installed?"
+        )
+    with ReadProgress() as progress:
+        budget = ReadBudget(options.limit_mb * 1_000_000, options.within, progress.tell)
+        with TopicLog(settings, budget) as log:
+            shape = outline_of(topology)
+            yield TopologyTraces(topology, shape, settings, log, Tracer(shape, log))
+    if budget.exhausted:
+        print(f"kstorm: not everything was read: {budget.exhausted}", file=sys.stderr)

@@ -1,0 +1,63 @@
+"""Wait for a condition and show the state meanwhile.
+
+A terminal is updated in place. Other outputs get a line every two seconds.
+"""
+
+import time
+from collections.abc import Callable
+from functools import partial
+from typing import Final
+
+from rich.console import Console
+from rich.status import Status
+from rich.text import Text
+
+from kstorm.printable import printable
+from kstorm.runtime.terminal import Screen
+
+Wait = Callable[[Callable[[], str], float], str]
+"""Polls a function until it returns "" or the time is over. Returns the last result."""
+LOOK_SECS: Final = 0.2
+_LINE_SECS: Final = 2.0
+
+
+def wait_until(look: Callable[[], str], timeout: float, console: Console) -> str:
+    """Poll `look` until it returns "" or `timeout` seconds have passed. Return the last result."""
+    deadline = time.monotonic() + timeout
+    with _StatusLine(console) as line:
+        while (left := look()) and time.monotonic() < deadline:
+            line.say(left)
+            time.sleep(LOOK_SECS)
+    return left
+
+
+def on_screen() -> Wait:
+    """Return `wait_until` for standard output."""
+    return partial(wait_until, console=Screen())
+
+
+class _StatusLine:
+    def __init__(self, console: Console) -> None:
+        self._console = console
+        self._status: Status | None = None
+        self._next = time.monotonic() + _LINE_SECS
+
+    def say(self, text: str) -> None:
+        if self._console.is_terminal:
+            self._show(text)
+        elif time.monotonic() >= self._next:
+            self._next = time.monotonic() + _LINE_SECS
+            self._console.print(text, markup=False, highlight=False, soft_wrap=True)
+
+    def _show(self, text: str) -> None:
+        if self._status is None:
+            self._status = self._console.status("")
+            self._status.start()
+        self._status.update(Text(printable(text)))  # plain text: names are not markup
+
+    def __enter__(self) -> "_StatusLine":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._status is not None:
+            self._status.stop()

@@ -1,0 +1,74 @@
+"""Ends a command of `./run`: after its work, after a mistake of the user, or after an interruption.
+
+The rule: Ctrl-C, SIGTERM and SIGHUP all unwind the stack like an error, so the command stops everything that it started.
+"""
+
+import errno
+import os
+import signal
+import sys
+import threading
+from collections.abc import Callable
+from pathlib import Path
+from typing import Final, NoReturn
+
+from kstorm.dev.failure_causes import disk_full
+from kstorm.errors import ConfigError, KstormError
+from kstorm.printable import printable
+
+_AGAIN_SECS: Final = 0.1
+_FULL: Final = (errno.ENOSPC, errno.EDQUOT)
+_FORBIDDEN: Final = (errno.EACCES, errno.EPERM, errno.EROFS)
+
+
+def run_command(name: str, command: Callable[[], int]) -> int:
+    """Run `command`; return its exit code, 2 after a `KstormError` or a full or read-only disk (shown in one line), 130 after an
+    interruption."""
+    for number in (signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, _interrupt)
+    sys.unraisablehook = _not_lost
+    try:
+        return command()
+    except KstormError as error:
+        print(f"{name}: {printable(str(error))}", file=sys.stderr)
+        return 2
+    except OSError as error:
+        if (sentence := _about_disk(error)) is None:
+            raise
+        print(f"{name}: {printable(sentence)}", file=sys.stderr)
+        return 2
+    except KeyboardInterrupt:
+        print(f"{name}: interrupted; everything that it had started is stopped", file=sys.stderr)
+        return 130
+
+
+def check_report(path: Path) -> None:
+    """Raise `ConfigError` if a report cannot be written to this file: it is better to know before the run than after it."""
+    if path.is_dir() or not path.absolute().parent.is_dir():
+        raise ConfigError(f"--report {path}: give a file in a folder that exists")
+
+
+def _about_disk(error: OSError) -> str | None:
+    """The sentence about a file that cannot be written; None for an error of another kind."""
+    path = error.filename if isinstance(error.filename, str) else os.environ.get("KSTORM_HOME", ".")
+    if error.errno in _FULL:
+        return disk_full(Path(path).absolute().parent)
+    if error.errno in _FORBIDDEN and isinstance(error.filename, str):
+        return (
+            f"this user may not write {path} ({os.strerror(error.errno)}). Use a checkout in a folder of your own;"
+            " KSTORM_CACHE and UV_CACHE_DIR choose other folders than ~/.cache for the caches"
+        )
+    return None
+
+
+def _not_lost(what: "sys.UnraisableHookArgs") -> None:
+    """Repeat an interruption that came while Python finalized an object, since Python drops such an exception."""
+    if what.exc_type is KeyboardInterrupt:
+        main = threading.main_thread().ident or 0
+        threading.Timer(_AGAIN_SECS, lambda: signal.pthread_kill(main, signal.SIGINT)).start()
+    else:
+        sys.__unraisablehook__(what)
+
+
+def _interrupt(number: int, frame: object) -> NoReturn:
+    raise KeyboardInterrupt

@@ -1,0 +1,86 @@
+"""`python -m kstorm.dev.demo`, which `./run demo` starts."""
+
+import argparse
+import sys
+from pathlib import Path
+from typing import Final
+
+from kstorm.dev.command_exit import check_report, run_command
+from kstorm.dev.demo.options import DemoOptions
+from kstorm.topology.config import EXACTLY_ONCE, GUARANTEES
+
+_SENTENCES: Final = 10_000
+
+
+def main() -> int:
+    """Run the demo; return its exit code: 0 good, 1 something is lost or wrong, 2 it could not run, 130 interrupted."""
+    options = _options()
+    return run_command("kstorm demo", lambda: _run(options))
+
+
+def _run(options: DemoOptions) -> int:
+    # These imports take a second, in which Ctrl-C ends the command as it does later.
+    from kstorm.dev.demo.run import Demo
+    from kstorm.runtime.terminal import Screen
+
+    if options.report is not None:
+        check_report(options.report)
+    return Demo(options, Screen()).run()
+
+
+def _options() -> DemoOptions:
+    parser = argparse.ArgumentParser(
+        prog="./run demo",
+        description="Counts words from a Kafka topic to a Spark table. Every tuple tree is tracked, an acker and a counting"
+        " process are killed halfway, and the result is compared with an independent count of the input.",
+    )
+    parser.add_argument(
+        "--sentences",
+        type=_positive,
+        default=_SENTENCES,
+        metavar="N",
+        help=f"the number of sentences to produce (default {_SENTENCES:,})",
+    )
+    parser.add_argument(
+        "--guarantee",
+        type=_guarantee,
+        default=EXACTLY_ONCE,
+        metavar="exactly-once|at-least-once",
+        help="the topology's guarantee (default exactly-once)",
+    )
+    parser.add_argument("--no-break", dest="killing", action="store_false", help="kills no process")
+    parser.add_argument("--no-page", dest="page", action="store_false", help="starts no web UI")
+    parser.add_argument("--report", type=Path, metavar="FILE", help="writes the result as JSON")
+    parser.add_argument(
+        "--bootstrap", metavar="HOST:PORT", help="uses your own Kafka instead of an embedded one"
+    )
+    parser.add_argument(
+        "--zookeeper",
+        metavar="HOST:PORT",
+        help="uses your own ZooKeeper instead of an embedded one",
+    )
+    parser.add_argument(
+        "--workdir",
+        type=Path,
+        metavar="DIR",
+        help="the folder for the logs and tables of runs (default .kstorm/runs)",
+    )
+    return DemoOptions(**vars(parser.parse_args()))
+
+
+def _guarantee(text: str) -> str:
+    guarantee = text.replace("-", "_")
+    if guarantee not in GUARANTEES:
+        raise argparse.ArgumentTypeError(f"{text} is neither exactly-once nor at-least-once")
+    return guarantee
+
+
+def _positive(text: str) -> int:
+    number = int(text.replace("_", "").replace(",", ""))
+    if number < 1:
+        raise argparse.ArgumentTypeError(f"{text} is not a number of 1 or more")
+    return number
+
+
+if __name__ == "__main__":
+    sys.exit(main())

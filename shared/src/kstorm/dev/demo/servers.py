@@ -1,0 +1,68 @@
+"""Kafka and ZooKeeper of a demo: the user's own, or embedded ones that start side by side and live as long as the run."""
+
+import time
+from collections.abc import Callable
+from concurrent.futures import Future, ThreadPoolExecutor
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Final, Self
+
+from kstorm.dev.processes import ManagedProcess
+from kstorm.dev.servers import EmbeddedKafka, EmbeddedZooKeeper
+
+_LOOK_SECS: Final = 0.05
+
+
+class DemoServers:
+    """A context manager: the embedded servers begin to start with the block, and are killed at its end.
+
+    Their data belongs to the run and is of no use afterwards, so they need not shut down in order.
+    """
+
+    def __init__(
+        self, workdir: Path, bootstrap: str | None = None, zookeeper: str | None = None
+    ) -> None:
+        self._kafka = None if bootstrap else EmbeddedKafka(workdir, quick_start=True)
+        self._keeper = None if zookeeper else EmbeddedZooKeeper(workdir)
+        self.bootstrap = bootstrap or (self._kafka.bootstrap if self._kafka else "")
+        """Kafka's bootstrap servers, which may not serve yet."""
+        self.zookeeper = zookeeper or (self._keeper.connect if self._keeper else "")
+        """ZooKeeper's connect string; the server may not serve yet."""
+        self._embedded = [server for server in (self._kafka, self._keeper) if server]
+        self._pool = ThreadPoolExecutor(max_workers=2)
+        self._starts: list[Future[Any]] = []
+
+    @property
+    def processes(self) -> list[ManagedProcess]:
+        """The processes of the embedded servers, once they serve."""
+        return [server.process for server in self._embedded]
+
+    def wait(self, on_look: Callable[[float], None]) -> None:
+        """Wait until the servers serve; raise `LocalError` if one does not start. `on_look` gets the share that serves."""
+        while not all(start.done() for start in self._starts):
+            for start in self._starts:
+                if start.done():
+                    start.result()
+            on_look(sum(start.done() for start in self._starts) / len(self._starts))
+            time.sleep(_LOOK_SECS)
+        for start in self._starts:
+            start.result()
+
+    def check(self) -> None:
+        """Raise `LocalError` if an embedded server has ended by itself."""
+        for server in self._embedded:
+            server.check()
+
+    def __enter__(self) -> Self:
+        self._starts = [self._pool.submit(server.start) for server in self._embedded]
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        for server in self._embedded:
+            server.abandon()
+        self._pool.shutdown()

@@ -1,0 +1,86 @@
+"""Fixes the jars that `pyspark` ships: replaces those with known vulnerabilities and removes those
+that kstorm does not use.
+
+Invariant: a folder is fixed as a whole, or its next use fixes it. The replacements are a set of
+jars like the others, fetched and verified by `kstorm.dev.jars`. A jar replaces all jars of its
+name, whatever their versions. A second run changes nothing. So every command that starts Spark or
+ZooKeeper may call this.
+"""
+
+import os
+import re
+import shutil
+import sys
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Final
+
+# Names may contain numbers too: log4j-1.2-api-2.26.1, zstd-jni-1.5.6-9,
+# orc-core-2.1.2-shaded-protobuf. One has no dash: py4j0.10.9.9.
+_JAR: Final = re.compile(r"(.+)-(\d+\.\d+[^-]*(?:-\w[^/]*)?)\.jar")
+_WITHOUT_DASH: Final = re.compile(r"(.*?[a-z])(\d+\.\d+[\d.]*)\.jar")
+
+# Hive with its database, its shell and its own old libraries, for a catalog that the pipeline does
+# not have. Some of these have vulnerabilities without a fix. Then Connect's shell, and native code
+# of Netty's, for which Java's own sockets and TLS suffice.
+_UNUSED: Final = tuple(
+    re.compile(pattern)
+    for pattern in (
+        r"hive-(?!storage-api-).*\.jar",
+        r"spark-hive.*\.jar",
+        r"(derby|derbyshared|derbytools|datanucleus-.*|jdo-api|javax\.jdo|jta|transaction-api|javolution)-\d.*\.jar",
+        r"datanucleus-.*\.jar",
+        r"(HikariCP|bonecp|commons-dbcp|commons-pool|commons-lang|libthrift|libfb303|json|jodd-core|jpam)-\d.*\.jar",
+        r"(jackson-core-asl|jackson-mapper-asl|antlr-runtime|ST4|stax-api|opencsv|super-csv)-\d.*\.jar",
+        r"jline-2\..*\.jar",
+        r"bcprov-jdk18on-\d.*\.jar",
+        r"netty-tcnative-.*\.jar",
+        r"netty-transport-native-(epoll|kqueue)-.*\.jar",
+        r"connect-repl",
+    )
+)
+
+
+def name_and_version(file_name: str) -> tuple[str, str]:
+    """Return a jar's artifact name and version. Without a version, the whole file name and ""."""
+    found = _JAR.fullmatch(file_name) or _WITHOUT_DASH.fullmatch(file_name)
+    return (found[1], found[2]) if found else (file_name, "")
+
+
+def artifact(file_name: str) -> str:
+    """Return the name of a jar without its version."""
+    return name_and_version(file_name)[0]
+
+
+def unused(file_name: str) -> bool:
+    """Return True if kstorm does not need this file of `pyspark`."""
+    return any(pattern.fullmatch(file_name) for pattern in _UNUSED)
+
+
+def fix_jars(folder: Path, replacements: Iterable[Path]) -> list[str]:
+    """Replace and remove jars of `folder`. Return the names of those removed."""
+    new = {artifact(path.name): path for path in replacements}
+    there = sorted(folder.iterdir())
+    for name, path in new.items():
+        if any(artifact(old.name) == name for old in there) and not (folder / path.name).exists():
+            _copy(path, folder / path.name)
+    gone = [path for path in there if unused(path.name) or _replaced(path, new)]
+    for path in gone:
+        shutil.rmtree(path) if path.is_dir() else path.unlink(missing_ok=True)
+    return [path.name for path in gone]
+
+
+def _replaced(path: Path, new: dict[str, Path]) -> bool:
+    replacement = new.get(artifact(path.name))
+    return replacement is not None and replacement.name != path.name
+
+
+def _copy(source: Path, target: Path) -> None:
+    """Copy atomically, because a JVM that starts meanwhile must not see half a jar."""
+    unfinished = target.with_name(f".{target.name}.{os.getpid()}")
+    shutil.copyfile(source, unfinished)
+    unfinished.replace(target)
+
+
+if __name__ == "__main__":  # in an image build: FOLDER REPLACEMENTS
+    print("mended:", *fix_jars(Path(sys.argv[1]), Path(sys.argv[2]).glob("*.jar")))

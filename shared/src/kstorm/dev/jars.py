@@ -1,0 +1,360 @@
+"""The jars of Kafka's server and of Spark's connectors: fetched once, pinned, verified at every use.
+
+Each set of jars has a list next to this file, `<set>.sha256`, with a line `<SHA-256> <group>:<artifact>:<version>` for
+every jar, so nothing is left to resolve. The rule: a path that leaves this module is a file with the content that the list
+names. `pyspark` ships Apache Ivy, which fetches the jars from its default repository; `KSTORM_IVY_SETTINGS` names an Ivy
+settings file for a mirror. `pyspark` ships ZooKeeper's server as well. Some jars of `pyspark` have known vulnerabilities;
+one set holds the fixed versions that replace them (`kstorm.dev.jar_fixes`).
+"""
+
+import errno
+import hashlib
+import os
+import re
+import shutil
+import time
+from collections.abc import Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+from xml.sax.saxutils import quoteattr
+
+from kstorm.dev.failure_causes import explain_fetch
+from kstorm.dev.jar_fixes import fix_jars
+from kstorm.dev.java import find_java, spark_home
+from kstorm.dev.java_trust import trust_options
+from kstorm.dev.logged_command import LoggedCommand
+from kstorm.dev.paths import cache_directory, exclusive
+from kstorm.dev.stage_progress import StageProgress
+from kstorm.dev.stage_times import note_stage_time
+from kstorm.errors import LocalError
+
+KAFKA_VERSION: Final = "4.1.2"
+# The last series that can keep its metadata in ZooKeeper, for the test of `ZkHosts` alone.
+OLD_KAFKA_VERSION: Final = "3.9.2"
+SPARK_VERSION: Final = "4.0.0"
+DELTA_VERSION: Final = "4.0.0"
+# The Hadoop that `pyspark` ships.
+HADOOP_VERSION: Final = "3.4.1"
+
+KAFKA_SET: Final = f"kafka-{KAFKA_VERSION}"
+OLD_KAFKA_SET: Final = f"kafka-{OLD_KAFKA_VERSION}"
+SPARK_SET: Final = f"spark-{SPARK_VERSION}"
+S3_SET: Final = f"s3-{HADOOP_VERSION}"
+MENDED_SET: Final = f"mended-{SPARK_VERSION}"
+
+_ZOOKEEPER_SERIES: Final = "3.9."
+_ZOOKEEPER_PARTS: Final = (
+    *("zookeeper", "zookeeper-jute", "metrics-core", "snappy-java", "commons-io"),
+    *(
+        "netty-buffer",
+        "netty-codec",
+        "netty-common",
+        "netty-handler",
+        "netty-resolver",
+        "netty-transport",
+    ),
+    # A server with TLS loads classes of these two.
+    *("netty-transport-classes-epoll", "netty-transport-native-unix-common"),
+    *("slf4j-api", "log4j-api", "log4j-core", "log4j-slf4j2-impl"),
+)
+
+# Ivy's default repository. Ivy asks it only for jars: every version is pinned, so the descriptions of modules add nothing.
+_IVY_SETTINGS: Final = """\
+<ivysettings>
+  <settings defaultResolver="default"/>
+  <resolvers><ibiblio name="default" m2compatible="true" usepoms="false"/></resolvers>
+</ivysettings>
+"""
+_IVY_PROBLEMS: Final = (
+    r"Server access error.*",
+    r":: (.*: not found)",
+    r"\[FAILED +\].*",
+    r".*Exception.*",
+)
+
+
+_JARS_IN_PART: Final = 16
+"""One Ivy fetches about so many jars, one after the other; several run side by side, since each mostly waits."""
+_IVY_JAVA: Final = ("-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-Xmx256m")
+_LOOK_SECS: Final = 0.2
+_MIRROR: Final = (
+    "A proxy goes into JAVA_TOOL_OPTIONS as -Dhttps.proxyHost=… and -Dhttps.proxyPort=…, a mirror into an Ivy settings file"
+    " named by KSTORM_IVY_SETTINGS."
+)
+
+
+@dataclass(frozen=True, slots=True)
+class PinnedJar:
+    """One line of a list: a jar's coordinates and the SHA-256 of its content."""
+
+    group: str
+    artifact: str
+    version: str
+    sha256: str
+
+    @property
+    def file_name(self) -> str:
+        """The name of the jar's file in the cache."""
+        return f"{self.artifact}-{self.version}.jar"
+
+
+def kafka_jars() -> list[Path]:
+    """The jars of Kafka's server, complete with its logging; fetched if they are not in the cache yet."""
+    return _jars(KAFKA_SET)
+
+
+def old_kafka_jars() -> list[Path]:
+    """The jars of a Kafka server that can run with ZooKeeper. The test that starts one fetches them, `prepare` does not."""
+    return _jars(OLD_KAFKA_SET)
+
+
+def spark_jars() -> list[Path]:
+    """The jars that Spark needs for Kafka and Delta in addition to its own, for `spark.jars`; fetched if not in the cache."""
+    return _jars(SPARK_SET)
+
+
+def s3_jars() -> list[Path]:
+    """The jars that Spark needs for tables on S3 in addition to those of `spark_jars`. `prepare` does not fetch them."""
+    return _jars(S3_SET)
+
+
+def mended_jars() -> list[Path]:
+    """The jars that replace others in the installed `pyspark`; fetched if not in the cache."""
+    return _jars(MENDED_SET)
+
+
+def zookeeper_classpath() -> list[Path]:
+    """The jars of ZooKeeper's server, all from the installed `pyspark`, which `prepare` has patched."""
+    return [_spark_part(name) for name in _ZOOKEEPER_PARTS]
+
+
+def prepare() -> None:
+    """Fetch the jars that the demo and the integration tests need, all sets at once, and patch the installed `pyspark`."""
+    _fetch_missing(KAFKA_SET, SPARK_SET, MENDED_SET)
+    fix_spark()
+
+
+def fix_spark() -> None:
+    """Replace the jars of the installed `pyspark` that have known vulnerabilities, once."""
+    replacements = mended_jars()
+    try:
+        with exclusive(spark_home() / ".mending"):
+            fix_jars(spark_home() / "jars", replacements)
+    except OSError as error:
+        if error.errno == errno.ENOSPC:
+            raise
+        raise LocalError(
+            f"the jars in {spark_home()} cannot be replaced by patched ones ({error.strerror}): start by ./run, which installs"
+            " pyspark in a folder that it may write"
+        ) from None
+
+
+def lay_out(folder: Path) -> None:
+    """Copy the jars of the container images to `folder`, which must not exist: kafka, zookeeper, spark, and the fixed jars."""
+    sets = (
+        ("kafka", kafka_jars()),
+        ("zookeeper", zookeeper_classpath()),
+        ("spark", spark_jars()),
+        ("mended", mended_jars()),
+    )
+    for name, paths in sets:
+        (folder / name).mkdir(parents=True)
+        for path in paths:
+            shutil.copyfile(path, folder / name / path.name)
+
+
+def list_path(set_name: str) -> Path:
+    """The file next to this module that lists the jars of a set."""
+    return Path(__file__).with_name(f"{set_name}.sha256")
+
+
+def read_list(set_name: str) -> list[PinnedJar]:
+    """The jars of a set, from its list; a line that begins with `#` is a comment."""
+    jars = []
+    for line in list_path(set_name).read_text().splitlines():
+        if line and not line.startswith("#"):
+            digest, coordinates = line.split()
+            group, artifact, version = coordinates.split(":")
+            jars.append(PinnedJar(group, artifact, version, digest))
+    return jars
+
+
+def ivy_command(*arguments: str | Path) -> list[str | Path]:
+    """The command that runs the Ivy inside `pyspark` with these arguments."""
+    java = find_java()
+    trust = trust_options() if java.bundled else []
+    return [
+        java.executable,
+        *_IVY_JAVA,
+        *trust,
+        "-cp",
+        _spark_part("ivy"),
+        "org.apache.ivy.Main",
+        *arguments,
+    ]
+
+
+def _jars(set_name: str) -> list[Path]:
+    _fetch_missing(set_name)
+    pinned, directory = read_list(set_name), _directory(set_name)
+    _verify(pinned, directory)
+    return [directory / jar.file_name for jar in pinned]
+
+
+def _directory(set_name: str) -> Path:
+    return cache_directory() / "jars" / set_name
+
+
+def _missing(set_name: str) -> list[PinnedJar]:
+    """The jars of a set that are not in the cache: all of them, or those that a new version of kstorm has added."""
+    directory = _directory(set_name)
+    return [jar for jar in read_list(set_name) if not (directory / jar.file_name).exists()]
+
+
+def _fetch_missing(*set_names: str) -> None:
+    with ExitStack() as stack:
+        for set_name in filter(_missing, set_names):
+            stack.enter_context(exclusive(_directory(set_name).with_name(f".{set_name}.lock")))
+        # Another process may have fetched them while this one waited for the locks.
+        if parts := [part for each in set_names for part in _parts(each)]:
+            _fetch(parts)
+
+
+@dataclass(frozen=True, slots=True)
+class _Part:
+    """Some jars of a set, which one Ivy fetches: it fetches one jar after the other."""
+
+    set_name: str
+    number: int
+    jars: Sequence[PinnedJar]
+
+    @property
+    def unfinished(self) -> Path:
+        """The folder for the jars that have arrived; the next attempt finds them there."""
+        return _directory(self.set_name).with_name(f".{self.set_name}.unfinished-{self.number}")
+
+    @property
+    def log(self) -> Path:
+        """The file with everything that this Ivy prints."""
+        return self.unfinished / "ivy.log"
+
+    def command(self) -> list[str | Path]:
+        """Write the files that Ivy reads; return the command."""
+        self.unfinished.mkdir(parents=True, exist_ok=True)
+        settings = self.unfinished / "settings.xml"
+        settings.write_text(_IVY_SETTINGS)
+        module = self.unfinished / "ivy.xml"
+        module.write_text(_ivy_module(self.jars))
+        return ivy_command(
+            "-settings", os.environ.get("KSTORM_IVY_SETTINGS", settings), "-ivy", module, "-cache", self.unfinished / "ivy",
+            "-retrieve", self.unfinished / "jars" / "[artifact]-[revision].[ext]",
+        )  # fmt: skip
+
+    def take(self) -> None:
+        """Move the jars into the cache if all are right."""
+        fetched, directory = self.unfinished / "jars", _directory(self.set_name)
+        try:
+            _verify(self.jars, fetched)
+        except LocalError:
+            shutil.rmtree(self.unfinished)
+            raise
+        directory.mkdir(exist_ok=True)
+        for jar in self.jars:
+            (fetched / jar.file_name).rename(directory / jar.file_name)
+        shutil.rmtree(self.unfinished)
+
+
+def _parts(set_name: str) -> list[_Part]:
+    """The missing jars of a set, in parts of about the same size. A jar is always in the same part, so a second attempt finds the
+    jars of the first one."""
+    missing = set(_missing(set_name))
+    numbers: dict[int, list[PinnedJar]] = {}
+    for place, jar in enumerate(read_list(set_name)):
+        if jar in missing:
+            numbers.setdefault(place // _JARS_IN_PART, []).append(jar)
+    return [_Part(set_name, number, jars) for number, jars in numbers.items()]
+
+
+def _fetch(parts: Sequence[_Part]) -> None:
+    total = sum(len(part.jars) for part in parts)
+    with StageProgress("jars") as progress, ExitStack() as stack:
+        commands = [(part, part.command()) for part in parts]
+        running = [
+            (part, stack.enter_context(LoggedCommand(command, part.log)))
+            for part, command in commands
+        ]
+        arrived = 0
+        while running:
+            time.sleep(_LOOK_SECS)
+            for part, ivy in list(running):
+                code = ivy.returncode
+                arrived += sum("[SUCCESSFUL ]" in line for line in ivy.new_lines())
+                if code is not None:
+                    running.remove((part, ivy))
+                    if code:
+                        raise _unfetched(part, ivy.written())
+                    part.take()
+            progress.show(arrived / total, f"{arrived} of {total}")
+        progress.end(f"{total} of {total}")
+    if home := os.environ.get("KSTORM_HOME"):
+        note_stage_time(Path(home), "jars", progress.seconds)
+
+
+def _unfetched(part: _Part, written: str) -> LocalError:
+    problems = (
+        match[match.lastindex or 0] for kind in _IVY_PROBLEMS if (match := re.search(kind, written))
+    )
+    problem = next(problems, "Ivy failed")
+    remedy = explain_fetch(written, part.unfinished, _MIRROR) or (
+        f"{problem}. Run the same command again, which continues where it stopped. {_MIRROR}"
+    )
+    return LocalError(
+        f"the jars of {part.set_name} could not be fetched: {remedy}. The log is {part.log}"
+    )
+
+
+def _ivy_module(pinned: Sequence[PinnedJar]) -> str:
+    dependencies = "".join(
+        f"    <dependency org={quoteattr(jar.group)} name={quoteattr(jar.artifact)} rev={quoteattr(jar.version)}"
+        ' transitive="false" conf="default->master(default)"/>\n'
+        for jar in pinned
+    )
+    return (
+        '<ivy-module version="2.0">\n  <info organisation="kstorm" module="jars"/>\n'
+        f"  <dependencies>\n{dependencies}  </dependencies>\n</ivy-module>\n"
+    )
+
+
+def _verify(pinned: Sequence[PinnedJar], directory: Path) -> None:
+    for jar in pinned:
+        path = directory / jar.file_name
+        try:
+            with path.open("rb") as file:
+                actual = hashlib.file_digest(file, "sha256").hexdigest()
+        except FileNotFoundError:
+            actual = "no file"
+        if actual != jar.sha256:
+            raise LocalError(
+                f"{path} is not the jar that kstorm was tested with: SHA-256 {actual}, expected {jar.sha256}. Remove"
+                f" {directory} and run the command again; if this error returns, the repository serves another file"
+            )
+
+
+def zookeeper_version() -> str:
+    """The version of the ZooKeeper that `pyspark` ships."""
+    return _spark_part("zookeeper").stem.removeprefix("zookeeper-")
+
+
+def _spark_part(name: str) -> Path:
+    """The jar with that name, in any version, among the jars that `pyspark` ships."""
+    found = sorted((spark_home() / "jars").glob(f"{name}-[0-9]*.jar"))
+    if len(found) != 1 or (
+        name == "zookeeper" and not found[0].name.startswith(f"{name}-{_ZOOKEEPER_SERIES}")
+    ):
+        raise LocalError(
+            f"pyspark in {spark_home()} has no usable {name}: found {[path.name for path in found]}. kstorm needs"
+            f" pyspark {SPARK_VERSION}; start by ./run, which installs it"
+        )
+    return found[0]

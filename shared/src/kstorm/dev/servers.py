@@ -1,0 +1,378 @@
+"""Real Apache Kafka and ZooKeeper on free loopback ports, for a demo or a test on one machine.
+
+The rule: a server keeps its port and its data over `stop`, `kill` and `restart`, so clients see the same broker again.
+Nothing here is shared with another run. Both servers are context managers.
+"""
+
+import json
+import socket
+import threading
+import time
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from types import TracebackType
+from typing import Final, Self
+
+from confluent_kafka import KafkaException
+from confluent_kafka.admin import AdminClient
+
+from kstorm.dev.failure_causes import explain_run
+from kstorm.dev.jars import kafka_jars, zookeeper_classpath
+from kstorm.dev.java import find_java
+from kstorm.dev.ports import reserve_port
+from kstorm.dev.processes import ManagedProcess
+from kstorm.dev.server_settings import (
+    BROKER,
+    QUICK_START,
+    ZOOKEEPER,
+    java_options,
+    new_cluster_id,
+    write_properties,
+)
+from kstorm.errors import LocalError
+
+_LOOK_SECS: Final = 0.05
+
+
+class _EmbeddedServer(ABC):
+    """A Java server as a child process: it is started, awaited and stopped. Its subclass knows its settings."""
+
+    def __init__(self, name: str, workdir: Path, *, heap: str, start_timeout: float) -> None:
+        self.name = name
+        self.data_directory = workdir.resolve() / name
+        """The folder for the server's settings and data."""
+        self._workdir = workdir.resolve()
+        self._heap = heap
+        self._start_timeout = start_timeout
+        self._process: ManagedProcess | None = None
+        self._abandoned = threading.Event()
+
+    @property
+    def log_path(self) -> Path:
+        """The file with the server's output, from all its starts."""
+        return self._workdir / f"{self.name}.log"
+
+    @property
+    def process(self) -> ManagedProcess:
+        """The server's process, for a caller that pauses or measures it; `LocalError` before the first start."""
+        if self._process is None:
+            raise LocalError(f"{self.name} was never started")
+        return self._process
+
+    def start(self) -> Self:
+        """Start the server and wait until it serves; `LocalError` with the cause or the end of its log if it does not."""
+        if self._process is None:
+            self.data_directory.mkdir(parents=True, exist_ok=True)
+            arguments = self._prepare()
+            self._process = ManagedProcess(self.name, self._java(*arguments), workdir=self._workdir)
+        self._process.start()
+        try:
+            self._await_ready(self._process)
+        except BaseException:  # Ctrl-C as well
+            self._process.kill()
+            raise
+        return self
+
+    def stop(self, timeout: float = 20.0) -> None:
+        """Stop the server by SIGTERM, and kill it after `timeout` seconds. It can be started again."""
+        if self._process is not None:
+            self._process.stop(timeout)
+
+    def kill(self) -> None:
+        """Kill the server by SIGKILL, as a machine's failure would. It can be started again."""
+        self.process.kill()
+
+    def abandon(self) -> None:
+        """Kill the server for good. If another thread is starting it, that start fails."""
+        self._abandoned.set()
+        if self._process is not None:
+            self._process.kill()
+
+    def check(self) -> None:
+        """Raise `LocalError` with the cause or the end of the log if the server has ended by itself."""
+        process = self.process
+        if process.wanted and not process.alive:
+            raise LocalError(self._failure(f"ended with exit code {process.returncode}", process))
+
+    def restart(self) -> None:
+        """Stop the server if it runs, and start it again on the same port with the same data."""
+        self.stop()
+        self.start()
+
+    def __enter__(self) -> Self:
+        return self.start()
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.stop()
+
+    @abstractmethod
+    def _prepare(self) -> Sequence[str | Path]:
+        """Write the server's settings to its directory; return Java's arguments from the class path on."""
+
+    @abstractmethod
+    def _serves(self) -> bool:
+        """True if a client gets a correct answer; takes a few seconds at most."""
+
+    def _java(self, *arguments: str | Path) -> list[str | Path]:
+        return [find_java().executable, *java_options(self._heap), *arguments]
+
+    def _await_ready(self, process: ManagedProcess) -> None:
+        deadline = time.monotonic() + self._start_timeout
+        while not self._serves():
+            if self._abandoned.is_set():
+                problem = "was stopped during its start"
+            elif not process.alive:
+                problem = f"ended with exit code {process.returncode}"
+            elif time.monotonic() > deadline:
+                problem = f"did not serve within {self._start_timeout:g} s"
+            else:
+                time.sleep(_LOOK_SECS)
+                continue
+            raise LocalError(self._failure(problem, process))
+
+    def _failure(self, problem: str, process: ManagedProcess) -> str:
+        """One line if the log shows a cause that is known, else the end of the log."""
+        if cause := explain_run(process.log_tail(200), self.data_directory):
+            return f"{self.name} {problem}: {cause}. Its log is {process.log_path}"
+        return (
+            f"{self.name} {problem}; its log {process.log_path} ends with:\n{process.log_tail(20)}"
+        )
+
+
+class EmbeddedKafka(_EmbeddedServer):
+    """Apache Kafka: one KRaft node that is broker and controller, on 127.0.0.1.
+
+    `workdir` gets the broker's data and log. `heap` is the JVM's (`-Xmx`). `settings` are broker settings that replace or
+    extend the settings below. With `quick_start` Java compiles less: the broker starts with two thirds of the CPU, but a
+    broker that runs for long is slower. Each name in `detours` (capital letters) adds a listener whose clients connect to
+    that `host:port`; `listener_port` is the port that the detour has to lead to. `start_timeout` is in seconds. `logins` are
+    the passwords of users, who may log in by SCRAM-SHA-512 at listeners with TLS. There is one such listener for each of
+    `certificates`, which are PEM files with a key and its certificate.
+    """
+
+    def __init__(
+        self,
+        workdir: Path,
+        *,
+        name: str = "kafka",
+        heap: str = "512m",
+        settings: Mapping[str, str] | None = None,
+        quick_start: bool = False,
+        detours: Mapping[str, str] | None = None,
+        start_timeout: float = 120.0,
+        logins: Mapping[str, str] | None = None,
+        certificates: Mapping[str, Path] | None = None,
+    ) -> None:
+        super().__init__(name, workdir, heap=heap, start_timeout=start_timeout)
+        self._port = reserve_port()
+        self._logins = dict(logins or {})
+        self._secure = {
+            name.upper(): (reserve_port(), file) for name, file in (certificates or {}).items()
+        }
+        self._controller_port = reserve_port()
+        self._cluster_id = new_cluster_id()
+        self._settings = dict(settings or {})
+        self._java_options = [QUICK_START] if quick_start else []
+        self._detours = dict(detours or {})
+        self._detour_ports = {name: reserve_port() for name in self._detours}
+
+    @property
+    def bootstrap(self) -> str:
+        """`host:port`, for the property `bootstrap.servers` of clients."""
+        return f"127.0.0.1:{self._port}"
+
+    def secure(self, certificate: str) -> str:
+        """The `host:port` of the listener with this certificate: TLS, and a login by SCRAM-SHA-512."""
+        return f"127.0.0.1:{self._secure[certificate.upper()][0]}"
+
+    def listener_port(self, detour: str) -> int:
+        """The port of the listener for a detour."""
+        return self._detour_ports[detour]
+
+    def _prepare(self) -> Sequence[str | Path]:
+        classpath = ":".join(str(jar) for jar in kafka_jars())
+        properties = self.data_directory / "server.properties"
+        write_properties(properties, self._all_settings())
+        if not (self.data_directory / "log" / "meta.properties").exists():
+            self._format(classpath, properties)
+        return [*self._java_options, "-cp", classpath, "kafka.Kafka", properties]
+
+    def _format(self, classpath: str, properties: Path) -> None:
+        """Write the identity of a new cluster into the data directory, which Kafka requires before its first start."""
+        users = [
+            f"SCRAM-SHA-512=[name={user},password={password}]"
+            for user, password in self._logins.items()
+        ]
+        command = self._java(
+            QUICK_START, "-cp", classpath, "kafka.tools.StorageTool", "format", "-c", properties, "-t", self._cluster_id,
+            *(argument for user in users for argument in ("--add-scram", user)),
+        )  # fmt: skip
+        tool = ManagedProcess(f"{self.name}-format", command, workdir=self._workdir)
+        deadline = time.monotonic() + self._start_timeout
+        tool.start()
+        while tool.alive and time.monotonic() < deadline and not self._abandoned.is_set():
+            tool.wait(_LOOK_SECS)
+        if tool.returncode != 0:
+            tool.kill()
+            raise LocalError(self._failure("could not format its data directory", tool))
+
+    def _all_settings(self) -> dict[str, str]:
+        return {
+            "process.roles": "broker,controller",
+            "node.id": "1",
+            "controller.quorum.voters": f"1@127.0.0.1:{self._controller_port}",
+            "controller.listener.names": "CONTROLLER",
+            "log.dirs": str(self.data_directory / "log"),
+            **BROKER,
+            **self._listeners(),
+            **self._settings,
+        }
+
+    def _listeners(self) -> dict[str, str]:
+        plain = {"CONTROLLER": f"127.0.0.1:{self._controller_port}", "PLAINTEXT": self.bootstrap}
+        secure = {name: self.secure(name) for name in self._secure}
+        detours = {name: f"127.0.0.1:{port}" for name, port in self._detour_ports.items()}
+        kinds = dict.fromkeys([*plain, *detours], "PLAINTEXT") | dict.fromkeys(secure, "SASL_SSL")
+        settings = {
+            "inter.broker.listener.name": "PLAINTEXT",
+            "listeners": _listeners(plain | detours | secure),
+            "advertised.listeners": _listeners(plain | self._detours | secure),
+            "listener.security.protocol.map": ",".join(
+                f"{name}:{kind}" for name, kind in kinds.items()
+            ),
+        }
+        if secure:
+            settings["sasl.enabled.mechanisms"] = "SCRAM-SHA-512"
+        for name, (_, file) in self._secure.items():
+            of = f"listener.name.{name.lower()}"
+            settings[f"{of}.ssl.keystore.type"] = "PEM"
+            settings[f"{of}.ssl.keystore.location"] = str(file)
+            settings[f"{of}.scram-sha-512.sasl.jaas.config"] = (
+                "org.apache.kafka.common.security.scram.ScramLoginModule required;"
+            )
+        return settings
+
+    def _serves(self) -> bool:
+        # A client of librdkafka would only wait and log errors until the port is open.
+        if not _accepts_connections(self._port):
+            return False
+        try:
+            return bool(
+                AdminClient({"bootstrap.servers": self.bootstrap, "log_level": 0})
+                .list_topics(timeout=5)
+                .brokers
+            )
+        except KafkaException:
+            return False
+
+
+class EmbeddedZooKeeper(_EmbeddedServer):
+    """Apache ZooKeeper: one standalone server on 127.0.0.1, for session timeouts from 1 s to 60 s.
+
+    `workdir` gets the server's data and log. `heap` is the JVM's (`-Xmx`). `tick_ms` is ZooKeeper's `tickTime`; a session
+    lasts at least two ticks. `start_timeout` is in seconds. `logins` are the passwords of users, who may log in by SASL's
+    DIGEST-MD5. `certificate` is a PEM file with a key and its certificate, for a second port, with TLS. `authority` is a PEM
+    file of the authorities that sign clients' certificates; with it, clients must show one at that port.
+    """
+
+    def __init__(
+        self,
+        workdir: Path,
+        *,
+        name: str = "zookeeper",
+        heap: str = "128m",
+        tick_ms: int = 500,
+        start_timeout: float = 120.0,
+        logins: Mapping[str, str] | None = None,
+        certificate: Path | None = None,
+        authority: Path | None = None,
+    ) -> None:
+        super().__init__(name, workdir, heap=heap, start_timeout=start_timeout)
+        self._port, self._secure_port = reserve_port(), reserve_port()
+        self._logins = dict(logins or {})
+        self._tick_ms = tick_ms
+        self._certificate, self._authority = certificate, authority
+
+    @property
+    def connect(self) -> str:
+        """`host:port`, for the connect string of clients."""
+        return f"127.0.0.1:{self._port}"
+
+    @property
+    def secure(self) -> str:
+        """The `host:port` of the port with TLS."""
+        return f"127.0.0.1:{self._secure_port}"
+
+    def _prepare(self) -> Sequence[str | Path]:
+        settings = {
+            "dataDir": str(self.data_directory / "data"),
+            "clientPort": str(self._port),
+            "clientPortAddress": "127.0.0.1",
+            **ZOOKEEPER,
+            **self._tls_settings(),
+            "tickTime": str(self._tick_ms),
+        }
+        properties = self.data_directory / "zoo.cfg"
+        write_properties(properties, settings)
+        classpath = ":".join(str(jar) for jar in zookeeper_classpath())
+        main = "org.apache.zookeeper.server.quorum.QuorumPeerMain"
+        return [QUICK_START, *self._login_options(), "-cp", classpath, main, properties]
+
+    def _tls_settings(self) -> Mapping[str, str]:
+        if self._certificate is None:
+            return {}
+        settings = {
+            "secureClientPort": str(self._secure_port),
+            "secureClientPortAddress": "127.0.0.1",
+            "serverCnxnFactory": "org.apache.zookeeper.server.NettyServerCnxnFactory",
+            "ssl.keyStore.type": "PEM",
+            "ssl.keyStore.location": str(self._certificate),
+            "ssl.clientAuth": "none" if self._authority is None else "need",
+        }
+        if self._authority is not None:
+            settings |= {
+                "ssl.trustStore.type": "PEM",
+                "ssl.trustStore.location": str(self._authority),
+            }
+        return settings
+
+    def _login_options(self) -> Sequence[str]:
+        """Write the logins to a file; return the options that make the server read it."""
+        if not self._logins:
+            return ()
+        users = [f"user_{user}={json.dumps(password)}" for user, password in self._logins.items()]
+        module = "org.apache.zookeeper.server.auth.DigestLoginModule required"
+        file = self.data_directory / "jaas.conf"
+        file.write_text(f"Server {{ {module} {' '.join(users)}; }};\n")
+        provider = "org.apache.zookeeper.server.auth.SASLAuthenticationProvider"
+        return (
+            f"-Djava.security.auth.login.config={file}",
+            f"-Dzookeeper.authProvider.1={provider}",
+        )
+
+    def _serves(self) -> bool:
+        try:
+            with socket.create_connection(("127.0.0.1", self._port), timeout=1) as connection:
+                connection.sendall(b"srvr")
+                with connection.makefile("rb") as answer:
+                    return b"Mode: standalone" in answer.read()
+        except OSError:
+            return False
+
+
+def _listeners(addresses: Mapping[str, str]) -> str:
+    return ",".join(f"{name}://{address}" for name, address in addresses.items())
+
+
+def _accepts_connections(port: int) -> bool:
+    try:
+        socket.create_connection(("127.0.0.1", port), timeout=1).close()
+    except OSError:
+        return False
+    return True

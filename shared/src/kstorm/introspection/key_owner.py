@@ -1,0 +1,56 @@
+"""Find the task whose state has a key: the one to which the input's grouping sends its tuples.
+
+A bolt may store anything under any key. So unless the user gives the grouping values, this is a
+guess. They are assumed to be the key itself, as in a word count, or the JSON list in the key.
+"""
+
+from collections.abc import Sequence
+from typing import Any
+
+import msgspec
+
+from kstorm.core.routing import stable_hash
+from kstorm.introspection.outline import Outline
+
+
+def owner_of(outline: Outline, component: str, values: Sequence[Any]) -> int | None:
+    """Return the topology-wide id of the task that receives tuples with these grouping values.
+
+    None if it cannot be determined: an input has no fields grouping, or one with another number of
+    fields. Raises `EmitError` if a value cannot be grouped by. Raises `TopologyError` if the
+    component is unknown.
+    """
+    tasks = outline.task_ids(component)
+    if len(tasks) == 1:
+        return tasks[0]
+    return (
+        tasks[stable_hash(values) % len(tasks)]
+        if _grouping_fields(outline, component) == len(values)
+        else None
+    )
+
+
+def likely_values(outline: Outline, component: str, key: str) -> Sequence[Any]:
+    """Return the values by which a key's tuples were probably grouped."""
+    values = _listed(key)
+    return (
+        values
+        if values is not None and len(values) == _grouping_fields(outline, component)
+        else [key]
+    )
+
+
+def _grouping_fields(outline: Outline, component: str) -> int | None:
+    """Return the number of grouping fields. None if inputs differ or have no fields grouping."""
+    counts = {len(edge.grouped_by) for edge in outline.edges if edge.target == component}
+    return counts.pop() or None if len(counts) == 1 else None
+
+
+def _listed(key: str) -> list[Any] | None:
+    if not key.startswith("["):
+        return None
+    try:
+        found = msgspec.json.decode(key)
+    except (msgspec.DecodeError, RecursionError, ValueError):
+        return None
+    return found if isinstance(found, list) else None

@@ -1,0 +1,4 @@
+"""Operations on a running topology, as functions and data.
+
+`kstorm.cli`, `kstorm.client` and the web UI are its fronts.
+"""

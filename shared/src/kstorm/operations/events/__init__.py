@@ -1,0 +1,1 @@
+"""Record the actions of operators."""

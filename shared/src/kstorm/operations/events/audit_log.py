@@ -1,0 +1,99 @@
+"""Record operators' actions as events of the topology, best effort: a failure does not stop them.
+
+Topologies last started with kstorm 0.1 have no topic for events, so nothing is recorded.
+"""
+
+import os
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Final
+
+from kstorm.cli.topology_options import BOOTSTRAP
+from kstorm.errors import KstormError
+from kstorm.events import Event
+from kstorm.operations.events.operator_identity import operator
+from kstorm.runtime.kafka.event_log import write_event
+from kstorm.runtime.service.settings import Settings, with_or_without_topology
+
+_WITHIN_SECS: Final = 5.0
+
+
+@dataclass(slots=True)
+class RecordedAction:
+    """An action in progress. The caller may change its description and outcome."""
+
+    what: str
+    outcome: str = "done"
+
+
+@contextmanager
+def recorded(
+    topology: str,
+    verb: str,
+    what: str = "",
+    *,
+    said: str = "",
+    who: str = "",
+    settings: Settings | None = None,
+) -> Iterator[RecordedAction]:
+    """Record an action and its outcome, which is that of the `RecordedAction` or the error.
+
+    Without `settings` the environment's Kafka is used. If it names none, nothing is recorded.
+    """
+    with record_outcome(
+        what,
+        lambda what, outcome: record_event(
+            topology, verb, what, said=said, outcome=outcome, who=who, settings=settings
+        ),
+    ) as deed:
+        yield deed
+
+
+@contextmanager
+def record_outcome(what: str, note: Callable[[str, str], None]) -> Iterator[RecordedAction]:
+    """Call `note` with an action's description and outcome, which is the `RecordedAction`'s or the error."""
+    deed = RecordedAction(what)
+    try:
+        yield deed
+    except KstormError as error:
+        note(deed.what, str(error))
+        raise
+    note(deed.what, deed.outcome)
+
+
+def record_event(
+    topology: str,
+    verb: str,
+    what: str = "",
+    *,
+    said: str = "",
+    outcome: str = "",
+    who: str = "",
+    settings: Settings | None = None,
+) -> None:
+    """Record an action. `who` defaults to the operator of this command.
+
+    If that fails, the reason is printed on stderr.
+    """
+    if settings is None:
+        if BOOTSTRAP not in os.environ:
+            return
+        settings = with_or_without_topology(os.environ)
+    event = Event(
+        at=int(time.time() * 1000),
+        who=who or operator(),
+        verb=verb,
+        what=what,
+        note=said,
+        outcome=outcome,
+    )
+    try:
+        write_event(settings, topology, event, _WITHIN_SECS)
+    except KstormError as error:
+        print(
+            f"kstorm: this action is not recorded in the events of {topology!r}: {error}",
+            file=sys.stderr,
+        )

@@ -1,0 +1,1 @@
+"""A topology on Kubernetes: its workloads and pods, and commands in them."""

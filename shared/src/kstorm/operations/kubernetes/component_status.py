@@ -1,0 +1,138 @@
+"""Status of a topology on Kubernetes: workloads, and the sums of their pods' `/status`.
+
+Counters start at 0 when a pod starts. The counters of a replaced pod are lost.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from math import inf
+from typing import Any, Final
+
+import msgspec
+
+from kstorm.errors import ControlError
+from kstorm.operations.kubernetes.cluster import Cluster
+from kstorm.operations.kubernetes.workloads import Pod, Workload
+from kstorm.runtime.service.figures import Figures, last_error
+
+_AT_ONCE: Final = 8
+
+StatusPages = Sequence[tuple[Pod, Mapping[str, Any] | None]]
+"""Pods of a component with their `/status`. None for a pod that does not respond."""
+
+
+class ComponentStatus(msgspec.Struct, frozen=True):
+    """Status of one component, summed over its pods."""
+
+    component: str
+    kind: str
+    workload: str
+    """Type and name, such as `statefulset/wordcount-count`."""
+    pods: int
+    """Desired number of pods."""
+    pods_ready: int
+    tasks: int | None
+    """None while no pod responds."""
+    tasks_assigned: int
+    """Tasks that are running in the pods that respond."""
+    emitted: int
+    executed: int
+    acked: int
+    failed: int
+    pending: int
+    """Trees in flight of a spout, tuples in progress of a bolt, open trees of an acker."""
+    latency_p50: float | None
+    """Seconds, within 30 %. None if there was none.
+
+    For a spout from emit to ack, for a bolt from a frame's emit to its execution.
+    """
+    latency_p99: float | None
+    errors: int
+    last_error: str
+    """Type and task of the last error of all current pods. Empty if there was none."""
+    last_error_age: float | None
+    """Seconds since the last error."""
+    remarks: Mapping[str, str]
+    """Remarks by pod that do not count as failures.
+
+    Examples: the topology is deactivated, the control node is ignored, the input waits for an open
+    transaction, a spout cannot read its topic.
+    """
+    not_ready: Mapping[str, str]
+    """Reason by pod why it is not ready."""
+
+
+def component_statuses(
+    cluster: Cluster, workloads: Sequence[Workload]
+) -> Sequence[ComponentStatus]:
+    """Request the status of every pod, some in parallel."""
+    with ThreadPoolExecutor(_AT_ONCE) as pool:
+        pods = [cluster.pods(workload) for workload in workloads]
+        pages = [list(zip(of_it, pool.map(cluster.status, of_it), strict=True)) for of_it in pods]
+    return [_status(workload, found) for workload, found in zip(workloads, pages, strict=True)]
+
+
+def num_tasks(cluster: Cluster, workload: Workload) -> int | None:
+    """Return a component's number of tasks.
+
+    None if no pod responds or the user may not connect to pods.
+    """
+    try:
+        pages = [cluster.status(pod) for pod in cluster.pods(workload)]
+    except ControlError:
+        return None
+    return next(
+        (int(page["num_tasks"]) for page in pages if page is not None and "num_tasks" in page), None
+    )
+
+
+def _status(workload: Workload, pages: StatusPages) -> ComponentStatus:
+    answers = {pod.name: status for pod, status in pages if status is not None}
+    figures = sum((Figures.of(status) for status in answers.values()), Figures())
+    error, age = _last_error(answers.values())
+    remarks = {name: _remark(status) for name, status in answers.items() if _remark(status)}
+    return ComponentStatus(
+        component=workload.component,
+        kind=workload.kind,
+        workload=str(workload),
+        pods=workload.replicas,
+        pods_ready=sum(pod.ready for pod, _ in pages),
+        tasks=next(
+            (status["num_tasks"] for status in answers.values() if "num_tasks" in status), None
+        ),
+        tasks_assigned=sum(len(status.get("tasks", ())) for status in answers.values()),
+        emitted=figures.emitted,
+        executed=figures.executed,
+        acked=figures.acked,
+        failed=figures.failed,
+        pending=figures.pending,
+        latency_p50=figures.latency(0.5),
+        latency_p99=figures.latency(0.99),
+        errors=figures.errors,
+        last_error=error,
+        last_error_age=age,
+        remarks=remarks,
+        not_ready={pod.name: why for pod, status in pages if (why := _why_not_ready(pod, status))},
+    )
+
+
+def _last_error(answers: Iterable[Mapping[str, Any]]) -> tuple[str, float | None]:
+    """Return the newest error and its age in seconds. Older services do not report the age."""
+    errors = [
+        (last_error(status), status.get("last_error_age"))
+        for status in answers
+        if status.get("last_error")
+    ]
+    return min(errors, key=lambda error: inf if error[1] is None else error[1], default=("", None))
+
+
+def _remark(status: Mapping[str, Any]) -> str:
+    said = ["remark", "control_problem", "input_waits"]
+    unread = status.get("unread") and f"reads nothing: {status['unread']}"
+    return "; ".join(filter(None, [*map(status.get, said), unread]))
+
+
+def _why_not_ready(pod: Pod, status: Mapping[str, Any] | None) -> str:
+    if status is not None:
+        return str(status.get("not_ready", ""))
+    return pod.silence

@@ -1,0 +1,1 @@
+"""Read, replay, copy and discard dead letters."""

@@ -1,0 +1,237 @@
+"""Read and format dead letters for `kstorm dlq`."""
+
+import time
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any, Final
+
+import msgspec
+from confluent_kafka import Message
+from rich.table import Table
+
+from kstorm.cli.time_options import shown_time
+from kstorm.core.dead_letters import TIMED_OUT, DeadLetter
+from kstorm.errors import AbsentError
+from kstorm.operations.letters.selection import (
+    CurrentLetters,
+    LetterGroup,
+    LetterRecord,
+    LetterSelection,
+    NumberedLetter,
+    component_of,
+    current_letters,
+    fingerprint,
+    kind_of,
+    message_of,
+)
+from kstorm.printable import printable
+from kstorm.runtime.kafka.one_partition import read_topic
+from kstorm.runtime.service.settings import Settings
+from kstorm.topology.names import NamesOf
+
+MOST_NUMBERS: Final = 20
+"""Limit on the letters listed in a message or an event."""
+_MOST_SHOWN: Final = 200
+_HIDDEN: Final = frozenset({"key", "value", "headers"})
+"""Fields of a letter that contain its message."""
+
+
+def record_of(message: Message) -> LetterRecord:
+    stamped, stamp = message.timestamp()
+    return LetterRecord(
+        message.offset() or 0,
+        _bytes(message.key()),
+        _bytes(message.value()),
+        stamp if stamped and stamp > 0 else 0,
+    )
+
+
+def read_letters(settings: Settings, topology: str, first: int = 0) -> CurrentLetters:
+    """Return the current letters from a number on. Raises `BrokerError`.
+
+    See `kstorm.operations.letters.selection.current_letters`.
+    """
+    return current_letters(
+        map(record_of, read_topic(settings, NamesOf(topology).dead_letters_topic, first))
+    )
+
+
+def read_whole(
+    settings: Settings, topology: str, letters: Sequence[NumberedLetter]
+) -> Iterator[NumberedLetter]:
+    """Yield complete letters one by one, as together they may be large. Raises `BrokerError`."""
+    wanted = {one.number for one in letters}
+    for message in (
+        read_topic(settings, NamesOf(topology).dead_letters_topic, min(wanted, default=0))
+        if wanted
+        else ()
+    ):
+        if message.offset() in wanted:
+            wanted.discard(message.offset() or 0)
+            yield from current_letters([record_of(message)], whole=True).letters
+        if not wanted:
+            return
+
+
+def read_one(settings: Settings, topology: str, number: int) -> NumberedLetter:
+    """Return a complete letter. Raises `AbsentError` if it does not exist anymore."""
+    found = [
+        one for one in read_letters(settings, topology, number).letters if one.number == number
+    ]
+    for one in read_whole(settings, topology, found):
+        return one
+    raise AbsentError(
+        f"{topology!r} has no dead letter {number}: it was discarded, was replaced by a newer one "
+        "of the same message, or never existed; `kstorm dlq list` lists the current ones"
+    )
+
+
+def select(found: CurrentLetters, selection: LetterSelection) -> list[NumberedLetter]:
+    return [one for one in found.letters if selection.has(one)]
+
+
+def table_of(letters: Iterable[NumberedLetter]) -> Table:
+    """Format letters as a table without message contents."""
+    table = Table(
+        "number", "when (UTC)", "kind", "component", "message", "attempts", "group", "error"
+    )
+    for one in letters:
+        letter = one.letter
+        table.add_row(
+            str(one.number),
+            shown_time(letter.at),
+            kind_of(letter) or "–",
+            component_of(letter),
+            place_of(letter),
+            str(letter.attempts or "–"),
+            fingerprint(letter)[:4],
+            _short(error_text(letter)),
+        )
+    return table
+
+
+def table_of_groups(found: Iterable[LetterGroup]) -> Table:
+    """Format groups as a table."""
+    table = Table(
+        "group", "letters", "kind", "component", "first (UTC)", "last (UTC)", "number", "error"
+    )
+    for group in found:
+        type = f"{group.type}: " if group.type else ""
+        where = f" ({group.where})" if group.where else ""
+        table.add_row(
+            group.fingerprint,
+            f"{group.count:,}",
+            group.kind or "–",
+            group.component,
+            shown_time(group.first),
+            shown_time(group.last),
+            str(group.example),
+            _short(f"{type}{group.message}{where}"),
+        )
+    return table
+
+
+def line_of(one: NumberedLetter) -> str:
+    """Format a letter as one line for `watch`."""
+    letter = one.letter
+    return (
+        f"#{one.number} {shown_time(letter.at)} {kind_of(letter) or '–'} {component_of(letter)} "
+        f"{place_of(letter)} [{fingerprint(letter)[:4]}] {_short(error_text(letter))}"
+    )
+
+
+def json_of(one: NumberedLetter, *, whole: bool = False) -> str:
+    """Encode a letter as JSON with its number and group.
+
+    Unless `whole`, message contents are omitted.
+    """
+    built: dict[str, Any] = msgspec.to_builtins(one.letter)
+    if not whole:
+        built = {name: value for name, value in built.items() if name not in _HIDDEN}
+    head = {"number": one.number, "group": fingerprint(one.letter)}
+    return printable(msgspec.json.encode({**head, **built}).decode())
+
+
+def json_of_group(group: LetterGroup) -> str:
+    return printable(msgspec.json.encode(group).decode())
+
+
+def fields_of(one: NumberedLetter) -> Iterator[tuple[str, str]]:
+    """Yield name and text of every part of a letter."""
+    letter, error = one.letter, one.letter.error
+    yield "number", str(one.number)
+    yield "group", fingerprint(letter)
+    yield (
+        "written",
+        f"{shown_time(letter.at)} UTC by {letter.component}, task {letter.task}"
+        if letter.at
+        else "–",
+    )
+    yield "kind", kind_of(letter) or "–"
+    yield "reason", letter.reason
+    if error is not None:
+        yield "error", f"{error.type}: {error.message}" if error.type else error.message
+        yield (
+            "raised",
+            (
+                f"in {error.component or '?'}, task {error.task}"
+                f"{error.where and f', at {error.where}'}"
+            ),
+        )
+    yield "message", place_of(letter)
+    yield "timestamp", f"{shown_time(letter.timestamp)} UTC" if letter.timestamp else "–"
+    yield "attempts", str(letter.attempts or "–")
+    yield "replays", str(letter.replays or "")
+    yield "roots", ", ".join(letter.roots)
+    for told in letter.waiting_on.split("\n") if letter.waiting_on else _hint(letter):
+        yield "waited for", told
+    yield "code", letter.version
+    for name, value in letter.headers:
+        yield f"header {name}", "(none)" if value is None else value
+    yield "key", _text(letter.key)
+    yield "value", _text(letter.value)
+
+
+def _hint(letter: DeadLetter) -> Iterator[str]:
+    if kind_of(letter) == TIMED_OUT:
+        yield "(--why finds it in the topics)"
+
+
+def place_of(letter: DeadLetter) -> str:
+    """Return the coordinates of the letter's message."""
+    if letter.offset < 0:
+        return letter.topic or "–"
+    row = f" row {letter.row}" if letter.row >= 0 else ""
+    return f"{letter.topic}/{letter.partition}/{letter.offset}{row}"
+
+
+def numbers_of(letters: Sequence[NumberedLetter], group: str | None = None) -> str:
+    """Format the numbers of letters for an event, with the group if one was given."""
+    shown = ", ".join(str(one.number) for one in letters[:MOST_NUMBERS])
+    more = f" and {len(letters) - MOST_NUMBERS:,} more" if len(letters) > MOST_NUMBERS else ""
+    return f"{shown}{more}{f' (group {group})' if group else ''}"
+
+
+def error_text(letter: DeadLetter) -> str:
+    """Return the error in one line."""
+    error = letter.error
+    return (
+        f"{error.type}: {error.message}" if error is not None and error.type else message_of(letter)
+    )
+
+
+def now_ms() -> int:
+    """Return the time in ms since 1970."""
+    return int(time.time() * 1000)
+
+
+def _short(text: str) -> str:
+    text = " ".join(text.split())
+    return text if len(text) <= _MOST_SHOWN else f"{text[:_MOST_SHOWN]}…"
+
+
+def _text(content: bytes | None) -> str:
+    return "(none)" if content is None else content.decode(errors="backslashreplace")
+
+
+def _bytes(part: str | bytes | None) -> bytes | None:
+    return part.encode() if isinstance(part, str) else part

@@ -1,0 +1,57 @@
+"""Find in the topics what a timed-out message waited for, for `kstorm dlq show --why`."""
+
+from collections.abc import Sequence
+from typing import Final
+
+from kstorm.cli.progress import ReadProgress
+from kstorm.cli.topology_options import TopologyOptions, code_of
+from kstorm.core.dead_letters import TIMED_OUT, DeadLetter
+from kstorm.errors import ControlError
+from kstorm.introspection.outline_builder import outline_of
+from kstorm.operations.letters.selection import kind_of
+from kstorm.operations.traces.topic_log import ReadBudget, TopicLog
+from kstorm.operations.traces.tracer import Tracer
+from kstorm.operations.trees.facts import MessageId
+from kstorm.operations.trees.timeouts import timeout_reasons
+
+_MOST_BYTES: Final = 2_048_000_000
+_WITHIN_SECS: Final = 60.0
+_LONGEST: Final = 2.0
+"""An attempt that has timed out began at most this multiple of the message timeout ago."""
+
+
+def timeout_reason(options: TopologyOptions, letter: DeadLetter) -> Sequence[str]:
+    """Describe what the last attempt at the message waited for, one line per tuple.
+
+    Raises `ControlError` if that cannot be found.
+    """
+    if kind_of(letter) != TIMED_OUT or not letter.at:
+        raise ControlError(
+            f"--why is for letters of the kind {TIMED_OUT}, but this one is "
+            f"{kind_of(letter) or 'of no kind'}"
+        )
+    topology = code_of(options, "it defines the topics of its tuples")
+    message, timeout = (
+        MessageId(letter.topic, letter.partition, letter.offset),
+        topology.longest_message_timeout_secs,
+    )
+    if letter.component in topology.components:
+        timeout = topology.component(letter.component).config.message_timeout_secs
+    with (
+        ReadProgress() as progress,
+        TopicLog(options.settings, ReadBudget(_MOST_BYTES, _WITHIN_SECS, progress.tell)) as log,
+    ):
+        tracer = Tracer(outline_of(topology), log)
+        first = int(letter.at - min(_LONGEST * timeout * 1000, letter.at))
+        found = [tree for tree in tracer.between(message, first, letter.at) if tree.origin]
+        mine = [tree for tree in found if tree.origin and tree.origin.attempt == letter.attempts]
+        if not mine:
+            hours = topology.config.topology_trace_retention_hours
+            limit = (
+                log.budget.exhausted
+                or f"frames are kept for {hours:g} hours (topology_trace_retention_hours)"
+            )
+            raise ControlError(
+                f"no tree of attempt {letter.attempts} at {message} was found: {limit}"
+            )
+        return timeout_reasons(mine, letter.at)

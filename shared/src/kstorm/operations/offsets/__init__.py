@@ -1,0 +1,1 @@
+"""Read and move the offsets of spouts."""

@@ -1,0 +1,1 @@
+"""Query the state of bolts."""

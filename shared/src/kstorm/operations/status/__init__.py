@@ -1,0 +1,1 @@
+"""Status of a topology, its bottlenecks, and checks that it can work."""

@@ -1,0 +1,403 @@
+"""Rank the bottlenecks of a topology, with evidence.
+
+The input is two snapshots of its processes' `/status` and of its consumer groups' lag. A slow
+component is busy and its queue grows, while the components upstream wait for it. So the cause is
+where the work is, not where the waiting is.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
+from typing import Final
+
+from msgspec import Struct
+
+from kstorm.operations.formatting import counted, duration, utc_clock
+from kstorm.operations.status.snapshots import ComponentChange, ProcessSnapshot, StatusPage
+
+_BUSY: Final = 0.85
+"""Busy share of the time from which a process counts as the bottleneck."""
+_HELD: Final = 0.2
+"""Share of the time from which a wait is reported."""
+_HOT: Final = 3.0
+"""A task is hot from this multiple of its fair share of the tuples."""
+_NEARLY_ALL: Final = 0.9
+_LEAST_TUPLES: Final = 1000
+"""Tuples of a component below which its tasks are not compared."""
+_LATE_SECS: Final = 5.0
+"""A component with a longer backlog than this holds back the components upstream."""
+_MOST_TOLD: Final = 5
+
+
+class Bottleneck(Struct, frozen=True):
+    """A bottleneck of the topology."""
+
+    component: str
+    """Empty if the whole topology is affected."""
+    kind: str
+    """One of `scaled to 0`, `kafka away`, `not there`, `deactivated`, `reads nothing`, `open
+    transaction`, `processes missing`, `cannot work`, `busy`, `behind`, `hot task`, `producer
+    queue`, `transactions`, `too much in flight`, `pending limit`.
+    """
+    said: str
+    evidence: Sequence[str] = ()
+    weight: float = 0.0
+    """Rank of the cause. 1 means a complete standstill."""
+    since: float | None = None
+    """Unix time, if known."""
+
+
+def bottlenecks_of(
+    components: Sequence[ComponentChange], no_broker: str = ""
+) -> Sequence[Bottleneck]:
+    """Return the bottlenecks, most significant first, or empty.
+
+    `no_broker` is the error if no broker responds, or empty.
+    """
+    found = [*_kafka_unavailable(components, no_broker), *_deactivated(components)]
+    for component in components:
+        found += _bottlenecks_of_component(component)
+    slow = list(
+        dict.fromkeys(
+            cause.component for cause in found if cause.component and cause.kind != "hot task"
+        )
+    )
+    after = _downstream(components)
+    still = {"kafka away", "deactivated"} & {cause.kind for cause in found}
+    for component in components:
+        if component.kind == "spout" and component.name not in slow and not still:
+            found += _spout(component, [name for name in slow if name in after[component.name]])
+    return sorted(found, key=lambda cause: -cause.weight)
+
+
+def describe(cause: Bottleneck, now: float) -> str:
+    """Describe a cause, including its start time if known. `now` is the Unix time."""
+    if cause.since is None:
+        return cause.said
+    return (
+        f"{cause.said}; since {utc_clock(cause.since * 1000)} "
+        f"({duration(max(0.0, now - cause.since) * 1000)})"
+    )
+
+
+# Causes that stop a component or all of them.
+
+
+def _kafka_unavailable(
+    components: Sequence[ComponentChange], no_broker: str
+) -> Iterator[Bottleneck]:
+    """Yield an outage if any process waits for Kafka, or else if no broker responds.
+
+    Processes notice an outage late.
+    """
+    all_of_them = [process for component in components for process in component.after.processes]
+    waiting = [process for process in all_of_them if _waiting_for_kafka(process)]
+    if waiting:
+        since = min(float(process.page["kafka_away_since"]) for process in waiting if process.page)
+        said = f"Kafka does not answer {len(waiting)} of {len(all_of_them)} processes"
+        yield Bottleneck("", "kafka away", said, _described(waiting[:1]), 0.99, since)
+    elif no_broker:
+        yield Bottleneck("", "kafka away", "Kafka does not answer", [no_broker], 0.99)
+
+
+def _waiting_for_kafka(process: ProcessSnapshot) -> bool:
+    return process.page is not None and bool(process.page.get("kafka_away_since"))
+
+
+def _deactivated(components: Sequence[ComponentChange]) -> Iterator[Bottleneck]:
+    pages = [
+        page
+        for component in components
+        if component.kind == "spout"
+        for page in component.after.pages
+    ]
+    silent = [page for page in pages if page.get("active") is False]
+    if silent:
+        said = "the topology is deactivated: its spouts emit nothing until `kstorm activate`"
+        evidence = list(dict.fromkeys(str(page["remark"]) for page in silent if page.get("remark")))
+        since = next(
+            (float(page["deactivated_since"]) for page in silent if page.get("deactivated_since")),
+            None,
+        )
+        yield Bottleneck("", "deactivated", said, evidence, 0.96, since)
+
+
+def _bottlenecks_of_component(component: ComponentChange) -> Iterator[Bottleneck]:
+    if component.processes == 0 and not component.after.pages:
+        yield _scaled_to_0(component)
+        return
+    unready = [process for process in component.unready if not _waiting_for_kafka(process)]
+    if component.ready == 0:
+        if unready or not component.after.processes:
+            yield _no_process(component, unready)
+        return
+    yield from _silent(component)
+    busy = _busy_component(component, unready)
+    if busy is not None:
+        yield busy
+    else:
+        yield from _some_missing(component, unready)
+        yield from _lagging(component)
+    yield from _hot(component)
+    yield from _waiting(component)
+
+
+def _scaled_to_0(component: ComponentChange) -> Bottleneck:
+    said = f"{component.name} is scaled to 0: no process should run"
+    lag = component.said_of_lag()
+    return Bottleneck(component.name, "scaled to 0", said, [lag] if lag else [], 1.0)
+
+
+def _no_process(component: ComponentChange, unready: Sequence[ProcessSnapshot]) -> Bottleneck:
+    said = f"no process of {component.name} is ready (0 of {component.processes})"
+    return Bottleneck(
+        component.name,
+        "not there",
+        said,
+        [*_described(unready), *_of_lag(component)],
+        0.97,
+        _since(unready),
+    )
+
+
+def _silent(component: ComponentChange) -> Iterator[Bottleneck]:
+    """Yield causes for running processes that receive no input."""
+    pages = component.after.pages
+    unread = [f"{_instance(page)}: {page['unread']}" for page in pages if page.get("unread")]
+    if unread:
+        yield Bottleneck(
+            component.name,
+            "reads nothing",
+            f"{component.name} cannot read its source",
+            unread,
+            0.95,
+        )
+    hanging = [page for page in pages if page.get("input_waits")]
+    if hanging:
+        said = f"{component.name} waits for a stuck transaction, which blocks the records after it"
+        evidence = list(dict.fromkeys(str(page["input_waits"]) for page in hanging))
+        times = [
+            float(page["input_waits_since"]) for page in hanging if page.get("input_waits_since")
+        ]
+        yield Bottleneck(
+            component.name, "open transaction", said, evidence, 0.9, min(times, default=None)
+        )
+
+
+# Causes that slow a component down.
+
+
+def _some_missing(
+    component: ComponentChange, unready: Sequence[ProcessSnapshot]
+) -> Iterator[Bottleneck]:
+    if component.ready < component.processes:
+        some = (
+            sum(process.page is not None for process in component.after.processes)
+            >= component.processes
+        )
+        # The only unready processes wait for Kafka.
+        if not unready and some:
+            return
+        kind, weight = ("cannot work", 0.85) if some else ("processes missing", 0.8)
+        said = f"{component.name}: {component.ready} of {component.processes} processes ready"
+        evidence = [*_described(unready), *_of_lag(component)]
+        yield Bottleneck(component.name, kind, said, evidence, weight, _since(unready))
+
+
+def _busy_component(
+    component: ComponentChange, unready: Sequence[ProcessSnapshot]
+) -> Bottleneck | None:
+    shares = component.shares(lambda page: page.get("busy_seconds", 0.0))
+    most = max(shares.values(), default=0.0)
+    if most < _BUSY:
+        return None
+    said = [f"{component.name} is the bottleneck: {_percent(most)} busy", component.said_of_lag()]
+    missing = component.ready < component.processes
+    if missing:
+        said.append(f"{component.ready} of {component.processes} processes ready")
+    evidence = [*_shown(shares, _BUSY, "busy"), component.most_behind(), *_described(unready)]
+    rises = (component.growth or 0.0) > 0
+    weight = 0.5 + 0.2 * min(1.0, most) + (0.2 if rises else 0.05 if missing else 0.0)
+    return Bottleneck(
+        component.name,
+        "busy",
+        ", ".join(filter(None, said)) + _advice(component),
+        list(filter(None, evidence)),
+        weight,
+        _since(unready),
+    )
+
+
+def _lagging(component: ComponentChange) -> Iterator[Bottleneck]:
+    """Yield a cause if the queue is long although the component is not busy.
+
+    Such a component waits for something else, or reads nothing.
+    """
+    late = component.late
+    if component.kind == "spout" or late is None or not component.lags or late <= _LATE_SECS:
+        return
+    if late == float("inf"):
+        said, weight = f"{component.name} reads nothing, {component.said_of_lag()}", 0.88
+    else:
+        said, weight = (
+            f"{component.name} is {duration(late * 1000)} behind, {component.said_of_lag()}",
+            0.5,
+        )
+    told = component.most_behind()
+    weight += 0.1 if (component.growth or 0.0) > 0 else 0.0
+    yield Bottleneck(
+        component.name, "behind", said + _advice(component), [told] if told else [], weight
+    )
+
+
+def _hot(component: ComponentChange) -> Iterator[Bottleneck]:
+    """Yield a cause if one task has far more than its share of tuples, because of a hot key."""
+    executed: dict[str, int] = {}
+    for page, before in component.pairs():
+        for task, counts in page.get("by_task", {}).items():
+            done = counts.get("executed", 0) - before.get("by_task", {}).get(task, {}).get(
+                "executed", 0
+            )
+            executed[task] = executed.get(task, 0) + done
+    total = sum(executed.values())
+    if len(executed) == 1 or total < _LEAST_TUPLES:
+        return
+    task, most = max(executed.items(), key=lambda item: item[1])
+    if most >= _HOT * total / len(executed) or most >= _NEARLY_ALL * total:
+        said = (
+            f"{component.name}: one of its {len(executed)} tasks has {_percent(most / total)} "
+            "of the tuples, because one key is hot"
+        )
+        evidence = [f"task {task}: {most:,} of {counted(total, 'tuple')}", *_of_lag(component)]
+        yield Bottleneck(component.name, "hot task", said, evidence, 0.6)
+
+
+def _waiting(component: ComponentChange) -> Iterator[Bottleneck]:
+    for wait, (kind, words) in _WAITS.items():
+        shares = component.shares(partial(_waited, wait))
+        most = max(shares.values(), default=0.0)
+        if most >= _HELD:
+            evidence = [*_shown(shares, _HELD, "of the time"), *_of_lag(component)]
+            weight = 0.4 + 0.3 * min(1.0, most)
+            yield Bottleneck(
+                component.name,
+                kind,
+                f"{component.name} {words}",
+                evidence,
+                weight,
+                _holds_since(component, wait),
+            )
+
+
+def _spout(component: ComponentChange, slow: Sequence[str]) -> Iterator[Bottleneck]:
+    """Attribute a spout's pending limit to slow bolts, if any.
+
+    A spout that lags although it waits for no trees is itself the cause.
+    """
+    shares = component.shares(partial(_waited, "pending_limit"))
+    evidence = [*_shown(shares, _HELD, "of the time"), *_of_lag(component)]
+    if max(shares.values(), default=0.0) >= _HELD:
+        said = (
+            f"{component.name} waits for {', '.join(slow)}"
+            if slow
+            else (
+                f"{component.name} has as many trees in flight as topology_max_spout_pending "
+                "allows, and no component is busy: raise it, or find out with `kstorm why "
+                "--oldest` what holds them"
+            )
+        )
+        since = _holds_since(component, "pending_limit")
+        yield Bottleneck(
+            component.name, "pending limit", said, evidence, 0.2 if slow else 0.6, since
+        )
+        return
+    late, growth = component.late, component.growth or 0.0
+    if slow or not component.lags or late is None or (late <= _LATE_SECS and growth <= 0):
+        return
+    pace = (
+        "and emits nothing"
+        if late == float("inf")
+        else f"about {duration(late * 1000)} of work, and no component that it sends to is busy"
+    )
+    said = f"{component.name} is behind its source: {component.said_of_lag()}, {pace}"
+    yield Bottleneck(component.name, "behind", said, (), 0.45 if growth > 0 else 0.3)
+
+
+# Formatting.
+
+
+def _described(processes: Sequence[ProcessSnapshot]) -> list[str]:
+    told = [f"{process.name}: {process.not_ready}" for process in processes[:_MOST_TOLD]]
+    return (
+        [*told, f"and {len(processes) - _MOST_TOLD} more"] if len(processes) > _MOST_TOLD else told
+    )
+
+
+def _since(processes: Sequence[ProcessSnapshot]) -> float | None:
+    return min((process.since for process in processes if process.since), default=None)
+
+
+def _holds_since(component: ComponentChange, wait: str) -> float | None:
+    """Return since when the longest current wait lasts, if it started before the first snapshot."""
+    times = [page.get("waits_since", {}).get(wait) for page in component.after.pages]
+    known = [float(time) for time in times if time]
+    before = [page.get("waits_since", {}).get(wait) for page in component.before.pages]
+    return min(known) if known and min(known) in [float(time) for time in before if time] else None
+
+
+def _of_lag(component: ComponentChange) -> list[str]:
+    return list(filter(None, [component.said_of_lag(), component.most_behind()]))
+
+
+def _advice(component: ComponentChange) -> str:
+    return ": add ackers" if component.kind == "acker" else ""
+
+
+def _shown(shares: Mapping[str, float], least: float, of_what: str) -> list[str]:
+    return [
+        f"{instance}: {_percent(share)} {of_what}"
+        for instance, share in shares.items()
+        if share >= least
+    ]
+
+
+def _percent(share: float) -> str:
+    return f"{min(1.0, share) * 100:.0f} %"
+
+
+def _instance(page: StatusPage) -> str:
+    return str(page.get("instance", "?"))
+
+
+def _waited(cause: str, page: StatusPage) -> float:
+    return float(page.get("waits", {}).get(cause, 0.0))
+
+
+def _downstream(components: Sequence[ComponentChange]) -> dict[str, set[str]]:
+    """Return by component every component that its tuples reach. All of them reach the ackers."""
+    targets: dict[str, set[str]] = {component.name: set() for component in components}
+    ackers = {component.name for component in components if component.kind == "acker"}
+    for component in components:
+        for page in component.after.pages:
+            targets[component.name] |= {str(edge["target"]) for edge in page.get("edges", ())}
+    return {name: _reached(name, targets) | ackers for name in targets}
+
+
+def _reached(name: str, targets: Mapping[str, set[str]]) -> set[str]:
+    found: set[str] = set()
+    left = [name]
+    while left:
+        following = targets.get(left.pop(), set()) - found
+        found |= following
+        left += following
+    return found
+
+
+_WAITS: Final[Mapping[str, tuple[str, str]]] = {
+    "producer_queue": ("producer queue", "waits for Kafka to accept its records"),
+    "epoch": ("transactions", "waits for its transactions to end"),
+    "input_throttled": (
+        "too much in flight",
+        "has paused reading, because too much of its input is unfinished",
+    ),
+}
+"""Cause and description of each wait, keyed by its name in `/status`."""

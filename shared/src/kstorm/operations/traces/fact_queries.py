@@ -1,0 +1,163 @@
+"""Query Kafka and ZooKeeper for the facts that `kstorm.operations.trees.verdict` needs in addition to the
+trees."""
+
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Final
+
+from confluent_kafka import ConsumerGroupTopicPartitions, KafkaError, KafkaException
+
+from kstorm.core.dead_letters import decode_letter
+from kstorm.errors import BrokerError, FrameError
+from kstorm.introspection.outline import Outline, SpoutSource
+from kstorm.kafka.finished import FinishedRange, decode_range
+from kstorm.kafka.ports import Partition
+from kstorm.operations.letters.selection import kind_of
+from kstorm.operations.traces.topic_log import PartitionId, TopicLog
+from kstorm.operations.trees.facts import LetterFact, MessageFacts, MessageId
+from kstorm.runtime.kafka.admin import Admin
+from kstorm.runtime.service.settings import Settings
+from kstorm.runtime.zookeeper.nodes import OffsetNodes
+from kstorm.topology.topology import ACKER_COMPONENT
+
+_ANSWER_SECS: Final = 20.0
+_MOST_READ: Final = 5_000
+"""Newest records of the dead letters and of the finished ranges that are read."""
+
+
+@dataclass(frozen=True, slots=True)
+class TopologyState:
+    """Facts that are the same for all messages."""
+
+    committed: Mapping[PartitionId, int]
+    ends: Mapping[PartitionId, int]
+    owners: Mapping[PartitionId, str]
+    finished: Sequence[FinishedRange]
+    letters: Sequence[tuple[MessageId, LetterFact]]
+
+
+def read_topology_state(topology: Outline, settings: Settings, log: TopicLog) -> TopologyState:
+    """Return the committed offsets and the members of the groups of bolts and ackers. Raises
+    `BrokerError` if Kafka does not respond."""
+    # Must outlive its pending requests.
+    admin = Admin(settings)
+    topics = {
+        topology.group(bolt.id): (topology.bolt_topic(bolt.id), bolt.num_tasks)
+        for bolt in topology.bolts
+    }
+    topics[topology.group(ACKER_COMPONENT)] = (topology.acker_topic, topology.acker_tasks)
+    committed: dict[PartitionId, int] = {}
+    owners: dict[PartitionId, str] = {}
+    for group, (topic, _) in topics.items():
+        committed |= {
+            place: offset for place, offset in _committed(admin, group) if place[0] == topic
+        }
+    for group, members in admin.group_members(list(topics)).items():
+        for member in members:
+            instance = (member.group_instance_id or member.client_id).removeprefix(f"{group}-")
+            owners |= {
+                (place.topic, place.partition): instance
+                for place in member.assignment.topic_partitions
+            }
+    places = [(topic, partition) for topic, count in topics.values() for partition in range(count)]
+    ends = {place: log.bounds(place).end for place in places}
+    return TopologyState(
+        committed, ends, owners, list(_finished(topology, log)), list(_letters(topology, log))
+    )
+
+
+def facts_of(
+    message: MessageId,
+    topology: Outline,
+    spout: str,
+    around: TopologyState,
+    nodes: OffsetNodes,
+    *,
+    deactivated: bool = False,
+    position: int | None = None,
+    emitted_to: int | None = None,
+) -> MessageFacts:
+    """Return all known facts about a message of a spout."""
+    node = nodes.read(Partition(message.topic, message.partition))
+    component = topology.component(spout)
+    return MessageFacts(
+        now=int(time.time() * 1000),
+        timeout_ms=component.timeout_ms,
+        tasks=_tasks(topology),
+        exactly_once=topology.exactly_once,
+        retries=component.reading.retries if component.reading else None,
+        stored=None if node.stored is None else node.stored.offset,
+        position=position,
+        emitted_to=emitted_to,
+        holder=node.holder,
+        deactivated=deactivated,
+        committed=around.committed,
+        ends=around.ends,
+        owners=around.owners,
+        finished=[
+            found
+            for found in around.finished
+            if component.reading and _covers(found, message, component.reading)
+        ],
+        letters=[letter for about, letter in around.letters if about == message],
+    )
+
+
+def _committed(admin: Admin, group: str) -> Iterator[tuple[PartitionId, int]]:
+    """Yield the committed offsets of a group, or nothing if the group does not exist. Raises
+    `BrokerError` for other errors."""
+    answers = admin.group_offsets([ConsumerGroupTopicPartitions(group)], _ANSWER_SECS)
+    try:
+        found = answers[group].result().topic_partitions
+    except KafkaException as error:
+        if error.args[0].code() == KafkaError.GROUP_ID_NOT_FOUND:
+            return
+        raise BrokerError(
+            f"Kafka did not return the offsets of the group {group!r}: {error.args[0].str()}"
+        ) from None
+    for place in found:
+        if place.error is None and place.offset >= 0:
+            yield (place.topic, place.partition), place.offset
+
+
+def _tasks(topology: Outline) -> dict[int, str]:
+    return {
+        task: topology.name_of(task)
+        for each in topology.components
+        for task in topology.task_ids(each.id)
+    }
+
+
+def _finished(topology: Outline, log: TopicLog) -> Iterator[FinishedRange]:
+    for value, _ in _newest(topology.finished_topic, log):
+        with suppress(FrameError):
+            yield decode_range(value)
+
+
+def _covers(found: FinishedRange, message: MessageId, reading: SpoutSource) -> bool:
+    mine = (found.topic, found.partition, found.reading) == (
+        *message[:2],
+        reading.path_of(message.topic),
+    )
+    return mine and found.start <= message.offset < found.end
+
+
+def _letters(topology: Outline, log: TopicLog) -> Iterator[tuple[MessageId, LetterFact]]:
+    for value, number in _newest(topology.dead_letters_topic, log):
+        with suppress(FrameError):
+            letter = decode_letter(value)
+            yield (
+                MessageId(letter.topic, letter.partition, letter.offset),
+                LetterFact(number, letter.reason, kind_of(letter)),
+            )
+
+
+def _newest(topic: str, log: TopicLog) -> Iterator[tuple[bytes, int]]:
+    """Yield the last records of a topic with one partition, oldest first, each with its offset."""
+    log.budget.doing = f"reading {topic}"
+    start, end = log.bounds((topic, 0))
+    for record in log.read({(topic, 0): (max(start, end - _MOST_READ), end)}):
+        if record.value is not None:
+            yield record.value, record.offset

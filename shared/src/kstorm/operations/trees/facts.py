@@ -1,0 +1,77 @@
+"""Facts about a topology, besides its trees, that explain why a message is not done."""
+
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+
+from msgspec import Struct
+
+from kstorm.kafka.finished import FinishedRange
+
+
+class MessageId(NamedTuple):
+    """The coordinates of a message."""
+
+    topic: str
+    partition: int
+    offset: int
+
+    def __str__(self) -> str:
+        return f"{self.topic}/{self.partition}/{self.offset}"
+
+
+class RetryPolicy(NamedTuple):
+    """Retry policy of `ExponentialBackoffRetryManager`."""
+
+    initial_ms: float
+    multiplier: float
+    most_ms: float
+    limit: int
+    """-1: unlimited."""
+
+    def delay(self, failures: int) -> float:
+        """Return milliseconds from the last of `failures` failures to the next attempt."""
+        try:
+            return min(self.initial_ms * self.multiplier ** (failures - 1), self.most_ms)
+        except OverflowError:
+            return self.most_ms
+
+
+class LetterFact(NamedTuple):
+    """A dead letter of the message."""
+
+    number: int
+    reason: str
+    kind: str = ""
+    """Empty if unknown."""
+
+
+class MessageFacts(Struct, frozen=True, kw_only=True):
+    """Known facts. An unknown fact has its default."""
+
+    now: int
+    """Unix time in ms."""
+    timeout_ms: float
+    """Milliseconds after which a tree fails, or infinite if it never does."""
+    tasks: Mapping[int, str] = {}
+    """Names of tasks by topology-wide id: `split:5`."""
+    exactly_once: bool = False
+    retries: RetryPolicy | None = None
+    """None if the spout has a custom retry manager, or no retries."""
+    stored: int | None = None
+    """Offset stored in ZooKeeper: every message below it is done."""
+    position: int | None = None
+    """With exactly-once processing: tuples of every message below this offset are committed."""
+    emitted_to: int | None = None
+    """Highest offset of the partition that is known to have been emitted."""
+    holder: str | None = None
+    """Process that holds the partition's lock, or None if it is free or was not looked up."""
+    deactivated: bool = False
+    committed: Mapping[tuple[str, int], int] = {}
+    """Committed offsets of bolts and ackers by topic and partition."""
+    ends: Mapping[tuple[str, int], int] = {}
+    owners: Mapping[tuple[str, int], str] = {}
+    """Process that has the task, by topic and partition."""
+    finished: Sequence[FinishedRange] = ()
+    """Finished ranges that include the message."""
+    letters: Sequence[LetterFact] = ()
+    """Dead letters of the message, in order."""

@@ -1,0 +1,48 @@
+"""Cache and run directories are private to a run, and their number is limited."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from kstorm.dev.paths import cache_directory, run_directory
+
+
+def test_cache_location_is_configurable(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """`KSTORM_CACHE` wins over `XDG_CACHE_HOME`, which wins over the home folder."""
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.delenv("XDG_CACHE_HOME", raising=False)
+    monkeypatch.delenv("KSTORM_CACHE", raising=False)
+    assert cache_directory() == tmp_path / ".cache" / "kstorm"
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "xdg"))
+    assert cache_directory() == tmp_path / "xdg" / "kstorm"
+    monkeypatch.setenv("KSTORM_CACHE", str(tmp_path / "own"))
+    assert cache_directory() == tmp_path / "own"
+
+
+def test_two_runs_never_share_a_directory(tmp_path: Path) -> None:
+    """Each call creates a directory, even within the same second and process."""
+    assert len({run_directory(tmp_path) for _ in range(3)}) == 3
+
+
+def test_old_runs_are_removed_once_they_have_ended(tmp_path: Path) -> None:
+    """The newest four directories of ended processes stay."""
+    make_one = f"from kstorm.dev.paths import *; print(run_directory(Path({str(tmp_path)!r})))"
+    ended = [
+        Path(
+            subprocess.run(
+                [sys.executable, "-c", make_one], capture_output=True, text=True, check=True
+            ).stdout.strip()
+        )
+        for _ in range(7)
+    ]
+    new = run_directory(tmp_path)
+    assert new in set(tmp_path.iterdir())
+    assert len(set(tmp_path.iterdir()) & set(ended)) == 4
+
+
+def test_running_run_is_never_removed(tmp_path: Path) -> None:
+    """The directory of a living process stays despite newer runs."""
+    living = [run_directory(tmp_path) for _ in range(12)]
+    assert all(directory.is_dir() for directory in living)

@@ -1,0 +1,176 @@
+"""Writes the lists of `kstorm.dev.jars`. Maintainers run it after changing a version there
+(`./run lock`).
+
+Ivy resolves each set's roots with their runtime dependencies, and takes the newer of two versions
+of a jar. So a root that is also a dependency of others raises its version, which avoids versions
+with known vulnerabilities. Jars that Spark already ships are left out of Spark's sets.
+"""
+
+import hashlib
+import re
+import subprocess
+import tempfile
+from pathlib import Path
+from typing import Final
+
+from kstorm.dev.jar_fixes import artifact
+from kstorm.dev.jars import (
+    DELTA_VERSION,
+    HADOOP_VERSION,
+    KAFKA_SET,
+    KAFKA_VERSION,
+    MENDED_SET,
+    OLD_KAFKA_SET,
+    OLD_KAFKA_VERSION,
+    S3_SET,
+    SPARK_SET,
+    SPARK_VERSION,
+    ivy_command,
+    list_path,
+)
+from kstorm.dev.java import spark_home
+from kstorm.errors import LocalError
+
+_LOGGING: Final = "2.26.1"
+_OLD_LOGGING: Final = "1.7.36"
+_NETTY: Final = "4.1.137.Final"
+_LZ4: Final = "at.yawk.lz4:lz4-java:1.11.4"
+# The two series of Jackson that still get fixes. Spark needs 2.18, Kafka takes the other.
+_JACKSON: Final = "2.21.8"
+_SPARK_JACKSON: Final = "2.18.9"
+
+_ROOTS: Final = {
+    KAFKA_SET: (
+        f"org.apache.kafka:kafka_2.13:{KAFKA_VERSION}",
+        f"org.apache.logging.log4j:log4j-slf4j-impl:{_LOGGING}",
+        f"com.fasterxml.jackson.core:jackson-databind:{_JACKSON}",
+        f"com.fasterxml.jackson.dataformat:jackson-dataformat-csv:{_JACKSON}",
+        f"com.fasterxml.jackson.dataformat:jackson-dataformat-yaml:{_JACKSON}",
+        f"com.fasterxml.jackson.datatype:jackson-datatype-jdk8:{_JACKSON}",
+        _LZ4,
+    ),
+    OLD_KAFKA_SET: (
+        f"org.apache.kafka:kafka_2.13:{OLD_KAFKA_VERSION}",
+        f"org.slf4j:slf4j-reload4j:{_OLD_LOGGING}",
+        f"io.netty:netty-handler:{_NETTY}",
+        f"io.netty:netty-transport-native-epoll:{_NETTY}",
+        f"com.fasterxml.jackson.core:jackson-databind:{_SPARK_JACKSON}",
+        f"com.fasterxml.jackson.dataformat:jackson-dataformat-csv:{_SPARK_JACKSON}",
+        f"com.fasterxml.jackson.datatype:jackson-datatype-jdk8:{_SPARK_JACKSON}",
+        "com.fasterxml.jackson.module:jackson-module-scala_2.13:2.18.8",
+        _LZ4,
+    ),
+    SPARK_SET: (
+        f"org.apache.spark:spark-sql-kafka-0-10_2.13:{SPARK_VERSION}",
+        f"org.apache.spark:spark-avro_2.13:{SPARK_VERSION}",
+        f"io.delta:delta-spark_2.13:{DELTA_VERSION}",
+        "org.apache.kafka:kafka-clients:3.9.2",
+    ),
+    S3_SET: (f"org.apache.hadoop:hadoop-aws:{HADOOP_VERSION}",),
+}
+
+# Replacements for other versions in `pyspark`. They need no dependencies, because those are already
+# there.
+_MENDED: Final = (
+    _LZ4,
+    # Up to 4.0.3, AES-GCM between driver and executors loses every message of a connection except
+    # the first (SPARK-56227).
+    "org.apache.spark:spark-network-common_2.13:4.0.4",
+    "org.apache.zookeeper:zookeeper:3.9.5",
+    "org.apache.zookeeper:zookeeper-jute:3.9.5",
+    *(
+        f"org.apache.logging.log4j:log4j-{part}:{_LOGGING}"
+        for part in ("1.2-api", "api", "core", "slf4j2-impl")
+    ),
+    f"org.apache.logging.log4j:log4j-layout-template-json:{_LOGGING}",
+    *(
+        f"io.netty:netty-{part}:{_NETTY}"
+        for part in (
+            *(
+                "all",
+                "buffer",
+                "codec",
+                "codec-dns",
+                "codec-http",
+                "codec-http2",
+                "codec-socks",
+                "common",
+                "handler",
+            ),
+            *("handler-proxy", "resolver", "resolver-dns", "transport", "transport-classes-epoll"),
+            *("transport-classes-kqueue", "transport-native-unix-common"),
+        )
+    ),
+    *(
+        f"com.fasterxml.jackson.core:jackson-{part}:{_SPARK_JACKSON}"
+        for part in ("annotations", "core", "databind")
+    ),
+    f"com.fasterxml.jackson.dataformat:jackson-dataformat-yaml:{_SPARK_JACKSON}",
+    f"com.fasterxml.jackson.datatype:jackson-datatype-jsr310:{_SPARK_JACKSON}",
+    "com.fasterxml.jackson.module:jackson-module-scala_2.13:2.18.8",
+    *(
+        f"io.vertx:vertx-{part}:4.5.27"
+        for part in ("core", "auth-common", "web-client", "web-common")
+    ),
+    *(f"org.glassfish.jersey.core:jersey-{part}:3.0.18" for part in ("client", "common", "server")),
+    "org.glassfish.jersey.containers:jersey-container-servlet:3.0.18",
+    "org.glassfish.jersey.containers:jersey-container-servlet-core:3.0.18",
+    "org.glassfish.jersey.inject:jersey-hk2:3.0.18",
+    *(f"org.apache.avro:avro{part}:1.12.1" for part in ("", "-ipc", "-mapred")),
+    "org.apache.commons:commons-lang3:3.20.0",
+    "io.airlift:aircompressor:2.0.3",
+)
+
+
+def write_lists() -> None:
+    """Resolve every set of jars and write its list. Takes about a minute per set."""
+    shipped = {artifact(path.name) for path in (spark_home() / "jars").iterdir()}
+    for set_name, roots in _ROOTS.items():
+        _write(
+            set_name,
+            roots,
+            _resolve(roots, leave_out=shipped if set_name in (SPARK_SET, S3_SET) else set()),
+        )
+    _write(MENDED_SET, _MENDED, _resolve(_MENDED, leave_out=set(), alone=True))
+
+
+def _write(set_name: str, roots: tuple[str, ...], lines: list[str]) -> None:
+    header = f"# Written by tools.jar_lock from {' and '.join(roots)}.\n"
+    list_path(set_name).write_text(header + "".join(f"{line}\n" for line in lines))
+
+
+def _resolve(roots: tuple[str, ...], leave_out: set[str], *, alone: bool = False) -> list[str]:
+    """Return the lines of a list: the roots with their dependencies, or without them if `alone`."""
+    with tempfile.TemporaryDirectory() as folder:
+        module = Path(folder, "ivy.xml")
+        module.write_text(_ivy_module(roots, alone=alone))
+        command = ivy_command(
+            "-ivy", module, "-cache", Path(folder, "ivy"), "-types", "jar", "bundle",
+            "-retrieve", Path(folder, "jars", "[organisation]", "[module]", "[revision]", "[artifact]-[revision].[ext]"),
+        )  # fmt: skip
+        ivy = subprocess.run(
+            command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False
+        )
+        if ivy.returncode:
+            raise LocalError(f"could not resolve {' and '.join(roots)}:\n{ivy.stdout[-2000:]}")
+        jars = sorted(Path(folder, "jars").glob("*/*/*/*.jar"))
+        return [_line(path) for path in jars if artifact(path.name) not in leave_out]
+
+
+def _line(path: Path) -> str:
+    group, artifact, version = path.parts[-4:-1]
+    return f"{hashlib.sha256(path.read_bytes()).hexdigest()} {group}:{artifact}:{version}"
+
+
+def _ivy_module(roots: tuple[str, ...], *, alone: bool) -> str:
+    needs = (
+        'conf="default->master" transitive="false"' if alone else 'conf="default->runtime,master"'
+    )
+    dependencies = "".join(
+        re.sub(r"(.*):(.*):(.*)", rf'<dependency org="\1" name="\2" rev="\3" {needs}/>\n', root)
+        for root in roots
+    )
+    return (
+        '<ivy-module version="2.0"><info organisation="kstorm" module="jars"/>\n'
+        f"<dependencies>\n{dependencies}</dependencies>\n</ivy-module>\n"
+    )

@@ -1,0 +1,47 @@
+"""`python -m tools.locks VERB`: parts of `./run lock`.
+
+`jars` resolves the lists of jars again. `subtract ALL RUN` prints the entries of the lock ALL that the lock RUN does not
+have.
+"""
+
+import argparse
+import sys
+from pathlib import Path
+
+from kstorm.dev.command_exit import run_command
+from tools import jar_lock
+
+
+def main() -> int:
+    """Run one verb and return the exit code."""
+    parser = argparse.ArgumentParser(prog="python -m tools.locks")
+    parser.add_argument("verb", choices=["jars", "subtract"])
+    parser.add_argument("files", nargs="*", type=Path)
+    options = parser.parse_args()
+    if options.verb == "jars":
+        jar_lock.write_lists()
+    else:
+        whole, run = options.files
+        sys.stdout.write(subtract_lock(whole.read_text(), run.read_text()))
+    return 0
+
+
+def subtract_lock(whole: str, part: str) -> str:
+    """Return the entries of a lock that another lock does not have, unchanged."""
+    known = set(_entries(part))
+    return "".join(entry for entry in _entries(whole) if entry not in known)
+
+
+def _entries(lock: str) -> list[str]:
+    """Return each entry with its hashes, whose lines begin with a space."""
+    found: list[str] = []
+    for line in lock.splitlines(keepends=True):
+        if line.startswith(" ") and found:
+            found[-1] += line
+        elif not line.startswith("#"):
+            found.append(line)
+    return found
+
+
+if __name__ == "__main__":
+    sys.exit(run_command("kstorm", main))
