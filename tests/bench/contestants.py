@@ -47,7 +47,7 @@ class Contestant:
 
 
 CONTESTANTS: Final = (
-    Contestant(BASE, ("-m", "tests.bench.loop")),
+    Contestant(BASE, ("-m", "tests.bench.plain_loop")),
     Contestant("kstorm", ("-m", "tests.bench", "peer")),
     Contestant("kstorm-untracked", ("-m", "tests.bench", "peer"), {"KSTORM_ACKERS": "0"}),
     Contestant("kstorm-state", ("-m", "tests.bench", "peer"), {"KSTORM_STATE": "1"}),

@@ -24,7 +24,7 @@ from kstorm.runtime.zookeeper.topologies import (
     open_topologies,
     spouts_path,
 )
-from kstorm.runtime.zookeeper.watch import TopologyWatch
+from kstorm.runtime.zookeeper.topology_watch import TopologyWatch
 from tests.chaos.proxy import Proxy
 from tests.conftest import Eventually
 from tests.integration.engine import Engine, check_words, running

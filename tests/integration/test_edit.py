@@ -11,9 +11,9 @@ import pytest
 
 from kstorm.cli.__main__ import main
 from kstorm.dev.servers import EmbeddedKafka
-from kstorm.kafka.orders import Order, decode_order
+from kstorm.kafka.replay_requests import ReplayRequest, decode_request
 from kstorm.runtime.kafka.event_log import read_events
-from kstorm.runtime.kafka.one_partition import read_topic
+from kstorm.runtime.kafka.single_partition_topic import read_topic
 from tests.from_kubeconfig import from_kubeconfig
 from tests.integration.dead_letters import Letters
 from tests.kubernetes_stub import KubernetesStub
@@ -74,9 +74,9 @@ def edit(kafka: EmbeddedKafka, code: str, capsys: pytest.CaptureFixture[str]) ->
     return run
 
 
-def orders(letters: Letters) -> list[tuple[bytes | None, Order]]:
+def orders(letters: Letters) -> list[tuple[bytes | None, ReplayRequest]]:
     found = read_topic(letters.settings, f"{letters.name}.__orders")
-    return [(record.key(), decode_order(record.value() or b"")) for record in found]
+    return [(record.key(), decode_request(record.value() or b"")) for record in found]
 
 
 def said(letters: Letters) -> list[tuple[str, str, str, str, str]]:

@@ -13,21 +13,21 @@ from kstorm.core.engine import (
     AckerEngine,
     BoltEngine,
     Engine,
-    Progress,
-    Slot,
+    InputProgress,
     SpoutEngine,
+    TaskTenure,
     Unit,
     transaction,
 )
-from kstorm.core.engine.effects import Commit, Effect, Keep, Release, Transact
+from kstorm.core.engine.effects import ApplyToStore, CommitOffsets, Effect, Release, Transact
 from kstorm.core.engine.engine import Routine
-from kstorm.core.engine.slot import Phase
+from kstorm.core.engine.tenure import Phase
 from kstorm.core.engine.transaction import Request
-from kstorm.core.tasks import Steps
-from kstorm.testing.group import FENCED, Group, Member
-from kstorm.testing.logs import Logs
-from kstorm.testing.process import Process
-from kstorm.testing.world import World
+from kstorm.core.user_code import Steps
+from kstorm.testing.consumer_group import FENCED, ConsumerGroup, GroupMember
+from kstorm.testing.logs import BrokerLogs
+from kstorm.testing.process import SimulatedProcess
+from kstorm.testing.world import SimulatedWorld
 from tests.sim.mutant import Mutant, gentle, handover, orderly, takeover, untracked
 
 # The acker's checkpoint.
@@ -35,20 +35,24 @@ from tests.sim.mutant import Mutant, gentle, handover, orderly, takeover, untrac
 
 def _offset_before_buckets() -> AbstractContextManager[object]:
     def store(self: AckerEngine, changes: Any, offsets: Any) -> Routine:
-        commit = Commit({slot.index: offset for slot, offset in offsets.items()}, waits=True)
+        commit = CommitOffsets(
+            {tenure.index: offset for tenure, offset in offsets.items()}, waits=True
+        )
         self._effects.append(commit)
         yield lambda: commit.answer is not None
         if changes:
-            transact = Transact(changes, {slot.index: offset for slot, offset in offsets.items()})
+            transact = Transact(
+                changes, {tenure.index: offset for tenure, offset in offsets.items()}
+            )
             self._effects.append(transact)
             yield lambda: transact.answer is not None
-            self._effects.append(Keep(changes, transact.answer or {}))
+            self._effects.append(ApplyToStore(changes, transact.answer or {}))
 
     return patch.object(AckerEngine, "_store", store)
 
 
 def _rows_before_news() -> AbstractContextManager[object]:
-    return patch.object(Progress, "finished", property(lambda self: self.begun))
+    return patch.object(InputProgress, "finished", property(lambda self: self.begun))
 
 
 # Transactions.
@@ -61,12 +65,14 @@ def _no_offsets() -> AbstractContextManager[object]:
 
 def offsets_first() -> AbstractContextManager[object]:
     """Offsets are sent before the records are written."""
-    return patch.object(transaction, "ORDER", (Request.OFFSETS, Request.WRITE, Request.COMMIT))
+    return patch.object(
+        transaction, "REQUEST_ORDER", (Request.OFFSETS, Request.WRITE, Request.COMMIT)
+    )
 
 
 def unstable_offsets() -> AbstractContextManager[object]:
     """A new owner does not wait for offsets in open transactions."""
-    return patch.object(Logs, "is_stable", lambda *_: True)
+    return patch.object(BrokerLogs, "is_stable", lambda *_: True)
 
 
 @contextmanager
@@ -82,7 +88,7 @@ def _offsets_after_the_changelog() -> Iterator[None]:
 
     The offset is read after the state is recovered, and open transactions are not awaited.
     """
-    read = Process._read
+    read = SimulatedProcess._read
 
     def late(self: Any, task: int) -> None:
         read(self, task)
@@ -92,8 +98,8 @@ def _offsets_after_the_changelog() -> Iterator[None]:
             )
 
     with (
-        patch.object(Process, "_has_ended", lambda *_: True),
-        patch.object(Process, "_read", late),
+        patch.object(SimulatedProcess, "_has_ended", lambda *_: True),
+        patch.object(SimulatedProcess, "_read", late),
         unstable_offsets(),
     ):
         yield
@@ -111,13 +117,16 @@ def _no_namesakes() -> Iterator[None]:
     Neither the group nor the transaction coordinator checks which process with a name is the
     newest.
     """
-    refusal = Group.refusal
+    refusal = ConsumerGroup.refusal
 
-    def blind(self: Group, member: Member, generation: int) -> str:
+    def blind(self: ConsumerGroup, member: GroupMember, generation: int) -> str:
         refused = refusal(self, member, generation)
         return "" if refused == FENCED else refused
 
-    with patch.object(Group, "refusal", blind), patch.object(Logs, "newest", lambda *_: True):
+    with (
+        patch.object(ConsumerGroup, "refusal", blind),
+        patch.object(BrokerLogs, "newest", lambda *_: True),
+    ):
         yield
 
 
@@ -135,9 +144,9 @@ def _any_topic() -> AbstractContextManager[object]:
 
 def _state_last() -> AbstractContextManager[object]:
     def end_poll(self: BoltEngine, poll: Any) -> None:
-        for slot, reached in poll.reached.items():
-            slot.progress.begin(poll.unit, reached)
-        self._poll = self._at_hand.unit = None
+        for tenure, reached in poll.reached.items():
+            tenure.progress.begin(poll.unit, reached)
+        self._poll = self._current_work.unit = None
         self._flush(poll.unit)
         self._send(poll.unit, self.outbox.drain_acks())
         poll.unit.close()
@@ -147,11 +156,11 @@ def _state_last() -> AbstractContextManager[object]:
 
 
 def _offset_of_all_that_was_executed() -> AbstractContextManager[object]:
-    return patch.object(Progress, "arrived", property(lambda self: self.begun))
+    return patch.object(InputProgress, "arrived", property(lambda self: self.begun))
 
 
 def _offset_of_all_that_was_polled() -> AbstractContextManager[object]:
-    return patch.object(Progress, "finished", property(lambda self: self.begun))
+    return patch.object(InputProgress, "finished", property(lambda self: self.begun))
 
 
 # Tasks that come and go.
@@ -162,7 +171,9 @@ def _revoked_unseen() -> AbstractContextManager[object]:
 
     def blind(self: Engine[Any], tasks: Any, now: float) -> list[Effect]:
         opening = [
-            task for task in tasks if task in self.slots and self.slots[task].phase is Phase.OPENING
+            task
+            for task in tasks
+            if task in self.tenures and self.tenures[task].phase is Phase.OPENING
         ]
         left = revoked(self, [task for task in tasks if task not in opening], now)
         return [*left, *map(Release, opening)]
@@ -175,16 +186,16 @@ def _executes_on() -> Iterator[None]:
     work = BoltEngine._work
 
     def on(self: BoltEngine, share: Any, poll: Any) -> Steps:
-        leaving = [slot for slot, _ in share if slot.leaving]
-        for slot in leaving:
-            slot.leaving = False
+        leaving = [tenure for tenure, _ in share if tenure.leaving]
+        for tenure in leaving:
+            tenure.leaving = False
         yield from work(self, share, poll)
-        for slot in leaving:
-            slot.leaving = True
+        for tenure in leaving:
+            tenure.leaving = True
 
     with (
         patch.object(
-            Slot, "works", property(lambda self: self.phase in (Phase.WORKING, Phase.CLOSING))
+            TaskTenure, "works", property(lambda self: self.phase in (Phase.WORKING, Phase.CLOSING))
         ),
         patch.object(BoltEngine, "_work", on),
     ):
@@ -192,9 +203,9 @@ def _executes_on() -> Iterator[None]:
 
 
 def _leaves_uncommitted() -> AbstractContextManager[object]:
-    def let_go(self: BoltEngine, slot: Any) -> Routine:
+    def let_go(self: BoltEngine, tenure: Any) -> Routine:
         unit: Any = None
-        yield from self._run(lambda: self._cleanup(slot, unit))
+        yield from self._run(lambda: self._cleanup(tenure, unit))
         if self.stateful:
             yield from self._checkpoint()
 
@@ -207,16 +218,18 @@ def earlier_tenures() -> AbstractContextManager[object]:
 
     def by_number(self: BoltEngine, item: Any, poll: Any) -> Any:
         return begin(
-            self, [(self.slots.get(slot.index, slot), records) for slot, records in item], poll
+            self,
+            [(self.tenures.get(tenure.index, tenure), records) for tenure, records in item],
+            poll,
         )
 
     return patch.object(BoltEngine, "_begin_poll", by_number)
 
 
 def _no_drain() -> AbstractContextManager[object]:
-    def let_go(self: SpoutEngine, slot: Any) -> Routine:
-        yield from self._run(slot.task.deactivate)
-        yield from self._run(lambda: self._close(slot.task))
+    def let_go(self: SpoutEngine, tenure: Any) -> Routine:
+        yield from self._run(tenure.task.deactivate)
+        yield from self._run(lambda: self._close(tenure.task))
         self._flush(Unit())
 
     return patch.object(SpoutEngine, "let_go", let_go)
@@ -233,7 +246,7 @@ def engine_mutants() -> list[Mutant]:
         ),
         Mutant(
             "fence: a zombie's checkpoint is refused",
-            lambda: patch.object(World, "fence", False),
+            lambda: patch.object(SimulatedWorld, "fence", False),
             handover,
         ),
         Mutant(

@@ -10,27 +10,27 @@ from contextlib import AbstractContextManager, contextmanager
 from typing import Any
 from unittest.mock import patch
 
-from kstorm.core.engine import ExactBoltEngine, ExactSpoutEngine, Progress, Slot
-from kstorm.core.engine.effects import Effect, Keep, Transact
+from kstorm.core.engine import ExactBoltEngine, ExactSpoutEngine, InputProgress, TaskTenure
+from kstorm.core.engine.effects import ApplyToStore, Effect, Transact
 from kstorm.core.engine.engine import Routine
 from kstorm.core.engine.epochs import EpochEngine
-from kstorm.core.engine.slot import Phase
-from kstorm.core.engine.transaction import Answer, Request, Transactions, Writing
+from kstorm.core.engine.tenure import Phase
+from kstorm.core.engine.transaction import Answer, Request, TransactionalWrite, Transactions
 from kstorm.core.engine.units import Unit
-from kstorm.core.exact import UndoableState
-from kstorm.core.exact.collector import ExactCollector
-from kstorm.core.exact.ledger import ExactLedger
-from kstorm.core.exact.spout_task import ExactSpoutTask
-from kstorm.core.exact.task import ExactBoltTask
-from kstorm.core.exact.unfinished import Left, Unfinished
+from kstorm.core.exactly_once import UndoableState
+from kstorm.core.exactly_once.collector import ExactCollector
+from kstorm.core.exactly_once.ledger import ExactLedger
+from kstorm.core.exactly_once.spout_task import ExactSpoutTask
+from kstorm.core.exactly_once.task import ExactBoltTask
+from kstorm.core.exactly_once.unfinished import UnfinishedTuple, UnfinishedTuples
 from kstorm.core.ledger import Ledger
 from kstorm.core.spout_task import SpoutTask
-from kstorm.testing.logs import Logs
-from kstorm.testing.process import Process
+from kstorm.testing.logs import BrokerLogs
+from kstorm.testing.process import SimulatedProcess
 from kstorm.testing.processes import BoltProcess
-from kstorm.testing.world import World
+from kstorm.testing.world import SimulatedWorld
 from tests.sim.engine_mutants import earlier_tenures, lives_on, offsets_first, unstable_offsets
-from tests.sim.exactly_once.small import explore_small_world
+from tests.sim.exactly_once.small_world import explore_small_world
 from tests.sim.exactly_once.world import explore_exactly_once
 from tests.sim.finished_mutants import range_mutants
 from tests.sim.mutant import Mutant
@@ -49,8 +49,8 @@ def _no_changes() -> AbstractContextManager[object]:
 
 def _forgets_what_hangs_on_them() -> AbstractContextManager[object]:
     return patch(
-        "kstorm.core.exact.unfinished.Left",
-        lambda row, attempts, waits, ack_val: Left(row, attempts, waits, 0),
+        "kstorm.core.exactly_once.unfinished.UnfinishedTuple",
+        lambda row, attempts, waits, ack_val: UnfinishedTuple(row, attempts, waits, 0),
     )
 
 
@@ -63,7 +63,7 @@ def _sends_at_once() -> AbstractContextManager[object]:
 
 
 def _reads_everything() -> AbstractContextManager[object]:
-    return patch.object(Logs, "stable_end", lambda self, place: len(self.records(place)))
+    return patch.object(BrokerLogs, "stable_end", lambda self, place: len(self.records(place)))
 
 
 def _keeps_effects() -> AbstractContextManager[object]:
@@ -87,7 +87,7 @@ def _keeps_what_is_changed_in_place() -> AbstractContextManager[object]:
 
 
 def _forgets_the_unfinished() -> AbstractContextManager[object]:
-    return patch.object(Unfinished, "changes", lambda self: ())
+    return patch.object(UnfinishedTuples, "changes", lambda self: ())
 
 
 def _counts_held_ones_in_full() -> AbstractContextManager[object]:
@@ -102,8 +102,8 @@ def _lets_go_before_the_commit() -> AbstractContextManager[object]:
     def settle(self: Any) -> Routine:
         yield from self._in_turn(list)
 
-    def take_out(self: ExactBoltEngine, slot: Slot[Any]) -> Routine:
-        slot.phase = Phase.CLOSING
+    def take_out(self: ExactBoltEngine, tenure: TaskTenure[Any]) -> Routine:
+        tenure.phase = Phase.CLOSING
         yield from ()
 
     return patch.multiple(ExactBoltEngine, _settle=settle, _take_out=take_out)
@@ -127,7 +127,7 @@ def _gives_up_asking() -> AbstractContextManager[object]:
         answer = yield request
         return Answer.TAKEN_BACK if answer is Answer.NONE else answer
 
-    return patch.object(Writing, "_asked", staticmethod(asked))
+    return patch.object(TransactionalWrite, "_asked", staticmethod(asked))
 
 
 def _keeps_its_producer() -> AbstractContextManager[object]:
@@ -136,19 +136,19 @@ def _keeps_its_producer() -> AbstractContextManager[object]:
 
 
 def _forgets_what_is_refused() -> AbstractContextManager[object]:
-    def once(self: Writing) -> Generator[Request, Answer, None]:
+    def once(self: TransactionalWrite) -> Generator[Request, Answer, None]:
         yield Request.BEGIN
         if (yield from self._in_order()) is Answer.REFUSED:
             yield Request.ABORT
 
-    return patch.object(Writing, "_all", once)
+    return patch.object(TransactionalWrite, "_all", once)
 
 
 def _offsets_that_moved() -> AbstractContextManager[object]:
     cut = ExactBoltEngine.cut
 
     def moved(self: ExactBoltEngine) -> Any:
-        before = {slot.index: slot.progress.committed for slot in self.slots.values()}
+        before = {tenure.index: tenure.progress.committed for tenure in self.tenures.values()}
         changes, offsets, positions = cut(self)
         return changes, {task: at for task, at in offsets.items() if at != before[task]}, positions
 
@@ -156,11 +156,11 @@ def _offsets_that_moved() -> AbstractContextManager[object]:
 
 
 def _never_looks_at_generations() -> AbstractContextManager[object]:
-    return patch.object(World, "fence", False)
+    return patch.object(SimulatedWorld, "fence", False)
 
 
 def _reads_open_changelogs() -> AbstractContextManager[object]:
-    return patch.object(Process, "_has_ended", lambda *_: True)
+    return patch.object(SimulatedProcess, "_has_ended", lambda *_: True)
 
 
 @contextmanager
@@ -184,11 +184,11 @@ def _offsets_read_last() -> Iterator[None]:
 
     def late(self: Any, task: int) -> None:
         offset = self.world.logs.committed(self._place(task))
-        self.engine.slots[task].progress = Progress(offset)
+        self.engine.tenures[task].progress = InputProgress(offset)
         recover(self, task)
 
     with (
-        patch.object(BoltProcess, "_is_stable_now", Process._is_stable, create=True),
+        patch.object(BoltProcess, "_is_stable_now", SimulatedProcess._is_stable, create=True),
         patch.object(BoltProcess, "_is_stable", lambda *_: True),
         patch.object(BoltProcess, "_has_ended", ended),
         patch.object(BoltProcess, "_open", late),
@@ -200,7 +200,7 @@ def _disk_first() -> AbstractContextManager[object]:
     written_as = EpochEngine._written_as
 
     def ahead(self: Any, transact: Transact) -> Routine:
-        self._effects.append(Keep(transact.changes, dict.fromkeys(transact.changes, -1)))
+        self._effects.append(ApplyToStore(transact.changes, dict.fromkeys(transact.changes, -1)))
         yield from written_as(self, transact)
 
     return patch.object(EpochEngine, "_written_as", ahead)
@@ -234,8 +234,8 @@ def _cuts_amid_executions() -> AbstractContextManager[object]:
 
 def _takes_all_for_held() -> AbstractContextManager[object]:
     return patch(
-        "kstorm.core.exact.unfinished.Left",
-        lambda row, attempts, waits, ack_val: Left(row, attempts, False, ack_val),
+        "kstorm.core.exactly_once.unfinished.UnfinishedTuple",
+        lambda row, attempts, waits, ack_val: UnfinishedTuple(row, attempts, False, ack_val),
     )
 
 

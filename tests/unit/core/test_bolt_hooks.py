@@ -5,7 +5,7 @@ from typing import Any, ClassVar
 import pytest
 
 from kstorm.core.engine import BoltEngine
-from kstorm.core.engine.effects import Keep, Send, Transact
+from kstorm.core.engine.effects import ApplyToStore, Send, Transact
 from kstorm.core.state import TaskState
 from tests.unit.core.engines import Driven, Journal, frame
 from tests.unit.core.test_bolt_engine import Count, driven, topology
@@ -45,7 +45,7 @@ def test_a_bolt_has_a_part_in_its_checkpoint() -> None:
     assert Hooked.steps == ["init_state", "pre_prepare 1"]
     bolt.do(bolt.engine.committed(transact, {0: 0}, bolt.now))
     assert Hooked.steps == ["init_state", "pre_prepare 1", "pre_commit 1"]
-    assert [type(effect) for effect in bolt.effects] == [Keep, Send]
+    assert [type(effect) for effect in bolt.effects] == [ApplyToStore, Send]
 
 
 @pytest.mark.parametrize(

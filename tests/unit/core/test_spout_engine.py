@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
-from kstorm.core.dead_letters import Postmark, decode_letter
-from kstorm.core.engine import Record
+from kstorm.core.dead_letters import LetterStamp, decode_letter
+from kstorm.core.engine import InputRecord
 from kstorm.core.engine.effects import Close, Effect, Release, Send
 from kstorm.core.wire import (
     VERSION,
@@ -101,7 +101,7 @@ class Spouts(Driven):
 
     def complete(self, task: int, *roots: int) -> list[Effect]:
         return self.poll(
-            task, Record(0, encode(CompletionFrame(VERSION, 0, acked=pack_ids(roots))))
+            task, InputRecord(0, encode(CompletionFrame(VERSION, 0, acked=pack_ids(roots))))
         )
 
     def revoke(self, *tasks: int) -> list[Effect]:
@@ -212,7 +212,9 @@ def test_completions_that_are_no_frame_become_dead_letters() -> None:
     (root,) = spout.begun()
     good = encode(CompletionFrame(VERSION, 0, acked=pack_ids([root])))
     odd = encode(CompletionFrame(VERSION, 0, acked=b"odd"))
-    spout.poll(1, Record(3, b"?"), Record(4, odd), Record(5, None), Record(6, good))
+    spout.poll(
+        1, InputRecord(3, b"?"), InputRecord(4, odd), InputRecord(5, None), InputRecord(6, good)
+    )
     assert topics(spout.take(Send)) == ["t.__dead_letters"] * 3
     assert spout.spouts.dead_letters == 3
     assert numbers.notes == ["activate", "ack 1"]
@@ -221,7 +223,7 @@ def test_completions_that_are_no_frame_become_dead_letters() -> None:
 def test_completions_that_cannot_be_decoded_are_a_dead_letter() -> None:
     spout = Spouts(Numbers())
     spout.assign(t1=0)
-    spout.poll(1, Record(3, None, undecodable="as told", offsets=4))
+    spout.poll(1, InputRecord(3, None, undecodable="as told", offsets=4))
     (letter,) = [
         decode_letter(record.value) for send in spout.take(Send) for record in send.records
     ]
@@ -271,7 +273,7 @@ def test_a_letter_has_the_component_whose_task_failed_and_what_the_process_puts_
     losing, words = Losing(), iter("abc")
     losing.waiting += [0, 3, 99]
     spout = Spouts(losing)
-    spout.spouts.postmark = lambda: Postmark(at=1700, version="v7", unique=next(words))
+    spout.spouts.postmark = lambda: LetterStamp(at=1700, version="v7", unique=next(words))
     spout.assign(t0=0)
     for _ in range(3):
         spout.emit()
@@ -311,7 +313,7 @@ def test_a_task_that_leaves_emits_no_more_and_waits_for_its_trees() -> None:
     assert released(spout.complete(0, root)) == [Close(0), Release(0)]
     assert numbers.notes == ["activate", "deactivate", "ack 1", "close"]
     assert "spout_drained" in journal.events
-    assert spout.spouts.slots == {}
+    assert spout.spouts.tenures == {}
 
 
 @pytest.mark.parametrize("patience", [5, 90])

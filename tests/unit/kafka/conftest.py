@@ -18,7 +18,7 @@ from kstorm.kafka import (
     SpoutConfig,
     StoredOffset,
 )
-from kstorm.kafka.finished import FinishedRange, decode_range
+from kstorm.kafka.finished_ranges import FinishedRange, decode_range
 from kstorm.kafka.ports import (
     Broker,
     Headers,

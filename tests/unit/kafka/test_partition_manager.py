@@ -15,11 +15,11 @@ from kstorm.kafka import (
     SpoutConfig,
     StringScheme,
 )
-from kstorm.kafka.above import MOST_RUNS, Run, runs_between
+from kstorm.kafka.completed_ranges import MOST_RUNS, Run, runs_between
 from kstorm.kafka.config import ProcessingGuarantee
+from kstorm.kafka.offset_committer import OffsetCommitter
 from kstorm.kafka.offsets import StoredOffset, TopologyRef
 from kstorm.kafka.ports import Partition, SourceMessage
-from kstorm.kafka.storing import Storing
 from kstorm.topology import Fields
 from tests.unit.core.test_counted_work import counting_calls
 from tests.unit.kafka.one_by_one import emit_next
@@ -499,7 +499,7 @@ def test_a_spout_that_stores_nothing_above_keeps_what_a_former_one_has_left(
     store: Any = SimpleNamespace(save=lambda _, stored: saved.append(stored))
     source: Any = SimpleNamespace(commit=lambda *_: None)
     finished: Any = None
-    storing = Storing(store, source, finished, TopologyRef("t-1", "t"), keeps_above=False)
+    storing = OffsetCommitter(store, source, finished, TopologyRef("t-1", "t"), keeps_above=False)
     guarantee = ProcessingGuarantee.AT_MOST_ONCE
     manager = make(collector, stored=0, done=[(1, 3), (4, 8)], processing_guarantee=guarantee)
     storing._save(manager, offset)

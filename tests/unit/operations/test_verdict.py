@@ -6,7 +6,7 @@ from typing import Any
 
 import msgspec
 
-from kstorm.kafka.finished import FinishedRange, Skipped
+from kstorm.kafka.finished_ranges import FinishedRange, Skipped
 from kstorm.operations.trees.facts import LetterFact, MessageFacts, MessageId, RetryPolicy
 from kstorm.operations.trees.tree import Tree
 from kstorm.operations.trees.tree_reader import TopicRecord

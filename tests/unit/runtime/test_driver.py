@@ -12,16 +12,16 @@ from typing import Any, ClassVar
 import pytest
 import structlog
 
-from kstorm.core.engine import BoltEngine, Effect, Record
-from kstorm.core.engine.effects import Run
-from kstorm.core.tasks import Steps
+from kstorm.core.engine import BoltEngine, Effect, InputRecord
+from kstorm.core.engine.effects import RunUserCode
+from kstorm.core.user_code import Steps
 from kstorm.errors import TasksLostError
+from kstorm.runtime.base.settings import Settings
 from kstorm.runtime.kafka import consumer as consumer_module
 from kstorm.runtime.kafka.consumer import TaskConsumer
 from kstorm.runtime.service import driver as driver_module
 from kstorm.runtime.service import outage
 from kstorm.runtime.service.driver import Driver
-from kstorm.runtime.service.settings import Settings
 from kstorm.testing import FeederSpout
 from kstorm.topology import Bolt, Config, Topology, TopologyBuilder, Tuple
 from tests.unit.core.engines import Journal, bolt_engine
@@ -84,7 +84,7 @@ class BareDriver(Driver[BoltEngine]):
         self.ended.append(error)
         self.has_ended.set()
 
-    async def open(self, task: int) -> Iterable[tuple[Record, str]]:
+    async def open(self, task: int) -> Iterable[tuple[InputRecord, str]]:
         raise RuntimeError("the disk is gone")
 
 
@@ -155,7 +155,7 @@ def test_reports_are_served_while_user_code_waits_that_a_report_began() -> None:
 
     async def run() -> int:
         driver = BareDriver(topology())
-        waiting: list[Run] = []
+        waiting: list[RunUserCode] = []
         served = asyncio.Event()
 
         def user_code() -> Steps:
@@ -164,11 +164,11 @@ def test_reports_are_served_while_user_code_waits_that_a_report_began() -> None:
 
         def confirmed(now: float) -> list[Effect]:
             if not waiting:
-                waiting.append(Run(user_code()))
+                waiting.append(RunUserCode(user_code()))
                 return [waiting[0]]
             return []
 
-        def ran(_run: Run, now: float) -> list[Effect]:
+        def ran(_run: RunUserCode, now: float) -> list[Effect]:
             served.set()
             return []
 

@@ -12,9 +12,9 @@ from confluent_kafka import KafkaError, KafkaException
 
 from kstorm.errors import BrokerError
 from kstorm.kafka.ports import KAFKA
+from kstorm.runtime.base.settings import Settings
 from kstorm.runtime.kafka.sink import KafkaWriter
 from kstorm.runtime.service.resources import Resources
-from kstorm.runtime.service.settings import Settings
 
 MOCK = {"test.mock.num.brokers": 1, "log_level": 0}
 

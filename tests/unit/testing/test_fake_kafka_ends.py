@@ -16,7 +16,7 @@ from kstorm.kafka import (
     ProcessingGuarantee,
     StaticHosts,
 )
-from kstorm.kafka.finished import decode_range
+from kstorm.kafka.finished_ranges import decode_range
 from kstorm.testing import BoltTester, LocalCluster
 from kstorm.testing.kafka import FakeKafka, KafkaCluster
 from tests.unit.testing.test_fake_kafka import SEEDS, config, out, produced, wired

@@ -13,7 +13,7 @@ from kstorm.operations.letters.reading import read_one
 from kstorm.operations.letters.replaying import replayable
 from kstorm.operations.letters.selection import NumberedLetter
 from kstorm.printable import printable
-from kstorm.runtime.service.settings import Settings
+from kstorm.runtime.base.settings import Settings
 from kstorm_ui.action_forms import runs_by_pod
 from kstorm_ui.letter_selection import SelectedLetters, selected_by
 from kstorm_ui.operator_actions import why_no_edit

@@ -31,7 +31,7 @@ from kstorm.cli.why import why
 from kstorm.errors import KstormError, OverdueError
 from kstorm.operations.events.remote_audit_log import record_event_here
 from kstorm.operations.kubernetes.pod_command import OVERDUE
-from kstorm.runtime.terminal import guarded
+from kstorm.runtime.base.terminal import guarded
 
 app = typer.Typer(
     name="kstorm",

@@ -21,7 +21,7 @@ from kstorm.operations.control import activation
 from kstorm.operations.events.audit_log import recorded
 from kstorm.operations.events.operator_identity import operator
 from kstorm.operations.kubernetes.pod_command import run_in_pod
-from kstorm.runtime.service.settings import with_or_without_topology
+from kstorm.runtime.base.settings import with_or_without_topology
 from kstorm.runtime.zookeeper.topologies import Topologies, open_topologies
 
 ZooKeeper = Annotated[

@@ -58,8 +58,8 @@ from kstorm.operations.letters.selection import (
 )
 from kstorm.operations.letters.timeout_reason import timeout_reason
 from kstorm.printable import printable
-from kstorm.runtime.kafka.one_partition import follow_topic
-from kstorm.runtime.terminal import Screen
+from kstorm.runtime.base.terminal import Screen
+from kstorm.runtime.kafka.single_partition_topic import follow_topic
 from kstorm.topology.names import NamesOf
 
 app = typer.Typer(help="Read, replay and discard a topology's dead letters.", no_args_is_help=True)

@@ -13,9 +13,9 @@ import typer
 from kstorm.cli.options import with_options
 from kstorm.cli.topology_options import TopologyOptions
 from kstorm.operations.status.snapshots import Backlog
+from kstorm.runtime.base.settings import Settings
 from kstorm.runtime.kafka.admin import Admin
-from kstorm.runtime.kafka.lag import Lag
-from kstorm.runtime.service.settings import Settings
+from kstorm.runtime.kafka.lag import LagReader
 
 Backlogs = Mapping[str, Backlog]
 """Backlogs by component."""
@@ -49,7 +49,7 @@ def backlogs_of(settings: Settings, topology: str, components: Sequence[str]) ->
     tasks = {
         name: there[f"{topology}.{name}"] for name in components if f"{topology}.{name}" in there
     }
-    found = Lag(settings).of(topology, tasks)
+    found = LagReader(settings).of(topology, tasks)
     return {name: Backlog(time.time(), behind) for name, behind in found.items()}
 
 

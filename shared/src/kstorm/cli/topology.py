@@ -24,8 +24,8 @@ from kstorm.operations.kubernetes.cluster import Cluster, open_cluster
 from kstorm.operations.kubernetes.component_status import ComponentStatus, component_statuses
 from kstorm.operations.kubernetes.workloads import Workload
 from kstorm.printable import printable
-from kstorm.runtime.service.figures import format_error, format_seconds
-from kstorm.runtime.terminal import Screen
+from kstorm.runtime.base.terminal import Screen
+from kstorm.runtime.service.status_counters import format_error, format_seconds
 
 app = typer.Typer(
     help="List and inspect the topologies on a Kubernetes cluster.", no_args_is_help=True

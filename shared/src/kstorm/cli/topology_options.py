@@ -17,7 +17,7 @@ from kstorm.errors import ConfigError, ControlError
 from kstorm.operations.kubernetes.cluster import is_named, open_cluster
 from kstorm.operations.kubernetes.pod_command import PodCommand
 from kstorm.references import is_code
-from kstorm.runtime.service.settings import Settings, load_topology
+from kstorm.runtime.base.settings import Settings, load_topology
 from kstorm.topology import Topology
 
 BOOTSTRAP: Final = "KSTORM_BOOTSTRAP_SERVERS"

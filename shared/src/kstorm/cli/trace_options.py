@@ -25,8 +25,8 @@ from kstorm.operations.traces.topic_log import ReadBudget, TopicLog
 from kstorm.operations.traces.tracer import Tracer
 from kstorm.operations.trees.facts import MessageId
 from kstorm.references import is_code
+from kstorm.runtime.base.settings import Settings, load_topology, with_or_without_topology
 from kstorm.runtime.kafka.admin import Admin
-from kstorm.runtime.service.settings import Settings, load_topology, with_or_without_topology
 from kstorm.topology import Topology
 
 Coordinates = Annotated[

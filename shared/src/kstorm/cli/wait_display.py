@@ -13,7 +13,7 @@ from rich.status import Status
 from rich.text import Text
 
 from kstorm.printable import printable
-from kstorm.runtime.terminal import Screen
+from kstorm.runtime.base.terminal import Screen
 
 Wait = Callable[[Callable[[], str], float], str]
 """Polls a function until it returns "" or the time is over. Returns the last result."""

@@ -6,12 +6,12 @@ from typing import Any, ClassVar
 
 from kstorm.core.collectors import BasicCollector, BoltCollector
 from kstorm.core.columns import as_ids
-from kstorm.core.held import Held
 from kstorm.core.ids import NextId, NextIds, columns_of
 from kstorm.core.outbox import Outbox
 from kstorm.core.routing import routes
-from kstorm.core.tasks import OnError, Steps
-from kstorm.core.wire import Salvaged, TupleFrame, unpack_ids
+from kstorm.core.unacked import UnackedTuples
+from kstorm.core.user_code import OnError, Steps
+from kstorm.core.wire import SalvagedFrame, TupleFrame, unpack_ids
 from kstorm.errors import FailedException, FrameError, ReportedFailedException
 from kstorm.topology import (
     SYSTEM_COMPONENT,
@@ -73,7 +73,7 @@ class BoltTask:
         self._execute = self._executor(bolt)
         self._execute_batch = self._batch_executor(bolt)
         self._acks_itself = isinstance(bolt, BasicBolt)
-        self.held = Held(self.config.message_timeout_secs)
+        self.held = UnackedTuples(self.config.message_timeout_secs)
         """Tuples given to a rich bolt that are neither acked nor failed."""
         self._every = self.config.topology_tick_tuple_freq_secs
         self._next_tick: float | None = None
@@ -91,7 +91,7 @@ class BoltTask:
         Raises `FrameError` before the first tuple if the frame is not for this bolt.
         """
         source = self._source(frame)
-        if type(frame) is Salvaged:
+        if type(frame) is SalvagedFrame:
             self._lose(frame, offset)
             if not frame.count:
                 return self._execute_tuples(())
@@ -113,7 +113,7 @@ class BoltTask:
     ) -> TupleBatch:
         return TupleBatch(source, columns, *ids)
 
-    def _lose(self, frame: Salvaged, _offset: int) -> None:
+    def _lose(self, frame: SalvagedFrame, _offset: int) -> None:
         """Fail the tuples that do not decode. The others of their frame are executed."""
         self.executed += frame.lost
         self.collector.lose(frame.lost, frame.lost_pairs)

@@ -7,12 +7,12 @@ import numpy as np
 
 from kstorm.core.columns import Positions, as_positions, fold_positions
 from kstorm.core.emission import Emission
+from kstorm.core.failure_notes import Note, note_of
 from kstorm.core.ids import NextId, NextIds
 from kstorm.core.lanes import Lane
-from kstorm.core.notes import Note, note_of
 from kstorm.core.outbox import Outbox
 from kstorm.core.routing import StreamRoutes
-from kstorm.core.tasks import OnError
+from kstorm.core.user_code import OnError
 from kstorm.errors import EmitError, FrameError
 from kstorm.topology import DEFAULT_STREAM, Anchors, Placed, Tuple, TupleBatch
 

@@ -9,7 +9,7 @@ from typing import Any, Final
 
 import msgspec
 
-from kstorm.core.notes import Note, note_of
+from kstorm.core.failure_notes import Note, note_of
 from kstorm.texts import decode_json, encodable, readable
 
 UNDECODABLE: Final = "undecodable"
@@ -79,7 +79,7 @@ class DeadLetter(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """The code that gave up the message: the deployment, and the kstorm release."""
 
 
-class Postmark(msgspec.Struct, frozen=True):
+class LetterStamp(msgspec.Struct, frozen=True):
     """Fields that the process adds to each dead letter that it sends."""
 
     at: int = 0

@@ -58,7 +58,7 @@ Run = tuple[str, int, int, Sequence[int]]
 """Consecutive messages: topic, partition, attempt, and the offset of each."""
 
 
-class Places:
+class OriginNumbers:
     """Assigns numbers to triples of topic, partition and attempt."""
 
     def __init__(self) -> None:
@@ -118,7 +118,7 @@ class Places:
         )
 
 
-def unknown(count: int) -> tuple[Numbers, Numbers]:
+def unknown_origins(count: int) -> tuple[Numbers, Numbers]:
     """Return the columns for trees of unknown origin."""
     return np.full(count, -1), np.zeros(count, np.int64)
 

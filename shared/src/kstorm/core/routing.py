@@ -14,9 +14,9 @@ from zlib import crc32
 
 import msgspec
 
+from kstorm.core.batch_routing import Spreader, by_choice, by_fields, in_turn, to_everyone
 from kstorm.core.lanes import Lane
 from kstorm.core.outbox import Outbox
-from kstorm.core.spreading import Spreader, by_choice, by_fields, in_turn, to_everyone
 from kstorm.errors import EmitError
 from kstorm.topology import ComponentSpec, Fields, Topology, TopologyContext
 from kstorm.topology.groupings import (

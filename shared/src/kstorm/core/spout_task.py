@@ -12,13 +12,13 @@ from kstorm.core.collectors import Observer, check_columns, direct_lanes
 from kstorm.core.columns import as_column
 from kstorm.core.dead_letters import DeadLetter, LetterToStore, error_in
 from kstorm.core.emission import Emission
+from kstorm.core.failure_notes import Note
 from kstorm.core.ids import NextId, NextIds, columns_of
-from kstorm.core.notes import Note
 from kstorm.core.origins import Run
 from kstorm.core.outbox import Outbox
 from kstorm.core.rotating_map import RotatingMap
 from kstorm.core.routing import StreamRoutes, routes
-from kstorm.core.tasks import OnError, Steps
+from kstorm.core.user_code import OnError, Steps
 from kstorm.core.wire import CompletionFrame, unpack_ids
 from kstorm.errors import EmitError
 from kstorm.topology import DEFAULT_STREAM, Placed, Spout, Topology, Traced

@@ -9,7 +9,7 @@ import yaml
 from yaml.nodes import MappingNode, Node, ScalarNode, SequenceNode
 
 from kstorm.errors import ConfigError
-from kstorm.flux.replacing import REFERENCE, Replacements
+from kstorm.flux.substitution import REFERENCE, Replacements
 
 Step = str | int
 """A key of a mapping or an index of a list."""
@@ -20,7 +20,7 @@ _MERGE: Final = "tag:yaml.org,2002:merge"
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class FilePosition:
     """A position in a file. Lines and columns count from 1."""
 
     file: str
@@ -39,7 +39,7 @@ class Document:
     values: Any
     _root: Node
 
-    def place(self, path: Iterable[Step] = (), *, key: bool = False) -> Place:
+    def place(self, path: Iterable[Step] = (), *, key: bool = False) -> FilePosition:
         """Return the position of a value, or of its key. If it does not exist, return that of its
         nearest ancestor."""
         node = shown = self._root
@@ -84,13 +84,13 @@ def _parsed(text: str, file: str, replacements: Replacements) -> Document:
     loader = yaml.SafeLoader(text)
     try:
         root = loader.get_single_node() or MappingNode("tag:yaml.org,2002:map", [])
-        _Walk(file, replacements, loader).check(root)
+        _NodeWalk(file, replacements, loader).check(root)
         return Document(file, loader.construct_document(root), root)
     finally:
         loader.dispose()
 
 
-class _Walk:
+class _NodeWalk:
     """Walks a file's nodes, rejects duplicate keys and cycles, and replaces `${…}`."""
 
     def __init__(self, file: str, replacements: Replacements, loader: yaml.SafeLoader) -> None:
@@ -220,6 +220,10 @@ def _entries(node: MappingNode, name: str) -> Iterator[tuple[Node, Node]]:
     )
 
 
-def _place(file: str, node: Node) -> Place:
+def _place(file: str, node: Node) -> FilePosition:
     mark = node.start_mark
-    return Place(file, 1, 1) if mark is None else Place(file, mark.line + 1, mark.column + 1)
+    return (
+        FilePosition(file, 1, 1)
+        if mark is None
+        else FilePosition(file, mark.line + 1, mark.column + 1)
+    )

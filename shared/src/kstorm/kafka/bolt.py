@@ -17,9 +17,8 @@ from functools import partial
 from typing import Any, Final, Self
 
 from kstorm.errors import BrokerError, KstormError, NotYetError
-from kstorm.kafka.bolt_rules import checked, refuse_serializers
+from kstorm.kafka.bolt_checks import checked_topic_selector, reject_serializers
 from kstorm.kafka.callback import ProducerCallback, call_back
-from kstorm.kafka.held import HeldTuples
 from kstorm.kafka.lineage import Lineage
 from kstorm.kafka.mapper import (
     DefaultTopicSelector,
@@ -36,6 +35,7 @@ from kstorm.kafka.serializer import (
     column,
     open_serializer,
 )
+from kstorm.kafka.serializer_backlog import SerializerBacklog
 from kstorm.topology import Bolt, Config, OutputCollector, TopologyContext, Tuple, TupleBatch
 from kstorm.topology.component import Maybe
 
@@ -60,7 +60,7 @@ class KafkaBolt(Bolt):
         self._async = True
         self._fire_and_forget = False
         self._callback: ProducerCallback | None = None
-        self._held: HeldTuples
+        self._held: SerializerBacklog
         self._trials = 0
         self._written = 0
         self._skipped = 0
@@ -99,7 +99,7 @@ class KafkaBolt(Bolt):
         By default it uses the process's producer. Raises `ConfigError` if the properties contain a
         serializer, as in Java.
         """
-        refuse_serializers(properties)
+        reject_serializers(properties)
         self.producer_properties = dict(properties)
         return self
 
@@ -175,7 +175,7 @@ class KafkaBolt(Bolt):
     def prepare(self, config: Config, context: TopologyContext, collector: OutputCollector) -> None:
         """Open the producer. Raises `ConfigError` without a topic selector or on bad settings."""
         super().prepare(config, context, collector)
-        selector = checked(
+        selector = checked_topic_selector(
             context.component,
             self._selector,
             self._async,
@@ -190,7 +190,7 @@ class KafkaBolt(Bolt):
         # With exactly-once processing, a tuple that timed out is not replayed, so it is held until
         # its record can be built.
         self._patience = math.inf if config.exactly_once else config.topology_message_timeout_secs
-        self._held = HeldTuples(self._patience)
+        self._held = SerializerBacklog(self._patience)
         own = self.producer_properties
         if self._callback is not None:
             self._callback.prepare(config, context)

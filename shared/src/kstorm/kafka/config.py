@@ -11,8 +11,8 @@ from enum import Enum, auto
 from typing import Any, Final
 
 from kstorm.errors import ConfigError
-from kstorm.kafka.extent import MOST_MESSAGE_BYTES
 from kstorm.kafka.hosts import BrokerHosts, StaticHosts
+from kstorm.kafka.message_limits import MOST_MESSAGE_BYTES
 from kstorm.kafka.retry_manager import FailedMessageRetryManager
 from kstorm.kafka.scheme import MultiScheme, RawMultiScheme, check_multi_scheme
 from kstorm.topology import DEFAULT_STREAM

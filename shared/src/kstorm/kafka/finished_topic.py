@@ -10,7 +10,7 @@ from msgspec.structs import replace
 
 from kstorm.errors import BrokerError, KstormError
 from kstorm.kafka.config import SpoutConfig
-from kstorm.kafka.finished import FinishedRange
+from kstorm.kafka.finished_ranges import FinishedRange
 from kstorm.kafka.ports import Partition, RecordWriter
 from kstorm.topology import TopologyContext
 

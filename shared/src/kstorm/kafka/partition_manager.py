@@ -11,7 +11,7 @@ broker has its dead letter. With `NO_GUARANTEE` it is finished once it is emitte
 Unfinished messages are kept in emission order. This is offset order, because a retried message
 keeps its place. So the first one has the lowest unfinished offset. Offsets that were never emitted
 (compacted away or transaction markers) do not block progress, because only emitted ones are
-tracked. `kstorm.kafka.finished` records the outcome of each offset.
+tracked. `kstorm.kafka.finished_ranges` records the outcome of each offset.
 """
 
 from collections import deque
@@ -23,18 +23,18 @@ from typing import Any, Final
 from msgspec import Struct
 
 from kstorm.core.dead_letters import FAILED, REFUSED, UNDECODABLE
-from kstorm.core.notes import note_of
+from kstorm.core.failure_notes import note_of
 from kstorm.errors import NotYetError
-from kstorm.kafka.above import Above, Run, runs_between
+from kstorm.kafka.completed_ranges import CompletedRanges, Run, runs_between
 from kstorm.kafka.config import ProcessingGuarantee, SpoutConfig
-from kstorm.kafka.emitting import emit_message, why
-from kstorm.kafka.finished import ACKED, Outcomes
-from kstorm.kafka.letters import Cause, why_failed, write_letter
+from kstorm.kafka.emitting import emit_message, explain_unemittable
+from kstorm.kafka.finished_ranges import ACKED, OffsetOutcomes
 from kstorm.kafka.message import UndecodableBatch, UndecodableBatchError
 from kstorm.kafka.ports import Partition, SourceMessage
 from kstorm.kafka.retry import make_retry_manager
 from kstorm.kafka.retry_manager import FailedMessageRetryManager
 from kstorm.kafka.scheme import Values, deserializer
+from kstorm.kafka.spout_dead_letters import Cause, why_failed, write_letter
 from kstorm.topology import SpoutOutputCollector
 
 _EVERY_OFFSET: Final = float("inf")
@@ -116,7 +116,7 @@ class PartitionManager:
         self._tracks = config.processing_guarantee is ProcessingGuarantee.AT_LEAST_ONCE
         # Messages below this offset may be emitted.
         self._granted: float = offset if self._claims else _EVERY_OFFSET
-        self.outcomes = Outcomes(
+        self.outcomes = OffsetOutcomes(
             offset if stored is None else stored,
             offset,
             rest=rest,
@@ -135,7 +135,7 @@ class PartitionManager:
         self._retry: FailedMessageRetryManager = make_retry_manager(config)
         self._max_uncommitted = config.max_uncommitted_offsets
         self._max_behind = config.max_offset_behind
-        self._above = Above(done)
+        self._above = CompletedRanges(done)
         # Lower bound of `last_completed_offset`, so that the limit needs no search per message.
         self._floor = offset
 
@@ -362,7 +362,7 @@ class PartitionManager:
         try:
             emit_message(self._collector, tuples, id if self._tracks else None, self._stream)
         except Exception as error:  # noqa: BLE001 - user groupings may raise anything
-            self.refused(id, why(tuples, error), error)
+            self.refused(id, explain_unemittable(tuples, error), error)
         # Untracked messages are finished on emission. By now the message is in `_pending`.
         if not self._tracks:
             for _ in tuples:

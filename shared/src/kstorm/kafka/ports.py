@@ -30,12 +30,12 @@ __all__ = [
     "OffsetStore",
     "OnBatchDelivery",
     "OnDelivery",
-    "OrderReader",
     "Ownership",
     "Partition",
     "PositionReader",
     "RecordColumn",
     "RecordWriter",
+    "ReplayRequestReader",
     "SourceFault",
     "SourceMessage",
     "SourceReader",
@@ -201,7 +201,7 @@ class PositionReader(Protocol):
         ...
 
 
-class OrderReader(Protocol):
+class ReplayRequestReader(Protocol):
     """Reads a topology's replay requests from the first one in the topic."""
 
     at_end: bool
@@ -285,7 +285,7 @@ class KafkaPorts:
     same when a process restarts. None: the runtime has none, and the topology's name is used."""
     open_positions: Callable[[TopologyContext], PositionReader] | None = None
     """Opens a reader of committed positions for one spout task (exactly-once only)."""
-    open_orders: Callable[[TopologyContext], OrderReader] | None = None
+    open_orders: Callable[[TopologyContext], ReplayRequestReader] | None = None
     """Opens a reader of replay requests for one spout task. None: replay is not available."""
 
     @staticmethod

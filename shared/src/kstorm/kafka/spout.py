@@ -26,8 +26,8 @@ from kstorm.kafka.hosts import StaticHosts
 from kstorm.kafka.offsets import TopologyRef
 from kstorm.kafka.partition_manager import KafkaMessageId, PartitionManager
 from kstorm.kafka.ports import KafkaPorts, OffsetStore, Partition, SourceMessage, SourceReader
-from kstorm.kafka.positions import PositionedOffsets
-from kstorm.kafka.replays import REPLAYED, Replays
+from kstorm.kafka.positioned_offsets import PositionedOffsets
+from kstorm.kafka.replays import REPLAYED, SpoutReplays
 from kstorm.kafka.retry import make_retry_manager
 from kstorm.kafka.scheme import Values, close_scheme, open_scheme
 from kstorm.topology import (
@@ -115,7 +115,7 @@ class KafkaSpout(Positioned, Traced, Spout):
         )
         guarantee = self.spout_config.processing_guarantee
         self._tracks = guarantee is ProcessingGuarantee.AT_LEAST_ONCE
-        self._replays: Replays | None = None
+        self._replays: SpoutReplays | None = None
         if ports.open_orders is not None:
             refuses = (
                 "with exactly-once processing, spouts replay no messages"
@@ -125,7 +125,7 @@ class KafkaSpout(Positioned, Traced, Spout):
                 else f"{guarantee}"
             )
             orders = ports.open_orders(context)
-            self._replays = Replays(
+            self._replays = SpoutReplays(
                 orders, writer, self.spout_config, context, collector, refuses=refuses
             )
         self._claims = guarantee is ProcessingGuarantee.AT_MOST_ONCE

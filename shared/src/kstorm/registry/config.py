@@ -10,7 +10,7 @@ from urllib.parse import urlsplit
 from kstorm.errors import ConfigError
 
 if TYPE_CHECKING:
-    from kstorm.registry.client import AskingClient
+    from kstorm.registry.client import NonBlockingRegistryClient
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,9 +41,9 @@ class SchemaRegistry:
         """The address for log messages, without user and password."""
         return ",".join(map(_without_login, self.url.split(",")))
 
-    def client(self) -> "AskingClient":
+    def client(self) -> "NonBlockingRegistryClient":
         """Create a client. Raises `ConfigError` on invalid properties, or without the extra."""
-        return imported("kstorm.registry.client", "AskingClient")(self)  # type: ignore[no-any-return]
+        return imported("kstorm.registry.client", "NonBlockingRegistryClient")(self)  # type: ignore[no-any-return]
 
 
 def _without_login(url: str) -> str:

@@ -22,7 +22,7 @@ from kstorm.core.bolt_task import BoltTask
 from kstorm.core.ids import NextId
 from kstorm.core.outbox import Outbox
 from kstorm.core.state import TaskState
-from kstorm.core.tasks import Steps
+from kstorm.core.user_code import Steps
 from kstorm.core.wire import (
     VERSION,
     AckFrame,
@@ -36,7 +36,7 @@ from kstorm.core.wire import (
 from kstorm.errors import TopologyError
 from kstorm.testing.capture import TupleCaptureBolt
 from kstorm.testing.spouts import FeederSpout
-from kstorm.testing.world import TaskError, World
+from kstorm.testing.world import SimulatedWorld, TaskError
 from kstorm.topology import (
     DEFAULT_STREAM,
     BasicBolt,
@@ -83,7 +83,7 @@ class BoltTester(Generic[B]):
         self._outbox = Outbox(self._topology)
         ids = Random("ids")
         self._next_id: NextId = lambda: ids.getrandbits(64) or 1
-        self._world = World(self._topology, Random(0), self._next_id, resources or {})
+        self._world = SimulatedWorld(self._topology, Random(0), self._next_id, resources or {})
         self._close_runner = weakref.finalize(self, self._world.runner.close)
         self._messages: dict[Any, _Message] = {}
         self._by_root: dict[int, _Message] = {}

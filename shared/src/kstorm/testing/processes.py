@@ -10,24 +10,24 @@ from kstorm.core.engine import (
     BoltEngine,
     ExactBoltEngine,
     ExactSpoutEngine,
-    Slot,
     SpoutEngine,
+    TaskTenure,
 )
-from kstorm.core.engine.bolt import AtHand
-from kstorm.core.engine.effects import Run
-from kstorm.core.exact import ExactBoltTask, UndoableState
-from kstorm.core.exact.unfinished import is_unfinished_key
+from kstorm.core.engine.bolt import UnobservedWork
+from kstorm.core.engine.effects import RunUserCode
+from kstorm.core.exactly_once import ExactBoltTask, UndoableState
+from kstorm.core.exactly_once.unfinished import is_unfinished_key
 from kstorm.core.spout_task import SpoutTask
 from kstorm.core.state import TaskState
-from kstorm.core.tasks import Steps
+from kstorm.core.user_code import Steps
 from kstorm.kafka.epoch_writer import EpochWriter
 from kstorm.kafka.ports import KAFKA, KafkaPorts
-from kstorm.testing.awaiting import Awaiting
 from kstorm.testing.disks import Disk
-from kstorm.testing.outside import COMMIT, at_commit
-from kstorm.testing.process import Process
+from kstorm.testing.external_topics import COMMIT, at_commit
+from kstorm.testing.process import SimulatedProcess
 from kstorm.testing.scheduler import NOTHING, Step
-from kstorm.testing.world import Notes, World
+from kstorm.testing.stepped_await import SteppedAwaitable
+from kstorm.testing.world import SimulatedJournal, SimulatedWorld
 from kstorm.topology import Topology
 from kstorm.topology.topology import ACKER_COMPONENT
 
@@ -44,7 +44,9 @@ It returns None while the position is open in a transaction, and -1 if there is 
 _RARE_IN_LEDGERS = ("repeated_inits", "skipped_records", "expired")
 
 
-def make_process(world: World, component: str, disk: Disk, name: str) -> Process[Any]:
+def make_process(
+    world: SimulatedWorld, component: str, disk: Disk, name: str
+) -> SimulatedProcess[Any]:
     if component == ACKER_COMPONENT:
         return AckerProcess(world, component, disk, name)
     spout = world.topology.component(component).kind == "spout"
@@ -61,15 +63,15 @@ def count_tasks(topology: Topology, component: str) -> int:
     return topology.component(component).num_tasks
 
 
-class BoltProcess(Process[BoltEngine]):
+class BoltProcess(SimulatedProcess[BoltEngine]):
     """Runs some tasks of a bolt."""
 
-    def __init__(self, world: World, component: str, disk: Disk, name: str) -> None:
+    def __init__(self, world: SimulatedWorld, component: str, disk: Disk, name: str) -> None:
         super().__init__(world, component, disk, name)
         own: dict[str, Any] = {"next_id": world.next_id, "load_state": self._load}
-        notes = Notes(world, component)
+        notes = SimulatedJournal(world, component)
         if world.topology.config.exactly_once:
-            at_hand = AtHand()
+            at_hand = UnobservedWork()
             own |= {
                 "work": at_hand,
                 "resources": self._lent_in_epochs(at_hand),
@@ -81,7 +83,7 @@ class BoltProcess(Process[BoltEngine]):
                 world.topology, component, notes, resources=world.resources, **own
             )
 
-    def _lent_in_epochs(self, at_hand: AtHand) -> dict[str, Any]:
+    def _lent_in_epochs(self, at_hand: UnobservedWork) -> dict[str, Any]:
         """Return resources whose output leaves with the epoch of the task: a KafkaBolt's records,
         and what a test's bolt keeps."""
 
@@ -136,20 +138,20 @@ class BoltProcess(Process[BoltEngine]):
             self._end(task, task.bolt.cleanup, "in cleanup")
 
 
-class SpoutProcess(Process[SpoutEngine]):
+class SpoutProcess(SimulatedProcess[SpoutEngine]):
     """Runs some tasks of a spout. Asks for tuples until none come, and delivers completions."""
 
-    def __init__(self, world: World, component: str, disk: Disk, name: str) -> None:
+    def __init__(self, world: SimulatedWorld, component: str, disk: Disk, name: str) -> None:
         super().__init__(world, component, disk, name)
         self._dry = False
-        self._turn: Run | None = None  # the last one
+        self._turn: RunUserCode | None = None  # the last one
         self._before = 0
         self._from: dict[int, int] = {}  # by task, the end of its completions at assignment
         kind = ExactSpoutEngine if world.topology.config.exactly_once else SpoutEngine
         self.engine = kind(
             world.topology,
             component,
-            SpoutNotes(world, component),
+            SpoutJournal(world, component),
             next_id=world.next_id,
             resources={
                 **world.resources,
@@ -166,7 +168,7 @@ class SpoutProcess(Process[SpoutEngine]):
         if (
             not self._dry
             and not self.engine.busy
-            and any(slot.works for slot in self.engine.slots.values())
+            and any(tenure.works for tenure in self.engine.tenures.values())
         ):
             steps.append(self._emit)
         return steps
@@ -189,7 +191,7 @@ class SpoutProcess(Process[SpoutEngine]):
         self._dry = False
         self.wake()
 
-    def _go_on(self, entry: tuple[Run, Steps, Awaiting | None]) -> object:
+    def _go_on(self, entry: tuple[RunUserCode, Steps, SteppedAwaitable | None]) -> object:
         if entry[0] is self._turn:
             return self._ask(partial(super()._go_on, entry))
         super()._go_on(entry)
@@ -204,7 +206,7 @@ class SpoutProcess(Process[SpoutEngine]):
 
     def _begin_turn(self) -> None:
         for effect in self.engine.emit(self.world.now):
-            if isinstance(effect, Run):
+            if isinstance(effect, RunUserCode):
                 self._turn = effect
                 self._advance(effect, effect.steps, interrupt=0.0)
             else:
@@ -233,9 +235,9 @@ class SpoutProcess(Process[SpoutEngine]):
         super()._read(task)
         self._position[task] = self._from[task]
 
-    def _reads(self, slot: Slot[Any]) -> bool:
+    def _reads(self, tenure: TaskTenure[Any]) -> bool:
         """Read completions as long as open trees of the task may end."""
-        return slot.alive
+        return tenure.alive
 
     def tick(self) -> None:
         super().tick()
@@ -255,14 +257,14 @@ class SpoutProcess(Process[SpoutEngine]):
         self.world.run(task.deactivate())
 
 
-class AckerProcess(Process[AckerEngine]):
+class AckerProcess(SimulatedProcess[AckerEngine]):
     """Keeps the ledgers of some acker tasks."""
 
-    def __init__(self, world: World, component: str, disk: Disk, name: str) -> None:
+    def __init__(self, world: SimulatedWorld, component: str, disk: Disk, name: str) -> None:
         super().__init__(world, component, disk, name)
         self.engine = AckerEngine(
             world.topology,
-            Notes(world, component),
+            SimulatedJournal(world, component),
             load_rows=lambda task: self.disk.rows(self._changelog(task)).items(),
             now=world.now,
         )
@@ -277,7 +279,7 @@ class AckerProcess(Process[AckerEngine]):
                 setattr(ledger, name, 0)
 
 
-class SpoutNotes(Notes):
+class SpoutJournal(SimulatedJournal):
     """Also records the message ids that spouts are notified of."""
 
     def made(self, task: SpoutTask, task_id: int) -> None:

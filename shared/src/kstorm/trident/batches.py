@@ -94,7 +94,7 @@ class Batch:
 EMPTY = Batch((), None, 0)
 
 
-class Picked:
+class FieldSelection:
     """The fields of a row that an operation receives."""
 
     def __init__(self, fields: Fields, of: Fields) -> None:
@@ -125,5 +125,5 @@ class Picked:
 
 
 def key_columns(keys: Sequence[Any], fields: int) -> list[Column]:
-    """Return the group fields of at least one key, as columns. For the keys see `Picked.keys`."""
+    """Return the group fields of at least one key, as columns. For the keys see `FieldSelection.keys`."""
     return [list(keys)] if fields == 1 else [list(column) for column in zip(*keys, strict=True)]

@@ -13,7 +13,7 @@ from typing import Any, Final
 
 from kstorm.errors import StorageError
 from kstorm.topology import KeyValueState
-from kstorm.trident.backing import BackingMap, Owner
+from kstorm.trident.backends import BackingMap, Owner
 from kstorm.trident.epochs import Epochs
 from kstorm.trident.state import Key, text_of
 

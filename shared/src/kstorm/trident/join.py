@@ -17,7 +17,7 @@ from kstorm.topology import (
     StatefulBasicBolt,
     Tuple,
 )
-from kstorm.trident.batches import Picked, Row
+from kstorm.trident.batches import FieldSelection, Row
 from kstorm.trident.state import text_of
 from kstorm.trident.windows import Window
 from kstorm.windows import TupleWindow, WindowedBolt
@@ -53,10 +53,12 @@ class JoinOutFieldsMode(StrEnum):
     both."""
 
 
-class Side:
+class JoinSide:
     """One of the streams: its inputs and its key fields."""
 
-    def __init__(self, inputs: set[Input], key: Picked, others: Picked, fields: Fields) -> None:
+    def __init__(
+        self, inputs: set[Input], key: FieldSelection, others: FieldSelection, fields: Fields
+    ) -> None:
         self.inputs, self.key, self.others = inputs, key, others
         names = [*key.fields, *others.fields]
         self._order = [names.index(name) for name in fields]
@@ -67,10 +69,10 @@ class Side:
         return tuple(values[place] for place in self._order)
 
 
-class Sides:
+class JoinSides:
     """Both streams, and the output for a pair of tuples."""
 
-    def __init__(self, left: Side, right: Side, mode: JoinOutFieldsMode) -> None:
+    def __init__(self, left: JoinSide, right: JoinSide, mode: JoinOutFieldsMode) -> None:
         self.both, self._mode = (left, right), mode
 
     def number(self, tuple: Tuple) -> int:
@@ -90,7 +92,7 @@ class Sides:
 class KeyedJoinBolt(StatefulBasicBolt):
     """Emits each tuple with every tuple of the other side that has the same key."""
 
-    def __init__(self, sides: Sides, output: Fields) -> None:
+    def __init__(self, sides: JoinSides, output: Fields) -> None:
         self._sides, self._output = sides, output
 
     def declare_output_fields(self, declarer: OutputFieldsDeclarer) -> None:
@@ -113,7 +115,7 @@ class WindowJoinBolt(WindowedBolt):
     """Emits every pair of a window's tuples with the same key. Outer joins add the tuples without a
     partner."""
 
-    def __init__(self, sides: Sides, kind: JoinType, window: Window, output: Fields) -> None:
+    def __init__(self, sides: JoinSides, kind: JoinType, window: Window, output: Fields) -> None:
         self._sides, self._kind, self._output = sides, kind, output
         self._like(window)
 

@@ -118,7 +118,7 @@ class Snapshottable:
         return value
 
 
-class ShownMap:
+class ResultMap:
     """A read-only `MapState` that returns the aggregator's results for the stored values."""
 
     def __init__(self, state: Readable, show: Callable[[Any], Any]) -> None:

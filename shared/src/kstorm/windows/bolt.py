@@ -16,10 +16,10 @@ from kstorm.topology import Config, KeyValueState, TopologyContext
 from kstorm.topology.component import Wrapped
 from kstorm.windows.collector import WindowCollector
 from kstorm.windows.executor import WindowedBoltExecutor
-from kstorm.windows.kept import Kept
-from kstorm.windows.manager import Manager, WindowManager
+from kstorm.windows.manager import Windower, WindowManager
 from kstorm.windows.sessions import SessionManager
 from kstorm.windows.window import TupleWindow
+from kstorm.windows.window_store import WindowStore
 from kstorm.windows.windowed import Windowed
 
 
@@ -49,7 +49,7 @@ class WindowedBolt(Windowed, Wrapped):
     def cleanup(self) -> None:
         """Called when the task leaves this process in a shutdown or rebalance."""
 
-    def make_manager(self, state: KeyValueState, kept: Kept) -> Manager:
+    def make_manager(self, state: KeyValueState, kept: WindowStore) -> Windower:
         """Return the manager that keeps the windows in the executor's state. Here it keeps their
         tuples."""
         settings = self.window_settings

@@ -18,12 +18,12 @@ from kstorm.topology import (
 )
 from kstorm.topology.context import CLOCK
 from kstorm.windows.collector import WindowCollector
-from kstorm.windows.extents import Count
-from kstorm.windows.kept import ALL, Kept
-from kstorm.windows.manager import Manager, time_of
-from kstorm.windows.part import StatePart
+from kstorm.windows.manager import Windower, time_of
+from kstorm.windows.prefixed_state import PrefixedState
 from kstorm.windows.settings import LATE_TUPLE, WindowSettings
 from kstorm.windows.watermark import Watermark
+from kstorm.windows.window_spec import Count
+from kstorm.windows.window_store import ALL, WindowStore
 
 if TYPE_CHECKING:
     from kstorm.windows.bolt import WindowedBolt
@@ -69,11 +69,11 @@ class WindowedBoltExecutor(StatefulBasicBolt):
 
     def init_state(self, state: KeyValueState) -> None:
         super().init_state(state)
-        self._kept = Kept(state, self.context.get_component_output_fields)
+        self._kept = WindowStore(state, self.context.get_component_output_fields)
         self._restore()
         begin = getattr(self.bolt, "init_state", None)
         if begin is not None:
-            begin(StatePart(state, "s/"))
+            begin(PrefixedState(state, "s/"))
 
     def cleanup(self) -> None:
         self.bolt.cleanup()
@@ -184,7 +184,7 @@ class WindowedBoltExecutor(StatefulBasicBolt):
         )
         # A window may have become due before a restart.
         self._more, self._anew = False, True
-        self._manager: Manager = self.bolt.make_manager(self.state, self._kept)
+        self._manager: Windower = self.bolt.make_manager(self.state, self._kept)
         meta = self._kept.meta()
         if meta is not None:
             self._watermark.restore(meta[0])

@@ -12,13 +12,13 @@ from typing import Any, Protocol
 
 from kstorm.errors import FrameError
 from kstorm.topology import Tuple
-from kstorm.windows.extents import Count, Duration, Extent
-from kstorm.windows.kept import BEFORE_ALL, END, Kept, last_key
 from kstorm.windows.watermark import NEVER
 from kstorm.windows.window import TupleWindow
+from kstorm.windows.window_spec import Count, Duration, Extent
+from kstorm.windows.window_store import BEFORE_ALL, END, WindowStore, last_key
 
 
-class Manager(Protocol):
+class Windower(Protocol):
     """The interface between a windowed bolt's executor and its windows."""
 
     def time_for(self, now: int) -> int:
@@ -50,7 +50,7 @@ class Manager(Protocol):
 class WindowManager:
     """The count and time windows of one task. Times are Unix milliseconds."""
 
-    def __init__(self, kept: Kept, length: Extent, slide: Extent) -> None:
+    def __init__(self, kept: WindowStore, length: Extent, slide: Extent) -> None:
         self._kept, self._length, self._slide = kept, length, slide
         self._number = 0
         self._ended = NEVER  # end of the last window

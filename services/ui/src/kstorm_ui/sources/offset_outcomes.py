@@ -6,10 +6,10 @@ from typing import Final
 import msgspec
 
 from kstorm.errors import FrameError
-from kstorm.kafka.finished import FinishedRange, decode_range
+from kstorm.kafka.finished_ranges import FinishedRange, decode_range
 from kstorm.operations.offsets.accounts import PartitionAccount, accounts_of
-from kstorm.runtime.kafka.one_partition import bounds, read_topic
-from kstorm.runtime.service.settings import Settings
+from kstorm.runtime.base.settings import Settings
+from kstorm.runtime.kafka.single_partition_topic import bounds, read_topic
 from kstorm.topology.names import NamesOf
 
 MOST_RANGES: Final = 100_000

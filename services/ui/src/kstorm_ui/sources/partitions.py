@@ -8,7 +8,7 @@ import msgspec
 from kstorm.cli.trace_options import offsets_of
 from kstorm.introspection.outline import Outline
 from kstorm.operations.offsets.source_log import open_log
-from kstorm.runtime.service.settings import Settings
+from kstorm.runtime.base.settings import Settings
 from kstorm.runtime.zookeeper.nodes import open_nodes
 
 

@@ -14,17 +14,17 @@ from itertools import count
 from typing import Any, ClassVar, Protocol
 
 from kstorm.core.bolt_task import BoltTask
-from kstorm.core.engine.effects import Commit, Effect, Keep, Transact
-from kstorm.core.engine.engine import SETTLE_SECS, Item, Job, Routine
+from kstorm.core.engine.effects import ApplyToStore, CommitOffsets, Effect, Transact
+from kstorm.core.engine.engine import SETTLE_SECS, Item, Routine, UserCodeJob
 from kstorm.core.engine.journal import Journal
 from kstorm.core.engine.poll import Poll
 from kstorm.core.engine.sending import SendingEngine
-from kstorm.core.engine.slot import Phase, Record, Slot
+from kstorm.core.engine.tenure import InputRecord, Phase, TaskTenure
 from kstorm.core.engine.units import Unit
 from kstorm.core.ids import NextId, NextIds
 from kstorm.core.outbox import ms_between
 from kstorm.core.state import TaskState
-from kstorm.core.tasks import Steps, awaitable
+from kstorm.core.user_code import Steps, awaitable
 from kstorm.core.wire import TupleFrame
 from kstorm.errors import FrameError
 from kstorm.topology import Bolt, Stateful, Topology, TopologyContext
@@ -33,7 +33,7 @@ LoadState = Callable[[int], TaskState]
 """Opens the state of a task over the changelog's local copy."""
 
 
-class Work(Protocol):
+class CurrentWork(Protocol):
     """The work in progress, shown to clients such as sinks.
 
     Records that a bolt writes elsewhere belong to the current unit. So its input offset waits for
@@ -45,7 +45,7 @@ class Work(Protocol):
     """The task whose bolt is being prepared. Clients that it opens now belong to it."""
 
 
-class AtHand:
+class UnobservedWork:
     """The work in progress, if nothing needs to observe it."""
 
     unit: Unit | None = None
@@ -65,7 +65,7 @@ class BoltEngine(SendingEngine[BoltTask]):
         next_ids: NextIds | None = None,
         load_state: LoadState | None = None,
         resources: Mapping[str, Any] | None = None,
-        work: Work | None = None,
+        work: CurrentWork | None = None,
     ) -> None:
         """`load_state` opens the state of a task, if the bolt has state.
 
@@ -80,7 +80,7 @@ class BoltEngine(SendingEngine[BoltTask]):
         """State by task, for a stateful bolt."""
         self.executed: list[float] = []
         """Send times (wall clock, seconds) of frames executed since the list was last cleared."""
-        self._at_hand: Work = work or AtHand()
+        self._current_work: CurrentWork = work or UnobservedWork()
         self._template: Any = spec.component
         self._side_by_side = inspect.iscoroutinefunction(self._template.execute)  # type: ignore[attr-defined]
         self._next_id, self._next_ids, self._load_state = next_id, next_ids, load_state
@@ -102,9 +102,9 @@ class BoltEngine(SendingEngine[BoltTask]):
         self._jobs.append(self._part(item, unit))
         return self._turn()
 
-    def _part(self, item: Item[BoltTask], whole: Unit) -> Job:
+    def _part(self, item: Item[BoltTask], whole: Unit) -> UserCodeJob:
         poll = Poll(whole)
-        return Job(lambda: self._begin_poll(item, poll), lambda: self._end_poll(poll))
+        return UserCodeJob(lambda: self._begin_poll(item, poll), lambda: self._end_poll(poll))
 
     @property
     def breaks_off(self) -> bool:
@@ -143,15 +143,15 @@ class BoltEngine(SendingEngine[BoltTask]):
         return self.stateful and not self._storing and bool(self._held or self.outbox.has_acks)
 
     def pace(self, every: int) -> None:
-        for slot in self.slots.values():
-            if slot.alive:
-                slot.task.pause_every = every
+        for tenure in self.tenures.values():
+            if tenure.alive:
+                tenure.task.pause_every = every
 
     # Execution.
 
     def _begin_poll(self, item: Item[BoltTask], poll: Poll) -> Sequence[Steps]:
         self._poll, poll.began = poll, self.now
-        active = [(slot, records) for slot, records in item if slot.works]
+        active = [(tenure, records) for tenure, records in item if tenure.works]
         if self._side_by_side:
             return [self._work([one], poll) for one in active]
         return [self._work(active, poll)] if active else []
@@ -159,25 +159,25 @@ class BoltEngine(SendingEngine[BoltTask]):
     def _work(self, share: Item[BoltTask], poll: Poll) -> Steps:
         """Execute the frames of some tasks, skipping tasks that have to leave."""
         worked = False
-        for place, (slot, records) in enumerate(share):
+        for place, (tenure, records) in enumerate(share):
             for number, record in enumerate(records):
                 if worked:
                     yield None
                     if self.breaks_off:
-                        poll.rest += [(slot, records[number:]), *share[place + 1 :]]
+                        poll.rest += [(tenure, records[number:]), *share[place + 1 :]]
                         return
-                if slot.leaving:  # the rest stays uncommitted, for the next owner
+                if tenure.leaving:  # the rest stays uncommitted, for the next owner
                     break
                 worked = True
-                self._at_hand.unit = poll.unit
-                yield from self._execute(slot, record, poll.unit)
-                poll.reached[slot] = record.end
+                self._current_work.unit = poll.unit
+                yield from self._execute(tenure, record, poll.unit)
+                poll.reached[tenure] = record.end
 
-    def _execute(self, slot: Slot[BoltTask], record: Record, unit: Unit) -> Steps:
+    def _execute(self, tenure: TaskTenure[BoltTask], record: InputRecord, unit: Unit) -> Steps:
         try:
-            steps = slot.task.receive(self._frame(TupleFrame, record), record.offset)
+            steps = tenure.task.receive(self._frame(TupleFrame, record), record.offset)
         except FrameError as error:
-            self._dead_letter(record, str(error), unit, self.topic, slot.index)
+            self._dead_letter(record, str(error), unit, self.topic, tenure.index)
         else:
             yield from steps
         self.frames_in += 1
@@ -185,9 +185,9 @@ class BoltEngine(SendingEngine[BoltTask]):
             self.executed.append(record.sent)
 
     def _end_poll(self, poll: Poll) -> None:
-        for slot, reached in poll.reached.items():
-            slot.progress.begin(poll.unit, reached)
-        self._poll = self._at_hand.unit = None
+        for tenure, reached in poll.reached.items():
+            tenure.progress.begin(poll.unit, reached)
+        self._poll = self._current_work.unit = None
         self.outbox.worked = ms_between(poll.began, self.now)
         self._flush(poll.unit)
         self.outbox.worked = 0
@@ -202,15 +202,15 @@ class BoltEngine(SendingEngine[BoltTask]):
             poll.whole.close()
 
     def _tick_steps(self, unit: Unit) -> Sequence[Steps]:
-        self._at_hand.unit = unit
+        self._current_work.unit = unit
         return [
-            slot.task.tick(self.now)
-            for slot in self.slots.values()
-            if slot.works and slot.task.tick_is_due(self.now)
+            tenure.task.tick(self.now)
+            for tenure in self.tenures.values()
+            if tenure.works and tenure.task.tick_is_due(self.now)
         ]
 
     def _end_late(self, unit: Unit) -> None:
-        self._late, self._at_hand.unit = False, None
+        self._late, self._current_work.unit = False, None
         self._flush(unit)
         unit.close()
 
@@ -223,7 +223,9 @@ class BoltEngine(SendingEngine[BoltTask]):
 
     @property
     def _tick_is_due(self) -> bool:
-        return any(slot.works and slot.task.tick_is_due(self.now) for slot in self.slots.values())
+        return any(
+            tenure.works and tenure.task.tick_is_due(self.now) for tenure in self.tenures.values()
+        )
 
     @property
     def _acks_may_leave(self) -> bool:
@@ -231,12 +233,12 @@ class BoltEngine(SendingEngine[BoltTask]):
 
     # Tasks.
 
-    def make_task(self, slot: Slot[BoltTask]) -> Steps:
+    def make_task(self, tenure: TaskTenure[BoltTask]) -> Steps:
         """Copy the bolt, prepare it and give it its state."""
-        topology, component, index = self.topology, self.component, slot.index
+        topology, component, index = self.topology, self.component, tenure.index
         bolt = copy.deepcopy(self._template)
         task_id = topology.task_ids(component)[index]
-        task = slot.task = self.make_bolt_task(
+        task = tenure.task = self.make_bolt_task(
             topology,
             component,
             index,
@@ -247,7 +249,7 @@ class BoltEngine(SendingEngine[BoltTask]):
             self._next_ids,
         )
         self.journal.made(task, task_id)
-        self._at_hand.unit, self._at_hand.task = None, task
+        self._current_work.unit, self._current_work.task = None, task
         context = TopologyContext(topology, component, index, self._resources)
         pending = bolt.prepare(
             task.config, context, *((task.collector,) if isinstance(bolt, Bolt) else ())
@@ -265,7 +267,7 @@ class BoltEngine(SendingEngine[BoltTask]):
                 yield awaitable(pending)
         yield from task.tick(self.now)  # the first call only starts the tick clock
 
-    def let_go(self, slot: Slot[BoltTask]) -> Routine:
+    def let_go(self, tenure: TaskTenure[BoltTask]) -> Routine:
         """Release a bolt task:
         1. The bolt cleans up.
         2. Its sends arrive and its changes are stored. This repeats for what it acks meanwhile, for
@@ -275,45 +277,47 @@ class BoltEngine(SendingEngine[BoltTask]):
         4. The offset after all of that is committed. From here on, no checkpoint includes the task.
         """
         unit = Unit()
-        yield from self._run(lambda: self._cleanup(slot, unit))  # 1
+        yield from self._run(lambda: self._cleanup(tenure, unit))  # 1
         self._end_late(unit)
         deadline = self.now + SETTLE_SECS
-        yield from self._settle_task(slot, deadline)  # 2
-        if held := slot.task.fail_held():  # 3
-            self.journal.info("held_tuples_failed", partition=slot.index, tuples=held)
+        yield from self._settle_task(tenure, deadline)  # 2
+        if held := tenure.task.fail_held():  # 3
+            self.journal.info("held_tuples_failed", partition=tenure.index, tuples=held)
             yield from self._flush_late()
-            yield from self._settle_task(slot, deadline)
-        if slot.progress.finished < slot.progress.begun:
-            self.journal.warning("task_left_unsettled", partition=slot.index)
-        yield from self._take_out(slot)  # 4
-        commit = Commit({slot.index: slot.progress.commit(slot.progress.finished)}, waits=True)
+            yield from self._settle_task(tenure, deadline)
+        if tenure.progress.finished < tenure.progress.begun:
+            self.journal.warning("task_left_unsettled", partition=tenure.index)
+        yield from self._take_out(tenure)  # 4
+        commit = CommitOffsets(
+            {tenure.index: tenure.progress.commit(tenure.progress.finished)}, waits=True
+        )
         self._effects.append(commit)
         yield lambda: commit.answer is not None
 
-    def _settle_task(self, slot: Slot[BoltTask], deadline: float) -> Routine:
+    def _settle_task(self, tenure: TaskTenure[BoltTask], deadline: float) -> Routine:
         """Wait until all work of the task has arrived and is stored, or until the deadline."""
         while True:
             if self.stateful:
                 yield from self._checkpoint()
-            yield lambda: slot.progress.finished >= slot.progress.begun or self.now >= deadline
+            yield lambda: tenure.progress.finished >= tenure.progress.begun or self.now >= deadline
             if self.now >= deadline:
                 break
             if not self.outbox.has_acks and not self.outbox.has_tuples:
                 break
             yield from self._flush_late()  # Kafka confirmed a sink's records meanwhile
 
-    def _take_out(self, slot: Slot[BoltTask]) -> Routine:
+    def _take_out(self, tenure: TaskTenure[BoltTask]) -> Routine:
         """Exclude the task from further checkpoints.
 
         A transaction with its offset could otherwise be accepted when another process already has
         the task.
         """
         yield lambda: not self._storing
-        slot.phase = Phase.CLOSING
+        tenure.phase = Phase.CLOSING
 
-    def _cleanup(self, slot: Slot[BoltTask], unit: Unit) -> Steps:
-        self._at_hand.unit = unit
-        task = slot.task
+    def _cleanup(self, tenure: TaskTenure[BoltTask], unit: Unit) -> Steps:
+        self._current_work.unit = unit
+        task = tenure.task
         try:
             pending = task.bolt.cleanup()
             if pending is not None:
@@ -326,9 +330,9 @@ class BoltEngine(SendingEngine[BoltTask]):
         yield from self._in_turn(list)
         self._end_late(Unit())
 
-    def drop(self, slot: Slot[BoltTask]) -> None:
-        self.outbox.forget(slot.task.task_id)
-        self.states.pop(slot.index, None)
+    def drop(self, tenure: TaskTenure[BoltTask]) -> None:
+        self.outbox.forget(tenure.task.task_id)
+        self.states.pop(tenure.index, None)
 
     # Checkpoints and commits.
 
@@ -356,9 +360,9 @@ class BoltEngine(SendingEngine[BoltTask]):
             task: changed for task, state in states.items() if (changed := state.take_changes())
         }
         offsets = {
-            slot.index: slot.progress.commit(slot.progress.arrived)
-            for slot in self.slots.values()
-            if slot.alive
+            tenure.index: tenure.progress.commit(tenure.progress.arrived)
+            for tenure in self.tenures.values()
+            if tenure.alive
         }
         acks, units, self._held = self.outbox.drain_acks(), self._held, []
         waiting = units if self._poll is None else [*units, self._poll.unit]
@@ -368,7 +372,7 @@ class BoltEngine(SendingEngine[BoltTask]):
             transact = Transact(changes, offsets)  # 2
             self._effects.append(transact)
             yield lambda: transact.answer is not None
-            self._effects.append(Keep(changes, transact.answer or {}))  # 3
+            self._effects.append(ApplyToStore(changes, transact.answer or {}))  # 3
             for task in changes:
                 states[task].stored()
             if "pre_commit" in self._hooks:
@@ -385,24 +389,24 @@ class BoltEngine(SendingEngine[BoltTask]):
 
         An exception ends the process, and the work is repeated.
         """
-        for slot in [self.slots[task] for task in tasks if task in self.slots]:
-            pending = getattr(slot.task.bolt, hook)(number)
+        for tenure in [self.tenures[task] for task in tasks if task in self.tenures]:
+            pending = getattr(tenure.task.bolt, hook)(number)
             if pending is not None:
                 yield awaitable(pending)
 
     def _age_held(self) -> None:
-        for slot in self.slots.values():
-            if slot.alive:
-                slot.task.held.age(self.now)
+        for tenure in self.tenures.values():
+            if tenure.alive:
+                tenure.task.held.age(self.now)
 
     def _commit(self) -> None:
         """Commit finished offsets without waiting."""
         offsets = {}
-        for slot in self.slots.values():
-            if slot.works and (offset := slot.progress.finished) > slot.progress.committed:
-                offsets[slot.index] = slot.progress.commit(offset)
+        for tenure in self.tenures.values():
+            if tenure.works and (offset := tenure.progress.finished) > tenure.progress.committed:
+                offsets[tenure.index] = tenure.progress.commit(offset)
         if offsets:
-            self._effects.append(Commit(offsets))
+            self._effects.append(CommitOffsets(offsets))
 
 
 def _all_delivered(units: Iterable[Unit]) -> None:

@@ -22,12 +22,12 @@ from kstorm.core.dead_letters import (
     roots_of,
     text_of,
 )
-from kstorm.core.engine.effects import Changes, Effect, Keep, Positions, Transact
+from kstorm.core.engine.effects import ApplyToStore, Changes, Effect, Positions, Transact
 from kstorm.core.engine.engine import Routine
 from kstorm.core.engine.sending import SendingEngine
-from kstorm.core.engine.slot import Phase, Slot, T
+from kstorm.core.engine.tenure import Phase, T, TaskTenure
 from kstorm.core.engine.units import Unit
-from kstorm.core.outgoing import EpochRecords, Outgoing, Part
+from kstorm.core.outgoing import EpochRecords, OutgoingRecord, Part
 from kstorm.errors import BrokerError
 from kstorm.topology import Topology
 
@@ -142,7 +142,7 @@ class EpochEngine(SendingEngine[T]):
             transact = self._with_letters(transact)
             yield from self._written_as(transact)
         if changes:
-            self._effects.append(Keep(changes, transact.answer or {}))  # 3
+            self._effects.append(ApplyToStore(changes, transact.answer or {}))  # 3
         yield from self.after_commit(transact)
         for unit, count in sent:  # 4
             unit.delivered(count)
@@ -175,7 +175,7 @@ class EpochEngine(SendingEngine[T]):
         self.journal.error(BrokerError(told), "writing", first.task)
         return Transact(transact.changes, transact.offsets, EpochRecords(left), transact.positions)
 
-    def _letter_of(self, record: Outgoing, reason: str) -> DeadLetter:
+    def _letter_of(self, record: OutgoingRecord, reason: str) -> DeadLetter:
         return DeadLetter(
             topology=self.topology.name,
             component=self.component,
@@ -221,10 +221,10 @@ class EpochEngine(SendingEngine[T]):
         """True if anything waits for an epoch."""
         return not self._writing and self._has_any
 
-    def _take_out(self, slot: Slot[T]) -> Routine:
+    def _take_out(self, tenure: TaskTenure[T]) -> Routine:
         """Exclude a task from all further epochs."""
         yield lambda: not self._writing
-        slot.phase = Phase.CLOSING
+        tenure.phase = Phase.CLOSING
 
     def _settle(self) -> Routine:
         """Wait until everything done so far is committed."""

@@ -5,15 +5,15 @@ from typing import Any, cast
 
 from kstorm.core.bolt_task import BoltTask
 from kstorm.core.engine.bolt import BoltEngine
-from kstorm.core.engine.effects import Changes, Effect, End, Fetch, Positions, Transact
+from kstorm.core.engine.effects import Changes, Effect, FetchRecords, Positions, Terminate, Transact
 from kstorm.core.engine.engine import Routine
 from kstorm.core.engine.epochs import EpochEngine
-from kstorm.core.engine.slot import Record, Slot
+from kstorm.core.engine.tenure import InputRecord, TaskTenure
 from kstorm.core.engine.units import Unit
-from kstorm.core.exact.state import UndoableState
-from kstorm.core.exact.task import ExactBoltTask
-from kstorm.core.exact.unfinished import read_pair
-from kstorm.core.tasks import Steps
+from kstorm.core.exactly_once.task import ExactBoltTask
+from kstorm.core.exactly_once.undoable_state import UndoableState
+from kstorm.core.exactly_once.unfinished import read_pair
+from kstorm.core.user_code import Steps
 from kstorm.core.wire import TupleFrame, decode
 from kstorm.errors import LostInputError
 
@@ -42,7 +42,7 @@ class ExactBoltEngine(EpochEngine[BoltTask], BoltEngine):
         """Run due tick tuples, retries and epochs."""
         self.now = now
         if not self._late and any(
-            slot.works and _is_due(slot, now) for slot in self.slots.values()
+            tenure.works and _is_due(tenure, now) for tenure in self.tenures.values()
         ):
             self._late = True
             unit = Unit()
@@ -56,7 +56,9 @@ class ExactBoltEngine(EpochEngine[BoltTask], BoltEngine):
 
     def _tick_steps(self, unit: Unit) -> Sequence[Steps]:
         due = [
-            _exact(slot) for slot in self.slots.values() if slot.works and _is_due(slot, self.now)
+            _exact(tenure)
+            for tenure in self.tenures.values()
+            if tenure.works and _is_due(tenure, self.now)
         ]
         return [_retry_and_tick(task, self.now) for task in due]
 
@@ -65,8 +67,8 @@ class ExactBoltEngine(EpochEngine[BoltTask], BoltEngine):
         """True if an epoch is due, which can only be cut between two executions."""
         return not self._writing and self._is_due
 
-    def _execute(self, slot: Slot[BoltTask], record: Record, unit: Unit) -> Steps:
-        yield from super()._execute(slot, record, unit)
+    def _execute(self, tenure: TaskTenure[BoltTask], record: InputRecord, unit: Unit) -> Steps:
+        yield from super()._execute(tenure, record, unit)
         self._bytes += len(record.value or b"")
 
     def _flush(self, unit: Unit) -> None:
@@ -81,33 +83,33 @@ class ExactBoltEngine(EpochEngine[BoltTask], BoltEngine):
 
     # Tasks.
 
-    def make_task(self, slot: Slot[BoltTask]) -> Steps:
-        yield from super().make_task(slot)
+    def make_task(self, tenure: TaskTenure[BoltTask]) -> Steps:
+        yield from super().make_task(tenure)
         # The task undoes its state changes when an execution fails.
-        _exact(slot).state = cast("UndoableState | None", self.states.get(slot.index))
+        _exact(tenure).state = cast("UndoableState | None", self.states.get(tenure.index))
 
-    def resume(self, slot: Slot[BoltTask]) -> Routine:
+    def resume(self, tenure: TaskTenure[BoltTask]) -> Routine:
         """Continue the unfinished work of the task's previous owner:
         1. Read the frames with unfinished tuples again.
         2. Execute held tuples again to restore the bolt's memory. Schedule waiting tuples for their
            next attempt.
         """
-        written = dict(self._load_unfinished(slot.index))
+        written = dict(self._load_unfinished(tenure.index))
         if not written:
             return
         left = dict(read_pair(key, value) for key, value in written.items())
-        fetch = Fetch(slot.index, sorted(left))  # 1
+        fetch = FetchRecords(tenure.index, sorted(left))  # 1
         self._effects.append(fetch)
         yield lambda: fetch.answer is not None
         records = {record.offset: record for record in fetch.answer or ()}
         if gone := sorted(left.keys() - records.keys()):
-            self._effects.append(End(self._lost_input(slot.index, gone)))
+            self._effects.append(Terminate(self._lost_input(tenure.index, gone)))
             yield lambda: False
         frames = [
             (offset, decode(TupleFrame, records[offset].value), left[offset])
             for offset in sorted(left)
         ]
-        task = _exact(slot)
+        task = _exact(tenure)
         task.now = self.now
         yield from self._run(lambda: task.resume(frames, written))  # 2
         self._end_late(Unit())
@@ -121,17 +123,17 @@ class ExactBoltEngine(EpochEngine[BoltTask], BoltEngine):
             "topic's retention.ms"
         )
 
-    def let_go(self, slot: Slot[BoltTask]) -> Routine:
+    def let_go(self, tenure: TaskTenure[BoltTask]) -> Routine:
         """Release a bolt task:
         1. The bolt cleans up. Its held and waiting tuples stay in the changelog for the next owner.
         2. Everything the task did is committed, including its offsets.
         3. From here on, no transaction includes the task.
         """
         unit = Unit()
-        yield from self._run(lambda: self._cleanup(slot, unit))  # 1
+        yield from self._run(lambda: self._cleanup(tenure, unit))  # 1
         self._end_late(unit)
         yield from self._settle()  # 2
-        yield from self._take_out(slot)  # 3
+        yield from self._take_out(tenure)  # 3
 
     # The epoch.
 
@@ -140,19 +142,19 @@ class ExactBoltEngine(EpochEngine[BoltTask], BoltEngine):
 
     def cut(self) -> tuple[Changes, Mapping[int, int], Positions]:
         # `owned` includes tasks that are still resuming: these emit too.
-        owned = [slot for slot in self.slots.values() if slot.owned]
+        owned = [tenure for tenure in self.tenures.values() if tenure.owned]
         changes = {}
-        for slot in owned:
-            state = self.states.get(slot.index)
+        for tenure in owned:
+            state = self.states.get(tenure.index)
             changed = [
                 *(state.take_changes() if state is not None else ()),
-                *_exact(slot).rows.changes(),
+                *_exact(tenure).rows.changes(),
             ]
             if changed:
-                changes[slot.index] = changed
+                changes[tenure.index] = changed
         return (
             changes,
-            {slot.index: slot.progress.commit(slot.progress.begun) for slot in owned},
+            {tenure.index: tenure.progress.commit(tenure.progress.begun) for tenure in owned},
             {},
         )
 
@@ -182,12 +184,12 @@ class ExactBoltEngine(EpochEngine[BoltTask], BoltEngine):
             yield from self._run(lambda: self._call("pre_commit", changed, self._number))
 
 
-def _exact(slot: Slot[BoltTask]) -> ExactBoltTask:
-    return cast("ExactBoltTask", slot.task)
+def _exact(tenure: TaskTenure[BoltTask]) -> ExactBoltTask:
+    return cast("ExactBoltTask", tenure.task)
 
 
-def _is_due(slot: Slot[BoltTask], now: float) -> bool:
-    return slot.task.tick_is_due(now) or _exact(slot).retry_is_due(now)
+def _is_due(tenure: TaskTenure[BoltTask], now: float) -> bool:
+    return tenure.task.tick_is_due(now) or _exact(tenure).retry_is_due(now)
 
 
 def _retry_and_tick(task: ExactBoltTask, now: float) -> Steps:

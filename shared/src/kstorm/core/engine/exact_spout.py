@@ -10,12 +10,12 @@ from typing import Any
 from kstorm.core.engine.effects import Changes, Effect, Positions, Transact
 from kstorm.core.engine.engine import Routine
 from kstorm.core.engine.epochs import MOST_UNITS, EpochEngine
-from kstorm.core.engine.slot import Slot
 from kstorm.core.engine.spout import SpoutEngine
+from kstorm.core.engine.tenure import TaskTenure
 from kstorm.core.engine.units import Unit
-from kstorm.core.exact.spout_task import ExactSpoutTask
+from kstorm.core.exactly_once.spout_task import ExactSpoutTask
 from kstorm.core.spout_task import SpoutTask
-from kstorm.core.tasks import Steps
+from kstorm.core.user_code import Steps
 from kstorm.topology import Positioned
 
 
@@ -28,10 +28,10 @@ class ExactSpoutEngine(EpochEngine[SpoutTask], SpoutEngine):
         super().__init__(*args, **more)
         self._positions: Positions = {}
 
-    def make_task(self, slot: Slot[SpoutTask]) -> Steps:
+    def make_task(self, tenure: TaskTenure[SpoutTask]) -> Steps:
         """Make the task, and let the ackers drop the trees of its earlier run."""
-        self.outbox.beginnings.add(self.topology.task_ids(self.component)[slot.index])
-        return super().make_task(slot)
+        self.outbox.beginnings.add(self.topology.task_ids(self.component)[tenure.index])
+        return super().make_task(tenure)
 
     def emit(self, now: float) -> list[Effect]:
         """Emit like any spout, but pause while too much waits to be written."""
@@ -53,18 +53,18 @@ class ExactSpoutEngine(EpochEngine[SpoutTask], SpoutEngine):
             self._hold(unit)
         unit.close()
 
-    def let_go(self, slot: Slot[SpoutTask]) -> Routine:
+    def let_go(self, tenure: TaskTenure[SpoutTask]) -> Routine:
         """Release a spout task:
         1. It stops emitting.
         2. Its emits are committed, with its position.
         3. The spout closes. From here on, no transaction includes the task.
         """
-        task = slot.task
+        task = tenure.task
         yield from self._run(lambda: self._last_call(task, task.deactivate(), "in deactivate"))  # 1
         yield from self._settle()  # 2
-        self.journal.info("spout_drained", partitions=[slot.index], trees_left=task.in_flight)
+        self.journal.info("spout_drained", partitions=[tenure.index], trees_left=task.in_flight)
         yield from self._run(lambda: self._last_call(task, self._close(task), "in close"))  # 3
-        yield from self._take_out(slot)
+        yield from self._take_out(tenure)
 
     # The epoch.
 
@@ -87,20 +87,20 @@ class ExactSpoutEngine(EpochEngine[SpoutTask], SpoutEngine):
     def _now_at(self) -> Positions:
         return {
             place: at
-            for slot in self.slots.values()
-            if slot.owned
-            for place, at in _spout(slot).positions().items()
+            for tenure in self.tenures.values()
+            if tenure.owned
+            for place, at in _spout(tenure).positions().items()
         }
 
     def after_commit(self, transact: Transact) -> Routine:
         """Report the committed positions to the spouts."""
-        for slot in self.slots.values():
-            if slot.alive:
-                _spout(slot).positions_committed(transact.positions)
+        for tenure in self.tenures.values():
+            if tenure.alive:
+                _spout(tenure).positions_committed(transact.positions)
         yield from ()
 
 
-def _spout(slot: Slot[SpoutTask]) -> Positioned:
-    spout = slot.task.spout
+def _spout(tenure: TaskTenure[SpoutTask]) -> Positioned:
+    spout = tenure.task.spout
     assert isinstance(spout, Positioned), "refused when the topology was built"
     return spout

@@ -5,7 +5,7 @@ from typing import Any
 
 from kstorm.core.engine.engine import Engine
 from kstorm.core.engine.journal import Journal
-from kstorm.core.engine.slot import T
+from kstorm.core.engine.tenure import T
 from kstorm.core.outbox import Outbox
 from kstorm.topology import Topology
 

@@ -13,12 +13,12 @@ from kstorm.core.engine.effects import Effect
 from kstorm.core.engine.engine import Item, Routine
 from kstorm.core.engine.journal import Journal
 from kstorm.core.engine.sending import SendingEngine
-from kstorm.core.engine.slot import Slot
+from kstorm.core.engine.tenure import TaskTenure
 from kstorm.core.engine.units import Unit
 from kstorm.core.ids import NextId, NextIds
 from kstorm.core.outbox import ms_between
 from kstorm.core.spout_task import SpoutTask
-from kstorm.core.tasks import Steps, awaitable
+from kstorm.core.user_code import Steps, awaitable
 from kstorm.core.wire import CompletionFrame
 from kstorm.errors import FrameError
 from kstorm.topology import Topology, TopologyContext
@@ -78,7 +78,7 @@ class SpoutEngine(SendingEngine[SpoutTask]):
         """Fail trees that exceeded the timeout, and log tasks that are stuck at the pending limit."""
         self.now = now
         if not self._ticking and any(
-            slot.alive and slot.task.tick_is_due(now) for slot in self.slots.values()
+            tenure.alive and tenure.task.tick_is_due(now) for tenure in self.tenures.values()
         ):
             self._ticking = True
             unit = Unit()
@@ -89,25 +89,25 @@ class SpoutEngine(SendingEngine[SpoutTask]):
     @property
     def in_flight(self) -> int:
         """Trees that are neither complete nor failed."""
-        return sum(slot.task.in_flight for slot in self.slots.values() if slot.alive)
+        return sum(tenure.task.in_flight for tenure in self.tenures.values() if tenure.alive)
 
     @property
     def emits(self) -> bool:
         """True if any task may emit."""
-        return any(slot.task.active for slot in self.slots.values() if slot.alive)
+        return any(tenure.task.active for tenure in self.tenures.values() if tenure.alive)
 
     # The work.
 
     def _ask_all(self) -> Steps:
-        for slot in list(self.slots.values()):
-            if not slot.works:
+        for tenure in list(self.tenures.values()):
+            if not tenure.works:
                 continue
-            task = slot.task
+            task = tenure.task
             if task.active != self.active:
                 yield from task.activate() if self.active else task.deactivate()
             for _ in range(self._calls_a_turn):
                 before = task.collector.emitted
-                if slot.leaving:
+                if tenure.leaving:
                     break
                 yield from task.next_tuple(self.now)
                 if task.collector.emitted == before:
@@ -127,17 +127,19 @@ class SpoutEngine(SendingEngine[SpoutTask]):
 
     @property
     def _emitted(self) -> int:
-        return sum(slot.task.collector.emitted for slot in self.slots.values() if slot.alive)
+        return sum(
+            tenure.task.collector.emitted for tenure in self.tenures.values() if tenure.alive
+        )
 
     def _hear(self, item: Item[SpoutTask], unit: Unit) -> Steps:
-        for slot, records in item:
-            if not slot.alive:
+        for tenure, records in item:
+            if not tenure.alive:
                 continue
             for record in records:
                 try:
-                    steps = slot.task.completed(self._frame(CompletionFrame, record), self.now)
+                    steps = tenure.task.completed(self._frame(CompletionFrame, record), self.now)
                 except FrameError as error:
-                    self._dead_letter(record, str(error), unit, self.topic, slot.index)
+                    self._dead_letter(record, str(error), unit, self.topic, tenure.index)
                 else:
                     yield from steps
                 self.frames_in += 1
@@ -146,9 +148,9 @@ class SpoutEngine(SendingEngine[SpoutTask]):
         return [self._tick_all()]
 
     def _tick_all(self) -> Steps:
-        for slot in list(self.slots.values()):
-            if slot.alive:
-                yield from slot.task.tick(self.now)
+        for tenure in list(self.tenures.values()):
+            if tenure.alive:
+                yield from tenure.task.tick(self.now)
 
     def _end_ticks(self, unit: Unit) -> None:
         self._ticking = False
@@ -165,14 +167,14 @@ class SpoutEngine(SendingEngine[SpoutTask]):
         unit.close()
 
     def _look_for_stalls(self) -> None:
-        for slot in self.slots.values():
-            if not slot.alive:
+        for tenure in self.tenures.values():
+            if not tenure.alive:
                 continue
-            task = slot.task
-            if not task.throttled or self._stalled.get(slot.index, (-1, 0.0))[0] != task.acked:
-                self._stalled[slot.index] = (task.acked, self.now)
-            elif self.now - self._stalled[slot.index][1] > _STALL_SECS:
-                self._stalled[slot.index] = (task.acked, self.now)
+            task = tenure.task
+            if not task.throttled or self._stalled.get(tenure.index, (-1, 0.0))[0] != task.acked:
+                self._stalled[tenure.index] = (task.acked, self.now)
+            elif self.now - self._stalled[tenure.index][1] > _STALL_SECS:
+                self._stalled[tenure.index] = (task.acked, self.now)
                 self.journal.warning(
                     "spout_stalled",
                     task=task.task_id,
@@ -183,12 +185,12 @@ class SpoutEngine(SendingEngine[SpoutTask]):
 
     # Tasks.
 
-    def make_task(self, slot: Slot[SpoutTask]) -> Steps:
+    def make_task(self, tenure: TaskTenure[SpoutTask]) -> Steps:
         """Copy the spout and open it. The next turn activates it."""
-        topology, component, index = self.topology, self.component, slot.index
+        topology, component, index = self.topology, self.component, tenure.index
         spout = copy.deepcopy(self._template)
         task_id = topology.task_ids(component)[index]
-        task = slot.task = self.make_spout_task(
+        task = tenure.task = self.make_spout_task(
             topology,
             component,
             index,
@@ -205,18 +207,18 @@ class SpoutEngine(SendingEngine[SpoutTask]):
         if pending is not None:
             yield awaitable(pending)
 
-    def let_go(self, slot: Slot[SpoutTask]) -> Routine:
+    def let_go(self, tenure: TaskTenure[SpoutTask]) -> Routine:
         """Release a spout task:
         1. It stops emitting.
         2. Its open trees may finish, for `topology_drain_timeout_secs`: their completions still
            arrive.
         3. The spout closes. The task's next owner emits the remaining trees again.
         """
-        task = slot.task
+        task = tenure.task
         yield from self._run(lambda: self._last_call(task, task.deactivate(), "in deactivate"))  # 1
         deadline = self.now + self.config.topology_drain_timeout_secs
         yield lambda: not task.in_flight or self.now >= deadline  # 2
-        self.journal.info("spout_drained", partitions=[slot.index], trees_left=task.in_flight)
+        self.journal.info("spout_drained", partitions=[tenure.index], trees_left=task.in_flight)
         yield from self._run(lambda: self._last_call(task, self._close(task), "in close"))  # 3
         self._flush(Unit())
 
@@ -231,6 +233,6 @@ class SpoutEngine(SendingEngine[SpoutTask]):
         except Exception as error:  # noqa: BLE001 - user code may raise anything; the task is released anyway
             self.journal.error(error, doing, task.task_id)
 
-    def drop(self, slot: Slot[SpoutTask]) -> None:
-        self.outbox.forget(slot.task.task_id)
-        self._stalled.pop(slot.index, None)
+    def drop(self, tenure: TaskTenure[SpoutTask]) -> None:
+        self.outbox.forget(tenure.task.task_id)
+        self._stalled.pop(tenure.index, None)

@@ -2,8 +2,8 @@
 
 from typing import Final
 
+from kstorm.runtime.base.settings import Settings
 from kstorm.runtime.kafka.topics import create_topic
-from kstorm.runtime.service.settings import Settings
 
 SOURCE_PARTITIONS: Final = 12
 SINK_PARTITIONS: Final = 4

@@ -15,8 +15,8 @@ from kstorm.cli.topology_options import BOOTSTRAP
 from kstorm.errors import KstormError
 from kstorm.events import Event
 from kstorm.operations.events.operator_identity import operator
+from kstorm.runtime.base.settings import Settings, with_or_without_topology
 from kstorm.runtime.kafka.event_log import write_event
-from kstorm.runtime.service.settings import Settings, with_or_without_topology
 
 _WITHIN_SECS: Final = 5.0
 

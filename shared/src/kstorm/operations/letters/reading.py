@@ -24,8 +24,8 @@ from kstorm.operations.letters.selection import (
     message_of,
 )
 from kstorm.printable import printable
-from kstorm.runtime.kafka.one_partition import read_topic
-from kstorm.runtime.service.settings import Settings
+from kstorm.runtime.base.settings import Settings
+from kstorm.runtime.kafka.single_partition_topic import read_topic
 from kstorm.topology.names import NamesOf
 
 MOST_NUMBERS: Final = 20

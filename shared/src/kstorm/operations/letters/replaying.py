@@ -10,14 +10,14 @@ from msgspec.structs import replace
 
 from kstorm.core.dead_letters import UNDECODABLE, is_cut
 from kstorm.errors import ControlError
-from kstorm.kafka.orders import Order, encode_order
-from kstorm.kafka.stages import stages_of
+from kstorm.kafka.replay_requests import ReplayRequest, encode_request
+from kstorm.kafka.replay_stages import stage_sizes
 from kstorm.operations.formatting import counted
 from kstorm.operations.letters.reading import now_ms, read_whole
 from kstorm.operations.letters.selection import NumberedLetter, kind_of
+from kstorm.runtime.base.settings import Settings
 from kstorm.runtime.kafka.admin import Admin
-from kstorm.runtime.kafka.one_partition import read_topic, write_topic
-from kstorm.runtime.service.settings import Settings
+from kstorm.runtime.kafka.single_partition_topic import read_topic, write_topic
 from kstorm.topology.names import NamesOf
 
 MOST_REPLAYS: Final = 3
@@ -74,13 +74,13 @@ def request_replays(
             after = begin + int(place * 1000 / rate) if rate else 0
             ordered = replay_request(one, after=after, who=who, note=note)
             if batch:
-                stages = stages_of(counts[component])
+                stages = stage_sizes(counts[component])
                 stage = _stage_of(stages, seen[component])
                 seen[component] += 1
                 first = firsts.setdefault((component, stage), place)
                 pace = int((place - first) * 1000 / rate) if rate else 0
                 ordered = replace(ordered, batch=batch, stage=stage, stages=stages, pace=pace)
-            yield one.key, encode_order(ordered)
+            yield one.key, encode_request(ordered)
 
     write_topic(settings, topic, records())
     return f"{counted(len(letters), 'replay')} requested"
@@ -98,14 +98,16 @@ def request_edited_replay(
     Raises `BrokerError` if Kafka has not stored the request.
     """
     edited = replace(replay_request(one, who=who, note=note), value=value)
-    write_topic(settings, NamesOf(topology).orders_topic, [(one.key, encode_order(edited))])
+    write_topic(settings, NamesOf(topology).orders_topic, [(one.key, encode_request(edited))])
     return "1 replay requested"
 
 
-def replay_request(one: NumberedLetter, *, after: int = 0, who: str = "", note: str = "") -> Order:
+def replay_request(
+    one: NumberedLetter, *, after: int = 0, who: str = "", note: str = ""
+) -> ReplayRequest:
     """Return the replay request for a complete letter."""
     letter = one.letter
-    return Order(
+    return ReplayRequest(
         number=one.number,
         topic=letter.topic,
         partition=letter.partition,

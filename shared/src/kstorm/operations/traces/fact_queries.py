@@ -12,13 +12,13 @@ from confluent_kafka import ConsumerGroupTopicPartitions, KafkaError, KafkaExcep
 from kstorm.core.dead_letters import decode_letter
 from kstorm.errors import BrokerError, FrameError
 from kstorm.introspection.outline import Outline, SpoutSource
-from kstorm.kafka.finished import FinishedRange, decode_range
+from kstorm.kafka.finished_ranges import FinishedRange, decode_range
 from kstorm.kafka.ports import Partition
 from kstorm.operations.letters.selection import kind_of
 from kstorm.operations.traces.topic_log import PartitionId, TopicLog
 from kstorm.operations.trees.facts import LetterFact, MessageFacts, MessageId
+from kstorm.runtime.base.settings import Settings
 from kstorm.runtime.kafka.admin import Admin
-from kstorm.runtime.service.settings import Settings
 from kstorm.runtime.zookeeper.nodes import OffsetNodes
 from kstorm.topology.topology import ACKER_COMPONENT
 

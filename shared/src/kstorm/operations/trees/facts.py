@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 from msgspec import Struct
 
-from kstorm.kafka.finished import FinishedRange
+from kstorm.kafka.finished_ranges import FinishedRange
 
 
 class MessageId(NamedTuple):

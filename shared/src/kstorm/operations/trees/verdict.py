@@ -9,7 +9,7 @@ from typing import Final, NamedTuple
 
 from msgspec import Struct
 
-from kstorm.kafka.above import Run
+from kstorm.kafka.completed_ranges import Run
 from kstorm.operations.formatting import counted, failure, utc_time
 from kstorm.operations.trees.blocking_tuples import BlockingTuple, BlockReason, blocking_tuples
 from kstorm.operations.trees.facts import MessageFacts, MessageId

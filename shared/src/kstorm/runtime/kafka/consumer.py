@@ -27,20 +27,20 @@ from confluent_kafka import (
 
 from kstorm.errors import FencedError, KstormError
 from kstorm.kafka.cluster import Partition
-from kstorm.runtime.kafka.beginnings import committed_offsets
+from kstorm.runtime.base.log import Logger
+from kstorm.runtime.base.pod_scale import is_scaled_away
+from kstorm.runtime.base.settings import Settings
+from kstorm.runtime.kafka.broker_loss import BrokerLossDetector
+from kstorm.runtime.kafka.consumer_calls import ConsumerCallQueue
+from kstorm.runtime.kafka.deadlines import DeadlineExecutor
 from kstorm.runtime.kafka.errors import raise_if_final
-from kstorm.runtime.kafka.fetching import OWN_TOPICS
-from kstorm.runtime.kafka.forgotten import Forgotten
-from kstorm.runtime.kafka.in_time import Caller
+from kstorm.runtime.kafka.fetch_limits import OWN_TOPICS
 from kstorm.runtime.kafka.open_transactions import OpenTransactions
-from kstorm.runtime.kafka.orders import Orders
-from kstorm.runtime.kafka.ownerless import Ownerless, asking
-from kstorm.runtime.kafka.releases import member_id
+from kstorm.runtime.kafka.release_check import member_id
+from kstorm.runtime.kafka.start_offsets import committed_offsets
 from kstorm.runtime.kafka.statistics import INTERVAL_MS, read_statistics
-from kstorm.runtime.kafka.undecodable import Searches, Undecodable
-from kstorm.runtime.service.log import Logger
-from kstorm.runtime.service.scale import is_scaled_away
-from kstorm.runtime.service.settings import Settings
+from kstorm.runtime.kafka.unassigned_tasks import UnassignedTaskDetector, query_of_unassigned
+from kstorm.runtime.kafka.undecodable import UndecodableBatchProbe, UndecodableRange
 
 _HIGH_RECORDS, _LOW_RECORDS = 400, 100
 _HIGH_BYTES, _LOW_BYTES = 48 << 20, 12 << 20
@@ -78,7 +78,7 @@ class TaskOwner(Protocol):
         """Process one poll's records."""
         ...
 
-    def pass_over(self, partition: int, batch: Undecodable) -> None:
+    def pass_over(self, partition: int, batch: UndecodableRange) -> None:
         """An undecodable batch was skipped."""
         ...
 
@@ -118,7 +118,7 @@ class TaskConsumer(threading.Thread):
         self._log, self._reads, self._session_timeout_ms = log, reads, session_timeout_ms
         self._stopping = threading.Event()
         self._leaves = settings.leave_on_stop
-        self._orders = Orders()
+        self._orders = ConsumerCallQueue()
         self.preparing: set[int] = set()
         """Assigned partitions whose tasks are not ready yet."""
         self.joined = False
@@ -157,9 +157,11 @@ class TaskConsumer(threading.Thread):
             "stats_cb": self._heard,
         }
         self._consumer = Consumer(config)
-        self._searches = Searches(config)
-        self._forgotten = Forgotten()
-        self._ownerless = Ownerless(asking(settings, group, topic), revoke_secs)
+        self._searches = UndecodableBatchProbe(config)
+        self._forgotten = BrokerLossDetector()
+        self._ownerless = UnassignedTaskDetector(
+            query_of_unassigned(settings, group, topic), revoke_secs
+        )
 
     # Called on the event loop.
 
@@ -270,7 +272,7 @@ class TaskConsumer(threading.Thread):
         If no broker responds, librdkafka's `close` may never return after that. It is then
         abandoned, because the group no longer needs its last request.
         """
-        caller = Caller("close")
+        caller = DeadlineExecutor("close")
         closing = caller.begin(self._consumer.close)
         caller.close()
         patience = time.monotonic() + _CLOSE_SECONDS

@@ -23,7 +23,7 @@ from confluent_kafka import KafkaError, KafkaException, Producer
 
 from kstorm.errors import BrokerError, ConfigError
 from kstorm.kafka.ports import Headers, OnBatchDelivery, OnDelivery, RecordColumn
-from kstorm.runtime.kafka.forgotten import Forgotten
+from kstorm.runtime.kafka.broker_loss import BrokerLossDetector
 from kstorm.runtime.kafka.producer import produce_when_room
 from kstorm.runtime.kafka.statistics import SELDOM_MS
 
@@ -72,7 +72,7 @@ class KafkaWriter:
         own = dict(properties or {})
         # Keeps the order when a request is retried.
         ordered = {} if own.keys() & _ACKS else {"enable.idempotence": True}
-        self._forgotten = Forgotten()
+        self._forgotten = BrokerLossDetector()
         config = {**client_config, **ordered, **_DEFAULTS, **self._forgotten.properties, **own}
         self._fatal, self._where, self._topic = fatal, config.get("bootstrap.servers", ""), ""
         self._reports_all = config["delivery.report.only.error"] is False

@@ -28,6 +28,9 @@ from kstorm.kafka.hosts import (
     bootstrap_servers,
 )
 from kstorm.kafka.ports import Broker, Partition, SourceFault, SourceMessage
+from kstorm.runtime.base.log import CLIENT_LOG
+from kstorm.runtime.base.zookeeper_tls import ZooKeeperTls
+from kstorm.runtime.kafka.broker_loss import BrokerLossDetector
 from kstorm.runtime.kafka.brokers import (
     LOOK_UP_SECS,
     BrokersReader,
@@ -35,11 +38,8 @@ from kstorm.runtime.kafka.brokers import (
     NoTopicError,
     StaticBrokersReader,
 )
-from kstorm.runtime.kafka.forgotten import Forgotten
 from kstorm.runtime.kafka.statistics import INTERVAL_MS, read_statistics
-from kstorm.runtime.kafka.undecodable import Searches
-from kstorm.runtime.service.log import CLIENT_LOG
-from kstorm.runtime.zookeeper.tls import ZooKeeperTls
+from kstorm.runtime.kafka.undecodable import UndecodableBatchProbe
 
 log = logging.getLogger(__name__)
 
@@ -76,8 +76,8 @@ class KafkaSource:
         self._faults: list[SourceFault] = []
         # Time of the last report, by fault.
         self._told: dict[str, float] = {}
-        self._searches = Searches(self._properties)
-        self._forgotten = Forgotten()
+        self._searches = UndecodableBatchProbe(self._properties)
+        self._forgotten = BrokerLossDetector()
         self._client: Consumer | None = None
         self._reader = self._open_reader()
         # The offset from which each partition is read.
@@ -221,7 +221,7 @@ class KafkaSource:
         return self._brokers_reader()
 
     def _open_client(self) -> None:
-        self._forgotten = Forgotten()
+        self._forgotten = BrokerLossDetector()
         config = {
             **self._properties,
             "error_cb": self._failed,
@@ -361,7 +361,7 @@ class KafkaSource:
                 SourceFault(f"reading {topic!r} from {self._brokers}: {error.str()}", partition)
             )
 
-    def _heard(self, of_client: Forgotten, told: str) -> None:
+    def _heard(self, of_client: BrokerLossDetector, told: str) -> None:
         if of_client is not self._forgotten:
             return  # this client is being closed and has been replaced
         statistics = read_statistics(told)

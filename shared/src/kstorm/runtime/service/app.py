@@ -16,7 +16,7 @@ import faust
 import mode
 from faust.app.base import BootStrategy
 
-from kstorm.runtime.service.settings import Settings
+from kstorm.runtime.base.settings import Settings
 from kstorm.runtime.service.web_server import PageServer, WebLimits
 
 _CANCEL_SECONDS = 1.0

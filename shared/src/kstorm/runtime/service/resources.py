@@ -22,11 +22,11 @@ from kstorm.kafka.ports import (
     SourceReader,
 )
 from kstorm.queues import QUEUES, HostInfo, KestrelConfig, QueuePorts, QueueReader, RabbitMQConfig
-from kstorm.runtime.kafka.order_reader import KafkaOrders
-from kstorm.runtime.kafka.positions import GroupPositions
+from kstorm.runtime.base.settings import Settings
+from kstorm.runtime.kafka.group_positions import GroupPositions
+from kstorm.runtime.kafka.replay_request_reader import KafkaReplayRequests
 from kstorm.runtime.kafka.sink import KafkaWriter, end_process
 from kstorm.runtime.kafka.source import KafkaSource
-from kstorm.runtime.service.settings import Settings
 from kstorm.topology import TopologyContext
 
 if TYPE_CHECKING:
@@ -63,7 +63,9 @@ class Resources:
                 open_shared_writer=self._open_shared_writer,
                 open_writer=self._open_writer,
                 open_positions=self._open_positions,
-                open_orders=lambda context: KafkaOrders(settings, context.topology.orders_topic),
+                open_orders=lambda context: KafkaReplayRequests(
+                    settings, context.topology.orders_topic
+                ),
                 topology_id=settings.topology_id or None,
             ),
             QUEUES: QueuePorts(open_rabbitmq=_open_rabbitmq, open_kestrel=_open_kestrel),

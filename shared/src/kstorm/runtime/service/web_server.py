@@ -59,7 +59,7 @@ class Connections:
         transport.abort()
 
 
-class _Connection(web.RequestHandler):
+class _HttpConnection(web.RequestHandler):
     """Registers itself, does not wait for a request body, and logs no stack trace for malformed
     requests."""
 
@@ -97,7 +97,7 @@ async def listen(
     assert server is not None
     loop = asyncio.get_running_loop()
     return await loop.create_server(
-        lambda: _Connection(server, connections), host, port, backlog=128
+        lambda: _HttpConnection(server, connections), host, port, backlog=128
     )
 
 

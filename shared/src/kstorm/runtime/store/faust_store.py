@@ -26,7 +26,7 @@ from typing import Any, Final
 import msgspec
 from rocksdict import WriteBatch
 
-from kstorm.core.recovery import Copy
+from kstorm.core.recovery import LocalCopy
 from kstorm.errors import StorageError
 from kstorm.runtime.service.app import ChannelApp
 from kstorm.runtime.store.backend import AT_ONCE
@@ -115,7 +115,7 @@ class FaustStore:
             after = skips = found[-1][0]
             size = min(8 * size, at_once)
 
-    def copy(self, partition: int) -> Copy | None:
+    def copy(self, partition: int) -> LocalCopy | None:
         """Return the metadata stored with the partition. None if it is missing or invalid."""
         kept = self.get(partition, _COPY_KEY)
         try:
@@ -123,7 +123,7 @@ class FaustStore:
         except (msgspec.DecodeError, ValueError):
             return None
 
-    def write(self, partition: int, changes: Iterable[Pair], copy: Copy) -> None:
+    def write(self, partition: int, changes: Iterable[Pair], copy: LocalCopy) -> None:
         """Write changes and the new metadata atomically."""
         batch = WriteBatch(raw_mode=True)
         for key, value in changes:
@@ -185,8 +185,8 @@ def _aside(path: Path) -> Path:
     return path.with_name(f"{path.name}.old")
 
 
-def _decode_copy(kept: bytes) -> Copy:
+def _decode_copy(kept: bytes) -> LocalCopy:
     form, topic, reached, current = msgspec.msgpack.decode(kept, type=tuple[int, bytes, int, float])
     if form != _FORMAT:
         raise ValueError(form)
-    return Copy(topic, reached, current)
+    return LocalCopy(topic, reached, current)

@@ -59,9 +59,9 @@ class KafkaCluster(LocalCluster):
         if component in self._writers:
             for number, process in enumerate(self.processes(component)):
                 if executor in (None, number):
-                    for slot in process.engine.slots.values():
-                        if slot.owned:
-                            self._lose_what_waits(slot.task)
+                    for tenure in process.engine.tenures.values():
+                        if tenure.owned:
+                            self._lose_what_waits(tenure.task)
         super().crash(component, executor, disk)
 
     def _ask_again(self) -> bool:

@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from kstorm.kafka.config import EARLIEST_TIME, LATEST_TIME, SpoutConfig
 from kstorm.kafka.hosts import StaticHosts, topics_matching
 from kstorm.kafka.ports import Broker, Partition, SourceFault
-from kstorm.testing.kafka.broker import Answers, FakeRecord, Topics
+from kstorm.testing.kafka.broker import FakeRecord, PendingRequests, Topics
 
 _BROKER = Broker("fake", 9092)
 _AWAY = "the fake Kafka cannot be reached"
@@ -17,7 +17,7 @@ class FakeSource:
     Like every `SourceReader`, it resets a pause in `assign` and `unassign`.
     """
 
-    def __init__(self, topics: Topics, answers: Answers, config: SpoutConfig) -> None:
+    def __init__(self, topics: Topics, answers: PendingRequests, config: SpoutConfig) -> None:
         self._topics, self._answers, self._config = topics, answers, config
         self._known: Mapping[Partition, Broker] | None = None
         self._looking = False

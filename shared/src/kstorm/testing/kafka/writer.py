@@ -7,7 +7,7 @@ from typing import Any, Final
 
 from kstorm.errors import BrokerError, TopicError
 from kstorm.kafka.ports import Headers, OnBatchDelivery, OnDelivery, RecordColumn
-from kstorm.testing.kafka.broker import Answers, Topics, as_bytes, as_headers
+from kstorm.testing.kafka.broker import PendingRequests, Topics, as_bytes, as_headers
 
 MAX_BYTES: Final = 1_000_000  # librdkafka's message.max.bytes
 
@@ -25,7 +25,7 @@ class FakeWriter:
     def __init__(
         self,
         topics: Topics,
-        answers: Answers,
+        answers: PendingRequests,
         refuse: Refuse,
         properties: Mapping[str, Any] | None = None,
     ) -> None:
