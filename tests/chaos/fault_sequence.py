@@ -12,7 +12,7 @@ from tests.chaos.faults import Fault, HoldFor, HoldUntil, Steps, draw
 from tests.chaos.feed import Feed
 from tests.chaos.options import ChaosOptions
 from tests.chaos.outcome import Episode
-from tests.chaos.progress_watch import ProgressWatch
+from tests.chaos.recovery_watch import RecoveryWatch
 from tests.chaos.testbed import Testbed
 
 _LOOK_SECS: Final = 0.3
@@ -41,7 +41,7 @@ class FaultSequence:
             say,
         )
         self._episodes, self._skipped = episodes, skipped
-        self._pulse = ProgressWatch(stage.processes, stage.tasks)
+        self._pulse = RecoveryWatch(stage.processes, stage.tasks)
         self._under_way = "nothing is broken yet"
         self._hands = ThreadPoolExecutor(1, thread_name_prefix="hands")
 

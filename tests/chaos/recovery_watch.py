@@ -18,7 +18,7 @@ _YOUNG_SECS: Final = 3.0
 _Work = tuple[tuple[int, float], int]
 
 
-class ProgressWatch:
+class RecoveryWatch:
     """Call `look` a few times per second. `tasks` is the number of tasks of each component."""
 
     def __init__(self, processes: LocalProcesses, tasks: Mapping[str, int]) -> None:
