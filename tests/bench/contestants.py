@@ -25,7 +25,7 @@ class Contestant:
     command: tuple[str, ...]
     """The arguments of Python."""
     environment: Mapping[str, str] = field(default_factory=dict)
-    """Variables in addition to its `Terms`."""
+    """Variables in addition to its `RunParameters`."""
     slowness: int = 1
     """It gets one sentence for this many that the others get, because more would take too long."""
 

@@ -1,7 +1,7 @@
 """Transactions of checkpoints on a simulated Kafka. Each request is a step, and so is each record's
 arrival.
 
-Requests can get lost (`World.unanswered`). An unanswered request was either carried out, or a copy
+Requests can get lost (`SimulatedWorld.unanswered`). An unanswered request was either carried out, or a copy
 of it is still in transit and arrives at any later time. As in Kafka, the copy carries its
 producer's epoch and not its transaction.
 """

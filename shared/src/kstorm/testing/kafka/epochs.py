@@ -17,7 +17,7 @@ there is none."""
 
 
 class CommittedRecords:
-    """The `Outside` of a cluster on a fake Kafka. It appends records only at commit, so that no
+    """The `ExternalTopics` of a cluster on a fake Kafka. It appends records only at commit, so that no
     reader sees them earlier."""
 
     def __init__(self, topics: Topics, answers: PendingRequests, refuse: Refuse) -> None:

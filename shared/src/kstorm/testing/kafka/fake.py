@@ -35,7 +35,7 @@ class FakeKafka:
         """Id of the deployment (`KSTORM_TOPOLOGY_ID`). Components read it when they start."""
         self.refuse: Refuse = lambda topic, key, value: None
         """Returns why the broker refuses a record that a bolt writes, or None to accept it. With
-        exactly-once processing, a `ForGood` reason is permanent."""
+        exactly-once processing, a `PermanentRefusal` reason is permanent."""
         self._topics, self._answers, self._nodes = Topics(), PendingRequests(), FakeNodes()
         for topic, partitions in (topics or {}).items():
             self.create_topic(topic, partitions)
