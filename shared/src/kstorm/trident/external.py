@@ -13,9 +13,10 @@ from typing import Any, Final
 
 from kstorm.errors import StorageError
 from kstorm.topology import KeyValueState
+from kstorm.topology.keys import key_text
 from kstorm.trident.backing import BackingMap, Owner
 from kstorm.trident.epochs import Epochs
-from kstorm.trident.state import Key, text_of
+from kstorm.trident.state import Key
 
 _WRITTEN: Final = "x/p/"
 _END: Final = "x/p0"  # "0" is the character after "/"
@@ -76,7 +77,7 @@ class ExternalMap:
 
     def get(self, key: Key = (), default: Any = None) -> Any:
         """Return the value of a key. Blocks unless the key was loaded."""
-        return self._get(text_of(key), default)
+        return self._get(key_text(key), default)
 
     def get_texts(self, texts: Sequence[str], default: Any) -> list[Any]:
         return [self._get(text, default) for text in texts]
@@ -94,11 +95,11 @@ class ExternalMap:
         self._put = {}
         if len(self._cache) > _MOST_CACHED:
             self._cache = {key: self._cache[key] for key in self._only_here()}
-        self._read([text for text in map(text_of, keys) if text not in self._cache])
+        self._read([text for text in map(key_text, keys) if text not in self._cache])
 
     def multi_put(self, keys: Sequence[Key], values: Sequence[Any]) -> None:
         """Set several keys, which must have been loaded."""
-        self.put_texts([text_of(key) for key in keys], values)
+        self.put_texts([key_text(key) for key in keys], values)
 
     def put_texts(self, texts: Sequence[str], values: Sequence[Any]) -> None:
         self._put |= dict(zip(texts, values, strict=True))
