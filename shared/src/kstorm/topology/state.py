@@ -7,7 +7,9 @@ from typing import Any, Protocol
 class KeyValueState(Protocol):
     """A task's own key-value table, durable up to its last checkpoint.
 
-    Keys are strings. Values are anything that MessagePack can hold. A checkpoint is taken every
+    Keys are strings. Values are anything that MessagePack can hold, and are read as it holds them:
+    tuples and sets as lists, bytearrays as bytes, decimals and dates as text, dataclasses as dicts.
+    Each `get` returns an object of its own, so changes to it need a `put`. A checkpoint is taken every
     `topology_state_checkpoint_interval_ms`, and the acks of the tuples executed since the previous
     one wait for it. So the change of an acked tuple is in the state, whatever crashes. A replayed
     tuple is applied again (at least once).

@@ -11,6 +11,7 @@ from copy import deepcopy
 from dataclasses import dataclass
 from typing import Any, Final
 
+from kstorm.core.state import as_stored
 from kstorm.errors import StorageError
 from kstorm.topology import KeyValueState
 from kstorm.topology.keys import key_text
@@ -98,11 +99,15 @@ class ExternalMap:
         self._read([text for text in map(key_text, keys) if text not in self._cache])
 
     def multi_put(self, keys: Sequence[Key], values: Sequence[Any]) -> None:
-        """Set several keys, which must have been loaded."""
+        """Set several keys, which must have been loaded.
+
+        `get` returns the values as MessagePack holds them. Raises the same as `KeyValueState.put`.
+        """
         self.put_texts([key_text(key) for key in keys], values)
 
     def put_texts(self, texts: Sequence[str], values: Sequence[Any]) -> None:
-        self._put |= dict(zip(texts, values, strict=True))
+        for text, value in zip(texts, values, strict=True):
+            self._put[text] = as_stored(text, value)
 
     def keep(self) -> None:
         """Make the changes of this execution part of the epoch."""
