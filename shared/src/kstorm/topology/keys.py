@@ -85,8 +85,12 @@ def key_text(values: Sequence[Any]) -> str:
     """
     if len(values) == 1:
         (value,) = values
-        if type(value) is str and value[:1] != "[" and "\0" not in value:
-            return value
+        kind = type(value)
+        if kind is str:
+            if value[:1] != "[" and "\0" not in value:
+                return value
+        elif kind not in _ARRIVE and kind is not Comparable:
+            return key_text(comparable([value]))
     return list_text(values)
 
 
@@ -152,12 +156,12 @@ def shown(value: Any) -> str:
 
 
 def _comparable(value: Any) -> Any:
-    if type(value) is float:
-        # A dict finds NaN only if it is the same object.
-        return value if value == value else nan
     try:
         found = value if type(value) in _ARRIVE else _arrived(value)
-        return found if type(found) in _PLAIN else Comparable(found)
+        if type(found) is float:
+            # A dict finds NaN only if it is the same object.
+            return found if found == found else nan
+        return found if type(found) in _PLAIN else Comparable(_inside(found))
     except UNENCODABLE as error:
         raise _refusal([value], error) from None
 
@@ -250,6 +254,15 @@ def _arrived(value: Any) -> Any:
     if isinstance(value, dict):
         return dict(value)
     return _decode(_encode(value))
+
+
+def _inside(value: Any) -> Any:
+    """Return a value with everything in it as it arrives in another task."""
+    if isinstance(value, list | tuple):
+        return [_inside(inner) for inner in value]
+    if isinstance(value, dict):
+        return {key: _inside(inner) for key, inner in value.items()}
+    return _element(value)
 
 
 def _element(value: Any) -> Any:
