@@ -263,7 +263,7 @@ def test_joins_by_any_key(window: Any, kind: str) -> None:
         end_window(cluster)
         assert cluster.errors == []
         found = Counter((a, b) for _, a, b in cluster.emitted("out"))
-    expected = Counter(
+    expected: Counter[Any] = Counter(
         (a, b)
         for a, (one, value) in enumerate(values)
         for b, (other, _) in enumerate(values)

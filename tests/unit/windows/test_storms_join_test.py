@@ -147,6 +147,6 @@ def test_chained_left_joins_keep_every_row_unlike_storm() -> None:
         .select("name,storeName,users:city,country")
     )
     found = rows(join, "users", "cities", "stores")
-    assert sorted(row[0] for row in found) == sorted(name for _, name, _ in USERS[1])
+    assert sorted(row[0] for row in found) == sorted(str(name) for _, name, _ in USERS[1])
     assert ["suresh", None, "sunnyvale", None] in found
     assert ["arun", "store5", "bengaluru", "India"] in found

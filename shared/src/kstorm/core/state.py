@@ -15,6 +15,7 @@ from itertools import islice
 from typing import Any, Final
 
 import msgspec
+from msgspec import Struct
 
 from kstorm.core.salvage import UNREADABLE
 from kstorm.errors import FrameError
@@ -39,20 +40,18 @@ _KEY_WEIGHT: Final = 240  # a dict entry, a key and a small value, in bytes
 _NESTED_WEIGHT: Final = 8  # ratio of an object's size to its encoded form
 
 
-class _Encoded:
+class _Encoded(Struct, gc=False):
     """A mutable value in its encoded form."""
 
-    __slots__ = ("_ready", "data")
-
-    def __init__(self, data: bytes, value: Any) -> None:
-        """`value` is decoded from `data`. Its first reader owns it."""
-        self.data, self._ready = data, value
+    data: bytes
+    ready: Any
+    """The value, decoded from `data`. Its first reader owns it. None if it has been read."""
 
     def read(self) -> Any:
-        value = self._ready
+        value = self.ready
         if value is None:
             return _decode(self.data)
-        self._ready = None
+        self.ready = None
         return value
 
 
@@ -115,7 +114,9 @@ class TaskState:
         stored = None
         if not later:
             stored = _stored_form(key, value)
-            if kind is not str and kind is not bytes:
+            if kind is list or kind is dict:
+                value = _Encoded(stored, _checked(key, stored))
+            elif kind is not str and kind is not bytes:
                 value = _kept(stored, _checked(key, stored))
         if key not in self._cache:
             _check_key(key)
@@ -361,7 +362,7 @@ def _checked(key: str, stored: bytes) -> Any:
 
 def _kept(stored: bytes, value: Any) -> Any:
     """Return a decoded value as the cache keeps it."""
-    return _Encoded(stored, value) if isinstance(value, list | dict) else value
+    return _Encoded(stored, value) if type(value) is list or type(value) is dict else value
 
 
 def read(value: Any) -> Any:

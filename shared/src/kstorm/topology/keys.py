@@ -85,11 +85,10 @@ def key_text(values: Sequence[Any]) -> str:
     """
     if len(values) == 1:
         (value,) = values
-        kind = type(value)
-        if kind is str:
+        if type(value) is str:
             if value[:1] != "[" and "\0" not in value:
                 return value
-        elif kind not in _ARRIVE and kind is not Comparable:
+        elif type(value) not in _ARRIVE and type(value) is not Comparable:
             return key_text(comparable([value]))
     return list_text(values)
 

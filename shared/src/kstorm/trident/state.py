@@ -215,4 +215,12 @@ class TupleCollectionGet(QueryFunction):
 def texts_of_groups(groups: Sequence[Any], fields: int) -> list[str]:
     """Return `key_text` of the keys of groups with `fields` fields, as returned by
     `Picked.keys`."""
-    return [key_text((group,)) for group in groups] if fields == 1 else list(map(key_text, groups))
+    if fields > 1:
+        return list(map(key_text, groups))
+    # The check for a plain text is inlined, because this runs for each group of each batch.
+    return [
+        group
+        if type(group) is str and group[:1] != "[" and "\0" not in group
+        else key_text((group,))
+        for group in groups
+    ]
