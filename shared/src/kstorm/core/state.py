@@ -111,19 +111,21 @@ class TaskState:
                 or value is None
                 or (kind is str and len(value) < _SHORT and value.isascii())
             )
-        stored = None
-        if not later:
-            stored = _stored_form(key, value)
-            if kind is list or kind is dict:
-                value = _Encoded(stored, _checked(key, stored))
-            elif kind is not str and kind is not bytes:
-                value = _kept(stored, _checked(key, stored))
+        stored = None if later else _stored_form(key, value)
+        if stored is None:
+            kept = value
+        elif kind is list or kind is dict:
+            kept = _Encoded(stored, _checked(key, stored))
+        else:
+            kept = value if kind is str or kind is bytes else _kept(stored, _checked(key, stored))
         if key not in self._cache:
             _check_key(key)
             self._weight += _KEY_WEIGHT + len(key)
-        if stored is not None or key in self._weights:
-            self._weigh(key, 0 if stored is None else weight_of(value, stored))
-        self._cache[key] = value
+        if stored is not None:
+            self._weigh(key, weight_of(kept, stored))
+        elif key in self._weights:
+            self._weigh(key, 0)
+        self._cache[key] = kept
         self._dirty[key] = stored
 
     def delete(self, key: str) -> Any:
