@@ -4,7 +4,7 @@ Two values are one key if they are equal when they arrive in another task. `docs
 cases. There are three forms, which always agree:
 
 - `hash_form` is encoded and hashed to choose a task.
-- `comparable` makes a column of keys that a dict tells apart, for the work on one batch.
+- `comparable` makes keys that are equal in Python if they are the same key, for one batch.
 - `key_text` is the key as text, for states and databases. `key_values` reads it.
 """
 
@@ -108,7 +108,7 @@ def list_text(values: Sequence[Any]) -> str:
 def key_values(text: str) -> list[Any]:
     """Return the values of a key that `key_text` has encoded.
 
-    Raises `ValueError` if it starts like a list and is none.
+    Raises `ValueError` if it starts with "[" and is not a JSON list.
     """
     return listed_values(text) if text.startswith("[") else [text]
 
