@@ -10,7 +10,6 @@ cases. There are three forms, which always agree:
 
 from base64 import b64decode, b64encode
 from collections.abc import Iterable, Sequence
-from datetime import datetime
 from decimal import Decimal
 from math import inf, isfinite, nan
 from reprlib import Repr
@@ -26,6 +25,8 @@ _ARRIVE: Final = _PLAIN | {bool, float, list, dict, msgspec.msgpack.Ext}
 _AS_JSON: Final = frozenset({str, int, NoneType, bool})
 """Types whose values JSON keeps, if integers have at most 64 bits."""
 _LONG: Final = 20
+# `kstorm.core` may not import datetime, which can read the clock.
+_TIME: Final[Any] = type(msgspec.msgpack.decode(b"\xd6\xff\0\0\0\0"))
 _LEAST, _BEYOND = -(2**63), 2**64  # the limits of MessagePack
 _PLAIN_EXPONENT: Final = 100
 
@@ -146,7 +147,7 @@ def hash_form(value: Any) -> Any:
             return {key: hash_form(inner) for key, inner in pairs}
         # The encoder can only sort keys that are text.
         return sorted((_encode(hash_form(key)), _encode(hash_form(inner))) for key, inner in pairs)
-    return value if kind is datetime or kind in _ARRIVE else hash_form(_arrived(value))
+    return value if kind is _TIME or kind in _ARRIVE else hash_form(_arrived(value))
 
 
 def shown(value: Any) -> str:
@@ -196,7 +197,7 @@ def _portable(value: Any) -> Any:
         return {"$map": sorted(pairs, key=_to_json)}
     if kind is Comparable:
         return msgspec.Raw(value.json)
-    if kind is datetime:
+    if kind is _TIME:
         arrived = _arrived(value)
         return arrived if type(arrived) is str else {"$time": arrived}
     if kind is msgspec.msgpack.Ext:
@@ -217,7 +218,7 @@ def _restored(value: Any) -> Any:
             case "$bytes", str():
                 return b64decode(inner, validate=True)
             case "$time", str():
-                return datetime.fromisoformat(inner)
+                return _TIME.fromisoformat(inner)
             case "$map", list():
                 return {_hashable(_restored(key)): _restored(value) for key, value in inner}
             case "$ext", [int(code), str(data)]:
