@@ -215,7 +215,7 @@ class TupleCollectionGet(QueryFunction):
 def texts_of_groups(groups: Sequence[Any], fields: int) -> list[str]:
     """Return `key_text` of the keys of groups with `fields` fields, as returned by
     `Picked.keys`."""
-    if fields > 1:
+    if fields != 1:
         return list(map(key_text, groups))
     # The check for a plain text is inlined, because this runs for each group of each batch.
     return [
