@@ -10,6 +10,7 @@ from contextlib import AbstractContextManager, contextmanager
 from typing import Any
 from unittest.mock import patch
 
+from kstorm.core import state
 from kstorm.core.engine import ExactBoltEngine, ExactSpoutEngine, InputProgress, TaskTenure
 from kstorm.core.engine.effects import ApplyToStore, Effect, Transact
 from kstorm.core.engine.engine import Routine
@@ -83,7 +84,12 @@ def _keeps_state() -> AbstractContextManager[object]:
 
 
 def _keeps_what_is_changed_in_place() -> AbstractContextManager[object]:
-    return patch.object(UndoableState, "_read_anew", lambda self, key: None)
+    def read(self: state._Encoded) -> Any:
+        if self.ready is None:
+            self.ready = state.value_of("", self.data)
+        return self.ready
+
+    return patch.object(state._Encoded, "read", read)
 
 
 def _forgets_the_unfinished() -> AbstractContextManager[object]:

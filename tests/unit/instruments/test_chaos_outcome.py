@@ -154,7 +154,10 @@ def test_page_has_the_table_and_the_faults(
     assert "Kafka 4." in page
     assert "ZooKeeper 3." in page
     assert "**not met**: lost: 1 of 1 messages" in page
-    assert "1 messages are lost: LostMessage(place=RecordPlace(topic='in', partition=3, offset=14)" in page
+    assert (
+        "1 messages are lost: LostMessage(place=RecordPlace(topic='in', partition=3, offset=14)"
+        in page
+    )
     assert "Left out: disk-full, as only root may." in page
     print_outcome(found, Console(width=120))
     said = capsys.readouterr().out

@@ -8,7 +8,6 @@ every run. So it hashes the MessagePack form with CRC-32 and does not use Python
 from collections.abc import Callable, Sequence
 from copy import deepcopy
 from itertools import cycle
-from reprlib import Repr
 from typing import Any, assert_never
 from zlib import crc32
 
@@ -30,14 +29,12 @@ from kstorm.topology.groupings import (
     PartialKeyGrouping,
     ShuffleGrouping,
 )
+from kstorm.topology.keys import UNENCODABLE, hash_form, shown
 
 Chooser = Callable[[Sequence[Any]], Sequence[Lane]]
 """Maps a tuple's values to the lanes it goes into."""
 
 _CACHED_KEYS = 65_536
-# Bounds length and depth: a value that cannot be a key may be a million levels deep.
-_shown = Repr()
-_shown.maxother = _shown.maxstring = 100
 _encode = msgspec.msgpack.Encoder(order="deterministic").encode
 
 
@@ -83,36 +80,14 @@ def routes(
 
 
 def stable_hash(values: Sequence[Any]) -> int:
-    """Return a 32-bit hash that is the same in every process for equal values.
+    """Return a 32-bit hash that is the same in every process for the same key.
 
-    Raises `EmitError` if MessagePack cannot encode a value.
+    Raises `EmitError` if a value cannot be a key.
     """
     try:
-        return crc32(_encode([_canonical(value) for value in values]))
-    except (TypeError, ValueError, OverflowError, RecursionError) as error:
-        raise EmitError(f"cannot group by {_shown.repr(list(values))}: {error}") from None
-
-
-def _canonical(value: Any) -> Any:
-    """Map values that are equal in Python (1, 1.0, True) to one form, so that they get the same hash."""
-    if type(value) is str:
-        return value
-    if isinstance(value, bool):
-        return int(value)
-    # The range is that of MessagePack's integers.
-    if isinstance(value, float) and value.is_integer() and -(2**63) <= value < 2**64:
-        return int(value)
-    if isinstance(value, list | tuple):
-        return [_canonical(inner) for inner in value]
-    if isinstance(value, dict):
-        # Equal dicts may differ in order. The encoder can only sort string keys, so other keys are
-        # sorted here.
-        if all(isinstance(key, str) for key in value):
-            return {key: _canonical(inner) for key, inner in value.items()}
-        return sorted(
-            (_encode(_canonical(key)), _encode(_canonical(inner))) for key, inner in value.items()
-        )
-    return value
+        return crc32(_encode([hash_form(value) for value in values]))
+    except UNENCODABLE as error:
+        raise EmitError(f"cannot group by {shown(list(values))}: {error}") from None
 
 
 def _lanes(

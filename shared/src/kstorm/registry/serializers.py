@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from kstorm.errors import ConfigError
+from kstorm.kafka.serializer import refuse_not_finite
 from kstorm.registry.config import SchemaRegistry, imported
 
 if TYPE_CHECKING:
@@ -98,9 +99,17 @@ class AvroSerializer(_SchemaSerializer):
 
 
 class JsonSchemaSerializer(_SchemaSerializer):
-    """Validated JSON. `properties` are those of confluent-kafka's `JSONSerializer`."""
+    """Validated JSON. `properties` are those of confluent-kafka's `JSONSerializer`.
+
+    NaN and infinities fail their tuple.
+    """
 
     _serializer = (f"{_CONFLUENT}.json_schema", "JSONSerializer")
+
+    def serialize(self, topic: str, value: Any) -> bytes | None:
+        # confluent-kafka writes NaN, which is not JSON, or null if orjson is installed.
+        refuse_not_finite(value)
+        return super().serialize(topic, value)
 
 
 class ProtobufSerializer(_RegistrySerializer):

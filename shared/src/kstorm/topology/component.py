@@ -4,6 +4,7 @@ from collections.abc import Awaitable, Mapping
 from typing import Any
 
 from kstorm.topology.declarer import OutputFieldsDeclarer
+from kstorm.topology.fields import Fields
 
 Maybe = Awaitable[None] | None
 """Return type of methods that may be plain or async."""
@@ -27,6 +28,13 @@ class Component:
         """Return why this component cannot be processed exactly once and what to do instead.
 
         The default is "": it can.
+        """
+        return ""
+
+    def refuses_inputs(self, inputs: Mapping[tuple[str, str], Fields]) -> str:
+        """Return why this bolt cannot work with its inputs and what to do instead.
+
+        `inputs` are the fields of each (component, stream). The default is "": it can.
         """
         return ""
 

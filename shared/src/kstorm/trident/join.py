@@ -6,7 +6,6 @@ state, and a tuple is joined with all earlier tuples of the other side. A missin
 be detected when a window ends, so outer joins need windows.
 """
 
-from collections import defaultdict
 from enum import StrEnum
 from typing import Final
 
@@ -17,8 +16,8 @@ from kstorm.topology import (
     StatefulBasicBolt,
     Tuple,
 )
+from kstorm.topology.keys import key_text
 from kstorm.trident.batches import FieldSelection, Row
-from kstorm.trident.state import text_of
 from kstorm.trident.windows import Window
 from kstorm.windows import TupleWindow, WindowedBolt
 
@@ -90,7 +89,7 @@ class JoinSides:
 
 
 class KeyedJoinBolt(StatefulBasicBolt):
-    """Emits each tuple with every tuple of the other side that has the same key."""
+    """Emits each tuple with every tuple of the other side that has the same key, without None."""
 
     def __init__(self, sides: JoinSides, output: Fields) -> None:
         self._sides, self._output = sides, output
@@ -102,7 +101,9 @@ class KeyedJoinBolt(StatefulBasicBolt):
         number, values = self._sides.number(tuple), (*tuple.values,)
         side = self._sides.both[number]
         key, own = side.key.values(values), side.others.values(values)
-        text = text_of(key)
+        if None in key:
+            return  # None is equal to nothing, as in SQL
+        text = key_text(key)
         there: list[Row] = self.state.get(f"{_SIDES[1 - number]}/{text}", [])
         self.state.put(
             f"{_SIDES[number]}/{text}", [*self.state.get(f"{_SIDES[number]}/{text}", []), list(own)]
@@ -123,15 +124,15 @@ class WindowJoinBolt(WindowedBolt):
         declarer.declare(self._output)
 
     def execute(self, window: TupleWindow) -> None:
-        found: defaultdict[str, tuple[Row, list[list[Row]]]] = defaultdict(lambda: ((), [[], []]))
+        found: dict[str, tuple[Row, list[list[Row]]]] = {}
         for each in window:
             number, values = self._sides.number(each), (*each.values,)
             side = self._sides.both[number]
             key = side.key.values(values)
-            text = text_of(key)
-            _, both = found[text]
+            # None is equal to nothing, as in SQL: each such tuple stays without a partner.
+            text = f"/{len(found)}" if None in key else f"={key_text(key)}"
+            _, both = found.setdefault(text, (key, [[], []]))
             both[number].append(side.others.values(values))
-            found[text] = key, both
         left_stays = self._kind in (JoinType.LEFT, JoinType.FULL)
         right_stays = self._kind in (JoinType.RIGHT, JoinType.FULL)
         for key, (left, right) in found.values():

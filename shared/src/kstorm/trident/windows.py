@@ -11,9 +11,9 @@ from kstorm.topology import (
     TopologyContext,
     Tuple,
 )
+from kstorm.topology.keys import key_text
 from kstorm.trident.aggregators import CombinerAggregator
 from kstorm.trident.batches import Batch, FieldSelection, Row
-from kstorm.trident.state import text_of
 from kstorm.trident.steps import AggregateStep, Step
 from kstorm.windows import Duration, TupleWindow, WindowCollector, Windowed, WindowedBolt
 from kstorm.windows.manager import Windower
@@ -118,7 +118,7 @@ class CombiningBolt(WindowedBolt):
     def _fold(self, tuple: Tuple) -> tuple[str, Row, Any]:
         row = (*tuple.values,)
         group = self._groups.values(row)
-        return text_of(group), group, self._aggregator.init(self._picked.tuple(row))
+        return key_text(group), group, self._aggregator.init(self._picked.tuple(row))
 
 
 def window_bolt(window: Window, step: Step, fields: Fields) -> WindowedBolt:

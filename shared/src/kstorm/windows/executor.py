@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 from kstorm.topology import (
     BasicOutputCollector,
     Config,
+    Fields,
     KeyValueState,
     OutputFieldsDeclarer,
     StatefulBasicBolt,
@@ -77,6 +78,9 @@ class WindowedBoltExecutor(StatefulBasicBolt):
 
     def cleanup(self) -> None:
         self.bolt.cleanup()
+
+    def refuses_inputs(self, inputs: Mapping[tuple[str, str], Fields]) -> str:
+        return self.bolt.refuses_inputs(inputs)
 
     def metrics(self) -> Mapping[str, float]:
         return {"windows_total": self._windows, "late_total": self._late, **self.bolt.metrics()}

@@ -11,11 +11,11 @@ depend on the order in which tuples arrive.
 from collections.abc import Callable, Iterator
 from typing import Any, Final
 
-import msgspec
 from msgspec import Struct
 
 from kstorm.errors import FrameError
 from kstorm.topology import Fields, KeyValueState, Tuple
+from kstorm.topology.keys import list_text
 from kstorm.windows.panes import Fold, PaneWindow
 from kstorm.windows.sortable_numbers import DIGITS, decode_number, encode_number
 from kstorm.windows.watermark import NEVER
@@ -171,7 +171,7 @@ class SessionManager(SessionAggregateManager):
             raise FrameError(
                 f"it belongs to no session: {error.args[0]}; the sessions' key is {list(self._key)}"
             ) from None
-        text = msgspec.json.encode(key).decode()
+        text = list_text(key)
         self._number += 1
         self._kept.add(time, self._number, tuple, text + "\x00")
         self._sessions.add(text, key, time, None)

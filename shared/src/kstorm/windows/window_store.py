@@ -1,7 +1,7 @@
 """Store the tuples of a bolt's windows in its state: by group, then by time, then in order of
 arrival."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any, Final, NamedTuple
 
 from kstorm.topology import DEFAULT_STREAM, Fields, KeyValueState, Source, Tuple
@@ -41,7 +41,7 @@ class WindowStore:
         """Yield the entries with keys after `behind` and before `before`."""
         for key, (component, task, stream, values) in self._state.range(behind + "\x00", before):
             source = self._source(component, stream or DEFAULT_STREAM, task)
-            yield StoredTuple(key, decode_number(key[-2 * DIGITS : -DIGITS]), Tuple(values, source))
+            yield StoredTuple(key, time_of_key(key), Tuple(values, source))
 
     def tuples(self, behind: str, before: str) -> Iterator[Tuple]:
         """Yield the tuples with keys after `behind` and before `before`."""
@@ -51,9 +51,17 @@ class WindowStore:
         """Return the first entry with a key after `behind`."""
         return next(self.between(behind, END), None)
 
+    def keys(self, behind: str, before: str) -> Iterator[str]:
+        """Yield the keys after `behind` and before `before`."""
+        return (key for key, _ in self._state.range(behind + "\x00", before))
+
     def forget(self, behind: str, before: str) -> None:
         """Delete the entries with keys after `behind` and before `before`."""
-        for key in [key for key, _ in self._state.range(behind + "\x00", before)]:
+        self.discard(list(self.keys(behind, before)))
+
+    def discard(self, keys: Iterable[str]) -> None:
+        """Delete the entries with these keys."""
+        for key in keys:
             self._state.discard(key)
 
     def meta(self) -> list[Any] | None:
@@ -75,6 +83,11 @@ class WindowStore:
 def key_of(time: int, number: int, group: str = "") -> str:
     """Return a tuple's key. The number 0 gives a key before all tuples of that time."""
     return f"{_TUPLES}{group}{encode_number(time)}{number:0{DIGITS}d}"
+
+
+def time_of_key(key: str) -> int:
+    """Return the time in a tuple's key."""
+    return decode_number(key[-2 * DIGITS : -DIGITS])
 
 
 def last_key(time: int, group: str = "") -> str:

@@ -2,10 +2,9 @@
 
 from typing import Any, Final
 
-from kstorm.core.state import ABSENT, LEAST_INT, MOST_INT, TaskState, value_of, weight_of
+from kstorm.core.state import LEAST_INT, MOST_INT, TaskState
 
 _NOT_THERE: Final[Any] = object()
-_CANNOT_CHANGE: Final = (str, bytes, int, float, bool, type(None))
 
 
 class UndoableState(TaskState):
@@ -39,11 +38,7 @@ class UndoableState(TaskState):
         super().discard(key)
 
     def take_back(self) -> None:
-        """Undo all changes since `begin`.
-
-        This includes changes that the bolt made in place to a value that it had read. For that,
-        every mutable value is decoded again from its stored form.
-        """
+        """Undo all changes since `begin`."""
         for key, (value, stored, weight) in self._before.items():
             if stored is _NOT_THERE:
                 self._dirty.pop(key, None)  # missing if the put raised
@@ -54,10 +49,6 @@ class UndoableState(TaskState):
                 self._remember(key, value, weight)
         self._before = {}
         self._sorted = None
-        for key in [
-            key for key, value in self._cache.items() if not isinstance(value, _CANNOT_CHANGE)
-        ]:
-            self._read_anew(key)
 
     def _now(self, key: str) -> tuple[Any, Any, int]:
         return (
@@ -65,15 +56,6 @@ class UndoableState(TaskState):
             self._dirty.get(key, _NOT_THERE),
             self._weights.get(key, 0),
         )
-
-    def _read_anew(self, key: str) -> None:
-        if self._cache[key] is ABSENT:
-            return
-        stored = self._dirty.get(key) or self._taken.get(key)
-        self._forget(key)
-        if stored is not None:
-            value = value_of(key, stored)
-            self._remember(key, value, weight_of(value, stored))
 
     def _forget(self, key: str) -> None:
         if self._cache.pop(key, _NOT_THERE) is not _NOT_THERE:

@@ -26,6 +26,7 @@ from kstorm.runtime.base.settings import Settings
 from kstorm.runtime.service.app import ChannelApp
 from kstorm.runtime.service.driver import Driver
 from kstorm.runtime.store.stored_state import StoredState
+from kstorm.topology.keys import listed_values
 
 MOST_ENTRIES: Final = 1000
 _ENTRIES: Final = 100
@@ -194,8 +195,8 @@ def _number(name: str, text: str) -> int:
 
 def _list(text: str) -> list[Any]:
     try:
-        return msgspec.json.decode(text, type=list[Any])
-    except (msgspec.DecodeError, ValueError, RecursionError):
+        return listed_values(text)
+    except ValueError:
         raise _RefusedError(
             400, f"by={text}: give the values that tuples are grouped by as a JSON list"
         ) from None
