@@ -14,13 +14,14 @@ from kstorm.core.engine import (
     BoltEngine,
     Engine,
     InputProgress,
-    SpoutEngine,
     TaskTenure,
     Unit,
     transaction,
 )
+from kstorm.core.engine.checkpoints import Checkpoints
 from kstorm.core.engine.effects import ApplyToStore, CommitOffsets, Effect, Release, Transact
 from kstorm.core.engine.engine import Routine
+from kstorm.core.engine.spout import SpoutSends
 from kstorm.core.engine.tenure import Phase
 from kstorm.core.engine.transaction import Request
 from kstorm.core.user_code import Steps
@@ -60,7 +61,9 @@ def _rows_before_news() -> AbstractContextManager[object]:
 
 def _no_offsets() -> AbstractContextManager[object]:
     make = Transact
-    return patch("kstorm.core.engine.bolt.Transact", lambda changes, offsets: make(changes, {}))
+    return patch(
+        "kstorm.core.engine.checkpoints.Transact", lambda changes, offsets: make(changes, {})
+    )
 
 
 def offsets_first() -> AbstractContextManager[object]:
@@ -143,16 +146,11 @@ def _any_topic() -> AbstractContextManager[object]:
 
 
 def _state_last() -> AbstractContextManager[object]:
-    def end_poll(self: BoltEngine, poll: Any) -> None:
-        for tenure, reached in poll.reached.items():
-            tenure.progress.begin(poll.unit, reached)
-        self._poll = self._current_work.unit = None
-        self._flush(poll.unit)
-        self._send(poll.unit, self.outbox.drain_acks())
-        poll.unit.close()
-        poll.whole.close()
+    def end_poll(self: Checkpoints, unit: Unit) -> None:
+        self.send(unit, self._engine.outbox.drain_acks())
+        unit.close()
 
-    return patch.object(BoltEngine, "_end_poll", end_poll)
+    return patch.object(Checkpoints, "end_poll", end_poll)
 
 
 def _offset_of_all_that_was_executed() -> AbstractContextManager[object]:
@@ -203,13 +201,13 @@ def _executes_on() -> Iterator[None]:
 
 
 def _leaves_uncommitted() -> AbstractContextManager[object]:
-    def let_go(self: BoltEngine, tenure: Any) -> Routine:
+    def let_go(self: Checkpoints, tenure: Any) -> Routine:
         unit: Any = None
-        yield from self._run(lambda: self._cleanup(tenure, unit))
-        if self.stateful:
+        yield from self._engine._run(lambda: self._engine._cleanup(tenure, unit))
+        if self._engine.stateful:
             yield from self._checkpoint()
 
-    return patch.object(BoltEngine, "let_go", let_go)
+    return patch.object(Checkpoints, "let_go", let_go)
 
 
 def earlier_tenures() -> AbstractContextManager[object]:
@@ -227,12 +225,12 @@ def earlier_tenures() -> AbstractContextManager[object]:
 
 
 def _no_drain() -> AbstractContextManager[object]:
-    def let_go(self: SpoutEngine, tenure: Any) -> Routine:
-        yield from self._run(tenure.task.deactivate)
-        yield from self._run(lambda: self._close(tenure.task))
-        self._flush(Unit())
+    def let_go(self: SpoutSends, tenure: Any) -> Routine:
+        yield from self._engine._run(tenure.task.deactivate)
+        yield from self._engine._run(lambda: self._engine._close(tenure.task))
+        self._engine._flush(Unit())
 
-    return patch.object(SpoutEngine, "let_go", let_go)
+    return patch.object(SpoutSends, "let_go", let_go)
 
 
 def engine_mutants() -> list[Mutant]:

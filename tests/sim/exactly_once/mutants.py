@@ -11,10 +11,12 @@ from typing import Any
 from unittest.mock import patch
 
 from kstorm.core import state
-from kstorm.core.engine import ExactBoltEngine, ExactSpoutEngine, InputProgress, TaskTenure
-from kstorm.core.engine.effects import ApplyToStore, Effect, Transact
+from kstorm.core.engine import InputProgress, TaskTenure
+from kstorm.core.engine.effects import ApplyToStore, Transact
 from kstorm.core.engine.engine import Routine
-from kstorm.core.engine.epochs import EpochEngine
+from kstorm.core.engine.epochs import Epochs
+from kstorm.core.engine.exact_bolt import BoltEpochs
+from kstorm.core.engine.exact_spout import SpoutEpochs
 from kstorm.core.engine.tenure import Phase
 from kstorm.core.engine.transaction import Answer, Request, TransactionalWrite, Transactions
 from kstorm.core.engine.units import Unit
@@ -57,9 +59,7 @@ def _forgets_what_hangs_on_them() -> AbstractContextManager[object]:
 
 def _sends_at_once() -> AbstractContextManager[object]:
     return patch.object(
-        ExactBoltEngine,
-        "_send",
-        lambda self, unit, records: super(EpochEngine, self)._send(unit, records),
+        BoltEpochs, "send", lambda self, unit, records: self._engine.send_now(unit, records)
     )
 
 
@@ -69,7 +69,12 @@ def _reads_everything() -> AbstractContextManager[object]:
 
 def _keeps_effects() -> AbstractContextManager[object]:
     def take_back(self: ExactCollector) -> list[Any]:
+        if self.state is not None:
+            self.state.take_back()
+        self.emitted = self._emitted_before
+        failing, self.failing = self.failing, []
         self.end()
+        self.failing = failing
         return []
 
     return patch.object(ExactCollector, "take_back", take_back)
@@ -106,23 +111,23 @@ def _never_tries_again() -> AbstractContextManager[object]:
 
 def _lets_go_before_the_commit() -> AbstractContextManager[object]:
     def settle(self: Any) -> Routine:
-        yield from self._in_turn(list)
+        yield from self._engine._in_turn(list)
 
-    def take_out(self: ExactBoltEngine, tenure: TaskTenure[Any]) -> Routine:
+    def take_out(self: BoltEpochs, tenure: TaskTenure[Any]) -> Routine:
         tenure.phase = Phase.CLOSING
         yield from ()
 
-    return patch.multiple(ExactBoltEngine, _settle=settle, _take_out=take_out)
+    return patch.multiple(BoltEpochs, _settle=settle, _take_out=take_out)
 
 
 def _positions_before() -> AbstractContextManager[object]:
-    cut = ExactSpoutEngine.cut
+    cut = SpoutEpochs.cut
 
-    def without(self: ExactSpoutEngine) -> Any:
+    def without(self: SpoutEpochs) -> Any:
         changes, offsets, _ = cut(self)
         return changes, offsets, {}
 
-    return patch.object(ExactSpoutEngine, "cut", without)
+    return patch.object(SpoutEpochs, "cut", without)
 
 
 # The transaction.
@@ -151,14 +156,15 @@ def _forgets_what_is_refused() -> AbstractContextManager[object]:
 
 
 def _offsets_that_moved() -> AbstractContextManager[object]:
-    cut = ExactBoltEngine.cut
+    cut = BoltEpochs.cut
 
-    def moved(self: ExactBoltEngine) -> Any:
-        before = {tenure.index: tenure.progress.committed for tenure in self.tenures.values()}
+    def moved(self: BoltEpochs) -> Any:
+        tenures = self._engine.tenures
+        before = {tenure.index: tenure.progress.committed for tenure in tenures.values()}
         changes, offsets, positions = cut(self)
         return changes, {task: at for task, at in offsets.items() if at != before[task]}, positions
 
-    return patch.object(ExactBoltEngine, "cut", moved)
+    return patch.object(BoltEpochs, "cut", moved)
 
 
 def _never_looks_at_generations() -> AbstractContextManager[object]:
@@ -203,36 +209,35 @@ def _offsets_read_last() -> Iterator[None]:
 
 
 def _disk_first() -> AbstractContextManager[object]:
-    written_as = EpochEngine._written_as
+    written_as = Epochs._written_as
 
     def ahead(self: Any, transact: Transact) -> Routine:
-        self._effects.append(ApplyToStore(transact.changes, dict.fromkeys(transact.changes, -1)))
+        self._engine._effects.append(
+            ApplyToStore(transact.changes, dict.fromkeys(transact.changes, -1))
+        )
         yield from written_as(self, transact)
 
-    return patch.object(EpochEngine, "_written_as", ahead)
+    return patch.object(Epochs, "_written_as", ahead)
 
 
 def _letters_at_once() -> AbstractContextManager[object]:
-    drain = EpochEngine._drain
+    drain = Epochs._drain
 
     def early(self: Any) -> None:
-        letters, self.outbox.letters = self.outbox.letters, []
-        super(EpochEngine, self)._send(Unit(), [self._written(letter.letter) for letter in letters])
+        engine = self._engine
+        letters, engine.outbox.letters = engine.outbox.letters, []
+        engine.send_now(Unit(), [engine._written(letter.letter) for letter in letters])
         drain(self)
 
-    return patch.object(EpochEngine, "_drain", early)
+    return patch.object(Epochs, "_drain", early)
 
 
 def _cuts_amid_executions() -> AbstractContextManager[object]:
-    turn = EpochEngine._turn
+    def hasty(self: Any) -> None:
+        if not self._writing and self.is_cut_due:
+            self._engine._start(self._epoch())
 
-    def hasty(self: Any) -> list[Effect]:
-        if not self._writing and self._is_due:
-            self._start(self._epoch())
-        found: list[Effect] = turn(self)
-        return found
-
-    return patch.object(EpochEngine, "_turn", hasty)
+    return patch.object(Epochs, "before_turn", hasty)
 
 
 # The tasks.
@@ -246,7 +251,7 @@ def _takes_all_for_held() -> AbstractContextManager[object]:
 
 
 def _replays() -> AbstractContextManager[object]:
-    return patch.object(ExactSpoutTask, "tick", SpoutTask.tick)
+    return patch.object(ExactSpoutTask, "_expire", SpoutTask._expire)
 
 
 def _forgets_old_trees() -> AbstractContextManager[object]:

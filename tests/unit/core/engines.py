@@ -32,17 +32,20 @@ class Journal:
     def __init__(self) -> None:
         self.errors: list[tuple[str, str]] = []
         self.events: list[str] = []
+        self.fields: list[dict[str, Any]] = []
+        """Those of each event."""
 
     def error(self, error: BaseException, doing: str, task: int) -> None:
         self.errors.append((str(error), doing))
 
     def info(self, event: str, **fields: Any) -> None:
         self.events.append(event)
+        self.fields.append(fields)
 
     warning = info
 
     def made(self, task: Any, task_id: int) -> None:
-        self.events.append("made")
+        self.info("made")
 
 
 class Driven:
@@ -137,9 +140,11 @@ def exact_bolt_engine(
     )
 
 
-def exact_spout_engine(topology: Topology, component: str) -> ExactSpoutEngine:
+def exact_spout_engine(
+    topology: Topology, component: str, journal: Journal | None = None
+) -> ExactSpoutEngine:
     """With ids 1, 2, 3 …"""
-    return ExactSpoutEngine(topology, component, Journal(), next_id=count(1).__next__)
+    return ExactSpoutEngine(topology, component, journal or Journal(), next_id=count(1).__next__)
 
 
 def acker_engine(

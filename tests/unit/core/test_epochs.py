@@ -37,7 +37,7 @@ from kstorm.topology import (
     Tuple,
 )
 from kstorm.topology.config import EXACTLY_ONCE
-from tests.unit.core.engines import Driven, exact_bolt_engine, frame
+from tests.unit.core.engines import Driven, Journal, exact_bolt_engine, frame
 from tests.unit.core.epoch_harness import Words, answer
 
 LEFT = {MARK + (3).to_bytes(8, "big"): b"\x91\x94\x00\x01\xc3\x00"}
@@ -434,3 +434,34 @@ def test_missing_frame_ends_the_process() -> None:
     ):
         raise end.error
     assert made.take(StartDelivery) == []
+
+
+def test_tuples_that_are_held_too_long_are_named() -> None:
+    """Once each: nothing else would end their trees, or give back their spout's places."""
+    builder = TopologyBuilder(
+        "t", Config(topology_processing_guarantee=EXACTLY_ONCE, topology_message_timeout_secs=30)
+    )
+    builder.set_spout("words", Words())
+    builder.set_bolt("bolt", Bolt()).shuffle_grouping("words")
+    builder.set_bolt("holds", Holds()).shuffle_grouping("words")
+    journal = Journal()
+    made = Driven(exact_bolt_engine(builder.build(), "holds", (), journal))
+    made.assign(t0=0)
+    made.poll(0, frame(0, "a", "b"))
+    for _ in range(2):
+        made.tick(29)
+    assert "held_too_long" not in journal.events
+    made.tick(30)
+    made.tick(30)
+    made.tick(30)
+    (event,) = [number for number, name in enumerate(journal.events) if name == "held_too_long"]
+    why = journal.fields[event]["why"]
+    assert why.startswith("'holds' has neither acked nor failed 2 tuples for longer than")
+    assert "'words' on the stream 'default' (row 0 of the frame at offset 0 of t.holds-0)" in why
+
+
+class Holds(Bolt):
+    """Forgets what it gets."""
+
+    def execute(self, tuple: Tuple) -> None:
+        pass

@@ -190,11 +190,12 @@ def test_an_engine_is_ticked_when_it_is_due(monkeypatch: pytest.MonkeyPatch) -> 
 
     async def run() -> None:
         driver = BareDriver(topology())
-        ticked = asyncio.Event()
+        ticked, times = asyncio.Event(), {"due": inf}
+        monkeypatch.setattr(type(driver.engine), "due", property(lambda _: times["due"]))
 
         def tick(now: float) -> list[Effect]:
             if now >= due:
-                driver.engine.due = inf
+                times["due"] = inf
                 ticked.set()
             return []
 
@@ -202,7 +203,7 @@ def test_an_engine_is_ticked_when_it_is_due(monkeypatch: pytest.MonkeyPatch) -> 
         await asyncio.sleep(0)  # the housekeeping has had its first round
         due = time.monotonic() + 0.01
         driver.engine.tick = tick  # type: ignore[method-assign]
-        driver.engine.due = due
+        times["due"] = due
         await driver.perform([])
         await asyncio.wait_for(ticked.wait(), 10)
         monkeypatch.setattr(driver, "_background", [])  # the housekeeping's round ends in an hour

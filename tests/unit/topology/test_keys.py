@@ -112,7 +112,7 @@ SAME: list[list[Any]] = [
 
 
 def ids(group: list[Any]) -> str:
-    return ascii(group[0])
+    return re.sub(" at 0x[0-9a-f]+", "", ascii(group[0]))
 
 
 @pytest.mark.parametrize("group", SAME, ids=ids)

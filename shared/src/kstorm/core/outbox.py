@@ -6,7 +6,8 @@ the process. So a batch of input frames results in equally few, full records. `d
 until its state is durable.
 """
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
 import numpy as np
@@ -99,6 +100,13 @@ class Outbox:
         """Records of sinks, where these leave together with the tasks' sends."""
         self.too_large: list[OversizedTuple] = []
         """Tuples that were too large to send, since the caller last cleared the list."""
+        self.handed_over: deque[Callable[[], None]] = deque()
+        """Calls of collectors by threads that do not run the tasks. Any thread may append."""
+
+    def take_over(self) -> None:
+        """Make the calls that other threads have handed over."""
+        while self.handed_over:
+            self.handed_over.popleft()()
 
     def lane(
         self, component: str, task: int, stream: str, topic: str, partition: int, target: int

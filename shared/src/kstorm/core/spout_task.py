@@ -8,20 +8,21 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import repeat
 from typing import Any
 
-from kstorm.core.collectors import Observer, check_columns, direct_lanes
 from kstorm.core.columns import as_column
 from kstorm.core.dead_letters import DeadLetter, LetterToStore, error_in
 from kstorm.core.emission import Emission
+from kstorm.core.emitter import Emitter, check_columns
 from kstorm.core.failure_notes import Note
 from kstorm.core.ids import NextId, NextIds, columns_of
 from kstorm.core.origins import Run
 from kstorm.core.outbox import Outbox
 from kstorm.core.rotating_map import RotatingMap
 from kstorm.core.routing import StreamRoutes, routes
+from kstorm.core.threads import current_thread, get_ident
 from kstorm.core.user_code import OnError, Steps
 from kstorm.core.wire import CompletionFrame, unpack_ids
 from kstorm.errors import EmitError
-from kstorm.topology import DEFAULT_STREAM, Placed, Spout, Topology, Traced
+from kstorm.topology import DEFAULT_STREAM, Fields, Placed, Source, Spout, Topology, Traced, Tuple
 
 # Rotated every half timeout, so a tree fails between 1 and 1.5 message timeouts.
 _BUCKETS = 3
@@ -30,7 +31,7 @@ Pending = tuple[Any, float]
 """A spout tuple in flight: its message id and the time of its emit."""
 
 
-class SpoutCollector:
+class SpoutCollector(Emitter):
     """The `SpoutOutputCollector` of one task."""
 
     def __init__(
@@ -41,19 +42,15 @@ class SpoutCollector:
         next_id: NextId,
         next_ids: NextIds,
     ) -> None:
-        self._task, self._routes, self._outbox, self._next_id, self._next_ids = (
-            task,
-            table,
-            outbox,
-            next_id,
-            next_ids,
-        )
+        super().__init__(task.component, table, outbox, next_id, next_ids)
+        self._task = task
         self._tracking = outbox.ackers > 0
+        self._trace = None  # a spout's tuples have no anchors
+        self._tree = Tuple((), Source(task.component, DEFAULT_STREAM, task.task_id, Fields()))
+        # The root of the tree that is being begun. A spout's tuple is anchored to it.
         self._origins: Callable[[Sequence[Any]], Iterable[Run]] | None = None
         if isinstance(task.spout, Traced):
             self._origins = task.spout.origins
-        self.observe: Observer | None = None
-        self.emitted = 0
         self.why_failed: Note | None = None
         self.timed_out = False
 
@@ -68,32 +65,17 @@ class SpoutCollector:
         stream: str = DEFAULT_STREAM,
         task: int | None = None,
     ) -> Sequence[int]:
-        route = self._routes.get(stream)
-        if route is None or len(values) != route.fields or route.is_direct or task is not None:
-            lanes = direct_lanes(route, self._task.component, values, stream, task)
-        else:
-            lanes = route.choose(values)
-        self.emitted += 1
-        if self.observe is not None:
-            self.observe(stream, (values,))
+        lanes = self.choose(values, stream, task)
         tracked = message_id is not None and self._tracking
-        root = self._next_id() if tracked else 0
-        edge = val = 0
-        targets: Sequence[int] = ()
-        for lane in lanes:
-            if tracked:
-                edge = self._next_id()
-                val ^= edge
-            lane.rows.append(values)
-            lane.roots.append(root)
-            lane.edges.append(edge)
-            targets = (*targets, *lane.targets) if targets else lane.targets
+        root, tree = self._next_id() if tracked else 0, self._tree
+        tree.root, tree.ack_val = root, 0
+        targets = self.put(values, tree, stream, task, -1, lanes)
         if tracked and targets:
             self._task.track(root, message_id)
             if self._origins is None:
-                self._outbox.init(self._task.task_id, root, val)
+                self._outbox.init(self._task.task_id, root, tree.ack_val)
             else:
-                columns = as_column(root), as_column(val)
+                columns = as_column(root), as_column(tree.ack_val)
                 self._outbox.init_columns(self._task.task_id, *columns, self._origins([message_id]))
         elif message_id is not None:
             self._task.ack_at_once(message_id)
@@ -105,9 +87,9 @@ class SpoutCollector:
         message_ids: Sequence[Any] | None = None,
         stream: str = DEFAULT_STREAM,
     ) -> Placed:
-        route, count = check_columns(
-            self._routes.get(stream), self._task.component, columns, stream
-        )
+        if get_ident() != self.owner:
+            raise self._wrong_thread()
+        route, count = check_columns(self._routes.get(stream), self._component, columns, stream)
         if message_ids is not None and len(message_ids) != count:
             raise EmitError(
                 f"{self._task.component!r} emits a batch of {count} tuples with "
@@ -115,10 +97,7 @@ class SpoutCollector:
             )
         roots = self._next_ids(count) if message_ids is not None and self._tracking else None
         emission = Emission(route, columns, count, roots, self._next_ids)
-        self.emitted += count
-        if self.observe is not None:
-            self.observe(stream, zip(*columns, strict=True))
-        emission.send()
+        self.put_batch(emission, stream, columns, count)
         if roots is not None and message_ids is not None and emission.placed:
             self._task.track_all(roots.tolist(), message_ids)
             origins = () if self._origins is None else self._origins(message_ids)
@@ -127,6 +106,23 @@ class SpoutCollector:
             for message_id in message_ids or ():
                 self._task.ack_at_once(message_id)
         return emission.placed
+
+    def from_elsewhere(self, *_: Any) -> Sequence[int]:
+        """Refuse an emit by a thread that does not run the task."""
+        raise self._wrong_thread()
+
+    def _wrong_thread(self) -> EmitError:
+        if self.closed:
+            return EmitError(
+                f"the spout {self._component!r} emits after its task has left this process: stop "
+                "emitting in close"
+            )
+        return EmitError(
+            f"the spout {self._component!r} uses its collector in the thread "
+            f"{current_thread().name!r}, but only the thread that calls next_tuple may. Let other "
+            "threads put their messages into a queue.SimpleQueue, and emit what it holds in "
+            "next_tuple"
+        )
 
     def dead_letter(
         self,
@@ -145,6 +141,8 @@ class SpoutCollector:
         replays: int = 0,
         on_stored: Callable[[], None] | None = None,
     ) -> None:
+        if get_ident() != self.owner:
+            raise self._wrong_thread()
         letter = DeadLetter(
             topology=self._task.topology.name,
             component=self._task.component,
@@ -202,6 +200,7 @@ class SpoutTask:
         self.collector = SpoutCollector(
             self, table, outbox, next_id, next_ids or columns_of(next_id)
         )
+        self.outbox = outbox
         self.active = False
         """True while the spout emits. False before `activate`."""
         self.in_flight = 0
@@ -220,6 +219,11 @@ class SpoutTask:
         self._now = now
         self._rotate_every = self.config.message_timeout_secs / (_BUCKETS - 1)
         self._next_rotation = now + self._rotate_every
+
+    @property
+    def emitters(self) -> list[SpoutCollector]:
+        """The objects through which the spout emits."""
+        return [self.collector]
 
     def activate(self) -> Steps:
         """Activate the spout if it is inactive.
@@ -273,11 +277,15 @@ class SpoutTask:
         """Fail tuples that have been in flight for longer than the message timeout."""
         self._pass_time(now)
         overdue, self._overdue = self._overdue, {}
+        self.timed_out += len(overdue)
+        yield from self._expire(overdue)
+        yield from self._tell_at_once()
+
+    def _expire(self, overdue: Mapping[int, Pending]) -> Steps:
+        """End trees that have exceeded the message timeout: the policy of at-least-once processing."""
         for entry in overdue.values():
-            self.timed_out += 1
             self.collector.timed_out = True
             yield from self._tell_failed(entry)
-        yield from self._tell_at_once()
 
     def _pass_time(self, now: float) -> None:
         """Advance the clock and rotate pending tuples.

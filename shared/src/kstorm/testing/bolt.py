@@ -36,6 +36,7 @@ from kstorm.core.wire import (
 from kstorm.errors import TopologyError
 from kstorm.testing.capture import TupleCaptureBolt
 from kstorm.testing.spouts import FeederSpout
+from kstorm.testing.unchanged import watch_values
 from kstorm.testing.world import SimulatedWorld, TaskError
 from kstorm.topology import (
     DEFAULT_STREAM,
@@ -99,6 +100,7 @@ class BoltTester(Generic[B]):
         self._task = BoltTask(
             self._topology, _BOLT, 0, self._runs, self._outbox, self._next_id, self._on_error
         )
+        watch_values(self._task, type(bolt).__name__)
         self._prepare()
 
     # Driving.
@@ -180,6 +182,7 @@ class BoltTester(Generic[B]):
 
     def settle(self) -> None:
         """Record what the bolt did outside `execute`, for example in a callback."""
+        self._outbox.take_over()
         for record in self._outbox.drain_tuples():
             self._note_emits(decode(TupleFrame, record.value))
         for what in self._outbox.too_large:

@@ -16,6 +16,7 @@ from kstorm.testing.consumer_group import ConsumerGroup, GroupMember
 from kstorm.testing.external_topics import OUTSIDE, ExternalTopics
 from kstorm.testing.logs import BrokerLogs, TopicPartition
 from kstorm.testing.scheduler import DelayedEvent, Scheduler
+from kstorm.testing.unchanged import watch_values
 from kstorm.topology import Topology
 
 LATEST_MARKER = 40
@@ -216,6 +217,7 @@ class SimulatedJournal:
 
     def made(self, task: Any, task_id: int) -> None:
         self.world.note_emits(task.collector, self.component)
+        watch_values(task, self.component)
 
 
 async def _awaited(result: Awaitable[Any]) -> None:

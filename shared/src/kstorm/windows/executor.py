@@ -17,6 +17,7 @@ from kstorm.topology import (
     Tuple,
     TupleBatch,
 )
+from kstorm.topology.component import Maybe
 from kstorm.topology.context import CLOCK
 from kstorm.windows.collector import WindowCollector
 from kstorm.windows.manager import Windower, time_of
@@ -27,7 +28,7 @@ from kstorm.windows.window_spec import Count
 from kstorm.windows.window_store import ALL, WindowStore
 
 if TYPE_CHECKING:
-    from kstorm.windows.bolt import WindowedBolt
+    from kstorm.windows.bolt import StatefulWindowedBolt, WindowedBolt
 
 
 AT_ONCE: Final = 50_000
@@ -68,13 +69,12 @@ class WindowedBoltExecutor(StatefulBasicBolt):
         self._clock = clock
         self.bolt.prepare(config, context, self._collector)
 
-    def init_state(self, state: KeyValueState) -> None:
+    def init_state(self, state: KeyValueState) -> Maybe:
         super().init_state(state)
         self._kept = WindowStore(state, self.context.get_component_output_fields)
         self._restore()
-        begin = getattr(self.bolt, "init_state", None)
-        if begin is not None:
-            begin(PrefixedState(state, "s/"))
+        begin: Callable[[KeyValueState], Maybe] | None = getattr(self.bolt, "init_state", None)
+        return None if begin is None else begin(PrefixedState(state, "s/"))
 
     def cleanup(self) -> None:
         self.bolt.cleanup()
@@ -196,3 +196,18 @@ class WindowedBoltExecutor(StatefulBasicBolt):
 
     def _store(self) -> None:
         self._kept.put_meta([self._watermark.stored(), self._manager.stored()])
+
+
+class StatefulWindowedBoltExecutor(WindowedBoltExecutor):
+    """Runs a `StatefulWindowedBolt` and calls its checkpoint hooks."""
+
+    bolt: "StatefulWindowedBolt"
+
+    def pre_prepare(self, checkpoint_id: int) -> Maybe:
+        return self.bolt.pre_prepare(checkpoint_id)
+
+    def pre_commit(self, checkpoint_id: int) -> Maybe:
+        return self.bolt.pre_commit(checkpoint_id)
+
+    def pre_rollback(self) -> Maybe:
+        return self.bolt.pre_rollback()

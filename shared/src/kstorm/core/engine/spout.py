@@ -12,12 +12,14 @@ from typing import Any, ClassVar
 from kstorm.core.engine.effects import Effect
 from kstorm.core.engine.engine import Item, Routine
 from kstorm.core.engine.journal import Journal
+from kstorm.core.engine.leaving import Leaving
 from kstorm.core.engine.sending import SendingEngine
 from kstorm.core.engine.tenure import TaskTenure
 from kstorm.core.engine.units import Unit
 from kstorm.core.ids import NextId, NextIds
 from kstorm.core.outbox import ms_between
 from kstorm.core.spout_task import SpoutTask
+from kstorm.core.threads import get_ident
 from kstorm.core.user_code import Steps, awaitable
 from kstorm.core.wire import CompletionFrame
 from kstorm.errors import FrameError
@@ -25,6 +27,48 @@ from kstorm.topology import Topology, TopologyContext
 
 _LONGEST_REST = 16  # times topology_sleep_spout_wait_strategy_time_ms
 _STALL_SECS = 5.0
+
+
+class SpoutLeaving(Leaving[SpoutTask]):
+    """The policy of a spout process."""
+
+    def pauses(self) -> bool:
+        """Return True if no spout may emit now."""
+        return False
+
+
+class SpoutSends(SpoutLeaving):
+    """The policy of a spout process with at-least-once processing."""
+
+    def flush(self, unit: Unit) -> None:
+        engine = self._engine
+        # Tuples go first: an acker must not learn of a tree before the tree exists.
+        self.send(unit, engine.outbox.drain_tuples())
+        engine._report_too_large()
+        self.send(unit, engine.outbox.drain_acks())
+        letters, engine.outbox.letters = engine.outbox.letters, []
+        for letter in letters:
+            engine._store_letter(letter, unit)
+        unit.close()
+
+    def let_go(self, tenure: TaskTenure[SpoutTask]) -> Routine:
+        """Release a spout task:
+        1. It stops emitting.
+        2. Its open trees may finish, for `topology_drain_timeout_secs`: their completions still
+           arrive.
+        3. The spout closes. The task's next owner emits the remaining trees again.
+        """
+        engine, task = self._engine, tenure.task
+        yield from engine._run(
+            lambda: engine._last_call(task, task.deactivate(), "in deactivate")
+        )  # 1
+        deadline = engine.now + engine.config.topology_drain_timeout_secs
+        yield lambda: not task.in_flight or engine.now >= deadline  # 2
+        engine.journal.info("spout_drained", partitions=[tenure.index], trees_left=task.in_flight)
+        yield from engine._run(
+            lambda: engine._last_call(task, engine._close(task), "in close")
+        )  # 3
+        engine._flush(Unit())
 
 
 class SpoutEngine(SendingEngine[SpoutTask]):
@@ -55,14 +99,19 @@ class SpoutEngine(SendingEngine[SpoutTask]):
         self._next_id, self._next_ids, self._calls_a_turn = next_id, next_ids, calls_a_turn
         self._resources = dict(resources or {})
         self._emitting = self._ticking = False
+        self.leaving: SpoutLeaving = self.make_leaving()
         self._stalled: dict[int, tuple[int, float]] = {}
+
+    def make_leaving(self) -> "SpoutLeaving":
+        """Return the policy of at-least-once processing."""
+        return SpoutSends(self)
 
     # Events.
 
     def emit(self, now: float) -> list[Effect]:
         """Call `next_tuple` of each task until it emits nothing or has used its share of the turn."""
         self.now = now
-        if not self._emitting:
+        if not self._emitting and not self.leaving.pauses():
             self._emitting = True
             before = self._emitted
             self._enqueue(lambda: [self._ask_all()], lambda: self._end_turn(before, now))
@@ -103,6 +152,7 @@ class SpoutEngine(SendingEngine[SpoutTask]):
             if not tenure.works:
                 continue
             task = tenure.task
+            task.collector.owner = get_ident()
             if task.active != self.active:
                 yield from task.activate() if self.active else task.deactivate()
             for _ in range(self._calls_a_turn):
@@ -156,16 +206,6 @@ class SpoutEngine(SendingEngine[SpoutTask]):
         self._ticking = False
         self._flush(unit)
 
-    def _flush(self, unit: Unit) -> None:
-        # Tuples go first: an acker must not learn of a tree before the tree exists.
-        self._send(unit, self.outbox.drain_tuples())
-        self._report_too_large()
-        self._send(unit, self.outbox.drain_acks())
-        letters, self.outbox.letters = self.outbox.letters, []
-        for letter in letters:
-            self._store_letter(letter, unit)
-        unit.close()
-
     def _look_for_stalls(self) -> None:
         for tenure in self.tenures.values():
             if not tenure.alive:
@@ -207,21 +247,6 @@ class SpoutEngine(SendingEngine[SpoutTask]):
         if pending is not None:
             yield awaitable(pending)
 
-    def let_go(self, tenure: TaskTenure[SpoutTask]) -> Routine:
-        """Release a spout task:
-        1. It stops emitting.
-        2. Its open trees may finish, for `topology_drain_timeout_secs`: their completions still
-           arrive.
-        3. The spout closes. The task's next owner emits the remaining trees again.
-        """
-        task = tenure.task
-        yield from self._run(lambda: self._last_call(task, task.deactivate(), "in deactivate"))  # 1
-        deadline = self.now + self.config.topology_drain_timeout_secs
-        yield lambda: not task.in_flight or self.now >= deadline  # 2
-        self.journal.info("spout_drained", partitions=[tenure.index], trees_left=task.in_flight)
-        yield from self._run(lambda: self._last_call(task, self._close(task), "in close"))  # 3
-        self._flush(Unit())
-
     def _close(self, task: SpoutTask) -> Steps:
         pending = task.spout.close()
         if pending is not None:
@@ -234,5 +259,6 @@ class SpoutEngine(SendingEngine[SpoutTask]):
             self.journal.error(error, doing, task.task_id)
 
     def drop(self, tenure: TaskTenure[SpoutTask]) -> None:
+        tenure.task.collector.close()
         self.outbox.forget(tenure.task.task_id)
         self._stalled.pop(tenure.index, None)

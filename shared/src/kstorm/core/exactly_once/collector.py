@@ -1,12 +1,14 @@
 """A bolt's collector that holds back the actions of an execution until it has succeeded."""
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any
 
-from kstorm.core.collectors import BoltCollector, direct_lanes
+from kstorm.core.collectors import BoltCollector
 from kstorm.core.exactly_once.located_tuples import LocatedBatch, LocatedTuple
+from kstorm.core.exactly_once.undoable_state import UndoableState
 from kstorm.core.lanes import Lane
+from kstorm.core.threads import get_ident
 from kstorm.topology import DEFAULT_STREAM, Anchors, Tuple, TupleBatch
 
 
@@ -20,34 +22,52 @@ class ExactCollector(BoltCollector):
     def __init__(self, *args: Any) -> None:
         super().__init__(*args)
         self.executing = False
+        self.state: UndoableState | None = None
+        """Set for a stateful bolt once its state is loaded."""
+        self.retry_failing: Callable[[], None] = lambda: None
+        """Schedules retries of the tuples in `failing`."""
         self.failing: list[LocatedTuple] = []
         """Tuples that the bolt has failed and that must be retried. The task that retries them
         clears the list."""
-        self.batch_failed = False
-        """True if the bolt failed the batch that it was executing."""
         self._batch: TupleBatch | None = None
-        self._kept: list[Callable[[], None]] = []
+        self._emitted_before = 0
+        self._kept: list[Callable[[], object]] = []
         self._finishing: list[Tuple] = []
         self._finishing_batches: list[TupleBatch] = []
 
     def begin(self) -> None:
-        self.executing = True
+        """Start an execution."""
+        self.executing, self._emitted_before = True, self.emitted
+        if self.state is not None:
+            self.state.begin()
 
-    def end(self) -> None:
-        """The execution succeeded: apply its actions, in order."""
+    def end(self, tuple: Tuple | None = None) -> bool:
+        """The execution of a tuple, or of a batch, did not raise.
+
+        Apply its actions in order and return True. If the bolt failed the tuple, do nothing and
+        return False.
+        """
+        if self.failing and tuple in self.failing:
+            return False
         self.executing, self._batch = False, None
         if self._kept:
             kept, self._kept, self._finishing, self._finishing_batches = self._kept, [], [], []
             for act in kept:
                 act()
+        if self.failing:
+            self.retry_failing()
+        return True
 
     def take_back(self) -> list[LocatedTuple]:
-        """The execution failed: drop its actions.
+        """The execution failed: drop its actions and undo its changes of the state.
 
         Returns the tuples that it had acked or failed. The bolt may have forgotten these, and some
         may belong to other executions.
         """
         executed, self.executing, self._batch = self._batch, False, None
+        self.emitted = self._emitted_before
+        if self.state is not None:
+            self.state.take_back()
         found = [*self._finishing, *self.failing]
         for tuple in self._finishing:
             tuple.finished = False
@@ -73,33 +93,23 @@ class ExactCollector(BoltCollector):
         anchors: Anchors = None,
         stream: str = DEFAULT_STREAM,
         task: int | None = None,
+        position: int = -1,
+        lanes: Sequence[Lane] | None = None,
     ) -> Sequence[int]:
-        route = self._routes.get(stream)
-        if route is None or len(values) != route.fields or route.is_direct or task is not None:
-            lanes = direct_lanes(route, self._component, values, stream, task)
-        else:
-            lanes = route.choose(values)
-        several = (
-            () if anchors is None else (anchors,) if isinstance(anchors, Tuple) else tuple(anchors)
-        )
-        self._check_anchors(several)
-        self.keep(partial(self._put, lanes, values, several, stream))
+        if not self.executing or get_ident() != self.owner:
+            return super().emit(values, anchors, stream, task, position, lanes)
+        lanes = self.choose(values, stream, task)
+        if anchors is not None:
+            self.check_anchors(anchors)
+            anchors = anchors if isinstance(anchors, Tuple) else tuple(anchors)
+        self._kept.append(partial(self.put, tuple(values), anchors, stream, task, -1, lanes))
         return [target for lane in lanes for target in lane.targets]
 
-    def _put(
-        self, lanes: Sequence[Lane], values: Sequence[Any], anchors: Iterable[Tuple], stream: str
-    ) -> None:
-        self.emitted += 1
-        if self.observe is not None:
-            self.observe(stream, (values,))
-        for lane in lanes:
-            self._hang(lane, values, anchors)
-
     def ack(self, tuple: Tuple) -> None:
-        if tuple.finished:
-            return
-        if not self.executing:
+        if not self.executing or get_ident() != self.owner:
             super().ack(tuple)
+            return
+        if tuple.finished:
             return
         tuple.finished = True
         self._finishing.append(tuple)
@@ -111,6 +121,9 @@ class ExactCollector(BoltCollector):
 
     def fail(self, tuple: Tuple) -> None:
         """Schedule the tuple for another execution in this task."""
+        if get_ident() != self.owner:
+            super().fail(tuple)
+            return
         if not tuple.finished and isinstance(tuple, LocatedTuple) and tuple not in self.failing:
             self.failing.append(tuple)
 
@@ -128,15 +141,17 @@ class ExactCollector(BoltCollector):
         self.begin()
         self._batch, self.batch_failed = batch, False
 
+    def end_batch(self) -> None:
+        """Apply the actions of a batch's execution."""
+        self.end()
+
     def ack_batch(self, batch: TupleBatch) -> None:
-        if batch.finished:
-            return
-        if self.executing:
+        if not self.executing or get_ident() != self.owner:
+            super().ack_batch(batch)
+        elif not batch.finished:
             batch.finished = True
             self._finishing_batches.append(batch)
             self._kept.append(partial(self._ack_batch, batch))
-        else:
-            super().ack_batch(batch)
 
     def _ack_batch(self, batch: TupleBatch) -> None:
         batch.finished = False
@@ -144,6 +159,9 @@ class ExactCollector(BoltCollector):
 
     def fail_batch(self, batch: TupleBatch) -> None:
         """Schedule the batch's tuples for another execution in this task, one by one."""
+        if get_ident() != self.owner:
+            super().fail_batch(batch)
+            return
         if batch.finished:
             return
         if batch is self._batch:
@@ -161,7 +179,7 @@ class ExactCollector(BoltCollector):
     def _do(self, batch: TupleBatch | None, act: Callable[[], None]) -> None:
         self.keep(act)
 
-    def keep(self, act: Callable[[], None]) -> None:
+    def keep(self, act: Callable[[], object]) -> None:
         """Run an action once the current execution has succeeded, or now outside an execution."""
         if self.executing:
             self._kept.append(act)

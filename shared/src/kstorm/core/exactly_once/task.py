@@ -28,7 +28,7 @@ from kstorm.core.outgoing import Headers, Part, SinkRecords
 from kstorm.core.record_size import all_short, too_large
 from kstorm.core.user_code import Steps
 from kstorm.core.wire import SalvagedFrame, TupleFrame
-from kstorm.errors import BrokerError, FailedException, ReportedFailedException
+from kstorm.errors import BrokerError
 from kstorm.topology import Source, Tuple, TupleBatch
 
 
@@ -40,8 +40,8 @@ class ExactBoltTask(BoltTask):
 
     def __init__(self, *args: Any, **more: Any) -> None:
         super().__init__(*args, **more)
-        self.state: UndoableState | None = None
-        """Set for a stateful bolt once its state is loaded."""
+        self._begin, self._end = self.collector.begin, self.collector.end
+        self.collector.retry_failing = self._try_failing_again
         self.rows = UnfinishedTuples()
         """The unfinished tuples."""
         self.now = 0.0
@@ -50,110 +50,51 @@ class ExactBoltTask(BoltTask):
         """Executions that were retries."""
         self._topic = self.topology.bolt_topic(self.component)
 
-    # Executions.
+    @property
+    def state(self) -> UndoableState | None:
+        """The state of a stateful bolt once it is loaded. The collector undoes its changes."""
+        return self.collector.state
+
+    @state.setter
+    def state(self, state: UndoableState | None) -> None:
+        self.collector.state = state
 
     def _tuples(self, source: Source, frame: TupleFrame, offset: int) -> Iterable[Tuple]:
-        tuples = list(_located(source, frame, offset))
-        if not self._acks_itself:
-            self.rows.watch(tuples)
-        return tuples
+        located = _located(source, frame, offset)
+        return located if self._acks_itself else self._watched(located)
 
     def _batch(
         self, source: Source, columns: list[list[Any]], ids: tuple[Any, Any], offset: int
     ) -> TupleBatch:
         return LocatedBatch(source, columns, ids, offset)
 
-    def _execute_columns(self, batch: TupleBatch) -> Steps:
-        """Execute the frame as one batch.
+    # The end of an execution.
 
-        If that raises or the bolt fails the batch, the state changes are undone too. The tuples are
-        then executed one by one.
-        """
-        batch, collector, pending = cast("LocatedBatch", batch), self.collector, None
-        self._begin_state()
-        collector.stage(batch)
-        try:
-            pending = self._execute_batch(batch)  # type: ignore[misc]
-            if pending is not None and pending is not NotImplemented:
-                yield pending
-        except Exception as error:  # noqa: BLE001 - user code may raise anything
-            if not isinstance(error, FailedException):
-                self._on_error(
-                    error,
-                    f"executing a batch of {len(batch)} tuples of {batch.source.component!r}, "
-                    "which are now executed one by one",
-                )
-            pending = NotImplemented
-        self._basic.batch = None
-        if pending is NotImplemented or collector.batch_failed:
-            others = _apart(collector.take_back())
-            self._take_back_state()
-            yield from self._remind(others)
-            yield from self._execute_one_by_one(batch)
-            return
-        collector.end()
-        self.executed += len(batch)
-        if self._acks_itself:
-            collector.ack_batch(batch)
-        else:
-            self.rows.watch_batch(batch)
-            self._try_failing_again()
+    def _watched(self, tuples: Iterable[Tuple]) -> Iterable[Tuple]:
+        located = cast("list[LocatedTuple]", list(tuples))
+        self.rows.watch(located)
+        return located
 
-    def _execute_one_by_one(self, batch: TupleBatch) -> Steps:
-        located = cast("LocatedBatch", batch)
-        if self._acks_itself:
-            failed: list[int] = []
-            yield from self._execute_tuples(located.tuples(), failed=failed)
-            self._basic.position = -1
-            self.collector.finish_frame(batch, failed)
-        else:
-            self.rows.watch(located.tuples())
-            yield from self._execute_tuples(located.tuples())
+    @property
+    def _hold(self) -> None:
+        """Tuples are watched from the start of their execution."""
+        return None
 
-    def _execute_tuples(
-        self, tuples: Iterable[Tuple], acks: bool = False, failed: list[int] | None = None
-    ) -> Steps:
-        basic, execute, collector, state = self._basic, self._execute, self.collector, self.state
-        next_pause = self.pause_every
-        for position, tuple in enumerate(tuples):
-            if position >= next_pause:
-                next_pause = position + self.pause_every
-                yield None
-            self.executed += 1
-            emitted = collector.emitted
-            if failed is not None:
-                basic.position = position
-            if state is not None:
-                state.begin()
-            collector.begin()
-            error: Exception | None = None
-            try:
-                pending = execute(tuple)
-                if pending is not None:
-                    yield pending
-            except Exception as raised:  # noqa: BLE001 - user code may raise anything: the tuple fails, the task continues
-                error = raised
-            if error is None and tuple not in collector.failing:
-                # Success: all actions of the execution take effect.
-                if acks:
-                    collector.ack(tuple)
-                collector.end()
-                if collector.failing:
-                    self._try_failing_again()
-                continue
-            # Failure: undo the execution and schedule its tuple for another one.
-            if failed is not None:
-                failed.append(position)
-                collector.drop_emits_at(position)
-            collector.emitted = emitted
-            yield from self._remind(self._fail_execution(tuple, error))
+    def _hold_batch(self, batch: TupleBatch) -> None:
+        self.rows.watch_batch(cast("LocatedBatch", batch))
 
-    def _fail_execution(self, tuple: Tuple, error: Exception | None) -> list[LocatedTuple]:
+    def _undo_batch(self) -> Steps:
+        """Drop the actions of a batch, and undo its changes of the state."""
+        yield from self._remind(_apart(self.collector.take_back()))
+
+    def _failed(self, tuple: Tuple, error: Exception | None) -> Sequence[LocatedTuple]:
         """Undo an execution and schedule its tuple for a retry.
 
         Returns tuples that the bolt must get again: it held them, and acked or failed them in this
         execution. So it may have forgotten them.
         """
+        if self._basic.position >= 0:
+            self.collector.drop_emits_at(self._basic.position)
         others = self._take_back(tuple, error)
         if isinstance(tuple, LocatedTuple):
             self._try_again(tuple, error)
@@ -161,11 +102,7 @@ class ExactBoltTask(BoltTask):
 
     def _take_back(self, tuple: Tuple, error: Exception | None) -> list[LocatedTuple]:
         others = [other for other in self.collector.take_back() if other is not tuple]
-        self._take_back_state()
-        if error is not None and (
-            not isinstance(error, FailedException) or isinstance(error, ReportedFailedException)
-        ):
-            self._on_error(error, f"executing a tuple of {tuple.source_component!r}")
+        self._report(tuple, error)
         self.collector.failed += 1
         return _apart(others)
 
@@ -218,7 +155,7 @@ class ExactBoltTask(BoltTask):
         self.collector.acked -= 1
 
     def _write_letter(self, offset: int, reason: str, source: str, **more: Any) -> None:
-        self._outbox.letters.append(
+        self.outbox.letters.append(
             LetterToStore(
                 DeadLetter(
                     topology=self.topology.name,
@@ -240,14 +177,6 @@ class ExactBoltTask(BoltTask):
             offset, reason, frame.component, kind=UNDECODABLE, roots=roots_of(frame.lost_pairs)
         )
 
-    def _begin_state(self) -> None:
-        if self.state is not None:
-            self.state.begin()
-
-    def _take_back_state(self) -> None:
-        if self.state is not None:
-            self.state.take_back()
-
     def write(
         self,
         topic: str,
@@ -267,7 +196,7 @@ class ExactBoltTask(BoltTask):
                 if problem := too_large(record):
                     raise BrokerError(f"a record for topic {topic!r} cannot be written: {problem}")
         self.collector.keep(
-            partial(_add, self._outbox, records.at(0) if len(records) == 1 else records)
+            partial(_add, self.outbox, records.at(0) if len(records) == 1 else records)
         )
 
     # Unfinished tuples.
@@ -280,10 +209,10 @@ class ExactBoltTask(BoltTask):
         """Execute the tuples whose retry is due."""
         self.now = now
         self._try_failing_again()  # tuples that the bolt failed outside any execution
-        tuples = self.rows.take_due(now)
-        self.retried += len(tuples)
+        tuples: Iterable[Tuple] = self.rows.take_due(now)
+        self.retried += len(cast("list[LocatedTuple]", tuples))
         if not self._acks_itself:
-            self.rows.watch(tuples)
+            tuples = self._watched(tuples)
         yield from self._execute_tuples(tuples, self._acks_itself)
 
     def resume(
@@ -318,7 +247,6 @@ class ExactBoltTask(BoltTask):
         while waiting:
             tuple, error = waiting.popleft(), None
             self.rows.watch([tuple])
-            self._begin_state()
             self.collector.begin()
             try:
                 pending = self._execute(tuple)
@@ -332,11 +260,9 @@ class ExactBoltTask(BoltTask):
                 waiting.extendleft(reversed([*others, *([] if following is None else [following])]))
             elif self.collector.acks_any:
                 self.collector.end()
-                self._try_failing_again()
             else:
                 failing = self.collector.failing
                 self.collector.take_back()
-                self._take_back_state()
                 # The bolt gives up tuples that it held. That is not undone with the rest.
                 self.collector.failing = failing
                 self._try_failing_again()

@@ -81,6 +81,8 @@ class UnfinishedTuples:
         self._waiting: list[tuple[float, int, LocatedTuple]] = []
         self._numbers = count()
         self._written: dict[bytes, bytes] = dict(written)
+        self._seen: set[tuple[int, int]] = set()  # offset and row of tuples that were held
+        self._named: set[tuple[int, int]] = set()
 
     def watch(self, tuples: Iterable[LocatedTuple]) -> None:
         """Track tuples that are being executed."""
@@ -108,6 +110,14 @@ class UnfinishedTuples:
         while self.is_due(now):
             due.append(heapq.heappop(self._waiting)[2])
         return due
+
+    def held_again(self) -> list[LocatedTuple]:
+        """Return the tuples that are held and were held at the last call. Each is returned once."""
+        self._gather()
+        held = {(tuple.offset, tuple.row): tuple for tuple, _ in self._held()}
+        again = [at for at in held if at in self._seen and at not in self._named]
+        self._seen, self._named = set(held), {*self._named, *again} & held.keys()
+        return [held[at] for at in again]
 
     @property
     def waiting(self) -> int:
