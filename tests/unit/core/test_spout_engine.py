@@ -1,6 +1,7 @@
 """A spout's process: what is sent first, how long it rests, and how a task ends while its trees are open."""
 
 from functools import partial
+from math import inf
 from typing import Any
 
 import pytest
@@ -154,6 +155,55 @@ def test_turns_without_a_tuple_are_ever_further_apart() -> None:
     assert spout.spouts.rest == 0
     spout.emit()
     assert spout.spouts.rest == pytest.approx(0.002)
+
+
+def test_spouts_get_their_turns_when_they_are_due() -> None:
+    """Nothing but the clock asks for them: one at once, and one after each rest."""
+    numbers = Numbers()
+    spout = Spouts(numbers)
+    spout.turns = True
+    spout.assign(t0=0)
+    numbers.waiting.append(1)
+    assert spout.spouts.due <= spout.now
+    spout.tick(0)
+    assert spout.begun() != []
+    assert spout.spouts.due == spout.now  # it had something to emit, so it does not rest
+    spout.tick(0)
+    rested = spout.spouts.due - spout.now
+    assert rested == pytest.approx(0.001)
+    numbers.waiting.append(2)
+    spout.tick(rested / 2)
+    assert spout.begun() == []
+    spout.tick(rested)
+    assert spout.begun() != []
+
+
+def test_turn_is_not_due_while_one_is_taken() -> None:
+    """A driver that goes by `due` would otherwise ask for it all the time."""
+    spout = Spouts(Numbers())
+    spout.assign(t0=0)
+    (turn,) = spout.spouts.emit(spout.now)
+    assert spout.spouts.due == inf
+    assert spout.spouts.tick(spout.now) == []
+    spout.do([turn])
+    assert spout.spouts.due < inf
+
+
+def test_polls_wait_behind_all_other_work() -> None:
+    """Each step of a task's release waits for one poll at most, and not for all in hand."""
+    numbers = Numbers()
+    spout = Spouts(numbers)
+    spout.assign(t0=0)
+    engine = spout.spouts
+    (turn,) = engine.emit(spout.now)
+    completion = Record(0, encode(CompletionFrame(VERSION, 0)))
+    for _ in range(3):
+        assert engine.arrived([(engine.slots[0], [completion])], spout.now) == []
+    assert engine.revoked([0], spout.now) == []
+    spout.do([turn])
+    assert numbers.notes[-1] == "close"
+    assert engine.frames_in == 1
+    assert engine.intake.records == 0  # what was not executed is not in hand any more
 
 
 def test_a_deactivated_topology_emits_nothing_and_hears_of_its_trees() -> None:

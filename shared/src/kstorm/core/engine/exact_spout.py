@@ -33,13 +33,18 @@ class ExactSpoutEngine(EpochEngine[SpoutTask], SpoutEngine):
         self.outbox.beginnings.add(self.topology.task_ids(self.component)[slot.index])
         return super().make_task(slot)
 
-    def emit(self, now: float) -> list[Effect]:
+    @property
+    def due(self) -> float:  # type: ignore[override] # computed here, an attribute in the base
+        """Time of the next cut or of the spouts' next turn, whichever is earlier."""
+        return min(EpochEngine.due.fget(self), self._next_turn)  # type: ignore[attr-defined]
+
+    def _begin_turn(self) -> None:
         """Emit like any spout, but pause while too much waits to be written."""
-        self.now = now
         if len(self._units) >= MOST_UNITS:
             self.rest = self._interval
-            return self._turn()
-        return super().emit(now)
+            self._next_turn = self.now + self.rest
+        else:
+            super()._begin_turn()
 
     def checkpoint(self, now: float) -> list[Effect]:
         """Cut an epoch before it is due."""

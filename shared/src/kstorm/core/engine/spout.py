@@ -7,10 +7,12 @@ trees of other processes.
 
 import copy
 from collections.abc import Mapping, Sequence
+from functools import partial
+from math import inf
 from typing import Any, ClassVar
 
 from kstorm.core.engine.effects import Effect
-from kstorm.core.engine.engine import Item, Routine
+from kstorm.core.engine.engine import Item, Job, Routine
 from kstorm.core.engine.journal import Journal
 from kstorm.core.engine.sending import SendingEngine
 from kstorm.core.engine.slot import Slot
@@ -50,7 +52,9 @@ class SpoutEngine(SendingEngine[SpoutTask]):
         """False if the topology is deactivated: spouts stop emitting, and in-flight trees finish.
         """
         self.rest = 0.0
-        """Seconds until the next call of `emit`. Doubles while there is nothing to emit."""
+        """Seconds between the last turn of the spouts and the next. Doubles while there is nothing
+        to emit."""
+        self._next_turn = 0.0  # infinity from the beginning of a turn to its end
         self._template: Any = spec.component
         self._next_id, self._next_ids, self._calls_a_turn = next_id, next_ids, calls_a_turn
         self._resources = dict(resources or {})
@@ -60,22 +64,25 @@ class SpoutEngine(SendingEngine[SpoutTask]):
     # Events.
 
     def emit(self, now: float) -> list[Effect]:
-        """Call `next_tuple` of each task until it emits nothing or has used its share of the turn."""
+        """Give the spouts their next turn before it is due."""
         self.now = now
-        if not self._emitting:
-            self._emitting = True
-            before = self._emitted
-            self._enqueue(lambda: [self._ask_all()], lambda: self._end_turn(before, now))
+        self._begin_turn()
         return self._turn()
+
+    @property
+    def due(self) -> float:  # type: ignore[override] # computed here, an attribute in the base
+        """Time of the spouts' next turn. Infinity during a turn."""
+        return self._next_turn
 
     def polled(self, item: Item[SpoutTask], unit: Unit, now: float) -> list[Effect]:
         """Deliver completions to the tasks, including those that are draining."""
         self.now = now
-        self._enqueue(lambda: [self._hear(item, unit)], lambda: self._flush(unit))
+        self._polls.append(Job(lambda: [self._hear(item, unit)], partial(self._flush, unit)))
         return self._turn()
 
     def tick(self, now: float) -> list[Effect]:
-        """Fail trees that exceeded the timeout, and log tasks that are stuck at the pending limit."""
+        """Fail trees that exceeded the timeout, give the spouts their turn when it is due, and log
+        tasks that are stuck at the pending limit."""
         self.now = now
         if not self._ticking and any(
             slot.alive and slot.task.tick_is_due(now) for slot in self.slots.values()
@@ -83,6 +90,8 @@ class SpoutEngine(SendingEngine[SpoutTask]):
             self._ticking = True
             unit = Unit()
             self._enqueue(self._tick_steps, lambda: self._end_ticks(unit))
+        if now >= self._next_turn:
+            self._begin_turn()
         self._look_for_stalls()
         return self._turn()
 
@@ -97,6 +106,13 @@ class SpoutEngine(SendingEngine[SpoutTask]):
         return any(slot.task.active for slot in self.slots.values() if slot.alive)
 
     # The work.
+
+    def _begin_turn(self) -> None:
+        """Call `next_tuple` of each task until it emits nothing or has used its share of the turn."""
+        if not self._emitting:
+            self._emitting, self._next_turn = True, inf
+            before, began = self._emitted, self.now
+            self._enqueue(lambda: [self._ask_all()], lambda: self._end_turn(before, began))
 
     def _ask_all(self) -> Steps:
         for slot in list(self.slots.values()):
@@ -121,6 +137,7 @@ class SpoutEngine(SendingEngine[SpoutTask]):
             self.rest = 0.0
         else:
             self.rest = min(2 * self.rest or shortest, _LONGEST_REST * shortest)
+        self._next_turn = self.now + self.rest
         self.outbox.worked = ms_between(began, self.now)
         self._flush(Unit())
         self.outbox.worked = 0
