@@ -3,7 +3,6 @@
 import asyncio
 from collections.abc import Iterable, Sequence
 from itertools import count
-from math import inf
 from typing import Any, TypeVar
 
 from kstorm.core.engine import (
@@ -58,8 +57,6 @@ class Driven:
         self.now = 0.0
         self.opens = True
         """Whether `Open` is answered at once."""
-        self.turns = False
-        """Whether spouts get a turn when it is due. Otherwise only a test's `emit` gives one."""
 
     def do(self, effects: Sequence[Effect]) -> list[Effect]:
         """Carries out effects, and returns what is left of them and of what followed."""
@@ -91,8 +88,6 @@ class Driven:
 
     def tick(self, seconds: float) -> list[Effect]:
         self.now += seconds
-        if isinstance(self.engine, SpoutEngine) and not self.turns:
-            self.engine._next_turn = inf
         return self.do(self.engine.tick(self.now))
 
     def deliver(self) -> list[Effect]:

@@ -161,21 +161,23 @@ def test_spouts_get_their_turns_when_they_are_due() -> None:
     """Nothing but the clock asks for them: one at once, and one after each rest."""
     numbers = Numbers()
     spout = Spouts(numbers)
-    spout.turns = True
     spout.assign(t0=0)
+
+    def wake(seconds: float) -> list[int]:
+        spout.now += seconds
+        spout.do(spout.spouts.wake(spout.now))
+        return spout.begun()
+
     numbers.waiting.append(1)
     assert spout.spouts.due <= spout.now
-    spout.tick(0)
-    assert spout.begun() != []
+    assert len(wake(0)) == 1
     assert spout.spouts.due == spout.now  # it had something to emit, so it does not rest
-    spout.tick(0)
-    rested = spout.spouts.due - spout.now
-    assert rested == pytest.approx(0.001)
+    assert wake(0) == []
+    rest = spout.spouts.due - spout.now
+    assert rest == pytest.approx(0.001)
     numbers.waiting.append(2)
-    spout.tick(rested / 2)
-    assert spout.begun() == []
-    spout.tick(rested)
-    assert spout.begun() != []
+    assert wake(rest / 2) == []
+    assert len(wake(rest)) == 1
 
 
 def test_turn_is_not_due_while_one_is_taken() -> None:
@@ -184,7 +186,7 @@ def test_turn_is_not_due_while_one_is_taken() -> None:
     spout.assign(t0=0)
     (turn,) = spout.spouts.emit(spout.now)
     assert spout.spouts.due == inf
-    assert spout.spouts.tick(spout.now) == []
+    assert spout.spouts.wake(spout.now) == []
     spout.do([turn])
     assert spout.spouts.due < inf
 

@@ -498,9 +498,12 @@ def test_a_spout_that_stores_nothing_above_keeps_what_a_former_one_has_left(
     saved: list[StoredOffset] = []
     store: Any = SimpleNamespace(save=lambda _, stored: saved.append(stored))
     source: Any = SimpleNamespace(commit=lambda *_: None)
-    finished: Any = None
-    storing = Storing(store, source, finished, TopologyRef("t-1", "t"), keeps_above=False)
+    writer: Any = None
     guarantee = ProcessingGuarantee.AT_MOST_ONCE
+    config = SpoutConfig(KafkaHosts(), "sentences", "", "s", processing_guarantee=guarantee)
+    topology = SimpleNamespace(finished_topic="t.__finished")
+    context: Any = SimpleNamespace(component="lines", task_id=1, topology=topology)
+    storing = Storing(store, source, writer, config, context, TopologyRef("t-1", "t"))
     manager = make(collector, stored=0, done=[(1, 3), (4, 8)], processing_guarantee=guarantee)
     storing._save(manager, offset)
     assert StoredOffset.from_json(saved[0].to_json(), PARTITION, "node").done == done

@@ -202,7 +202,7 @@ def test_an_engine_is_ticked_when_it_is_due(monkeypatch: pytest.MonkeyPatch) -> 
         await driver.start(lambda item: None)
         await asyncio.sleep(0)  # the housekeeping has had its first round
         due = time.monotonic() + 0.01
-        driver.engine.tick = tick  # type: ignore[method-assign]
+        driver.engine.wake = tick  # type: ignore[method-assign]
         driver.engine.due = due
         driver.perform([])
         await asyncio.wait_for(ticked.wait(), 10)

@@ -57,9 +57,7 @@ def test_a_worker_calls_the_hooks(caller: object, calls: str) -> None:
 
 @pytest.mark.parametrize("hook", ["_stop_on_signal", "_gather_all", "_sentinel_task"])
 def test_hooks_have_the_kind_and_arguments_of_the_original(hook: str) -> None:
-    ours, theirs = (
-        getattr(owner, hook) for owner in (faust_private.OrderlyWorker, faust.Worker)
-    )
+    ours, theirs = (getattr(owner, hook) for owner in (faust_private.OrderlyWorker, faust.Worker))
     assert ours is not theirs
     assert list(inspect.signature(ours).parameters) == list(inspect.signature(theirs).parameters)
     assert inspect.iscoroutinefunction(ours) == inspect.iscoroutinefunction(theirs)
@@ -88,7 +86,15 @@ def test_no_other_module_uses_private_members_of_faust() -> None:
     """A class of ours that overrides one of theirs, or an attribute of one of their objects."""
     theirs = {
         name
-        for owner in (faust.App, faust.Worker, faust.Channel, faust.Stream, Web, Store, mode.Service)
+        for owner in (
+            faust.App,
+            faust.Worker,
+            faust.Channel,
+            faust.Stream,
+            Web,
+            Store,
+            mode.Service,
+        )
         for name in dir(owner)
         if name.startswith("_") and not name.startswith("__")
     }

@@ -21,7 +21,6 @@ from kstorm.errors import BrokerError, ConfigError
 from kstorm.kafka.above import Run
 from kstorm.kafka.config import EARLIEST_TIME, LATEST_TIME, SpoutConfig
 from kstorm.kafka.finished import FinishedRange, moved
-from kstorm.kafka.finished_topic import FinishedTopic
 from kstorm.kafka.offsets import StoredOffset, TopologyRef
 from kstorm.kafka.partition_manager import PartitionManager
 from kstorm.kafka.partitions import (
@@ -36,7 +35,7 @@ from kstorm.kafka.ports import (
     SourceFault,
     SourceReader,
 )
-from kstorm.kafka.storing import Storing, is_kept_above, passed_over, said_of_the_rest
+from kstorm.kafka.storing import Storing, passed_over, said_of_the_rest
 from kstorm.topology import SpoutOutputCollector, TopologyContext
 
 log = logging.getLogger(__name__)
@@ -77,7 +76,7 @@ class PartitionCoordinator(ABC):
         source: SourceReader,
         offsets: OffsetStore,
         topology: TopologyRef,
-        finished: FinishedTopic,
+        storing: Storing,
     ) -> None:
         self.managers: list[PartitionManager] = []
         """The managers that may emit, as of the last tick."""
@@ -87,8 +86,7 @@ class PartitionCoordinator(ABC):
         self._source = source
         self._offsets = offsets
         self._topology = topology
-        keeps_above = is_kept_above(config, context.topology)
-        self._storing = Storing(offsets, source, finished, topology, keeps_above=keeps_above)
+        self._storing = storing
         self._rest = said_of_the_rest(config, context.topology)
         self._slots: dict[Partition, _Slot] = {}
         # These partitions keep their lock until their last range is written.
@@ -293,9 +291,7 @@ class PartitionCoordinator(ABC):
         if skipped is None:
             self._storing.save(slot.partition, offset)
         else:
-            self._storing.finished.write(
-                slot.partition, skipped, partial(self._begun, slot, offset)
-            )
+            self._storing.write_range(slot.partition, skipped, partial(self._begun, slot, offset))
 
     def _begun(self, slot: _Slot, offset: int, written: bool) -> None:
         if self._slots.get(slot.partition) is not slot or slot.begin != offset:
@@ -335,7 +331,8 @@ class PartitionCoordinator(ABC):
             return
         log.warning("%s starts again at offset %d: %s", _name(slot.partition), offset, why)
         self._source.unassign(slot.partition)
-        manager.dropped, slot.manager, slot.rest_until = True, None, 0.0
+        self._storing.drop(manager)
+        slot.manager, slot.rest_until = None, 0.0
         self._begin(
             slot,
             offset,
@@ -360,7 +357,7 @@ class PartitionCoordinator(ABC):
             done=done,
             epoch=self._epochs,
             rest=self._rest,
-            unix_ms=self._storing.finished.now(),
+            unix_ms=self._storing.now(),
         )
         self._assign(slot.manager, offset)
 
@@ -374,10 +371,10 @@ class PartitionCoordinator(ABC):
         if manager is not None:
             manager.give_back()
             self._storing.commit(manager)
-            if manager.writing:
+            if self._storing.is_writing(manager):
                 self._source.unassign(slot.partition)
                 self._leaving[slot.partition] = slot
-                manager.on_written = partial(self._left, slot)
+                self._storing.when_written(manager, partial(self._left, slot))
                 return
         self._drop(slot, why)
 
@@ -394,7 +391,8 @@ class PartitionCoordinator(ABC):
                     slot.manager.pending,
                     why,
                 )
-            slot.manager.dropped, slot.manager = True, None
+            self._storing.drop(slot.manager)
+            slot.manager = None
         slot.begin = None
         slot.out_of_range = False
         self._source.unassign(slot.partition)

@@ -96,14 +96,6 @@ class PartitionManager:
         """The offset that was last passed to the store."""
         self.stored_above = list(done)
         """The finished runs above `committed_to` that were last passed to the store."""
-        self.writing = False
-        """True while a finished range is being written to Kafka. Then the offset is stored."""
-        self.write_again = False
-        """True if another offset was to be stored during that write."""
-        self.on_written: Callable[[], None] | None = None
-        """Called when no write is pending any more."""
-        self.dropped = False
-        """True once the partition is taken over or restarted: pending writes store no offset."""
         self.paused = False
         """True if the spout has paused fetching of this partition."""
         self.most_to_store: float = _EVERY_OFFSET

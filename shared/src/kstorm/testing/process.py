@@ -12,7 +12,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any, Generic, TypeVar
 
-from kstorm.core.engine import Effect, Engine, Record, Slot, Unit
+from kstorm.core.engine import Effect, Engine, Record, Slot
 from kstorm.core.engine.effects import (
     Abandon,
     Close,
@@ -30,7 +30,7 @@ from kstorm.core.engine.effects import (
 from kstorm.core.engine.transaction import Transactions
 from kstorm.core.tasks import Steps
 from kstorm.testing.awaiting import Awaiting
-from kstorm.testing.disks import Disk
+from kstorm.testing.disks import Disk, DiskRows
 from kstorm.testing.group import OUTDATED, UNKNOWN, Member
 from kstorm.testing.logs import TopicPartition
 from kstorm.testing.scheduler import Actor, Step
@@ -103,7 +103,7 @@ class Process(Actor, Generic[E]):
             for task, high in self._opening.items()
             if self._has_ended(task, high)
         ]
-        if self.polling and (polled := self._readable()):
+        if self.polling and not self.engine.intake.full and (polled := self._readable()):
             steps += [partial(self._poll, polled)] * len(polled)
         if self._sends.can_arrive:
             steps += [self._deliver_one] * 2
@@ -111,11 +111,8 @@ class Process(Actor, Generic[E]):
             steps.append(self.go_on_with_transaction)
         for more in self.background:
             steps += more()
-        if (
-            self._channel
-            and not self.engine.busy
-            and (not steps or self.world.random.random() < _ALERT)
-        ):
+        # Also while user code is running: the engine queues what arrives.
+        if self._channel and (not steps or self.world.random.random() < _ALERT):
             steps.append(self._handle)
         return steps
 
@@ -276,7 +273,7 @@ class Process(Actor, Generic[E]):
 
     def _handle(self) -> None:
         if not self.world.dawdles():
-            self._then(self.engine.polled(self._channel.popleft(), Unit(), self.world.now))
+            self._then(self.engine.arrived(self._channel.popleft(), self.world.now))
 
     def _deliver_one(self) -> None:
         self._sends.deliver_one()
@@ -429,6 +426,9 @@ class Process(Actor, Generic[E]):
 
     def _place(self, task: int) -> TopicPartition:
         return self.engine.topic, task
+
+    def _rows(self) -> DiskRows:
+        return DiskRows(self.disk, self.engine.changelog)
 
     def _changelog(self, task: int) -> TopicPartition:
         return self.engine.changelog, task

@@ -81,7 +81,7 @@ class Engine(Generic[T]):
     topic: str
     """The input topic. Task i reads partition i."""
     due = inf
-    """Latest time of the next tick, for drivers with a slow timer."""
+    """Time at which the driver has to call `wake`."""
 
     def __init__(self, topology: Topology, component: str, journal: Journal) -> None:
         self.topology, self.component, self.journal = topology, component, journal
@@ -190,6 +190,10 @@ class Engine(Generic[T]):
     def tick(self, now: float) -> list[Effect]:
         """Time has passed. Called every few milliseconds."""
         raise NotImplementedError
+
+    def wake(self, now: float) -> list[Effect]:
+        """The time `due` has come. `tick` alone would be too late."""
+        return self.tick(now)
 
     def revoked(self, tasks: Iterable[int], now: float) -> list[Effect]:
         """The group revoked tasks. Each one ends with a `Release`."""

@@ -97,6 +97,10 @@ class EpochEngine(SendingEngine[T]):
 
     @property
     def due(self) -> float:  # type: ignore[override] # computed here, an attribute in the base
+        return self.cut_due
+
+    @property
+    def cut_due(self) -> float:
         """Time of the next cut, or infinity if none is possible or necessary."""
         return self._next_cut if self._job is None and not self._writing and self._has_any else inf
 

@@ -35,14 +35,13 @@ class ExactSpoutEngine(EpochEngine[SpoutTask], SpoutEngine):
 
     @property
     def due(self) -> float:  # type: ignore[override] # computed here, an attribute in the base
-        """Time of the next cut or of the spouts' next turn, whichever is earlier."""
-        return min(EpochEngine.due.fget(self), self._next_turn)  # type: ignore[attr-defined]
+        return min(self.cut_due, self.next_turn)
 
     def _begin_turn(self) -> None:
         """Emit like any spout, but pause while too much waits to be written."""
         if len(self._units) >= MOST_UNITS:
             self.rest = self._interval
-            self._next_turn = self.now + self.rest
+            self.next_turn = self.now + self.rest
         else:
             super()._begin_turn()
 

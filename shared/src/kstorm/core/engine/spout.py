@@ -25,6 +25,8 @@ from kstorm.core.wire import CompletionFrame
 from kstorm.errors import FrameError
 from kstorm.topology import Topology, TopologyContext
 
+CALLS_A_TURN = 100
+"""Calls of `next_tuple` per task and turn, unless a call emits nothing."""
 _LONGEST_REST = 16  # times topology_sleep_spout_wait_strategy_time_ms
 _STALL_SECS = 5.0
 
@@ -41,7 +43,7 @@ class SpoutEngine(SendingEngine[SpoutTask]):
         next_id: NextId,
         next_ids: NextIds | None = None,
         resources: Mapping[str, Any] | None = None,
-        calls_a_turn: int = 100,
+        calls_a_turn: int = CALLS_A_TURN,
     ) -> None:
         """`calls_a_turn`: calls of `next_tuple` per task before sends and other work."""
         super().__init__(topology, component, journal)
@@ -54,7 +56,8 @@ class SpoutEngine(SendingEngine[SpoutTask]):
         self.rest = 0.0
         """Seconds between the last turn of the spouts and the next. Doubles while there is nothing
         to emit."""
-        self._next_turn = 0.0  # infinity from the beginning of a turn to its end
+        self.next_turn = 0.0
+        """Time of the spouts' next turn. Infinity during a turn."""
         self._template: Any = spec.component
         self._next_id, self._next_ids, self._calls_a_turn = next_id, next_ids, calls_a_turn
         self._resources = dict(resources or {})
@@ -69,10 +72,16 @@ class SpoutEngine(SendingEngine[SpoutTask]):
         self._begin_turn()
         return self._turn()
 
+    def wake(self, now: float) -> list[Effect]:
+        """Give the spouts their turn if it is due."""
+        self.now = now
+        if now >= self.next_turn:
+            self._begin_turn()
+        return self._turn()
+
     @property
     def due(self) -> float:  # type: ignore[override] # computed here, an attribute in the base
-        """Time of the spouts' next turn. Infinity during a turn."""
-        return self._next_turn
+        return self.next_turn
 
     def polled(self, item: Item[SpoutTask], unit: Unit, now: float) -> list[Effect]:
         """Deliver completions to the tasks, including those that are draining."""
@@ -81,8 +90,7 @@ class SpoutEngine(SendingEngine[SpoutTask]):
         return self._turn()
 
     def tick(self, now: float) -> list[Effect]:
-        """Fail trees that exceeded the timeout, give the spouts their turn when it is due, and log
-        tasks that are stuck at the pending limit."""
+        """Fail trees that exceeded the timeout, and log tasks that are stuck at the pending limit."""
         self.now = now
         if not self._ticking and any(
             slot.alive and slot.task.tick_is_due(now) for slot in self.slots.values()
@@ -90,8 +98,6 @@ class SpoutEngine(SendingEngine[SpoutTask]):
             self._ticking = True
             unit = Unit()
             self._enqueue(self._tick_steps, lambda: self._end_ticks(unit))
-        if now >= self._next_turn:
-            self._begin_turn()
         self._look_for_stalls()
         return self._turn()
 
@@ -110,7 +116,7 @@ class SpoutEngine(SendingEngine[SpoutTask]):
     def _begin_turn(self) -> None:
         """Call `next_tuple` of each task until it emits nothing or has used its share of the turn."""
         if not self._emitting:
-            self._emitting, self._next_turn = True, inf
+            self._emitting, self.next_turn = True, inf
             before, began = self._emitted, self.now
             self._enqueue(lambda: [self._ask_all()], lambda: self._end_turn(before, began))
 
@@ -137,7 +143,7 @@ class SpoutEngine(SendingEngine[SpoutTask]):
             self.rest = 0.0
         else:
             self.rest = min(2 * self.rest or shortest, _LONGEST_REST * shortest)
-        self._next_turn = self.now + self.rest
+        self.next_turn = self.now + self.rest
         self.outbox.worked = ms_between(began, self.now)
         self._flush(Unit())
         self.outbox.worked = 0

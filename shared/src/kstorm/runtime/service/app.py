@@ -101,9 +101,7 @@ class ServiceWorker(OrderlyWorker):
     afterwards."""
 
     def __init__(self, app: ChannelApp, service: Service, loop: asyncio.AbstractEventLoop) -> None:
-        super().__init__(
-            app, loop, loglevel="WARN", redirect_stdouts=False, override_logging=False
-        )
+        super().__init__(app, loop, loglevel="WARN", redirect_stdouts=False, override_logging=False)
         self._service = service
 
     async def before_stop(self) -> None:

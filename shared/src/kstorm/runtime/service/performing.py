@@ -139,16 +139,16 @@ class Performer(Generic[E]):
         return runs
 
     def _plan(self, due: float) -> None:
-        """Schedule the engine's next tick, which may be due before the housekeeping."""
+        """Schedule the call of `wake`."""
         if self._timer is not None:
             self._timer.cancel()
         self._planned = due
-        self._timer = self._loop.call_later(max(0.0, due - time.monotonic()), self._tick_as_planned)
+        self._timer = self._loop.call_later(max(0.0, due - time.monotonic()), self._wake)
 
-    def _tick_as_planned(self) -> None:
+    def _wake(self) -> None:
         self._planned, self._timer = inf, None
         if not self._stopping:
-            self.perform_event(self.engine.tick)
+            self.perform_event(self.engine.wake)
 
     async def _run(self, run: Run) -> list[Run]:
         with self.workload.busy:

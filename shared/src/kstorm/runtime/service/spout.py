@@ -10,7 +10,7 @@ import time
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from kstorm.core.engine import ExactSpoutEngine, Record, Slot, SpoutEngine
+from kstorm.core.engine import Record, Slot, SpoutEngine
 from kstorm.core.engine.effects import Transact
 from kstorm.core.ids import random_columns, random_ids
 from kstorm.core.spout_task import SpoutTask
@@ -30,6 +30,7 @@ from kstorm.runtime.zookeeper.topologies import SpoutReport
 from kstorm.runtime.zookeeper.watch import TopologyWatch
 from kstorm.topology import Topology
 from kstorm.topology.component import Component
+from kstorm.wiring import make_spout_engine
 
 
 class SpoutDriver(Driver[SpoutEngine]):
@@ -46,8 +47,7 @@ class SpoutDriver(Driver[SpoutEngine]):
         spout = topology.component(component).component
         if topology.config.exactly_once and isinstance(spout, KafkaSpout):
             check_same_cluster(component, spout.spout_config, settings)
-        kind = ExactSpoutEngine if topology.config.exactly_once else SpoutEngine
-        self.engine = kind(
+        self.engine = make_spout_engine(
             topology,
             component,
             self.journal,
