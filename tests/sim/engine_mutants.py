@@ -5,6 +5,7 @@ The mutants remove the rules from the production code: `kstorm.core.engine`, `ks
 
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager
+from math import inf
 from typing import Any
 from unittest.mock import patch
 
@@ -21,6 +22,7 @@ from kstorm.core.engine import (
 )
 from kstorm.core.engine.effects import Commit, Effect, Keep, Release, Transact
 from kstorm.core.engine.engine import Routine
+from kstorm.core.engine.intake import Intake
 from kstorm.core.engine.slot import Phase
 from kstorm.core.engine.transaction import Request
 from kstorm.core.tasks import Steps
@@ -222,6 +224,17 @@ def _no_drain() -> AbstractContextManager[object]:
     return patch.object(SpoutEngine, "let_go", let_go)
 
 
+def _no_next_turn() -> AbstractContextManager[object]:
+    end = SpoutEngine._end_turn
+
+    def last(self: SpoutEngine, before: int, began: float) -> None:
+        end(self, before, began)
+        if self.rest:
+            self.next_turn = inf
+
+    return patch.object(SpoutEngine, "_end_turn", last)
+
+
 def engine_mutants() -> list[Mutant]:
     """Every rule of the engine, by topic."""
     return [
@@ -278,4 +291,9 @@ def engine_mutants() -> list[Mutant]:
         Mutant("task: one that leaves commits what it executed", _leaves_uncommitted, orderly),
         Mutant("task: records of an earlier tenure are not executed", earlier_tenures, orderly),
         Mutant("spout: its open trees may end before the task is released", _no_drain, gentle),
+        Mutant("spout: a turn without a tuple is followed by another", _no_next_turn),
+        Mutant(
+            "intake: finished input makes room",
+            lambda: patch.object(Intake, "_finish", lambda *_: None),
+        ),
     ]
