@@ -122,7 +122,7 @@ def test_no_other_module_uses_private_members_of_faust() -> None:
                 and node.attr in theirs
                 and not (isinstance(node.value, ast.Name) and node.value.id in ("self", "cls"))
             ):
-                found.append((path.name, node.attr, node.lineno))
+                found.append((path.name, node.attr, [str(node.lineno)]))
     assert found == []
 
 

@@ -199,7 +199,7 @@ class Storing:
         return self._problem
 
     async def close(self) -> None:
-        """Wait at most a few seconds for pending ranges and those that their callbacks write."""
+        """Wait at most a few seconds for pending ranges, and for ranges that their callbacks write."""
         await self._writer.close()
 
 

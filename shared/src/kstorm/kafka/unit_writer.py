@@ -19,7 +19,7 @@ from kstorm.kafka.ports import (
 
 
 def for_sinks(ports: KafkaPorts, work: Work, *, exactly_once: bool) -> KafkaPorts:
-    """Return the clients of a process with bolts. The input offset waits for what they write.
+    """Return the clients of a process with bolts. The input offset waits for the records of sinks.
 
     With exactly-once processing, records leave in the process's transactions instead.
     """

@@ -42,7 +42,7 @@ def make_process(world: World, component: str, disk: Disk, name: str) -> Process
 
 
 def limit_intake(process: Process[Any], limits: tuple[int, int] | None) -> None:
-    """Set the records in hand at which a process stops to poll and polls again."""
+    """Set the numbers of records in hand that stop a process from polling and let it poll again."""
     if limits is not None:
         high, low = limits
         process.engine.intake = Intake((high, HIGH_BYTES), (low, LOW_BYTES))

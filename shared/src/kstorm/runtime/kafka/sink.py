@@ -3,8 +3,8 @@
 Delivery reports are most of the cost of writing a small record. So librdkafka reports only
 failures, and the writer keeps books instead: what it wrote, and what `Producer.__len__` counts as
 outstanding. librdkafka holds a reference to a record's report until the record is delivered or has
-failed. So a report that nothing refers to any more has no outstanding record, and the writer says
-so after the next poll. If nothing at all is outstanding, every report has ended, whatever may still
+failed. So a report without any reference has no outstanding record, and the writer calls
+its callback after the next poll. If nothing at all is outstanding, every report has ended, whatever may still
 refer to it. So a stray reference, as of a traceback, can delay an ack and never prevent it.
 
 Counting reports instead was measured with librdkafka's mock broker, in five rounds of 400,000 small
@@ -192,7 +192,7 @@ class KafkaWriter:
         self._booked += records
 
     def _settle(self) -> None:
-        """Find the reports without outstanding records, and tell those who wait for them."""
+        """Find the reports without outstanding records, and call their callbacks."""
         outstanding = len(self._producer)
         ended = self._booked - outstanding
         if ended > 0 or not outstanding:
@@ -206,7 +206,7 @@ class KafkaWriter:
                 self._booked -= entry[2]
                 self._ended.append(entry)
             self._books.extendleft(reversed(open_ones))
-        # If one of these raises, the next call goes on behind it.
+        # If a callback raises, the next call continues with the others.
         while self._ended:
             _, errors, _, done, single = self._ended.popleft()
             if single:
