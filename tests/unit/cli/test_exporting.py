@@ -108,7 +108,7 @@ def test_follower_reports_while_brokers_do_not_respond(
     """What was done before the outage would otherwise be reported only after its end."""
     waits: list[int] = []
 
-    class Out(Exception):
+    class OutError(Exception):
         """Ends the follower."""
 
     class Cut:
@@ -121,13 +121,13 @@ def test_follower_reports_while_brokers_do_not_respond(
         def wait(self, tries: int, why: str) -> None:
             waits.append(tries)
             if len(waits) == 3:
-                raise Out
+                raise OutError
 
         def report(self) -> str:
             return "7 trees sent"
 
     cut: Any = Cut()
-    with pytest.raises(Out):
+    with pytest.raises(OutError):
         exporting.follow(cut, tell_secs=0.0)
     assert waits == [0, 1, 2]
     assert capsys.readouterr().out.splitlines() == ["7 trees sent"] * 2

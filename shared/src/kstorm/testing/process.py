@@ -45,8 +45,6 @@ MOST_RECORDS = 3
 _TICKS_AT_ONCE = 0.5
 _ALERT = 0.3
 """Probability that a received poll is processed although other steps are possible."""
-_WHILE_BUSY = 0.1
-"""Probability of the same while user code is running. Then the poll waits in the engine."""
 _MID_RUN = 0.3
 """Probability that user code is interrupted where it offers a pause, or before it is awaited."""
 
@@ -113,9 +111,11 @@ class Process(Actor, Generic[E]):
             steps.append(self.go_on_with_transaction)
         for more in self.background:
             steps += more()
+        # If its intake is limited, polls also arrive while user code is running, and wait in the
+        # engine. Otherwise they wait in the channel, where more can happen to them.
         if (
             self._channel
-            and (not self.engine.busy or self.world.random.random() < _WHILE_BUSY)
+            and (not self.engine.busy or self.world.intake is not None)
             and (not steps or self.world.random.random() < _ALERT)
         ):
             steps.append(self._handle)
