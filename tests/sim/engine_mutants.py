@@ -30,7 +30,7 @@ from kstorm.testing.group import FENCED, Group, Member
 from kstorm.testing.logs import Logs
 from kstorm.testing.process import Process
 from kstorm.testing.world import World
-from tests.sim.mutant import Mutant, gentle, handover, orderly, takeover, untracked
+from tests.sim.mutant import Mutant, far_handover, gentle, handover, orderly, takeover, untracked
 
 # The acker's checkpoint.
 
@@ -265,7 +265,8 @@ def engine_mutants() -> list[Mutant]:
         Mutant(
             "transaction: records arrive before offsets are handed in, or offsets are read stable (either would do)",
             _offsets_before_records,
-            handover,
+            far_handover,
+            within=12_000,
         ),
         Mutant(
             "takeover: offsets are read before the changelog, or its open transactions are waited for (either would do)",
