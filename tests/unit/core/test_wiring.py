@@ -36,7 +36,7 @@ class Counts(StatefulBasicBolt):
 class Stored:
     """Rows of one task: a value of the state, and a tuple that an exactly-once run has left."""
 
-    rows = ((b"key", b"\x07"), (MARK + b"offset", b"left"))
+    rows: tuple[tuple[bytes, bytes], ...] = ((b"key", b"\x07"), (MARK + b"offset", b"left"))
 
     def get(self, task: int, key: bytes) -> bytes | None:
         return dict(self.rows).get(key)
